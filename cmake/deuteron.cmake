@@ -1,0 +1,67 @@
+# What every target of the project shares: language, warnings, sanitizers, and the one function that adds a library.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+find_program(DTR_CCACHE ccache)
+if(DTR_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${DTR_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+endif()
+
+# Everything a target is compiled with; PUBLIC so that tests see the same language.
+add_library(dtr_options INTERFACE)
+target_include_directories(dtr_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(dtr_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
+                                             -Woverloaded-virtual -ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffp-contract=off
+                                             -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  target_compile_options(dtr_options INTERFACE -Wno-restrict)  # false alarms on std::string in g++ 12 (GCC bug 105651)
+endif()
+if(DTR_WARNINGS_AS_ERRORS)
+  target_compile_options(dtr_options INTERFACE -Werror)
+endif()
+if(DTR_SANITIZE)
+  target_compile_options(dtr_options INTERFACE -fsanitize=${DTR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(dtr_options INTERFACE -fsanitize=${DTR_SANITIZE})
+endif()
+
+# dtr_library(NAME SOURCES a.cpp b.cpp [DEPENDS dtr_x fmt::fmt …]): static library `dtr_NAME`.
+function(dtr_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(dtr_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(dtr_${name} PUBLIC dtr_options ${ARG_DEPENDS})
+endfunction()
+
+# dtr_freestanding_library: as dtr_library, for code that also runs on the device: no exceptions, no RTTI, no thread-safe statics.
+function(dtr_freestanding_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  dtr_library(${name} SOURCES ${ARG_SOURCES} DEPENDS ${ARG_DEPENDS})
+  target_compile_options(dtr_${name} PRIVATE -fno-exceptions -fno-rtti -fno-threadsafe-statics)
+endfunction()
+
+# dtr_test(NAME SOURCES …  DEPENDS …): GoogleTest program `test_NAME`, registered with ctest as one test a program.
+function(dtr_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(test_${name} ${ARG_SOURCES})
+  target_link_libraries(test_${name} PRIVATE dtr_options ${ARG_DEPENDS} GTest::gtest GTest::gtest_main)
+  add_test(NAME ${name} COMMAND test_${name} --gtest_brief=1)
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "DEUTERON_SOURCE=${CMAKE_SOURCE_DIR};DEUTERON_SHARED=${DTR_SHARED}" TIMEOUT 900)
+endfunction()
+
+# dtr_schema(NAME x.fbs): generates x_generated.h with flatc into ${CMAKE_BINARY_DIR}/generated/<folder>, target `dtr_schema_NAME`.
+function(dtr_schema name schema)
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  get_filename_component(stem ${schema} NAME_WE)
+  set(out ${CMAKE_BINARY_DIR}/generated/${folder}/${stem}_generated.h)
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${FLATC} --cpp --scoped-enums --no-emit-min-max -o ${CMAKE_BINARY_DIR}/generated/${folder} ${CMAKE_CURRENT_SOURCE_DIR}/${schema}
+    DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${schema} COMMENT "flatc ${schema}")
+  add_custom_target(dtr_schema_${name}_header DEPENDS ${out})
+  add_library(dtr_schema_${name} INTERFACE)
+  target_include_directories(dtr_schema_${name} SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/generated)
+  add_dependencies(dtr_schema_${name} dtr_schema_${name}_header)
+endfunction()

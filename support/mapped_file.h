@@ -1,0 +1,30 @@
+// A file mapped into memory, read only, for as long as the object lives.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "support/result.h"
+
+namespace dtr {
+
+class MappedFile {
+ public:
+  // Errors: kFileNotFound (missing, unreadable, a folder). An empty file maps to an empty span.
+  static Result<MappedFile> open(const std::string& path);
+
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace dtr
