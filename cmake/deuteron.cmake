@@ -58,7 +58,7 @@ function(dtr_schema name schema)
   get_filename_component(stem ${schema} NAME_WE)
   set(out ${CMAKE_BINARY_DIR}/generated/${folder}/${stem}_generated.h)
   add_custom_command(OUTPUT ${out}
-    COMMAND ${FLATC} --cpp --scoped-enums --no-emit-min-max -o ${CMAKE_BINARY_DIR}/generated/${folder} ${CMAKE_CURRENT_SOURCE_DIR}/${schema}
+    COMMAND ${FLATC} --cpp --scoped-enums -o ${CMAKE_BINARY_DIR}/generated/${folder} ${CMAKE_CURRENT_SOURCE_DIR}/${schema}
     DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${schema} COMMENT "flatc ${schema}")
   add_custom_target(dtr_schema_${name}_header DEPENDS ${out})
   add_library(dtr_schema_${name} INTERFACE)
