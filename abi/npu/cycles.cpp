@@ -1,0 +1,104 @@
+#include "abi/npu/cycles.h"
+
+namespace dtr::npu {
+namespace {
+
+constexpr uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+// Bytes of parameters a group of M channels needs before its first tile is drained.
+constexpr uint64_t parameter_cycles(const Target& target) { return div_up(target.pipelines * 12, target.weight_port); }
+constexpr uint64_t table_cycles(const Target& target) { return div_up(256, target.weight_port); }
+
+// One group of M output channels over all output positions, tile by tile of A positions. A step takes `step_load` cycles of the
+// weight port and one cycle of the array for each position; a tile is drained, `drain` cycles a position, while the next computes.
+struct Tiles {
+  uint64_t positions, steps, step_load, drain;
+};
+Cycles accumulate(const Target& target, uint64_t groups, const Tiles& tiles, const Epilogue& epilogue) {
+  const uint64_t full = tiles.positions / target.accumulators;
+  const uint64_t rest = tiles.positions % target.accumulators;
+  const auto tile = [&](uint64_t positions) { return larger(tiles.steps * larger(positions, tiles.step_load), positions * tiles.drain); };
+  const uint64_t last = rest != 0 ? rest : target.accumulators;
+  const uint64_t group = full * tile(target.accumulators) + (rest != 0 ? tile(rest) : 0) + parameter_cycles(target);
+  Cycles result;
+  result.array = groups * tiles.positions * tiles.steps;
+  result.total = target.call_npu_cycles + groups * group + last * tiles.drain;
+  if ((epilogue.flags & kWithTable) != 0) result.total += table_cycles(target);
+  const uint64_t drained = groups * tiles.positions * tiles.drain;
+  const uint64_t loaded = groups * (full + (rest != 0 ? 1 : 0)) * tiles.steps * tiles.step_load;
+  result.limit = drained > result.array && drained >= loaded ? Limit::kWritePort
+                 : loaded > result.array                     ? Limit::kWeightPort
+                                                             : Limit::kArray;
+  if (target.call_npu_cycles > result.total / 2) result.limit = Limit::kStart;
+  return result;
+}
+
+// Cycles to drain one position of a group: M bytes out; with an addend also M bytes in through the weight port.
+uint64_t drain_cycles(const Target& target, const Epilogue& epilogue) {
+  const uint64_t write = div_up(target.pipelines, target.write_port);
+  return (epilogue.flags & kWithAdd) != 0 ? write + div_up(target.pipelines, target.weight_port) : write;
+}
+
+uint64_t positions(const Window& window) { return uint64_t{window.batch} * window.out_height * window.out_width; }
+
+// A stream: `work` cycles of lanes after the start, `extra` cycles of tables.
+Cycles stream(const Target& target, uint64_t work, uint64_t extra, Limit limit) {
+  const uint64_t total = target.call_npu_cycles + work + extra;
+  return {total, work, target.call_npu_cycles > total / 2 ? Limit::kStart : limit};
+}
+
+}  // namespace
+
+Cycles cycles(const Target& target, const Conv2d& command) {
+  const uint64_t load = div_up(target.pipelines * target.macs, target.weight_port);
+  return accumulate(
+      target, div_up(command.window.out_channels, target.pipelines),
+      {positions(command.window), reduction_steps(target, command.window, command.packing), load, drain_cycles(target, command.epilogue)},
+      command.epilogue);
+}
+
+Cycles cycles(const Target& target, const Depthwise& command) {
+  const uint64_t taps = uint64_t{command.window.kernel_height} * command.window.kernel_width;
+  return accumulate(target, div_up(command.window.out_channels, target.pipelines),
+                    {positions(command.window), taps, div_up(target.pipelines, target.weight_port), drain_cycles(target, command.epilogue)},
+                    command.epilogue);
+}
+
+Cycles cycles(const Target& target, const Pool& command) {
+  const uint64_t taps = uint64_t{command.window.kernel_height} * command.window.kernel_width;
+  const uint64_t groups = div_up(command.window.out_channels, target.pipelines);
+  return stream(target, positions(command.window) * taps * groups, 0, Limit::kActivationPort);
+}
+
+Cycles cycles(const Target& target, const Add& command) {
+  return stream(target, div_up(command.elements, target.activation_port), 0, Limit::kActivationPort);
+}
+
+Cycles cycles(const Target& target, const Lookup& command) {
+  return stream(target, div_up(command.elements, target.pipelines), table_cycles(target), Limit::kActivationPort);
+}
+
+Cycles cycles(const Target& target, const Softmax& command) {
+  // Three passes of one element a cycle (maximum, sum of exponentials, scaling) and a 32-step reciprocal per row.
+  return stream(target, uint64_t{command.rows} * (3 * uint64_t{command.columns} + 32), 0, Limit::kArray);
+}
+
+Cycles cycles(const Target& target, const Move& command) {
+  uint64_t elements = 1;
+  for (const uint32_t extent : command.extent) elements *= extent;
+  const uint32_t inner = command.extent[kMoveRank - 1];
+  const bool dense = command.input_stride[kMoveRank - 1] == 1 && command.output_stride[kMoveRank - 1] == 1;
+  const uint64_t runs = inner == 0 ? 0 : elements / inner;
+  return stream(target, dense ? runs * div_up(inner, target.write_port) : elements, 0, Limit::kWritePort);
+}
+
+Cycles cycles(const Target& target, const Fill& command) {
+  return stream(target, div_up(command.bytes, target.write_port), 0, Limit::kWritePort);
+}
+
+uint64_t copy_cycles(const Target& target, const Copy& command) {
+  const uint64_t rate = target.flash_bytes_per_16_cycles;
+  return target.copy_setup_cycles + (uint64_t{command.bytes} * 16 + rate - 1) / rate;
+}
+
+}  // namespace dtr::npu

@@ -1,0 +1,203 @@
+// Deuteron's own NPU microcode, version 1: a header, a table of operands, and commands of 32-bit little-endian words.
+// `docs/npu.md` 4 is the prose; this file is the format. Freestanding; compiler and simulator each read it independently.
+//
+// Payload of a partition: [Header][Operand × operand_count][commands …] padded to 16 bytes, then the constants (flash).
+#pragma once
+
+#include <cstdint>
+
+namespace dtr::npu {
+
+constexpr uint32_t kMagic = 0x55504E44;  // "DNPU"
+constexpr uint16_t kVersionMajor = 1;    // another major is refused; a newer minor too: it may use commands that are unknown here
+constexpr uint16_t kVersionMinor = 0;
+constexpr uint32_t kAlignment = 16;  // of scratch, operands, constants section
+
+struct Header {
+  uint32_t magic;
+  uint32_t version;          // major << 16 | minor
+  uint32_t target_hash;      // hash(Target)
+  uint32_t microcode_words;  // header, operand table and commands
+  uint32_t command_count;    // with kEnd
+  uint32_t operand_count;
+  uint32_t constants_offset;  // bytes from the start of the payload, multiple of kAlignment
+  uint32_t constants_bytes;
+  uint32_t scratch_bytes;  // of the scratch operand
+  uint32_t crc32;          // IEEE 802.3, of the whole payload with this field zero
+  uint32_t reserved[6];    // zero
+};
+static_assert(sizeof(Header) == 64);
+
+enum class OperandKind : uint32_t { kInput = 0, kOutput = 1 };
+
+struct Operand {
+  OperandKind kind;
+  uint32_t bytes;
+};
+
+// Where data lies. Region 0: scratch (SRAM); 1: constants (flash; only kCopy may read it); 2 + i: operand i (SRAM).
+struct Address {
+  uint32_t region;
+  uint32_t offset;  // bytes
+  constexpr bool operator==(const Address&) const = default;
+};
+constexpr uint32_t kScratch = 0;
+constexpr uint32_t kConstants = 1;
+constexpr uint32_t kFirstOperand = 2;
+
+// First word of a command: opcode in the low, number of words (this one included) in the high half.
+enum class Opcode : uint16_t {
+  kEnd = 0x00,
+  kCopy = 0x01,  // flash → SRAM, asynchronous, in order
+  kWait = 0x02,
+  kConv2d = 0x10,
+  kDepthwise = 0x11,
+  kPool = 0x12,
+  kAdd = 0x13,
+  kLookup = 0x14,
+  kSoftmax = 0x15,
+  kMove = 0x16,
+  kFill = 0x17,
+};
+
+// All structs below follow the first word; every field is one word. Tensors are int8 and dense NHWC unless strides say otherwise.
+
+struct Copy {
+  static constexpr Opcode kOpcode = Opcode::kCopy;
+  Address destination;  // SRAM
+  Address source;       // kConstants
+  uint32_t bytes;
+  uint32_t ticket;  // 1, 2, 3, … in the order of the program
+};
+
+struct Wait {
+  static constexpr Opcode kOpcode = Opcode::kWait;
+  uint32_t ticket;  // returns when all copies up to this ticket have arrived
+};
+
+// Spatial window shared by convolutions and pools. Reads outside of the input give `pad_value`.
+struct Window {
+  uint32_t batch, in_height, in_width, in_channels;
+  uint32_t out_height, out_width, out_channels;
+  uint32_t kernel_height, kernel_width;
+  uint32_t stride_height, stride_width;
+  uint32_t dilation_height, dilation_width;
+  uint32_t pad_top, pad_left;
+};
+
+// x → x · multiplier · 2^(shift − 31), numerics::requantize.
+struct Rescale {
+  int32_t multiplier;
+  int32_t shift;
+};
+
+// (q − zero_point) of both inputs shifted left by 20 and rescaled, added, rescaled, plus zero point, clamped: TFLite's ADD.
+struct AddArguments {
+  int32_t zero_point_0, zero_point_1, zero_point_out;
+  Rescale input_0, input_1, output;
+  int32_t clamp_low, clamp_high;
+};
+
+// What follows the accumulation, in this order: bias and rescale per channel, zero point, clamp; then, if flagged, a table of 256
+// entries (index q + 128); then, if flagged, addition of a second tensor of the output's shape (input 0 is the value so far).
+struct Epilogue {
+  int32_t zero_point_out;
+  int32_t clamp_low, clamp_high;
+  uint32_t flags;  // EpilogueFlag
+  Address table;   // 256 bytes
+  Address addend;  // dense, like the output
+  AddArguments add;
+};
+enum EpilogueFlag : uint32_t { kWithTable = 1u << 0, kWithAdd = 1u << 1 };
+
+// Parameters of the output channels, three int32 arrays one behind the other, each round_up(channels, M) long:
+// bias (− zero_point_in · Σ weights folded in), multiplier, shift.
+// Weights: for each group of M output channels: for each step: M × N bytes [unit][lane]; lanes and channels that do not exist are 0.
+// Steps, packing by channels: kernel row, kernel column, block of N input channels.
+// Steps, packing by rows: kernel row, block of N of the kernel row's KW · Cin bytes (needs dilation_width 1).
+enum class Packing : uint32_t { kChannels = 0, kRows = 1 };
+struct Conv2d {
+  static constexpr Opcode kOpcode = Opcode::kConv2d;
+  Window window;
+  Address input, output, weights, parameters;
+  int32_t pad_value;  // the input's zero point
+  Packing packing;
+  Epilogue epilogue;
+};
+
+// Channel c of the output is made of channel c / (out_channels / in_channels) of the input.
+// Weights: for each group of M output channels: for each tap (row-major): M bytes.
+struct Depthwise {
+  static constexpr Opcode kOpcode = Opcode::kDepthwise;
+  Window window;
+  Address input, output, weights, parameters;
+  int32_t pad_value;
+  Epilogue epilogue;
+};
+
+// kMax: maximum of the taps inside the input. kAverage: sum of the taps inside divided by their number, half away from zero (TFLite's
+// AVERAGE_POOL_2D); kMean: (sum of all taps, pad_value outside) − taps · zero_point_in rescaled, plus zero_point_out. Then clamp.
+enum class PoolKind : uint32_t { kMax = 0, kAverage = 1, kMean = 2 };
+struct Pool {
+  static constexpr Opcode kOpcode = Opcode::kPool;
+  Window window;  // in_channels == out_channels
+  Address input, output;
+  PoolKind kind;
+  int32_t pad_value;                      // kMean
+  int32_t zero_point_in, zero_point_out;  // kMean
+  Rescale rescale;                        // kMean: s_in / (s_out · taps)
+  int32_t clamp_low, clamp_high;
+};
+
+struct Add {
+  static constexpr Opcode kOpcode = Opcode::kAdd;
+  Address input_0, input_1, output;  // output may be input_0 or input_1
+  uint32_t elements;
+  AddArguments arguments;
+};
+
+// output[i] = table[input[i] + 128]: any function of one int8 value. Output may be the input.
+struct Lookup {
+  static constexpr Opcode kOpcode = Opcode::kLookup;
+  Address input, output, table;
+  uint32_t elements;
+};
+
+// Softmax over the last dimension in TFLite's int8 fixed-point arithmetic; output scale 1/256, zero point −128.
+struct Softmax {
+  static constexpr Opcode kOpcode = Opcode::kSoftmax;
+  Address input, output;  // may be equal
+  uint32_t rows, columns;
+  Rescale input_rescale;  // scale · 2^26 with 5 integer bits
+  int32_t diff_min;       // differences below give 0
+};
+
+// output[Σ i_d · output_stride_d] = input[Σ i_d · input_stride_d] for all indices; strides in bytes, innermost last, unused dimensions
+// have extent 1. Transposition, slice, concatenation, padding (with kFill). Regions must not overlap.
+constexpr uint32_t kMoveRank = 6;
+struct Move {
+  static constexpr Opcode kOpcode = Opcode::kMove;
+  Address input, output;
+  uint32_t extent[kMoveRank];
+  uint32_t input_stride[kMoveRank];
+  uint32_t output_stride[kMoveRank];
+};
+
+struct Fill {
+  static constexpr Opcode kOpcode = Opcode::kFill;
+  Address output;
+  uint32_t bytes;
+  int32_t value;
+};
+
+template <class Command>
+constexpr uint32_t command_words() {
+  static_assert(sizeof(Command) % 4 == 0);
+  return 1 + sizeof(Command) / 4;
+}
+template <class Command>
+constexpr uint32_t command_head() {
+  return static_cast<uint32_t>(Command::kOpcode) | command_words<Command>() << 16;
+}
+
+}  // namespace dtr::npu

@@ -1,0 +1,95 @@
+// What a backend is to the rest of the compiler: which ops it takes, in which layouts, at what cost, and how it turns a partition
+// into the payload of a delegate. Recipes compose backends; no backend knows another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace dtr {
+
+// Why an op does not run on a backend. The texts are what the user reads.
+struct Refusal {
+  std::string_view id;  // stable, kebab-case: "conv-kernel-too-large"
+  std::string reason;   // limit and this op's value: "kernel 5000x1 exceeds 4096 per axis"
+  std::string remedy;   // what to change; may be empty
+};
+
+// Layouts in which a backend runs an op. An op that takes both without extra cost lists both.
+struct LayoutChoice {
+  bool contiguous = true;
+  bool channels_last = true;
+  bool mixed = false;  // results may have another layout than operands at no cost (the op permutes for free)
+};
+
+// How a delegate uses memory while it runs, step by step (a step is a kernel call), for the one planner that places every buffer.
+enum class BufferRole : uint8_t { kActivation, kStaging, kScratch };
+struct InteriorBuffer {
+  std::string name;
+  BufferRole role = BufferRole::kActivation;
+  uint32_t bytes = 0;
+  uint32_t first_step = 0, last_step = 0;  // inclusive
+};
+struct OperandUse {
+  uint32_t bytes = 0;
+  uint32_t first_step = 0, last_step = 0;
+};
+
+// One kernel call or copy of a partition, for reports: what it does for which source operators, and its cost.
+struct StepInfo {
+  uint32_t command = 0;  // index in the microcode
+  std::string kernel;    // "Conv2d", "Depthwise", "Pool", … "Copy"
+  Origin origin;
+  int64_t macs = 0;
+  uint64_t cycles = 0;          // busy cycles of the NPU
+  std::string_view limit = {};  // "array", "weight port", …
+};
+
+// Where a value of the source graph lies inside a delegate while it exists, for the debug map; values lost to fusion have none.
+struct InteriorValue {
+  std::string name;
+  Type type;
+  std::optional<uint32_t> buffer;  // index into `buffers`
+  uint32_t after_step = 0;         // valid after this step
+  Origin origin;
+};
+
+// A partition after scheduling, before addresses are known.
+class LoweredPartition {
+ public:
+  virtual ~LoweredPartition() = default;
+  uint32_t steps = 0;
+  std::vector<OperandUse> inputs, outputs;  // of the partition's graph, in order
+  std::vector<InteriorBuffer> buffers;
+  std::vector<StepInfo> step_info;  // commands in order
+  std::vector<InteriorValue> values;
+
+  // The payload, once the planner has placed the buffers: `offsets[i]` of buffers[i] from the start of the scratch operand.
+  virtual Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets, uint32_t scratch_bytes) const = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;         // "neutron"
+  virtual std::string_view delegate_id() const = 0;  // "DeuteronBackend"; empty: ops become kernel calls of the program
+
+  // std::nullopt: the op runs here. Asked for every op of the (quantized) graph.
+  virtual std::optional<Refusal> refuse(const Program& program, const Graph& graph, OpId op) const = 0;
+  virtual LayoutChoice layouts(const Graph& graph, OpId op) const = 0;
+  // Estimated cycles of the op alone, at the target's clock.
+  virtual uint64_t cost(const Graph& graph, OpId op) const = 0;
+
+  // Delegates only. `graph` is the partition as a graph of its own, with layouts assigned and conversions explicit.
+  virtual Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const;
+  // Kernel-call backends only: name of the ExecuTorch kernel and the order of its arguments is the business of `program/`.
+};
+
+}  // namespace dtr
