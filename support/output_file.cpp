@@ -1,0 +1,85 @@
+#include "support/output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+namespace dtr {
+namespace {
+
+tl::unexpected<Diagnostic> not_writable(const std::string& path, int error) {
+  const char* fix = error == ENOENT                                       ? "create the folder first"
+                    : error == ENOSPC                                     ? "free some space or write elsewhere"
+                    : error == EACCES || error == EPERM || error == EROFS ? "choose a folder where you may write"
+                                                                          : "check the path";
+  return fail(DiagnosticId::kFileNotWritable, std::string("cannot write the file: ") + std::strerror(error), fix, {.file = path});
+}
+
+}  // namespace
+
+tl::unexpected<Diagnostic> OutputFile::refuse(int error) const { return not_writable(path_, error); }
+
+Result<OutputFile> OutputFile::create(const std::string& path) {
+  struct stat status = {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) return not_writable(path, EISDIR);
+  if (exists && !S_ISREG(status.st_mode)) {
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return not_writable(path, errno);
+    return OutputFile(path, {}, fd);
+  }
+  for (int attempt = 0;; ++attempt) {
+    std::string temporary = path + ".part" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
+    const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) return OutputFile(path, std::move(temporary), fd);
+    if (errno != EEXIST || attempt == 100) return not_writable(path, errno);
+  }
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})), fd_(std::exchange(other.fd_, -1)) {}
+
+OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(temporary_, other.temporary_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+OutputFile::~OutputFile() {
+  if (fd_ >= 0) ::close(fd_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Status OutputFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return refuse(errno);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+Status OutputFile::commit() {
+  if (::close(std::exchange(fd_, -1)) != 0) return refuse(errno);
+  if (temporary_.empty()) return {};
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return refuse(errno);
+  temporary_.clear();
+  return {};
+}
+
+Status write_file(const std::string& path, std::span<const std::byte> bytes) {
+  DTR_ASSIGN(OutputFile file, OutputFile::create(path));
+  DTR_TRY(file.write(bytes));
+  return file.commit();
+}
+
+Status write_file(const std::string& path, std::string_view text) { return write_file(path, std::as_bytes(std::span(text))); }
+
+}  // namespace dtr

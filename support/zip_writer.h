@@ -1,0 +1,28 @@
+// Builds a zip archive in memory. The bytes depend only on what is added: no times, no names of machines.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dtr {
+
+class ZipWriter {
+ public:
+  ZipWriter();
+  ~ZipWriter();
+  ZipWriter(const ZipWriter&) = delete;
+  ZipWriter& operator=(const ZipWriter&) = delete;
+
+  void add(const std::string& name, std::span<const std::byte> bytes, bool deflate = false);
+  // The whole archive; the writer is used up.
+  std::vector<std::byte> finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace dtr
