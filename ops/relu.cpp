@@ -17,6 +17,7 @@ constinit const OpDef kRelu{
     .name = "aten.relu",
     .summary = "max(x, 0)",
     .traits = kElementwise,
+    .verify = verify_activation,
     .infer = infer_like_first,
     .evaluate_float = evaluate<float>,
     .evaluate_double = evaluate<double>,

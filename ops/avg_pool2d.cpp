@@ -1,0 +1,67 @@
+// aten.avg_pool2d: mean over windows, of the input elements or of all elements of the padded input (count_include_pad).
+#include "ops/window.h"
+
+namespace dtr::ops {
+namespace {
+
+Status verify(const OpView& view) {
+  DTR_TRY(verify_pool(view));
+  const AttributeValue* divisor = view.attributes->find("divisor_override");
+  if (divisor != nullptr && (std::get<int64_t>(*divisor) < 1 || std::get<int64_t>(*divisor) > kMaxExtent))
+    return broken(view, fmt::format("`divisor_override` is {}", std::get<int64_t>(*divisor)));
+  return {};
+}
+
+// Calls window_sum(sum of the input elements, their number, divisor) for every output in order.
+template <class T, class Sum, class Finish>
+void for_each_window(const OpView& view, const TensorView& operand, Finish finish) {
+  const Window window = pool_window(view);
+  const auto& [h, w] = window;
+  const bool include_pad = view.attribute<bool>("count_include_pad");
+  const int64_t divisor = view.attribute_or<int64_t>("divisor_override", 0);
+  // Elements of a window up to the end of the padding; ceil_mode lets windows reach beyond it.
+  const auto extent = [](const WindowAxis& axis, int64_t o) {
+    return std::min(axis.first(o) + axis.kernel, axis.in + axis.pad_end) - axis.first(o);
+  };
+  const T* x = operand.values<T>().data();
+  const int64_t planes = operand.elements() / (h.in * w.in);
+  for (int64_t plane = 0; plane < planes; ++plane, x += h.in * w.in)
+    for (int64_t oh = 0; oh < h.out; ++oh)
+      for (int64_t ow = 0; ow < w.out; ++ow) {
+        const WindowAxis::Taps rows = h.taps(oh);
+        const WindowAxis::Taps columns = w.taps(ow);
+        Sum sum{};
+        for (int64_t kh = rows.begin; kh < rows.end; ++kh) {
+          const T* row = x + (h.first(oh) + kh) * w.in + w.first(ow);
+          for (int64_t kw = columns.begin; kw < columns.end; ++kw) sum += row[kw];
+        }
+        const int64_t valid = (rows.end - rows.begin) * (columns.end - columns.begin);
+        finish(sum, valid, divisor != 0 ? divisor : include_pad ? extent(h, oh) * extent(w, ow) : valid);
+      }
+}
+
+template <class T>
+void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  T* y = results[0].values<T>().data();
+  for_each_window<T, T>(view, operands[0], [&](T sum, int64_t, int64_t divisor) { *y++ = sum / static_cast<T>(divisor); });
+}
+
+constexpr AttributeDef kAttributes[] = {
+    {"kernel_size", AttributeKind::kInts},           {"stride", AttributeKind::kInts},    {"padding", AttributeKind::kInts},
+    {"padding_end", AttributeKind::kInts, false},    {"ceil_mode", AttributeKind::kBool}, {"count_include_pad", AttributeKind::kBool},
+    {"divisor_override", AttributeKind::kInt, false}};
+
+}  // namespace
+
+constinit const OpDef kAvgPool2d{
+    .name = "aten.avg_pool2d",
+    .summary = "mean over windows of height and width",
+    .attributes = kAttributes,
+    .traits = kKeepsQuantization,
+    .verify = verify,
+    .infer = infer_pool,
+    .evaluate_float = evaluate<float>,
+    .evaluate_double = evaluate<double>,
+};
+
+}  // namespace dtr::ops

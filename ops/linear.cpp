@@ -1,0 +1,62 @@
+// aten.linear: x · weightᵀ + bias over the last dimension, then the fused activation.
+#include "ops/define.h"
+#include "ops/matmul.h"
+
+namespace dtr::ops {
+namespace {
+
+Status verify(const OpView& view) {
+  DTR_TRY(check_activation(view));
+  DTR_TRY(check_fused_activation(view));
+  const Shape& x = view.operand(0).shape;
+  const Shape& weight = view.operand(1).shape;
+  if (x.empty() || weight.size() != 2 || x.back() != weight[1])
+    return broken(view, fmt::format("the operand {} and the weight {} do not multiply", to_string(x), to_string(weight)));
+  DTR_TRY(check_weight_and_bias(view, 0, weight[0]));
+  Shape result = x;
+  result.back() = weight[0];
+  return check_result_shape(view, result);
+}
+
+std::vector<Type> infer(const OpView& view) {
+  std::vector<Type> types = infer_like_first(view);
+  types[0].shape.back() = view.operand(1).shape[0];
+  return types;
+}
+
+template <class T>
+void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const int64_t in = operands[1].shape[1];
+  const int64_t out = operands[1].shape[0];
+  const T* weight = operands[1].values<T>().data();
+  const T* bias = view.has(2) ? operands[2].values<T>().data() : nullptr;
+  const RealBounds bounds = activation_bounds(view);
+  const T* x = operands[0].values<T>().data();
+  const auto y = results[0].values<T>();
+  for (size_t i = 0; i < y.size(); ++i) {
+    const auto row = static_cast<int64_t>(i) / out;
+    const auto o = static_cast<int64_t>(i) % out;
+    y[i] = bounds.clamp(dot(x + row * in, weight + o * in, in) + (bias == nullptr ? T{0} : bias[o]));
+  }
+}
+
+int64_t macs(const OpView& view) { return view.operand(0).elements() * view.operand(1).shape[0]; }
+
+constexpr AttributeDef kAttributes[] = {kActivationAttribute};
+
+}  // namespace
+
+constinit const OpDef kLinear{
+    .name = "aten.linear",
+    .summary = "x times the transposed weight, plus bias",
+    .min_operands = 2,
+    .max_operands = 3,
+    .attributes = kAttributes,
+    .verify = verify,
+    .infer = infer,
+    .evaluate_float = evaluate<float>,
+    .evaluate_double = evaluate<double>,
+    .macs = macs,
+};
+
+}  // namespace dtr::ops

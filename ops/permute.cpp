@@ -1,0 +1,87 @@
+// aten.permute: dimension i of the result is dimension dims[i] of the operand.
+#include "ops/define.h"
+
+namespace dtr::ops {
+namespace {
+
+std::optional<std::vector<size_t>> normalized_dims(const OpView& view) {
+  const Ints& dims = view.attribute<Ints>("dims");
+  const size_t rank = view.operand(0).rank();
+  if (dims.size() != rank) return std::nullopt;
+  std::vector<size_t> normalized;
+  std::vector<bool> seen(rank);
+  for (const int64_t dim : dims) {
+    const auto at = normalize_dim(dim, rank);
+    if (!at || seen[*at]) return std::nullopt;
+    seen[*at] = true;
+    normalized.push_back(*at);
+  }
+  return normalized;
+}
+
+Status verify(const OpView& view) {
+  const Type& x = view.operand(0);
+  DTR_TRY(check_keeps_quantization(view));
+  if (x.quantized() && x.quantization->per_channel()) return broken(view, "the operand is quantized per channel");
+  if (!normalized_dims(view))
+    return broken(view, fmt::format("`dims` [{}] is not a permutation of the dimensions of {}",
+                                    fmt::join(view.attribute<Ints>("dims"), ", "), to_string(x.shape)));
+  return {};
+}
+
+std::vector<Type> infer(const OpView& view) {
+  Type type{.dtype = view.operand(0).dtype};
+  const std::vector<size_t> dims = *normalized_dims(view);
+  for (const size_t dim : dims) type.shape.push_back(view.operand(0).shape[dim]);
+  return {type};
+}
+
+template <class Word>
+void copy(std::span<const size_t> dims, const TensorView& from, const TensorView& to) {
+  const std::vector<int64_t> strides_from = strides(from.shape, Layout::kContiguous);
+  const auto* x = reinterpret_cast<const Word*>(from.data);
+  auto* y = reinterpret_cast<Word*>(to.data);
+  Shape index(dims.size(), 0);
+  int64_t at = 0;
+  for (int64_t i = 0; i < to.elements(); ++i) {
+    y[i] = x[at];
+    for (size_t d = dims.size(); d-- > 0;) {
+      at += strides_from[dims[d]];
+      if (++index[d] < to.shape[d]) break;
+      at -= strides_from[dims[d]] * to.shape[d];
+      index[d] = 0;
+    }
+  }
+}
+
+void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const std::vector<size_t> dims = *normalized_dims(view);
+  switch (byte_size(operands[0].dtype)) {
+    case 1:
+      return copy<uint8_t>(dims, operands[0], results[0]);
+    case 2:
+      return copy<uint16_t>(dims, operands[0], results[0]);
+    case 4:
+      return copy<uint32_t>(dims, operands[0], results[0]);
+    default:
+      return copy<uint64_t>(dims, operands[0], results[0]);
+  }
+}
+
+constexpr AttributeDef kAttributes[] = {{"dims", AttributeKind::kInts}};
+
+}  // namespace
+
+constinit const OpDef kPermute{
+    .name = "aten.permute",
+    .summary = "dimensions in another order",
+    .attributes = kAttributes,
+    .traits = kMovesData,
+    .verify = verify,
+    .infer = infer,
+    .evaluate_float = evaluate,
+    .evaluate_double = evaluate,
+    .evaluate_integer = evaluate,
+};
+
+}  // namespace dtr::ops

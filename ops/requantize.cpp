@@ -1,0 +1,23 @@
+// requantize: int8 with one quantization to int8 with another, in integers.
+#include "ops/define.h"
+
+namespace dtr::ops {
+namespace {
+
+Status verify(const OpView& view) {
+  DTR_TRY(check_activation(view));
+  if (!view.operand(0).quantized()) return broken(view, "the operand is float, expected quantized i8");
+  return {};
+}
+
+}  // namespace
+
+constinit const OpDef kRequantize{
+    .name = "requantize",
+    .summary = "int8 to int8 with another scale and zero point",
+    .traits = kElementwise,
+    .verify = verify,
+    .infer = infer_like_first,
+};
+
+}  // namespace dtr::ops

@@ -1,0 +1,28 @@
+// aten.tanh: hyperbolic tangent.
+#include <cmath>
+
+#include "ops/define.h"
+
+namespace dtr::ops {
+namespace {
+
+template <class T>
+void evaluate(const OpView&, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const auto x = operands[0].values<T>();
+  const auto y = results[0].values<T>();
+  for (size_t i = 0; i < y.size(); ++i) y[i] = std::tanh(x[i]);
+}
+
+}  // namespace
+
+constinit const OpDef kTanh{
+    .name = "aten.tanh",
+    .summary = "hyperbolic tangent",
+    .traits = kElementwise,
+    .verify = verify_activation,
+    .infer = infer_like_first,
+    .evaluate_float = evaluate<float>,
+    .evaluate_double = evaluate<double>,
+};
+
+}  // namespace dtr::ops
