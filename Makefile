@@ -1,0 +1,44 @@
+# Thin on purpose: every target calls a script or a CMake preset. `make help` lists them.
+.DEFAULT_GOAL := help
+JOBS ?= $(shell nproc)
+RELEASE := build/release
+
+.PHONY: help demo build test check lint format bench anchors docs
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+demo: build ## install what is missing, build, compile digits_cnn and run its test images on the simulated NPU
+	@scripts/demo
+
+build: ## install what is missing and build the command, build/release/deuteron
+	@scripts/setup build
+	@test -f $(RELEASE)/build.ninja || cmake --preset release -DDTR_BUILD_TESTS=OFF -DDTR_BUILD_BENCH=OFF
+	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron deuteron-opt
+
+test: ## the same set-up, then every test, plain and under the sanitizers
+	@scripts/setup test
+	@scripts/run_tests -j $(JOBS) release asan
+
+check: ## every test of the release build only, for the daily loop
+	@scripts/setup test
+	@scripts/run_tests -j $(JOBS) release
+
+lint: ## clang-tidy on every source
+	@scripts/setup test
+	@scripts/lint -j $(JOBS)
+
+format: ## clang-format all sources in place
+	@scripts/format
+
+bench: ## measure, and write docs/performance.md
+	@scripts/setup test
+	@cmake --preset release -DDTR_BUILD_TESTS=ON -DDTR_BUILD_BENCH=ON
+	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron bench
+	@python3 bench/run.py
+
+anchors: ## measure the peers again (own Python environment, downloads PyTorch, ExecuTorch, LiteRT)
+	@bench/measure_anchors
+
+docs: build ## write the generated pages of docs/
+	@scripts/generate_docs
