@@ -73,4 +73,11 @@ std::vector<int64_t> strides(const Shape& shape, Layout layout) {
   return result;
 }
 
+bool same_order(const Shape& shape, Layout a, Layout b) {
+  if (a == b || shape.size() < 3) return true;
+  int64_t spatial = 1;
+  for (size_t i = 2; i < shape.size(); ++i) spatial *= shape[i];
+  return shape[1] == 1 || spatial == 1;
+}
+
 }  // namespace dtr

@@ -32,6 +32,9 @@ std::vector<int> dim_order(Layout layout, size_t rank);
 // Stride in elements of each logical dimension for a dense tensor of that layout.
 std::vector<int64_t> strides(const Shape& shape, Layout layout);
 
+// Whether both layouts put a dense tensor of that shape into memory the same way (one channel, or no spatial extent).
+bool same_order(const Shape& shape, Layout a, Layout b);
+
 // real = scale · (q − zero_point), per tensor (axis < 0, one entry) or per channel along `axis` (one entry a channel).
 struct Quantization {
   std::vector<float> scales;

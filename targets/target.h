@@ -1,0 +1,22 @@
+// What a program is compiled for: machine constants and the recipe, an ordered list of backends. Data only; `compiler/` resolves
+// the names.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "abi/npu/target.h"
+
+namespace dtr {
+
+struct TargetDescription {
+  std::string_view name;     // as the command line takes it: "imxrt700"
+  std::string_view summary;  // one line for `deuteron targets`
+  npu::Target npu;
+  std::span<const std::string_view> recipe;  // backends, first choice first; the last takes everything
+};
+
+std::span<const TargetDescription> all_targets();
+const TargetDescription* find_target(std::string_view name);
+
+}  // namespace dtr
