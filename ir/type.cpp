@@ -80,4 +80,29 @@ bool same_order(const Shape& shape, Layout a, Layout b) {
   return shape[1] == 1 || spatial == 1;
 }
 
+IntegerRange integer_range(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+      return {0, 1};
+    case DType::kUint8:
+      return {0, UINT8_MAX};
+    case DType::kInt8:
+      return {INT8_MIN, INT8_MAX};
+    case DType::kInt16:
+      return {INT16_MIN, INT16_MAX};
+    default:
+      return {INT32_MIN, INT32_MAX};
+  }
+}
+
+Quantization bias_quantization(const Quantization& input, const Quantization& weight, int64_t channels) {
+  Quantization bias = Quantization::per_tensor(input.scale() * weight.scale(), 0, INT32_MIN, INT32_MAX);
+  if (!weight.per_channel()) return bias;
+  bias.axis = 0;
+  bias.zero_points.assign(static_cast<size_t>(channels), 0);
+  bias.scales.resize(static_cast<size_t>(channels));
+  for (size_t c = 0; c < bias.scales.size(); ++c) bias.scales[c] = input.scale() * weight.scales[c % weight.scales.size()];
+  return bias;
+}
+
 }  // namespace dtr

@@ -53,6 +53,16 @@ struct Quantization {
   }
 };
 
+// Smallest and greatest value of an integer dtype of at most 32 bits (the range of a Quantization that says nothing else).
+struct IntegerRange {
+  int32_t min, max;
+};
+IntegerRange integer_range(DType dtype);
+
+// Quantization of the int32 bias of an op that multiplies `input` by `weight`: scale s_in·s_w rounded to float once, zero point 0. Per
+// channel along axis 0 where the weight is; the scales of a transposed convolution's weight repeat over its groups.
+Quantization bias_quantization(const Quantization& input, const Quantization& weight, int64_t channels);
+
 struct Type {
   DType dtype = DType::kFloat32;
   Shape shape;
