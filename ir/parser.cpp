@@ -214,6 +214,12 @@ class Parser {
                             DiagnosticId::kIrInvalid);
     for (size_t i = 0; i < made.size(); ++i) {
       const Type& written = results[i].written.type;
+      const Type& inferred = rewriter.graph().type(made[i]);
+      if (written.dtype != inferred.dtype || written.shape != inferred.shape)
+        return scan_.error_at(
+            results[i].offset,
+            fmt::format("`{}` is written as {}, but {} gives {}", results[i].name, print(written), op_name, print(inferred)),
+            DiagnosticId::kIrInvalid);
       if (i != 0) rewriter.rename(made[i], results[i].name);
       rewriter.set_layout(made[i], written.layout);
       rewriter.set_quantization(made[i], written.quantization);

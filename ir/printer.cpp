@@ -158,18 +158,18 @@ class GraphPrinter {
 
   void run() {
     out_ += "graph @" + graph_.name + "(";
-    for (const ValueId input : graph_.inputs()) {
-      if (input != graph_.inputs().front()) out_ += ", ";
-      append_typed(input, false);
+    for (size_t i = 0; i < graph_.inputs().size(); ++i) {
+      if (i != 0) out_ += ", ";
+      append_typed(graph_.inputs()[i], false);
     }
     out_ += ") {\n";
     for (const OpId op : graph_.ops()) append_op(graph_.op(op));
     for (const ValueId output : graph_.outputs())
       if (graph_.is_constant(output)) append_constant(output, false);
     out_ += "  return";
-    for (const ValueId output : graph_.outputs()) {
-      out_ += output == graph_.outputs().front() && &output == graph_.outputs().data() ? " " : ", ";
-      append_name(output);
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+      out_ += i == 0 ? " " : ", ";
+      append_name(graph_.outputs()[i]);
     }
     out_ += "\n}\n";
   }
