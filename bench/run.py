@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Measures speed, cycles and memory of the built command and writes docs/performance.md beside the peers of bench/anchors.json.
+
+    bench/run.py [--shared DIR] [--build build/release] [--output docs/performance.md] [--repeats N]
+
+Everything of ours is measured in this run, by whole processes of `deuteron` (wall clock) or by what it counts itself:
+`compile --report-json` and `run --stats-json`. Best of N runs: a busy machine can only make a figure worse. Standard library only.
+"""
+import argparse
+import datetime
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from yardstick import cpu_name, yardstick_ms
+
+ROOT = Path(__file__).resolve().parent.parent
+MODELS = ("digits_cnn", "kws_dscnn", "ic_resnet8", "vww_mobilenetv1", "ad_fcae", "mobilenet_v2")
+COMPILE_GOALS = {"mobilenet_v2": ("16 images", 8.0), "kws_dscnn": ("100 samples", None)}  # model: data, times faster than upstream
+KWS_SECONDS = 0.3
+SIMULATION_GOAL = 10.0
+CALL_GOALS = {"ic_resnet8": 15, "vww_mobilenetv1": 30, "kws_dscnn": 12}
+# Bound of the published mapping, input channels padded to the array, 8 × 8 (see docs/npu.md): Σ OH·OW·⌈Cout/8⌉·KH·KW·⌈Cin/8⌉.
+PUBLISHED_MAPPING = {"ad_fcae": 4128, "kws_dscnn": 108016, "ic_resnet8": 206864, "vww_mobilenetv1": 217328, "mobilenet_v2": 7250000}
+BUSY_GOAL = 1.35
+SRAM_GOAL = 1.10
+
+
+def wall_seconds(command, repeats):
+    """Best and median wall time of whole processes."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        done = subprocess.run(command, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        times.append(time.perf_counter() - start)
+        if done.returncode:
+            sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
+    return min(times), statistics.median(times)
+
+
+def measure(deuteron, folder, work, repeats):
+    """Compiles one model as a user would, then simulates one sample; all figures of the tables."""
+    program, report, stats = work / f"{folder.name}.pte", work / f"{folder.name}.json", work / f"{folder.name}_run.json"
+    command = [deuteron, "compile", folder / "float.pt2", "--target", "imxrt700", "--calibrate", folder / "calibration.npz", "-o", program]
+    best, median = wall_seconds(command + ["--report-json", report], repeats)
+    wall_seconds([deuteron, "run", program, "--input", folder / "calibration.npz", "--samples", "1", "--threads", "1", "--repeat", "20",
+                  "--stats-json", stats], 1)
+    return {"compile": best, "compile_median": median, "report": json.loads(report.read_text()), "run": json.loads(stats.read_text())}
+
+
+def table(head, rows):
+    align = ["---"] + ["---:"] * (len(head) - 1)
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in [head, align, *rows])
+
+
+def verdict(met):
+    return "yes" if met else "**no**"
+
+
+def compile_table(measured, anchors):
+    rows = []
+    for name, (data, goal) in COMPILE_GOALS.items():
+        if name not in measured or name not in anchors["compile"]:
+            continue
+        ours, peer = measured[name]["compile"], anchors["compile"][name]
+        ratio = peer["seconds"]["best"] / ours
+        target = f"≥ {goal:g}×" if goal else f"< {KWS_SECONDS} s"
+        rows.append([f"{name}, {data}", f"{ours:.3f}", f"{measured[name]['compile_median']:.3f}", f"{peer['seconds']['best']:.2f}",
+                     f"{peer['imports_seconds']:.1f}", f"{ratio:.1f}×", target, verdict(ratio >= goal if goal else ours < KWS_SECONDS)])
+    return table(["model", "ours, s", "median", "upstream, s", "+ imports, s", "faster", "goal", "met"], rows)
+
+
+def simulation_table(measured, anchors):
+    rows = []
+    for name, peer in anchors["reference_ms"].items():
+        if name in measured:
+            ours = measured[name]["run"]["simulation_ms"]["best"]
+            ratio = peer["best"] / ours
+            rows.append([name, f"{ours:.3f}", f"{peer['best']:.3f}", f"{ratio:.1f}×", f"≥ {SIMULATION_GOAL:g}×", verdict(ratio >= SIMULATION_GOAL)])
+    for name, peer in anchors.get("xnnpack_ms", {}).items():
+        if name in measured:
+            ours = measured[name]["run"]["simulation_ms"]["best"]
+            rows.append([f"{name}, peer: XNNPACK int8", f"{ours:.3f}", f"{peer['best']:.3f}", f"{peer['best'] / ours:.2f}×", "later: 1×", "–"])
+    return table(["model", "ours, ms", "peer, ms", "faster", "goal", "met"], rows)
+
+
+def cycle_table(measured):
+    rows = []
+    for name, figures in measured.items():
+        r = figures["report"]
+        ideal = sum(-(-op["macs"] // 64) for op in r["operators"])
+        published = PUBLISHED_MAPPING.get(name)
+        busy, calls, most = r["npu_busy_cycles"], r["npu_calls"], CALL_GOALS.get(name)
+        met = [] if most is None else [busy <= BUSY_GOAL * published, calls <= most]
+        rows.append([name, f"{busy:,}", f"{busy / ideal:.2f}×", f"{busy / published:.2f}×" if published else "–", f"{r['npu_host_cycles']:,}",
+                     f"{r['npu_stall_cycles']:,}", f"{r['npu_total_cycles'] / r['clock_hz'] * 1e6:,.0f}", f"{calls}{f' ≤ {most}' if most else ''}",
+                     verdict(all(met)) if met else "–"])
+    return table(["model", "busy cycles", "÷ Σ⌈MAC/64⌉", "÷ published mapping", "host cycles", "stall cycles", "total, µs", "calls", "met"], rows)
+
+
+def memory_table(measured):
+    rows = []
+    for name, figures in measured.items():
+        m = figures["report"]["sram"]
+        ratio, touched = m["planned_bytes"] / m["live_bound_bytes"], figures["run"]["sram_touched_bytes"]
+        met = ratio <= SRAM_GOAL and m["total_bytes"] <= m["target_bytes"] and m["total_bytes"] == touched
+        rows.append([name, f"{m['planned_bytes']:,}", f"{m['live_bound_bytes']:,}", f"{ratio:.3f}×", f"{m['staging_bytes']:,}", f"{m['scratch_bytes']:,}",
+                     f"{m['total_bytes']:,}", f"{touched:,}", f"{figures['report']['flash_bytes']:,}", verdict(met)])
+    return table(["model", "activations, B", "live bytes, B", "ratio", "staging, B", "scratch, B", "SRAM total, B", "touched, B", "flash, B", "met"], rows)
+
+
+def operator_tables(measured):
+    parts = []
+    for name, figures in measured.items():
+        rows = [[op["name"], op["kernel"], f"{op['macs']:,}", f"{op['cycles']:,}", f"{op['utilization'] * 100:.0f} %", op["limited_by"]]
+                for op in figures["report"]["operators"] if op["backend"] == "neutron"]
+        parts.append(f"### {name}\n\n" + table(["operator", "kernel", "MACs", "cycles", "utilization", "limited by"], rows))
+    return "\n\n".join(parts)
+
+
+def document(measured, missing, anchors, pace):
+    versions = ", ".join(f"{name} {version}" for name, version in anchors["versions"].items())
+    skipped = f"\n\nNot measured, no data here: {', '.join(missing)}." if missing else ""
+    return f"""# Performance
+
+<!-- Written by bench/run.py (make bench). -->
+
+Ours: {datetime.date.today().isoformat()}, {cpu_name()}, {len(os.sched_getaffinity(0))} CPUs, yardstick {pace} ms.
+Peers: `bench/anchors.json` of {anchors['date']}, {anchors['cpu']}, one thread, yardstick {anchors['yardstick_ms']} ms ({versions}); `make anchors` measures them again.
+The yardstick is the best time of a fixed piece of work in the same run: where the two differ, the machine did, and the ratios with it.{skipped}
+
+## Compile time
+
+Whole process, default options, the comparison on one sample included. Upstream: load, quantize and lower with ExecuTorch's NXP flow, PyTorch with
+one thread, closed converter replaced by one that costs nothing; imports are not in the ratio.
+
+{compile_table(measured, anchors)}
+
+## Functional simulation
+
+One inference, one thread, against LiteRT's bit-exact reference kernels (`BUILTIN_REF`) on the int8 model.
+
+{simulation_table(measured, anchors)}
+
+## NPU cycles
+
+Σ⌈MAC/64⌉ is what 64 multipliers could do at best; the published mapping pads input channels to the array (`npu.md`). Goals: busy ≤ {BUSY_GOAL}× of the
+published mapping, and the number of calls. Host cost of calls and waits for flash copies stand beside.
+
+{cycle_table(measured)}
+
+## Memory
+
+Live bytes: the maximum, over calls in the program's order, of the bytes of all values live across the call at full size. Goal: activations
+≤ {SRAM_GOAL:.2f}× of that, and the total reported is the highest byte that the simulator saw touched.
+
+{memory_table(measured)}
+
+## Operators on the NPU
+
+{operator_tables(measured)}
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shared", type=Path, default=Path(os.environ.get("DEUTERON_SHARED") or ROOT.parent / "shared"))
+    parser.add_argument("--build", type=Path, default=ROOT / "build/release")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/performance.md")
+    parser.add_argument("--repeats", type=int, default=5)
+    args = parser.parse_args()
+    anchors = json.loads((ROOT / "bench/anchors.json").read_text())
+    pace, measured, missing = yardstick_ms(), {}, []
+    with tempfile.TemporaryDirectory() as work:
+        for name in MODELS:
+            folder = next((f for f in (args.shared / "models" / name, ROOT / "models" / name) if (f / "float.pt2").exists()), None)
+            if folder is None:
+                missing.append(name)
+                continue
+            print(f"measuring {name}", flush=True)
+            measured[name] = measure(args.build / "deuteron", folder, Path(work), args.repeats)
+    args.output.write_text(document(measured, missing, anchors, min(pace, yardstick_ms())))
+    print(f"wrote {args.output}")
+
+
+if __name__ == "__main__":
+    main()
