@@ -2,8 +2,10 @@
 
 namespace dtr {
 
-Result<std::unique_ptr<LoweredPartition>> Backend::lower(Program&, Graph) const {
-  DTR_CHECK(false);  // called for a backend without a delegate
-}
+Result<bool> Backend::legalize(Graph&, OpId) const { return false; }
+
+// Each backend overrides one of the two: delegates lower partitions, the others name kernels.
+Result<std::unique_ptr<LoweredPartition>> Backend::lower(Program&, Graph) const { DTR_CHECK(false); }
+Result<KernelCall> Backend::kernel_call(Program&, const Graph&, OpId) const { DTR_CHECK(false); }
 
 }  // namespace dtr

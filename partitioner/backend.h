@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "ir/graph.h"
@@ -61,6 +62,18 @@ struct InteriorValue {
   Origin origin;
 };
 
+// An argument of a kernel as ExecuTorch's schema of the operator orders them; the results of the op follow as out tensors.
+struct ConstantArgument {
+  Type type;
+  ConstantId constant;
+};
+using KernelArgument = std::variant<std::monostate, ValueId, ConstantArgument, bool, int64_t, double, Ints, std::vector<ValueId>, DType>;
+struct KernelCall {
+  std::string_view name;  // "aten::_softmax.out"
+  std::vector<KernelArgument> arguments;
+  std::vector<Type> extra_outputs = {};  // out tensors beside the op's results, which nobody reads
+};
+
 // A partition after scheduling, before addresses are known.
 class LoweredPartition {
  public:
@@ -87,9 +100,13 @@ class Backend {
   // Estimated cycles of the op alone, at the target's clock.
   virtual uint64_t cost(const Graph& graph, OpId op) const = 0;
 
+  // Rewrites an op that was placed here into ops this backend has kernels for (fused activations, for one). Returns whether it did.
+  virtual Result<bool> legalize(Graph& graph, OpId op) const;
+
   // Delegates only. `graph` is the partition as a graph of its own, with layouts assigned and conversions explicit.
   virtual Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const;
-  // Kernel-call backends only: name of the ExecuTorch kernel and the order of its arguments is the business of `program/`.
+  // Others only: the kernel that runs a legalized op.
+  virtual Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId op) const;
 };
 
 }  // namespace dtr

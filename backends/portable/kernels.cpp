@@ -1,0 +1,166 @@
+#include "backends/portable/kernels.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ops/ops.h"
+
+namespace dtr::portable {
+namespace {
+
+Ints ints(const Op& op, std::string_view name) { return op.attributes.get<Ints>(name); }
+int64_t integer(const Op& op, std::string_view name) { return op.attributes.get<int64_t>(name); }
+bool boolean(const Op& op, std::string_view name) { return op.attributes.get<bool>(name); }
+
+KernelArgument constant_or_value(const Graph& graph, ValueId id) {
+  if (!id.valid()) return std::monostate{};
+  if (!graph.is_constant(id)) return id;
+  return ConstantArgument{graph.type(id), graph.value(id).constant};
+}
+
+// Kernels that take tensors and nothing else.
+template <const char* kName>
+KernelCall plain(Program&, const Graph& graph, const Op& op) {
+  KernelCall call{.name = kName};
+  for (const ValueId operand : op.operands) call.arguments.push_back(constant_or_value(graph, operand));
+  return call;
+}
+
+// The arguments that quantize and dequantize share: scale, zero point, range and dtype of the integer side.
+void push_quantization(KernelCall& call, const Type& integer_type) {
+  const Quantization& quantization = *integer_type.quantization;
+  call.arguments.insert(call.arguments.end(), {static_cast<double>(quantization.scale()), int64_t{quantization.zero_point()},
+                                               int64_t{quantization.qmin}, int64_t{quantization.qmax}, integer_type.dtype});
+}
+
+KernelCall quantize(Program&, const Graph& graph, const Op& op) {
+  KernelCall call{.name = "quantized_decomposed::quantize_per_tensor.out", .arguments = {constant_or_value(graph, op.operands[0])}};
+  push_quantization(call, graph.type(op.results[0]));
+  return call;
+}
+
+KernelCall dequantize(Program&, const Graph& graph, const Op& op) {
+  KernelCall call{.name = "quantized_decomposed::dequantize_per_tensor.out", .arguments = {constant_or_value(graph, op.operands[0])}};
+  push_quantization(call, graph.type(op.operands[0]));
+  call.arguments.emplace_back(std::monostate{});  // out_dtype
+  return call;
+}
+
+KernelCall add(Program&, const Graph& graph, const Op& op) {
+  return {.name = "aten::add.out",
+          .arguments = {constant_or_value(graph, op.operands[0]), constant_or_value(graph, op.operands[1]),
+                        op.attributes.get_or<double>("alpha", 1.0)}};
+}
+
+KernelCall clamp(Program&, const Graph& graph, const Op& op) {
+  KernelCall call{.name = "aten::clamp.out", .arguments = {constant_or_value(graph, op.operands[0])}};
+  for (const std::string_view bound : {"min", "max"}) {
+    const AttributeValue* value = op.attributes.find(bound);
+    call.arguments.push_back(value == nullptr ? KernelArgument{} : KernelArgument{std::get<double>(*value)});
+  }
+  return call;
+}
+
+KernelCall convolution(Program&, const Graph& graph, const Op& op) {
+  KernelCall call{.name = "aten::convolution.out"};
+  for (size_t i = 0; i < 3; ++i) call.arguments.push_back(constant_or_value(graph, i < op.operands.size() ? op.operands[i] : ValueId{}));
+  call.arguments.insert(call.arguments.end(), {ints(op, "stride"), ints(op, "padding"), ints(op, "dilation"), boolean(op, "transposed"),
+                                               ints(op, "output_padding"), integer(op, "groups")});
+  return call;
+}
+
+KernelCall linear(Program&, const Graph& graph, const Op& op) {
+  KernelCall call{.name = "aten::linear.out"};
+  for (size_t i = 0; i < 3; ++i) call.arguments.push_back(constant_or_value(graph, i < op.operands.size() ? op.operands[i] : ValueId{}));
+  return call;
+}
+
+KernelCall max_pool2d(Program&, const Graph& graph, const Op& op) {
+  return {
+      .name = "aten::max_pool2d_with_indices.out",
+      .arguments = {op.operands[0], ints(op, "kernel_size"), ints(op, "stride"), ints(op, "padding"), ints(op, "dilation"),
+                    boolean(op, "ceil_mode")},
+      .extra_outputs = {{.dtype = DType::kInt64, .shape = graph.type(op.results[0]).shape, .layout = graph.type(op.results[0]).layout}}};
+}
+
+KernelCall avg_pool2d(Program&, const Graph&, const Op& op) {
+  const AttributeValue* divisor = op.attributes.find("divisor_override");
+  return {
+      .name = "aten::avg_pool2d.out",
+      .arguments = {op.operands[0], ints(op, "kernel_size"), ints(op, "stride"), ints(op, "padding"), boolean(op, "ceil_mode"),
+                    boolean(op, "count_include_pad"), divisor == nullptr ? KernelArgument{} : KernelArgument{std::get<int64_t>(*divisor)}}};
+}
+
+KernelCall mean(Program&, const Graph&, const Op& op) {
+  return {.name = "aten::mean.out", .arguments = {op.operands[0], ints(op, "dim"), boolean(op, "keepdim"), std::monostate{}}};
+}
+
+KernelCall softmax(Program&, const Graph&, const Op& op) {
+  return {.name = "aten::_softmax.out", .arguments = {op.operands[0], integer(op, "dim"), false}};
+}
+
+KernelCall view(Program&, const Graph& graph, const Op& op) {
+  return {.name = "aten::view_copy.out", .arguments = {constant_or_value(graph, op.operands[0]), Ints(graph.type(op.results[0]).shape)}};
+}
+
+KernelCall permute(Program&, const Graph& graph, const Op& op) {
+  return {.name = "aten::permute_copy.out", .arguments = {constant_or_value(graph, op.operands[0]), ints(op, "dims")}};
+}
+
+// On quantized integers the fill is the quantized value.
+KernelCall constant_pad_nd(Program&, const Graph& graph, const Op& op) {
+  const Type& type = graph.type(op.operands[0]);
+  KernelArgument value = op.attributes.get<double>("value");
+  if (type.quantized()) {
+    const Quantization& quantization = *type.quantization;
+    const double exact = std::get<double>(value) / quantization.scale();
+    const auto rounded = static_cast<int64_t>(exact < 0 ? exact - 0.5 : exact + 0.5) + quantization.zero_point();
+    value = std::min<int64_t>(std::max<int64_t>(rounded, quantization.qmin), quantization.qmax);
+  }
+  return {.name = "aten::constant_pad_nd.out", .arguments = {op.operands[0], ints(op, "pad"), value}};
+}
+
+KernelCall cat(Program&, const Graph&, const Op& op) { return {.name = "aten::cat.out", .arguments = {op.operands, integer(op, "dim")}}; }
+
+KernelCall to_dim_order_copy(Program&, const Graph& graph, const Op& op) {
+  Ints order;
+  for (const int dim : dim_order(graph.type(op.results[0]).layout, graph.type(op.results[0]).rank())) order.push_back(dim);
+  return {.name = "dim_order_ops::_to_dim_order_copy.out", .arguments = {op.operands[0], false, order}};
+}
+
+constexpr char kRelu[] = "aten::relu.out";
+constexpr char kHardswish[] = "aten::hardswish.out";
+constexpr char kSigmoid[] = "aten::sigmoid.out";
+constexpr char kTanh[] = "aten::tanh.out";
+
+constexpr std::array kRows{
+    Row{&ops::kAddTensor, false, add},
+    Row{&ops::kAvgPool2d, false, avg_pool2d},
+    Row{&ops::kCat, true, cat},
+    Row{&ops::kClamp, false, clamp},
+    Row{&ops::kConstantPadNd, true, constant_pad_nd},
+    Row{&ops::kConvolution, false, convolution},
+    Row{&ops::kDequantize, true, dequantize},
+    Row{&ops::kHardswish, false, plain<kHardswish>},
+    Row{&ops::kLinear, false, linear},
+    Row{&ops::kMaxPool2d, false, max_pool2d},
+    Row{&ops::kMeanDim, false, mean},
+    Row{&ops::kPermute, true, permute},
+    Row{&ops::kQuantize, true, quantize},
+    Row{&ops::kRelu, false, plain<kRelu>},
+    Row{&ops::kSigmoid, false, plain<kSigmoid>},
+    Row{&ops::kSoftmax, false, softmax},
+    Row{&ops::kTanh, false, plain<kTanh>},
+    Row{&ops::kToDimOrderCopy, true, to_dim_order_copy},
+    Row{&ops::kView, true, view},
+};
+
+}  // namespace
+
+const Row* find_row(const OpDef* op) {
+  for (const Row& row : kRows)
+    if (row.op == op) return &row;
+  return nullptr;
+}
+
+}  // namespace dtr::portable

@@ -1,0 +1,123 @@
+#include "backends/portable/portable.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/portable/kernels.h"
+#include "ir/rewriter.h"
+#include "ops/ops.h"
+
+namespace dtr {
+namespace {
+
+bool is_asymmetric(const Op& op) {
+  const AttributeValue* end = op.attributes.find("padding_end");
+  return end != nullptr && std::get<Ints>(*end) != op.attributes.get<Ints>("padding");
+}
+
+class PortableBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "portable"; }
+  std::string_view delegate_id() const override { return {}; }
+
+  std::optional<Refusal> refuse(const Program&, const Graph& graph, OpId id) const override {
+    const Op& op = graph.op(id);
+    const portable::Row* row = portable::find_row(op.def);
+    if (row == nullptr)
+      return Refusal{"portable-no-kernel", fmt::format("there is no portable kernel for {}", op.def->name), "replace the operator"};
+    if (row->moves_any_dtype) return std::nullopt;
+    for (const ValueId value : op.operands)
+      if (value.valid() && graph.type(value).dtype != DType::kFloat32)
+        return Refusal{"portable-float-only",
+                       fmt::format("the portable kernel of {} computes in float32, the operand is {}", op.def->name,
+                                   dtr::name(graph.type(value).dtype)),
+                       {}};
+    if (op.def == &ops::kAvgPool2d && is_asymmetric(op))
+      return Refusal{"portable-asymmetric-padding", "the portable average pool pads both ends alike", "pad before the pool"};
+    return std::nullopt;
+  }
+
+  LayoutChoice layouts(const Graph& graph, OpId id) const override {
+    const OpDef* def = graph.op(id).def;
+    // These walk the result in its own order and read by strides.
+    if (def == &ops::kQuantize || def == &ops::kDequantize || def == &ops::kToDimOrderCopy) return {.mixed = true};
+    if (def->has_trait(kElementwise) && same_shapes(graph, id)) return {};
+    return {.contiguous = true, .channels_last = false, .mixed = false};
+  }
+
+  uint64_t cost(const Graph& graph, OpId id) const override {
+    // About ten cycles an element, and four a multiply-accumulate, of a Cortex-M33 in float.
+    const BoundOpView view(graph, id);
+    const int64_t macs = view->def->macs == nullptr ? 0 : view->def->macs(*view);
+    return static_cast<uint64_t>(10 * graph.type(graph.op(id).results[0]).elements() + 4 * macs);
+  }
+
+  Result<bool> legalize(Graph& graph, OpId id) const override {
+    const Op op = graph.op(id);
+    bool changed = false;
+    Rewriter rewriter(graph);
+    if ((op.def == &ops::kConvolution || op.def == &ops::kMaxPool2d) && is_asymmetric(op)) {
+      DTR_TRY(make_padding_explicit(rewriter, id));
+      changed = true;
+    }
+    if (op.attributes.find("activation") != nullptr) {
+      DTR_TRY(make_activation_explicit(rewriter, id));
+      changed = true;
+    }
+    return changed;
+  }
+
+  Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId id) const override {
+    const portable::Row* row = portable::find_row(graph.op(id).def);
+    DTR_CHECK(row != nullptr);  // `refuse` let nothing else pass
+    return row->call(program, graph, graph.op(id));
+  }
+
+ private:
+  static bool same_shapes(const Graph& graph, OpId id) {
+    const Op& op = graph.op(id);
+    return std::all_of(op.operands.begin(), op.operands.end(),
+                       [&](ValueId operand) { return graph.type(operand).shape == graph.type(op.results[0]).shape; });
+  }
+
+  static Status make_padding_explicit(Rewriter& rewriter, OpId id) {
+    const Op op = rewriter.graph().op(id);
+    const auto& begin = op.attributes.get<Ints>("padding");
+    const auto& end = op.attributes.get<Ints>("padding_end");
+    Ints pad;
+    for (size_t i = begin.size(); i-- > 0;) pad.insert(pad.end(), {begin[i], end[i]});
+    const double fill = op.def == &ops::kMaxPool2d ? -INFINITY : 0.0;
+    DTR_ASSIGN(const ValueId padded, rewriter.insert_value(id, {.def = &ops::kConstantPadNd,
+                                                                .operands = {op.operands[0]},
+                                                                .attributes = {{"pad", pad}, {"value", fill}},
+                                                                .origin = op.origin}));
+    rewriter.set_operand(id, 0, padded);
+    rewriter.set_attribute(id, "padding", Ints(begin.size(), 0));
+    rewriter.erase_attribute(id, "padding_end");
+    return rewriter.refresh(id);
+  }
+
+  static Status make_activation_explicit(Rewriter& rewriter, OpId id) {
+    const Op op = rewriter.graph().op(id);
+    const auto& activation = op.attributes.get<std::string>("activation");
+    OpSpec spec{.def = &ops::kClamp, .operands = {op.results[0]}, .origin = op.origin};
+    spec.attributes.set("min", activation == "relu_n1_to_1" ? -1.0 : 0.0);
+    if (activation != "relu") spec.attributes.set("max", activation == "relu6" ? 6.0 : 1.0);
+    rewriter.erase_attribute(id, "activation");
+    const ValueId result = op.results[0];
+    // The clamp takes over all uses of the result but its own.
+    DTR_ASSIGN(const ValueId clamped, rewriter.insert_value(rewriter.graph().op(id).next, std::move(spec)));
+    const OpId clamp = rewriter.graph().producer(clamped);
+    rewriter.replace_uses(result, clamped);
+    rewriter.set_operand(clamp, 0, result);
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_portable_backend() { return std::make_unique<PortableBackend>(); }
+
+}  // namespace dtr
