@@ -1,0 +1,187 @@
+#include "quantizer/annotate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace dtr {
+namespace {
+
+using Kind = QuantSpec::Kind;
+
+// Groups under construction. Two that turn out to be one are joined (union-find); the indices are made dense at the end.
+class Groups {
+ public:
+  int add(QuantSpec spec, ValueId observed) {
+    groups_.push_back({.spec = spec, .observed = spec.kind == Kind::kFixed ? std::vector<ValueId>{} : std::vector{observed}});
+    parent_.push_back(static_cast<int>(parent_.size()));
+    return parent_.back();
+  }
+  int find(int group) {
+    while (parent_[index(group)] != group) group = parent_[index(group)] = parent_[index(parent_[index(group)])];
+    return group;
+  }
+  QuantizationGroup& at(int group) { return groups_[index(find(group))]; }
+
+  void observe(int group, ValueId value) {
+    if (at(group).spec.kind != Kind::kFixed) at(group).observed.push_back(value);
+  }
+  // Joins two groups if one quantization can serve both.
+  bool unite(int a, int b) {
+    a = find(a);
+    b = find(b);
+    if (a == b) return true;
+    QuantizationGroup& into = groups_[index(a)];
+    QuantizationGroup& from = groups_[index(b)];
+    if (into.spec.kind == Kind::kFixed || from.spec.kind == Kind::kFixed) {
+      if (into.spec != from.spec) return false;
+    } else if (from.spec.kind == Kind::kSymmetric) {
+      into.spec = from.spec;
+    }
+    into.observed.insert(into.observed.end(), from.observed.begin(), from.observed.end());
+    from.observed.clear();
+    parent_[index(b)] = a;
+    return true;
+  }
+  // Whether a group can serve a reader that asks for `spec`; an affine group becomes symmetric where one reader needs that.
+  bool accept(int group, const QuantSpec& spec) {
+    QuantizationGroup& existing = at(group);
+    switch (spec.kind) {
+      case Kind::kAffine:
+        return true;
+      case Kind::kSymmetric:
+        if (existing.spec.kind == Kind::kFixed) return existing.spec.zero_point == 0;
+        existing.spec = spec;
+        return true;
+      default:
+        return existing.spec == spec;
+    }
+  }
+
+  // The groups that are left; `renumber` is applied to every index that callers hold.
+  std::vector<QuantizationGroup> finish(std::vector<int>& renumber) {
+    std::vector<QuantizationGroup> result;
+    renumber.assign(groups_.size(), Annotation::kNoGroup);
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      if (parent_[i] != static_cast<int>(i)) continue;
+      renumber[i] = static_cast<int>(result.size());
+      std::vector<ValueId>& observed = groups_[i].observed;
+      std::sort(observed.begin(), observed.end());
+      observed.erase(std::unique(observed.begin(), observed.end()), observed.end());
+      result.push_back(std::move(groups_[i]));
+    }
+    for (size_t i = 0; i < groups_.size(); ++i) renumber[i] = renumber[index(find(static_cast<int>(i)))];
+    return result;
+  }
+
+ private:
+  static size_t index(int group) { return static_cast<size_t>(group); }
+  std::vector<QuantizationGroup> groups_;
+  std::vector<int> parent_;
+};
+
+class Annotator {
+ public:
+  Annotator(const Graph& graph, std::span<const std::unique_ptr<QuantizationPatterns>> patterns) : graph_(graph), patterns_(patterns) {
+    annotation_.ops.resize(graph.op_slots());
+    annotation_.reasons.resize(graph.op_slots());
+    annotation_.group_of_value.assign(graph.value_slots(), Annotation::kNoGroup);
+  }
+
+  Annotation run() {
+    for (const OpId op : graph_.ops()) {
+      auto specs = ask(op);
+      if (specs) {
+        apply(op, std::move(*specs));
+      } else {
+        annotation_.reasons[op.index] = std::move(specs).error();
+      }
+    }
+    std::vector<int> renumber;
+    annotation_.groups = groups_.finish(renumber);
+    const auto update = [&](int& group) {
+      if (group != Annotation::kNoGroup) group = renumber[static_cast<size_t>(group)];
+    };
+    for (int& group : annotation_.group_of_value) update(group);
+    for (std::optional<AnnotatedOp>& op : annotation_.ops)
+      if (op)
+        for (int& group : op->operand_groups) update(group);
+    return std::move(annotation_);
+  }
+
+ private:
+  tl::expected<OpAnnotation, std::string> ask(OpId id) const {
+    const Op& op = graph_.op(id);
+    const auto not_float = [&](ValueId value) { return value.valid() && graph_.type(value).dtype != DType::kFloat32; };
+    for (const std::vector<ValueId>* values : {&op.operands, &op.results})
+      if (const auto at = std::find_if(values->begin(), values->end(), not_float); at != values->end())
+        return tl::unexpected(fmt::format("works on {}, only f32 is quantized", name(graph_.type(*at).dtype)));
+    std::string reason = "no backend of the target has a quantization pattern for it";
+    for (const auto& pattern : patterns_) {
+      auto specs = pattern->annotate(graph_, id);
+      if (specs) {
+        DTR_CHECK(specs->operands.size() == op.operands.size() && specs->results.size() == op.results.size());
+        return specs;
+      }
+      reason = std::move(specs).error();
+    }
+    return tl::unexpected(std::move(reason));
+  }
+
+  void apply(OpId id, OpAnnotation specs) {
+    const Op& op = graph_.op(id);
+    std::vector<int> operand_groups(op.operands.size(), Annotation::kNoGroup);
+    for (size_t i = 0; i < op.operands.size(); ++i)
+      if (op.operands[i].valid()) operand_groups[i] = read(op.operands[i], specs.operands[i], operand_groups);
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      const ValueId result = op.results[i];
+      const QuantSpec& spec = specs.results[i];
+      int& group = annotation_.group_of_value[result.index];
+      if (spec.kind == Kind::kShared) {
+        group = operand_groups[spec.operand];
+        DTR_CHECK(group != Annotation::kNoGroup);
+        if (spec.widens) groups_.observe(group, result);
+      } else {
+        DTR_CHECK(spec.kind == Kind::kAffine || spec.kind == Kind::kSymmetric || spec.kind == Kind::kFixed);
+        group = groups_.add(spec, result);
+      }
+    }
+    annotation_.ops[id.index] = AnnotatedOp{.specs = std::move(specs), .operand_groups = std::move(operand_groups)};
+  }
+
+  // The group in which an operand is read; operands before it have theirs.
+  int read(ValueId value, const QuantSpec& spec, const std::vector<int>& operand_groups) {
+    int& group = annotation_.group_of_value[value.index];
+    switch (spec.kind) {
+      case Kind::kNone:
+      case Kind::kPerChannel:
+      case Kind::kBias:
+        return Annotation::kNoGroup;
+      case Kind::kShared: {
+        const int wanted = operand_groups[spec.operand];
+        DTR_CHECK(wanted != Annotation::kNoGroup);
+        if (group != Annotation::kNoGroup && groups_.unite(wanted, group)) return wanted;
+        groups_.observe(wanted, value);
+        if (group == Annotation::kNoGroup && !graph_.is_constant(value)) group = wanted;
+        return wanted;
+      }
+      default:
+        if (graph_.is_constant(value)) return groups_.add(spec, value);  // each reader has its own copy of a constant
+        if (group == Annotation::kNoGroup) return group = groups_.add(spec, value);
+        return groups_.accept(group, spec) ? group : groups_.add(spec, value);
+    }
+  }
+
+  const Graph& graph_;
+  std::span<const std::unique_ptr<QuantizationPatterns>> patterns_;
+  Annotation annotation_;
+  Groups groups_;
+};
+
+}  // namespace
+
+Annotation annotate(const Graph& graph, std::span<const std::unique_ptr<QuantizationPatterns>> patterns) {
+  return Annotator(graph, patterns).run();
+}
+
+}  // namespace dtr

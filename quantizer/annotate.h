@@ -1,0 +1,40 @@
+// From patterns to one consistent picture: which values become int8, which of them share a quantization, what has to be observed.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quantizer/pattern.h"
+
+namespace dtr {
+
+// Values that get one and the same quantization.
+struct QuantizationGroup {
+  QuantSpec spec;                 // kAffine, kSymmetric or kFixed
+  std::vector<ValueId> observed;  // values whose elements decide the range, constants included; empty for kFixed
+};
+
+struct AnnotatedOp {
+  OpAnnotation specs;
+  std::vector<int> operand_groups;  // group in which each operand is read; kNoGroup: as the spec says, without a group
+};
+
+struct Annotation {
+  static constexpr int kNoGroup = -1;
+
+  std::vector<std::optional<AnnotatedOp>> ops;  // by op slot; empty: the op stays float
+  std::vector<std::string> reasons;             // by op slot: why it stays float
+  std::vector<QuantizationGroup> groups;
+  // By value slot. For a value that an annotated op makes: its quantization. For any other (input of the graph, result of a float op):
+  // the quantization in which most annotated ops read it. An operand may ask for another (operand_groups).
+  std::vector<int> group_of_value;
+};
+
+// Asks the patterns, first come first served, for each op in program order and resolves shared specs. Ops that no pattern wants, or
+// that work on other dtypes than float32, stay float with a reason.
+Annotation annotate(const Graph& graph, std::span<const std::unique_ptr<QuantizationPatterns>> patterns);
+
+}  // namespace dtr

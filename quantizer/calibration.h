@@ -1,0 +1,40 @@
+// Calibration: runs the float graph over samples and remembers what each value's elements were.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ir/samples.h"
+#include "ops/executor.h"
+#include "quantizer/annotate.h"
+#include "quantizer/observer.h"
+#include "support/progress.h"
+
+namespace dtr {
+
+struct CalibrationResult {
+  size_t samples = 0;
+  std::map<std::string, ValueStatistics, std::less<>> values;  // by the value's name in the float graph
+  bool operator==(const CalibrationResult&) const = default;
+};
+
+struct CalibrationOptions {
+  unsigned threads = 0;  // samples at once; 0: all of the machine. The result does not depend on it.
+  ProgressFunction progress = {};
+};
+
+// Observes the values that `annotation` asks for. The executor may hand elements to the observer in any order.
+// Errors: kCalibrationMissing (no samples), kDataNotFinite (in the samples), kCalibrationNotFinite (the model makes NaN or infinity:
+// names the first operator and sample), and those of the executor.
+Result<CalibrationResult> calibrate(const Program& program, const Graph& graph, const Annotation& annotation, Executor& executor,
+                                    const Samples& samples, const CalibrationOptions& options = {});
+
+// One JSON document: {"format": "deuteron-calibration", "version": 1, "samples": n, "values": {name: {"min", "max", "zeros", "count",
+// "exponent", "first_bin", "bins"}}}; without a histogram the last three are absent. Saved numbers load as the same bits.
+std::string to_json(const CalibrationResult& calibration);
+Status save_calibration(const std::string& path, const CalibrationResult& calibration);
+// Errors: kFileNotFound, kCalibrationInvalid. `file` names the text in messages.
+Result<CalibrationResult> parse_calibration(std::string_view text, const std::string& file);
+Result<CalibrationResult> load_calibration(const std::string& path);
+
+}  // namespace dtr

@@ -1,0 +1,111 @@
+// Calibration results as JSON, so that a slow data set is observed once.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "quantizer/calibration.h"
+#include "support/mapped_file.h"
+#include "support/output_file.h"
+
+namespace dtr {
+namespace {
+
+constexpr std::string_view kFormat = "deuteron-calibration";
+constexpr int64_t kVersion = 1;
+
+template <class T>
+bool read_number(const nlohmann::json& object, const char* key, T& value) {
+  const auto at = object.find(key);
+  if (at == object.end()) return false;
+  if constexpr (std::is_integral_v<T>) {
+    if (!at->is_number_integer()) return false;
+    const auto wide = at->template get<int64_t>();
+    value = static_cast<T>(wide);
+    return static_cast<int64_t>(value) == wide && (std::is_signed_v<T> || wide >= 0);
+  } else {
+    if (!at->is_number()) return false;
+    const auto wide = at->template get<double>();
+    if (std::abs(wide) > std::numeric_limits<T>::max()) return false;
+    value = static_cast<T>(wide);
+    return true;
+  }
+}
+
+std::optional<ValueStatistics> read_statistics(const nlohmann::json& entry) {
+  Range range;
+  int64_t zeros = 0, count = 0, first_bin = 0;
+  int exponent = 0;
+  if (!entry.is_object() || !read_number(entry, "min", range.min) || !read_number(entry, "max", range.max)) return std::nullopt;
+  if (!read_number(entry, "zeros", zeros) || !read_number(entry, "count", count)) return std::nullopt;
+  const auto list = entry.find("bins");
+  const bool with_histogram = list != entry.end();
+  std::vector<int64_t> bins;
+  if (with_histogram) {
+    if (!read_number(entry, "exponent", exponent) || !read_number(entry, "first_bin", first_bin) || !list->is_array()) return std::nullopt;
+    for (const nlohmann::json& bin : *list) {
+      if (!bin.is_number_integer()) return std::nullopt;
+      bins.push_back(bin.get<int64_t>());
+    }
+  }
+  ValueStatistics statistics(with_histogram);
+  if (!statistics.restore(range, zeros, count, exponent, first_bin, std::move(bins))) return std::nullopt;
+  return statistics;
+}
+
+}  // namespace
+
+std::string to_json(const CalibrationResult& calibration) {
+  fmt::memory_buffer out;
+  const auto at = std::back_inserter(out);
+  fmt::format_to(at, R"({{"format": "{}", "version": {}, "samples": {}, "values": {{)", kFormat, kVersion, calibration.samples);
+  const char* separator = "\n";
+  for (const auto& [name, statistics] : calibration.values) {
+    fmt::format_to(at, R"({}{}: {{"min": {}, "max": {}, "zeros": {}, "count": {})", separator, json_quote(name),
+                   static_cast<double>(statistics.range().min), static_cast<double>(statistics.range().max), statistics.zeros(),
+                   statistics.count());
+    if (statistics.with_histogram())
+      fmt::format_to(at, R"(, "exponent": {}, "first_bin": {}, "bins": [{}])", statistics.exponent(), statistics.first_bin(),
+                     fmt::join(statistics.bins(), ","));
+    fmt::format_to(at, "}}");
+    separator = ",\n";
+  }
+  fmt::format_to(at, "\n}}}}\n");
+  return fmt::to_string(out);
+}
+
+Status save_calibration(const std::string& path, const CalibrationResult& calibration) { return write_file(path, to_json(calibration)); }
+
+Result<CalibrationResult> parse_calibration(std::string_view text, const std::string& file) {
+  const auto invalid = [&](std::string reason, std::string node = {}) {
+    return fail(DiagnosticId::kCalibrationInvalid, std::move(reason), "calibrate again", {.file = file, .node = std::move(node)});
+  };
+  const nlohmann::json document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (document.is_discarded() || !document.is_object()) return invalid("not a JSON object");
+  const auto format = document.find("format");
+  if (format == document.end() || *format != kFormat) return invalid("not a calibration result of Deuteron");
+  int64_t version = 0;
+  if (!read_number(document, "version", version) || version != kVersion)
+    return invalid(fmt::format("version {} of the format, expected {}", version, kVersion));
+  CalibrationResult result;
+  const auto values = document.find("values");
+  if (!read_number(document, "samples", result.samples) || values == document.end() || !values->is_object())
+    return invalid("`samples` or `values` is missing or of the wrong kind");
+  for (const auto& [name, entry] : values->items()) {
+    std::optional<ValueStatistics> statistics = read_statistics(entry);
+    if (!statistics) return invalid("range and counts are missing or do not fit together", name);
+    result.values.emplace(name, std::move(*statistics));
+  }
+  return result;
+}
+
+Result<CalibrationResult> load_calibration(const std::string& path) {
+  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  const std::span<const std::byte> bytes = file.bytes();
+  return parse_calibration({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+}
+
+}  // namespace dtr

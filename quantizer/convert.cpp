@@ -1,0 +1,264 @@
+#include "quantizer/convert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "ir/rewriter.h"
+#include "ops/ops.h"
+
+namespace dtr {
+namespace {
+
+using Kind = QuantSpec::Kind;
+
+// Half of int32 for the bias leaves the other half to the products.
+constexpr double kMaxBias = 0x1p30;
+
+template <class T>
+T quantize_value(float x, float scale, int32_t zero_point, double low, double high) {
+  const double q = std::nearbyint(static_cast<double>(x) / static_cast<double>(scale)) + zero_point;
+  return static_cast<T>(std::clamp(q, low, high));
+}
+
+class Converter {
+ public:
+  Converter(Program& program, Graph& graph, const Annotation& annotation, const CalibrationResult& calibration)
+      : program_(program), graph_(graph), rewriter_(graph), annotation_(annotation), calibration_(calibration) {}
+
+  Result<ConversionReport> run() {
+    DTR_TRY(find_quantizations());
+    std::vector<OpId> order;
+    for (const OpId op : graph_.ops()) order.push_back(op);
+    for (const OpId op : order) {
+      if (annotation_.ops[op.index]) {
+        DTR_TRY(quantize_op(op, *annotation_.ops[op.index]));
+        ++report_.quantized_ops;
+      } else {
+        DTR_TRY(keep_float(op));
+      }
+    }
+    DTR_TRY(dequantize_outputs());
+    return std::move(report_);
+  }
+
+ private:
+  // One quantization for each group, from the merged statistics of what is observed.
+  Status find_quantizations() {
+    for (const QuantizationGroup& group : annotation_.groups) {
+      if (group.spec.kind == Kind::kFixed) {
+        quantizations_.push_back(Quantization::per_tensor(group.spec.scale, group.spec.zero_point));
+        continue;
+      }
+      ValueStatistics merged(group.spec.observer == QuantSpec::Observer::kHistogram);
+      for (const ValueId id : group.observed) {
+        const Value& value = graph_.value(id);
+        if (graph_.is_constant(id)) {
+          ValueStatistics own(merged.with_histogram());
+          if (!own.observe(program_.constants.values<float>(value.constant))) return not_finite(id, value.uses.front().op);
+          merged.merge(own);
+          continue;
+        }
+        const auto at = calibration_.values.find(value.name);
+        if (at == calibration_.values.end() || at->second.empty() || at->second.with_histogram() != merged.with_histogram())
+          return fail(DiagnosticId::kCalibrationMismatch, fmt::format("the calibration result has no statistics for `{}`", value.name),
+                      "calibrate this model again", place_of_value(id));
+        merged.merge(at->second);
+      }
+      const Range range = best_range(merged);
+      quantizations_.push_back(group.spec.kind == Kind::kSymmetric ? symmetric_quantization(range, kActivationEps)
+                                                                   : affine_quantization(range, kActivationEps));
+    }
+    return {};
+  }
+
+  Status quantize_op(OpId op, const AnnotatedOp& annotated) {
+    const std::vector<QuantSpec>& specs = annotated.specs.operands;
+    for (uint32_t i = 0; i < specs.size(); ++i) {
+      const ValueId operand = graph_.op(op).operands[i];
+      if (!operand.valid() || specs[i].kind == Kind::kNone || specs[i].kind == Kind::kBias) continue;
+      if (specs[i].kind == Kind::kPerChannel || (graph_.is_constant(operand) && specs[i].kind == Kind::kSymmetric)) {
+        DTR_TRY(quantize_weight(op, i, specs[i]));
+      } else {
+        DTR_TRY(quantize_activation(op, i, annotated.operand_groups[i]));
+      }
+    }
+    for (uint32_t i = 0; i < specs.size(); ++i)
+      if (graph_.op(op).operands[i].valid() && specs[i].kind == Kind::kBias) DTR_TRY(quantize_bias(op, i));
+    for (const ValueId result : graph_.op(op).results)
+      rewriter_.set_element_type(result, DType::kInt8, quantization(annotation_.group_of_value[result.index]));
+    return {};
+  }
+
+  Status quantize_activation(OpId op, uint32_t index, int group) {
+    const ValueId value = graph_.op(op).operands[index];
+    const Quantization& wanted = quantization(group);
+    if (graph_.is_constant(value)) {
+      const std::span<const float> floats = program_.constants.values<float>(graph_.value(value).constant);
+      if (!finite_range(floats).finite) return not_finite(value, op);
+      replace_constant(op, index, DType::kInt8, quantize_all(floats, wanted), wanted);
+      return {};
+    }
+    const Type& type = graph_.type(value);
+    if (type.quantized() && *type.quantization == wanted) return {};
+    ValueId& converted = converted_[{value, group}];
+    if (!converted.valid()) {
+      const OpDef& def = type.quantized() ? ops::kRequantize : ops::kQuantize;
+      DTR_ASSIGN(converted, rewriter_.insert_value(op, {.def = &def,
+                                                        .operands = {value},
+                                                        .origin = graph_.op(op).origin,
+                                                        .name = graph_.value(value).name + "_q",
+                                                        .quantization = wanted}));
+    }
+    rewriter_.set_operand(op, index, converted);
+    return {};
+  }
+
+  Status quantize_weight(OpId op, uint32_t index, const QuantSpec& spec) {
+    const ValueId value = graph_.op(op).operands[index];
+    const Type type = graph_.type(value);
+    const std::span<const float> floats = program_.constants.values<float>(graph_.value(value).constant);
+    if (!finite_range(floats).finite) return not_finite(value, op);
+    Quantization q = weight_quantization(floats, type.shape, spec.kind == Kind::kPerChannel ? spec.axis : -1);
+    DTR_TRY(widen_for_bias(op, q));
+    replace_constant(op, index, DType::kInt8, quantize_all(floats, q, type.shape), q);
+    return {};
+  }
+
+  // Makes the weight scale of each channel large enough for its bias (operand 2; operand 0 is quantized already).
+  Status widen_for_bias(OpId op, Quantization& weight) {
+    const std::vector<ValueId>& operands = graph_.op(op).operands;
+    const std::vector<QuantSpec>& specs = annotation_.ops[op.index]->specs.operands;
+    for (size_t i = 0; i < specs.size(); ++i) {
+      if (specs[i].kind != Kind::kBias || !operands[i].valid()) continue;
+      const std::span<const float> bias = program_.constants.values<float>(graph_.value(operands[i]).constant);
+      if (!finite_range(bias).finite) return not_finite(operands[i], op);
+      const auto input_scale = static_cast<double>(graph_.type(operands[0]).quantization->scale());
+      size_t widened = 0;
+      for (size_t c = 0; c < bias.size(); ++c) {
+        float& scale = weight.scales[c % weight.scales.size()];  // a transposed convolution's groups share scales
+        const double least = std::abs(static_cast<double>(bias[c])) / (kMaxBias * input_scale);
+        if (static_cast<double>(scale) >= least) continue;
+        scale = std::nextafter(static_cast<float>(least), std::numeric_limits<float>::infinity());
+        ++widened;
+      }
+      if (widened > 0)
+        report_.notes.push_back(
+            {.id = DiagnosticId::kQuantizationBiasWidened,
+             .reason = fmt::format("the bias of {} of {} channels is too large for its weights' scale", widened, bias.size()),
+             .fix = "scale the layer's weights and bias alike, or accept coarser weights",
+             .place = place_of(program_, graph_, op),
+             .severity = Severity::kWarning});
+    }
+    return {};
+  }
+
+  Status quantize_bias(OpId op, uint32_t index) {
+    const std::vector<ValueId>& operands = graph_.op(op).operands;
+    const std::span<const float> floats = program_.constants.values<float>(graph_.value(operands[index]).constant);
+    const float input_scale = graph_.type(operands[0]).quantization->scale();
+    const Quantization& weight = *graph_.type(operands[1]).quantization;
+    Quantization q{.axis = weight.per_channel() ? 0 : -1, .qmin = INT32_MIN, .qmax = INT32_MAX};
+    const size_t entries = weight.per_channel() ? floats.size() : 1;
+    for (size_t c = 0; c < entries; ++c) q.scales.push_back(input_scale * weight.scales[c % weight.scales.size()]);
+    q.zero_points.assign(entries, 0);
+    std::vector<int32_t> integers;
+    for (size_t c = 0; c < floats.size(); ++c)
+      integers.push_back(quantize_value<int32_t>(floats[c], q.scales[q.per_channel() ? c : 0], 0, INT32_MIN, INT32_MAX));
+    replace_constant(op, index, DType::kInt32, std::as_bytes(std::span(integers)), q);
+    return {};
+  }
+
+  static std::vector<int8_t> quantize_all(std::span<const float> floats, const Quantization& q, const Shape& shape = {}) {
+    size_t channels = 1, inner = floats.size();
+    if (q.per_channel()) {
+      const auto axis = static_cast<size_t>(q.axis);
+      channels = static_cast<size_t>(shape[axis]);
+      inner = 1;
+      for (size_t i = axis + 1; i < shape.size(); ++i) inner *= static_cast<size_t>(shape[i]);
+    }
+    std::vector<int8_t> integers(floats.size());
+    for (size_t at = 0, c = 0; at < floats.size(); at += inner, c = (c + 1) % channels)
+      for (size_t i = at; i < at + inner; ++i)
+        integers[i] = quantize_value<int8_t>(floats[i], q.scales[c], q.zero_points[c], q.qmin, q.qmax);
+    return integers;
+  }
+
+  void replace_constant(OpId op, uint32_t index, DType dtype, const std::vector<int8_t>& values, const Quantization& q) {
+    replace_constant(op, index, dtype, std::as_bytes(std::span(values)), q);
+  }
+  void replace_constant(OpId op, uint32_t index, DType dtype, std::span<const std::byte> bytes, const Quantization& q) {
+    const Value& old = graph_.value(graph_.op(op).operands[index]);
+    const ConstantId id = program_.constants.add(dtype, bytes);
+    const ValueId value = rewriter_.add_constant({.dtype = dtype, .shape = old.type.shape, .quantization = q}, id, old.name + "_q");
+    rewriter_.set_operand(op, index, value);
+  }
+
+  // An op that stays float reads dequantized values.
+  Status keep_float(OpId op) {
+    for (size_t i = 0; i < graph_.op(op).operands.size(); ++i) {
+      const ValueId operand = graph_.op(op).operands[i];
+      if (!operand.valid() || graph_.is_constant(operand) || !graph_.type(operand).quantized()) continue;
+      DTR_ASSIGN(const ValueId real, dequantized(operand, op, graph_.op(op).origin));
+      rewriter_.set_operand(op, i, real);
+    }
+    report_.float_ops.push_back(
+        {.place = place_of(program_, graph_, op), .op = std::string(graph_.op(op).def->name), .reason = annotation_.reasons[op.index]});
+    return {};
+  }
+
+  Status dequantize_outputs() {
+    std::vector<ValueId> outputs = graph_.outputs();
+    for (ValueId& output : outputs) {
+      if (graph_.is_constant(output) || !graph_.type(output).quantized()) continue;
+      DTR_ASSIGN(output, dequantized(output, OpId{}, graph_.op(graph_.producer(output)).origin));
+    }
+    rewriter_.set_outputs(std::move(outputs));
+    return {};
+  }
+
+  Result<ValueId> dequantized(ValueId value, OpId before, const Origin& origin) {
+    ValueId& real = dequantized_[value];
+    if (!real.valid()) {
+      DTR_ASSIGN(real,
+                 rewriter_.insert_value(
+                     before, {.def = &ops::kDequantize, .operands = {value}, .origin = origin, .name = graph_.value(value).name + "_dq"}));
+    }
+    return real;
+  }
+
+  tl::unexpected<Diagnostic> not_finite(ValueId value, OpId user) const {
+    Place place = place_of(program_, graph_, user);
+    return fail(DiagnosticId::kWeightNotFinite, fmt::format("the constant `{}` holds NaN or infinity", graph_.value(value).name),
+                "check the checkpoint that the model was exported from", std::move(place));
+  }
+
+  Place place_of_value(ValueId value) const {
+    const OpId producer = graph_.producer(value);
+    return producer.valid() ? place_of(program_, graph_, producer) : Place{.file = program_.file, .node = graph_.value(value).name};
+  }
+
+  const Quantization& quantization(int group) const { return quantizations_.at(static_cast<size_t>(group)); }
+
+  Program& program_;
+  Graph& graph_;
+  Rewriter rewriter_;
+  const Annotation& annotation_;
+  const CalibrationResult& calibration_;
+  std::vector<Quantization> quantizations_;               // by group
+  std::map<std::pair<ValueId, int>, ValueId> converted_;  // value and group → quantize or requantize of it
+  std::map<ValueId, ValueId> dequantized_;
+  ConversionReport report_;
+};
+
+}  // namespace
+
+Result<ConversionReport> convert(Program& program, Graph& graph, const Annotation& annotation, const CalibrationResult& calibration) {
+  return Converter(program, graph, annotation, calibration).run();
+}
+
+}  // namespace dtr

@@ -1,0 +1,32 @@
+// Conversion: a float graph, its annotation and its calibration become a quantized graph.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "quantizer/calibration.h"
+
+namespace dtr {
+
+// An op that stays float in a quantized graph.
+struct FloatOp {
+  Place place;
+  std::string op;
+  std::string reason;
+};
+
+struct ConversionReport {
+  size_t quantized_ops = 0;
+  std::vector<FloatOp> float_ops;
+  // Channels whose weight scale was widened because their bias would not have fitted, by place.
+  std::vector<Diagnostic> notes;
+};
+
+// Rewrites `graph` in place: results of annotated ops become int8 with the quantization of their group, weights int8 constants,
+// biases int32 constants of scale s_in·s_w; `quantize` and `dequantize` stand where float meets int8, `requantize` where an op reads a
+// value in another quantization than its own. Inserted ops have the origin of the op that they serve. Inputs and outputs stay float.
+// A bias beyond ±2^30 widens the weight scale of its channel, so that bias and accumulator share int32 (as TFLite's quantizer does).
+// Errors: kCalibrationMismatch, kWeightNotFinite; the graph is then of no further use.
+Result<ConversionReport> convert(Program& program, Graph& graph, const Annotation& annotation, const CalibrationResult& calibration);
+
+}  // namespace dtr

@@ -1,0 +1,296 @@
+#include "quantizer/observer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "support/diagnostic.h"
+
+namespace dtr {
+namespace {
+
+// Smallest exponent: its powers 2^±e are ordinary floats.
+constexpr int kMinExponent = -120;
+
+int64_t bin_of(float x, int exponent) { return static_cast<int64_t>(std::floor(std::ldexp(static_cast<double>(x), -exponent))); }
+
+// The narrowest bins with which `range` takes at most kMaxBins, all of them at indices that a float counts exactly.
+int exponent_for(Range range) {
+  const float magnitude = std::max(-range.min, range.max);
+  const float width = range.max - range.min;  // may be infinite; then the magnitude decides
+  int exponent = kMinExponent;
+  if (magnitude > 0) exponent = std::max(exponent, std::ilogb(magnitude) - 22);
+  if (width > 0 && std::isfinite(width)) exponent = std::max(exponent, std::ilogb(width) - 12);
+  while (bin_of(range.max, exponent) - bin_of(range.min, exponent) >= ValueStatistics::kMaxBins) ++exponent;
+  return exponent;
+}
+
+struct Grid {
+  float width;
+  float inverse_width;
+  int32_t first;
+};
+
+// Writes the bin of each element, relative to `first`. Exact: factors are powers of two, and truncation is mended to floor by comparing
+// with the bin's own edge, which holds for elements so small that the quotient underflows, too.
+void find_bins(std::span<const float> elements, const Grid& grid, int32_t* bins) {
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const float x = elements[i];
+    const auto truncated = static_cast<int32_t>(x * grid.inverse_width);
+    bins[i] = truncated - (static_cast<float>(truncated) * grid.width > x ? 1 : 0) - grid.first;
+  }
+}
+
+constexpr size_t kBlock = 1024;
+
+// Four tables in turn, because activations repeat (zeros of a ReLU) and a counter cannot be added to twice in a row at full speed.
+void count_many(std::span<const float> elements, const Grid& grid, std::span<int64_t> counts) {
+  constexpr size_t kTables = 4;
+  static thread_local std::vector<uint32_t> tables;
+  const size_t stride = counts.size();
+  tables.assign(kTables * stride, 0);
+  std::array<int32_t, kBlock> bins;
+  for (size_t at = 0; at < elements.size(); at += kBlock) {
+    const size_t n = std::min(kBlock, elements.size() - at);
+    find_bins(elements.subspan(at, n), grid, bins.data());
+    size_t i = 0;
+    for (; i + kTables <= n; i += kTables)
+      for (size_t t = 0; t < kTables; ++t) ++tables[t * stride + static_cast<size_t>(bins[i + t])];
+    for (; i < n; ++i) ++tables[static_cast<size_t>(bins[i])];
+  }
+  for (size_t t = 0; t < kTables; ++t)
+    for (size_t i = 0; i < stride; ++i) counts[i] += tables[t * stride + i];
+}
+
+void count_few(std::span<const float> elements, const Grid& grid, std::span<int64_t> counts) {
+  std::array<int32_t, kBlock> bins;
+  for (size_t at = 0; at < elements.size(); at += kBlock) {
+    const size_t n = std::min(kBlock, elements.size() - at);
+    find_bins(elements.subspan(at, n), grid, bins.data());
+    for (size_t i = 0; i < n; ++i) ++counts[static_cast<size_t>(bins[i])];
+  }
+}
+
+}  // namespace
+
+FiniteRange finite_range(std::span<const float> elements) {
+  if (elements.empty()) return {};
+  // Lanes that do not depend on each other, so that the loop becomes SIMD without reordering floating-point sums.
+  constexpr size_t kLanes = 16;
+  std::array<float, kLanes> low, high, poison{};
+  std::array<int32_t, kLanes> zero_count{};
+  low.fill(elements[0]);
+  high.fill(elements[0]);
+  int64_t zeros = 0;
+  size_t i = 0;
+  while (i + kLanes <= elements.size()) {
+    const size_t stop = std::min(elements.size(), i + (size_t{1} << 24));  // zero_count cannot overflow
+    for (; i + kLanes <= stop; i += kLanes) {
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        const float x = elements[i + lane];
+        low[lane] = x < low[lane] ? x : low[lane];
+        high[lane] = x > high[lane] ? x : high[lane];
+        poison[lane] += x * 0.0F;  // NaN from the first NaN or infinity on
+        zero_count[lane] += x == 0.0F ? 1 : 0;
+      }
+    }
+    for (int32_t& lane : zero_count) zeros += std::exchange(lane, 0);
+  }
+  for (; i < elements.size(); ++i) {
+    low[0] = std::min(low[0], elements[i]);
+    high[0] = std::max(high[0], elements[i]);
+    poison[0] += elements[i] * 0.0F;
+    zeros += elements[i] == 0.0F ? 1 : 0;
+  }
+  FiniteRange result{.range = {low[0], high[0]}, .zeros = zeros};
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    result.range.min = std::min(result.range.min, low[lane]);
+    result.range.max = std::max(result.range.max, high[lane]);
+    result.finite = result.finite && poison[lane] == 0.0F;
+  }
+  result.range.min += 0.0F;  // -0 and 0 are one bound, whichever came first
+  result.range.max += 0.0F;
+  return result;
+}
+
+bool ValueStatistics::restore(Range range, int64_t zeros, int64_t count, int exponent, int64_t first_bin, std::vector<int64_t> bins) {
+  if (!std::isfinite(range.min) || !std::isfinite(range.max) || range.min > range.max) return false;
+  if (count <= 0 || zeros < 0 || zeros > count) return false;
+  if (with_histogram_) {
+    if (exponent != exponent_for(range)) return false;
+    const int64_t last = bin_of(range.max, exponent);
+    if (first_bin != bin_of(range.min, exponent) || static_cast<int64_t>(bins.size()) != last - first_bin + 1) return false;
+    int64_t rest = count;
+    for (const int64_t bin : bins) {
+      if (bin < 0 || bin > rest) return false;
+      rest -= bin;
+    }
+    if (rest != 0) return false;
+  } else if (!bins.empty()) {
+    return false;
+  }
+  range_ = range;
+  zeros_ = zeros;
+  count_ = count;
+  exponent_ = with_histogram_ ? exponent : 0;
+  first_bin_ = with_histogram_ ? first_bin : 0;
+  bins_ = std::move(bins);
+  return true;
+}
+
+// Widens range and bins to hold `range` as well, with bins of at least 2^exponent.
+void ValueStatistics::grow(Range range, int exponent) {
+  const Range both = empty() ? range : Range{std::min(range.min, range_.min), std::max(range.max, range_.max)};
+  if (with_histogram_) {
+    const int wider = std::max(exponent, exponent_for(both));
+    const int64_t first = bin_of(both.min, wider);
+    const auto size = static_cast<size_t>(bin_of(both.max, wider) - first + 1);
+    if (bins_.empty() || wider != exponent_ || first != first_bin_ || size != bins_.size()) {
+      std::vector<int64_t> bins(size);
+      const int shift = std::min(wider - exponent_, 62);
+      for (size_t i = 0; i < bins_.size(); ++i)
+        bins[static_cast<size_t>(((first_bin_ + static_cast<int64_t>(i)) >> shift) - first)] += bins_[i];
+      bins_ = std::move(bins);
+      exponent_ = wider;
+      first_bin_ = first;
+    }
+  }
+  range_ = both;
+}
+
+bool ValueStatistics::observe(std::span<const float> elements) {
+  const FiniteRange found = finite_range(elements);
+  if (!found.finite) return false;
+  if (elements.empty()) return true;
+  grow(found.range, kMinExponent);
+  count_ += static_cast<int64_t>(elements.size());
+  zeros_ += found.zeros;
+  if (with_histogram_) {
+    const Grid grid{std::ldexp(1.0F, exponent_), std::ldexp(1.0F, -exponent_), static_cast<int32_t>(first_bin_)};
+    const auto count = elements.size() >= 4 * bins_.size() ? count_many : count_few;
+    count(elements, grid, bins_);
+  }
+  return true;
+}
+
+void ValueStatistics::merge(const ValueStatistics& other) {
+  if (other.empty()) return;
+  DTR_CHECK(with_histogram_ == other.with_histogram_);
+  grow(other.range_, other.exponent_);
+  count_ += other.count_;
+  zeros_ += other.zeros_;
+  const int shift = std::min(exponent_ - other.exponent_, 62);
+  for (size_t i = 0; i < other.bins_.size(); ++i)
+    bins_[static_cast<size_t>(((other.first_bin_ + static_cast<int64_t>(i)) >> shift) - first_bin_)] += other.bins_[i];
+}
+
+namespace {
+
+// Sums over the bins, so that the error of any range costs constant time.
+class ErrorModel {
+ public:
+  explicit ErrorModel(const ValueStatistics& statistics) : statistics_(statistics), width_(std::ldexp(1.0, statistics.exponent())) {
+    const std::span<const int64_t> bins = statistics.bins();
+    sums_.resize(bins.size() + 1);
+    for (size_t i = 0; i < bins.size(); ++i) {
+      const auto n = static_cast<double>(bins[i]);
+      const double center = edge(i) + width_ / 2;
+      sums_[i + 1] = {sums_[i].n + n, sums_[i].x + n * center, sums_[i].xx + n * center * center};
+    }
+  }
+
+  double edge(size_t bin) const { return static_cast<double>(statistics_.first_bin() + static_cast<int64_t>(bin)) * width_; }
+  size_t size() const { return sums_.size() - 1; }
+
+  // Expected squared error of all elements when [low, high] gets 256 codes; bins before `first` and from `last` on saturate.
+  double operator()(double low, double high, size_t first, size_t last) const {
+    const double step = std::max((high - low) / 255, static_cast<double>(0x1p-149F));
+    const Sums under = sums_[first];
+    const Sums over = sums_.back() - sums_[last];
+    const double inside = std::max(0.0, sums_[last].n - under.n - static_cast<double>(statistics_.zeros()));
+    return inside * step * step / 12 + under.squares_about(low) + over.squares_about(high);
+  }
+
+ private:
+  struct Sums {
+    double n = 0, x = 0, xx = 0;
+    Sums operator-(const Sums& other) const { return {n - other.n, x - other.x, xx - other.xx}; }
+    double squares_about(double at) const { return std::max(0.0, xx - 2 * at * x + at * at * n); }
+  };
+  const ValueStatistics& statistics_;
+  double width_;
+  std::vector<Sums> sums_;
+};
+
+}  // namespace
+
+Range best_range(const ValueStatistics& statistics) {
+  const Range full = statistics.range();
+  if (statistics.bins().size() < 3) return full;
+  const ErrorModel error(statistics);
+  const size_t bins = error.size();
+  const auto low_at = [&](size_t first) { return first == 0 ? static_cast<double>(full.min) : error.edge(first); };
+  const auto high_at = [&](size_t last) { return last == bins ? static_cast<double>(full.max) : error.edge(last); };
+  // Bounds in bins: the range stays around zero. Alternately the best upper end for the lower one and the other way round.
+  size_t first = 0, last = bins;
+  double best = error(std::min(low_at(0), 0.0), std::max(high_at(bins), 0.0), 0, bins);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t candidate = bins; candidate > first + 1 && high_at(candidate) > 0; --candidate) {
+      const double e = error(std::min(low_at(first), 0.0), high_at(candidate), first, candidate);
+      if (e < best) {
+        best = e;
+        last = candidate;
+        changed = true;
+      }
+    }
+    for (size_t candidate = 0; candidate + 1 < last && low_at(candidate) < 0; ++candidate) {
+      const double e = error(low_at(candidate), std::max(high_at(last), 0.0), candidate, last);
+      if (e < best) {
+        best = e;
+        first = candidate;
+        changed = true;
+      }
+    }
+  }
+  return {static_cast<float>(low_at(first)), static_cast<float>(high_at(last))};
+}
+
+Quantization affine_quantization(Range range, float eps, int32_t qmin, int32_t qmax) {
+  const float low = std::min(range.min, 0.0F);
+  const float high = std::max(range.max, 0.0F);
+  // Halved before the difference where that would overflow.
+  const float width = high - low;
+  const auto codes = static_cast<float>(qmax - qmin);
+  const float scale = std::max(std::isfinite(width) ? width / codes : (high / 2 - low / 2) / codes * 2, eps);
+  const float zero = static_cast<float>(qmin) - std::nearbyint(low / scale);
+  const auto zero_point = static_cast<int32_t>(std::clamp(zero, static_cast<float>(qmin), static_cast<float>(qmax)));
+  return Quantization::per_tensor(scale, zero_point, qmin, qmax);
+}
+
+Quantization symmetric_quantization(Range range, float eps) {
+  const float magnitude = std::max({-range.min, range.max, 0.0F});
+  return Quantization::per_tensor(std::max(magnitude / 127.0F, eps), 0, -127, 127);
+}
+
+Quantization weight_quantization(std::span<const float> values, const Shape& shape, int axis) {
+  constexpr float kEps = std::numeric_limits<float>::epsilon();
+  if (axis < 0) return symmetric_quantization(finite_range(values).range, kEps);
+  const auto dim = static_cast<size_t>(axis);
+  DTR_CHECK(dim < shape.size());
+  const auto channels = static_cast<size_t>(shape[dim]);
+  size_t inner = 1;
+  for (size_t i = dim + 1; i < shape.size(); ++i) inner *= static_cast<size_t>(shape[i]);
+  Quantization result{.zero_points = std::vector<int32_t>(channels, 0), .axis = axis, .qmin = -127, .qmax = 127};
+  std::vector<Range> ranges(channels);
+  for (size_t at = 0, channel = 0; at < values.size(); at += inner, channel = (channel + 1) % channels) {
+    const Range slice = finite_range(values.subspan(at, inner)).range;
+    ranges[channel] = {std::min(ranges[channel].min, slice.min), std::max(ranges[channel].max, slice.max)};
+  }
+  for (const Range& range : ranges) result.scales.push_back(symmetric_quantization(range, kEps).scale());
+  return result;
+}
+
+}  // namespace dtr
