@@ -1,0 +1,100 @@
+#include "backends/neutron/quantization.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "ops/ops.h"
+
+namespace dtr::neutron {
+namespace {
+
+using Specs = tl::expected<OpAnnotation, std::string>;
+tl::unexpected<std::string> stays_float(std::string reason) { return tl::unexpected(std::move(reason)); }
+
+constexpr float kUnitScale = 1.0F / 256;    // [0, 1) in 256 codes from zero point −128
+constexpr float kSignedScale = 1.0F / 128;  // [−1, 1) around zero point 0
+
+// Operand and result have ranges of their own.
+Specs independent(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::affine()}}; }
+
+// The result takes the quantization of the operand, whose elements it moves, selects or averages.
+Specs shared(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::shared_with(0)}}; }
+
+Specs unit_interval(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::fixed(kUnitScale, -128)}}; }
+
+Specs signed_unit_interval(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::fixed(kSignedScale, 0)}}; }
+
+// A padding value other than zero may lie outside of the operand's range.
+Specs pad(const OpView& view) {
+  return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::shared_with(0, view.attribute_or("value", 0.0) != 0.0)}};
+}
+
+// The bounds of a ReLU become part of the requantization; others are minimum and maximum over codes, in one quantization.
+Specs clamp(const OpView& view) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr std::array<std::array<double, 2>, 4> kReluBounds{{{-1, 1}, {0, 1}, {0, 6}, {0, kInfinity}}};
+  const std::array<double, 2> bounds{view.attribute_or("min", -kInfinity), view.attribute_or("max", kInfinity)};
+  for (const auto& relu : kReluBounds)
+    if (bounds == relu) return independent(view);
+  return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::shared_with(0, true)}};
+}
+
+Specs sum(const OpView& view) {
+  if (view.attribute_or("alpha", 1.0) != 1.0) return stays_float("`alpha` is not 1");
+  return OpAnnotation{{QuantSpec::affine(), QuantSpec::affine()}, {QuantSpec::affine()}};
+}
+
+// All operands and the result share one quantization, so that joining is copying.
+Specs joined(const OpView& view) {
+  OpAnnotation specs{{QuantSpec::affine()}, {QuantSpec::shared_with(0)}};
+  specs.operands.resize(view.operands.size(), QuantSpec::shared_with(0));
+  return specs;
+}
+
+// Weights per output channel, for linear too (ExecuTorch: per tensor), because the requantization of both is per channel anyway.
+Specs weighted(const OpView& view, int channel_axis) {
+  OpAnnotation specs{{QuantSpec::affine(), QuantSpec::channelwise(channel_axis)}, {QuantSpec::affine()}};
+  if (view.operands.size() > 2) specs.operands.push_back(QuantSpec::bias());
+  return specs;
+}
+Specs convolution(const OpView& view) { return weighted(view, view.attribute<bool>("transposed") ? 1 : 0); }
+Specs linear(const OpView& view) { return weighted(view, 0); }
+
+struct Pattern {
+  const OpDef* op;
+  Specs (*specs)(const OpView&);
+  bool constant_weights = false;  // operands after the first
+};
+
+constexpr std::array kPatterns{
+    Pattern{&ops::kAddTensor, sum},         Pattern{&ops::kAvgPool2d, shared},      Pattern{&ops::kCat, joined},
+    Pattern{&ops::kClamp, clamp},           Pattern{&ops::kConstantPadNd, pad},     Pattern{&ops::kConvolution, convolution, true},
+    Pattern{&ops::kHardswish, independent}, Pattern{&ops::kLinear, linear, true},   Pattern{&ops::kMaxPool2d, shared},
+    Pattern{&ops::kMeanDim, shared},        Pattern{&ops::kPermute, shared},        Pattern{&ops::kRelu, independent},
+    Pattern{&ops::kSigmoid, unit_interval}, Pattern{&ops::kSoftmax, unit_interval}, Pattern{&ops::kTanh, signed_unit_interval},
+    Pattern{&ops::kView, shared},
+};
+
+class NeutronPatterns final : public QuantizationPatterns {
+ public:
+  tl::expected<OpAnnotation, std::string> annotate(const Graph& graph, OpId id) const override {
+    const Op& op = graph.op(id);
+    for (const Pattern& pattern : kPatterns) {
+      if (pattern.op != op.def) continue;
+      if (graph.is_constant(op.operands[0])) return stays_float("its first operand is a constant");
+      for (size_t i = 1; pattern.constant_weights && i < op.operands.size(); ++i)
+        if (op.operands[i].valid() && !graph.is_constant(op.operands[i])) return stays_float("its weights are not constant");
+      const BoundOpView view(graph, id);
+      return pattern.specs(view);
+    }
+    return stays_float("the NPU has no quantization pattern for it");
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<QuantizationPatterns> make_quantization_patterns() { return std::make_unique<NeutronPatterns>(); }
+
+}  // namespace dtr::neutron
