@@ -1,10 +1,13 @@
 // Fixed-point rescaling as TensorFlow Lite's integer specification does it: a real factor becomes a 32-bit mantissa and a power of
 // two, and every product is rounded the same way on the reference, the NPU, and a Cortex-M. Freestanding, constexpr.
 //
-// Source: TensorFlow Lite 8-bit quantization specification; gemmlowp's fixed-point definitions of the two roundings.
+// Source: TensorFlow Lite 8-bit quantization specification; gemmlowp's fixed-point definitions of the two roundings. LiteRT's
+// reference kernels are built with this double rounding (checked by test/unit/integer_reference_test.cpp).
 #pragma once
 
+#include <bit>
 #include <cstdint>
+#include <limits>
 
 namespace dtr::numerics {
 
@@ -15,12 +18,24 @@ struct Requantization {
   constexpr bool operator==(const Requantization&) const = default;
 };
 
-// (a · b) / 2^31 rounded to nearest, ties away from zero by adding the nudge of a's sign; saturates for a = b = INT32_MIN.
+// The multiplier nearest to a real factor ≥ 0. Factors below 2^-32 (and NaN) give 0, factors of 2^30 and more the largest one.
+constexpr Requantization quantize_multiplier(double real) {
+  if (!(real > 0)) return {};
+  const auto bits = std::bit_cast<uint64_t>(real);
+  const auto exponent = static_cast<int32_t>(bits >> 52) - 1022;  // real = fraction · 2^exponent, fraction in [0.5, 1)
+  const uint64_t fraction = (bits & ((uint64_t{1} << 52) - 1)) | (uint64_t{1} << 52);
+  const uint64_t rounded = (fraction + (uint64_t{1} << 21)) >> 22;  // fraction · 2^31
+  const bool carried = rounded == uint64_t{1} << 31;
+  const int32_t shift = exponent + (carried ? 1 : 0);
+  if (shift < -31) return {};
+  if (shift > 30) return {INT32_MAX, 30};
+  return {static_cast<int32_t>(carried ? rounded >> 1 : rounded), shift};
+}
+
+// a · b / 2^31 rounded to nearest, ties towards plus infinity; saturates for a = b = INT32_MIN.
 constexpr int32_t saturating_rounding_doubling_high_mul(int32_t a, int32_t b) {
   if (a == b && a == INT32_MIN) return INT32_MAX;
-  const int64_t product = static_cast<int64_t>(a) * b;
-  const int64_t nudge = product >= 0 ? int64_t{1} << 30 : 1 - (int64_t{1} << 30);
-  return static_cast<int32_t>((product + nudge) / (int64_t{1} << 31));
+  return static_cast<int32_t>((static_cast<int64_t>(a) * b + (int64_t{1} << 30)) >> 31);
 }
 
 // x / 2^exponent rounded to nearest, ties away from zero; exponent in [0, 31].
@@ -41,5 +56,59 @@ constexpr int32_t requantize(int32_t x, Requantization by) {
 }
 
 constexpr int32_t clamp(int32_t x, int32_t low, int32_t high) { return x < low ? low : x > high ? high : x; }
+
+// a + b, at the limit where it would overflow.
+constexpr int32_t saturating_add(int32_t a, int32_t b) {
+  const int64_t sum = static_cast<int64_t>(a) + b;
+  return static_cast<int32_t>(sum < INT32_MIN ? INT32_MIN : sum > INT32_MAX ? INT32_MAX : sum);
+}
+
+// What quantized values may be: [low, high].
+struct Range {
+  int32_t low = -128;
+  int32_t high = 127;
+  constexpr int32_t clamp(int32_t x) const { return numerics::clamp(x, low, high); }
+  constexpr bool operator==(const Range&) const = default;
+};
+
+// The end of every integer operator: accumulator to quantized result.
+struct OutputStage {
+  Requantization by;
+  int32_t zero_point = 0;
+  Range range;
+  constexpr int8_t operator()(int32_t accumulator) const {
+    return static_cast<int8_t>(range.clamp(saturating_add(requantize(accumulator, by), zero_point)));
+  }
+};
+
+// x rounded to nearest, ties away from zero; saturates; 0 for NaN.
+constexpr int32_t round_half_away(float x) {
+  if (x != x) return 0;
+  if (x >= 2147483648.0F) return INT32_MAX;
+  if (x <= -2147483648.0F) return INT32_MIN;
+  const auto whole = static_cast<int32_t>(x);
+  const float rest = x - static_cast<float>(whole);
+  return whole + (rest >= 0.5F ? 1 : 0) - (rest <= -0.5F ? 1 : 0);
+}
+
+// The quantized value nearest to a real one, not limited to any range: how activation bounds and constants are quantized.
+// Source: CalculateActivationRangeQuantized of TFLite's kernel_util.
+constexpr int32_t quantize_real(float real, float scale, int32_t zero_point) {
+  return saturating_add(round_half_away(real / scale), zero_point);
+}
+
+// Quantized bounds of a result that is limited to the reals [low, high]: the one rule for fused activations, relu and clamp.
+// Infinite bounds do not limit. Inside `all`, also where the bounds lie beyond it.
+constexpr Range activation_range(float low, float high, float scale, int32_t zero_point, Range all) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  Range range = all;
+  if (low > -kInfinity) range.low = all.clamp(quantize_real(low, scale, zero_point));
+  if (high < kInfinity) range.high = all.clamp(quantize_real(high, scale, zero_point));
+  if (range.low > range.high) range.low = range.high;
+  return range;
+}
+
+// sum / count rounded to nearest, ties away from zero: the mean of a pool. count > 0, both far from the limits of int64.
+constexpr int64_t rounded_mean(int64_t sum, int64_t count) { return (sum > 0 ? sum + count / 2 : sum - count / 2) / count; }
 
 }  // namespace dtr::numerics

@@ -1,8 +1,10 @@
 // aten.add.Tensor: a + alpha · b with broadcasting, then the fused activation.
 #include <cmath>
 
+#include "numerics/add.h"
 #include "ops/broadcast.h"
 #include "ops/define.h"
+#include "ops/integer.h"
 
 namespace dtr::ops {
 namespace {
@@ -38,6 +40,21 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
                          });
 }
 
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const Quantization& qa = *view.operand(0).quantization;
+  const Quantization& qb = *view.operand(1).quantization;
+  const Quantization& out = *view.result().quantization;
+  const auto add = numerics::add_parameters(qa.scale(), qa.zero_point(), qb.scale(), qb.zero_point(), out.scale(), out.zero_point(),
+                                            activation_range(activation_bounds(view), out));
+  const int8_t* a = operands[0].values<int8_t>().data();
+  const int8_t* b = operands[1].values<int8_t>().data();
+  int8_t* y = results[0].values<int8_t>().data();
+  for_each_broadcast_row(operands[0].shape, operands[1].shape, results[0].shape,
+                         [&](int64_t at, int64_t at_a, int64_t at_b, int64_t count, int64_t step_a, int64_t step_b) {
+                           for (int64_t i = 0; i < count; ++i) y[at + i] = add(a[at_a + i * step_a], b[at_b + i * step_b]);
+                         });
+}
+
 constexpr AttributeDef kAttributes[] = {{"alpha", AttributeKind::kFloat, false}, kActivationAttribute};
 
 }  // namespace
@@ -53,6 +70,7 @@ constinit const OpDef kAddTensor{
     .infer = infer,
     .evaluate_float = evaluate<float>,
     .evaluate_double = evaluate<double>,
+    .evaluate_integer = evaluate_integer,
 };
 
 }  // namespace dtr::ops

@@ -1,4 +1,5 @@
 // aten.avg_pool2d: mean over windows, of the input elements or of all elements of the padded input (count_include_pad).
+#include "ops/integer.h"
 #include "ops/window.h"
 
 namespace dtr::ops {
@@ -32,8 +33,8 @@ void for_each_window(const OpView& view, const TensorView& operand, Finish finis
         const WindowAxis::Taps columns = w.taps(ow);
         Sum sum{};
         for (int64_t kh = rows.begin; kh < rows.end; ++kh) {
-          const T* row = x + (h.first(oh) + kh) * w.in + w.first(ow);
-          for (int64_t kw = columns.begin; kw < columns.end; ++kw) sum += row[kw];
+          const int64_t row = (h.first(oh) + kh) * w.in + w.first(ow);
+          for (int64_t kw = columns.begin; kw < columns.end; ++kw) sum += x[row + kw];
         }
         const int64_t valid = (rows.end - rows.begin) * (columns.end - columns.begin);
         finish(sum, valid, divisor != 0 ? divisor : include_pad ? extent(h, oh) * extent(w, ow) : valid);
@@ -44,6 +45,17 @@ template <class T>
 void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
   T* y = results[0].values<T>().data();
   for_each_window<T, T>(view, operands[0], [&](T sum, int64_t, int64_t divisor) { *y++ = sum / static_cast<T>(divisor); });
+}
+
+// The quantized sum of a window is that of its input elements plus the zero point for every other element that the divisor counts.
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const Quantization& out = *view.result().quantization;
+  const numerics::Range range = range_of(out);
+  int8_t* y = results[0].values<int8_t>().data();
+  for_each_window<int8_t, int64_t>(view, operands[0], [&](int64_t sum, int64_t valid, int64_t divisor) {
+    const int64_t mean = numerics::rounded_mean(sum + out.zero_point() * (divisor - valid), divisor);
+    *y++ = static_cast<int8_t>(std::clamp<int64_t>(mean, range.low, range.high));
+  });
 }
 
 constexpr AttributeDef kAttributes[] = {
@@ -62,6 +74,7 @@ constinit const OpDef kAvgPool2d{
     .infer = infer_pool,
     .evaluate_float = evaluate<float>,
     .evaluate_double = evaluate<double>,
+    .evaluate_integer = evaluate_integer,
 };
 
 }  // namespace dtr::ops

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/define.h"
+#include "ops/integer.h"
 
 namespace dtr::ops {
 namespace {
@@ -29,6 +30,10 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
   }
 }
 
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  rescale(view, bounds(view), operands[0], results[0]);
+}
+
 constexpr AttributeDef kAttributes[] = {{"min", AttributeKind::kFloat, false}, {"max", AttributeKind::kFloat, false}};
 
 }  // namespace
@@ -42,6 +47,7 @@ constinit const OpDef kClamp{
     .infer = infer_like_first,
     .evaluate_float = evaluate<float>,
     .evaluate_double = evaluate<double>,
+    .evaluate_integer = evaluate_integer,
 };
 
 }  // namespace dtr::ops

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/define.h"
+#include "ops/integer.h"
 
 namespace dtr::ops {
 namespace {
@@ -83,6 +84,13 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
   pad_with(view, operands[0], results[0], static_cast<T>(view.attribute<double>("value")));
 }
 
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const Quantization& q = *view.result().quantization;
+  const auto value = static_cast<float>(view.attribute<double>("value"));
+  pad_with(view, operands[0], results[0],
+           static_cast<int8_t>(range_of(q).clamp(numerics::quantize_real(value, q.scale(), q.zero_point()))));
+}
+
 constexpr AttributeDef kAttributes[] = {{"pad", AttributeKind::kInts}, {"value", AttributeKind::kFloat}};
 
 }  // namespace
@@ -96,6 +104,7 @@ constinit const OpDef kConstantPadNd{
     .infer = infer,
     .evaluate_float = evaluate<float>,
     .evaluate_double = evaluate<double>,
+    .evaluate_integer = evaluate_integer,
 };
 
 }  // namespace dtr::ops

@@ -5,6 +5,7 @@
 // by the weights.
 #include "ops/convolution.h"
 
+#include "ops/integer.h"
 #include "ops/matmul.h"
 
 namespace dtr::ops {
@@ -66,25 +67,26 @@ void gather(const ConvolutionShape& shape, const T* x, int64_t begin, int64_t co
           const int64_t first = at % w.out;
           const int64_t last = std::min(w.out, first + begin + count - at);
           const int64_t ih = h.first(oh) + kh * h.dilation;
-          T* to = columns + (at - begin) - first;
-          const int64_t from = ih < 0 || ih >= h.in ? last : std::clamp(inside.begin, first, last);
-          const int64_t end = ih < 0 || ih >= h.in ? last : std::clamp(inside.end, from, last);
-          const T* row = x + ih * w.in + kw * w.dilation - w.pad;
-          std::fill(to + first, to + from, T{});
+          const bool padding = ih < 0 || ih >= h.in;
+          const int64_t from = padding ? last : std::clamp(inside.begin, first, last);
+          const int64_t end = padding ? last : std::clamp(inside.end, from, last);
+          T* to = columns + (at - begin);
+          std::fill_n(to, from - first, T{});
+          const int64_t row = ih * w.in + kw * w.dilation - w.pad;
           if (w.stride == 1) {
-            if (end > from) std::copy(row + from, row + end, to + from);
+            if (end > from) std::copy(x + row + from, x + row + end, to + from - first);
           } else {
-            for (int64_t ow = from; ow < end; ++ow) to[ow] = row[ow * w.stride];
+            for (int64_t ow = from; ow < end; ++ow) to[ow - first] = x[row + ow * w.stride];
           }
-          std::fill(to + end, to + last, T{});
+          std::fill_n(to + end - first, last - end, T{});
           at += last - first;
         }
       }
 }
 
 // y += x ∗ weight for one sample and group.
-template <class T>
-void convolve(const ConvolutionShape& shape, const T* x, const T* weight, T* y, std::vector<T>& scratch) {
+template <class T, class Sum>
+void convolve(const ConvolutionShape& shape, const T* x, const T* weight, Sum* y, std::vector<T>& scratch) {
   const auto& [h, w] = shape.window;
   const int64_t depth = shape.in * shape.taps();
   const int64_t plane = shape.y_plane();
@@ -100,8 +102,8 @@ void convolve(const ConvolutionShape& shape, const T* x, const T* weight, T* y, 
 }
 
 // y += the transposed convolution of one sample and group: every input adds its multiples of the weights to a window of the result.
-template <class T>
-void convolve_transposed(const ConvolutionShape& shape, const T* x, const T* weight, T* y) {
+template <class T, class Sum>
+void convolve_transposed(const ConvolutionShape& shape, const T* x, const T* weight, Sum* y) {
   const auto& [h, w] = shape.window;
   for (int64_t ic = 0; ic < shape.in; ++ic)
     for (int64_t oc = 0; oc < shape.out; ++oc)
@@ -112,34 +114,62 @@ void convolve_transposed(const ConvolutionShape& shape, const T* x, const T* wei
           const WindowAxis::Taps columns = w.outputs(kw);
           for (int64_t ih = rows.begin; ih < rows.end; ++ih) {
             const T* from = x + (ic * h.out + ih) * w.out;
-            T* to = y + (oc * h.in + h.first(ih) + kh * h.dilation) * w.in + kw * w.dilation - w.pad;
-            for (int64_t iw = columns.begin; iw < columns.end; ++iw) to[iw * w.stride] += factor * from[iw];
+            const int64_t to = (oc * h.in + h.first(ih) + kh * h.dilation) * w.in + kw * w.dilation - w.pad;
+            for (int64_t iw = columns.begin; iw < columns.end; ++iw) y[to + iw * w.stride] += product<Sum>(factor, from[iw]);
           }
         }
+}
+
+// y += the convolution of one sample and group, of either kind.
+template <class T, class Sum>
+void add_group(const ConvolutionShape& shape, const T* x, const T* weight, Sum* y, std::vector<T>& scratch) {
+  if (shape.transposed) {
+    convolve_transposed(shape, x, weight, y);
+  } else {
+    convolve(shape, x, weight, y, scratch);
+  }
 }
 
 template <class T>
 void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
   const ConvolutionShape shape = convolution_shape(view);
   const T* x = operands[0].values<T>().data();
+  const T* weight = operands[1].values<T>().data();
   T* y = results[0].values<T>().data();
   const RealBounds bounds = activation_bounds(view);
-  const int64_t x_step = shape.in * shape.x_plane();
   const int64_t y_step = shape.out * shape.y_plane();
-  const int64_t weight_step = shape.in * shape.out * shape.taps();
   std::vector<T> scratch;
   for (int64_t n = 0; n < shape.batch; ++n)
-    for (int64_t g = 0; g < shape.groups; ++g, x += x_step, y += y_step) {
+    for (int64_t g = 0; g < shape.groups; ++g, x += shape.in * shape.x_plane(), y += y_step) {
       for (int64_t o = 0; o < shape.out; ++o)
         std::fill_n(y + o * shape.y_plane(), shape.y_plane(),
                     view.has(2) ? operands[2].values<T>()[static_cast<size_t>(g * shape.out + o)] : T{});
-      const T* weight = operands[1].values<T>().data() + g * weight_step;
-      if (shape.transposed) {
-        convolve_transposed(shape, x, weight, y);
-      } else {
-        convolve(shape, x, weight, y, scratch);
-      }
+      add_group(shape, x, weight + g * shape.in * shape.out * shape.taps(), y, scratch);
       for (int64_t i = 0; i < y_step; ++i) y[i] = bounds.clamp(y[i]);
+    }
+}
+
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const ConvolutionShape shape = convolution_shape(view);
+  const std::vector<int16_t> centered = centered_values(view.operand(0), operands[0]);
+  const std::vector<int16_t> weights = centered_values(view.operand(1), operands[1]);
+  const std::vector<numerics::OutputStage> stages = output_stages(view, shape.groups * shape.out);
+  const int16_t* x = centered.data();
+  int8_t* y = results[0].values<int8_t>().data();
+  const int64_t plane = shape.y_plane();
+  std::vector<uint32_t> sums(static_cast<size_t>(shape.out * plane));
+  std::vector<int16_t> scratch;
+  for (int64_t n = 0; n < shape.batch; ++n)
+    for (int64_t g = 0; g < shape.groups; ++g, x += shape.in * shape.x_plane()) {
+      for (int64_t o = 0; o < shape.out; ++o) {
+        const int32_t bias = view.has(2) ? operands[2].values<int32_t>()[static_cast<size_t>(g * shape.out + o)] : 0;
+        std::fill_n(sums.data() + o * plane, plane, static_cast<uint32_t>(bias));
+      }
+      add_group(shape, x, weights.data() + g * shape.in * shape.out * shape.taps(), sums.data(), scratch);
+      for (int64_t o = 0; o < shape.out; ++o) {
+        const numerics::OutputStage& stage = stages[static_cast<size_t>(g * shape.out + o)];
+        for (int64_t i = 0; i < plane; ++i) *y++ = stage(static_cast<int32_t>(sums[static_cast<size_t>(o * plane + i)]));
+      }
     }
 }
 
@@ -199,6 +229,7 @@ constinit const OpDef kConvolution{
     .infer = infer,
     .evaluate_float = evaluate<float>,
     .evaluate_double = evaluate<double>,
+    .evaluate_integer = evaluate_integer,
     .macs = macs,
 };
 

@@ -1,5 +1,9 @@
 // aten.hardswish: x · min(max(x + 3, 0), 6) / 6.
+#include <algorithm>
+
+#include "numerics/hardswish.h"
 #include "ops/define.h"
+#include "ops/integer.h"
 
 namespace dtr::ops {
 namespace {
@@ -12,6 +16,14 @@ void evaluate(const OpView&, std::span<const TensorView> operands, std::span<con
   for (size_t i = 0; i < y.size(); ++i) y[i] = x[i] * kGate.clamp(x[i] + T{3}) / T{6};
 }
 
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const Quantization& in = *view.operand(0).quantization;
+  const Quantization& out = *view.result().quantization;
+  const auto parameters = numerics::hardswish_parameters(in.scale(), in.zero_point(), out.scale(), out.zero_point(), range_of(out));
+  std::ranges::transform(operands[0].values<int8_t>(), results[0].values<int8_t>().begin(),
+                         [&](int8_t q) { return numerics::hardswish(q, parameters); });
+}
+
 }  // namespace
 
 constinit const OpDef kHardswish{
@@ -22,6 +34,7 @@ constinit const OpDef kHardswish{
     .infer = infer_like_first,
     .evaluate_float = evaluate<float>,
     .evaluate_double = evaluate<double>,
+    .evaluate_integer = evaluate_integer,
 };
 
 }  // namespace dtr::ops

@@ -1,5 +1,6 @@
 // aten.linear: x · weightᵀ + bias over the last dimension, then the fused activation.
 #include "ops/define.h"
+#include "ops/integer.h"
 #include "ops/matmul.h"
 
 namespace dtr::ops {
@@ -36,7 +37,23 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
   for (size_t i = 0; i < y.size(); ++i) {
     const auto row = static_cast<int64_t>(i) / out;
     const auto o = static_cast<int64_t>(i) % out;
-    y[i] = bounds.clamp(dot(x + row * in, weight + o * in, in) + (bias == nullptr ? T{0} : bias[o]));
+    y[i] = bounds.clamp(dot<T>(x + row * in, weight + o * in, in) + (bias == nullptr ? T{0} : bias[o]));
+  }
+}
+
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const int64_t in = operands[1].shape[1];
+  const int64_t out = operands[1].shape[0];
+  const std::vector<int16_t> x = centered_values(view.operand(0), operands[0]);
+  const std::vector<int16_t> weight = centered_values(view.operand(1), operands[1]);
+  const std::vector<numerics::OutputStage> stages = output_stages(view, out);
+  const auto y = results[0].values<int8_t>();
+  for (size_t i = 0; i < y.size(); ++i) {
+    const auto row = static_cast<int64_t>(i) / out;
+    const auto o = static_cast<int64_t>(i) % out;
+    const int32_t bias = view.has(2) ? operands[2].values<int32_t>()[static_cast<size_t>(o)] : 0;
+    const uint32_t sum = dot<uint32_t>(x.data() + row * in, weight.data() + o * in, in) + static_cast<uint32_t>(bias);
+    y[i] = stages[static_cast<size_t>(o)](static_cast<int32_t>(sum));
   }
 }
 
@@ -56,6 +73,7 @@ constinit const OpDef kLinear{
     .infer = infer,
     .evaluate_float = evaluate<float>,
     .evaluate_double = evaluate<double>,
+    .evaluate_integer = evaluate_integer,
     .macs = macs,
 };
 

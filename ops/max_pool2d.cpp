@@ -18,9 +18,9 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
         const WindowAxis::Taps columns = w.taps(ow);
         T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
         for (int64_t kh = rows.begin; kh < rows.end; ++kh) {
-          const T* row = x + (h.first(oh) + kh * h.dilation) * w.in + w.first(ow);
+          const int64_t row = (h.first(oh) + kh * h.dilation) * w.in + w.first(ow);
           for (int64_t kw = columns.begin; kw < columns.end; ++kw) {
-            const T value = row[kw * w.dilation];
+            const T value = x[row + kw * w.dilation];
             if (value > best || value != value) best = value;
           }
         }

@@ -1,5 +1,7 @@
 // aten.mean.dim: mean over the dimensions `dim` (all if empty).
+#include "numerics/mean.h"
 #include "ops/define.h"
+#include "ops/integer.h"
 
 namespace dtr::ops {
 namespace {
@@ -72,6 +74,17 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
   for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<T>(sums[i] / count);
 }
 
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const Quantization& in = *view.operand(0).quantization;
+  const Quantization& out = *view.result().quantization;
+  const auto y = results[0].values<int8_t>();
+  std::vector<int64_t> sums(y.size());
+  accumulate<int8_t, int64_t>(view, operands[0], sums);
+  const int64_t count = operands[0].elements() / static_cast<int64_t>(y.size());
+  const numerics::OutputStage stage{numerics::mean_requantization(in.scale(), out.scale(), count), out.zero_point(), range_of(out)};
+  for (size_t i = 0; i < y.size(); ++i) y[i] = stage(static_cast<int32_t>(sums[i] - count * in.zero_point()));
+}
+
 constexpr AttributeDef kAttributes[] = {{"dim", AttributeKind::kInts}, {"keepdim", AttributeKind::kBool}};
 
 }  // namespace
@@ -85,6 +98,7 @@ constinit const OpDef kMeanDim{
     .infer = infer,
     .evaluate_float = evaluate<float>,
     .evaluate_double = evaluate<double>,
+    .evaluate_integer = evaluate_integer,
 };
 
 }  // namespace dtr::ops

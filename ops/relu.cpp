@@ -1,5 +1,6 @@
 // aten.relu: max(x, 0).
 #include "ops/define.h"
+#include "ops/integer.h"
 
 namespace dtr::ops {
 namespace {
@@ -9,6 +10,10 @@ void evaluate(const OpView&, std::span<const TensorView> operands, std::span<con
   const auto x = operands[0].values<T>();
   const auto y = results[0].values<T>();
   for (size_t i = 0; i < y.size(); ++i) y[i] = x[i] > 0 || x[i] != x[i] ? x[i] : T{0};  // NaN stays NaN, as in PyTorch
+}
+
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  rescale(view, {.low = 0}, operands[0], results[0]);
 }
 
 }  // namespace
@@ -21,6 +26,7 @@ constinit const OpDef kRelu{
     .infer = infer_like_first,
     .evaluate_float = evaluate<float>,
     .evaluate_double = evaluate<double>,
+    .evaluate_integer = evaluate_integer,
 };
 
 }  // namespace dtr::ops

@@ -1,5 +1,6 @@
 // requantize: int8 with one quantization to int8 with another, in integers.
 #include "ops/define.h"
+#include "ops/integer.h"
 
 namespace dtr::ops {
 namespace {
@@ -10,6 +11,10 @@ Status verify(const OpView& view) {
   return {};
 }
 
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  rescale(view, {}, operands[0], results[0]);
+}
+
 }  // namespace
 
 constinit const OpDef kRequantize{
@@ -18,6 +23,7 @@ constinit const OpDef kRequantize{
     .traits = kElementwise,
     .verify = verify,
     .infer = infer_like_first,
+    .evaluate_integer = evaluate_integer,
 };
 
 }  // namespace dtr::ops

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/define.h"
+#include "ops/integer.h"
 
 namespace dtr::ops {
 namespace {
@@ -11,6 +12,10 @@ void evaluate(const OpView&, std::span<const TensorView> operands, std::span<con
   const auto x = operands[0].values<T>();
   const auto y = results[0].values<T>();
   for (size_t i = 0; i < y.size(); ++i) y[i] = T{1} / (T{1} + std::exp(-x[i]));
+}
+
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  look_up(view, numerics::sigmoid, operands[0], results[0]);
 }
 
 }  // namespace
@@ -23,6 +28,7 @@ constinit const OpDef kSigmoid{
     .infer = infer_like_first,
     .evaluate_float = evaluate<float>,
     .evaluate_double = evaluate<double>,
+    .evaluate_integer = evaluate_integer,
 };
 
 }  // namespace dtr::ops

@@ -1,10 +1,13 @@
 // aten.softmax: exp(x) / Σ exp(x) along `dim`.
 #include <cmath>
 
+#include "numerics/softmax.h"
 #include "ops/define.h"
 
 namespace dtr::ops {
 namespace {
+
+constexpr int64_t kMaxQuantizedExtent = 4096;  // integer bits of the fixed-point sum
 
 Status verify(const OpView& view) {
   DTR_TRY(check_activation(view));
@@ -12,6 +15,11 @@ Status verify(const OpView& view) {
   const int64_t dim = view.attribute<int64_t>("dim");
   if (!normalize_dim(dim, x.rank()))
     return broken(view, fmt::format("`dim` {} is out of range for the operand {}", dim, to_string(x.shape)));
+  if (!x.quantized()) return {};
+  if (const int64_t extent = x.shape[*normalize_dim(dim, x.rank())]; extent > kMaxQuantizedExtent)
+    return broken(view, fmt::format("{} values along `dim` {} of a quantized operand, the sum holds {}", extent, dim, kMaxQuantizedExtent));
+  if (!view.results.empty() && (view.result().quantization->scale() != 1.0F / 256 || view.result().quantization->zero_point() != -128))
+    return broken(view, "the quantized result does not have scale 1/256 and zero point -128");
   return {};
 }
 
@@ -40,6 +48,14 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
   });
 }
 
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const auto parameters = numerics::softmax_parameters(view.operand(0).quantization->scale());
+  const int8_t* x = operands[0].values<int8_t>().data();
+  int8_t* y = results[0].values<int8_t>().data();
+  for_each_row(view, operands[0].shape,
+               [&](int64_t first, int64_t count, int64_t stride) { numerics::softmax(x + first, y + first, count, stride, parameters); });
+}
+
 constexpr AttributeDef kAttributes[] = {{"dim", AttributeKind::kInt}};
 
 }  // namespace
@@ -52,6 +68,7 @@ constinit const OpDef kSoftmax{
     .infer = infer_like_first,
     .evaluate_float = evaluate<float>,
     .evaluate_double = evaluate<double>,
+    .evaluate_integer = evaluate_integer,
 };
 
 }  // namespace dtr::ops
