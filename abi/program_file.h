@@ -1,0 +1,58 @@
+// A program file, checked: everything that `open` accepts can be read through the schema without further checks. Freestanding; refers
+// to the bytes, which must outlive it. The one verifier of the format: the host's reader and the device's loader both stand on it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "abi/manifest.h"
+#include "abi/status.h"
+
+namespace dtr::pte {
+
+struct Program;  // abi/program.fbs
+struct ExecutionPlan;
+struct BackendDelegate;
+struct Tensor;
+
+inline constexpr size_t kFileAlignment = 16;  // of the file's first byte, constants and payloads
+
+class ProgramFile {
+ public:
+  enum class Checksum : uint8_t { kAbsent, kGood, kUnchecked };
+
+  ProgramFile() = default;
+  // Checks header, structure, segments, checksum (if there and wanted), all plans, values, lists and instructions.
+  static Status open(std::span<const std::byte> bytes, bool check_checksum, ProgramFile* file);
+
+  const Program& program() const { return *program_; }
+  std::span<const std::byte> bytes() const { return bytes_; }
+  Checksum checksum() const { return checksum_; }
+  const Manifest* manifest() const { return manifest_; }  // null: not written by Deuteron
+
+  std::span<const std::byte> segment(uint32_t index) const;
+  // Bytes of a named-data entry; empty if there is none.
+  std::span<const std::byte> named_data(std::string_view key) const;
+  std::span<const std::byte> payload(const BackendDelegate& delegate) const;
+  // Data of a constant tensor (data_buffer_idx > 0), from the constant segment or the inline buffers.
+  const std::byte* constant(const Tensor& tensor) const;
+
+ private:
+  Status read_header();
+  Status check_segments();
+  Status check_named_data(bool check_checksum);
+
+  std::span<const std::byte> bytes_;
+  std::span<const std::byte> segment_data_;
+  size_t program_size_ = 0;
+  const Program* program_ = nullptr;
+  const Manifest* manifest_ = nullptr;
+  Checksum checksum_ = Checksum::kAbsent;
+};
+
+// Bytes of a tensor that `open` has accepted.
+size_t tensor_bytes(const Tensor& tensor);
+
+}  // namespace dtr::pte

@@ -1,0 +1,51 @@
+// What can go wrong while a program is loaded and run. Freestanding: no strings are built, a status points into the program.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace dtr::pte {
+
+enum class Error : uint8_t {
+  kOk = 0,
+  // The file.
+  kTruncated,      // shorter than its header says
+  kNotAProgram,    // no .pte identifier
+  kNewerVersion,   // written by a newer schema or tool than this one
+  kMalformed,      // structure or an index in it is wrong; `index` says which plan, value or instruction
+  kBadChecksum,    // bytes changed since it was written
+  kMisaligned,     // the bytes do not start on a 16-byte boundary
+  kUnsupported,    // well-formed, but uses something that this runtime does not do
+  kWrongTarget,    // compiled for another machine; `detail` is the hash in the file
+  kMissingMethod,  // no method of that name
+  kMissingKernel,  // an operator is not in the kernel table; `name`
+  kMissingDelegate,
+  // The caller's memory.
+  kArenaTooSmall,    // `index`: which memory, `detail`: bytes needed; index UINT32_MAX: the state
+  kArenaMisaligned,  // not on a 16-byte boundary
+  // Inputs and outputs; `index` is the input or output.
+  kNoSuchTensor,
+  kInputDtype,
+  kInputShape,
+  kInputDimOrder,
+  kInputSize,     // number of bytes differs from the tensor's
+  kInputNotSet,   // run without all inputs; they are consumed by each run
+  kOutputNotSet,  // an output that the caller must place has no memory
+  // Execution; `index` is the instruction, `name` the operator or delegate.
+  kKernelArguments,  // a kernel got other arguments than its schema says, or shapes that do not fit together
+  kKernelDtype,      // a kernel does not do these dtypes
+  kDelegateRefused,  // a delegate refused its payload; `detail` is the delegate's own code
+  kDelegateFailed,   // a delegate's run failed; `detail` is the delegate's own code
+};
+
+const char* text(Error error);  // one sentence
+
+struct [[nodiscard]] Status {
+  Error error = Error::kOk;
+  uint32_t index = 0;
+  uint32_t detail = 0;
+  std::string_view name = {};  // points into the program
+  constexpr bool ok() const { return error == Error::kOk; }
+};
+
+}  // namespace dtr::pte
