@@ -1,0 +1,39 @@
+// Affine quantization as PyTorch's quantized_decomposed operators define it.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+namespace dtr::runtime::portable {
+
+// float → integer: q = clamp(rint(x · (1 / scale)) + zero_point, qmin, qmax), rounded half to even, in float32 arithmetic. NaN gives qmin.
+class Quantizer {
+ public:
+  Quantizer(double scale, int64_t zero_point, int64_t qmin, int64_t qmax)
+      : inverse_(1.0f / static_cast<float>(scale)),
+        zero_point_(static_cast<int32_t>(zero_point)),
+        low_(static_cast<float>(qmin - zero_point)),
+        high_(static_cast<float>(qmax - zero_point)) {}
+
+  int32_t operator()(float x) const {
+    const float q = __builtin_rintf(x * inverse_);
+    const float above = q > low_ ? q : low_;
+    return static_cast<int32_t>(above < high_ ? above : high_) + zero_point_;
+  }
+
+ private:
+  float inverse_;
+  int32_t zero_point_;
+  float low_, high_;  // bounds before the zero point is added
+};
+
+// Whether scale and range make sense for integers of type T, so that Quantizer's arithmetic stays in range.
+template <class T>
+bool quantization_fits(double scale, int64_t zero_point, int64_t qmin, int64_t qmax) {
+  constexpr int64_t kLow = std::numeric_limits<T>::min();
+  constexpr int64_t kHigh = std::numeric_limits<T>::max();
+  return scale > 0 && scale<HUGE_VAL&& static_cast<float>(scale)> 0 && qmin >= kLow && qmax <= kHigh && qmin <= qmax &&
+         zero_point >= kLow && zero_point <= kHigh;
+}
+
+}  // namespace dtr::runtime::portable
