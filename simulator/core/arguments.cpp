@@ -1,0 +1,113 @@
+#include "simulator/core/arguments.h"
+
+#include <cstdint>
+
+namespace dtr::simulator {
+namespace {
+
+using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
+
+constexpr bool is_int8(int32_t value) { return value >= -128 && value <= 127; }
+constexpr bool is_clamp(int32_t low, int32_t high) { return is_int8(low) && is_int8(high) && low <= high; }
+constexpr bool within(uint32_t value, uint32_t most) { return value >= 1 && value <= most; }
+constexpr bool rescale_valid(const Rescale& rescale) { return simulator::rescale_valid(rescale.multiplier, rescale.shift); }
+
+// Positions stay far from the ends of 32 bits: with strides and kernels of at most max_kernel no coordinate can overflow 64 bits.
+bool window_valid(const Target& target, const Window& w) {
+  const bool extents = w.batch != 0 && w.in_height != 0 && w.in_width != 0 && w.in_channels != 0 && w.out_height != 0 && w.out_width != 0 &&
+                       w.out_channels != 0;
+  const bool kernel = within(w.kernel_height, target.max_kernel) && within(w.kernel_width, target.max_kernel) &&
+                      within(w.stride_height, target.max_kernel) && within(w.stride_width, target.max_kernel) &&
+                      within(w.dilation_height, target.max_kernel) && within(w.dilation_width, target.max_kernel);
+  return extents && kernel && w.pad_top <= (w.kernel_height - 1) * w.dilation_height &&
+         w.pad_left <= (w.kernel_width - 1) * w.dilation_width;
+}
+
+// Inputs are only ever scaled down: the sum of two of 2^28 at most stays inside 32 bits.
+bool add_valid(const AddArguments& a) {
+  return a.input_0.shift <= 0 && a.input_1.shift <= 0 && is_int8(a.zero_point_0) && is_int8(a.zero_point_1) && is_int8(a.zero_point_out) &&
+         rescale_valid(a.input_0) && rescale_valid(a.input_1) && rescale_valid(a.output) && is_clamp(a.clamp_low, a.clamp_high);
+}
+
+bool epilogue_valid(const Epilogue& e) {
+  return is_int8(e.zero_point_out) && is_clamp(e.clamp_low, e.clamp_high) && (e.flags & ~uint32_t{kWithTable | kWithAdd}) == 0 &&
+         ((e.flags & kWithAdd) == 0 || add_valid(e.add));
+}
+
+// Each window of one axis has a tap inside of the input.
+bool every_window_hits(uint32_t in, uint32_t out, uint32_t kernel, uint32_t stride, uint32_t dilation, uint32_t pad) {
+  for (uint64_t position = 0; position < out; ++position) {
+    const uint64_t start = position * stride;
+    const uint64_t first = start >= pad ? 0 : (pad - start + dilation - 1) / dilation;  // first tap that is not before the input
+    if (first >= kernel || start + first * dilation - pad >= in) return false;
+    if (start >= pad && start - pad + (out - 1 - position) * stride < in) return true;  // so do all that follow
+  }
+  return true;
+}
+
+}  // namespace
+
+bool arguments_valid(const Target& target, const Conv2d& command) {
+  const Window& w = command.window;
+  if (!window_valid(target, w) || !epilogue_valid(command.epilogue) || !is_int8(command.pad_value)) return false;
+  if (command.packing != Packing::kChannels && command.packing != Packing::kRows) return false;
+  const bool by_rows = command.packing == Packing::kRows;
+  if (by_rows && w.dilation_width != 1) return false;
+  if (w.in_channels > target.max_reduction) return false;
+  const uint64_t row = by_rows ? uint64_t{w.kernel_width} * w.in_channels : w.in_channels;
+  const uint64_t padded = (row + target.macs - 1) / target.macs * target.macs;
+  return padded * w.kernel_height * (by_rows ? 1 : w.kernel_width) <= target.max_reduction;
+}
+
+bool arguments_valid(const Target& target, const Depthwise& command) {
+  const Window& w = command.window;
+  return window_valid(target, w) && epilogue_valid(command.epilogue) && is_int8(command.pad_value) && w.out_channels % w.in_channels == 0 &&
+         uint64_t{w.kernel_height} * w.kernel_width <= target.max_reduction;
+}
+
+bool arguments_valid(const Target& target, const Pool& command) {
+  const Window& w = command.window;
+  if (!window_valid(target, w) || w.in_channels != w.out_channels || !is_clamp(command.clamp_low, command.clamp_high)) return false;
+  constexpr uint64_t kMaxTaps = uint64_t{1} << 23;  // a sum of that many differences of int8 values fits into 32 bits
+  if (uint64_t{w.kernel_height} * w.kernel_width > kMaxTaps) return false;
+  switch (command.kind) {
+    case PoolKind::kMean:
+      return is_int8(command.pad_value) && is_int8(command.zero_point_in) && is_int8(command.zero_point_out) &&
+             rescale_valid(command.rescale);
+    case PoolKind::kMax:
+    case PoolKind::kAverage:
+      // The outputs fit into SRAM, which bounds the walk over their positions.
+      return w.out_height <= target.sram_bytes && w.out_width <= target.sram_bytes &&
+             every_window_hits(w.in_height, w.out_height, w.kernel_height, w.stride_height, w.dilation_height, w.pad_top) &&
+             every_window_hits(w.in_width, w.out_width, w.kernel_width, w.stride_width, w.dilation_width, w.pad_left);
+  }
+  return false;
+}
+
+bool arguments_valid(const Target&, const Add& command) { return command.elements != 0 && add_valid(command.arguments); }
+
+bool arguments_valid(const Target&, const Lookup& command) { return command.elements != 0; }
+
+// The largest difference, scaled, must stay inside 32 bits.
+bool arguments_valid(const Target&, const Softmax& command) {
+  if (command.rows == 0 || command.columns == 0 || command.columns > kMaxSoftmaxColumns) return false;
+  if (!rescale_valid(command.input_rescale) || command.diff_min > 0) return false;
+  const int64_t difference = command.diff_min < -255 ? 255 : -int64_t{command.diff_min};
+  const int left = command.input_rescale.shift > 0 ? command.input_rescale.shift : 0;
+  return difference << left <= INT32_MAX;
+}
+
+// Each element of the output is written once, so there cannot be more than bytes in SRAM.
+bool arguments_valid(const Target& target, const Move& command) {
+  uint64_t elements = 1;
+  for (uint32_t d = 0; d < kMoveRank; ++d) {
+    if (command.extent[d] == 0 || (command.extent[d] > 1 && command.output_stride[d] == 0)) return false;
+    elements *= command.extent[d];
+    if (elements > target.sram_bytes) return false;
+  }
+  return true;
+}
+
+bool arguments_valid(const Target&, const Fill& command) { return command.bytes != 0 && is_int8(command.value); }
+
+}  // namespace dtr::simulator

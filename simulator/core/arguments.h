@@ -1,0 +1,24 @@
+// Which arguments of a kernel call are in range, addresses apart. Freestanding.
+#pragma once
+
+#include "abi/npu/microcode.h"
+#include "abi/npu/target.h"
+
+namespace dtr::simulator {
+
+bool arguments_valid(const npu::Target& target, const npu::Conv2d& command);
+bool arguments_valid(const npu::Target& target, const npu::Depthwise& command);
+bool arguments_valid(const npu::Target& target, const npu::Pool& command);
+bool arguments_valid(const npu::Target& target, const npu::Add& command);
+bool arguments_valid(const npu::Target& target, const npu::Lookup& command);
+bool arguments_valid(const npu::Target& target, const npu::Softmax& command);
+bool arguments_valid(const npu::Target& target, const npu::Move& command);
+bool arguments_valid(const npu::Target& target, const npu::Fill& command);
+
+// A multiplier that is not negative and a shift in [−31, 31]: what numerics::requantize is defined for.
+constexpr bool rescale_valid(int32_t multiplier, int32_t shift) { return multiplier >= 0 && shift >= -31 && shift <= 31; }
+
+// The longest row of a softmax: its sum of exponentials has 12 integer bits.
+constexpr uint32_t kMaxSoftmaxColumns = 4095;
+
+}  // namespace dtr::simulator

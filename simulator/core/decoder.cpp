@@ -1,0 +1,289 @@
+// Sizes are computed in 64 bits and saturate, so a hostile argument can only become too large, never wrap to something small.
+#include "simulator/core/decoder.h"
+
+#include <bit>
+#include <initializer_list>
+
+#include "abi/crc32.h"
+#include "abi/npu/cycles.h"
+#include "simulator/core/arguments.h"
+
+namespace dtr::simulator {
+namespace {
+
+using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
+
+static_assert(std::endian::native == std::endian::little, "microcode words are read as they lie");
+
+constexpr uint64_t kTooLarge = uint64_t{1} << 40;
+
+constexpr uint64_t product(std::initializer_list<uint64_t> factors) {
+  uint64_t result = 1;
+  for (const uint64_t factor : factors) {
+    if (factor != 0 && result > kTooLarge / factor) return kTooLarge;
+    result *= factor;
+  }
+  return result;
+}
+
+constexpr uint64_t groups(const Target& target, uint64_t channels) { return (channels + target.pipelines - 1) / target.pipelines; }
+
+uint64_t input_bytes(const Window& w) { return product({w.batch, w.in_height, w.in_width, w.in_channels}); }
+uint64_t output_bytes(const Window& w) { return product({w.batch, w.out_height, w.out_width, w.out_channels}); }
+uint64_t parameter_bytes(const Target& target, const Window& w) { return product({groups(target, w.out_channels), target.pipelines, 12}); }
+
+void push(Accesses& list, Address address, uint64_t bytes, bool in_place = false) {
+  list.list[list.count++] = {address, bytes, false, in_place};
+}
+void push_output(Accesses& list, Address address, uint64_t bytes) { list.list[list.count++] = {address, bytes, true, false}; }
+
+template <class Command>
+Accesses convolution_accesses(const Target& target, const Command& command, uint64_t weight_bytes) {
+  Accesses list;
+  push(list, command.input, input_bytes(command.window));
+  push(list, command.weights, weight_bytes);
+  push(list, command.parameters, parameter_bytes(target, command.window));
+  if ((command.epilogue.flags & kWithTable) != 0) push(list, command.epilogue.table, 256);
+  if ((command.epilogue.flags & kWithAdd) != 0) push(list, command.epilogue.addend, output_bytes(command.window));
+  push_output(list, command.output, output_bytes(command.window));
+  return list;
+}
+
+// From the first to behind the last byte of a strided box.
+uint64_t span_of(const uint32_t (&extent)[kMoveRank], const uint32_t (&stride)[kMoveRank]) {
+  uint64_t last = 0;
+  for (uint32_t d = 0; d < kMoveRank; ++d) {
+    if (extent[d] == 0) return 0;
+    last += product({extent[d] - uint64_t{1}, stride[d]});
+  }
+  return last + 1;
+}
+
+// Bounds, what may be read by whom, and where input and output may meet.
+Status check_accesses(const Payload& payload, const Accesses& touched, bool is_copy) {
+  for (const Access& access : touched.all()) {
+    if (access.bytes == 0) return Status::kBadArgument;
+    if (access.address.region == kConstants && (access.write || !is_copy)) return Status::kFlashAccess;
+    if (is_copy && !access.write && access.address.region != kConstants) return Status::kBadArgument;
+    if (access.address.offset + access.bytes > payload.region_bytes(access.address.region)) return Status::kOutOfBounds;
+  }
+  if (touched.count == 0) return Status::kOk;
+  const Access& output = touched.list[touched.count - 1];
+  for (const Access& input : touched.all().first(touched.count - 1)) {
+    if (input.address.region != output.address.region) continue;
+    if (input.in_place && input.address == output.address && input.bytes == output.bytes) continue;
+    const bool apart =
+        input.address.offset + input.bytes <= output.address.offset || output.address.offset + output.bytes <= input.address.offset;
+    if (!apart) return Status::kBadArgument;
+  }
+  return Status::kOk;
+}
+
+// Checks each command; collects what the payload needs.
+class Checker {
+ public:
+  Checker(const Target& target, Payload& payload) : target_(target), payload_(payload) {}
+
+  Status operator()(uint32_t index, const End&) { return index + 1 == payload_.header.command_count ? Status::kOk : Status::kBadArgument; }
+  Status operator()(uint32_t, const Copy& command) {
+    if (command.ticket != copies_ + 1) return Status::kBadArgument;
+    ++copies_;
+    if (copies_ - waited_ > payload_.most_copies_in_flight) payload_.most_copies_in_flight = copies_ - waited_;
+    return touch(accesses(target_, command), true);
+  }
+  Status operator()(uint32_t, const Wait& command) {
+    if (command.ticket == 0 || command.ticket > copies_) return Status::kBadArgument;
+    if (command.ticket > waited_) waited_ = command.ticket;
+    return Status::kOk;
+  }
+  template <class Call>
+  Status operator()(uint32_t, const Call& command) {
+    if (!arguments_valid(target_, command)) return Status::kBadArgument;
+    return touch(accesses(target_, command), false);
+  }
+
+ private:
+  Status touch(const Accesses& touched, bool is_copy) {
+    const Status status = check_accesses(payload_, touched, is_copy);
+    if (status != Status::kOk) return status;
+    for (const Access& access : touched.all()) {
+      const auto end = static_cast<uint32_t>(access.address.offset + access.bytes);
+      if (access.address.region == kScratch && end > payload_.peak_scratch_bytes) payload_.peak_scratch_bytes = end;
+    }
+    return Status::kOk;
+  }
+
+  const Target& target_;
+  Payload& payload_;
+  uint32_t copies_ = 0, waited_ = 0;
+};
+
+// Number of words of a command; 0 for an opcode that does not exist.
+constexpr uint32_t words_of(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kEnd:
+      return 1;
+    case Opcode::kCopy:
+      return command_words<Copy>();
+    case Opcode::kWait:
+      return command_words<Wait>();
+    case Opcode::kConv2d:
+      return command_words<Conv2d>();
+    case Opcode::kDepthwise:
+      return command_words<Depthwise>();
+    case Opcode::kPool:
+      return command_words<Pool>();
+    case Opcode::kAdd:
+      return command_words<Add>();
+    case Opcode::kLookup:
+      return command_words<Lookup>();
+    case Opcode::kSoftmax:
+      return command_words<Softmax>();
+    case Opcode::kMove:
+      return command_words<Move>();
+    case Opcode::kFill:
+      return command_words<Fill>();
+  }
+  return 0;
+}
+
+// The commands fill the microcode exactly, each has its opcode's length, and the last one is kEnd.
+Fault check_lengths(const Payload& payload) {
+  const uint64_t start = sizeof(Header) + uint64_t{payload.header.operand_count} * sizeof(Operand);
+  const uint64_t end = uint64_t{payload.header.microcode_words} * 4;
+  if (start > end) return {Status::kTruncated, 0};
+  uint64_t words = (end - start) / 4;
+  const std::byte* at = payload.bytes.data() + start;
+  bool ended = false;
+  for (uint32_t index = 0; index < payload.header.command_count; ++index) {
+    if (words == 0) return {Status::kTruncated, index};
+    const uint32_t head = internal::word_at(at);
+    const auto opcode = static_cast<Opcode>(head & 0xFFFFu);
+    const uint32_t expected = words_of(opcode);
+    if (expected == 0) return {Status::kUnknownOpcode, index};
+    if (head >> 16 != expected) return {Status::kBadArgument, index};
+    if (expected > words) return {Status::kTruncated, index};
+    words -= expected;
+    at += size_t{expected} * 4;
+    ended = opcode == Opcode::kEnd;
+  }
+  if (!ended || words != 0) return {Status::kBadArgument, payload.header.command_count};
+  return {};
+}
+
+Status check_header(const Target& target, std::span<const std::byte> bytes, Payload& result) {
+  Header& header = result.header;
+  if (bytes.size() < sizeof header) return Status::kTruncated;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.magic != kMagic) return Status::kBadMagic;
+  if (header.version >> 16 != kVersionMajor || (header.version & 0xFFFFu) > kVersionMinor) return Status::kBadVersion;
+  const uint64_t microcode_bytes = uint64_t{header.microcode_words} * 4;
+  const uint64_t total = uint64_t{header.constants_offset} + header.constants_bytes;
+  if (total > bytes.size() || microcode_bytes > header.constants_offset || microcode_bytes < sizeof header) return Status::kTruncated;
+  result.bytes = bytes.first(static_cast<size_t>(total));
+  if (crc32_with_hole(result.bytes, offsetof(Header, crc32)) != header.crc32) return Status::kBadChecksum;
+  if (header.target_hash != hash(target)) return Status::kWrongTarget;
+  if (header.constants_offset % kAlignment != 0 || reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment != 0) return Status::kMisaligned;
+  for (const uint32_t word : header.reserved)
+    if (word != 0) return Status::kBadArgument;
+  if (header.scratch_bytes > target.sram_bytes) return Status::kOutOfBounds;
+  return Status::kOk;
+}
+
+Status check_operands(const Target& target, const Payload& payload) {
+  for (uint32_t i = 0; i < payload.header.operand_count; ++i) {
+    const Operand operand = payload.operand(i);
+    if (operand.kind != OperandKind::kInput && operand.kind != OperandKind::kOutput) return Status::kBadArgument;
+    if (operand.bytes == 0 || operand.bytes > target.sram_bytes) return Status::kOutOfBounds;
+  }
+  return Status::kOk;
+}
+
+}  // namespace
+
+Operand Payload::operand(uint32_t index) const {
+  Operand operand{};
+  std::memcpy(&operand, bytes.data() + sizeof(Header) + size_t{index} * sizeof operand, sizeof operand);
+  return operand;
+}
+
+uint32_t Payload::region_bytes(uint32_t region) const {
+  if (region == kScratch) return header.scratch_bytes;
+  if (region == kConstants) return header.constants_bytes;
+  return region - kFirstOperand < header.operand_count ? operand(region - kFirstOperand).bytes : 0;
+}
+
+Fault decode(const Target& target, std::span<const std::byte> payload, Payload& result) {
+  result = {};
+  if (const Status status = check_header(target, payload, result); status != Status::kOk) return {status, 0};
+  if (const Fault fault = check_lengths(result); fault.status != Status::kOk) return fault;
+  if (const Status status = check_operands(target, result); status != Status::kOk) return {status, 0};
+  return visit(result, Checker(target, result));
+}
+
+Accesses accesses(const Target&, const Copy& command) {
+  Accesses list;
+  push(list, command.source, command.bytes);
+  push_output(list, command.destination, command.bytes);
+  return list;
+}
+
+Accesses accesses(const Target& target, const Conv2d& command) {
+  const Window& w = command.window;
+  const uint64_t steps = command.packing == Packing::kRows
+                             ? product({w.kernel_height, (product({w.kernel_width, w.in_channels}) + target.macs - 1) / target.macs})
+                             : product({w.kernel_height, w.kernel_width, (uint64_t{w.in_channels} + target.macs - 1) / target.macs});
+  return convolution_accesses(target, command, product({groups(target, w.out_channels), steps, target.pipelines, target.macs}));
+}
+
+Accesses accesses(const Target& target, const Depthwise& command) {
+  const Window& w = command.window;
+  return convolution_accesses(target, command,
+                              product({groups(target, w.out_channels), w.kernel_height, w.kernel_width, target.pipelines}));
+}
+
+Accesses accesses(const Target&, const Pool& command) {
+  Accesses list;
+  push(list, command.input, input_bytes(command.window));
+  push_output(list, command.output, output_bytes(command.window));
+  return list;
+}
+
+Accesses accesses(const Target&, const Add& command) {
+  Accesses list;
+  push(list, command.input_0, command.elements, true);
+  push(list, command.input_1, command.elements, true);
+  push_output(list, command.output, command.elements);
+  return list;
+}
+
+Accesses accesses(const Target&, const Lookup& command) {
+  Accesses list;
+  push(list, command.input, command.elements, true);
+  push(list, command.table, 256);
+  push_output(list, command.output, command.elements);
+  return list;
+}
+
+Accesses accesses(const Target&, const Softmax& command) {
+  Accesses list;
+  const uint64_t bytes = product({command.rows, command.columns});
+  push(list, command.input, bytes, true);
+  push_output(list, command.output, bytes);
+  return list;
+}
+
+Accesses accesses(const Target&, const Move& command) {
+  Accesses list;
+  push(list, command.input, span_of(command.extent, command.input_stride));
+  push_output(list, command.output, span_of(command.extent, command.output_stride));
+  return list;
+}
+
+Accesses accesses(const Target&, const Fill& command) {
+  Accesses list;
+  push_output(list, command.output, command.bytes);
+  return list;
+}
+
+}  // namespace dtr::simulator

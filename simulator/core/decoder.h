@@ -1,0 +1,143 @@
+// Reads an NPU payload and believes nothing: header, checksum, operand table, and each command's length, arguments and addresses are
+// checked once, when a program is prepared, so that running it needs no check of them. Freestanding, no heap.
+//
+// The format is `abi/npu/microcode.h`; this is the simulator's own reading of it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "abi/npu/driver.h"
+#include "abi/npu/microcode.h"
+#include "abi/npu/target.h"
+
+namespace dtr::simulator {
+
+// What is wrong and at which command (index in the microcode; 0 for the header).
+struct Fault {
+  npu::Status status = npu::Status::kOk;
+  uint32_t command = 0;
+};
+
+// A payload that passed `decode`. Points into the caller's bytes.
+struct Payload {
+  npu::Header header{};
+  std::span<const std::byte> bytes;    // as long as the header says
+  uint32_t most_copies_in_flight = 0;  // started and not waited for, at any time
+  uint32_t peak_scratch_bytes = 0;     // end of the highest range of scratch that a command touches
+
+  npu::Operand operand(uint32_t index) const;
+  std::span<const std::byte> constants() const { return bytes.subspan(header.constants_offset, header.constants_bytes); }
+  const std::byte* commands() const { return bytes.data() + sizeof(npu::Header) + size_t{header.operand_count} * sizeof(npu::Operand); }
+  // Bytes of a region; 0 if there is no such region.
+  uint32_t region_bytes(uint32_t region) const;
+};
+
+// `payload` must be aligned to npu::kAlignment; `result` is valid if the status is kOk.
+Fault decode(const npu::Target& target, std::span<const std::byte> payload, Payload& result);
+
+// The last command, as a type for visitors.
+struct End {
+  static constexpr npu::Opcode kOpcode = npu::Opcode::kEnd;
+};
+
+// A range of memory that a command touches. An input may be the output's own range where `in_place` says so.
+struct Access {
+  npu::Address address{};
+  uint64_t bytes = 0;
+  bool write = false;
+  bool in_place = false;
+};
+struct Accesses {
+  std::array<Access, 6> list{};  // the output is the last
+  uint32_t count = 0;
+  std::span<const Access> all() const { return {list.data(), count}; }
+};
+// Whole ranges, from the first to behind the last byte; a Move with strides may touch fewer bytes within. `Wait` and `End` touch none.
+Accesses accesses(const npu::Target& target, const npu::Copy& command);
+Accesses accesses(const npu::Target& target, const npu::Conv2d& command);
+Accesses accesses(const npu::Target& target, const npu::Depthwise& command);
+Accesses accesses(const npu::Target& target, const npu::Pool& command);
+Accesses accesses(const npu::Target& target, const npu::Add& command);
+Accesses accesses(const npu::Target& target, const npu::Lookup& command);
+Accesses accesses(const npu::Target& target, const npu::Softmax& command);
+Accesses accesses(const npu::Target& target, const npu::Move& command);
+Accesses accesses(const npu::Target& target, const npu::Fill& command);
+inline Accesses accesses(const npu::Target&, const npu::Wait&) { return {}; }
+inline Accesses accesses(const npu::Target&, const End&) { return {}; }
+
+namespace internal {
+inline uint32_t word_at(const std::byte* bytes) {
+  uint32_t word = 0;
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
+}
+template <class Command, class Visitor>
+npu::Status apply(uint32_t index, const std::byte* arguments, Visitor& visitor) {
+  Command command{};
+  std::memcpy(&command, arguments, sizeof command);
+  return visitor(index, command);
+}
+}  // namespace internal
+
+// Calls `visitor(index, command)` with the struct of each command in order; it returns a Status, anything but kOk ends the visit.
+// `commands` holds `count` commands whose lengths have been checked.
+template <class Visitor>
+Fault visit(const std::byte* commands, uint32_t count, Visitor&& visitor) {
+  using npu::Opcode;
+  for (uint32_t index = 0; index < count; ++index) {
+    const uint32_t head = internal::word_at(commands);
+    const std::byte* arguments = commands + sizeof head;
+    npu::Status status = npu::Status::kOk;
+    switch (static_cast<Opcode>(head & 0xFFFFu)) {
+      case Opcode::kEnd:
+        status = visitor(index, End{});
+        break;
+      case Opcode::kCopy:
+        status = internal::apply<npu::Copy>(index, arguments, visitor);
+        break;
+      case Opcode::kWait:
+        status = internal::apply<npu::Wait>(index, arguments, visitor);
+        break;
+      case Opcode::kConv2d:
+        status = internal::apply<npu::Conv2d>(index, arguments, visitor);
+        break;
+      case Opcode::kDepthwise:
+        status = internal::apply<npu::Depthwise>(index, arguments, visitor);
+        break;
+      case Opcode::kPool:
+        status = internal::apply<npu::Pool>(index, arguments, visitor);
+        break;
+      case Opcode::kAdd:
+        status = internal::apply<npu::Add>(index, arguments, visitor);
+        break;
+      case Opcode::kLookup:
+        status = internal::apply<npu::Lookup>(index, arguments, visitor);
+        break;
+      case Opcode::kSoftmax:
+        status = internal::apply<npu::Softmax>(index, arguments, visitor);
+        break;
+      case Opcode::kMove:
+        status = internal::apply<npu::Move>(index, arguments, visitor);
+        break;
+      case Opcode::kFill:
+        status = internal::apply<npu::Fill>(index, arguments, visitor);
+        break;
+      default:
+        status = npu::Status::kUnknownOpcode;
+    }
+    if (status != npu::Status::kOk) return {status, index};
+    commands += size_t{head >> 16} * 4;
+  }
+  return {};
+}
+
+template <class Visitor>
+Fault visit(const Payload& payload, Visitor&& visitor) {
+  return visit(payload.commands(), payload.header.command_count, visitor);
+}
+
+}  // namespace dtr::simulator

@@ -1,0 +1,203 @@
+// Loops in the order of the definition, over the packed operands as the machine reads them. Sums wrap as 32-bit accumulators do.
+#include "simulator/core/functional.h"
+
+#include <cstring>
+
+#include "abi/npu/cycles.h"
+#include "numerics/add.h"
+#include "numerics/requantize.h"
+#include "numerics/softmax.h"
+#include "simulator/core/arguments.h"
+
+namespace dtr::simulator {
+namespace {
+
+using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
+using numerics::Range;
+
+constexpr numerics::Requantization to_requantization(const Rescale& rescale) { return {rescale.multiplier, rescale.shift}; }
+
+numerics::AddParameters to_add(const AddArguments& a) {
+  return {a.zero_point_0,
+          a.zero_point_1,
+          to_requantization(a.input_0),
+          to_requantization(a.input_1),
+          {to_requantization(a.output), a.zero_point_out, {a.clamp_low, a.clamp_high}}};
+}
+
+// Calls body(batch, out_y, out_x, index of the position) for each output position.
+template <class Body>
+void for_positions(const Window& w, Body body) {
+  size_t position = 0;
+  for (uint32_t b = 0; b < w.batch; ++b)
+    for (uint32_t y = 0; y < w.out_height; ++y)
+      for (uint32_t x = 0; x < w.out_width; ++x) body(b, y, x, position++);
+}
+
+// Input coordinate of a tap; negative or ≥ the extent where it lies in the padding.
+constexpr int64_t coordinate(uint32_t position, uint32_t stride, uint32_t tap, uint32_t dilation, uint32_t pad) {
+  return static_cast<int64_t>(uint64_t{position} * stride + uint64_t{tap} * dilation) - pad;
+}
+
+// Calls body(kernel_y, kernel_x, the tap's channels or null in the padding) for each tap of a window.
+template <class Body>
+void for_taps(const Window& w, const int8_t* input, uint32_t batch, uint32_t out_y, uint32_t out_x, Body body) {
+  for (uint32_t ky = 0; ky < w.kernel_height; ++ky) {
+    const int64_t y = coordinate(out_y, w.stride_height, ky, w.dilation_height, w.pad_top);
+    for (uint32_t kx = 0; kx < w.kernel_width; ++kx) {
+      const int64_t x = coordinate(out_x, w.stride_width, kx, w.dilation_width, w.pad_left);
+      const bool inside = y >= 0 && y < w.in_height && x >= 0 && x < w.in_width;
+      const size_t pixel = inside ? (size_t{batch} * w.in_height + static_cast<size_t>(y)) * w.in_width + static_cast<size_t>(x) : 0;
+      body(ky, kx, inside ? input + pixel * w.in_channels : nullptr);
+    }
+  }
+}
+
+// Epilogue of one accumulator.
+class Finish {
+ public:
+  Finish(const Target& target, const Window& window, const Epilogue& epilogue, const ConvolutionMemory& memory)
+      : epilogue_(epilogue), memory_(memory), parameters_(target, window, memory.parameters), add_(to_add(epilogue.add)) {}
+  uint32_t start(uint32_t channel) const { return static_cast<uint32_t>(parameters_.bias(channel)); }
+  void operator()(uint32_t channel, size_t element, uint32_t accumulator) const {
+    const numerics::OutputStage stage{{parameters_.multiplier(channel), parameters_.shift(channel)},
+                                      epilogue_.zero_point_out,
+                                      {epilogue_.clamp_low, epilogue_.clamp_high}};
+    int8_t value = stage(static_cast<int32_t>(accumulator));
+    if ((epilogue_.flags & kWithTable) != 0) value = memory_.table[value + 128];
+    if ((epilogue_.flags & kWithAdd) != 0) value = add_(value, memory_.addend[element]);
+    memory_.output[element] = value;
+  }
+
+ private:
+  const Epilogue& epilogue_;
+  const ConvolutionMemory& memory_;
+  ChannelParameters parameters_;
+  numerics::AddParameters add_;
+};
+
+void conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& memory) {
+  const Window& w = command.window;
+  const ConvolutionWeights weights(call.target, command);
+  const Finish finish(call.target, w, command.epilogue, memory);
+  for_positions(w, [&](uint32_t b, uint32_t y, uint32_t x, size_t position) {
+    for (uint32_t channel = 0; channel < w.out_channels; ++channel) {
+      uint32_t accumulator = finish.start(channel);
+      for_taps(w, memory.input, b, y, x, [&](uint32_t ky, uint32_t kx, const int8_t* pixel) {
+        for (uint32_t i = 0; i < w.in_channels; ++i) {
+          const int32_t value = pixel != nullptr ? pixel[i] : command.pad_value;
+          accumulator += static_cast<uint32_t>(value * memory.weights[weights.index(channel, ky, kx, i)]);
+        }
+      });
+      finish(channel, position * w.out_channels + channel, accumulator);
+    }
+  });
+}
+
+void depthwise(const Call& call, const Depthwise& command, const ConvolutionMemory& memory) {
+  const Window& w = command.window;
+  const uint32_t outputs_per_input = w.out_channels / w.in_channels;
+  const Finish finish(call.target, w, command.epilogue, memory);
+  for_positions(w, [&](uint32_t b, uint32_t y, uint32_t x, size_t position) {
+    for (uint32_t channel = 0; channel < w.out_channels; ++channel) {
+      uint32_t accumulator = finish.start(channel);
+      for_taps(w, memory.input, b, y, x, [&](uint32_t ky, uint32_t kx, const int8_t* pixel) {
+        const int32_t value = pixel != nullptr ? pixel[channel / outputs_per_input] : command.pad_value;
+        accumulator +=
+            static_cast<uint32_t>(value * memory.weights[depthwise_weight_index(call.target, w, channel, ky * w.kernel_width + kx)]);
+      });
+      finish(channel, position * w.out_channels + channel, accumulator);
+    }
+  });
+}
+
+int8_t pool_element(const Pool& command, const int8_t* input, uint32_t b, uint32_t y, uint32_t x, uint32_t channel) {
+  const Window& w = command.window;
+  int32_t highest = -128, sum = 0, inside = 0;
+  for_taps(w, input, b, y, x, [&](uint32_t, uint32_t, const int8_t* pixel) {
+    if (pixel == nullptr) {
+      if (command.kind == PoolKind::kMean) sum += command.pad_value;
+      return;
+    }
+    const int32_t value = pixel[channel];
+    highest = value > highest ? value : highest;
+    sum += value;
+    ++inside;
+  });
+  const Range range{command.clamp_low, command.clamp_high};
+  switch (command.kind) {
+    case PoolKind::kMax:
+      return static_cast<int8_t>(range.clamp(highest));
+    case PoolKind::kAverage:
+      return static_cast<int8_t>(range.clamp(static_cast<int32_t>(numerics::rounded_mean(sum, inside))));
+    case PoolKind::kMean:
+      break;
+  }
+  const auto taps = static_cast<int32_t>(w.kernel_height * w.kernel_width);
+  return numerics::OutputStage{to_requantization(command.rescale), command.zero_point_out, range}(sum - taps * command.zero_point_in);
+}
+
+void pool(const Call&, const Pool& command, const int8_t* input, int8_t* output) {
+  const Window& w = command.window;
+  for_positions(w, [&](uint32_t b, uint32_t y, uint32_t x, size_t position) {
+    for (uint32_t channel = 0; channel < w.out_channels; ++channel)
+      output[position * w.out_channels + channel] = pool_element(command, input, b, y, x, channel);
+  });
+}
+
+void add(const Call&, const Add& command, const int8_t* input_0, const int8_t* input_1, int8_t* output) {
+  const numerics::AddParameters sum = to_add(command.arguments);
+  for (uint32_t i = 0; i < command.elements; ++i) output[i] = sum(input_0[i], input_1[i]);
+}
+
+void lookup(const Call&, const Lookup& command, const int8_t* input, const int8_t* table, int8_t* output) {
+  for (uint32_t i = 0; i < command.elements; ++i) output[i] = table[input[i] + 128];
+}
+
+void softmax(const Call&, const Softmax& command, const int8_t* input, int8_t* output) {
+  const numerics::SoftmaxParameters parameters{to_requantization(command.input_rescale), command.diff_min};
+  for (uint32_t row = 0; row < command.rows; ++row) {
+    const size_t start = size_t{row} * command.columns;
+    numerics::softmax(input + start, output + start, command.columns, 1, parameters);
+  }
+}
+
+void move(const Call&, const Move& command, const int8_t* input, int8_t* output) {
+  uint32_t index[kMoveRank] = {};
+  const uint32_t inner = kMoveRank - 1;
+  for (;;) {
+    size_t from = 0, to = 0;
+    for (uint32_t d = 0; d < inner; ++d) {
+      from += size_t{index[d]} * command.input_stride[d];
+      to += size_t{index[d]} * command.output_stride[d];
+    }
+    for (uint32_t i = 0; i < command.extent[inner]; ++i)
+      output[to + size_t{i} * command.output_stride[inner]] = input[from + size_t{i} * command.input_stride[inner]];
+    uint32_t d = inner;
+    while (d > 0 && ++index[d - 1] == command.extent[d - 1]) index[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
+void fill(const Call&, const Fill& command, int8_t* output) { std::memset(output, command.value, command.bytes); }
+
+}  // namespace
+
+const Kernels kPlainKernels = {conv2d, depthwise, pool, add, lookup, softmax, move, fill};
+
+bool ChannelParameters::valid(uint32_t channels) const {
+  for (uint32_t channel = 0; channel < channels; ++channel)
+    if (!rescale_valid(multiplier(channel), shift(channel))) return false;
+  return true;
+}
+
+ConvolutionWeights::ConvolutionWeights(const Target& target, const Conv2d& command)
+    : by_rows_(command.packing == Packing::kRows),
+      pipelines_(target.pipelines),
+      macs_(target.macs),
+      in_channels_(command.window.in_channels),
+      kernel_width_(command.window.kernel_width),
+      steps_per_run_(div_up(by_rows_ ? kernel_width_ * in_channels_ : in_channels_, macs_)),
+      steps_(steps_per_run_ * command.window.kernel_height * (by_rows_ ? 1 : kernel_width_)) {}
+
+}  // namespace dtr::simulator

@@ -1,0 +1,83 @@
+// What each kernel call does to memory, as a table of functions: the host exchanges single loops for faster ones, nothing else.
+// Addresses are resolved and arguments checked before a kernel sees them. Freestanding, no heap.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "abi/npu/microcode.h"
+#include "abi/npu/target.h"
+
+namespace dtr::simulator {
+
+// Which call of which program; `context` belongs to whoever supplies the kernels.
+struct Call {
+  const npu::Target& target;
+  uint32_t command;
+  void* context;
+};
+
+struct ConvolutionMemory {
+  const int8_t* input;
+  int8_t* output;
+  const int8_t* weights;
+  const std::byte* parameters;  // int32, perhaps not aligned
+  const int8_t* table;          // null without kWithTable
+  const int8_t* addend;         // null without kWithAdd
+};
+
+struct Kernels {
+  void (*conv2d)(const Call&, const npu::Conv2d&, const ConvolutionMemory&);
+  void (*depthwise)(const Call&, const npu::Depthwise&, const ConvolutionMemory&);
+  void (*pool)(const Call&, const npu::Pool&, const int8_t* input, int8_t* output);
+  void (*add)(const Call&, const npu::Add&, const int8_t* input_0, const int8_t* input_1, int8_t* output);
+  void (*lookup)(const Call&, const npu::Lookup&, const int8_t* input, const int8_t* table, int8_t* output);
+  void (*softmax)(const Call&, const npu::Softmax&, const int8_t* input, int8_t* output);
+  void (*move)(const Call&, const npu::Move&, const int8_t* input, int8_t* output);
+  void (*fill)(const Call&, const npu::Fill&, int8_t* output);
+};
+
+// Plain loops, the definition of what is right. They need no context.
+extern const Kernels kPlainKernels;
+
+// Bias, multiplier and shift of a convolution's output channels.
+class ChannelParameters {
+ public:
+  ChannelParameters(const npu::Target& target, const npu::Window& window, const std::byte* parameters)
+      : stride_(npu::round_up(window.out_channels, target.pipelines)), parameters_(parameters) {}
+  int32_t bias(uint32_t channel) const { return at(channel); }
+  int32_t multiplier(uint32_t channel) const { return at(size_t{stride_} + channel); }
+  int32_t shift(uint32_t channel) const { return at(2 * size_t{stride_} + channel); }
+  // They are data in memory, so only a run can tell whether requantization is defined for them.
+  bool valid(uint32_t channels) const;
+
+ private:
+  int32_t at(size_t index) const {
+    int32_t value = 0;
+    __builtin_memcpy(&value, parameters_ + index * sizeof value, sizeof value);
+    return value;
+  }
+  uint32_t stride_;
+  const std::byte* parameters_;
+};
+
+// Where a weight lies: channel · tap (row-major) · input channel.
+class ConvolutionWeights {
+ public:
+  ConvolutionWeights(const npu::Target& target, const npu::Conv2d& command);
+  size_t index(uint32_t channel, uint32_t kernel_y, uint32_t kernel_x, uint32_t in_channel) const {
+    const uint32_t lane = by_rows_ ? kernel_x * in_channels_ + in_channel : in_channel;
+    const uint32_t step = (by_rows_ ? kernel_y : kernel_y * kernel_width_ + kernel_x) * steps_per_run_ + lane / macs_;
+    return ((size_t{channel / pipelines_} * steps_ + step) * pipelines_ + channel % pipelines_) * macs_ + lane % macs_;
+  }
+
+ private:
+  bool by_rows_;
+  uint32_t pipelines_, macs_, in_channels_, kernel_width_, steps_per_run_, steps_;
+};
+inline size_t depthwise_weight_index(const npu::Target& target, const npu::Window& window, uint32_t channel, uint32_t tap) {
+  const size_t taps = size_t{window.kernel_height} * window.kernel_width;
+  return (channel / target.pipelines * taps + tap) * target.pipelines + channel % target.pipelines;
+}
+
+}  // namespace dtr::simulator

@@ -1,0 +1,478 @@
+// The simulator's core: what commands compute against loops over unpacked operands, what the timeline adds up to, what is refused.
+#include "simulator/core/simulator.h"
+
+#include <gtest/gtest.h>
+
+#include "abi/npu/cycles.h"
+#include "numerics/requantize.h"
+#include "simulator/core/decoder.h"
+#include "test/unit/simulator_payload.h"
+
+namespace dtr {
+namespace {
+
+using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
+using simulator::decode;
+using simulator::Fault;
+using simulator::Payload;
+using simulator::Simulator;
+using test::AlignedBytes;
+using test::PayloadBuilder;
+
+constexpr Target kTarget{};
+
+struct Outcome {
+  Status prepared = Status::kOk;
+  Report report;
+  std::vector<AlignedBytes> operands;
+  std::vector<Event> events;
+  std::span<const int8_t> output(size_t index) { return {operands[index].int8(), operands[index].size()}; }
+};
+
+// Prepares and runs on fresh memory; inputs from `inputs` in order.
+Outcome run(PayloadBuilder& builder, const std::vector<std::vector<int8_t>>& inputs = {}) {
+  Outcome result;
+  const AlignedBytes payload = builder.build();
+  Simulator::Slot slots[1];
+  uint64_t arrivals[16];
+  Simulator simulator(kTarget, slots, arrivals);
+  const Driver driver = simulator.driver();
+  uint32_t handle = 99;
+  result.prepared = driver.prepare(driver.context, payload.data(), payload.size(), &handle);
+  if (result.prepared != Status::kOk) return result;
+  std::vector<Buffer> buffers;
+  size_t next_input = 0;
+  for (const Operand& operand : builder.operands()) {
+    result.operands.emplace_back(operand.bytes, uint8_t{0x55});
+    if (operand.kind == OperandKind::kInput) std::memcpy(result.operands.back().data(), inputs.at(next_input++).data(), operand.bytes);
+  }
+  for (AlignedBytes& operand : result.operands) buffers.push_back(operand.buffer());
+  AlignedBytes scratch(builder.scratch_bytes(), 0x55);
+  result.report = driver.run(
+      driver.context, handle, buffers.data(), static_cast<uint32_t>(buffers.size()), scratch.buffer(),
+      [](void* context, const Event& event) { static_cast<Outcome*>(context)->events.push_back(event); }, &result);
+  driver.unprepare(driver.context, handle);
+  return result;
+}
+
+constexpr Rescale kOne{1 << 30, 1};
+constexpr AddArguments kPlainAdd{0, 0, 0, {1 << 30, 0}, {1 << 30, 0}, {1 << 30, -18}, -128, 127};  // (a + b) exactly
+
+TEST(SimulatorCore, PointwiseByHand) {
+  // One pixel, channels {1, −2, 3}; weights of two outputs {1, 1, 1} and {10, −20, 30}; biases 5 and −7.
+  PayloadBuilder builder;
+  const Window w{1, 1, 1, 3, 1, 1, 2, 1, 1, 1, 1, 1, 1, 0, 0};
+  const Address x = builder.input(3), y = builder.output(2);
+  const Address weights = builder.stage(test::pack_conv2d(kTarget, w, Packing::kChannels, {1, 1, 1, 10, -20, 30}));
+  const Address parameters = builder.stage(test::pack_parameters(kTarget, {{5, 1 << 30, 1}, {-7, 1 << 30, 0}}));
+  builder.add(Conv2d{w, x, y, weights, parameters, 0, Packing::kChannels, {1, -128, 100, 0, {}, {}, {}}});
+  Outcome result = run(builder, {{1, -2, 3}});
+  ASSERT_EQ(result.prepared, Status::kOk);
+  ASSERT_EQ(result.report.status, Status::kOk);
+  EXPECT_EQ(result.output(1)[0], 1 - 2 + 3 + 5 + 1);
+  EXPECT_EQ(result.output(1)[1], (10 + 40 + 90 - 7 + 1) / 2 + 1);  // 66.5 rounds away from zero
+}
+
+TEST(SimulatorCore, PaddingAndStrideByHand) {
+  // 1×3 image {1, 2, 3}, kernel {1, 10, 30}, padding −1 by one, stride 2: (−1, 1, 2) and (2, 3, −1).
+  PayloadBuilder builder;
+  const Window w{1, 1, 3, 1, 1, 2, 1, 1, 3, 1, 2, 1, 1, 0, 1};
+  const Address x = builder.input(3), y = builder.output(2);
+  const Address weights = builder.stage(test::pack_depthwise(kTarget, w, {1, 10, 30}));
+  const Address parameters = builder.stage(test::pack_parameters(kTarget, {{0, 1 << 30, 1}}));
+  builder.add(Depthwise{w, x, y, weights, parameters, -1, {-1, -128, 127, 0, {}, {}, {}}});
+  Outcome result = run(builder, {{1, 2, 3}});
+  ASSERT_EQ(result.report.status, Status::kOk);
+  EXPECT_EQ(result.output(1)[0], -1 + 10 + 60 - 1);
+  EXPECT_EQ(result.output(1)[1], 2 + 30 - 30 - 1);
+}
+
+TEST(SimulatorCore, EpilogueAppliesTableThenAddend) {
+  PayloadBuilder builder;
+  const Window w{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0};
+  const Address x = builder.input(1), z = builder.input(1), y = builder.output(1);
+  std::vector<int8_t> table(256);
+  for (int q = -128; q < 128; ++q) table[static_cast<size_t>(q + 128)] = static_cast<int8_t>(-q / 2);
+  const Address table_at = builder.stage(table);
+  const Address weights = builder.stage(test::pack_conv2d(kTarget, w, Packing::kRows, {3}));
+  const Address parameters = builder.stage(test::pack_parameters(kTarget, {{0, 1 << 30, 1}}));
+  builder.add(Conv2d{w, x, y, weights, parameters, 0, Packing::kRows, {0, -128, 127, kWithTable | kWithAdd, table_at, z, kPlainAdd}});
+  Outcome result = run(builder, {{20}, {7}});
+  ASSERT_EQ(result.report.status, Status::kOk);
+  EXPECT_EQ(result.output(2)[0], -30 + 7);
+}
+
+TEST(SimulatorCore, PoolsByHand) {
+  const std::vector<int8_t> image{-3, 8, 5, -10};  // 2×2
+  const auto pooled = [&](PoolKind kind, Rescale rescale) {
+    PayloadBuilder builder;
+    const Address x = builder.input(4), y = builder.output(1);
+    builder.add(Pool{{1, 2, 2, 1, 1, 1, 1, 3, 3, 1, 1, 1, 1, 1, 1}, x, y, kind, 2, 2, 9, rescale, -128, 127});
+    Outcome result = run(builder, {image});
+    EXPECT_EQ(result.report.status, Status::kOk);
+    return result.report.status == Status::kOk ? result.output(1)[0] : int8_t{0};
+  };
+  EXPECT_EQ(pooled(PoolKind::kMax, {}), 8);
+  EXPECT_EQ(pooled(PoolKind::kAverage, {}), 0);      // 0 / 4
+  EXPECT_EQ(pooled(PoolKind::kMean, kOne), -8 + 9);  // sum 0 + 5 · 2 in the padding − 9 · 2
+  EXPECT_EQ(pooled(PoolKind::kMean, {1 << 30, -1}), -2 + 9);
+}
+
+TEST(SimulatorCore, AverageRoundsHalfAwayFromZero) {
+  PayloadBuilder builder;
+  const Address x = builder.input(4), y = builder.output(2);
+  builder.add(Pool{{1, 1, 2, 2, 1, 1, 2, 1, 2, 1, 1, 1, 1, 0, 0}, x, y, PoolKind::kAverage, 0, 0, 0, {}, -128, 127});
+  Outcome result = run(builder, {{3, -3, 4, -4}});
+  ASSERT_EQ(result.report.status, Status::kOk);
+  EXPECT_EQ(result.output(1)[0], 4);
+  EXPECT_EQ(result.output(1)[1], -4);
+}
+
+TEST(SimulatorCore, AddLookupFillInPlace) {
+  PayloadBuilder builder;
+  const Address x = builder.input(3), y = builder.output(3);
+  const Address sum = builder.scratch(3);
+  std::vector<int8_t> table(256);
+  for (int q = -128; q < 128; ++q) table[static_cast<size_t>(q + 128)] = static_cast<int8_t>(q ^ 1);
+  const Address table_at = builder.stage(table);
+  builder.add(Fill{sum, 3, 100});
+  builder.add(Add{sum, x, sum, 3, kPlainAdd});
+  builder.add(Lookup{sum, sum, table_at, 3});
+  builder.add(Move{sum, y, {1, 1, 1, 1, 1, 3}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
+  Outcome result = run(builder, {{27, 28, -100}});
+  ASSERT_EQ(result.report.status, Status::kOk);
+  EXPECT_EQ(result.output(1)[0], 126);
+  EXPECT_EQ(result.output(1)[1], 126);
+  EXPECT_EQ(result.output(1)[2], 1);
+}
+
+TEST(SimulatorCore, MoveTransposes) {
+  PayloadBuilder builder;
+  const Address x = builder.input(6), y = builder.output(6);
+  builder.add(Move{x, y, {1, 1, 1, 1, 3, 2}, {0, 0, 0, 0, 1, 3}, {0, 0, 0, 0, 2, 1}});
+  Outcome result = run(builder, {{1, 2, 3, 4, 5, 6}});
+  ASSERT_EQ(result.report.status, Status::kOk);
+  const std::vector<int8_t> expected{1, 4, 2, 5, 3, 6};
+  EXPECT_TRUE(std::ranges::equal(result.output(1), expected));
+}
+
+TEST(SimulatorCore, SoftmaxOfEqualValues) {
+  PayloadBuilder builder;
+  const Address x = builder.input(8), y = builder.output(8);
+  builder.add(Softmax{x, y, 2, 4, {1 << 30, 23}, -248});
+  Outcome result = run(builder, {{5, 5, 5, 5, -128, 127, -128, -128}});
+  ASSERT_EQ(result.report.status, Status::kOk);
+  const std::vector<int8_t> expected{-64, -64, -64, -64, -128, 127, -128, -128};
+  EXPECT_TRUE(std::ranges::equal(result.output(1), expected));
+}
+
+// Both packings of random convolutions against loops over the unpacked weights.
+TEST(SimulatorCore, ConvolutionsAgreeWithUnpackedLoops) {
+  test::Random random(1);
+  for (int round = 0; round < 60; ++round) {
+    SCOPED_TRACE(round);
+    Window w{1 + random.upto(1), 1 + random.upto(6), 1 + random.upto(6), 1 + random.upto(18), 1, 1, 1 + random.upto(18)};
+    w.kernel_height = 1 + random.upto(3), w.kernel_width = 1 + random.upto(3);
+    w.stride_height = 1 + random.upto(2), w.stride_width = 1 + random.upto(2);
+    const Packing packing = random.chance(50) ? Packing::kRows : Packing::kChannels;
+    w.dilation_height = 1 + random.upto(1), w.dilation_width = packing == Packing::kRows ? 1 : 1 + random.upto(1);
+    w.pad_top = random.upto((w.kernel_height - 1) * w.dilation_height), w.pad_left = random.upto((w.kernel_width - 1) * w.dilation_width);
+    w.out_height = 1 + random.upto(4), w.out_width = 1 + random.upto(4);
+    const uint32_t taps = w.kernel_height * w.kernel_width;
+    const std::vector<int8_t> input = random.int8(size_t{w.batch} * w.in_height * w.in_width * w.in_channels);
+    const std::vector<int8_t> plain = random.int8(size_t{w.out_channels} * taps * w.in_channels);
+    std::vector<test::Channel> channels;
+    for (uint32_t c = 0; c < w.out_channels; ++c)
+      channels.push_back({random.between(-100000, 100000), random.between(1 << 30, INT32_MAX), random.between(-12, -5)});
+    const int32_t pad = random.between(-128, 127), zero_point = random.between(-128, 127);
+
+    PayloadBuilder builder;
+    const Address x = builder.input(static_cast<uint32_t>(input.size()));
+    const Address y = builder.output(w.batch * w.out_height * w.out_width * w.out_channels);
+    const Address weights = builder.stage(test::pack_conv2d(kTarget, w, packing, plain));
+    const Address parameters = builder.stage(test::pack_parameters(kTarget, channels));
+    builder.add(Conv2d{w, x, y, weights, parameters, pad, packing, {zero_point, -120, 115, 0, {}, {}, {}}});
+    Outcome result = run(builder, {input});
+    ASSERT_EQ(result.prepared, Status::kOk);
+    ASSERT_EQ(result.report.status, Status::kOk);
+    size_t element = 0;
+    for (uint32_t b = 0; b < w.batch; ++b)
+      for (uint32_t oy = 0; oy < w.out_height; ++oy)
+        for (uint32_t ox = 0; ox < w.out_width; ++ox)
+          for (uint32_t c = 0; c < w.out_channels; ++c, ++element) {
+            int32_t sum = channels[c].bias;
+            for (uint32_t tap = 0; tap < taps; ++tap)
+              for (uint32_t i = 0; i < w.in_channels; ++i) {
+                const int iy =
+                    static_cast<int>(oy * w.stride_height + tap / w.kernel_width * w.dilation_height) - static_cast<int>(w.pad_top);
+                const int ix =
+                    static_cast<int>(ox * w.stride_width + tap % w.kernel_width * w.dilation_width) - static_cast<int>(w.pad_left);
+                const bool inside = iy >= 0 && ix >= 0 && iy < static_cast<int>(w.in_height) && ix < static_cast<int>(w.in_width);
+                const size_t at =
+                    ((size_t{b} * w.in_height + static_cast<size_t>(iy)) * w.in_width + static_cast<size_t>(ix)) * w.in_channels + i;
+                sum += (inside ? input[at] : pad) * plain[(size_t{c} * taps + tap) * w.in_channels + i];
+              }
+            const int32_t expected =
+                numerics::clamp(numerics::requantize(sum, {channels[c].multiplier, channels[c].shift}) + zero_point, -120, 115);
+            ASSERT_EQ(result.output(1)[element], expected) << "element " << element;
+          }
+  }
+}
+
+TEST(SimulatorCore, TimelineAddsUp) {
+  PayloadBuilder builder;
+  const Address y = builder.output(64);
+  const Address a = builder.scratch(1024), b = builder.scratch(64);
+  const std::vector<int8_t> bytes(1024, 3);
+  const Address constant = builder.constant(std::as_bytes(std::span(bytes)));
+  builder.copy(a, constant, 1024);                                                       // 0
+  builder.copy(b, constant, 64);                                                         // 1
+  builder.add(Wait{1});                                                                  // 2
+  builder.add(Move{a, y, {1, 1, 1, 1, 1, 64}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});  // 3
+  builder.add(Wait{2});                                                                  // 4
+  builder.add(Add{a, b, y, 64, kPlainAdd});                                              // 5
+  Outcome result = run(builder);
+  ASSERT_EQ(result.report.status, Status::kOk);
+  ASSERT_EQ(result.events.size(), 6U);
+  const uint64_t first = 400 + 200 + (1024 * 16 + 8) / 9, second = 200 + (64 * 16 + 8) / 9;
+  EXPECT_EQ(result.events[0].start, 400U);
+  EXPECT_EQ(result.events[0].end, first);
+  EXPECT_EQ(result.events[1].start, first);  // one engine
+  EXPECT_EQ(result.events[1].end, first + second);
+  EXPECT_EQ(result.events[2].start, 800U);
+  EXPECT_EQ(result.events[2].end, first);
+  EXPECT_EQ(result.events[3].busy, 64U + 8U);
+  EXPECT_EQ(result.events[3].end, first + 8000 + 72);
+  EXPECT_EQ(result.events[4].end, result.events[4].start);  // arrived long ago
+  EXPECT_EQ(result.report.total_cycles, first + 2 * (8000 + 72));
+  EXPECT_EQ(result.report.busy_cycles, 144U);
+  EXPECT_EQ(result.report.host_cycles, 2U * 400 + 2 * 8000);
+  EXPECT_EQ(result.report.stall_cycles, first - 800);
+  EXPECT_EQ(result.report.copied_bytes, 1088U);
+  EXPECT_EQ(result.report.calls, 2U);
+  EXPECT_EQ(result.report.peak_scratch_bytes, 1088U);
+  EXPECT_EQ(result.report.total_cycles, result.report.busy_cycles + result.report.host_cycles + result.report.stall_cycles);
+}
+
+// A program with every command once, all of it in range.
+struct Everything {
+  PayloadBuilder builder;
+  Address x, y, sum;
+  Window w{1, 2, 2, 8, 2, 2, 8, 1, 1, 1, 1, 1, 1, 0, 0};
+  Address weights, parameters, table;
+  Conv2d conv{};
+  Depthwise depthwise{};
+  Pool pool{};
+  Add add{};
+  Lookup lookup{};
+  Softmax softmax{};
+  Move move{};
+  Fill fill{};
+  Everything() {
+    x = builder.input(32), y = builder.output(32), sum = builder.scratch(32);
+    weights = builder.stage(std::vector<int8_t>(64, 1));
+    parameters = builder.stage(std::vector<int32_t>(24, 1));
+    table = builder.stage(std::vector<int8_t>(256, 1));
+    conv = {w, x, y, weights, parameters, 0, Packing::kChannels, {0, -128, 127, kWithTable | kWithAdd, table, sum, kPlainAdd}};
+    depthwise = {w, x, sum, weights, parameters, 0, {0, -128, 127, 0, {}, {}, {}}};
+    pool = {w, x, y, PoolKind::kMean, 0, 0, 0, kOne, -128, 127};
+    add = {x, sum, sum, 32, kPlainAdd};
+    lookup = {sum, sum, table, 32};
+    softmax = {sum, sum, 4, 8, {1 << 30, 23}, -248};
+    move = {x, y, {1, 1, 1, 2, 2, 8}, {0, 0, 0, 16, 8, 1}, {0, 0, 0, 16, 8, 1}};
+    fill = {sum, 32, 0};
+  }
+  AlignedBytes build(const std::function<void(Header&)>& edit = {}) {
+    builder.add(depthwise), builder.add(conv), builder.add(pool), builder.add(add), builder.add(lookup);
+    builder.add(softmax), builder.add(move), builder.add(fill);
+    return builder.build(edit);
+  }
+};
+
+Fault decoded(const AlignedBytes& payload) {
+  Payload result;
+  return decode(kTarget, payload.bytes(), result);
+}
+
+TEST(SimulatorDecoder, AcceptsEveryCommand) {
+  Everything everything;
+  const AlignedBytes payload = everything.build();
+  EXPECT_EQ(decoded(payload).status, Status::kOk) << text(decoded(payload).status) << " at " << decoded(payload).command;
+}
+
+TEST(SimulatorDecoder, ChecksTheHeader) {
+  const auto status = [](const std::function<void(Header&)>& edit) { return decoded(Everything().build(edit)).status; };
+  EXPECT_EQ(status([](Header& h) { h.magic ^= 1; }), Status::kBadMagic);
+  EXPECT_EQ(status([](Header& h) { h.version += 1; }), Status::kBadVersion);
+  EXPECT_EQ(status([](Header& h) { h.version += 1u << 16; }), Status::kBadVersion);
+  EXPECT_EQ(status([](Header& h) { h.version = 0; }), Status::kBadVersion);
+  EXPECT_EQ(status([](Header& h) { h.target_hash ^= 1; }), Status::kWrongTarget);
+  EXPECT_EQ(status([](Header& h) { h.command_count += 1; }), Status::kTruncated);
+  EXPECT_EQ(status([](Header& h) { h.command_count -= 1; }), Status::kBadArgument);
+  EXPECT_EQ(status([](Header& h) { h.scratch_bytes = kTarget.sram_bytes + 1; }), Status::kOutOfBounds);
+  EXPECT_EQ(status([](Header& h) { h.scratch_bytes -= 16; }), Status::kOutOfBounds);
+  EXPECT_EQ(status([](Header& h) { h.reserved[5] = 1; }), Status::kBadArgument);
+  Target other;
+  other.call_host_cycles += 1;
+  Payload result;
+  EXPECT_EQ(decode(other, Everything().build().bytes(), result).status, Status::kWrongTarget);
+}
+
+TEST(SimulatorDecoder, RefusesEveryTruncation) {
+  const AlignedBytes payload = Everything().build();
+  for (size_t bytes = 0; bytes < payload.size(); ++bytes) {
+    Payload result;
+    ASSERT_EQ(decode(kTarget, AlignedBytes(payload.bytes().first(bytes)).bytes(), result).status, Status::kTruncated) << bytes;
+  }
+}
+
+TEST(SimulatorDecoder, RefusesEveryFlippedByte) {
+  AlignedBytes payload = Everything().build();
+  for (size_t i = 0; i < payload.size(); ++i) {
+    payload.data()[i] ^= std::byte{0x40};
+    ASSERT_NE(decoded(payload).status, Status::kOk) << i;
+    payload.data()[i] ^= std::byte{0x40};
+  }
+}
+
+TEST(SimulatorDecoder, RefusesMisalignedPayload) {
+  const AlignedBytes payload = Everything().build();
+  AlignedBytes shifted(payload.size() + 4);
+  std::memcpy(shifted.data() + 4, payload.data(), payload.size());
+  Payload result;
+  EXPECT_EQ(decode(kTarget, shifted.bytes().subspan(4), result).status, Status::kMisaligned);
+}
+
+TEST(SimulatorDecoder, RefusesUnknownOpcodeAndLength) {
+  for (const uint16_t opcode : std::initializer_list<uint16_t>{0x03, 0x0F, 0x18, 0xFFFF}) {
+    PayloadBuilder builder;
+    builder.raw(opcode, {1, 2});
+    EXPECT_EQ(decoded(builder.build()).status, Status::kUnknownOpcode) << opcode;
+  }
+  PayloadBuilder longer;
+  longer.raw(static_cast<uint16_t>(Opcode::kWait), {1, 1});
+  EXPECT_EQ(decoded(longer.build()).status, Status::kBadArgument);
+  PayloadBuilder early_end;
+  early_end.raw(0, {});
+  early_end.raw(0, {});
+  EXPECT_EQ(decoded(early_end.build()).status, Status::kBadArgument);
+}
+
+using Edit = std::function<void(Everything&)>;
+Status edited(const Edit& edit) {
+  Everything everything;
+  edit(everything);
+  return decoded(everything.build()).status;
+}
+
+TEST(SimulatorDecoder, ChecksAddresses) {
+  EXPECT_EQ(edited([](Everything& e) { e.conv.input.offset = 1; }), Status::kOutOfBounds);
+  EXPECT_EQ(edited([](Everything& e) { e.conv.output.offset = UINT32_MAX; }), Status::kOutOfBounds);
+  EXPECT_EQ(edited([](Everything& e) { e.add.input_0.region = 9; }), Status::kOutOfBounds);
+  EXPECT_EQ(edited([](Everything& e) { e.add.input_0.region = UINT32_MAX; }), Status::kOutOfBounds);
+  EXPECT_EQ(edited([](Everything& e) { e.fill.bytes = UINT32_MAX; }), Status::kOutOfBounds);
+  EXPECT_EQ(edited([](Everything& e) { e.conv.epilogue.table.offset += 500; }), Status::kOutOfBounds);
+  EXPECT_EQ(edited([](Everything& e) { e.conv.weights = {kConstants, 0}; }), Status::kFlashAccess);
+  EXPECT_EQ(edited([](Everything& e) { e.fill.output = {kConstants, 0}; }), Status::kFlashAccess);
+  EXPECT_EQ(edited([](Everything& e) { e.builder.copy({kConstants, 0}, {kConstants, 0}, 16); }), Status::kFlashAccess);
+  EXPECT_EQ(edited([](Everything& e) { e.builder.copy(e.sum, e.weights, 16); }), Status::kBadArgument);
+  EXPECT_EQ(edited([](Everything& e) { e.builder.copy(e.sum, {kConstants, e.builder.constant_bytes()}, 16); }), Status::kOutOfBounds);
+}
+
+TEST(SimulatorDecoder, ChecksOverlap) {
+  EXPECT_EQ(edited([](Everything& e) { e.conv.output = e.x; }), Status::kBadArgument);
+  EXPECT_EQ(edited([](Everything& e) { e.conv.epilogue.addend = e.y; }), Status::kBadArgument);
+  EXPECT_EQ(edited([](Everything& e) { e.pool.output = e.x; }), Status::kBadArgument);
+  EXPECT_EQ(edited([](Everything& e) { e.move.output = e.x; }), Status::kBadArgument);
+  EXPECT_EQ(edited([](Everything& e) { e.lookup.elements = 16, e.lookup.output.offset += 8; }), Status::kBadArgument);
+  EXPECT_EQ(edited([](Everything& e) { e.lookup.elements = 16, e.lookup.output.offset += 16; }), Status::kOk);
+}
+
+TEST(SimulatorDecoder, ChecksArguments) {
+  const std::vector<Edit> edits = {
+      [](Everything& e) { e.conv.window.batch = 0; },
+      [](Everything& e) { e.conv.window.stride_width = 0; },
+      [](Everything& e) { e.conv.window.kernel_height = 5000; },
+      [](Everything& e) { e.conv.window.dilation_width = 5000; },
+      [](Everything& e) { e.conv.window.pad_top = 1; },
+      [](Everything& e) { e.conv.window.pad_left = UINT32_MAX; },
+      [](Everything& e) { e.conv.window.in_channels = UINT32_MAX; },
+      [](Everything& e) { e.conv.window.in_channels = 65536; },
+      [](Everything& e) { e.conv.pad_value = 128; },
+      [](Everything& e) { e.conv.packing = static_cast<Packing>(2); },
+      [](Everything& e) { e.conv.packing = Packing::kRows, e.conv.window.dilation_width = 2; },
+      [](Everything& e) { e.conv.epilogue.flags = 4; },
+      [](Everything& e) { e.conv.epilogue.clamp_low = 1, e.conv.epilogue.clamp_high = 0; },
+      [](Everything& e) { e.conv.epilogue.zero_point_out = -129; },
+      [](Everything& e) { e.conv.epilogue.add.output.shift = 32; },
+      [](Everything& e) { e.depthwise.window.out_channels = 12; },
+      [](Everything& e) { e.depthwise.epilogue.clamp_high = 128; },
+      [](Everything& e) { e.pool.window.out_channels = 4; },
+      [](Everything& e) { e.pool.kind = static_cast<PoolKind>(3); },
+      [](Everything& e) { e.pool.rescale.multiplier = -1; },
+      [](Everything& e) { e.pool.kind = PoolKind::kMax, e.pool.window.out_height = 3; },  // the last window lies outside
+      [](Everything& e) { e.add.elements = 0; },
+      [](Everything& e) { e.add.arguments.input_0.shift = 1; },  // the sum could overflow
+      [](Everything& e) { e.add.arguments.zero_point_1 = 1000; },
+      [](Everything& e) { e.lookup.elements = 0; },
+      [](Everything& e) { e.softmax.columns = 5000; },
+      [](Everything& e) { e.softmax.rows = 0; },
+      [](Everything& e) { e.softmax.input_rescale.shift = 31; },
+      [](Everything& e) { e.softmax.diff_min = 1; },
+      [](Everything& e) { e.move.extent[0] = 0; },
+      [](Everything& e) { e.move.extent[0] = 2; },  // writes twice
+      [](Everything& e) { e.move.extent[0] = UINT32_MAX, e.move.extent[1] = UINT32_MAX; },
+      [](Everything& e) { e.fill.value = 128; },
+      [](Everything& e) { e.fill.bytes = 0; },
+      [](Everything& e) { e.builder.add(Wait{0}); },
+      [](Everything& e) { e.builder.add(Wait{4}); },
+      [](Everything& e) {
+        e.builder.add(Copy{e.sum, {kConstants, 0}, 16, 9});
+      },
+      [](Everything& e) {
+        e.builder.copy(e.sum, {kConstants, 0}, 0);
+      },
+  };
+  for (size_t i = 0; i < edits.size(); ++i) EXPECT_EQ(edited(edits[i]), Status::kBadArgument) << "edit " << i;
+}
+
+TEST(SimulatorDriver, ChecksOperandsAndScratch) {
+  const AlignedBytes payload = Everything().build();
+  Simulator::Slot slots[1];
+  uint64_t arrivals[8];
+  Simulator simulator(kTarget, slots, arrivals);
+  uint32_t handle = 0;
+  ASSERT_EQ(simulator.prepare(payload.data(), payload.size(), &handle), Status::kOk);
+  uint32_t other = 0;
+  EXPECT_EQ(simulator.prepare(payload.data(), payload.size(), &other), Status::kOutOfMemory);
+  AlignedBytes x(48), y(48), scratch(4096);
+  const auto status = [&](std::vector<Buffer> operands, Buffer memory) { return simulator.run(handle, operands, memory, {}).status; };
+  const Buffer good_x{x.data(), 32}, good_y{y.data(), 32};
+  EXPECT_EQ(status({good_x, good_y}, scratch.buffer()), Status::kOk);
+  EXPECT_EQ(status({good_x}, scratch.buffer()), Status::kBadOperand);
+  EXPECT_EQ(status({good_x, {y.data(), 31}}, scratch.buffer()), Status::kBadOperand);
+  EXPECT_EQ(status({{nullptr, 32}, good_y}, scratch.buffer()), Status::kBadOperand);
+  EXPECT_EQ(status({good_x, {y.data() + 8, 32}}, scratch.buffer()), Status::kMisaligned);
+  EXPECT_EQ(status({good_x, good_y}, {scratch.data(), 16}), Status::kBadOperand);
+  EXPECT_EQ(status({good_x, good_y}, {scratch.data() + 4, 4000}), Status::kMisaligned);
+  EXPECT_EQ(simulator.run(7, {}, {}, {}).status, Status::kBadOperand);
+  simulator.unprepare(handle);
+  EXPECT_EQ(status({good_x, good_y}, scratch.buffer()), Status::kBadOperand);
+}
+
+TEST(SimulatorDriver, RefusesParametersOutOfRange) {
+  for (const test::Channel channel : {test::Channel{0, 1 << 30, 32}, test::Channel{0, 1 << 30, -32}, test::Channel{0, -1, 0}}) {
+    PayloadBuilder builder;
+    const Window w{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0};
+    const Address x = builder.input(1), y = builder.output(1);
+    const Address weights = builder.stage(std::vector<int8_t>(64, 1));
+    const Address parameters = builder.stage(test::pack_parameters(kTarget, {channel}));
+    builder.add(Conv2d{w, x, y, weights, parameters, 0, Packing::kChannels, {0, -128, 127, 0, {}, {}, {}}});
+    const Outcome result = run(builder, {{1}});
+    EXPECT_EQ(result.report.status, Status::kBadArgument);
+    EXPECT_EQ(result.report.command, 4U);
+  }
+}
+
+}  // namespace
+}  // namespace dtr
