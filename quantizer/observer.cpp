@@ -226,6 +226,27 @@ class ErrorModel {
 
 }  // namespace
 
+namespace {
+
+// Squared error of the elements, each taken to lie in the middle of its bin, when `range` becomes codes.
+double quantization_error(const ValueStatistics& statistics, Range range) {
+  const Quantization q = affine_quantization(range, std::numeric_limits<float>::min());
+  const auto scale = static_cast<double>(q.scale());
+  const double low = (q.qmin - q.zero_point()) * scale;
+  const double high = (q.qmax - q.zero_point()) * scale;
+  const double width = std::ldexp(1.0, statistics.exponent());
+  double center = (static_cast<double>(statistics.first_bin()) + 0.5) * width;
+  double error = 0;
+  for (const int64_t n : statistics.bins()) {
+    const double code = std::floor(std::clamp(center, low, high) / scale + 0.5) * scale;
+    error += static_cast<double>(n) * (center - code) * (center - code);
+    center += width;
+  }
+  return error;
+}
+
+}  // namespace
+
 Range best_range(const ValueStatistics& statistics) {
   const Range full = statistics.range();
   if (statistics.bins().size() < 3) return full;
@@ -255,7 +276,9 @@ Range best_range(const ValueStatistics& statistics) {
       }
     }
   }
-  return {static_cast<float>(low_at(first)), static_cast<float>(high_at(last))};
+  // The model takes rounding errors to be uniform, which they are not when most elements share few codes.
+  const Range clipped{static_cast<float>(low_at(first)), static_cast<float>(high_at(last))};
+  return quantization_error(statistics, clipped) < quantization_error(statistics, full) ? clipped : full;
 }
 
 Quantization affine_quantization(Range range, float eps, int32_t qmin, int32_t qmax) {
