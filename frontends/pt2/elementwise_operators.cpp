@@ -1,0 +1,101 @@
+// Operators on single elements: most are a row, clamps lose bounds that bound nothing.
+#include <cmath>
+
+#include "frontends/pt2/operators.h"
+
+namespace dtr::pt2 {
+namespace {
+
+// clamp(x, low, high); bounds that are absent or infinite are left out, a lower bound of zero alone is relu.
+Result<Values> emit_clamp(NodeImport& node, std::optional<double> low, std::optional<double> high) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  if (low && *low == -INFINITY) low.reset();
+  if (high && *high == INFINITY) high.reset();
+  if (!low && !high) return Values{x};
+  if (low && *low == 0 && !high) {
+    DTR_ASSIGN(const ValueId result, node.emit("aten.relu", {x}));
+    return Values{result};
+  }
+  Attributes attributes;
+  if (low) attributes.set("min", *low);
+  if (high) attributes.set("max", *high);
+  DTR_ASSIGN(const ValueId result, node.emit("aten.clamp", {x}, std::move(attributes)));
+  return Values{result};
+}
+
+Result<std::optional<double>> bound(NodeImport& node, std::string_view name, std::optional<double> fallback) {
+  if (!node.has(name)) return fallback;
+  DTR_ASSIGN(const double value, node.number(name));
+  return std::optional(value);
+}
+
+Result<Values> clamp(NodeImport& node) {
+  DTR_ASSIGN(const auto low, bound(node, "min", {}));
+  DTR_ASSIGN(const auto high, bound(node, "max", {}));
+  return emit_clamp(node, low, high);
+}
+
+Result<Values> hardtanh(NodeImport& node) {
+  DTR_ASSIGN(const auto low, bound(node, "min_val", -1.0));
+  DTR_ASSIGN(const auto high, bound(node, "max_val", 1.0));
+  return emit_clamp(node, low, high);
+}
+
+Result<Values> relu6(NodeImport& node) { return emit_clamp(node, 0.0, 6.0); }
+
+// Row of an operator with one operand and no attributes.
+Operator unary(std::string_view target, std::string_view op) { return {.target = target, .op = op, .params = {{"self"}}}; }
+
+Operator binary(std::string_view target, std::string_view op) {
+  return {.target = target, .op = op, .params = {{"self"}, {"other", Take::kTensorOrScalar}}};
+}
+
+}  // namespace
+
+std::vector<Operator> elementwise_operators() {
+  return {
+      unary("aten.abs.default", "aten.abs"),
+      unary("aten.exp.default", "aten.exp"),
+      unary("aten.hardsigmoid.default", "aten.hardsigmoid"),
+      unary("aten.hardswish.default", "aten.hardswish"),
+      unary("aten.log.default", "aten.log"),
+      unary("aten.neg.default", "aten.neg"),
+      unary("aten.relu.default", "aten.relu"),
+      unary("aten.rsqrt.default", "aten.rsqrt"),
+      unary("aten.sigmoid.default", "aten.sigmoid"),
+      unary("aten.silu.default", "aten.silu"),
+      unary("aten.sqrt.default", "aten.sqrt"),
+      unary("aten.tanh.default", "aten.tanh"),
+      {.target = "aten.gelu.default", .op = "aten.gelu", .params = {{"self"}, {"approximate", Take::kString}}},
+      {.target = "aten.leaky_relu.default", .op = "aten.leaky_relu", .params = {{"self"}, {"negative_slope", Take::kNumber, 0.01}}},
+      {.target = "aten.elu.default", .op = "aten.elu", .params = {{"self"}, {"alpha", Take::kNumber, 1.0}}},
+      {.target = "aten.prelu.default", .op = "aten.prelu", .params = {{"self"}, {"weight"}}},
+
+      {.target = "aten.clamp.default", .op = "aten.clamp", .build = clamp},
+      {.target = "aten.clamp_min.default", .op = "aten.clamp", .build = clamp},
+      {.target = "aten.clamp_max.default", .op = "aten.clamp", .build = clamp},
+      {.target = "aten.hardtanh.default", .op = "aten.clamp", .build = hardtanh},
+      {.target = "aten.relu6.default", .op = "aten.clamp", .build = relu6},
+
+      {.target = "aten.add.Tensor",
+       .op = "aten.add.Tensor",
+       .params = {{"self"}, {"other", Take::kTensorOrScalar}, {"alpha", Take::kNumber, 1}}},
+      {.target = "aten.add.Scalar",
+       .op = "aten.add.Tensor",
+       .params = {{"self"}, {"other", Take::kTensorOrScalar}, {"alpha", Take::kNumber, 1}}},
+      {.target = "aten.sub.Tensor",
+       .op = "aten.sub.Tensor",
+       .params = {{"self"}, {"other", Take::kTensorOrScalar}, {"alpha", Take::kNumber, 1}}},
+      {.target = "aten.sub.Scalar",
+       .op = "aten.sub.Tensor",
+       .params = {{"self"}, {"other", Take::kTensorOrScalar}, {"alpha", Take::kNumber, 1}}},
+      binary("aten.mul.Tensor", "aten.mul.Tensor"),
+      binary("aten.mul.Scalar", "aten.mul.Tensor"),
+      binary("aten.div.Tensor", "aten.div.Tensor"),
+      binary("aten.div.Scalar", "aten.div.Tensor"),
+      binary("aten.maximum.default", "aten.maximum"),
+      binary("aten.minimum.default", "aten.minimum"),
+  };
+}
+
+}  // namespace dtr::pt2

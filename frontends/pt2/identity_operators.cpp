@@ -1,0 +1,104 @@
+// What a trained model leaves behind and inference does not need, and operators that only make constants.
+#include <cmath>
+
+#include "frontends/pt2/operators.h"
+
+namespace dtr::pt2 {
+namespace {
+
+template <class Name>
+Result<Values> first_tensor(NodeImport& node, Name name) {
+  DTR_ASSIGN(const ValueId x, node.tensor(name));
+  return Values{x};
+}
+
+Result<Values> identity(NodeImport& node) { return first_tensor(node, "self"); }
+Result<Values> identity_of_input(NodeImport& node) { return first_tensor(node, "input"); }
+
+// to(…), _to_copy, type_as: nothing where the dtype stays.
+Result<Values> convert(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  std::optional<DType> wanted;
+  if (node.has("other")) {
+    DTR_ASSIGN(const ValueId other, node.tensor("other"));
+    wanted = node.type(other).dtype;
+  } else {
+    DTR_ASSIGN(wanted, node.dtype("dtype"));
+  }
+  if (wanted && *wanted != node.type(x).dtype)
+    return node.unsupported(std::string("conversion from ") + std::string(name(node.type(x).dtype)) + " to " + std::string(name(*wanted)));
+  return Values{x};
+}
+
+Result<Values> filled(NodeImport& node, const Shape& shape, DType fallback, double value) {
+  DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
+  DTR_ASSIGN(const ValueId result, node.constant(dtype.value_or(fallback), shape, value, "value"));
+  return Values{result};
+}
+
+template <int value>
+Result<Values> filled_size(NodeImport& node) {
+  DTR_ASSIGN(const Ints size, node.ints("size"));
+  return filled(node, size, DType::kFloat32, value);
+}
+
+template <int value>
+Result<Values> filled_like(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  return filled(node, Shape(node.type(x).shape), node.type(x).dtype, value);
+}
+
+Result<Values> full(NodeImport& node) {
+  DTR_ASSIGN(const Ints size, node.ints("size"));
+  DTR_ASSIGN(const double value, node.number("fill_value"));
+  const DType fallback = node.boolean("fill_value") ? DType::kBool : node.integer("fill_value") ? DType::kInt64 : DType::kFloat32;
+  return filled(node, size, fallback, value);
+}
+
+Result<Values> full_like(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const double value, node.number("fill_value"));
+  return filled(node, Shape(node.type(x).shape), node.type(x).dtype, value);
+}
+
+Result<Values> scalar_tensor(NodeImport& node) {
+  DTR_ASSIGN(const double value, node.number("s"));
+  return filled(node, {}, DType::kFloat32, value);
+}
+
+}  // namespace
+
+std::vector<Operator> identity_operators() {
+  const auto gone = [](std::string_view target, Result<Values> (*build)(NodeImport&), bool aliases) -> Operator {
+    return {.target = target, .op = "", .build = build, .aliases = aliases};
+  };
+  return {
+      gone("aten.alias.default", identity, true),
+      gone("aten.alias_copy.default", identity, false),
+      gone("aten.alpha_dropout.default", identity_of_input, true),
+      gone("aten.clone.default", identity, false),
+      gone("aten.contiguous.default", identity, true),
+      gone("aten.detach.default", identity, true),
+      gone("aten.detach_copy.default", identity, false),
+      gone("aten.dropout.default", identity_of_input, true),
+      gone("aten.feature_dropout.default", identity_of_input, true),
+      gone("aten.lift_fresh.default", identity, true),
+      gone("aten.lift_fresh_copy.default", identity, false),
+      gone("aten.native_dropout.default", identity_of_input, false),
+      gone("aten._to_copy.default", convert, false),
+      gone("aten.to.device", convert, true),
+      gone("aten.to.dtype", convert, true),
+      gone("aten.to.dtype_layout", convert, true),
+      gone("aten.to.other", convert, true),
+      gone("aten.type_as.default", convert, true),
+      gone("aten.full.default", full, false),
+      gone("aten.full_like.default", full_like, false),
+      gone("aten.ones.default", filled_size<1>, false),
+      gone("aten.ones_like.default", filled_like<1>, false),
+      gone("aten.scalar_tensor.default", scalar_tensor, false),
+      gone("aten.zeros.default", filled_size<0>, false),
+      gone("aten.zeros_like.default", filled_like<0>, false),
+  };
+}
+
+}  // namespace dtr::pt2

@@ -1,0 +1,318 @@
+// Access to the arguments of a node, and the ways to add ops for it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "frontends/pt2/importer.h"
+
+namespace dtr::pt2 {
+namespace {
+
+constexpr int64_t kMaxInteger = int64_t{1} << 31;       // of an attribute; no shape, stride or window of a real model is beyond
+constexpr int64_t kMaxCreatedBytes = int64_t{1} << 26;  // of a constant that an operator such as zeros makes
+
+bool is_float_attribute(const OpDef& def, std::string_view name) {
+  return std::any_of(def.attributes.begin(), def.attributes.end(),
+                     [&](const AttributeDef& attribute) { return attribute.name == name && attribute.kind == AttributeKind::kFloat; });
+}
+
+}  // namespace
+
+NodeImport::NodeImport(Importer& importer, size_t index) : importer_(importer), index_(index), node_(importer.file_.nodes[index]) {}
+
+const Graph& NodeImport::graph() const { return importer_.program_.forward(); }
+const Type& NodeImport::type(ValueId value) const { return graph().type(value); }
+Place NodeImport::place() const { return importer_.place_of_node(index_); }
+
+tl::unexpected<Diagnostic> NodeImport::refuse(DiagnosticId id, std::string reason, std::string fix) const {
+  return fail(id, std::move(reason), std::move(fix), place());
+}
+
+tl::unexpected<Diagnostic> NodeImport::unsupported(std::string reason, std::string fix) const {
+  return refuse(DiagnosticId::kPt2UnsupportedArgument, fmt::format("{}: {}", importer_.program_.sources[index_].target, reason),
+                fix.empty() ? "change the model so that it does without" : std::move(fix));
+}
+
+tl::unexpected<Diagnostic> NodeImport::bad_argument(std::string_view name) const {
+  return refuse(DiagnosticId::kPt2Invalid,
+                fmt::format("{}: argument `{}` is missing or of an unexpected kind", importer_.program_.sources[index_].target, name),
+                "export the model again with PyTorch 2.13");
+}
+
+const Argument* NodeImport::find(std::string_view name) const {
+  for (const auto& [argument, value] : node_.inputs)
+    if (argument == name) return std::holds_alternative<std::monostate>(value) ? nullptr : &value;
+  return nullptr;
+}
+
+bool NodeImport::has(std::string_view name) const { return find(name) != nullptr; }
+
+Result<ValueId> NodeImport::tensor(std::string_view name) {
+  const Argument* argument = find(name);
+  const auto* named = argument == nullptr ? nullptr : std::get_if<TensorName>(argument);
+  if (named == nullptr || named->name.empty()) return bad_argument(name);
+  return importer_.value_of(named->name, place());
+}
+
+Result<ValueId> NodeImport::optional_tensor(std::string_view name) {
+  const Argument* argument = find(name);
+  const auto* named = argument == nullptr ? nullptr : std::get_if<TensorName>(argument);
+  if (argument == nullptr || (named != nullptr && named->name.empty())) return ValueId{};
+  return tensor(name);
+}
+
+Result<ValueId> NodeImport::tensor_or_scalar(std::string_view name, ValueId like) {
+  const Argument* argument = find(name);
+  if (argument != nullptr && std::holds_alternative<TensorName>(*argument)) return tensor(name);
+  DTR_ASSIGN(const double value, number(name));
+  return constant(type(like).dtype, {}, value, name);
+}
+
+Result<std::vector<ValueId>> NodeImport::tensors(std::string_view name) {
+  const Argument* argument = find(name);
+  const auto* names = argument == nullptr ? nullptr : std::get_if<std::vector<TensorName>>(argument);
+  if (names == nullptr || names->empty()) return bad_argument(name);
+  std::vector<ValueId> values;
+  for (const TensorName& each : *names) {
+    if (each.name.empty()) return bad_argument(name);
+    DTR_ASSIGN(const ValueId value, importer_.value_of(each.name, place()));
+    values.push_back(value);
+  }
+  return values;
+}
+
+Result<int64_t> NodeImport::integer(std::string_view name, std::optional<int64_t> fallback) {
+  const Argument* argument = find(name);
+  if (argument == nullptr && fallback) return *fallback;
+  const auto* value = argument == nullptr ? nullptr : std::get_if<int64_t>(argument);
+  if (value == nullptr) return bad_argument(name);
+  return *value;
+}
+
+Result<double> NodeImport::number(std::string_view name, std::optional<double> fallback) {
+  const Argument* argument = find(name);
+  if (argument == nullptr) return fallback ? Result<double>(*fallback) : bad_argument(name);
+  if (const auto* real = std::get_if<double>(argument)) return *real;
+  if (const auto* whole = std::get_if<int64_t>(argument)) return static_cast<double>(*whole);
+  if (const auto* truth = std::get_if<bool>(argument)) return *truth ? 1.0 : 0.0;
+  return bad_argument(name);
+}
+
+Result<bool> NodeImport::boolean(std::string_view name, std::optional<bool> fallback) {
+  const Argument* argument = find(name);
+  if (argument == nullptr && fallback) return *fallback;
+  const auto* value = argument == nullptr ? nullptr : std::get_if<bool>(argument);
+  if (value == nullptr) return bad_argument(name);
+  return *value;
+}
+
+Result<std::string_view> NodeImport::string(std::string_view name, std::optional<std::string_view> fallback) {
+  const Argument* argument = find(name);
+  if (argument == nullptr && fallback) return *fallback;
+  const auto* value = argument == nullptr ? nullptr : std::get_if<std::string_view>(argument);
+  if (value == nullptr) return bad_argument(name);
+  return *value;
+}
+
+Result<Ints> NodeImport::ints(std::string_view name, std::optional<Ints> fallback) {
+  const Argument* argument = find(name);
+  if (argument == nullptr && fallback) return *fallback;
+  if (argument == nullptr) return bad_argument(name);
+  if (const auto* one = std::get_if<int64_t>(argument)) return Ints{*one};
+  if (const auto* none = std::get_if<std::vector<TensorName>>(argument); none != nullptr && none->empty()) return Ints{};
+  const auto* values = std::get_if<Ints>(argument);
+  if (values == nullptr) return bad_argument(name);
+  return *values;
+}
+
+Result<Floats> NodeImport::floats(std::string_view name) {
+  const Argument* argument = find(name);
+  const auto* values = argument == nullptr ? nullptr : std::get_if<Floats>(argument);
+  if (values == nullptr) return bad_argument(name);
+  return *values;
+}
+
+Result<Ints> NodeImport::spread(std::string_view name, size_t count, std::optional<int64_t> fallback) {
+  DTR_ASSIGN(Ints values, fallback ? ints(name, Ints{}) : ints(name));
+  if (values.empty() && fallback) values.push_back(*fallback);
+  if (values.size() == 1) values.resize(count, values.front());
+  if (values.size() != count) return unsupported(fmt::format("`{}` has {} entries, expected {}", name, values.size(), count));
+  return values;
+}
+
+Result<int64_t> NodeImport::dim(std::string_view name, size_t rank, std::optional<int64_t> fallback) {
+  DTR_ASSIGN(const int64_t value, integer(name, fallback));
+  const auto extent = static_cast<int64_t>(std::max<size_t>(rank, 1));
+  if (value < -extent || value >= extent) return unsupported(fmt::format("`{}` is {}, the rank is {}", name, value, rank));
+  return value < 0 ? value + extent : value;
+}
+
+Result<Ints> NodeImport::dims(std::string_view name, size_t rank) {
+  DTR_ASSIGN(Ints values, ints(name, Ints{}));
+  const auto extent = static_cast<int64_t>(rank);
+  if (values.empty())
+    for (int64_t i = 0; i < extent; ++i) values.push_back(i);
+  for (int64_t& value : values) {
+    if (value < -extent || value >= extent) return unsupported(fmt::format("`{}` has {}, the rank is {}", name, value, rank));
+    if (value < 0) value += extent;
+  }
+  std::sort(values.begin(), values.end());
+  if (std::adjacent_find(values.begin(), values.end()) != values.end())
+    return unsupported(fmt::format("`{}` names a dimension twice", name));
+  return values;
+}
+
+Result<std::optional<DType>> NodeImport::dtype(std::string_view name) {
+  const Argument* argument = find(name);
+  if (argument == nullptr) return std::optional<DType>();
+  const auto* scalar_type = std::get_if<ScalarType>(argument);
+  if (scalar_type == nullptr) return bad_argument(name);
+  const auto known = dtype_of(scalar_type->number);
+  if (!known)
+    return refuse(DiagnosticId::kPt2UnsupportedDtype, fmt::format("dtype {} is not supported", scalar_type_name(scalar_type->number)),
+                  "convert the model to float32 before the export");
+  return known;
+}
+
+Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> operands, Attributes attributes,
+                                 const std::optional<Quantization>& quantization) {
+  const OpDef* def = find_op(op);
+  if (def == nullptr)
+    return refuse(DiagnosticId::kPt2UnsupportedOperator,
+                  fmt::format("{} needs {}, which is not supported", importer_.program_.sources[index_].target, op),
+                  "replace it in the model; `deuteron ops` lists what is supported");
+  Attributes typed;
+  for (const Attributes::Entry& entry : attributes) {
+    AttributeValue value = entry.second;
+    const auto too_big = [](int64_t number) { return number > kMaxInteger || number < -kMaxInteger; };
+    if (const auto* whole = std::get_if<int64_t>(&entry.second)) {
+      if (too_big(*whole)) return unsupported(fmt::format("`{}` is {}", entry.first, *whole));
+      if (is_float_attribute(*def, entry.first)) value = static_cast<double>(*whole);
+    } else if (const auto* list = std::get_if<Ints>(&entry.second)) {
+      if (std::any_of(list->begin(), list->end(), too_big))
+        return unsupported(fmt::format("`{}` is [{}]", entry.first, fmt::join(*list, ", ")));
+    }
+    typed.set(entry.first, std::move(value));
+  }
+  auto result = importer_.rewriter_.append({.def = def,
+                                            .operands = std::move(operands),
+                                            .attributes = std::move(typed),
+                                            .origin = {.sources = {static_cast<uint32_t>(index_)}},
+                                            .name = {},
+                                            .quantization = quantization});
+  if (!result) return unsupported(result.error().reason, result.error().fix);
+  return result;
+}
+
+Result<ValueId> NodeImport::view(ValueId value, const Shape& shape) {
+  if (type(value).shape == shape) return value;
+  return emit("aten.view", {value}, {{"size", shape}});
+}
+
+Result<ValueId> NodeImport::permute(ValueId value, const Ints& order) {
+  bool identity = true;
+  for (size_t i = 0; i < order.size(); ++i) identity = identity && order[i] == static_cast<int64_t>(i);
+  if (identity && order.size() == type(value).rank()) return value;
+  return emit("aten.permute", {value}, {{"dims", order}});
+}
+
+Result<ValueId> NodeImport::constant(DType dtype, const Shape& shape, double value, std::string_view name) {
+  const auto count = checked_element_count(shape);
+  if (!count || *count * static_cast<int64_t>(byte_size(dtype)) > kMaxCreatedBytes)
+    return unsupported(fmt::format("it makes a constant of shape {}", to_string(shape)));
+  Tensor tensor(dtype, shape);
+  const auto fill = [&]<class T>(T converted) { std::ranges::fill(tensor.values<T>(), converted); };
+  const auto whole = static_cast<int64_t>(std::clamp(std::isnan(value) ? 0.0 : value, -9e18, 9e18));
+  switch (dtype) {
+    case DType::kFloat32:
+      fill(static_cast<float>(value));
+      break;
+    case DType::kFloat64:
+      fill(value);
+      break;
+    case DType::kInt64:
+      fill(whole);
+      break;
+    case DType::kInt32:
+      fill(static_cast<int32_t>(whole));
+      break;
+    case DType::kInt16:
+      fill(static_cast<int16_t>(whole));
+      break;
+    case DType::kInt8:
+      fill(static_cast<int8_t>(whole));
+      break;
+    case DType::kUint8:
+      fill(static_cast<uint8_t>(whole));
+      break;
+    case DType::kBool:
+      fill(static_cast<uint8_t>(value != 0));
+      break;
+  }
+  const ConstantId id = importer_.program_.constants.add(dtype, tensor.bytes());
+  return importer_.rewriter_.add_constant({.dtype = dtype, .shape = shape}, id, fmt::format("{}_{}", node_.name, name));
+}
+
+Status NodeImport::annotate(ValueId value, const Quantization& quantization) {
+  const std::optional<Quantization>& present = type(value).quantization;
+  if (!present) {
+    importer_.rewriter_.set_quantization(value, quantization);
+    return {};
+  }
+  if (*present == quantization) return {};
+  const auto text = [](const Quantization& q) {
+    return fmt::format("scale {}{}, zero point {}, range {}…{}", q.scale(), q.per_channel() ? " …" : "", q.zero_point(), q.qmin, q.qmax);
+  };
+  return refuse(DiagnosticId::kPt2QuantizationConflict,
+                fmt::format("`{}` has {}, but is read with {}", graph().value(value).name, text(*present), text(quantization)),
+                "quantize the model again, so that every reader of a value agrees on its quantization");
+}
+
+Result<std::vector<double>> NodeImport::constant_elements(std::string_view name) {
+  DTR_ASSIGN(const ValueId value, tensor(name));
+  if (!graph().is_constant(value)) return unsupported(fmt::format("`{}` is not constant", name));
+  const ConstantId id = graph().value(value).constant;
+  const ConstantPool& pool = importer_.program_.constants;
+  const auto convert = [&]<class T>(T) {
+    const std::span<const T> values = pool.values<T>(id);
+    return std::vector<double>(values.begin(), values.end());
+  };
+  switch (pool.dtype(id)) {
+    case DType::kFloat32:
+      return convert(float{});
+    case DType::kFloat64:
+      return convert(double{});
+    case DType::kInt64:
+      return convert(int64_t{});
+    case DType::kInt32:
+      return convert(int32_t{});
+    case DType::kInt16:
+      return convert(int16_t{});
+    case DType::kInt8:
+      return convert(int8_t{});
+    case DType::kUint8:
+    case DType::kBool:
+      return convert(uint8_t{});
+  }
+  return bad_argument(name);
+}
+
+Result<ValueId> NodeImport::transposed(ValueId matrix) {
+  const Type from = type(matrix);
+  if (from.rank() != 2) return unsupported(fmt::format("a matrix has shape {}", to_string(from.shape)));
+  if (!graph().is_constant(matrix) || from.quantized()) return permute(matrix, {1, 0});
+  const auto rows = static_cast<size_t>(from.shape[0]);
+  const auto columns = static_cast<size_t>(from.shape[1]);
+  const size_t size = byte_size(from.dtype);
+  const std::span<const std::byte> source = importer_.program_.constants.bytes(graph().value(matrix).constant);
+  Tensor tensor(from.dtype, {from.shape[1], from.shape[0]});
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t c = 0; c < columns; ++c)
+      std::memcpy(tensor.view().data + (c * rows + r) * size, source.data() + (r * columns + c) * size, size);
+  const ConstantId id = importer_.program_.constants.add(from.dtype, tensor.bytes());
+  return importer_.rewriter_.add_constant({.dtype = from.dtype, .shape = tensor.shape()}, id, graph().value(matrix).name + "_t");
+}
+
+}  // namespace dtr::pt2

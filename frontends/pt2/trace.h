@@ -1,0 +1,15 @@
+// Where in the user's Python a node comes from, out of the texts that torch.export keeps in its metadata.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace dtr::pt2 {
+
+// "L__self__,,Model;140…,stem,Sequential;140…,stem.0,Conv2d" → "stem.0"; "" for the model itself.
+std::string module_path(std::string_view module_stack);
+
+// A Python stack trace → "model.py:208": the innermost frame outside torch, or the innermost of a file if there is none outside.
+std::string source_line(std::string_view stack_trace);
+
+}  // namespace dtr::pt2
