@@ -1,0 +1,15 @@
+// The debug map of a program: built from a plan, serialized as abi/debug_map.fbs. See design: call → origin; tensor → place, dtype, scale.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "program/plan.h"
+
+namespace dtr {
+
+// `value_of_tensor[i]` is the index of plan.tensors[i] among the values of the execution plan, negative if it has none.
+std::vector<std::byte> serialize_debug_map(const ProgramPlan& plan, std::span<const int32_t> value_of_tensor);
+
+}  // namespace dtr

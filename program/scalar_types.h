@@ -1,0 +1,13 @@
+// The IR's dtypes and the numbers that stand for them in a program file.
+#pragma once
+
+#include "abi/scalar_type.h"
+#include "ir/type.h"
+
+namespace dtr {
+
+ScalarType scalar_type(DType dtype);
+// The dimension order of a type as a program file lists it.
+std::vector<uint8_t> file_dim_order(const Type& type);
+
+}  // namespace dtr

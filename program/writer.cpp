@@ -1,0 +1,383 @@
+#include "program/writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "abi/crc32.h"
+#include "abi/manifest.h"
+#include "abi/program_file.h"
+#include "abi/program_generated.h"
+#include "program/debug_map.h"
+#include "program/scalar_types.h"
+#include "support/output_file.h"
+
+namespace dtr {
+namespace {
+
+using flatbuffers::Offset;
+using Bytes = std::vector<std::byte>;
+
+constexpr size_t kHeaderAt = 8;  // behind root offset and identifier
+constexpr uint32_t kHeaderBytes = 32;
+
+size_t align_up(size_t value) { return (value + pte::kFileAlignment - 1) / pte::kFileAlignment * pte::kFileAlignment; }
+
+template <class T>
+void append(Bytes& bytes, const T& value) {
+  const auto* data = reinterpret_cast<const std::byte*>(&value);
+  bytes.insert(bytes.end(), data, data + sizeof value);
+}
+
+// Constant data in the physical order of their type.
+Bytes in_layout(std::span<const std::byte> data, const Type& type) {
+  Bytes result(data.begin(), data.end());
+  if (type.layout == Layout::kContiguous || type.rank() < 3) return result;
+  const size_t element = byte_size(type.dtype);
+  const std::vector<int64_t> to = strides(type.shape, type.layout);
+  std::vector<int64_t> index(type.rank(), 0);
+  for (size_t from = 0; from < data.size(); from += element) {
+    int64_t offset = 0;
+    for (size_t dim = 0; dim < index.size(); ++dim) offset += index[dim] * to[dim];
+    std::memcpy(result.data() + static_cast<size_t>(offset) * element, data.data() + from, element);
+    for (size_t dim = index.size(); dim-- > 0;) {
+      if (++index[dim] < type.shape[dim]) break;
+      index[dim] = 0;
+    }
+  }
+  return result;
+}
+
+template <size_t kSize>
+void copy_text(char (&to)[kSize], std::string_view text) {
+  const size_t length = std::min(text.size(), kSize - 1);
+  std::copy_n(text.data(), length, to);
+}
+
+class ProgramWriter {
+ public:
+  ProgramWriter(const ProgramPlan& plan, const WriteOptions& options)
+      : plan_(plan), options_(options), value_of_tensor_(plan.tensors.size(), -1) {}
+
+  Result<SerializedProgram> write() {
+    DTR_TRY(check_sizes());
+    segments_.emplace_back();  // of the constants
+    for (const TensorRef input : plan_.inputs) inputs_.push_back(tensor_value(input));
+    for (const PlanCall& call : plan_.calls) std::visit([&](const auto& planned) { add_call(planned); }, call);
+    for (const TensorRef output : plan_.outputs) outputs_.push_back(tensor_value(output));
+    add_named_data();
+
+    SerializedProgram result;
+    result.bytes = join(finish_structure());
+    result.sizes = measure(result.bytes.size());
+    const size_t checksum_at = segment_base_ + segment_offsets_.back();
+    const uint32_t crc = crc32_with_hole(result.bytes, checksum_at);
+    std::memcpy(result.bytes.data() + checksum_at, &crc, sizeof crc);
+    return result;
+  }
+
+ private:
+  Status check_sizes() const {
+    for (const PlanTensor& tensor : plan_.tensors) {
+      const bool long_dimension = std::ranges::any_of(tensor.type.shape, [](int64_t size) { return size > INT32_MAX; });
+      if (long_dimension || tensor.type.bytes() > INT32_MAX || tensor.type.rank() > kMaxRank) {
+        return fail(DiagnosticId::kProgramTooLarge,
+                    fmt::format("tensor `{}` of shape {} does not fit into a program", tensor.name, to_string(tensor.type.shape)),
+                    "use smaller inputs: a tensor may have up to 2 GB and 16 dimensions");
+      }
+    }
+    return {};
+  }
+
+  // ---- Values ----
+
+  int32_t add_value(pte::KernelTypes type, Offset<void> value) {
+    values_.push_back(pte::CreateEValue(builder_, type, value));
+    return static_cast<int32_t>(values_.size() - 1);
+  }
+
+  // Index of a value that is written once for each content.
+  template <class Key, class Create>
+  int32_t shared_value(std::map<Key, int32_t>& known, const Key& key, pte::KernelTypes type, Create create) {
+    const auto found = known.find(key);
+    if (found != known.end()) return found->second;
+    const int32_t index = add_value(type, create().Union());
+    known.emplace(key, index);
+    return index;
+  }
+
+  int32_t tensor_value(TensorRef ref) {
+    int32_t& value = value_of_tensor_.at(ref.index);
+    if (value < 0) {
+      const PlanTensor& tensor = plan_.tensor(ref);
+      const uint32_t constant = tensor.constant ? add_constant(tensor) : 0;
+      const std::vector<int32_t> sizes(tensor.type.shape.begin(), tensor.type.shape.end());
+      value = add_tensor(scalar_type(tensor.type.dtype), sizes, file_dim_order(tensor.type), constant, tensor.offset);
+    }
+    return value;
+  }
+
+  int32_t add_tensor(ScalarType dtype, const std::vector<int32_t>& sizes, const std::vector<uint8_t>& order, uint32_t constant,
+                     int64_t offset) {
+    const auto sizes_vector = builder_.CreateVector(sizes);
+    const auto order_vector = builder_.CreateVector(order);
+    Offset<pte::AllocationDetails> place;
+    if (constant == 0) place = pte::CreateAllocationDetails(builder_, 1, static_cast<uint32_t>(offset), 0);
+    const auto tensor = pte::CreateTensor(builder_, static_cast<pte::ScalarType>(dtype), 0, sizes_vector, order_vector, constant, place);
+    return add_value(pte::KernelTypes::Tensor, tensor.Union());
+  }
+
+  // Index in constant_segment.offsets; equal data are stored once.
+  uint32_t add_constant(const PlanTensor& tensor) {
+    DTR_CHECK(static_cast<int64_t>(tensor.constant->size()) == tensor.type.bytes());
+    Bytes data = in_layout(*tensor.constant, tensor.type);
+    std::string_view key(reinterpret_cast<const char*>(data.data()), data.size());
+    const auto found = known_constants_.find(key);
+    if (found != known_constants_.end()) return found->second;
+    Bytes& segment = segments_.front();
+    segment.resize(align_up(segment.size()));
+    constant_offsets_.push_back(segment.size());
+    segment.insert(segment.end(), data.begin(), data.end());
+    const auto index = static_cast<uint32_t>(constant_offsets_.size() - 1);
+    known_constants_.emplace(std::string(key), index);
+    return index;
+  }
+
+  int32_t int_value(int64_t value) {
+    return shared_value(ints_, value, pte::KernelTypes::Int, [&] { return pte::CreateInt(builder_, value); });
+  }
+
+  // Overloads of one argument: index of its value.
+  int32_t argument(std::monostate) {
+    return shared_value(nulls_, 0, pte::KernelTypes::Null, [&] { return pte::CreateNull(builder_); });
+  }
+  int32_t argument(TensorRef ref) { return tensor_value(ref); }
+  int32_t argument(bool value) {
+    return shared_value(bools_, value, pte::KernelTypes::Bool, [&] { return pte::CreateBool(builder_, value); });
+  }
+  int32_t argument(int64_t value) { return int_value(value); }
+  int32_t argument(double value) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    return shared_value(doubles_, bits, pte::KernelTypes::Double, [&] { return pte::CreateDouble(builder_, value); });
+  }
+  int32_t argument(const std::string& value) {
+    return shared_value(strings_, value, pte::KernelTypes::String,
+                        [&] { return pte::CreateString(builder_, builder_.CreateString(value)); });
+  }
+  int32_t argument(const Ints& list) {
+    std::vector<int64_t> items;
+    for (const int64_t value : list) items.push_back(int_value(value));
+    return shared_value(int_lists_, list, pte::KernelTypes::IntList,
+                        [&] { return pte::CreateIntList(builder_, builder_.CreateVector(items)); });
+  }
+  int32_t argument(const Floats& list) {
+    const auto value = pte::CreateDoubleList(builder_, builder_.CreateVector(list));
+    return add_value(pte::KernelTypes::DoubleList, value.Union());
+  }
+  int32_t argument(const TensorRefs& list) {
+    std::vector<int32_t> items;
+    for (const std::optional<TensorRef>& ref : list) items.push_back(ref ? tensor_value(*ref) : -1);
+    const bool gaps = std::ranges::find(items, -1) != items.end();
+    const auto vector = builder_.CreateVector(items);
+    return gaps ? add_value(pte::KernelTypes::OptionalTensorList, pte::CreateOptionalTensorList(builder_, vector).Union())
+                : add_value(pte::KernelTypes::TensorList, pte::CreateTensorList(builder_, vector).Union());
+  }
+
+  // ---- Instructions ----
+
+  void add_call(const KernelCallPlan& call) {
+    std::vector<int32_t> arguments;
+    for (const PlanArgument& value : call.arguments) {
+      arguments.push_back(std::visit([&](const auto& held) { return argument(held); }, value));
+    }
+    // The outputs, then the results: one tensor, or the list of them.
+    TensorRefs results(call.outputs.begin(), call.outputs.end());
+    for (const TensorRef output : call.outputs) arguments.push_back(tensor_value(output));
+    arguments.push_back(results.size() == 1 ? tensor_value(*results.front()) : argument(results));
+    const int32_t op = operator_index(call.kernel);
+    const auto instruction = pte::CreateKernelCall(builder_, op, builder_.CreateVector(arguments));
+    add_instruction(pte::InstructionArguments::KernelCall, instruction.Union());
+  }
+
+  void add_call(const DelegateCallPlan& call) {
+    std::vector<int32_t> arguments;
+    for (const TensorRef input : call.inputs) arguments.push_back(tensor_value(input));
+    for (const TensorRef output : call.outputs) arguments.push_back(tensor_value(output));
+    if (call.partition != nullptr) {
+      arguments.push_back(add_tensor(ScalarType::kByte, {static_cast<int32_t>(call.scratch_bytes)}, {0}, 0, call.scratch_offset));
+    }
+    const auto id = builder_.CreateSharedString(call.delegate_id);
+    const auto data = pte::CreateBackendDelegateDataReference(builder_, pte::DataLocation::Segment, add_segment(call.payload));
+    const auto specs = builder_.CreateVector(std::vector<Offset<pte::CompileSpec>>());
+    delegates_.push_back(pte::CreateBackendDelegate(builder_, id, data, specs));
+    payload_bytes_ += static_cast<int64_t>(call.payload.size());
+    const auto index = static_cast<int32_t>(delegates_.size() - 1);
+    const auto instruction = pte::CreateDelegateCall(builder_, index, builder_.CreateVector(arguments));
+    add_instruction(pte::InstructionArguments::DelegateCall, instruction.Union());
+  }
+
+  void add_instruction(pte::InstructionArguments type, Offset<void> arguments) {
+    instructions_.push_back(pte::CreateInstruction(builder_, type, arguments));
+  }
+
+  int32_t operator_index(const std::string& kernel) {
+    const auto [at, added] = known_operators_.emplace(kernel, static_cast<int32_t>(operators_.size()));
+    if (added) {
+      const size_t dot = kernel.find('.', kernel.find("::"));
+      const auto name = builder_.CreateString(kernel.substr(0, dot));
+      const auto overload = builder_.CreateString(dot == std::string::npos ? std::string() : kernel.substr(dot + 1));
+      operators_.push_back(pte::CreateOperator(builder_, name, overload));
+    }
+    return at->second;
+  }
+
+  // ---- Segments and named data ----
+
+  uint32_t add_segment(Bytes bytes) {
+    segments_.push_back(std::move(bytes));
+    return static_cast<uint32_t>(segments_.size() - 1);
+  }
+
+  void add_named(std::string_view key, Bytes bytes) {
+    const uint32_t segment = add_segment(std::move(bytes));
+    named_data_.push_back(pte::CreateNamedData(builder_, builder_.CreateString(key.data(), key.size()), segment));
+  }
+
+  void add_named_data() {
+    for (const NamedBytes& entry : plan_.named_data) add_named(entry.key, entry.bytes);
+    if (options_.debug_map) {
+      Bytes map = serialize_debug_map(plan_, value_of_tensor_);
+      debug_bytes_ = static_cast<int64_t>(map.size());
+      add_named(pte::kDebugMapKey, std::move(map));
+    }
+    pte::Manifest manifest;
+    manifest.target_hash = plan_.target_hash;
+    manifest.source_hash = plan_.source_hash;
+    manifest.sram_bytes = static_cast<uint64_t>(plan_.arena_bytes);
+    manifest.max_live_bytes = static_cast<uint64_t>(plan_.max_live_bytes);
+    manifest.flash_bytes = segments_.front().size() + static_cast<uint64_t>(payload_bytes_);
+    copy_text(manifest.target, plan_.target);
+    copy_text(manifest.tool, plan_.tool);
+    Bytes manifest_bytes;
+    append(manifest_bytes, manifest);
+    add_named(pte::kManifestKey, std::move(manifest_bytes));
+    add_named(pte::kChecksumKey, Bytes(sizeof(uint32_t)));  // last: filled in when everything else stands
+  }
+
+  // ---- File ----
+
+  // The FlatBuffer without the extended header.
+  std::span<const std::byte> finish_structure() {
+    const auto chain_inputs = builder_.CreateVector(inputs_);
+    const auto chain_outputs = builder_.CreateVector(outputs_);
+    const auto chain = pte::CreateChain(builder_, chain_inputs, chain_outputs, builder_.CreateVector(instructions_));
+    const auto name = builder_.CreateString(plan_.method);
+    const auto empty = builder_.CreateString("");
+    const auto container = pte::CreateContainerMetadata(builder_, empty, empty);
+    const auto values = builder_.CreateVector(values_);
+    const auto inputs = builder_.CreateVector(inputs_);
+    const auto outputs = builder_.CreateVector(outputs_);
+    const auto chains = builder_.CreateVector(std::vector{chain});
+    const auto operators = builder_.CreateVector(operators_);
+    const auto delegates = builder_.CreateVector(delegates_);
+    const auto memories = builder_.CreateVector(std::vector<int64_t>{0, plan_.arena_bytes});
+    const auto plan = pte::CreateExecutionPlan(builder_, name, container, values, inputs, outputs, chains, operators, delegates, memories);
+    const auto plans = builder_.CreateVector(std::vector{plan});
+
+    std::vector<Offset<pte::DataSegment>> segments;
+    size_t end = 0;
+    for (const Bytes& segment : segments_) {
+      segment_offsets_.push_back(align_up(end));
+      segments.push_back(pte::CreateDataSegment(builder_, segment_offsets_.back(), segment.size()));
+      end = segment_offsets_.back() + segment.size();
+    }
+    const auto constants = pte::CreateSubsegmentOffsets(builder_, 0, builder_.CreateVector(constant_offsets_));
+    const auto segment_vector = builder_.CreateVector(segments);
+    const auto named = builder_.CreateVector(named_data_);
+    const auto no_buffers = builder_.CreateVector(std::vector<Offset<pte::Buffer>>());
+    const auto no_data = builder_.CreateVector(std::vector<Offset<pte::BackendDelegateInlineData>>());
+    pte::FinishProgramBuffer(builder_, pte::CreateProgram(builder_, 0, plans, no_buffers, no_data, segment_vector, constants,
+                                                          /*mutable_data_segments=*/0, named));
+    return {reinterpret_cast<const std::byte*>(builder_.GetBufferPointer()), builder_.GetSize()};
+  }
+
+  Bytes join(std::span<const std::byte> structure) {
+    structure_bytes_ = structure.size() + kHeaderBytes;
+    segment_base_ = align_up(structure_bytes_);
+    const size_t segment_bytes = segment_offsets_.back() + segments_.back().size();
+    Bytes file;
+    file.reserve(segment_base_ + segment_bytes);
+    uint32_t root = 0;
+    std::memcpy(&root, structure.data(), sizeof root);
+    append(file, root + kHeaderBytes);
+    file.insert(file.end(), structure.begin() + sizeof root, structure.begin() + kHeaderAt);
+    for (const char letter : std::string_view("eh00")) append(file, letter);
+    append(file, kHeaderBytes);
+    append(file, static_cast<uint64_t>(structure_bytes_));
+    append(file, static_cast<uint64_t>(segment_base_));
+    append(file, static_cast<uint64_t>(segment_bytes));
+    file.insert(file.end(), structure.begin() + kHeaderAt, structure.end());
+    for (size_t i = 0; i < segments_.size(); ++i) {
+      file.resize(segment_base_ + segment_offsets_[i]);
+      file.insert(file.end(), segments_[i].begin(), segments_[i].end());
+    }
+    return file;
+  }
+
+  ProgramSizes measure(size_t file_bytes) const {
+    ProgramSizes sizes;
+    sizes.file = static_cast<int64_t>(file_bytes);
+    sizes.constants = static_cast<int64_t>(segments_.front().size());
+    sizes.payloads = payload_bytes_;
+    sizes.debug_map = debug_bytes_;
+    for (const NamedBytes& entry : plan_.named_data) sizes.other += static_cast<int64_t>(entry.bytes.size());
+    sizes.structure = sizes.file - sizes.constants - sizes.payloads - sizes.debug_map - sizes.other;
+    return sizes;
+  }
+
+  const ProgramPlan& plan_;
+  const WriteOptions& options_;
+  flatbuffers::FlatBufferBuilder builder_;
+
+  std::vector<Offset<pte::EValue>> values_;
+  std::vector<int32_t> value_of_tensor_;  // by tensor of the plan, -1: not written yet
+  std::map<int, int32_t> nulls_;
+  std::map<bool, int32_t> bools_;
+  std::map<int64_t, int32_t> ints_;
+  std::map<uint64_t, int32_t> doubles_;  // by bits
+  std::map<std::string, int32_t> strings_;
+  std::map<Ints, int32_t> int_lists_;
+
+  std::vector<int32_t> inputs_, outputs_;
+  std::vector<Offset<pte::Instruction>> instructions_;
+  std::vector<Offset<pte::Operator>> operators_;
+  std::map<std::string, int32_t> known_operators_;
+  std::vector<Offset<pte::BackendDelegate>> delegates_;
+  std::vector<Offset<pte::NamedData>> named_data_;
+
+  std::vector<Bytes> segments_;  // the first holds the constants
+  std::vector<uint64_t> constant_offsets_{0};
+  std::map<std::string, uint32_t, std::less<>> known_constants_;
+  std::vector<uint64_t> segment_offsets_;
+  size_t structure_bytes_ = 0;
+  size_t segment_base_ = 0;
+  int64_t payload_bytes_ = 0;
+  int64_t debug_bytes_ = 0;
+};
+
+}  // namespace
+
+Result<SerializedProgram> serialize_program(const ProgramPlan& plan, const WriteOptions& options) {
+  return ProgramWriter(plan, options).write();
+}
+
+Result<ProgramSizes> write_program(const ProgramPlan& plan, const std::string& path, const WriteOptions& options) {
+  DTR_ASSIGN(const SerializedProgram program, serialize_program(plan, options));
+  DTR_TRY(write_file(path, program.bytes));
+  return program.sizes;
+}
+
+}  // namespace dtr
