@@ -18,7 +18,7 @@ Table make_table(float scale_in, int32_t zero_point_in, float scale_out, int32_t
   const float inverse_scale = 1.0F / scale_out;
   for (int32_t q = -128; q <= 127; ++q) {
     const float real = function(scale_in * static_cast<float>(q - zero_point_in));
-    table[static_cast<size_t>(q + 128)] =
+    table[static_cast<uint8_t>(q + 128)] =
         static_cast<int8_t>(range.clamp(saturating_add(round_half_away(real * inverse_scale), zero_point_out)));
   }
   return table;

@@ -5,6 +5,7 @@ namespace dtr {
 Result<bool> Backend::legalize(Graph&, OpId) const { return false; }
 
 // Each backend overrides one of the two: delegates lower partitions, the others name kernels.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): backends that override it consume the graph
 Result<std::unique_ptr<LoweredPartition>> Backend::lower(Program&, Graph) const { DTR_CHECK(false); }
 Result<KernelCall> Backend::kernel_call(Program&, const Graph&, OpId) const { DTR_CHECK(false); }
 

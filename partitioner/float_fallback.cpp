@@ -50,7 +50,7 @@ Status fall_back_to_float(Program& program, Graph& graph, OpId id) {
   for (const ValueId operand : op.operands) {
     ValueId real = operand;
     if (operand.valid() && graph.type(operand).quantized()) {
-      const Value value = graph.value(operand);
+      const Value& value = graph.value(operand);
       if (graph.is_constant(operand)) {
         real = rewriter.add_constant({.dtype = DType::kFloat32, .shape = value.type.shape}, dequantized(program, value),
                                      value.name + ".float");
