@@ -6,7 +6,8 @@
 
 namespace dtr::runtime::portable {
 
-// float → integer: q = clamp(rint(x · (1 / scale)) + zero_point, qmin, qmax), rounded half to even, in float32 arithmetic. NaN gives qmin.
+// float → integer: q = clamp(rint(x · (1 / scale)) + zero_point, qmin, qmax), rounded half to even, in float32 arithmetic. NaN gives
+// the zero point.
 class Quantizer {
  public:
   Quantizer(double scale, int64_t zero_point, int64_t qmin, int64_t qmax)
@@ -17,8 +18,8 @@ class Quantizer {
 
   int32_t operator()(float x) const {
     const float q = __builtin_rintf(x * inverse_);
-    const float above = q > low_ ? q : low_;
-    return static_cast<int32_t>(above < high_ ? above : high_) + zero_point_;
+    const float limited = q < low_ ? low_ : q > high_ ? high_ : q == q ? q : 0.0f;
+    return static_cast<int32_t>(limited) + zero_point_;
   }
 
  private:
