@@ -1,12 +1,13 @@
 """Measures the peers that docs/performance.md compares with and writes bench/anchors.json; `make anchors` runs it in a venv of its own.
 
-    anchors.py [--shared DIR] [--output FILE] [--repeats N] [--only compile,reference,xnnpack]
+    anchors.py [--shared DIR] [--output FILE] [--repeats N] [--only compile,reference,xnnpack,accuracy]
 
 Peers, each with one thread:
     compile     ExecuTorch's NXP flow (load, quantize, lower), by DIR/tools/lower_upstream.py; the closed converter is a stand-in that costs nothing
     reference   LiteRT's bit-exact integer kernels (BUILTIN_REF): the int8 models of MLPerf Tiny, and the Neutron IR of the flow above
                 where it is one partition
     xnnpack     ExecuTorch's XNNPACK int8 kernels (fast, not bit-exact) on mobilenet_v2
+    accuracy    PyTorch's evaluation of upstream's quantized.pt2, from each test.npz
 Best and median of several runs are kept: a busy machine can only make a figure worse.
 """
 import argparse
@@ -28,6 +29,7 @@ from yardstick import cpu_name, yardstick_ms
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPILED = {"mobilenet_v2": 16, "kws_dscnn": 100, "digits_cnn": 64}  # model: calibration samples
+EVALUATED = ("digits_cnn", "kws_dscnn", "ic_resnet8", "vww_mobilenetv1", "ad_fcae", "mobilenet_v2")
 MLPERF_TINY = ("kws_dscnn", "ic_resnet8", "vww_mobilenetv1", "ad_fcae")
 PACKAGES = ("torch", "torchao", "executorch", "ai-edge-litert")
 
@@ -94,19 +96,31 @@ def time_xnnpack(folder):
     return time_calls(lambda: method.execute([samples[:1]]))
 
 
+def stored_accuracy(path):
+    """SQNR of upstream's int8 outputs against the float model over the whole test set, and both accuracies where there are labels."""
+    import numpy as np
+    data = np.load(path)
+    real, quantized = data["float_output"].astype(np.float64), data["quantized_output"].astype(np.float64)
+    result = {"sqnr_db": round(10 * np.log10((real**2).sum() / ((real - quantized) ** 2).sum()), 2)}
+    if "label" in data:
+        result["float_accuracy"], result["accuracy"] = (round(float((x.argmax(1) == data["label"]).mean()), 4) for x in (real, quantized))
+    return result
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shared", type=Path, default=Path(os.environ.get("DEUTERON_SHARED") or ROOT.parent / "shared"))
     parser.add_argument("--output", type=Path, default=ROOT / "bench/anchors.json")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", default="compile,reference,xnnpack")
+    parser.add_argument("--only", default="compile,reference,xnnpack,accuracy")
     args = parser.parse_args()
     if not (args.shared / "tools/lower_upstream.py").exists():
         sys.exit(f"{args.shared}: no tools/lower_upstream.py; name the folder of models and tools with --shared or DEUTERON_SHARED")
     wanted = set(args.only.split(","))
     anchors = json.loads(args.output.read_text()) if args.output.exists() else {}
-    anchors |= {"date": datetime.date.today().isoformat(), "cpu": cpu_name(), "threads": 1, "yardstick_ms": yardstick_ms(),
-                "versions": {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in PACKAGES}}
+    if wanted & {"compile", "reference", "xnnpack"}:
+        anchors |= {"date": datetime.date.today().isoformat(), "cpu": cpu_name(), "threads": 1, "yardstick_ms": yardstick_ms(),
+                    "versions": {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in PACKAGES}}
     with tempfile.TemporaryDirectory() as dump:
         if "compile" in wanted:
             anchors["compile"] = {}
@@ -125,6 +139,8 @@ def main():
     if "xnnpack" in wanted:
         anchors["xnnpack_ms"] = {"mobilenet_v2": time_xnnpack(args.shared / "models/mobilenet_v2")}
         print("  XNNPACK:", anchors["xnnpack_ms"], flush=True)
+    if "accuracy" in wanted:
+        anchors["accuracy"] = {name: stored_accuracy(args.shared / f"models/{name}/test.npz") for name in EVALUATED}
     args.output.write_text(json.dumps(anchors, indent=2) + "\n")
     print(f"wrote {args.output}")
 

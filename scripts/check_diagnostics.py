@@ -45,7 +45,7 @@ def findings(root):
     for name, key, sentence in table:
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", key):
             errors.append(f"{TABLE}: {key} is not kebab-case")
-        if name != "k" + "".join(part.capitalize() for part in key.split("-")):
+        if name.lower() != "k" + key.replace("-", ""):
             errors.append(f"{TABLE}: {key} and its enumerator {name} differ")
         if not sentence.endswith("."):
             errors.append(f"{TABLE}: {key}: the text is no sentence")
