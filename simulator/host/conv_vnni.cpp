@@ -1,0 +1,154 @@
+// A tile of positions × vectors of accumulators stays in registers while the segments of the window go by; then it is rescaled and
+// stored. The functions name their instruction set one by one, so that nothing else of the program is compiled for it.
+#include <cstddef>
+
+#include "simulator/host/conv_vnni.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include <cstring>
+
+#define DTR_VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
+
+namespace dtr::simulator {
+namespace {
+
+// Sixteen times numerics::requantize, with the output's zero point and clamp.
+// High multiply: (a · b + 2^30) >> 31 in 64 bits, even and odd lanes apart; b ≥ 0, so it cannot saturate. Division by 2^right: shift,
+// plus one where the remainder exceeds half (of a negative number: half and one), as numerics::rounding_divide_by_power_of_two.
+// clamp(x + zero_point, low, high) = clamp(x, low − zero_point, high − zero_point) + zero_point, which cannot overflow.
+struct Rescaler {
+  __m512i multiplier, multiplier_odd, left, right, mask, half;
+  __m512i low, high, zero_point;
+};
+
+DTR_VNNI inline Rescaler rescaler(const VnniBlock& block, uint32_t vector) {
+  Rescaler r;
+  r.multiplier = _mm512_loadu_si512(block.multiplier + vector * kVnniLanes);
+  r.multiplier_odd = _mm512_srli_epi64(r.multiplier, 32);
+  r.left = _mm512_loadu_si512(block.left_shift + vector * kVnniLanes);
+  r.right = _mm512_loadu_si512(block.right_shift + vector * kVnniLanes);
+  const __m512i one = _mm512_set1_epi32(1);
+  r.mask = _mm512_sub_epi32(_mm512_sllv_epi32(one, r.right), one);
+  r.half = _mm512_srli_epi32(r.mask, 1);
+  r.low = _mm512_set1_epi32(block.clamp_low - block.zero_point);
+  r.high = _mm512_set1_epi32(block.clamp_high - block.zero_point);
+  r.zero_point = _mm512_set1_epi32(block.zero_point);
+  return r;
+}
+
+DTR_VNNI inline __m128i rescale(__m512i accumulator, const Rescaler& by) {
+  const __m512i nudge = _mm512_set1_epi64(int64_t{1} << 30);
+  const __m512i x = _mm512_sllv_epi32(accumulator, by.left);
+  const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, by.multiplier), nudge);
+  const __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), by.multiplier_odd), nudge);
+  const __m512i high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 31), _mm512_slli_epi64(odd, 1));
+  const __m512i remainder = _mm512_and_si512(high, by.mask);
+  const __m512i threshold = _mm512_add_epi32(by.half, _mm512_srli_epi32(high, 31));
+  const __mmask16 up = _mm512_cmpgt_epi32_mask(remainder, threshold);
+  const __m512i floor = _mm512_srav_epi32(high, by.right);
+  const __m512i rounded = _mm512_mask_sub_epi32(floor, up, floor, _mm512_set1_epi32(-1));
+  const __m512i clamped = _mm512_min_epi32(_mm512_max_epi32(rounded, by.low), by.high);
+  return _mm512_cvtepi32_epi8(_mm512_add_epi32(clamped, by.zero_point));
+}
+
+// Positions [first, first + kRows); those beyond the last repeat it.
+template <uint32_t kRows, uint32_t kVectors>
+DTR_VNNI void tile(const VnniBlock& block, const Rescaler* by, uint32_t first) {
+  __m512i accumulators[kRows][kVectors];
+  const uint8_t* rows[kRows];
+#pragma GCC unroll 16
+  for (uint32_t m = 0; m < kRows; ++m) {
+    const uint32_t position = first + m < block.positions ? first + m : block.positions - 1;
+    rows[m] = block.band + block.offsets[position];
+#pragma GCC unroll 4
+    for (uint32_t n = 0; n < kVectors; ++n) accumulators[m][n] = _mm512_loadu_si512(block.bias + n * kVnniLanes);
+  }
+  const int8_t* weights = block.weights;
+  for (uint32_t s = 0; s < block.segment_count; ++s) {
+    size_t at = block.segments[s];
+    for (uint32_t step = 0; step < block.steps; ++step, at += kVnniDepth) {
+      __m512i w[kVectors];
+#pragma GCC unroll 4
+      for (uint32_t n = 0; n < kVectors; ++n) w[n] = _mm512_load_si512(weights + size_t{n} * 64);
+      weights += size_t{kVectors} * 64;
+#pragma GCC unroll 16
+      for (uint32_t m = 0; m < kRows; ++m) {
+        int32_t four = 0;
+        std::memcpy(&four, rows[m] + at, sizeof four);
+        const __m512i x = _mm512_set1_epi32(four);
+#pragma GCC unroll 4
+        for (uint32_t n = 0; n < kVectors; ++n) accumulators[m][n] = _mm512_dpbusd_epi32(accumulators[m][n], x, w[n]);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (uint32_t n = 0; n < kVectors; ++n) {
+    const uint32_t channels = block.channels - n * kVnniLanes;
+    const auto mask = static_cast<__mmask16>(channels >= kVnniLanes ? 0xFFFFu : (1u << channels) - 1);
+#pragma GCC unroll 16
+    for (uint32_t m = 0; m < kRows; ++m) {
+      const uint32_t position = first + m < block.positions ? first + m : block.positions - 1;
+      int8_t* to = block.output + size_t{position} * block.output_stride + n * kVnniLanes;
+      _mm_mask_storeu_epi8(to, mask, rescale(accumulators[m][n], by[n]));
+    }
+  }
+}
+
+template <uint32_t kRows, uint32_t kVectors>
+DTR_VNNI void convolve(const VnniBlock& block) {
+  Rescaler by[kVectors];
+  for (uint32_t n = 0; n < kVectors; ++n) by[n] = rescaler(block, n);
+  uint32_t position = 0;
+  for (; position + kRows <= block.positions; position += kRows) tile<kRows, kVectors>(block, by, position);
+  const uint32_t rest = block.positions - position;
+  if (rest == 1) return tile<1, kVectors>(block, by, position);
+  if (rest > 1 && rest <= 3) return tile<3, kVectors>(block, by, position);
+  if (rest > 3) tile<kRows, kVectors>(block, by, position);
+}
+
+}  // namespace
+
+bool vnni_supported() {
+  return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+         __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512vnni") != 0;
+}
+
+void vnni_convolve(const VnniBlock& block) {
+  switch (block.vectors) {
+    case 1:
+      return convolve<8, 1>(block);
+    case 2:
+      return convolve<8, 2>(block);
+    case 3:
+      return convolve<8, 3>(block);
+    default:
+      return convolve<6, 4>(block);
+  }
+}
+
+DTR_VNNI void vnni_to_unsigned(const int8_t* from, void* to, size_t count) {
+  auto* out = static_cast<uint8_t*>(to);
+  const __m512i flip = _mm512_set1_epi8(-128);
+  size_t i = 0;
+  for (; i + 64 <= count; i += 64) _mm512_storeu_si512(out + i, _mm512_xor_si512(_mm512_loadu_si512(from + i), flip));
+  if (i == count) return;
+  const __mmask64 mask = (__mmask64{1} << (count - i)) - 1;
+  _mm512_mask_storeu_epi8(out + i, mask, _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, from + i), flip));
+}
+
+}  // namespace dtr::simulator
+
+#else
+
+namespace dtr::simulator {
+
+bool vnni_supported() { return false; }
+void vnni_convolve(const VnniBlock&) {}
+void vnni_to_unsigned(const int8_t*, void*, size_t) {}
+
+}  // namespace dtr::simulator
+
+#endif

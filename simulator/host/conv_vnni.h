@@ -1,0 +1,37 @@
+// Convolution with AVX-512 VNNI (vpdpbusd): products of unsigned activations (q + 128) and signed weights, four a lane.
+#pragma once
+
+#include <cstdint>
+
+namespace dtr::simulator {
+
+// Output channels of one vector, and input values that one step takes.
+constexpr uint32_t kVnniLanes = 16;
+constexpr uint32_t kVnniDepth = 4;
+constexpr uint32_t kVnniMostVectors = 4;  // of a block of output channels
+
+// One block of output channels over the positions of a band.
+struct VnniBlock {
+  const uint8_t* band;
+  const uint32_t* offsets;  // of each position
+  uint32_t positions;
+  const uint32_t* segments;  // runs of consecutive bytes of a window, as offsets from its position
+  uint32_t segment_count;
+  uint32_t steps;         // of kVnniDepth bytes, in each segment
+  uint32_t vectors;       // of output channels, 1 … kVnniMostVectors
+  const int8_t* weights;  // [segment][step][vector][lane][depth]
+  const int32_t* bias;    // − 128 · Σ weights folded in; as the next three [vector][lane]
+  const int32_t* multiplier;
+  const int32_t* left_shift;
+  const int32_t* right_shift;
+  int32_t zero_point, clamp_low, clamp_high;
+  int8_t* output;  // of the first position and the block's first channel
+  uint32_t output_stride;
+  uint32_t channels;  // that exist, ≤ vectors · kVnniLanes
+};
+
+bool vnni_supported();
+void vnni_convolve(const VnniBlock& block);  // only if supported
+void vnni_to_unsigned(const int8_t* from, void* to, size_t count);
+
+}  // namespace dtr::simulator

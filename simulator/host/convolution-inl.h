@@ -1,0 +1,305 @@
+// Convolutions for each of Highway's targets, over padded bands of 16-bit values. Compiled once a target.
+#if defined(DTR_SIMULATOR_HOST_CONVOLUTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DTR_SIMULATOR_HOST_CONVOLUTION_INL_H_
+#undef DTR_SIMULATOR_HOST_CONVOLUTION_INL_H_
+#else
+#define DTR_SIMULATOR_HOST_CONVOLUTION_INL_H_
+#endif
+
+#include <algorithm>
+#include <numeric>
+
+#include "hwy/highway.h"
+#include "simulator/core/functional.h"
+#include "simulator/host/epilogue.h"
+#include "simulator/host/kit.h"
+#include "simulator/host/rescale-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dtr::simulator {
+namespace HWY_NAMESPACE {
+
+#if !HWY_HAVE_SCALABLE && HWY_TARGET != HWY_SCALAR
+
+const Kit* kit();
+
+constexpr size_t kLanes = hn::MaxLanes(D32());
+
+inline void widen(const int8_t* from, void* to, size_t count) {
+  auto* out = static_cast<int16_t*>(to);
+  const D16 d;
+  const hn::Rebind<int8_t, D16> d8;
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) hn::StoreU(hn::PromoteTo(d, hn::LoadU(d8, from + i)), d, out + i);
+  for (; i < count; ++i) out[i] = from[i];
+}
+
+HWY_INLINE Rescale rescale_at(const PackedConvolution& packed, size_t at) {
+  const D32 d;
+  return {hn::LoadU(d, &packed.multiplier[at]), hn::LoadU(d, &packed.left_shift[at]), hn::LoadU(d, &packed.right_shift[at])};
+}
+
+// ---- Convolution: a tile of positions × two vectors of output channels; one step takes a pair of input values.
+
+#if HWY_TARGET <= HWY_AVX3
+constexpr uint32_t kTileRows = 8;
+#else
+constexpr uint32_t kTileRows = 4;
+#endif
+constexpr uint32_t kTileVectors = 2;
+constexpr uint32_t kBlockChannels = kTileVectors * static_cast<uint32_t>(kLanes);
+
+// Runs of consecutive values that a window reads: whole kernel rows, or pixels where they are apart.
+struct Runs {
+  bool rows;
+  uint32_t values, count, pairs;
+  explicit Runs(const npu::Window& w)
+      : rows(w.dilation_width == 1),
+        values(rows ? w.kernel_width * w.in_channels : w.in_channels),
+        count(rows ? w.kernel_height : w.kernel_height * w.kernel_width),
+        pairs((values + 1) / 2) {}
+  size_t offset(const Plan& plan, uint32_t run) const {
+    return rows ? plan.tap_offset(run, 0) : plan.tap_offset(run / plan.window.kernel_width, run % plan.window.kernel_width);
+  }
+};
+
+inline void pack_conv2d(const npu::Target& target, const npu::Conv2d& command, const int8_t* weights, const std::byte* parameters,
+                        PackedConvolution& packed) {
+  packed.usable = make_plan(command.window, command.pad_value, 2, false, packed.plan);
+  if (!packed.usable) return;
+  const npu::Window& w = command.window;
+  const Runs runs(w);
+  const uint32_t blocks = npu::div_up(w.out_channels, kBlockChannels);
+  pack_parameters(target, w, parameters, size_t{blocks} * kBlockChannels, packed);
+  packed.weights.assign(size_t{blocks} * runs.count * runs.pairs * kBlockChannels * 2 * sizeof(int16_t), std::byte{0});
+  auto* to = reinterpret_cast<int16_t*>(packed.weights.data());
+  const ConvolutionWeights from(target, command);
+  for (uint32_t channel = 0; channel < w.out_channels; ++channel)
+    for (uint32_t run = 0; run < runs.count; ++run)
+      for (uint32_t i = 0; i < runs.values; ++i) {
+        const uint32_t y = runs.rows ? run : run / w.kernel_width;
+        const uint32_t x = runs.rows ? i / w.in_channels : run % w.kernel_width;
+        const size_t step = (size_t{channel / kBlockChannels} * runs.count + run) * runs.pairs + i / 2;
+        to[(step * kBlockChannels + channel % kBlockChannels) * 2 + i % 2] =
+            weights[from.index(channel, y, x, runs.rows ? i % w.in_channels : i)];
+      }
+}
+
+struct Tile {
+  const Plan& plan;
+  const Runs& runs;
+  const PackedConvolution& packed;
+  const Limit& limit;
+  const int16_t* band;
+  uint32_t positions;
+  int8_t* output;
+};
+
+// Positions [first, first + kRows), those beyond the last repeat it, by one block of channels.
+template <uint32_t kRows>
+HWY_INLINE void convolve_tile(const Tile& tile, uint32_t block, uint32_t first) {
+  const D32 d;
+  const D16 d16;
+  const auto* weights =
+      reinterpret_cast<const int16_t*>(tile.packed.weights.data()) + size_t{block} * tile.runs.count * tile.runs.pairs * kBlockChannels * 2;
+  const size_t channel = size_t{block} * kBlockChannels;
+  V32 sums[kRows][kTileVectors];
+  const int16_t* rows[kRows];
+  HWY_UNROLL(8)
+  for (uint32_t m = 0; m < kRows; ++m) {
+    rows[m] = tile.band + tile.plan.offsets[std::min(first + m, tile.positions - 1)];
+    for (uint32_t n = 0; n < kTileVectors; ++n) sums[m][n] = hn::LoadU(d, &tile.packed.bias[channel + n * kLanes]);
+  }
+  for (uint32_t run = 0; run < tile.runs.count; ++run) {
+    const size_t offset = tile.runs.offset(tile.plan, run);
+    for (size_t pair = 0; pair < tile.runs.pairs; ++pair, weights += kBlockChannels * 2) {
+      const V16 w0 = hn::Load(d16, weights);
+      const V16 w1 = hn::Load(d16, weights + 2 * kLanes);
+      HWY_UNROLL(8)
+      for (uint32_t m = 0; m < kRows; ++m) {
+        int32_t two = 0;
+        std::memcpy(&two, rows[m] + offset + 2 * pair, sizeof two);
+        const V16 x = hn::BitCast(d16, hn::Set(d, two));
+        sums[m][0] = multiply_pairs(x, w0, sums[m][0]);
+        sums[m][1] = multiply_pairs(x, w1, sums[m][1]);
+      }
+    }
+  }
+  const uint32_t out_channels = tile.plan.window.out_channels;
+  for (uint32_t n = 0; n < kTileVectors; ++n) {
+    const size_t at = channel + n * kLanes;
+    if (at >= out_channels) break;
+    const Rescale rescale = rescale_at(tile.packed, at);
+    for (uint32_t m = 0; m < kRows; ++m)
+      store_int8(tile.limit(rescale(sums[m][n])), out_channels - at,
+                 tile.output + size_t{std::min(first + m, tile.positions - 1)} * out_channels + at);
+  }
+}
+
+inline void conv2d(const Call& call, const npu::Conv2d& command, const ConvolutionMemory& memory) {
+  auto& context = *static_cast<KitContext*>(call.context);
+  const PackedConvolution* packed = context.packed[call.command];
+  if (packed == nullptr) {
+    pack_conv2d(call.target, command, memory.weights, memory.parameters, context.packed_now);
+    packed = &context.packed_now;
+  }
+  if (!packed->usable) return kPlainKernels.conv2d(call, command, memory);
+  const Plan& plan = packed->plan;
+  const npu::Window& w = plan.window;
+  const Runs runs(w);
+  const Limit limit(command.epilogue.zero_point_out, command.epilogue.clamp_low, command.epilogue.clamp_high);
+  std::byte* band = context.band_of(plan.band_bytes());
+  for (uint32_t image = 0; image < w.batch; ++image) {
+    for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
+      const uint32_t count = std::min(plan.band_rows, w.out_height - row);
+      plan.load_band(memory.input, image, row, count, widen, band);
+      const Tile tile{plan,
+                      runs,
+                      *packed,
+                      limit,
+                      reinterpret_cast<const int16_t*>(band),
+                      count * w.out_width,
+                      memory.output + (size_t{image} * w.out_height + row) * w.out_width * w.out_channels};
+      for (uint32_t block = 0; block * kBlockChannels < w.out_channels; ++block) {
+        uint32_t position = 0;
+        for (; position + 1 < tile.positions; position += kTileRows) convolve_tile<kTileRows>(tile, block, position);
+        if (position < tile.positions) convolve_tile<1>(tile, block, position);
+      }
+    }
+  }
+  finish_epilogue(kit()->kernels, call, command.window, command.epilogue, memory);
+}
+
+// ---- Depthwise: lanes are channels. Two taps make a pair: interleaving their values in blocks of 128 bits gives two vectors, whose
+// channels lie in an order of their own; weights and parameters are packed in that order and packing the results undoes it.
+//
+// A row of outputs is taken as one run of values, positions and channels together, if channels repeat after few vectors; else each
+// position is a run of its own.
+
+constexpr size_t kRunLanes = 2 * kLanes;  // channels of one block
+
+// Place in a run of the value in lane `lane` of half `half` after interleaving.
+constexpr size_t interleaved(size_t half, size_t lane) { return lane / 4 * 8 + half * 4 + lane % 4; }
+
+struct RunLength {
+  bool whole_rows;
+  size_t blocks;  // after which weights and parameters repeat
+  explicit RunLength(const npu::Window& w) {
+    const size_t channels = w.out_channels;
+    const size_t period = channels / std::gcd(channels, kRunLanes);
+    const size_t alone = (channels + kRunLanes - 1) / kRunLanes;
+    whole_rows = period <= 4 * alone;
+    blocks = whole_rows ? period : alone;
+  }
+};
+
+inline void pack_depthwise(const npu::Target& target, const npu::Depthwise& command, const int8_t* weights, const std::byte* parameters,
+                           PackedConvolution& packed) {
+  packed.usable = make_plan(command.window, command.pad_value, 2, true, packed.plan);
+  if (!packed.usable) return;
+  const npu::Window& w = command.window;
+  const RunLength run(w);
+  const uint32_t taps = w.kernel_height * w.kernel_width, pairs = (taps + 1) / 2;
+  PackedConvolution plain;
+  pack_parameters(target, w, parameters, w.out_channels, plain);
+  for (AlignedVector<int32_t>* list : {&packed.bias, &packed.multiplier, &packed.left_shift, &packed.right_shift})
+    list->assign(run.blocks * kRunLanes, 0);
+  packed.weights.assign(run.blocks * pairs * kRunLanes * 2 * sizeof(int16_t), std::byte{0});
+  auto* to = reinterpret_cast<int16_t*>(packed.weights.data());
+  for (size_t block = 0; block < run.blocks; ++block)
+    for (size_t half = 0; half < 2; ++half)
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        size_t value = block * kRunLanes + interleaved(half, lane);
+        if (run.whole_rows) value %= w.out_channels;
+        if (value >= w.out_channels) continue;
+        const auto channel = static_cast<uint32_t>(value);
+        const size_t at = block * kRunLanes + half * kLanes + lane;
+        packed.bias[at] = plain.bias[channel];
+        packed.multiplier[at] = plain.multiplier[channel];
+        packed.left_shift[at] = plain.left_shift[channel];
+        packed.right_shift[at] = plain.right_shift[channel];
+        for (uint32_t tap = 0; tap < taps; ++tap)
+          to[(((block * pairs + tap / 2) * 2 + half) * kLanes + lane) * 2 + tap % 2] =
+              weights[depthwise_weight_index(target, w, channel, tap)];
+      }
+}
+
+// `length` values from `input`, whose channels start at the first block.
+HWY_INLINE void depthwise_run(const PackedConvolution& packed, const std::vector<uint32_t>& taps, size_t blocks, const Limit& limit,
+                              const int16_t* input, size_t length, int8_t* output) {
+  const D32 d;
+  const D16 d16;
+  const hn::Rebind<int8_t, D16> d8;
+  const auto* first_weights = reinterpret_cast<const int16_t*>(packed.weights.data());
+  size_t block = 0;
+  for (size_t at = 0; at < length; at += kRunLanes) {
+    const int16_t* weights = first_weights + block * taps.size() * kRunLanes;
+    const size_t parameter = block * kRunLanes;
+    V32 low = hn::LoadU(d, &packed.bias[parameter]);
+    V32 high = hn::LoadU(d, &packed.bias[parameter + kLanes]);
+    for (size_t tap = 0; tap < taps.size(); tap += 2, weights += 2 * kRunLanes) {
+      const V16 a = hn::LoadU(d16, input + taps[tap] + at);
+      const V16 b = hn::LoadU(d16, input + taps[tap + 1] + at);
+      low = multiply_pairs(hn::InterleaveLower(d16, a, b), hn::Load(d16, weights), low);
+      high = multiply_pairs(hn::InterleaveUpper(d16, a, b), hn::Load(d16, weights + kRunLanes), high);
+    }
+    low = limit(rescale_at(packed, parameter)(low));
+    high = limit(rescale_at(packed, parameter + kLanes)(high));
+    const auto bytes = hn::DemoteTo(d8, hn::ReorderDemote2To(d16, low, high));
+    if (at + kRunLanes <= length) {
+      hn::StoreU(bytes, d8, output + at);
+    } else {
+      HWY_ALIGN int8_t buffer[kRunLanes];
+      hn::Store(bytes, d8, buffer);
+      std::memcpy(output + at, buffer, length - at);
+    }
+    if (++block == blocks) block = 0;
+  }
+}
+
+inline void depthwise(const Call& call, const npu::Depthwise& command, const ConvolutionMemory& memory) {
+  auto& context = *static_cast<KitContext*>(call.context);
+  const PackedConvolution* packed = context.packed[call.command];
+  if (packed == nullptr) {
+    pack_depthwise(call.target, command, memory.weights, memory.parameters, context.packed_now);
+    packed = &context.packed_now;
+  }
+  if (!packed->usable) return kPlainKernels.depthwise(call, command, memory);
+  const Plan& plan = packed->plan;
+  const npu::Window& w = plan.window;
+  const RunLength run(w);
+  std::vector<uint32_t> taps;  // an even number; the weights of the last one may be 0
+  for (uint32_t y = 0; y < w.kernel_height; ++y)
+    for (uint32_t x = 0; x < w.kernel_width; ++x) taps.push_back(static_cast<uint32_t>(plan.tap_offset(y, x)));
+  if (taps.size() % 2 != 0) taps.push_back(taps.back());
+
+  const Limit limit(command.epilogue.zero_point_out, command.epilogue.clamp_low, command.epilogue.clamp_high);
+  std::byte* band = context.band_of(plan.band_bytes());
+  const size_t row_values = size_t{w.out_width} * w.out_channels;
+  for (uint32_t image = 0; image < w.batch; ++image) {
+    for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
+      const uint32_t count = std::min(plan.band_rows, w.out_height - row);
+      plan.load_band(memory.input, image, row, count, widen, band);
+      const auto* values = reinterpret_cast<const int16_t*>(band);
+      int8_t* output = memory.output + (size_t{image} * w.out_height + row) * row_values;
+      for (uint32_t y = 0; y < count; ++y, output += row_values) {
+        const uint32_t* offsets = &plan.offsets[size_t{y} * w.out_width];
+        if (run.whole_rows) {
+          depthwise_run(*packed, taps, run.blocks, limit, values + offsets[0], row_values, output);
+          continue;
+        }
+        for (uint32_t x = 0; x < w.out_width; ++x)
+          depthwise_run(*packed, taps, run.blocks, limit, values + offsets[x], w.out_channels, output + size_t{x} * w.out_channels);
+      }
+    }
+  }
+  finish_epilogue(kit()->kernels, call, command.window, command.epilogue, memory);
+}
+
+#endif  // fixed-size vectors
+
+}  // namespace HWY_NAMESPACE
+}  // namespace dtr::simulator
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,173 @@
+// Everything but convolutions for each of Highway's targets. Compiled once a target.
+#if defined(DTR_SIMULATOR_HOST_ELEMENTWISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DTR_SIMULATOR_HOST_ELEMENTWISE_INL_H_
+#undef DTR_SIMULATOR_HOST_ELEMENTWISE_INL_H_
+#else
+#define DTR_SIMULATOR_HOST_ELEMENTWISE_INL_H_
+#endif
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "hwy/highway.h"
+#include "numerics/requantize.h"
+#include "simulator/core/functional.h"
+#include "simulator/host/kit.h"
+#include "simulator/host/rescale-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dtr::simulator {
+namespace HWY_NAMESPACE {
+
+#if !HWY_HAVE_SCALABLE && HWY_TARGET != HWY_SCALAR
+
+HWY_INLINE Rescale same_rescale(const npu::Rescale& rescale) {
+  const D32 d;
+  return {hn::Set(d, rescale.multiplier), hn::Set(d, rescale.shift > 0 ? rescale.shift : 0),
+          hn::Set(d, rescale.shift > 0 ? 0 : -rescale.shift)};
+}
+
+inline void add(const Call&, const npu::Add& command, const int8_t* input_0, const int8_t* input_1, int8_t* output) {
+  const D32 d;
+  const hn::Rebind<int8_t, D32> d8;
+  const npu::AddArguments& a = command.arguments;
+  const Rescale rescale_0 = same_rescale(a.input_0), rescale_1 = same_rescale(a.input_1), rescale = same_rescale(a.output);
+  const Limit limit(a.zero_point_out, a.clamp_low, a.clamp_high);
+  const V32 zero_0 = hn::Set(d, a.zero_point_0), zero_1 = hn::Set(d, a.zero_point_1);
+  const auto sum = [&](const int8_t* x0, const int8_t* x1) HWY_ATTR {
+    const V32 raised_0 = rescale_0(hn::ShiftLeft<20>(hn::Sub(hn::PromoteTo(d, hn::LoadU(d8, x0)), zero_0)));
+    const V32 raised_1 = rescale_1(hn::ShiftLeft<20>(hn::Sub(hn::PromoteTo(d, hn::LoadU(d8, x1)), zero_1)));
+    return limit(rescale(hn::Add(raised_0, raised_1)));
+  };
+  constexpr size_t kStep = hn::MaxLanes(D32());
+  size_t i = 0;
+  for (; i + kStep <= command.elements; i += kStep) store_int8(sum(input_0 + i, input_1 + i), kStep, output + i);
+  if (i == command.elements) return;
+  int8_t rest_0[kStep] = {}, rest_1[kStep] = {};
+  std::memcpy(rest_0, input_0 + i, command.elements - i);
+  std::memcpy(rest_1, input_1 + i, command.elements - i);
+  store_int8(sum(rest_0, rest_1), command.elements - i, output + i);
+}
+
+inline void lookup(const Call&, const npu::Lookup& command, const int8_t* input, const int8_t* table, int8_t* output) {
+  const int8_t* middle = table + 128;
+  size_t i = 0;
+  for (; i + 8 <= command.elements; i += 8) {
+    std::array<int8_t, 8> values{};
+    for (size_t k = 0; k < 8; ++k) values[k] = middle[input[i + k]];
+    std::memcpy(output + i, values.data(), 8);
+  }
+  for (; i < command.elements; ++i) output[i] = middle[input[i]];
+}
+
+// Taps of a window that lie inside of the input, on one axis.
+struct Taps {
+  uint32_t first, last;  // [first, last)
+  HWY_INLINE Taps(uint32_t position, uint32_t in, uint32_t kernel, uint32_t stride, uint32_t dilation, uint32_t pad) {
+    const int64_t start = int64_t{position} * stride - pad;
+    const int64_t low = start >= 0 ? 0 : (-start + dilation - 1) / dilation;
+    const int64_t high = start >= in ? 0 : (in - 1 - start) / dilation + 1;
+    first = static_cast<uint32_t>(std::min<int64_t>(low, kernel));
+    last = static_cast<uint32_t>(std::clamp<int64_t>(high, first, kernel));
+  }
+};
+
+// One output position: channels go by in blocks whose sums stay in L1.
+inline void pool_position(const npu::Pool& command, const Taps& rows, const Taps& columns, const int8_t* image, int64_t y, int64_t x,
+                          int8_t* output) {
+  const npu::Window& w = command.window;
+  constexpr size_t kBlock = 256;
+  const size_t inside = size_t{rows.last - rows.first} * (columns.last - columns.first);
+  const auto taps = static_cast<int32_t>(w.kernel_height * w.kernel_width);
+  const numerics::Range range{command.clamp_low, command.clamp_high};
+  const numerics::OutputStage stage{{command.rescale.multiplier, command.rescale.shift}, command.zero_point_out, range};
+  for (size_t first = 0; first < w.out_channels; first += kBlock) {
+    const size_t count = std::min<size_t>(kBlock, w.out_channels - first);
+    std::array<int32_t, kBlock> sums{};
+    std::array<int8_t, kBlock> highest{};
+    if (command.kind == npu::PoolKind::kMax) highest.fill(-128);
+    for (uint32_t ky = rows.first; ky < rows.last; ++ky)
+      for (uint32_t kx = columns.first; kx < columns.last; ++kx) {
+        const int64_t pixel = (y + int64_t{ky} * w.dilation_height) * w.in_width + x + int64_t{kx} * w.dilation_width;
+        const int8_t* values = image + static_cast<size_t>(pixel) * w.in_channels + first;
+        if (command.kind == npu::PoolKind::kMax) {
+          for (size_t c = 0; c < count; ++c) highest[c] = std::max(highest[c], values[c]);
+        } else {
+          for (size_t c = 0; c < count; ++c) sums[c] += values[c];
+        }
+      }
+    int8_t* to = output + first;
+    switch (command.kind) {
+      case npu::PoolKind::kMax:
+        for (size_t c = 0; c < count; ++c) to[c] = static_cast<int8_t>(range.clamp(highest[c]));
+        break;
+      case npu::PoolKind::kAverage:
+        for (size_t c = 0; c < count; ++c)
+          to[c] = static_cast<int8_t>(range.clamp(static_cast<int32_t>(numerics::rounded_mean(sums[c], static_cast<int64_t>(inside)))));
+        break;
+      case npu::PoolKind::kMean: {
+        const int32_t outside = (taps - static_cast<int32_t>(inside)) * command.pad_value - taps * command.zero_point_in;
+        for (size_t c = 0; c < count; ++c) to[c] = stage(sums[c] + outside);
+        break;
+      }
+    }
+  }
+}
+
+inline void pool(const Call&, const npu::Pool& command, const int8_t* input, int8_t* output) {
+  const npu::Window& w = command.window;
+  for (uint32_t b = 0; b < w.batch; ++b, input += size_t{w.in_height} * w.in_width * w.in_channels)
+    for (uint32_t oy = 0; oy < w.out_height; ++oy) {
+      const Taps rows(oy, w.in_height, w.kernel_height, w.stride_height, w.dilation_height, w.pad_top);
+      for (uint32_t ox = 0; ox < w.out_width; ++ox, output += w.out_channels) {
+        const Taps columns(ox, w.in_width, w.kernel_width, w.stride_width, w.dilation_width, w.pad_left);
+        pool_position(command, rows, columns, input, int64_t{oy} * w.stride_height - w.pad_top, int64_t{ox} * w.stride_width - w.pad_left,
+                      output);
+      }
+    }
+}
+
+// Dimensions that continue each other in input and output are joined; what remains inside is one copy where both sides are dense.
+inline void move(const Call& call, const npu::Move& command, const int8_t* input, int8_t* output) {
+  npu::Move joined = command;
+  uint32_t kept = npu::kMoveRank;  // dimensions [kept, rank) of `joined` are in use
+  for (uint32_t d = npu::kMoveRank; d-- > 0;) {
+    const uint32_t extent = command.extent[d];
+    if (extent == 1) continue;
+    const bool continues = kept < npu::kMoveRank && uint64_t{joined.input_stride[kept]} * joined.extent[kept] == command.input_stride[d] &&
+                           uint64_t{joined.output_stride[kept]} * joined.extent[kept] == command.output_stride[d];
+    if (continues) {
+      joined.extent[kept] *= extent;
+      continue;
+    }
+    --kept;
+    joined.extent[kept] = extent;
+    joined.input_stride[kept] = command.input_stride[d];
+    joined.output_stride[kept] = command.output_stride[d];
+  }
+  for (uint32_t d = 0; d < kept; ++d) joined.extent[d] = 1;
+  constexpr uint32_t kInner = npu::kMoveRank - 1;
+  const bool dense = kept < npu::kMoveRank && joined.input_stride[kInner] == 1 && joined.output_stride[kInner] == 1;
+  if (!dense) return kPlainKernels.move(call, joined, input, output);
+  std::array<uint32_t, kInner> index{};
+  for (;;) {
+    size_t from = 0, to = 0;
+    for (uint32_t d = kept; d < kInner; ++d) {
+      from += size_t{index[d]} * joined.input_stride[d];
+      to += size_t{index[d]} * joined.output_stride[d];
+    }
+    std::memcpy(output + to, input + from, joined.extent[kInner]);
+    uint32_t d = kInner;
+    while (d > kept && ++index[d - 1] == joined.extent[d - 1]) index[--d] = 0;
+    if (d == kept) return;
+  }
+}
+
+#endif  // fixed-size vectors
+
+}  // namespace HWY_NAMESPACE
+}  // namespace dtr::simulator
+HWY_AFTER_NAMESPACE();
+
+#endif

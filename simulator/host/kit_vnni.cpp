@@ -1,0 +1,138 @@
+// The VNNI kit: its own convolution, everything else as Highway's.
+#include <algorithm>
+
+#include "simulator/host/conv_vnni.h"
+#include "simulator/host/epilogue.h"
+#include "simulator/host/kit.h"
+
+namespace dtr::simulator {
+namespace {
+
+using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
+
+// Runs of consecutive bytes that a window reads: whole kernel rows, or pixels where they are apart.
+struct Segments {
+  std::vector<uint32_t> offsets;
+  uint32_t bytes = 0;
+  explicit Segments(const Plan& plan) {
+    const Window& w = plan.window;
+    const bool rows = w.dilation_width == 1;
+    bytes = rows ? w.kernel_width * w.in_channels : w.in_channels;
+    for (uint32_t y = 0; y < w.kernel_height; ++y)
+      for (uint32_t x = 0; x < (rows ? 1 : w.kernel_width); ++x) offsets.push_back(static_cast<uint32_t>(plan.tap_offset(y, x)));
+  }
+  uint32_t steps() const { return (bytes + kVnniDepth - 1) / kVnniDepth; }
+};
+
+// Vectors of output channels are dealt out evenly to as few blocks as possible.
+struct Blocks {
+  uint32_t vectors, count;
+  explicit Blocks(uint32_t channels)
+      : vectors((channels + kVnniLanes - 1) / kVnniLanes), count((vectors + kVnniMostVectors - 1) / kVnniMostVectors) {}
+  uint32_t first(uint32_t block) const { return static_cast<uint32_t>(uint64_t{vectors} * block / count); }
+};
+
+void pack_conv2d(const Target& target, const Conv2d& command, const int8_t* weights, const std::byte* parameters,
+                 PackedConvolution& packed) {
+  packed.usable = make_plan(command.window, command.pad_value, 1, false, packed.plan);
+  if (!packed.usable) return;
+  const Window& w = command.window;
+  const Segments segments(packed.plan);
+  const uint32_t steps = segments.steps();
+  const Blocks blocks(w.out_channels);
+  pack_parameters(target, w, parameters, blocks.vectors * kVnniLanes, packed);
+
+  const ConvolutionWeights at(target, command);
+  const bool rows = w.dilation_width == 1;
+  const size_t vector_bytes = size_t{kVnniLanes} * kVnniDepth;
+  packed.weights.assign(segments.offsets.size() * steps * blocks.vectors * vector_bytes, std::byte{0});
+  std::vector<uint32_t> sums(blocks.vectors * kVnniLanes);
+  std::byte* block_start = packed.weights.data();
+  for (uint32_t block = 0; block < blocks.count; ++block) {
+    const uint32_t first = blocks.first(block), vectors = blocks.first(block + 1) - first;
+    const uint32_t last_channel = std::min(w.out_channels, (first + vectors) * kVnniLanes);
+    for (uint32_t channel = first * kVnniLanes; channel < last_channel; ++channel) {
+      const uint32_t lane = channel - first * kVnniLanes;
+      for (uint32_t s = 0; s < segments.offsets.size(); ++s)
+        for (uint32_t i = 0; i < segments.bytes; ++i) {
+          const uint32_t y = rows ? s : s / w.kernel_width;
+          const uint32_t x = rows ? i / w.in_channels : s % w.kernel_width;
+          const int8_t weight = weights[at.index(channel, y, x, rows ? i % w.in_channels : i)];
+          const size_t step = size_t{s} * steps + i / kVnniDepth;
+          block_start[step * vectors * vector_bytes + size_t{lane} * kVnniDepth + i % kVnniDepth] = static_cast<std::byte>(weight);
+          sums[channel] += static_cast<uint32_t>(weight);
+        }
+    }
+    block_start += segments.offsets.size() * steps * vectors * vector_bytes;
+  }
+  for (uint32_t channel = 0; channel < w.out_channels; ++channel)
+    packed.bias[channel] = static_cast<int32_t>(static_cast<uint32_t>(packed.bias[channel]) - 128 * sums[channel]);
+}
+
+void conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& memory) {
+  auto& context = *static_cast<KitContext*>(call.context);
+  const PackedConvolution* packed = context.packed[call.command];
+  if (packed == nullptr) {
+    pack_conv2d(call.target, command, memory.weights, memory.parameters, context.packed_now);
+    packed = &context.packed_now;
+  }
+  if (!packed->usable) return kPlainKernels.conv2d(call, command, memory);
+  const Plan& plan = packed->plan;
+  const Window& w = plan.window;
+  const Segments segments(plan);
+  const Blocks blocks(w.out_channels);
+  std::byte* band = context.band_of(plan.band_bytes());
+  for (uint32_t image = 0; image < w.batch; ++image) {
+    for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
+      const uint32_t rows = std::min(plan.band_rows, w.out_height - row);
+      plan.load_band(memory.input, image, row, rows, vnni_to_unsigned, band);
+      const auto* weights = reinterpret_cast<const int8_t*>(packed->weights.data());
+      int8_t* output = memory.output + (size_t{image} * w.out_height + row) * w.out_width * w.out_channels;
+      for (uint32_t index = 0; index < blocks.count; ++index) {
+        const uint32_t first = blocks.first(index) * kVnniLanes;
+        VnniBlock block{};
+        block.band = reinterpret_cast<const uint8_t*>(band);
+        block.offsets = plan.offsets.data();
+        block.positions = rows * w.out_width;
+        block.segments = segments.offsets.data();
+        block.segment_count = static_cast<uint32_t>(segments.offsets.size());
+        block.steps = segments.steps();
+        block.vectors = blocks.first(index + 1) - blocks.first(index);
+        block.weights = weights;
+        block.bias = packed->bias.data() + first;
+        block.multiplier = packed->multiplier.data() + first;
+        block.left_shift = packed->left_shift.data() + first;
+        block.right_shift = packed->right_shift.data() + first;
+        block.zero_point = command.epilogue.zero_point_out;
+        block.clamp_low = command.epilogue.clamp_low;
+        block.clamp_high = command.epilogue.clamp_high;
+        block.output = output + first;
+        block.output_stride = w.out_channels;
+        block.channels = std::min(w.out_channels - first, block.vectors * kVnniLanes);
+        vnni_convolve(block);
+        weights += size_t{block.segment_count} * block.steps * block.vectors * kVnniLanes * kVnniDepth;
+      }
+    }
+  }
+  finish_epilogue(highway_kit().kernels, call, command.window, command.epilogue, memory);
+}
+
+}  // namespace
+
+const Kit* vnni_kit() {
+  static const Kit* const kit = [] {
+    static Kit made = highway_kit();
+    made.name = "AVX3_VNNI";
+    made.kernels.conv2d = conv2d;
+    made.pack_conv2d = pack_conv2d;
+    return &made;
+  }();
+  return vnni_supported() ? kit : nullptr;
+}
+
+const Kit& best_kit() {
+  const Kit* vnni = vnni_kit();
+  return vnni != nullptr ? *vnni : highway_kit();
+}
+
+}  // namespace dtr::simulator

@@ -1,0 +1,165 @@
+#include "simulator/host/shadow.h"
+
+#include <algorithm>
+#include <deque>
+
+namespace dtr::simulator {
+namespace {
+
+using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
+
+// State of a byte: nobody's, target of a copy in flight, an input's first value, or 3 + the region through which it was written last.
+using State = uint32_t;
+constexpr State kNobody = 0, kInFlight = 1, kGiven = 2;
+constexpr State written_by(uint32_t region) { return 3 + region; }
+
+struct Range {
+  uint64_t first, bytes;
+  uint64_t end() const { return first + bytes; }
+};
+
+class Watch {
+ public:
+  Watch(const Target& target, const Payload& payload, const RegionLayout& layout)
+      : target_(target), payload_(payload), layout_(layout), states_(layout.bytes, kNobody) {
+    for (uint32_t i = 0; i < payload.header.operand_count; ++i)
+      if (payload.operand(i).kind == OperandKind::kInput) fill(range({kFirstOperand + i, 0}, payload.operand(i).bytes), kGiven);
+  }
+
+  Status operator()(uint32_t, const End&) {
+    if (!in_flight_.empty()) return Status::kReadsInFlight;
+    for (uint32_t i = 0; i < payload_.header.operand_count; ++i) {
+      const Address address{kFirstOperand + i, 0};
+      if (payload_.operand(i).kind != OperandKind::kOutput) continue;
+      if (const Status status = readable(address.region, range(address, payload_.operand(i).bytes)); status != Status::kOk) return status;
+    }
+    return Status::kOk;
+  }
+  Status operator()(uint32_t, const Copy& command) {
+    const Range to = range(command.destination, command.bytes);
+    if (touches_flight(to)) return Status::kReadsInFlight;
+    fill(to, kInFlight);
+    in_flight_.push_back({command.ticket, command.destination.region, to});
+    return Status::kOk;
+  }
+  Status operator()(uint32_t, const Wait& command) {
+    while (!in_flight_.empty() && in_flight_.front().ticket <= command.ticket) {
+      fill(in_flight_.front().range, written_by(in_flight_.front().region));
+      in_flight_.pop_front();
+    }
+    return Status::kOk;
+  }
+  Status operator()(uint32_t, const Move& command) {
+    Status status = Status::kOk;
+    for_runs(command, command.input, command.input_stride, [&](const Range& run) {
+      if (status == Status::kOk) status = readable(command.input.region, run);
+    });
+    for_runs(command, command.output, command.output_stride, [&](const Range& run) {
+      if (status == Status::kOk) status = writable(run);
+    });
+    const Accesses touched = accesses(target_, command);
+    const Range from = range(touched.list[0]), to = range(touched.list[1]);
+    if (status == Status::kOk && from.first < to.end() && to.first < from.end()) status = Status::kBadArgument;
+    if (status != Status::kOk) return status;
+    for_runs(command, command.output, command.output_stride, [&](const Range& run) { fill(run, written_by(command.output.region)); });
+    return Status::kOk;
+  }
+  template <class Call>
+  Status operator()(uint32_t, const Call& command) {
+    const Accesses touched = accesses(target_, command);
+    const Access& output = touched.list[touched.count - 1];
+    const Range to = range(output);
+    for (const Access& input : touched.all().first(touched.count - 1)) {
+      const Range from = range(input);
+      if (const Status status = readable(input.address.region, from); status != Status::kOk) return status;
+      const bool same = input.in_place && from.first == to.first && from.bytes == to.bytes;
+      if (!same && from.first < to.end() && to.first < from.end()) return Status::kBadArgument;
+    }
+    if (const Status status = writable(to); status != Status::kOk) return status;
+    fill(to, written_by(output.address.region));
+    return Status::kOk;
+  }
+
+ private:
+  struct Flight {
+    uint32_t ticket, region;
+    Range range;
+  };
+
+  Range range(Address address, uint64_t bytes) const { return {layout_.starts[address.region] + address.offset, bytes}; }
+  Range range(const Access& access) const { return range(access.address, access.bytes); }
+  std::span<const State> states(const Range& range) const { return {states_.data() + range.first, range.bytes}; }
+  void fill(const Range& range, State state) { std::fill_n(states_.begin() + static_cast<int64_t>(range.first), range.bytes, state); }
+
+  bool touches_flight(const Range& range) const {
+    return std::ranges::any_of(in_flight_, [&](const Flight& f) { return f.range.first < range.end() && range.first < f.range.end(); });
+  }
+  Status writable(const Range& range) const { return touches_flight(range) ? Status::kReadsInFlight : Status::kOk; }
+  Status readable(uint32_t region, const Range& range) const {
+    const State good = written_by(region);
+    const bool is_input = region >= kFirstOperand && payload_.operand(region - kFirstOperand).kind == OperandKind::kInput;
+    const State also_good = is_input ? kGiven : good;
+    State bad = 0;  // without a branch: one pass of vectors
+    for (const State state : states(range)) bad |= static_cast<State>(state != good) & static_cast<State>(state != also_good);
+    if (bad == 0) return Status::kOk;
+    return touches_flight(range) ? Status::kReadsInFlight : Status::kReadsUninitialized;
+  }
+
+  // The dense runs of one side of a move.
+  template <class Body>
+  void for_runs(const Move& command, Address address, const uint32_t (&stride)[kMoveRank], Body body) const {
+    constexpr uint32_t kInner = kMoveRank - 1;
+    const bool dense = stride[kInner] == 1 || command.extent[kInner] == 1;
+    const uint64_t start = range(address, 0).first;
+    uint32_t index[kMoveRank] = {};
+    for (;;) {
+      uint64_t at = start;
+      for (uint32_t d = 0; d < kMoveRank; ++d) at += uint64_t{index[d]} * stride[d];
+      body(Range{at, dense ? command.extent[kInner] : 1});
+      uint32_t d = dense ? kInner : kMoveRank;
+      while (d > 0 && ++index[d - 1] == command.extent[d - 1]) index[--d] = 0;
+      if (d == 0) return;
+    }
+  }
+
+  const Target& target_;
+  const Payload& payload_;
+  const RegionLayout& layout_;
+  std::vector<State> states_;
+  std::deque<Flight> in_flight_;  // in order of tickets
+};
+
+}  // namespace
+
+RegionLayout layout_of(std::span<const Buffer> operands, Buffer scratch) {
+  struct Place {
+    uintptr_t first;
+    uint64_t bytes;
+    size_t entry;
+  };
+  std::vector<Place> places{{reinterpret_cast<uintptr_t>(scratch.data), scratch.bytes, kScratch}};
+  for (size_t i = 0; i < operands.size(); ++i)
+    places.push_back({reinterpret_cast<uintptr_t>(operands[i].data), operands[i].bytes, kFirstOperand + i});
+  std::ranges::sort(places, {}, &Place::first);
+
+  RegionLayout layout;
+  layout.starts.assign(kFirstOperand + operands.size(), 0);
+  uintptr_t cluster = places.front().first, cluster_end = cluster;  // regions that touch each other
+  uint64_t cluster_start = 0;
+  for (const Place& place : places) {
+    if (place.first >= cluster_end) {
+      cluster = place.first;
+      cluster_start = layout.bytes;
+    }
+    layout.starts[place.entry] = cluster_start + (place.first - cluster);
+    layout.bytes = std::max(layout.bytes, layout.starts[place.entry] + place.bytes);
+    cluster_end = std::max<uintptr_t>(cluster_end, place.first + place.bytes);
+  }
+  return layout;
+}
+
+Fault watch_memory(const Target& target, const Payload& payload, const RegionLayout& layout) {
+  return visit(payload, Watch(target, payload, layout));
+}
+
+}  // namespace dtr::simulator

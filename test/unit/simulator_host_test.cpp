@@ -1,0 +1,529 @@
+// The host's simulator: every kit of kernels gives the core's bytes and cycles for random commands, and the watch over memory refuses
+// programs that read what is not there yet.
+#include "simulator/host/host_simulator.h"
+
+#include <gtest/gtest.h>
+
+#include <hwy/targets.h>
+
+#include <string>
+
+#include "simulator/core/simulator.h"
+#include "test/unit/simulator_payload.h"
+
+namespace dtr {
+namespace {
+
+using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
+using simulator::Fault;
+using simulator::HostSimulator;
+using simulator::Kit;
+using simulator::Simulator;
+using test::AlignedBytes;
+using test::PayloadBuilder;
+using test::Random;
+
+constexpr Target kTarget{};
+
+// All kits that this machine can run.
+std::vector<Kit> kits() {
+  std::vector<Kit> result;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    result.push_back(simulator::highway_kit());
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  result.push_back(simulator::plain_kit());
+  if (const Kit* vnni = simulator::vnni_kit()) result.push_back(*vnni);
+  return result;
+}
+
+// A program and what its inputs hold.
+struct Case {
+  PayloadBuilder builder;
+  std::vector<std::vector<int8_t>> inputs;
+  std::string name;
+
+  Address input(std::vector<int8_t> values) {
+    inputs.push_back(std::move(values));
+    return builder.input(static_cast<uint32_t>(inputs.back().size()));
+  }
+};
+
+struct Memory {
+  std::vector<AlignedBytes> operands;
+  AlignedBytes scratch;
+  explicit Memory(const Case& from) : scratch(from.builder.scratch_bytes(), 0x55) {
+    size_t next = 0;
+    for (const Operand& operand : from.builder.operands()) {
+      operands.emplace_back(operand.bytes, uint8_t{0x55});
+      if (operand.kind == OperandKind::kInput) std::memcpy(operands.back().data(), from.inputs[next++].data(), operand.bytes);
+    }
+  }
+  std::vector<Buffer> buffers() {
+    std::vector<Buffer> list;
+    for (AlignedBytes& operand : operands) list.push_back(operand.buffer());
+    return list;
+  }
+};
+
+void expect_same(const Report& a, const Report& b) {
+  EXPECT_EQ(a.status, b.status);
+  EXPECT_EQ(a.command, b.command);
+  EXPECT_EQ(a.total_cycles, b.total_cycles);
+  EXPECT_EQ(a.busy_cycles, b.busy_cycles);
+  EXPECT_EQ(a.host_cycles, b.host_cycles);
+  EXPECT_EQ(a.stall_cycles, b.stall_cycles);
+  EXPECT_EQ(a.copied_bytes, b.copied_bytes);
+  EXPECT_EQ(a.calls, b.calls);
+  EXPECT_EQ(a.peak_scratch_bytes, b.peak_scratch_bytes);
+}
+
+// Runs on the core and on each kit, twice (the second run must not depend on the first), and compares all memory.
+void expect_kits_agree(Case& test_case, const std::vector<Kit>& kits) {
+  const AlignedBytes payload = test_case.builder.build();
+  Simulator::Slot slots[1];
+  uint64_t arrivals[64];
+  Simulator core(kTarget, slots, arrivals);
+  uint32_t handle = 0;
+  ASSERT_EQ(core.prepare(payload.data(), payload.size(), &handle), Status::kOk);
+  Memory right(test_case);
+  const Report report = core.run(handle, right.buffers(), right.scratch.buffer(), {});
+  ASSERT_EQ(report.status, Status::kOk) << text(report.status) << " at " << report.command;
+  for (const Kit& kit : kits) {
+    SCOPED_TRACE(kit.name);
+    HostSimulator host(kTarget, kit);
+    ASSERT_EQ(host.prepare(payload.bytes(), handle).status, Status::kOk);
+    for (int run = 0; run < 2; ++run) {
+      Memory memory(test_case);
+      expect_same(host.run(handle, memory.buffers(), memory.scratch.buffer()), report);
+      for (size_t i = 0; i < memory.operands.size(); ++i) {
+        const auto difference =
+            std::mismatch(memory.operands[i].bytes().begin(), memory.operands[i].bytes().end(), right.operands[i].bytes().begin());
+        ASSERT_TRUE(memory.operands[i] == right.operands[i])
+            << "operand " << i << " byte " << difference.first - memory.operands[i].bytes().begin() << ": " << int(*difference.first)
+            << " instead of " << int(*difference.second);
+      }
+      ASSERT_TRUE(memory.scratch == right.scratch);
+    }
+  }
+}
+
+Rescale any_rescale(Random& random, int32_t low, int32_t high) {
+  return {random.chance(10) ? 0 : random.between(1 << 30, INT32_MAX), random.between(low, high)};
+}
+AddArguments any_add(Random& random) {
+  const int32_t low = random.between(-128, 127);
+  return {random.between(-128, 127),
+          random.between(-128, 127),
+          random.between(-128, 127),
+          any_rescale(random, -4, 0),
+          any_rescale(random, -4, 0),
+          random.chance(80) ? any_rescale(random, -20, -15) : any_rescale(random, -31, 31),
+          low,
+          random.between(low, 127)};
+}
+
+Window any_window(Random& random, uint32_t channels, bool dilated_columns) {
+  Window w{1 + random.upto(1), 1 + random.upto(8), 1 + random.upto(8), 1 + random.upto(channels), 1, 1, 1 + random.upto(channels)};
+  const bool pointwise = random.chance(25);
+  w.kernel_height = pointwise ? 1 : 1 + random.upto(4), w.kernel_width = pointwise ? 1 : 1 + random.upto(4);
+  w.stride_height = random.chance(60) ? 1 : 1 + random.upto(3), w.stride_width = random.chance(60) ? 1 : 1 + random.upto(3);
+  w.dilation_height = random.chance(80) ? 1 : 1 + random.upto(2);
+  w.dilation_width = !dilated_columns || random.chance(80) ? 1 : 1 + random.upto(2);
+  w.pad_top = random.upto((w.kernel_height - 1) * w.dilation_height), w.pad_left = random.upto((w.kernel_width - 1) * w.dilation_width);
+  w.out_height = 1 + random.upto(8), w.out_width = 1 + random.upto(8);
+  if (pointwise && random.chance(70)) {
+    w.stride_height = w.stride_width = 1;
+    w.out_height = w.in_height, w.out_width = w.in_width;
+  }
+  return w;
+}
+
+std::vector<test::Channel> any_channels(Random& random, uint32_t count) {
+  std::vector<test::Channel> channels;
+  const bool extreme = random.chance(25);
+  for (uint32_t c = 0; c < count; ++c) {
+    const Rescale by = extreme ? any_rescale(random, -31, 31) : any_rescale(random, -14, 1);
+    channels.push_back(
+        {extreme ? random.any() : random.between(-50000, 50000), extreme ? random.between(0, INT32_MAX) : by.multiplier, by.shift});
+  }
+  return channels;
+}
+
+Epilogue any_epilogue(Random& random, Case& to, uint32_t output_bytes) {
+  const int32_t low = random.between(-128, 0);
+  Epilogue epilogue{random.between(-128, 127), low, random.between(low, 127), 0, {}, {}, {}};
+  if (random.chance(20)) {
+    epilogue.flags |= kWithTable;
+    epilogue.table = to.builder.stage(random.int8(256));
+  }
+  if (random.chance(20)) {
+    epilogue.flags |= kWithAdd;
+    epilogue.addend = to.input(random.int8(output_bytes));
+    epilogue.add = any_add(random);
+  }
+  return epilogue;
+}
+
+// Weights come from constants, which a kit packs once, or as an input, which it packs in each run.
+Address place(Random& random, Case& to, const std::vector<int8_t>& bytes) {
+  return random.chance(75) ? to.builder.stage(bytes) : to.input(bytes);
+}
+std::vector<int8_t> bytes_of(const std::vector<int32_t>& words) {
+  std::vector<int8_t> bytes(words.size() * 4);
+  std::memcpy(bytes.data(), words.data(), bytes.size());
+  return bytes;
+}
+uint32_t output_bytes(const Window& w) { return w.batch * w.out_height * w.out_width * w.out_channels; }
+uint32_t input_bytes(const Window& w) { return w.batch * w.in_height * w.in_width * w.in_channels; }
+
+void add_conv2d(Random& random, Case& to) {
+  const Packing packing = random.chance(50) ? Packing::kRows : Packing::kChannels;
+  const Window w = any_window(random, random.chance(20) ? 150 : 20, packing == Packing::kChannels);
+  const Address x = to.input(random.int8(input_bytes(w))), y = to.builder.output(output_bytes(w));
+  const size_t count = size_t{w.out_channels} * w.kernel_height * w.kernel_width * w.in_channels;
+  const Address weights = place(random, to, test::pack_conv2d(kTarget, w, packing, random.int8(count)));
+  const Address parameters = place(random, to, bytes_of(test::pack_parameters(kTarget, any_channels(random, w.out_channels))));
+  const Epilogue epilogue = any_epilogue(random, to, output_bytes(w));
+  to.builder.add(Conv2d{w, x, y, weights, parameters, random.between(-128, 127), packing, epilogue});
+}
+
+void add_depthwise(Random& random, Case& to) {
+  Window w = any_window(random, random.chance(20) ? 150 : 40, true);
+  w.out_channels = w.in_channels * (random.chance(75) ? 1 : 1 + random.upto(3));
+  const Address x = to.input(random.int8(input_bytes(w))), y = to.builder.output(output_bytes(w));
+  const size_t count = size_t{w.out_channels} * w.kernel_height * w.kernel_width;
+  const Address weights = place(random, to, test::pack_depthwise(kTarget, w, random.int8(count)));
+  const Address parameters = place(random, to, bytes_of(test::pack_parameters(kTarget, any_channels(random, w.out_channels))));
+  const Epilogue epilogue = any_epilogue(random, to, output_bytes(w));
+  to.builder.add(Depthwise{w, x, y, weights, parameters, random.between(-128, 127), epilogue});
+}
+
+void add_pool(Random& random, Case& to) {
+  Window w = any_window(random, random.chance(10) ? 300 : 40, true);
+  w.out_channels = w.in_channels;
+  const PoolKind kind = static_cast<PoolKind>(random.upto(2));
+  if (kind != PoolKind::kMean) {  // every window must hit the input
+    w.pad_top = w.pad_top % w.dilation_height == 0 ? w.pad_top : 0, w.pad_left = w.pad_left % w.dilation_width == 0 ? w.pad_left : 0;
+    w.out_height = std::min(w.out_height, (w.in_height - 1 + w.pad_top) / w.stride_height + 1);
+    w.out_width = std::min(w.out_width, (w.in_width - 1 + w.pad_left) / w.stride_width + 1);
+    if (w.dilation_height > w.in_height) w.pad_top = 0, w.out_height = 1;
+    if (w.dilation_width > w.in_width) w.pad_left = 0, w.out_width = 1;
+    if (w.dilation_height > 1) w.pad_top = 0, w.out_height = std::min(w.out_height, (w.in_height - 1) / w.stride_height + 1);
+    if (w.dilation_width > 1) w.pad_left = 0, w.out_width = std::min(w.out_width, (w.in_width - 1) / w.stride_width + 1);
+  }
+  const Address x = to.input(random.int8(input_bytes(w))), y = to.builder.output(output_bytes(w));
+  const int32_t low = random.between(-128, 0);
+  to.builder.add(Pool{w, x, y, kind, random.between(-128, 127), random.between(-128, 127), random.between(-128, 127),
+                      any_rescale(random, -10, 2), low, random.between(low, 127)});
+}
+
+void add_add(Random& random, Case& to) {
+  const uint32_t elements = 1 + random.upto(200);
+  const Address a = to.input(random.int8(elements)), b = to.input(random.int8(elements));
+  const Address y = random.chance(30) ? a : random.chance(30) ? b : to.builder.output(elements);
+  to.builder.add(Add{a, b, y, elements, any_add(random)});
+}
+
+void add_lookup(Random& random, Case& to) {
+  const uint32_t elements = 1 + random.upto(200);
+  const Address x = to.input(random.int8(elements));
+  const Address table = to.builder.stage(random.int8(256));
+  to.builder.add(Lookup{x, random.chance(30) ? x : to.builder.output(elements), table, elements});
+}
+
+void add_softmax(Random& random, Case& to) {
+  const uint32_t rows = 1 + random.upto(3), columns = 1 + random.upto(40);
+  const Address x = to.input(random.int8(rows * columns));
+  to.builder.add(
+      Softmax{x, to.builder.output(rows * columns), rows, columns, {random.between(1 << 30, INT32_MAX), random.between(15, 23)}, -128});
+}
+
+// A permutation of a box, the input with gaps.
+void add_move(Random& random, Case& to) {
+  Move move{};
+  uint32_t order[kMoveRank] = {0, 1, 2, 3, 4, 5};
+  for (uint32_t i = kMoveRank; i-- > 1;)
+    if (random.chance(40)) std::swap(order[i], order[random.upto(i)]);
+  uint32_t input_stride = 1, output_stride = 1;
+  for (uint32_t d = kMoveRank; d-- > 0;) {
+    move.extent[d] = random.chance(40) ? 1 : 1 + random.upto(3);
+    move.output_stride[d] = output_stride;
+    output_stride *= move.extent[d];
+  }
+  for (uint32_t i = kMoveRank; i-- > 0;) {
+    move.input_stride[order[i]] = input_stride;
+    input_stride *= move.extent[order[i]] + (random.chance(20) ? 1 : 0);
+  }
+  move.input = to.input(random.int8(input_stride));
+  move.output = to.builder.output(output_stride);
+  to.builder.add(move);
+}
+
+void add_fill(Random& random, Case& to) {
+  const uint32_t bytes = 1 + random.upto(100);
+  to.builder.add(Fill{to.builder.output(bytes), bytes, random.between(-128, 127)});
+}
+
+struct Generator {
+  const char* name;
+  void (*add)(Random&, Case&);
+  int rounds;
+};
+void PrintTo(const Generator& generator, std::ostream* os) { *os << generator.name; }
+
+class SimulatorKits : public testing::TestWithParam<Generator> {};
+
+TEST_P(SimulatorKits, AgreeWithTheCore) {
+  const std::vector<Kit> all = kits();
+  ASSERT_GE(all.size(), 2U);
+  for (int round = 0; round < GetParam().rounds; ++round) {
+    SCOPED_TRACE("seed " + std::to_string(round));
+    Random random(static_cast<uint32_t>(round));
+    Case test_case;
+    GetParam().add(random, test_case);
+    expect_kits_agree(test_case, all);
+    if (HasFatalFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Commands, SimulatorKits,
+                         testing::Values(Generator{"Conv2d", add_conv2d, 400}, Generator{"Depthwise", add_depthwise, 400},
+                                         Generator{"Pool", add_pool, 200}, Generator{"Add", add_add, 200},
+                                         Generator{"Lookup", add_lookup, 50}, Generator{"Softmax", add_softmax, 50},
+                                         Generator{"Move", add_move, 200}, Generator{"Fill", add_fill, 10}),
+                         [](const testing::TestParamInfo<Generator>& instance) { return std::string(instance.param.name); });
+
+// Larger than one band, and channels that end within a vector.
+TEST(SimulatorKitsLarge, BandsAndTails) {
+  const std::vector<Kit> all = kits();
+  Random random(7);
+  for (const uint32_t stride : {1U, 2U}) {
+    Case test_case;
+    Window w{1, 61, 67, 37, 0, 0, 37, 3, 3, stride, stride, 1, 1, 1, 1};
+    w.out_height = (w.in_height - 1) / stride + 1, w.out_width = (w.in_width - 1) / stride + 1;
+    const Address x = test_case.input(random.int8(input_bytes(w)));
+    const Address y = test_case.builder.output(output_bytes(w)), z = test_case.builder.output(output_bytes(w));
+    const Address weights = test_case.builder.stage(test::pack_conv2d(kTarget, w, Packing::kChannels, random.int8(37 * 9 * 37)));
+    const Address thin = test_case.builder.stage(test::pack_depthwise(kTarget, w, random.int8(37 * 9)));
+    const Address parameters = test_case.builder.stage(test::pack_parameters(kTarget, any_channels(random, 37)));
+    test_case.builder.add(Conv2d{w, x, y, weights, parameters, 5, Packing::kChannels, {1, -128, 127, 0, {}, {}, {}}});
+    test_case.builder.add(Depthwise{w, x, z, thin, parameters, 5, {1, -128, 127, 0, {}, {}, {}}});
+    expect_kits_agree(test_case, all);
+  }
+}
+
+// ---- The watch over memory.
+
+// A pointwise convolution whose weights and parameters come from flash; `edit` may change the parts before they are put together.
+struct Staged {
+  Case test_case;
+  Window w{1, 2, 2, 8, 2, 2, 8, 1, 1, 1, 1, 1, 1, 0, 0};
+  Address x, y, weights, parameters, constant;
+  bool wait = true;
+  Staged() {
+    x = test_case.input(std::vector<int8_t>(32, 1));
+    y = test_case.builder.output(32);
+    weights = test_case.builder.scratch(64), parameters = test_case.builder.scratch(96);
+    constant = test_case.builder.constant(std::vector<std::byte>(160));
+  }
+  Conv2d conv() const { return {w, x, y, weights, parameters, 0, Packing::kChannels, {0, -128, 127, 0, {}, {}, {}}}; }
+  void load(bool wait_for_parameters = true) {
+    test_case.builder.copy(weights, constant, 64);
+    test_case.builder.copy(parameters, {constant.region, constant.offset + 64}, 96);
+    test_case.builder.add(Wait{wait_for_parameters ? 2U : 1U});
+  }
+  Report run() {
+    const AlignedBytes payload = test_case.builder.build();
+    HostSimulator host;
+    uint32_t handle = 0;
+    const Fault fault = host.prepare(payload.bytes(), handle);
+    if (fault.status != Status::kOk) return {fault.status, fault.command};
+    Memory memory(test_case);
+    return host.run(handle, memory.buffers(), memory.scratch.buffer());
+  }
+};
+
+TEST(SimulatorWatch, AcceptsAGoodProgram) {
+  Staged program;
+  program.load();
+  program.test_case.builder.add(program.conv());
+  const Report report = program.run();
+  EXPECT_EQ(report.status, Status::kOk) << text(report.status);
+  EXPECT_EQ(report.peak_scratch_bytes, 160U);
+}
+
+TEST(SimulatorWatch, RefusesAMissingWait) {
+  Staged program;
+  program.load(false);
+  program.test_case.builder.add(program.conv());
+  const Report report = program.run();
+  EXPECT_EQ(report.status, Status::kReadsInFlight);
+  EXPECT_EQ(report.command, 3U);
+}
+
+TEST(SimulatorWatch, RefusesAShiftedAddress) {
+  Staged program;
+  program.load();
+  Conv2d conv = program.conv();
+  conv.parameters.offset += 16;  // beyond scratch
+  program.test_case.builder.add(conv);
+  EXPECT_EQ(program.run().status, Status::kOutOfBounds);
+
+  Staged inside;
+  inside.load();
+  inside.test_case.builder.scratch(16);  // never written
+  conv = inside.conv();
+  conv.parameters.offset += 16;
+  inside.test_case.builder.add(conv);
+  const Report report = inside.run();
+  EXPECT_EQ(report.status, Status::kReadsUninitialized);
+  EXPECT_EQ(report.command, 3U);
+}
+
+TEST(SimulatorWatch, RefusesFlashInACall) {
+  Staged program;
+  Conv2d conv = program.conv();
+  conv.weights = program.constant;
+  program.load();
+  program.test_case.builder.add(conv);
+  EXPECT_EQ(program.run().status, Status::kFlashAccess);
+}
+
+TEST(SimulatorWatch, RefusesWritesUnderACopy) {
+  Staged program;
+  program.test_case.builder.copy(program.weights, program.constant, 64);
+  program.test_case.builder.add(Fill{{kScratch, 60}, 8, 0});
+  const Report report = program.run();
+  EXPECT_EQ(report.status, Status::kReadsInFlight);
+  EXPECT_EQ(report.command, 1U);
+
+  Staged twice;
+  twice.test_case.builder.copy(twice.weights, twice.constant, 64);
+  twice.test_case.builder.copy(twice.weights, twice.constant, 64);
+  EXPECT_EQ(twice.run().command, 1U);
+}
+
+TEST(SimulatorWatch, RefusesUnwrittenOutputsAndLateCopies) {
+  Staged unwritten;
+  unwritten.test_case.builder.add(Fill{unwritten.y, 31, 0});
+  Report report = unwritten.run();
+  EXPECT_EQ(report.status, Status::kReadsUninitialized);
+  EXPECT_EQ(report.command, 1U);
+
+  Staged late;
+  late.test_case.builder.add(Fill{late.y, 32, 0});
+  late.test_case.builder.copy(late.weights, late.constant, 64);
+  report = late.run();
+  EXPECT_EQ(report.status, Status::kReadsInFlight);
+  EXPECT_EQ(report.command, 2U);
+}
+
+TEST(SimulatorWatch, SeesGapsOfStridedMoves) {
+  const auto run = [](uint32_t shift) {
+    Staged program;
+    Address box = program.test_case.builder.scratch(64);
+    // Four rows of eight bytes, eight bytes apart.
+    program.test_case.builder.add(Move{program.x, box, {1, 1, 1, 1, 4, 8}, {0, 0, 0, 0, 8, 1}, {0, 0, 0, 0, 16, 1}});
+    box.offset += shift;
+    program.test_case.builder.add(Move{box, program.y, {1, 1, 1, 1, 4, 8}, {0, 0, 0, 0, 16, 1}, {0, 0, 0, 0, 8, 1}});
+    return program.run();
+  };
+  EXPECT_EQ(run(0).status, Status::kOk);
+  EXPECT_EQ(run(1).status, Status::kReadsUninitialized);
+  EXPECT_EQ(run(1).command, 1U);
+  EXPECT_EQ(run(8).status, Status::kReadsUninitialized);
+  EXPECT_EQ(run(9).status, Status::kOutOfBounds);
+}
+
+// The memory planner may give an operand's memory to scratch once the operand is dead, or the other way round.
+TEST(SimulatorWatch, SeesOperandsThatShareMemoryWithScratch) {
+  Case test_case;
+  const Address x = test_case.input(std::vector<int8_t>(32, 3)), y = test_case.builder.output(32);
+  const Address temporary = test_case.builder.scratch(32);
+  const auto move = [&](Address from, Address to) {
+    test_case.builder.add(Move{from, to, {1, 1, 1, 1, 1, 32}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
+  };
+  move(x, temporary);
+  move(temporary, y);
+  const AlignedBytes payload = test_case.builder.build();
+  HostSimulator host;
+  uint32_t handle = 0;
+  ASSERT_EQ(host.prepare(payload.bytes(), handle).status, Status::kOk);
+  AlignedBytes arena(96);
+  std::memset(arena.data(), 3, 96);
+  const auto run = [&](size_t x_at, size_t y_at, size_t scratch_at) {
+    const std::vector<Buffer> operands{{arena.data() + x_at, 32}, {arena.data() + y_at, 32}};
+    return host.run(handle, operands, {arena.data() + scratch_at, 32});
+  };
+  EXPECT_EQ(run(0, 32, 64).status, Status::kOk);
+  EXPECT_EQ(run(0, 0, 64).status, Status::kOk);           // the output takes the dead input's place
+  EXPECT_EQ(run(0, 32, 0).status, Status::kBadArgument);  // a move onto itself
+  EXPECT_EQ(run(0, 32, 16).status, Status::kBadArgument);
+  EXPECT_EQ(run(0, 32, 64).status, Status::kOk);  // the layout before is no lasting verdict
+}
+
+TEST(SimulatorWatch, SeesAnOperandThatScratchHasOverwritten) {
+  Case test_case;
+  const Address x = test_case.input(std::vector<int8_t>(32, 3)), y = test_case.builder.output(32);
+  const Address temporary = test_case.builder.scratch(32);
+  test_case.builder.add(Fill{temporary, 32, 1});
+  test_case.builder.add(Add{x, temporary, y, 32, {0, 0, 0, {1 << 30, 0}, {1 << 30, 0}, {1 << 30, -18}, -128, 127}});
+  const AlignedBytes payload = test_case.builder.build();
+  HostSimulator host;
+  uint32_t handle = 0;
+  ASSERT_EQ(host.prepare(payload.bytes(), handle).status, Status::kOk);
+  AlignedBytes arena(96);
+  const std::vector<Buffer> operands{{arena.data(), 32}, {arena.data() + 32, 32}};
+  EXPECT_EQ(host.run(handle, operands, {arena.data() + 64, 32}).status, Status::kOk);
+  const Report report = host.run(handle, operands, {arena.data(), 32});
+  EXPECT_EQ(report.status, Status::kReadsUninitialized);
+  EXPECT_EQ(report.command, 1U);
+}
+
+// Weights that a call has changed after their copy must not come from the packed constants.
+TEST(SimulatorStaging, SeesOverwrittenWeights) {
+  for (const uint32_t offset : {0U, 63U, 64U, 100U}) {
+    SCOPED_TRACE(offset);
+    Staged program;
+    program.load();
+    program.test_case.builder.add(Fill{{kScratch, offset}, 1, 1});
+    program.test_case.builder.add(program.conv());
+    expect_kits_agree(program.test_case, kits());
+  }
+}
+
+TEST(SimulatorHost, RefusesWhatTheDecoderRefuses) {
+  Staged program;
+  program.load();
+  program.test_case.builder.add(program.conv());
+  AlignedBytes payload = program.test_case.builder.build();
+  HostSimulator host;
+  uint32_t handle = 0;
+  for (size_t i = 0; i < payload.size(); ++i) {
+    payload.data()[i] ^= std::byte{0x01};
+    ASSERT_NE(host.prepare(payload.bytes(), handle).status, Status::kOk) << i;
+    payload.data()[i] ^= std::byte{0x01};
+  }
+  EXPECT_EQ(host.run(3, {}, {}).status, Status::kBadOperand);
+}
+
+TEST(SimulatorHost, HandlesAreReused) {
+  Staged program;
+  program.load();
+  program.test_case.builder.add(program.conv());
+  const AlignedBytes payload = program.test_case.builder.build();
+  HostSimulator host;
+  const Driver driver = host.driver();
+  uint32_t first = 9, second = 9, third = 9;
+  ASSERT_EQ(driver.prepare(driver.context, payload.data(), payload.size(), &first), Status::kOk);
+  ASSERT_EQ(driver.prepare(driver.context, payload.data(), payload.size(), &second), Status::kOk);
+  EXPECT_NE(first, second);
+  driver.unprepare(driver.context, first);
+  ASSERT_EQ(driver.prepare(driver.context, payload.data(), payload.size(), &third), Status::kOk);
+  EXPECT_EQ(third, first);
+}
+
+}  // namespace
+}  // namespace dtr
