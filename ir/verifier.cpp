@@ -163,7 +163,9 @@ class GraphVerifier {
 Status verify_op(const Program& program, const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
   const BoundOpView view(graph, id);
-  if (const Status status = verify_op(*view); !status) return broken(fmt::format("{}: {}", describe(graph, op), status.error().reason));
+  if (const Status status = verify_op(*view); !status)
+    return broken(
+        fmt::format("{}{}", op.results.empty() ? "" : fmt::format("`{}`: ", graph.value(op.results[0]).name), status.error().reason));
   const std::vector<Type> inferred = op.def->infer(*view);
   if (inferred.size() != op.results.size())
     return broken(fmt::format("{}: {} results, expected {}", describe(graph, op), op.results.size(), inferred.size()));
