@@ -123,13 +123,17 @@ void Rewriter::replace_uses(ValueId from, ValueId to) {
     target.uses.push_back(use);
   }
   source.uses.clear();
+  if (source.output_uses == 0) return;
   for (ValueId& output : graph_.outputs_)
     if (output == from) output = to;
   target.output_uses += std::exchange(source.output_uses, 0);
 }
 
 void Rewriter::set_operand(OpId op, size_t index, ValueId value) {
-  ValueId& operand = graph_.ops_[op.index].operands.at(index);
+  Op& target = graph_.ops_[op.index];
+  DTR_CHECK(index < target.operands.size() || index < target.def->max_operands);
+  if (index >= target.operands.size()) target.operands.resize(index + 1);
+  ValueId& operand = target.operands[index];
   const Use use{op, static_cast<uint32_t>(index)};
   if (operand.valid()) remove_use(operand, use);
   operand = value;

@@ -39,6 +39,7 @@ class Rewriter {
 
   // Every use of `from`, outputs included, becomes a use of `to`. Types must have the same shape and dtype.
   void replace_uses(ValueId from, ValueId to);
+  // An optional operand beyond the last one is added, absent ones before it included.
   void set_operand(OpId op, size_t index, ValueId value);
   void set_attribute(OpId op, std::string_view name, AttributeValue value);
   void erase_attribute(OpId op, std::string_view name);

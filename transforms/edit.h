@@ -1,0 +1,51 @@
+// What the files of `transforms/` share to match and change graphs.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ops/ops.h"
+#include "transforms/pass.h"
+
+namespace dtr {
+
+// Calls visit(op) for every op in program order; the visit may erase the op and insert others before it.
+template <class Visit>
+Status for_each_op(const Graph& graph, Visit visit) {
+  for (OpId id = graph.first_op(), next; id.valid(); id = next) {
+    next = graph.op(id).next;
+    DTR_TRY(visit(id));
+  }
+  return {};
+}
+
+// The real values of a float constant.
+std::vector<double> constant_doubles(const Program& program, const Graph& graph, ValueId constant);
+// A new constant of that float dtype, each value rounded once.
+ValueId add_float_constant(Program& program, Rewriter& rewriter, DType dtype, Shape shape, std::span<const double> values,
+                           std::string_view name);
+bool is_float_constant(const Graph& graph, ValueId value);
+// Whether a constant has this value everywhere: real value, so zero point where it is quantized.
+bool is_constant_of(const Program& program, const Graph& graph, ValueId value, double wanted);
+
+// Operand `index` of an op, invalid where it is absent.
+ValueId operand_or_absent(const Op& op, size_t index);
+
+// The bounds that an op clamps to: those of relu and clamp. An op of another kind has none.
+struct Bounds {
+  double low, high;
+  bool operator==(const Bounds&) const = default;
+  bool contains(const Bounds& other) const { return low <= other.low && high >= other.high; }
+  double clamp(double x) const { return x < low ? low : x > high ? high : x; }
+};
+std::optional<Bounds> clamp_bounds(const Op& op);
+// Name of the fused activation with these bounds: "relu6" for [0, 6].
+std::optional<std::string_view> activation_name(const Bounds& bounds);
+// Bounds that all results of an op are known to keep: of its clamp or fused activation, or of its kind (softmax, sigmoid, tanh).
+std::optional<Bounds> result_bounds(const Op& op);
+
+// Whether the op may have a fused activation, and has none.
+bool takes_activation(const Op& op);
+
+}  // namespace dtr

@@ -1,0 +1,44 @@
+#include "transforms/pipelines.h"
+
+#include <algorithm>
+#include <array>
+
+namespace dtr {
+namespace {
+
+// Constants are folded before anything looks for them; activations are fused before shapes become canonical, because the views that
+// make a 1-D convolution 2-D would stand between it and its activation.
+constexpr const PassDef* kFloatPasses[] = {
+    &passes::kRemoveDeadCode, &passes::kRemoveIdentities, &passes::kFoldConstants,      &passes::kFoldBatchNorm,
+    &passes::kFoldPadding,    &passes::kFuseActivation,   &passes::kCanonicalizeShapes, &passes::kMergeCommonSubexpressions,
+};
+
+// Quantization is folded first: the float passes see the quantized ops, not what stands between dequantize and quantize.
+constexpr const PassDef* kQuantizedPasses[] = {
+    &passes::kRemoveDeadCode,
+    &passes::kRemoveIdentities,
+    &passes::kFoldConstants,
+    &passes::kFoldPadding,
+    &passes::kFuseActivation,
+    &passes::kCanonicalizeShapes,
+    &passes::kMergeCommonSubexpressions,
+};
+
+constexpr std::array<Pipeline, 2> kPipelines{{
+    {"float", "before quantization and placement", kFloatPasses},
+    {"quantized", "for models that come quantized", kQuantizedPasses},
+}};
+
+}  // namespace
+
+std::span<const Pipeline> all_pipelines() { return kPipelines; }
+
+const Pipeline* find_pipeline(std::string_view name) {
+  const auto at = std::find_if(kPipelines.begin(), kPipelines.end(), [&](const Pipeline& pipeline) { return pipeline.name == name; });
+  return at == kPipelines.end() ? nullptr : &*at;
+}
+
+const Pipeline& float_pipeline() { return kPipelines[0]; }
+const Pipeline& quantized_pipeline() { return kPipelines[1]; }
+
+}  // namespace dtr

@@ -1,0 +1,158 @@
+// Removes ops that give back their operand, and joins two of a kind into one: add of 0, view or permute that changes nothing, view of a
+// view, permute of a permute, padding by 0, pools of one element, cat of one operand, requantize to the same, conversion to the same
+// layout, clamps within the bounds that the operand keeps anyway, clamp of a clamp.
+//
+// An op that disappears leaves its origin to nobody: its result is the operand's. One that joins another adds its origin.
+#include <limits>
+#include <numeric>
+
+#include "transforms/edit.h"
+
+namespace dtr::passes {
+namespace {
+
+class Pass {
+ public:
+  Pass(Program& program, Graph& graph) : program_(program), graph_(graph), rewriter_(graph) {}
+
+  Result<size_t> run() {
+    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
+      if (const ValueId same = identity_of(id); same.valid()) {
+        rewriter_.replace(id, same);
+        ++changes_;
+        return {};
+      }
+      return join(id);
+    }));
+    return changes_;
+  }
+
+ private:
+  // The operand that the op's result equals, if there is one.
+  ValueId identity_of(OpId id) const {
+    const Op& op = graph_.op(id);
+    if (op.operands.empty() || op.results.size() != 1) return {};
+    if (op.def == &ops::kAddTensor) return added_to_zero(op);
+    const ValueId x = op.operands[0];
+    // Types are compared whole: another layout, quantization or shape is something that the op does.
+    const bool same_type = x.valid() && graph_.type(x) == graph_.type(op.results[0]);
+    return same_type && keeps_elements(op) ? x : ValueId{};
+  }
+
+  // Whether every element of the result, which has the type of the operand, is the operand's at the same place.
+  bool keeps_elements(const Op& op) const {
+    if (op.def == &ops::kView || op.def == &ops::kRequantize || op.def == &ops::kToDimOrderCopy) return true;
+    if (op.def == &ops::kCat) return op.operands.size() == 1;
+    if (op.def == &ops::kPermute) return is_identity(op.attributes.get<Ints>("dims"));
+    if (op.def == &ops::kConstantPadNd) return all_are(op.attributes.get<Ints>("pad"), 0);
+    if (op.def == &ops::kMaxPool2d || op.def == &ops::kAvgPool2d)
+      return all_are(op.attributes.get<Ints>("kernel_size"), 1) && all_are(op.attributes.get<Ints>("stride"), 1) &&
+             op.attributes.get_or<int64_t>("divisor_override", 1) == 1;
+    if (op.def == &ops::kMeanDim) return true;  // same shape: every reduced dimension has one element
+    if (const auto bounds = clamp_bounds(op)) {
+      const OpId producer = graph_.producer(op.operands[0]);
+      const auto kept = producer.valid() ? result_bounds(graph_.op(producer)) : std::nullopt;
+      const Bounds any{-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+      return bounds->contains(kept.value_or(any));
+    }
+    return false;
+  }
+
+  ValueId added_to_zero(const Op& op) const {
+    if (op.attributes.find("activation") != nullptr) return {};
+    for (const size_t other : {0, 1}) {
+      const ValueId x = op.operands[1 - other];
+      const bool scaled = other == 0 && op.attributes.get_or("alpha", 1.0) != 1.0;
+      if (!scaled && graph_.type(x) == graph_.type(op.results[0]) && is_constant_of(program_, graph_, op.operands[other], 0)) return x;
+    }
+    return {};
+  }
+
+  // Lets the op read what its producer reads, where the two together are one op of that kind.
+  Status join(OpId id) {
+    const Op& op = graph_.op(id);
+    if (op.operands.empty() || op.results.size() != 1) return {};
+    const OpId inner = graph_.producer(op.operands[0]);
+    if (!inner.valid()) return {};
+    if (op.def == &ops::kView && graph_.op(inner).def == &ops::kView) return read_through(id, inner);
+    if (op.def == &ops::kPermute && graph_.op(inner).def == &ops::kPermute) {
+      // A permute of the permuted dimensions; its own dims may be negative.
+      const Ints first = non_negative(graph_.op(inner).attributes.get<Ints>("dims"));
+      Ints joined;
+      for (const int64_t dim : non_negative(op.attributes.get<Ints>("dims"))) joined.push_back(first[static_cast<size_t>(dim)]);
+      rewriter_.set_attribute(id, "dims", std::move(joined));
+      return read_through(id, inner);
+    }
+    const auto outer_bounds = clamp_bounds(op);
+    const auto inner_bounds = clamp_bounds(graph_.op(inner));
+    const bool one_type = graph_.type(graph_.op(inner).operands[0]) == graph_.type(op.results[0]);
+    if (outer_bounds && inner_bounds && one_type) return join_clamps(id, inner, *outer_bounds, *inner_bounds);
+    return {};
+  }
+
+  // clamp(clamp(x)) is monotone and the identity where neither bites: one clamp between its limits at ±infinity.
+  Status join_clamps(OpId id, OpId inner, const Bounds& outer_bounds, const Bounds& inner_bounds) {
+    const Bounds joined{outer_bounds.clamp(inner_bounds.low), outer_bounds.clamp(inner_bounds.high)};
+    OpSpec spec{.operands = {graph_.op(inner).operands[0]}, .origin = merge(graph_.op(id).origin, graph_.op(inner).origin)};
+    const ValueId old = graph_.op(id).results[0];
+    const Type type = graph_.type(old);
+    const std::string name = graph_.value(old).name;
+    spec.quantization = type.quantization;
+    if (activation_name(joined) == "relu") {
+      spec.def = &ops::kRelu;
+    } else {
+      spec.def = &ops::kClamp;
+      spec.attributes = {{"min", joined.low}, {"max", joined.high}};
+    }
+    DTR_ASSIGN(const ValueId clamped, rewriter_.insert_value(id, std::move(spec)));
+    rewriter_.set_layout(clamped, type.layout);
+    rewriter_.replace(id, clamped);
+    rewriter_.rename(clamped, name);
+    ++changes_;
+    erase_if_unused(inner);
+    return {};
+  }
+
+  Status read_through(OpId id, OpId inner) {
+    rewriter_.set_operand(id, 0, graph_.op(inner).operands[0]);
+    rewriter_.set_origin(id, merge(graph_.op(id).origin, graph_.op(inner).origin));
+    ++changes_;
+    erase_if_unused(inner);
+    if (const ValueId same = identity_of(id); same.valid()) rewriter_.replace(id, same);
+    return {};
+  }
+
+  void erase_if_unused(OpId id) {
+    if (graph_.value(graph_.op(id).results[0]).unused()) rewriter_.erase(id);
+  }
+
+  static bool all_are(const Ints& values, int64_t wanted) {
+    return std::all_of(values.begin(), values.end(), [&](int64_t value) { return value == wanted; });
+  }
+  static Ints non_negative(Ints dims) {
+    for (int64_t& dim : dims)
+      if (dim < 0) dim += static_cast<int64_t>(dims.size());
+    return dims;
+  }
+  static bool is_identity(const Ints& dims) {
+    Ints in_order(dims.size());
+    std::iota(in_order.begin(), in_order.end(), 0);
+    return non_negative(dims) == in_order;
+  }
+
+  Program& program_;
+  Graph& graph_;
+  Rewriter rewriter_;
+  size_t changes_ = 0;
+};
+
+Result<size_t> run(Program& program, Graph& graph) { return Pass(program, graph).run(); }
+
+}  // namespace
+
+constinit const PassDef kRemoveIdentities{.name = "remove_identities",
+                                          .summary = "remove ops that give back their operand; join views, permutes and clamps",
+                                          .exactness = Exactness::kExact,
+                                          .run = run};
+
+}  // namespace dtr::passes
