@@ -1,0 +1,195 @@
+// deuteron-opt: reads the text form of the IR, runs passes, prints the text form. For tests of passes and for looking at models.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/verifier.h"
+#include "transforms/pass_manager.h"
+
+namespace dtr {
+namespace {
+
+constexpr int kGood = 0;
+constexpr int kInputAtFault = 1;
+constexpr int kUsage = 2;
+constexpr int kOurBug = 3;
+
+struct Options {
+  std::string file;
+  std::vector<std::string> passes;
+  std::string pipeline;
+  std::string diagnostics = "text";
+  std::vector<std::string> print_after;
+  uint64_t seed = 1;
+  bool verify_each = false;
+  bool prove = false;
+  bool time = false;
+  bool list = false;
+  bool split = false;
+  bool no_locations = false;
+  bool no_print = false;
+  PrintOptions print;
+};
+
+void report(const Diagnostic& diagnostic, const Options& options) {
+  fmt::print(stderr, "{}\n", options.diagnostics == "json" ? to_json(diagnostic) : to_text(diagnostic));
+}
+
+int exit_code(const Diagnostic& diagnostic) { return diagnostic.id == DiagnosticId::kPassBrokeGraph ? kOurBug : kInputAtFault; }
+
+void print_list() {
+  for (const PassDef* pass : all_passes()) fmt::print("{:<30}{}\n", pass->name, pass->summary);
+  for (const Pipeline& pipeline : all_pipelines()) {
+    fmt::print("pipeline {:<21}{}:", pipeline.name, pipeline.summary);
+    for (const PassDef* pass : pipeline.passes) fmt::print(" {}", pass->name);
+    fmt::print("\n");
+  }
+}
+
+void print_times(const Graph& graph, const std::vector<PassRun>& runs) {
+  double total = 0;
+  for (const PassRun& run : runs) {
+    fmt::print(stderr, "{:10.3f} ms {:6} changes  {}\n", run.milliseconds, run.changes, run.pass->name);
+    total += run.milliseconds;
+  }
+  fmt::print(stderr, "{:10.3f} ms total for @{}\n", total, graph.name);
+}
+
+Status transform(Program& program, const Options& options) {
+  for (Graph& graph : program.graphs) {
+    const auto after_pass = [&](const PassDef& pass, const Graph& changed, size_t changes) {
+      for (const std::string& name : options.print_after)
+        if (name == "all" || name == pass.name)
+          fmt::print(stderr, "// after {}: {} changes\n{}", pass.name, changes, print(program, changed, options.print));
+    };
+    const PassOptions pass_options{options.verify_each, options.prove, options.seed, after_pass};
+    std::vector<const PassDef*> passes;
+    for (const std::string& name : options.passes) passes.push_back(find_pass(name));
+    DTR_ASSIGN(std::vector<PassRun> runs, run_passes(program, graph, passes, pass_options));
+    if (const Pipeline* pipeline = find_pipeline(options.pipeline)) {
+      DTR_ASSIGN(const std::vector<PassRun> more, run_pipeline(program, graph, *pipeline, pass_options));
+      runs.insert(runs.end(), more.begin(), more.end());
+    }
+    if (options.time) print_times(graph, runs);
+  }
+  return {};
+}
+
+int run_on(std::string_view text, const Options& options) {
+  Result<Program> program = parse_program(text, options.file == "-" ? "<stdin>" : options.file);
+  Status status = program ? verify(*program) : Status(tl::unexpected(program.error()));
+  if (status) status = transform(*program, options);
+  if (!status) {
+    report(status.error(), options);
+    return exit_code(status.error());
+  }
+  if (!options.no_print) fmt::print("{}", print(*program, options.print));
+  return kGood;
+}
+
+// Every part of the text between lines `// -----` by itself, its lines numbered as in the file; the worst exit code.
+int run_on_parts(std::string_view text, const Options& options) {
+  constexpr std::string_view kSeparator = "// -----\n";
+  int worst = kGood;
+  std::string skipped;
+  for (;;) {
+    const size_t end = text.find(kSeparator);
+    const std::string_view part = text.substr(0, end);
+    worst = std::max(worst, run_on(skipped + std::string(part), options));
+    if (end == std::string_view::npos) return worst;
+    text.remove_prefix(end + kSeparator.size());
+    skipped.append(static_cast<size_t>(std::count(part.begin(), part.end(), '\n')) + 1, '\n');
+    if (!options.no_print) fmt::print("{}", kSeparator);
+  }
+}
+
+bool read_text(const std::string& file, std::string& text) {
+  if (file == "-") {
+    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+    return true;
+  }
+  std::ifstream in(file, std::ios::binary);
+  text.assign(std::istreambuf_iterator<char>(in), {});
+  return in.good() || in.eof();
+}
+
+int run(const Options& options) {
+  if (options.list) {
+    print_list();
+    return kGood;
+  }
+  std::string text;
+  if (!read_text(options.file, text)) {
+    report({DiagnosticId::kFileNotFound, "the file cannot be read", "Check the path.", {.file = options.file}}, options);
+    return kInputAtFault;
+  }
+  return options.split ? run_on_parts(text, options) : run_on(text, options);
+}
+
+std::vector<std::string> names_of_passes() {
+  std::vector<std::string> names;
+  for (const PassDef* pass : all_passes()) names.emplace_back(pass->name);
+  return names;
+}
+
+}  // namespace
+}  // namespace dtr
+
+int main(int argc, char** argv) {
+  using namespace dtr;
+  Options options;
+  CLI::App app("Runs passes on the text form of the IR and prints the result.", "deuteron-opt");
+  app.footer(
+      "Example:\n"
+      "  deuteron-opt --pass fold_batch_norm,fuse_activation --prove model.ir\n"
+      "      folds and fuses, checks each pass by evaluating the graph before and after it, prints the new graph\n\n"
+      "Exit codes: 0 good, 1 the input is at fault, 2 usage, 3 a pass is wrong (report it)");
+  std::vector<std::string> names = names_of_passes();
+  std::vector<std::string> pipelines;
+  for (const Pipeline& pipeline : all_pipelines()) pipelines.emplace_back(pipeline.name);
+  app.add_option("FILE", options.file, "IR text; - reads standard input");
+  app.add_option("--pass", options.passes, "Passes to run, in order")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names))
+      ->type_name("NAME[,NAME]");
+  app.add_option("--pipeline", options.pipeline, "Pipeline to run to its fix-point, after --pass")
+      ->check(CLI::IsMember(pipelines))
+      ->type_name("NAME");
+  app.add_flag("--list", options.list, "List all passes and pipelines");
+  app.add_flag("--verify-each", options.verify_each, "Run the verifier after every pass");
+  app.add_flag("--prove", options.prove, "Evaluate the graph before and after every pass on random inputs and compare");
+  app.add_option("--seed", options.seed, "Seed of the inputs of --prove")->type_name("N")->capture_default_str();
+  names.emplace_back("all");
+  app.add_option("--print-after", options.print_after, "Print the graph after these passes, or `all`, to standard error")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names))
+      ->type_name("NAME[,NAME]");
+  app.add_flag("--time", options.time, "Print time and number of changes of every pass to standard error");
+  app.add_flag("--split-input-file", options.split, "Treat the parts between lines `// -----` as files of their own");
+  app.add_flag("--elide-constants", options.print.elide_constants, "Print big constants as seeded<hash>: small text, other contents");
+  app.add_option("--elide-above", options.print.inline_elements, "Elements up to which constants are printed in full")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_flag("--no-locations", options.no_locations, "Leave out the table of sources and loc(…)");
+  app.add_flag("--no-print", options.no_print, "Do not print the result");
+  app.add_option("--diagnostics", options.diagnostics, "How errors are written: text, or json (one object a line)")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kGood : kUsage;
+  }
+  if (options.file.empty() && !options.list) {
+    fmt::print(stderr, "FILE is missing; run deuteron-opt --help\n");
+    return kUsage;
+  }
+  options.print.locations = !options.no_locations;
+  return run(options);
+}
