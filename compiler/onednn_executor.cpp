@@ -83,7 +83,8 @@ class Plan {
         return tl::unexpected(std::move(diagnostic));
       }
     }
-    for (const ValueId output : graph_.outputs()) use(fetch(output, Order::kLogical));
+    for (const ValueId output : graph_.outputs()) fetch(output, Order::kLogical);
+    for (const ValueId output : graph_.outputs()) use(buffer(output, Order::kLogical));
     assign_offsets();
     return {};
   }
@@ -141,8 +142,10 @@ class Plan {
       for (const ValueId value : *values)
         if (value.valid() && graph_.type(value).quantized())
           return fail(DiagnosticId::kIrInvalid, fmt::format("{} on quantized types cannot run in oneDNN", op.def->name));
-    if (op.def == &ops::kConvolution && runs_as_layer(*view, op)) return add_layer(id, *view, Order::kChannelsLast);
-    if (op.def == &ops::kLinear && runs_as_layer(*view, op)) return add_layer(id, *view, Order::kLogical);
+    if (const Layer* layer = runs_as_layer(*view, op) ? find_layer(*view) : nullptr) {
+      add_layer(id, *view, *layer);
+      return {};
+    }
     if (op.def->evaluate_float == nullptr)
       return fail(DiagnosticId::kIrInvalid, fmt::format("{} cannot be evaluated in float", op.def->name));
     // An elementwise op without broadcasting may work on elements in any order, as long as it is one.
@@ -169,31 +172,28 @@ class Plan {
     steps_.push_back(std::move(step));
   }
 
-  // The forms that oneDNN gets: float, weights constant, two spatial axes.
+  // The forms that oneDNN gets: float, weights constant, convolutions over two axes.
   bool runs_as_layer(const OpView& view, const Op& op) const {
+    const bool linear = op.def == &ops::kLinear;
+    if (!linear && (op.def != &ops::kConvolution || view.operand(0).rank() != 4 || view.attribute<bool>("transposed"))) return false;
     if (view.operand(0).dtype != DType::kFloat32 || view.result().elements() == 0) return false;
-    for (size_t i = 1; i < op.operands.size(); ++i)
-      if (op.operands[i].valid() && !graph_.is_constant(op.operands[i])) return false;
-    return op.def == &ops::kLinear || (view.operand(0).rank() == 4 && !view.attribute<bool>("transposed"));
+    return std::all_of(op.operands.begin() + 1, op.operands.end(), [&](ValueId id) { return !id.valid() || graph_.is_constant(id); });
   }
 
-  Status add_layer(OpId id, const OpView& view, Order order) {
+  void add_layer(OpId id, const OpView& view, const Layer& layer) {
     const Op& op = graph_.op(id);
-    try {
-      const Layer& layer = find_layer(view);
-      const memory::desc plain_weight = plain_weight_desc(view);
-      Step step{.kind = Step::Kind::kLayer, .op = id, .order = order, .layer = &layer};
-      const memory given(plain_weight, engine_, constant_data(op.operands[1]));
-      step.weight = layer.weight == plain_weight ? given : memory(layer.weight, engine_);
-      if (layer.weight != plain_weight)
-        dnnl::reorder(given, step.weight).execute(stream_, {{DNNL_ARG_FROM, given}, {DNNL_ARG_TO, step.weight}});
-      if (view.has(2)) step.bias = memory(layer.bias, engine_, constant_data(op.operands[2]));
-      step.operands = {fetch(op.operands[0], order)};
-      finish(std::move(step));
-    } catch (const dnnl::error& error) {
-      return fail(DiagnosticId::kOneDnn, fmt::format("oneDNN cannot run {}: {}", op.def->name, error.message));
+    const Order order = op.def == &ops::kLinear ? Order::kLogical : Order::kChannelsLast;
+    Step step{.kind = Step::Kind::kLayer, .op = id, .order = order, .layer = &layer};
+    const memory given(plain_weight_desc(view), engine_, constant_data(op.operands[1]));
+    if (layer.weight == given.get_desc()) {
+      step.weight = given;
+    } else {
+      step.weight = memory(layer.weight, engine_);
+      dnnl::reorder(given, step.weight).execute(stream_, {{DNNL_ARG_FROM, given}, {DNNL_ARG_TO, step.weight}});
     }
-    return {};
+    if (view.has(2)) step.bias = memory(layer.bias, engine_, constant_data(op.operands[2]));
+    step.operands = {fetch(op.operands[0], order)};
+    finish(std::move(step));
   }
 
   void* constant_data(ValueId value) const { return const_cast<std::byte*>(program_.constants.bytes(graph_.value(value).constant).data()); }
@@ -206,8 +206,8 @@ class Plan {
     return {{groups, w[0] / groups, w[1], w[2], w[3]}, memory::data_type::f32, Tag::abcde};
   }
 
-  // The primitive for the op's shapes and attributes, made once.
-  const Layer& find_layer(const OpView& view) {
+  // The primitive for the op's shapes and attributes, made once; nullptr if oneDNN has none.
+  const Layer* find_layer(const OpView& view) {
     std::string key =
         fmt::format("{} {} {} {}", view.def->name, to_string(view.operand(0).shape), to_string(view.operand(1).shape), view.has(2));
     for (const Attributes::Entry& entry : *view.attributes) {
@@ -219,10 +219,14 @@ class Plan {
     }
     const auto [at, inserted] = layers_.try_emplace(key);
     if (inserted) {
-      at->second = view.def == &ops::kLinear ? make_linear(view) : make_convolution(view);
-      scratchpad_bytes_ = std::max(scratchpad_bytes_, at->second.scratchpad.get_size());
+      try {
+        at->second = view.def == &ops::kLinear ? make_linear(view) : make_convolution(view);
+        scratchpad_bytes_ = std::max(scratchpad_bytes_, at->second->scratchpad.get_size());
+      } catch (const dnnl::error&) {
+        // Not a form that oneDNN has: the reference evaluation runs it.
+      }
     }
-    return at->second;
+    return at->second ? &*at->second : nullptr;
   }
 
   static dnnl::primitive_attr attributes_of(const OpView& view) {
@@ -290,7 +294,7 @@ class Plan {
   std::vector<std::array<int, 2>> buffer_of_;  // by value and order
   std::vector<Buffer> buffers_;
   std::vector<Step> steps_;
-  std::map<std::string, Layer> layers_;
+  std::map<std::string, std::optional<Layer>> layers_;
   size_t arena_bytes_ = 0;
   size_t scratchpad_bytes_ = 0;
 };
@@ -312,15 +316,11 @@ class OneDnnExecutor final : public Executor {
     const Run run{inputs, workspace.arena.view().data};
     if (observer)
       for (size_t i = 0; i < inputs.size(); ++i) observer(graph_.inputs()[i], inputs[i]);
-    try {
-      const dnnl::stream stream(plan_.engine());
-      for (const Step& step : plan_.steps()) {
-        execute(step, run, stream, workspace);
-        if (observer && step.kind != Step::Kind::kTranspose)
-          for (const ValueId result : graph_.op(step.op).results) observe(result, step.order, run, observer);
-      }
-    } catch (const dnnl::error& error) {
-      return fail(DiagnosticId::kOneDnn, fmt::format("oneDNN failed: {}", error.message));
+    const dnnl::stream stream(plan_.engine());
+    for (const Step& step : plan_.steps()) {
+      execute(step, run, stream, workspace);
+      if (observer && step.kind != Step::Kind::kTranspose)
+        for (const ValueId result : graph_.op(step.op).results) observe(result, step.order, run, observer);
     }
     std::vector<Tensor> outputs;
     for (const ValueId output : graph_.outputs()) {
@@ -413,12 +413,7 @@ class OneDnnExecutor final : public Executor {
 }  // namespace
 
 Result<std::unique_ptr<Executor>> make_onednn_executor(const Program& program, const Graph& graph, const OneDnnOptions& options) {
-  std::unique_ptr<OneDnnExecutor> executor;
-  try {
-    executor = std::make_unique<OneDnnExecutor>(program, graph, options);
-  } catch (const dnnl::error& error) {
-    return fail(DiagnosticId::kOneDnn, fmt::format("oneDNN cannot start: {}", error.message));
-  }
+  auto executor = std::make_unique<OneDnnExecutor>(program, graph, options);
   DTR_TRY(executor->build());
   return executor;
 }
