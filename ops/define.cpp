@@ -67,7 +67,7 @@ Status check_weight_and_bias(const OpView& view, int channel_axis, int64_t chann
   if (bias->dtype != DType::kInt32 || !bias->quantized() || !per_tensor_or_channel(*bias->quantization, 0))
     return broken(view, "the bias is not i32 quantized with zero point 0");
   const auto scale_of = [](const Quantization& q, size_t c) { return static_cast<double>(q.scales[q.per_channel() ? c : 0]); };
-  constexpr double kTolerance = 1e-4;  // float products, taken in another order or rounded twice
+  constexpr double kTolerance = 1e-6;  // float products, taken in another order or rounded twice
   for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
     const double expected = static_cast<double>(x.quantization->scale()) * scale_of(*weight.quantization, c);
     const double actual = scale_of(*bias->quantization, c);

@@ -93,7 +93,6 @@ constinit const OpDef kMeanDim{
     .name = "aten.mean.dim",
     .summary = "mean over the dimensions `dim`",
     .attributes = kAttributes,
-    .traits = kKeepsQuantization,
     .verify = verify,
     .infer = infer,
     .evaluate_float = evaluate<float>,

@@ -1,0 +1,312 @@
+// The conversion of each operator of the format. Axes are mapped from the file's order (rank 4: NHWC) to the logical one (NCHW); where
+// an operator's result depends on the order of elements (RESHAPE, FULLY_CONNECTED), values are brought to the file's order first.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "frontends/tflite/importer.h"
+
+namespace dtr::tflite {
+namespace {
+
+using fb::BuiltinOperator;
+using fb::OptionsType;
+
+constexpr int64_t kMaxExtent = int64_t{1} << 30;
+
+// Padding of one spatial dimension at its begin and end.
+struct Pads {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+Pads pads(fb::Padding padding, int64_t in, int64_t kernel, int64_t stride, int64_t dilation) {
+  if (padding == fb::Padding::VALID) return {};
+  const int64_t out = (in + stride - 1) / stride;
+  const int64_t total = std::max<int64_t>((out - 1) * stride + (kernel - 1) * dilation + 1 - in, 0);
+  return {total / 2, total - total / 2};
+}
+
+// stride, padding and, where it differs, padding_end of a window over height and width.
+Result<Attributes> window(const Importer& importer, fb::Padding padding, const Shape& in, const Ints& kernel, const Ints& stride,
+                          const Ints& dilation) {
+  if (in.size() != 4) return importer.invalid(fmt::format("its input has shape {}, expected 4 dimensions", to_string(in)));
+  for (const Ints* values : {&kernel, &stride, &dilation})
+    for (const int64_t value : *values)
+      if (value < 1 || value > kMaxExtent) return importer.invalid(fmt::format("kernel, stride or dilation is {}", value));
+  const Pads h = pads(padding, in[1], kernel[0], stride[0], dilation[0]);
+  const Pads w = pads(padding, in[2], kernel[1], stride[1], dilation[1]);
+  Attributes attributes{{"stride", stride}, {"padding", Ints{h.begin, w.begin}}};
+  if (h.begin != h.end || w.begin != w.end) attributes.set("padding_end", Ints{h.end, w.end});
+  return attributes;
+}
+
+void set_activation(Attributes& attributes, const std::string& activation) {
+  if (!activation.empty()) attributes.set("activation", activation);
+}
+
+// CONV_2D and DEPTHWISE_CONV_2D, whose options have these fields in common.
+template <class Options>
+Result<ValueId> convolution(Importer& importer, OptionsType type, const Ints& weight_dims, int weight_axis, int64_t groups,
+                            int64_t channels) {
+  DTR_ASSIGN(const Options* options, importer.options<Options>(type));
+  const Shape& weight = importer.tensor(1).shape;
+  const Ints dilation{options->dilation_h_factor(), options->dilation_w_factor()};
+  DTR_ASSIGN(Attributes attributes, window(importer, options->padding(), importer.tensor(0).shape, {weight[1], weight[2]},
+                                           {options->stride_h(), options->stride_w()}, dilation));
+  DTR_ASSIGN(const std::string activation, importer.activation(options->fused_activation_function()));
+  attributes.set("dilation", dilation);
+  attributes.set("output_padding", Ints{0, 0});
+  attributes.set("transposed", false);
+  attributes.set("groups", groups);
+  set_activation(attributes, activation);
+  if (importer.tensor(1).scales.size() > 1 && importer.tensor(1).quantized_dimension != weight_axis)
+    return importer.unsupported(
+        fmt::format("its weight is quantized along dimension {}, expected {}", importer.tensor(1).quantized_dimension, weight_axis));
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  DTR_ASSIGN(const ValueId w, importer.permuted_constant(1, weight_dims, 0));
+  std::vector<ValueId> operands{x, w};
+  if (importer.has(2)) {
+    if (importer.tensor(2).shape != Shape{channels})
+      return importer.invalid(fmt::format("its bias has shape {}, expected {}", to_string(importer.tensor(2).shape), channels));
+    DTR_ASSIGN(const ValueId bias, importer.value(2));
+    operands.push_back(bias);
+  }
+  return importer.append(ops::kConvolution, std::move(operands), std::move(attributes));
+}
+
+// Input channels and weight of a convolution; both have 4 dimensions, none of them 0.
+Status check_convolution(const Importer& importer) {
+  for (const size_t operand : {size_t{0}, size_t{1}}) {
+    const Shape& shape = importer.tensor(operand).shape;
+    if (shape.size() != 4 || std::ranges::any_of(shape, [](int64_t extent) { return extent < 1; }))
+      return importer.invalid(fmt::format("input {} has shape {}, expected 4 dimensions", operand, to_string(shape)));
+  }
+  return {};
+}
+
+Result<ValueId> conv_2d(Importer& importer) {
+  DTR_TRY(check_convolution(importer));
+  const Shape& weight = importer.tensor(1).shape;  // OHWI
+  return convolution<fb::Conv2DOptions>(importer, OptionsType::Conv2DOptions, {0, 3, 1, 2}, 0,
+                                        std::max<int64_t>(importer.tensor(0).shape[3] / weight[3], 1), weight[0]);
+}
+
+Result<ValueId> depthwise_conv_2d(Importer& importer) {
+  DTR_TRY(check_convolution(importer));
+  const Shape& weight = importer.tensor(1).shape;  // 1HWC
+  return convolution<fb::DepthwiseConv2DOptions>(importer, OptionsType::DepthwiseConv2DOptions, {3, 0, 1, 2}, 3,
+                                                 importer.tensor(0).shape[3], weight[3]);
+}
+
+Result<ValueId> fully_connected(Importer& importer) {
+  DTR_ASSIGN(const fb::FullyConnectedOptions* options, importer.options<fb::FullyConnectedOptions>(OptionsType::FullyConnectedOptions));
+  if (options->weights_format() != fb::FullyConnectedOptionsWeightsFormat::DEFAULT) return importer.unsupported("its weights are shuffled");
+  const Shape& weight = importer.tensor(1).shape;
+  const Shape& shape = importer.tensor(0).shape;
+  if (weight.size() != 2 || weight[1] < 1 || element_count(shape) % weight[1] != 0)
+    return importer.invalid(fmt::format("input {} and weight {} do not multiply", to_string(shape), to_string(weight)));
+  DTR_ASSIGN(const std::string activation, importer.activation(options->fused_activation_function()));
+  Attributes attributes;
+  set_activation(attributes, activation);
+  const Shape rows{element_count(shape) / weight[1], weight[1]};
+  DTR_ASSIGN(ValueId x, importer.value(0));
+  DTR_ASSIGN(x, importer.reshape(x, shape, rows));
+  DTR_ASSIGN(const ValueId w, importer.permuted_constant(1, {0, 1}, importer.tensor(1).quantized_dimension));
+  std::vector<ValueId> operands{x, w};
+  if (importer.has(2)) {
+    DTR_ASSIGN(const ValueId bias, importer.value(2));
+    operands.push_back(bias);
+  }
+  DTR_ASSIGN(const ValueId y, importer.append(ops::kLinear, std::move(operands), std::move(attributes)));
+  return importer.reshape(y, {rows[0], weight[0]}, importer.output().shape);
+}
+
+// An operand of ADD with as many dimensions as the result, so that broadcasting in logical order is the file's.
+Result<ValueId> aligned(Importer& importer, size_t operand) {
+  DTR_ASSIGN(const ValueId value, importer.value(operand));
+  Shape shape = importer.tensor(operand).shape;
+  if (importer.output().shape.size() != 4 || shape.size() >= 4) return value;
+  shape.insert(shape.begin(), 4 - shape.size(), 1);
+  return importer.reshape(value, importer.tensor(operand).shape, shape);
+}
+
+Result<ValueId> add(Importer& importer) {
+  Attributes attributes;
+  if (importer.op().options != nullptr) {
+    DTR_ASSIGN(const fb::AddOptions* options, importer.options<fb::AddOptions>(OptionsType::AddOptions));
+    DTR_ASSIGN(const std::string activation, importer.activation(options->fused_activation_function()));
+    set_activation(attributes, activation);
+  }
+  DTR_ASSIGN(const ValueId a, aligned(importer, 0));
+  DTR_ASSIGN(const ValueId b, aligned(importer, 1));
+  return importer.append(ops::kAddTensor, {a, b}, std::move(attributes));
+}
+
+template <bool kMaximum>
+Result<ValueId> pool(Importer& importer) {
+  DTR_ASSIGN(const fb::Pool2DOptions* options, importer.options<fb::Pool2DOptions>(OptionsType::Pool2DOptions));
+  const Ints kernel{options->filter_height(), options->filter_width()};
+  DTR_ASSIGN(Attributes attributes,
+             window(importer, options->padding(), importer.tensor(0).shape, kernel, {options->stride_h(), options->stride_w()}, {1, 1}));
+  DTR_ASSIGN(const std::string activation, importer.activation(options->fused_activation_function()));
+  attributes.set("kernel_size", kernel);
+  attributes.set("ceil_mode", false);
+  if (kMaximum) attributes.set("dilation", Ints{1, 1});
+  if (!kMaximum) attributes.set("count_include_pad", false);
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  DTR_ASSIGN(const ValueId y, importer.append(kMaximum ? ops::kMaxPool2d : ops::kAvgPool2d, {x}, std::move(attributes)));
+  if (activation.empty()) return y;
+  if (activation == "relu") return importer.append(ops::kRelu, {y});
+  return importer.append(ops::kClamp, {y},
+                         activation == "relu6" ? Attributes{{"min", 0.0}, {"max", 6.0}} : Attributes{{"min", -1.0}, {"max", 1.0}});
+}
+
+Result<ValueId> softmax(Importer& importer) {
+  DTR_ASSIGN(const fb::SoftmaxOptions* options, importer.options<fb::SoftmaxOptions>(OptionsType::SoftmaxOptions));
+  if (options->beta() != 1.0F) return importer.unsupported(fmt::format("beta is {}, expected 1", options->beta()));
+  const size_t rank = importer.tensor(0).shape.size();
+  if (rank == 0) return importer.invalid("its input has no dimension");
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  return importer.append(ops::kSoftmax, {x}, {{"dim", static_cast<int64_t>(logical_dim(rank - 1, rank))}});
+}
+
+// The new shape is that of the output tensor; options and the second input say the same or leave one extent open.
+Result<ValueId> reshape(Importer& importer) {
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  const Shape& to = importer.output().shape;
+  if (importer.tensor(0).shape == to) return importer.append_moving(ops::kView, x, {{"size", logical_shape(to)}});
+  return importer.reshape(x, importer.tensor(0).shape, to);
+}
+
+// `axis` of the file, negative from the end, as a logical dimension.
+Result<int64_t> logical_axis(const Importer& importer, int64_t axis, size_t rank) {
+  const auto signed_rank = static_cast<int64_t>(rank);
+  if (axis < -signed_rank || axis >= signed_rank) return importer.invalid(fmt::format("axis {} is out of range for rank {}", axis, rank));
+  return static_cast<int64_t>(logical_dim(static_cast<size_t>(axis < 0 ? axis + signed_rank : axis), rank));
+}
+
+Result<ValueId> pad(Importer& importer) {
+  const size_t rank = importer.tensor(0).shape.size();
+  DTR_ASSIGN(const Ints paddings, importer.integers(1));
+  if (paddings.size() != 2 * rank) return importer.invalid(fmt::format("{} paddings for rank {}", paddings.size(), rank));
+  double value = 0;
+  if (importer.has(2)) {
+    DTR_ASSIGN(value, importer.real(2));
+  }
+  Ints pads(2 * rank);
+  for (size_t dim = 0; dim < rank; ++dim) {
+    const size_t from_end = rank - 1 - logical_dim(dim, rank);
+    for (size_t i = 0; i < 2; ++i) {
+      if (paddings[2 * dim + i] < 0) return importer.invalid("a padding is negative");
+      pads[2 * from_end + i] = paddings[2 * dim + i];
+    }
+  }
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  return importer.append(ops::kConstantPadNd, {x}, {{"pad", pads}, {"value", value}});
+}
+
+Result<ValueId> mean(Importer& importer) {
+  DTR_ASSIGN(const fb::ReducerOptions* options, importer.options<fb::ReducerOptions>(OptionsType::ReducerOptions));
+  const Shape& shape = importer.tensor(0).shape;
+  DTR_ASSIGN(const Ints axes, importer.integers(1));
+  Ints dims;
+  for (const int64_t axis : axes) {
+    DTR_ASSIGN(const int64_t dim, logical_axis(importer, axis, shape.size()));
+    if (std::ranges::find(dims, dim) == dims.end()) dims.push_back(dim);
+  }
+  std::ranges::sort(dims);
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  if (dims.empty()) return importer.unsupported("it reduces no axis");
+  const auto reduced = [&](int64_t dim) { return std::ranges::find(dims, dim) != dims.end(); };
+  DTR_ASSIGN(const ValueId y, importer.append(ops::kMeanDim, {x}, {{"dim", dims}, {"keepdim", options->keep_dims()}}));
+  if (options->keep_dims()) return y;
+  if (shape.size() != 4)
+    return importer.output().shape.size() == 4 ? importer.append_moving(ops::kPermute, y, {{"dims", logical_dims(4)}}) : y;
+  // What is left of C, H, W has to be in the order H, W, C.
+  if (reduced(1) || (reduced(2) && reduced(3))) return y;
+  const int64_t rank = 4 - static_cast<int64_t>(dims.size());
+  const int64_t batch = reduced(0) ? 0 : 1;
+  Ints order;
+  for (int64_t i = 0; i < batch; ++i) order.push_back(i);
+  for (int64_t i = batch + 1; i < rank; ++i) order.push_back(i);
+  order.push_back(batch);
+  return importer.append_moving(ops::kPermute, y, {{"dims", order}});
+}
+
+template <const OpDef& kDef>
+Result<ValueId> unary(Importer& importer) {
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  return importer.append(kDef, {x});
+}
+
+template <int kLow, int kHigh>
+Result<ValueId> clamp(Importer& importer) {
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  return importer.append(ops::kClamp, {x}, {{"min", double{kLow}}, {"max", double{kHigh}}});
+}
+
+Result<ValueId> quantize(Importer& importer) {
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  return importer.append(importer.tensor(0).type == fb::TensorType::FLOAT32 ? ops::kQuantize : ops::kRequantize, {x});
+}
+
+Result<ValueId> concatenation(Importer& importer) {
+  DTR_ASSIGN(const fb::ConcatenationOptions* options, importer.options<fb::ConcatenationOptions>(OptionsType::ConcatenationOptions));
+  if (options->fused_activation_function() != fb::ActivationFunctionType::NONE) return importer.unsupported("it has a fused activation");
+  DTR_ASSIGN(const int64_t dim, logical_axis(importer, options->axis(), importer.output().shape.size()));
+  std::vector<ValueId> operands;
+  for (size_t i = 0; i < importer.op().inputs.size(); ++i) {
+    if (!importer.has(i)) return importer.invalid(fmt::format("input {} is absent", i));
+    DTR_ASSIGN(const ValueId operand, importer.value(i));
+    operands.push_back(operand);
+  }
+  return importer.append(ops::kCat, std::move(operands), {{"dim", dim}});
+}
+
+Result<ValueId> transpose(Importer& importer) {
+  const size_t rank = importer.tensor(0).shape.size();
+  DTR_ASSIGN(const Ints permutation, importer.integers(1));
+  if (permutation.size() != rank)
+    return importer.invalid(fmt::format("{} dimensions are permuted, its input has {}", permutation.size(), rank));
+  Ints dims(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    DTR_ASSIGN(dims[logical_dim(i, rank)], logical_axis(importer, permutation[i], rank));
+  }
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  return importer.append(ops::kPermute, {x}, {{"dims", dims}});
+}
+
+constexpr OperatorDef kOperators[] = {
+    {BuiltinOperator::ADD, 2, 2, add},
+    {BuiltinOperator::AVERAGE_POOL_2D, 1, 1, pool<false>},
+    {BuiltinOperator::CONCATENATION, 1, kAnyNumber, concatenation},
+    {BuiltinOperator::CONV_2D, 2, 3, conv_2d},
+    {BuiltinOperator::DEPTHWISE_CONV_2D, 2, 3, depthwise_conv_2d},
+    {BuiltinOperator::DEQUANTIZE, 1, 1, unary<ops::kDequantize>},
+    {BuiltinOperator::FULLY_CONNECTED, 2, 3, fully_connected},
+    {BuiltinOperator::HARD_SWISH, 1, 1, unary<ops::kHardswish>},
+    {BuiltinOperator::LOGISTIC, 1, 1, unary<ops::kSigmoid>},
+    {BuiltinOperator::MAX_POOL_2D, 1, 1, pool<true>},
+    {BuiltinOperator::MEAN, 2, 2, mean},
+    {BuiltinOperator::PAD, 2, 2, pad},
+    {BuiltinOperator::PADV2, 3, 3, pad},
+    {BuiltinOperator::QUANTIZE, 1, 1, quantize},
+    {BuiltinOperator::RELU, 1, 1, unary<ops::kRelu>},
+    {BuiltinOperator::RELU6, 1, 1, clamp<0, 6>},
+    {BuiltinOperator::RELU_0_TO_1, 1, 1, clamp<0, 1>},
+    {BuiltinOperator::RELU_N1_TO_1, 1, 1, clamp<-1, 1>},
+    {BuiltinOperator::RESHAPE, 1, 2, reshape},
+    {BuiltinOperator::SOFTMAX, 1, 1, softmax},
+    {BuiltinOperator::TANH, 1, 1, unary<ops::kTanh>},
+    {BuiltinOperator::TRANSPOSE, 2, 2, transpose},
+};
+
+}  // namespace
+
+const OperatorDef* find_operator(BuiltinOperator code) {
+  const auto* at = std::ranges::find(kOperators, code, &OperatorDef::code);
+  return at == std::end(kOperators) ? nullptr : at;
+}
+
+}  // namespace dtr::tflite
