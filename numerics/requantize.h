@@ -55,6 +55,13 @@ constexpr int32_t requantize(int32_t x, Requantization by) {
   return rounding_divide_by_power_of_two(saturating_rounding_doubling_high_mul(shifted, by.multiplier), right);
 }
 
+// The same with one rounding, ties towards plus infinity: how LiteRT's FULLY_CONNECTED rescales its accumulators.
+constexpr int32_t requantize_with_one_rounding(int32_t x, Requantization by) {
+  const int shift = 31 - by.shift;
+  const int64_t rounded = (static_cast<int64_t>(x) * by.multiplier + (int64_t{1} << (shift - 1))) >> shift;
+  return static_cast<int32_t>(rounded < INT32_MIN ? INT32_MIN : rounded > INT32_MAX ? INT32_MAX : rounded);
+}
+
 constexpr int32_t clamp(int32_t x, int32_t low, int32_t high) { return x < low ? low : x > high ? high : x; }
 
 // a + b, at the limit where it would overflow.
@@ -67,6 +74,13 @@ constexpr int32_t saturating_add(int32_t a, int32_t b) {
 struct Range {
   int32_t low = -128;
   int32_t high = 127;
+  // The same with one rounding, ties towards plus infinity: how LiteRT's FULLY_CONNECTED rescales its accumulators.
+  constexpr int32_t requantize_with_one_rounding(int32_t x, Requantization by) {
+    const int shift = 31 - by.shift;
+    const int64_t rounded = (static_cast<int64_t>(x) * by.multiplier + (int64_t{1} << (shift - 1))) >> shift;
+    return static_cast<int32_t>(rounded < INT32_MIN ? INT32_MIN : rounded > INT32_MAX ? INT32_MAX : rounded);
+  }
+
   constexpr int32_t clamp(int32_t x) const { return numerics::clamp(x, low, high); }
   constexpr bool operator==(const Range&) const = default;
 };
@@ -76,9 +90,12 @@ struct OutputStage {
   Requantization by;
   int32_t zero_point = 0;
   Range range;
-  constexpr int8_t operator()(int32_t accumulator) const {
-    return static_cast<int8_t>(range.clamp(saturating_add(requantize(accumulator, by), zero_point)));
-  }
+
+  constexpr int8_t operator()(int32_t accumulator) const { return finish(requantize(accumulator, by)); }
+  constexpr int8_t with_one_rounding(int32_t accumulator) const { return finish(requantize_with_one_rounding(accumulator, by)); }
+
+ private:
+  constexpr int8_t finish(int32_t rescaled) const { return static_cast<int8_t>(range.clamp(saturating_add(rescaled, zero_point))); }
 };
 
 // x rounded to nearest, ties away from zero; saturates; 0 for NaN.

@@ -1,4 +1,7 @@
 // aten.linear: x · weightᵀ + bias over the last dimension, then the fused activation.
+//
+// `one_rounding` is set on FULLY_CONNECTED of .tflite files, whose quantized form LiteRT's reference kernels round once; all other
+// rescaling, there and here, rounds twice.
 #include "ops/define.h"
 #include "ops/integer.h"
 #include "ops/matmul.h"
@@ -47,19 +50,22 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   const std::vector<int16_t> x = centered_values(view.operand(0), operands[0]);
   const std::vector<int16_t> weight = centered_values(view.operand(1), operands[1]);
   const std::vector<numerics::OutputStage> stages = output_stages(view, out);
+  const bool one_rounding = view.attribute_or("one_rounding", false);
   const auto y = results[0].values<int8_t>();
   for (size_t i = 0; i < y.size(); ++i) {
     const auto row = static_cast<int64_t>(i) / out;
     const auto o = static_cast<int64_t>(i) % out;
     const int32_t bias = view.has(2) ? operands[2].values<int32_t>()[static_cast<size_t>(o)] : 0;
     const uint32_t sum = dot<uint32_t>(x.data() + row * in, weight.data() + o * in, in) + static_cast<uint32_t>(bias);
-    y[i] = stages[static_cast<size_t>(o)](static_cast<int32_t>(sum));
+    const numerics::OutputStage& stage = stages[static_cast<size_t>(o)];
+    const auto accumulator = static_cast<int32_t>(sum);
+    y[i] = one_rounding ? stage.with_one_rounding(accumulator) : stage(accumulator);
   }
 }
 
 int64_t macs(const OpView& view) { return view.operand(0).elements() * view.operand(1).shape[0]; }
 
-constexpr AttributeDef kAttributes[] = {kActivationAttribute};
+constexpr AttributeDef kAttributes[] = {kActivationAttribute, {"one_rounding", AttributeKind::kBool, false}};
 
 }  // namespace
 

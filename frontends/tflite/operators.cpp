@@ -109,6 +109,7 @@ Result<ValueId> fully_connected(Importer& importer) {
   DTR_ASSIGN(const std::string activation, importer.activation(options->fused_activation_function()));
   Attributes attributes;
   set_activation(attributes, activation);
+  if (!importer.tensor(0).scales.empty()) attributes.set("one_rounding", true);
   const Shape rows{element_count(shape) / weight[1], weight[1]};
   DTR_ASSIGN(ValueId x, importer.value(0));
   DTR_ASSIGN(x, importer.reshape(x, shape, rows));

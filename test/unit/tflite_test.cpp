@@ -1,0 +1,125 @@
+// The .tflite reader, and with it the integer reference: every tensor that LiteRT's reference kernels computed must be equal.
+#include "frontends/tflite/tflite.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "ops/executor.h"
+#include "support/mapped_file.h"
+#include "test/unit/test_files.h"
+
+namespace dtr {
+namespace {
+
+// Sample `index` of an array [samples, …] as a view.
+TensorView sample_of(const Tensor& array, int64_t index) {
+  Shape shape(array.shape().begin() + 1, array.shape().end());
+  const size_t size = static_cast<size_t>(element_count(shape)) * byte_size(array.dtype());
+  return {array.dtype(), std::move(shape), array.view().data + static_cast<size_t>(index) * size};
+}
+
+// Rank 4 from NHWC to NCHW (or, `back`, the other way); other ranks as they are.
+Tensor reordered(const TensorView& from, bool back) {
+  if (from.shape.size() != 4) return Tensor::copy_of(from.dtype, from.shape, {from.data, from.bytes()});
+  const auto to_nchw = [](const Shape& s) { return Shape{s[0], s[3], s[1], s[2]}; };
+  const auto to_nhwc = [](const Shape& s) { return Shape{s[0], s[2], s[3], s[1]}; };
+  const Shape nchw = back ? from.shape : to_nchw(from.shape);
+  Tensor result(from.dtype, back ? to_nhwc(from.shape) : nchw);
+  const size_t size = byte_size(from.dtype);
+  int64_t at = 0;
+  for (int64_t n = 0; n < nchw[0]; ++n)
+    for (int64_t c = 0; c < nchw[1]; ++c)
+      for (int64_t h = 0; h < nchw[2]; ++h)
+        for (int64_t w = 0; w < nchw[3]; ++w, ++at) {
+          const int64_t nhwc = ((n * nchw[2] + h) * nchw[3] + w) * nchw[1] + c;
+          std::memcpy(result.view().data + static_cast<size_t>(back ? nhwc : at) * size, from.data + static_cast<size_t>(back ? at : nhwc) * size, size);
+        }
+  return result;
+}
+
+struct Compared {
+  int tensors = 0;
+  int64_t elements = 0;
+};
+
+// Requires that `actual`, in logical order, equals `wanted`, in the file's order. Float: within `tolerance` of the largest magnitude.
+void expect_same(const TensorView& actual, const TensorView& wanted, const std::string& what, Compared& compared) {
+  const Tensor expected = reordered(wanted, false);
+  ASSERT_EQ(actual.shape, expected.shape()) << what;
+  ASSERT_EQ(actual.dtype, expected.dtype()) << what;
+  int64_t different = 0;
+  int largest = 0;
+  int64_t where = -1;
+  ASSERT_EQ(actual.dtype, DType::kInt8) << what;
+  for (int64_t i = 0; i < actual.elements(); ++i) {
+    const int difference = std::abs(actual.values<int8_t>()[static_cast<size_t>(i)] - expected.values<int8_t>()[static_cast<size_t>(i)]);
+    if (difference == 0) continue;
+    ++different;
+    if (difference > largest) where = i;
+    largest = std::max(largest, difference);
+  }
+  EXPECT_EQ(different, 0) << what << ": " << different << " of " << actual.elements() << " differ, by up to " << largest << " at element " << where;
+  ++compared.tensors;
+  compared.elements += actual.elements();
+}
+
+// Runs MODEL.tflite on the inputs of MODEL.npz and compares every array that is there: tensor_I (tensor I of the file) and output_I.
+Compared judge(const std::filesystem::path& model) {
+  Compared compared;
+  auto import = tflite::import_tflite(model.string());
+  if (!import) {
+    ADD_FAILURE() << to_text(import.error());
+    return compared;
+  }
+  const Program& program = import->program;
+  const Graph& graph = program.forward();
+  const auto arrays = test::read_arrays(std::filesystem::path(model).replace_extension(".npz"));
+  const auto executor = make_reference_executor(program, graph);
+  std::vector<std::pair<const Tensor*, ValueId>> tensors;
+  for (size_t i = 0; i < import->values.size(); ++i)
+    if (const Tensor* array = test::find_array(arrays, "tensor_" + std::to_string(i)); array != nullptr) tensors.emplace_back(array, import->values[i]);
+
+  const int64_t samples = test::find_array(arrays, "input_0")->shape()[0];
+  for (int64_t sample = 0; sample < samples; ++sample) {
+    std::vector<Tensor> inputs;
+    std::vector<TensorView> views;
+    for (size_t i = 0; i < graph.inputs().size(); ++i) {
+      inputs.push_back(reordered(sample_of(*test::find_array(arrays, "input_" + std::to_string(i)), sample), false));
+      views.push_back(inputs.back().view());
+    }
+    const auto observe = [&](ValueId id, const TensorView& view) {
+      for (const auto& [array, value] : tensors)
+        if (value == id && sample < array->shape()[0])
+          expect_same(view, sample_of(*array, sample), model.stem().string() + " `" + graph.value(id).name + "`", compared);
+    };
+    const auto outputs = executor->run(views, observe);
+    if (!outputs) {
+      ADD_FAILURE() << model << ": " << to_text(outputs.error());
+      return compared;
+    }
+    for (size_t i = 0; i < outputs->size(); ++i)
+      if (const Tensor* wanted = test::find_array(arrays, "output_" + std::to_string(i)); wanted != nullptr)
+        expect_same((*outputs)[i].view(), sample_of(*wanted, sample), model.stem().string() + " output " + std::to_string(i), compared);
+    if (testing::Test::HasFailure()) break;
+  }
+  return compared;
+}
+
+TEST(Litert, EveryTensorOfEveryModelIsEqual) {
+  int models = 0;
+  for (const std::string folder : {"mlperf_tiny"}) {
+    const std::filesystem::path at = test::shared_path("models/" + folder);
+    if (at.empty()) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(at))
+      if (entry.path().string().ends_with("_int8.tflite")) {
+        const Compared compared = judge(entry.path());
+        ++models;
+        std::printf("%s: %d tensors, %lld elements equal\n", entry.path().stem().c_str(), compared.tensors, static_cast<long long>(compared.elements));
+      }
+  }
+  std::printf("%d of 4 models of the full set\n", models);
+}
+
+}  // namespace
+}  // namespace dtr
