@@ -75,7 +75,8 @@ struct Wait {
   uint32_t ticket;  // returns when all copies up to this ticket have arrived
 };
 
-// Spatial window shared by convolutions and pools. Reads outside of the input give `pad_value`.
+// Spatial window shared by convolutions and pools. Reads outside of the input give `pad_value`. The first window reaches the input:
+// pad_top ≤ (kernel_height − 1) · dilation_height, pad_left likewise.
 struct Window {
   uint32_t batch, in_height, in_width, in_channels;
   uint32_t out_height, out_width, out_channels;
@@ -105,7 +106,7 @@ struct Epilogue {
   int32_t clamp_low, clamp_high;
   uint32_t flags;  // EpilogueFlag
   Address table;   // 256 bytes
-  Address addend;  // dense, like the output
+  Address addend;  // dense, like the output; may be exactly the output: an element is read before the one in its place is written
   AddArguments add;
 };
 enum EpilogueFlag : uint32_t { kWithTable = 1u << 0, kWithAdd = 1u << 1 };

@@ -44,7 +44,7 @@ Accesses convolution_accesses(const Target& target, const Command& command, uint
   push(list, command.weights, weight_bytes);
   push(list, command.parameters, parameter_bytes(target, command.window));
   if ((command.epilogue.flags & kWithTable) != 0) push(list, command.epilogue.table, 256);
-  if ((command.epilogue.flags & kWithAdd) != 0) push(list, command.epilogue.addend, output_bytes(command.window));
+  if ((command.epilogue.flags & kWithAdd) != 0) push(list, command.epilogue.addend, output_bytes(command.window), true);
   push_output(list, command.output, output_bytes(command.window));
   return list;
 }

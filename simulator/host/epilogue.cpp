@@ -15,6 +15,13 @@ void pack_parameters(const npu::Target& target, const npu::Window& window, const
   }
 }
 
+AddendCopy::AddendCopy(const npu::Window& window, const ConvolutionMemory& memory) : memory_(memory) {
+  if (memory.addend == nullptr || memory.addend != memory.output) return;
+  const size_t elements = size_t{window.batch} * window.out_height * window.out_width * window.out_channels;
+  copy_.assign(memory.addend, memory.addend + elements);
+  memory_.addend = copy_.data();
+}
+
 void finish_epilogue(const Kernels& kernels, const Call& call, const npu::Window& window, const npu::Epilogue& epilogue,
                      const ConvolutionMemory& memory) {
   const uint32_t elements = window.batch * window.out_height * window.out_width * window.out_channels;

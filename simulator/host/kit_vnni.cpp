@@ -81,6 +81,7 @@ void conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& me
   const Window& w = plan.window;
   const Segments segments(plan);
   const Blocks blocks(w.out_channels);
+  const AddendCopy addend(command.window, memory);
   std::byte* band = context.band_of(plan.band_bytes());
   for (uint32_t image = 0; image < w.batch; ++image) {
     for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
@@ -114,21 +115,20 @@ void conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& me
       }
     }
   }
-  finish_epilogue(vnni_kit()->kernels, call, command.window, command.epilogue, memory);
+  finish_epilogue(highway_kit().kernels, call, command.window, command.epilogue, addend.memory());
 }
 
 }  // namespace
 
 const Kit* vnni_kit() {
-  static const Kit* const kit = []() -> const Kit* {  // asking the CPU is slow on a virtual machine
-    if (!vnni_supported()) return nullptr;
+  static const Kit* const kit = [] {
     static Kit made = highway_kit();
     made.name = "AVX3_VNNI";
     made.kernels.conv2d = conv2d;
     made.pack_conv2d = pack_conv2d;
     return &made;
   }();
-  return kit;
+  return vnni_supported() ? kit : nullptr;
 }
 
 const Kit& best_kit() {

@@ -381,7 +381,8 @@ TEST(SimulatorDecoder, ChecksAddresses) {
 
 TEST(SimulatorDecoder, ChecksOverlap) {
   EXPECT_EQ(edited([](Everything& e) { e.conv.output = e.x; }), Status::kBadArgument);
-  EXPECT_EQ(edited([](Everything& e) { e.conv.epilogue.addend = e.y; }), Status::kBadArgument);
+  EXPECT_EQ(edited([](Everything& e) { e.conv.epilogue.addend = e.y; }), Status::kOk);  // a sum may replace its addend
+  EXPECT_EQ(edited([](Everything& e) { e.conv.epilogue.addend = {e.y.region, e.y.offset + 1}; }), Status::kOutOfBounds);
   EXPECT_EQ(edited([](Everything& e) { e.pool.output = e.x; }), Status::kBadArgument);
   EXPECT_EQ(edited([](Everything& e) { e.move.output = e.x; }), Status::kBadArgument);
   EXPECT_EQ(edited([](Everything& e) { e.lookup.elements = 16, e.lookup.output.offset += 8; }), Status::kBadArgument);

@@ -1,0 +1,199 @@
+#include "backends/neutron/lowering/builder.h"
+
+#include <algorithm>
+
+namespace dtr::neutron {
+namespace {
+
+std::vector<int64_t> key_of(const Order& order, const Shape& shape) {
+  std::vector<int64_t> key(shape);
+  for (const Digit& digit : order) key.insert(key.end(), {digit.extent, digit.place, digit.step});
+  return key;
+}
+
+// The order of a tensor seen as broadcast to `shape`: steps of 0 along the dimensions that are repeated.
+Order broadcast_order(const Order& order, const Shape& from, const Shape& shape) {
+  const std::optional<Order> digits = split_at_dims(order, from);
+  DTR_CHECK(digits.has_value());  // callers bring the value into an order of its dimensions first
+  const std::vector<int64_t> from_places = strides(from, Layout::kContiguous);
+  const std::vector<int64_t> places = strides(shape, Layout::kContiguous);
+  const size_t shift = shape.size() - from.size();
+  Order result;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    if (dim < shift || from[dim - shift] != shape[dim]) {
+      result.push_back({shape[dim], places[dim], 0});
+      continue;
+    }
+    const int64_t first = from_places[dim - shift];
+    for (const Digit& digit : *digits)
+      if (digit.extent != 1 && digit.place >= first && digit.place < first * shape[dim])
+        result.push_back({digit.extent, digit.place / first * places[dim], digit.step});
+  }
+  return normalized(std::move(result));
+}
+
+npu::Move move_of(npu::Address from, npu::Address to, std::span<const CopyLoop> loops) {
+  npu::Move move{.input = from, .output = to};
+  std::fill(std::begin(move.extent), std::end(move.extent), 1u);
+  DTR_CHECK(loops.size() <= npu::kMoveRank);
+  const size_t first = npu::kMoveRank - loops.size();
+  for (size_t i = 0; i < loops.size(); ++i) {
+    move.extent[first + i] = static_cast<uint32_t>(loops[i].extent);
+    move.input_stride[first + i] = static_cast<uint32_t>(loops[i].from_step);
+    move.output_stride[first + i] = static_cast<uint32_t>(loops[i].to_step);
+  }
+  return move;
+}
+
+bool fits_one_move(const std::optional<std::vector<CopyLoop>>& loops) { return loops && loops->size() <= npu::kMoveRank; }
+
+}  // namespace
+
+Builder::Builder(const Machine& machine, const Program& program, const Graph& graph) : machine_(machine), program_(program), graph_(graph) {
+  built_.values.resize(graph.value_slots());
+  for (uint32_t i = 0; i < graph.inputs().size(); ++i) {
+    const Value& value = graph.value(graph.inputs()[i]);
+    const uint32_t storage = add_storage({Storage::Kind::kInput, i, bytes_of(value.type), value.name});
+    built_.values[graph.inputs()[i].index] = Location{storage, 0, order_of(value.type)};
+  }
+}
+
+uint32_t Builder::add_storage(Storage storage) {
+  built_.storages.push_back(std::move(storage));
+  return static_cast<uint32_t>(built_.storages.size() - 1);
+}
+
+const Location& Builder::location(ValueId value) const {
+  const std::optional<Location>& at = built_.values[value.index];
+  DTR_CHECK(at.has_value());
+  return *at;
+}
+
+Origin Builder::origin_of(ValueId value) const {
+  const OpId op = graph_.producer(value);
+  return op.valid() ? graph_.op(op).origin : Origin{};
+}
+
+const Order& Builder::order(ValueId value) const { return location(value).order; }
+
+npu::Address Builder::constant(std::span<const std::byte> bytes) {
+  block_.resize(npu::round_up(static_cast<uint32_t>(block_.size()), npu::kAlignment));
+  const auto offset = static_cast<uint32_t>(block_.size());
+  block_.insert(block_.end(), bytes.begin(), bytes.end());
+  return {kOwnConstants, offset};
+}
+
+npu::Address Builder::read(ValueId value, const Order& wanted) {
+  if (graph_.is_constant(value)) return constant(rearranged(program_.constants.bytes(graph_.value(value).constant), wanted));
+  const Location at = location(value);
+  const npu::Address address{at.storage, at.offset};
+  if (at.order == wanted) return address;
+  const Type& type = graph_.type(value);
+  const auto [known, added] = rearranged_.try_emplace({value.index, key_of(wanted, {})});
+  if (added) {
+    known->second = temporary(bytes_of(type), graph_.value(value).name);
+    copy(address, at.order, known->second, wanted, type.elements(), origin_of(value));
+  }
+  return known->second;
+}
+
+npu::Address Builder::read_broadcast(ValueId value, const Shape& shape, const Order& wanted) {
+  const Type& type = graph_.type(value);
+  if (type.shape == shape) return read(value, wanted);
+  if (graph_.is_constant(value)) {
+    // Broadcast on the host: constants are small or the graph would not add them.
+    const std::span<const std::byte> bytes = program_.constants.bytes(graph_.value(value).constant);
+    const auto elements = static_cast<size_t>(element_count(shape));
+    const Order repeated = broadcast_order(contiguous_order(type.elements()), type.shape, shape);
+    std::vector<std::byte> expanded(elements);
+    for (size_t i = 0; i < elements; ++i) {
+      int64_t source = 0;
+      for (const Digit& digit : repeated) source += static_cast<int64_t>(i) / digit.place % digit.extent * digit.step;
+      expanded[i] = bytes[static_cast<size_t>(source)];
+    }
+    return constant(rearranged(expanded, wanted));
+  }
+  const auto [known, added] = rearranged_.try_emplace({value.index, key_of(wanted, shape)});
+  if (added) {
+    Order lies = order(value);
+    npu::Address address{location(value).storage, location(value).offset};
+    if (const auto digits = split_at_dims(lies, type.shape); !digits || digits->size() > type.rank()) {
+      lies = contiguous_order(type.elements());
+      address = read(value, lies);
+    }
+    const npu::Address target = temporary(static_cast<uint32_t>(element_count(shape)), graph_.value(value).name);
+    rearranged_[{value.index, key_of(wanted, shape)}] = target;
+    copy(address, broadcast_order(lies, type.shape, shape), target, wanted, element_count(shape), origin_of(value));
+  }
+  return rearranged_.at({value.index, key_of(wanted, shape)});
+}
+
+npu::Address Builder::define(ValueId value, Order order) {
+  const Value& of = graph_.value(value);
+  const uint32_t storage = add_storage({Storage::Kind::kInterior, 0, bytes_of(of.type), of.name});
+  built_.values[value.index] = Location{storage, 0, std::move(order)};
+  defined_.push_back(value);
+  return {storage, 0};
+}
+
+void Builder::alias(ValueId value, ValueId of, Order order) {
+  Location at = location(of);
+  at.order = std::move(order);
+  built_.values[value.index] = std::move(at);
+}
+
+npu::Address Builder::temporary(uint32_t bytes, std::string name) {
+  return {add_storage({Storage::Kind::kInterior, 0, bytes, std::move(name)}), 0};
+}
+
+void Builder::emit(Kernel kernel, Origin origin, int64_t macs) {
+  block_.resize(npu::round_up(static_cast<uint32_t>(block_.size()), npu::kAlignment));
+  built_.calls.push_back({std::move(kernel), std::exchange(block_, {}), std::move(origin), macs});
+}
+
+void Builder::copy(npu::Address from, const Order& from_order, npu::Address to, const Order& to_order, int64_t elements,
+                   const Origin& origin) {
+  const auto push = [&](const npu::Move& move) {
+    // Constants of the call being built wait, unless they are what is copied.
+    if (move.input.region == kOwnConstants) return emit(move, origin);
+    built_.calls.push_back({move, {}, origin});
+  };
+  const auto loops = copy_loops(from_order, to_order);
+  if (fits_one_move(loops)) return push(move_of(from, to, *loops));
+  const Order between = contiguous_order(elements);
+  const npu::Address middle = temporary(static_cast<uint32_t>(elements), "contiguous");
+  const auto first = copy_loops(from_order, between);
+  const auto second = copy_loops(between, to_order);
+  DTR_CHECK(fits_one_move(first) && fits_one_move(second));  // no order has more than kMoveRank digits
+  push(move_of(from, middle, *first));
+  push(move_of(middle, to, *second));
+}
+
+void Builder::end_op() {
+  for (const ValueId value : defined_) built_.values[value.index]->after_call = static_cast<uint32_t>(built_.calls.size() - 1);
+  defined_.clear();
+}
+
+LoweredGraph Builder::finish() {
+  for (uint32_t i = 0; i < graph_.outputs().size(); ++i) {
+    const ValueId id = graph_.outputs()[i];
+    const Value& value = graph_.value(id);
+    const Order wanted = order_of(value.type);
+    const std::optional<Location>& at = built_.values[id.index];
+    if (at && at->offset == 0 && at->order == wanted && built_.storages[at->storage].kind == Storage::Kind::kInterior &&
+        built_.storages[at->storage].bytes == bytes_of(value.type)) {
+      built_.storages[at->storage].kind = Storage::Kind::kOutput;
+      built_.storages[at->storage].operand = i;
+      continue;
+    }
+    const npu::Address target{add_storage({Storage::Kind::kOutput, i, bytes_of(value.type), value.name}), 0};
+    if (graph_.is_constant(id)) {
+      copy(read(id, wanted), wanted, target, wanted, value.type.elements(), origin_of(id));
+    } else {
+      copy({at->storage, at->offset}, at->order, target, wanted, value.type.elements(), origin_of(id));
+    }
+  }
+  return std::move(built_);
+}
+
+}  // namespace dtr::neutron

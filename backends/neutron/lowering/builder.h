@@ -1,0 +1,71 @@
+// Builds the list of calls of a partition: storages, where values lie, and copies into another order where a kernel needs one.
+#pragma once
+
+#include <map>
+#include <span>
+#include <vector>
+
+#include "backends/neutron/call.h"
+#include "backends/neutron/neutron.h"
+
+namespace dtr::neutron {
+
+struct Machine {
+  npu::Target target;
+  NeutronOptions options;
+};
+
+class Builder {
+ public:
+  Builder(const Machine& machine, const Program& program, const Graph& graph);
+
+  const Machine& machine() const { return machine_; }
+  const npu::Target& target() const { return machine_.target; }
+  const Program& program() const { return program_; }
+  const Graph& graph() const { return graph_; }
+
+  // Physical order of a value as it lies; constants are contiguous.
+  const Order& order(ValueId value) const;
+
+  // Address of a value in exactly that order, for the call being built. Emits a Move before it if the value lies otherwise (once for
+  // each order); a constant becomes part of the call's block.
+  npu::Address read(ValueId value, const Order& wanted);
+  // As read, of the value broadcast to `shape` (PyTorch's rules).
+  npu::Address read_broadcast(ValueId value, const Shape& shape, const Order& wanted);
+  // Appends bytes to the block of the call being built, 16-byte aligned.
+  npu::Address constant(std::span<const std::byte> bytes);
+
+  // Storage for a value that the call being built writes in that dense order.
+  npu::Address define(ValueId value, Order order);
+  // `value` is the same bytes as `of` (no call).
+  void alias(ValueId value, ValueId of, Order order);
+  // Storage without a value.
+  npu::Address temporary(uint32_t bytes, std::string name);
+
+  // Ends the call being built.
+  void emit(Kernel kernel, Origin origin, int64_t macs = 0);
+  // Emits Move calls that copy `from` to `to`, two if one cannot do it.
+  void copy(npu::Address from, const Order& from_order, npu::Address to, const Order& to_order, int64_t elements, const Origin& origin);
+
+  // All calls of an op have been emitted: the values that it defined exist from here on.
+  void end_op();
+  // Gives the outputs of the graph their operands, copying where a value cannot lie in one; returns everything that was built.
+  LoweredGraph finish();
+
+ private:
+  const Location& location(ValueId value) const;
+  Origin origin_of(ValueId value) const;
+  uint32_t add_storage(Storage storage);
+
+  const Machine& machine_;
+  const Program& program_;
+  const Graph& graph_;
+  LoweredGraph built_;
+  std::vector<ValueId> defined_;                                                  // by the op being lowered
+  std::vector<std::byte> block_;                                                  // constants of the call being built
+  std::map<std::pair<uint32_t, std::vector<int64_t>>, npu::Address> rearranged_;  // by value and order
+};
+
+inline uint32_t bytes_of(const Type& type) { return static_cast<uint32_t>(type.bytes()); }
+
+}  // namespace dtr::neutron

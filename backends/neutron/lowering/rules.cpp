@@ -1,0 +1,23 @@
+#include "backends/neutron/lowering/rules.h"
+
+#include "ops/ops.h"
+
+namespace dtr::neutron {
+
+const Rule* find_rule(const OpDef& def) {
+  for (const std::span<const Rule> rules : {accumulation_rules(), pool_rules(), addition_rules(), softmax_rules(), movement_rules()})
+    for (const Rule& rule : rules)
+      if (rule.def == &def) return &rule;
+  return is_table_op(def) ? &elementwise_rule() : nullptr;
+}
+
+Origin origin_of(const Graph& graph, const Group& group) {
+  Origin origin = graph.op(group.head).origin;
+  for (const OpId member : group.members) origin = merge(origin, graph.op(member).origin);
+  return origin;
+}
+
+LayoutChoice any_layout(const OpView&) { return {}; }
+LayoutChoice channels_last(const OpView&) { return {.contiguous = false, .channels_last = true}; }
+
+}  // namespace dtr::neutron

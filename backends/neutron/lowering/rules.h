@@ -1,0 +1,73 @@
+// What the backend does with each operator: one row an operator, and one rule for every elementwise function of one int8 tensor.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "backends/neutron/lowering/builder.h"
+#include "numerics/requantize.h"
+#include "partitioner/backend.h"
+
+namespace dtr::neutron {
+
+using Table = std::array<int8_t, 256>;  // result of every int8 value q, at q + 128
+
+// An op with those that its call absorbs: head, then table, addition and clamps of the epilogue. A head alone is a group too.
+struct Group {
+  OpId head;
+  std::vector<OpId> members;                 // behind the head, in order
+  std::optional<numerics::Range> clamp;      // of the head's own result, tighter than its range
+  std::optional<Table> table;                // composed of the members before the addition
+  OpId add;                                  // the addition among the members, if any
+  std::optional<numerics::Range> add_clamp;  // of the sum, tighter than its range
+
+  OpId root() const { return members.empty() ? head : members.back(); }
+};
+
+struct Question {  // may this op run on the machine?
+  const Machine& machine;
+  const Graph& graph;
+  OpId op;
+  const OpView& view;
+};
+
+// What a call's epilogue can absorb behind an operator.
+enum class Absorbs : uint8_t { kNothing, kClamp, kTables, kEpilogue };
+
+struct Rule {
+  const OpDef* def;
+  std::optional<Refusal> (*refuse)(const Question&);
+  LayoutChoice (*layouts)(const OpView&);
+  // The op's main kernel with shapes but without addresses, for estimates; std::nullopt: no call.
+  std::optional<Kernel> (*estimate)(const Machine&, const OpView&);
+  void (*lower)(Builder&, const Group&);
+  Absorbs absorbs = Absorbs::kNothing;
+};
+
+// The rule of an op, or nullptr.
+const Rule* find_rule(const OpDef& def);
+
+// Per file of lowering/: rows of the table.
+std::span<const Rule> accumulation_rules();  // convolution, linear
+std::span<const Rule> pool_rules();          // max_pool2d, avg_pool2d, mean.dim
+std::span<const Rule> addition_rules();      // add.Tensor
+std::span<const Rule> softmax_rules();
+std::span<const Rule> movement_rules();  // view, permute, constant_pad_nd, cat, dim order
+const Rule& elementwise_rule();          // every other elementwise op of one operand
+
+// The op is an elementwise function of one int8 tensor that a table can hold.
+bool is_table_op(const OpDef& def);
+// Its values for all 256 operands.
+Table table_of(const OpView& view);
+Table compose(const Table& outer, const Table& inner);
+// [low, high] if the table, over operands in `domain`, is the operand limited to that range.
+std::optional<numerics::Range> as_clamp(const Table& table, numerics::Range domain);
+
+// What several rules share.
+Origin origin_of(const Graph& graph, const Group& group);
+LayoutChoice any_layout(const OpView& view);  // results lie as operands do
+LayoutChoice channels_last(const OpView& view);
+npu::AddArguments add_arguments(const OpView& add, size_t first_operand, std::optional<numerics::Range> clamp);
+
+}  // namespace dtr::neutron

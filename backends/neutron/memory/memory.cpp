@@ -1,0 +1,89 @@
+#include "backends/neutron/memory/memory.h"
+
+#include <algorithm>
+
+namespace dtr::neutron {
+namespace {
+
+struct Life {
+  uint32_t first = UINT32_MAX, last = 0;
+  void touch(uint32_t step) {
+    first = std::min(first, step);
+    last = std::max(last, step);
+  }
+};
+
+// Operands that the output of the kernel may equal.
+std::vector<npu::Address> overwritable(const Kernel& kernel) {
+  const auto with_addend = [](const auto& command) {
+    const bool legal = (command.epilogue.flags & npu::kWithAdd) != 0 && command.epilogue.addend.region != command.input.region;
+    return legal ? std::vector{command.epilogue.addend} : std::vector<npu::Address>{};
+  };
+  if (const auto* conv = std::get_if<npu::Conv2d>(&kernel)) return with_addend(*conv);
+  if (const auto* depthwise = std::get_if<npu::Depthwise>(&kernel)) return with_addend(*depthwise);
+  if (const auto* add = std::get_if<npu::Add>(&kernel)) return {add->input_0, add->input_1};
+  if (const auto* lookup = std::get_if<npu::Lookup>(&kernel)) return {lookup->input};
+  if (const auto* softmax = std::get_if<npu::Softmax>(&kernel)) return {softmax->input};
+  return {};
+}
+
+}  // namespace
+
+uint64_t MemoryPlan::peak() const { return live_bytes.empty() ? 0 : *std::max_element(live_bytes.begin(), live_bytes.end()); }
+
+MemoryPlan plan_memory(const LoweredGraph& graph) {
+  std::vector<Life> lives(graph.storages.size());
+  for (uint32_t step = 0; step < graph.calls.size(); ++step)
+    visit_addresses(graph.calls[step].kernel, [&](const npu::Address& address, Access) {
+      if (address.region != kOwnConstants) lives[address.region].touch(step);
+    });
+  const auto steps = static_cast<uint32_t>(graph.calls.size());
+  for (size_t i = 0; i < lives.size(); ++i) {
+    if (graph.storages[i].kind == Storage::Kind::kInput) lives[i].touch(0);
+    if (graph.storages[i].kind == Storage::Kind::kOutput) lives[i].touch(steps == 0 ? 0 : steps - 1);
+  }
+
+  MemoryPlan plan;
+  constexpr uint32_t kNone = UINT32_MAX;
+  plan.buffer_of.assign(graph.storages.size(), kNone);
+  const auto add_buffer = [&](uint32_t storage) {
+    const Storage& of = graph.storages[storage];
+    Buffer buffer{of.bytes, lives[storage].first, lives[storage].last, std::nullopt, of.name};
+    if (of.kind != Storage::Kind::kInterior) buffer.operand_storage = storage;
+    plan.buffer_of[storage] = static_cast<uint32_t>(plan.buffers.size());
+    plan.buffers.push_back(std::move(buffer));
+  };
+  for (uint32_t storage = 0; storage < graph.storages.size(); ++storage)
+    if (graph.storages[storage].kind == Storage::Kind::kInput) add_buffer(storage);
+  for (uint32_t step = 0; step < steps; ++step) {
+    const Kernel& kernel = graph.calls[step].kernel;
+    const npu::Address output = std::visit([](const auto& command) { return command.output; }, kernel);
+    if (plan.buffer_of[output.region] != kNone) continue;  // a further part of a tensor that is written by several calls
+    const Storage& result = graph.storages[output.region];
+    for (const npu::Address operand : overwritable(kernel)) {
+      if (operand.region == kOwnConstants || operand.region == output.region || operand.offset != output.offset) continue;
+      const Storage& of = graph.storages[operand.region];
+      if (of.kind != Storage::Kind::kInterior || of.bytes != result.bytes || lives[operand.region].last != step ||
+          plan.buffer_of[operand.region] == kNone)
+        continue;
+      const uint32_t shared = plan.buffer_of[operand.region];
+      plan.buffer_of[output.region] = shared;
+      plan.buffers[shared].last_step = lives[output.region].last;
+      if (result.kind == Storage::Kind::kOutput) plan.buffers[shared].operand_storage = output.region;
+      break;
+    }
+    if (plan.buffer_of[output.region] == kNone) add_buffer(output.region);
+  }
+
+  std::vector<int64_t> change(steps + 1, 0);
+  for (const Buffer& buffer : plan.buffers) {
+    if (buffer.first_step == UINT32_MAX) continue;
+    change[buffer.first_step] += buffer.bytes;
+    if (buffer.last_step + 1 <= steps) change[buffer.last_step + 1] -= buffer.bytes;
+  }
+  int64_t live = 0;
+  for (uint32_t step = 0; step < steps; ++step) plan.live_bytes.push_back(static_cast<uint64_t>(live += change[step]));
+  return plan;
+}
+
+}  // namespace dtr::neutron

@@ -1,0 +1,67 @@
+#include "backends/neutron/neutron.h"
+
+#include <fmt/format.h>
+
+#include "backends/neutron/lowering/fusion.h"
+#include "backends/neutron/partition.h"
+
+namespace dtr {
+namespace neutron {
+namespace {
+
+class NeutronBackend final : public Backend {
+ public:
+  NeutronBackend(const npu::Target& target, NeutronOptions options) : machine_{target, options} {}
+
+  std::string_view name() const override { return "neutron"; }
+  std::string_view delegate_id() const override { return "DeuteronBackend"; }
+
+  std::optional<Refusal> refuse(const Program&, const Graph& graph, OpId op) const override {
+    const BoundOpView view(graph, op);
+    const Rule* rule = find_rule(*view->def);
+    if (rule == nullptr)
+      return Refusal{"npu-operator", fmt::format("the NPU has no kernel for {}", view->def->name),
+                     "the CPU runs it; `deuteron ops` lists what the NPU runs"};
+    return rule->refuse({machine_, graph, op, *view});
+  }
+
+  LayoutChoice layouts(const Graph& graph, OpId op) const override {
+    const BoundOpView view(graph, op);
+    const Rule* rule = find_rule(*view->def);
+    return rule == nullptr ? LayoutChoice{} : rule->layouts(*view);
+  }
+
+  uint64_t cost(const Graph& graph, OpId op) const override {
+    const BoundOpView view(graph, op);
+    const Rule* rule = find_rule(*view->def);
+    const std::optional<Kernel> kernel = rule == nullptr ? std::nullopt : rule->estimate(machine_, *view);
+    return kernel ? machine_.target.call_host_cycles + cycles(machine_.target, *kernel).total : 0;
+  }
+
+  Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const override {
+    Builder builder(machine_, program, graph);
+    for (const Group& group : plan_groups(machine_, graph)) {
+      const Rule* rule = find_rule(*graph.op(group.head).def);
+      DTR_CHECK(rule != nullptr);  // placement asked `refuse` for every op
+      rule->lower(builder, group);
+      builder.end_op();
+    }
+    LoweredGraph lowered = builder.finish();
+    split_calls(machine_, lowered, plan_memory(lowered).live_bytes);
+    MemoryPlan memory = plan_memory(lowered);
+    DTR_ASSIGN(Schedule schedule, plan_copies(machine_, lowered.calls, memory.live_bytes));
+    return std::make_unique<Partition>(machine_, graph, std::move(lowered), std::move(memory), std::move(schedule));
+  }
+
+ private:
+  Machine machine_;
+};
+
+}  // namespace
+}  // namespace neutron
+
+std::unique_ptr<Backend> make_neutron_backend(const npu::Target& target, NeutronOptions options) {
+  return std::make_unique<neutron::NeutronBackend>(target, options);
+}
+
+}  // namespace dtr

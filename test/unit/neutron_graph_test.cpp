@@ -1,0 +1,104 @@
+// Chains and whole partitions on the NPU: which ops share a call, where values lie, when constants are copied; and seeded random
+// graphs. Everything equal to the integer reference byte for byte.
+#include <fmt/format.h>
+
+#include "test/unit/neutron_kit.h"
+
+namespace dtr::test {
+namespace {
+
+using Kernels = std::vector<std::string>;
+
+constexpr std::string_view kConv =
+    "{dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [1, 1], stride = [1, 1], transposed = false}";
+
+std::string with_conv(std::string_view text) {
+  std::string result(text);
+  for (size_t at; (at = result.find("CONV")) != std::string::npos;) result.replace(at, 4, kConv);
+  return result;
+}
+
+TEST(NeutronFusion, TablesAndResidualAddition) {
+  // conv → hardswish → tanh → add → relu that only limits: one call. The residual is overwritten by the sum.
+  const Compiled compiled = expect_bit_exact(with_conv(R"(graph @forward(%x: i8[2,5,7,9] channels_last quant<0.05:5>) {
+    %w: i8[5,5,3,3] quant<0.011> = constant seeded<3>
+    %r: i8[2,5,7,9] channels_last quant<0.0078125> = aten.tanh(%x)
+    %a: i8[2,5,7,9] channels_last quant<0.09:11> = aten.convolution(%r, %w, _) CONV
+    %b: i8[2,5,7,9] channels_last quant<0.07:-90> = aten.hardswish(%a)
+    %c: i8[2,5,7,9] channels_last quant<0.0078125> = aten.tanh(%b)
+    %d: i8[2,5,7,9] channels_last quant<0.02:-3> = aten.add.Tensor(%c, %x)
+    %e: i8[2,5,7,9] channels_last quant<0.02:-3> = aten.relu(%d)
+    return %e
+  })"));
+  EXPECT_EQ(compiled.kernels(), (Kernels{"Lookup", "Conv2d"}));
+  const auto& conv = std::get<npu::Conv2d>(compiled.details().calls()[1].kernel);
+  EXPECT_EQ(conv.epilogue.flags, uint32_t{npu::kWithTable | npu::kWithAdd});
+  EXPECT_EQ(conv.epilogue.add.clamp_low, -3);
+}
+
+TEST(NeutronFusion, SumLiesOverItsAddend) {
+  const Compiled compiled = expect_bit_exact(with_conv(R"(graph @forward(%x: i8[1,5,7,9] channels_last quant<0.05:5>) {
+    %w: i8[5,5,3,3] quant<0.011> = constant seeded<3>
+    %v: i8[5,5,3,3] quant<0.012> = constant seeded<4>
+    %a: i8[1,5,7,9] channels_last quant<0.09:11> = aten.convolution(%x, %w, _) CONV
+    %b: i8[1,5,7,9] channels_last quant<0.08:-11> = aten.convolution(%x, %v, _) CONV
+    %c: i8[1,5,7,9] channels_last quant<0.02:-3> = aten.add.Tensor(%b, %a)
+    %d: i8[1,5,7,9] channels_last quant<0.0078125> = aten.convolution(%c, %v, _) CONV
+    return %d
+  })"));
+  EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d", "Conv2d", "Conv2d"}));
+  size_t activations = 0;
+  for (const InteriorBuffer& buffer : compiled.partition->buffers) activations += buffer.role == BufferRole::kActivation ? 1 : 0;
+  EXPECT_EQ(activations, 1u);
+}
+
+// conv(x) + x: the addend is also the input of the convolution, which must not be overwritten while it is read.
+TEST(NeutronFusion, AddendThatIsAlsoTheInputStays) {
+  expect_bit_exact(with_conv(R"(graph @forward(%i: i8[1,5,7,9] channels_last quant<0.05:5>) {
+    %w: i8[5,5,3,3] quant<0.011> = constant seeded<3>
+    %x: i8[1,5,7,9] channels_last quant<0.0078125> = aten.tanh(%i)
+    %a: i8[1,5,7,9] channels_last quant<0.09:11> = aten.convolution(%x, %w, _) CONV
+    %c: i8[1,5,7,9] channels_last quant<0.02:-3> = aten.add.Tensor(%a, %x)
+    %d: i8[1,5,7,9] channels_last quant<0.0078125> = aten.tanh(%c)
+    return %d
+  })"));
+}
+
+// Values with a second reader, or that leave the partition, must exist.
+TEST(NeutronFusion, NotOverValuesThatAreReadTwice) {
+  const Compiled compiled = expect_bit_exact(with_conv(R"(graph @forward(%x: i8[1,5,7,9] channels_last quant<0.05:5>) {
+    %w: i8[5,5,3,3] quant<0.011> = constant seeded<3>
+    %a: i8[1,5,7,9] channels_last quant<0.09:11> = aten.convolution(%x, %w, _) CONV
+    %b: i8[1,5,7,9] channels_last quant<0.0078125> = aten.tanh(%a)
+    %c: i8[1,5,7,9] channels_last quant<0.05:5> = aten.add.Tensor(%a, %b)
+    %d: i8[1,5,7,9] channels_last quant<0.05:5> = aten.relu(%c)
+    return %c, %d
+  })"));
+  EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d", "Lookup", "Add", "Lookup"}));
+}
+
+TEST(NeutronFusion, OffLeavesOneCallAnOp) {
+  const Compiled compiled = expect_bit_exact(with_conv(R"(graph @forward(%x: i8[1,5,7,9] channels_last quant<0.05:5>) {
+    %w: i8[5,5,3,3] quant<0.011> = constant seeded<3>
+    %a: i8[1,5,7,9] channels_last quant<0.09:11> = aten.convolution(%x, %w, _) CONV
+    %b: i8[1,5,7,9] channels_last quant<0.0078125> = aten.tanh(%a)
+    %c: i8[1,5,7,9] channels_last quant<0.05:5> = aten.add.Tensor(%b, %x)
+    return %c
+  })"),
+                                             {}, {.fuse = false});
+  EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d", "Lookup", "Add"}));
+}
+
+TEST(NeutronFusion, ClampsOfPoolsAndSums) {
+  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[1,5,8,6] channels_last quant<0.05:5>) {
+    %a: i8[1,5,4,3] channels_last quant<0.05:5> = aten.max_pool2d(%x) {ceil_mode = false, dilation = [1, 1], kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]}
+    %b: i8[1,5,4,3] channels_last quant<0.05:5> = aten.relu(%a)
+    %c: i8[1,5,4,3] channels_last quant<0.06:-5> = aten.add.Tensor(%b, %b)
+    %d: i8[1,5,4,3] channels_last quant<0.06:-5> = aten.clamp(%c) {max = 3.0, min = -2.0}
+    return %d
+  })");
+  EXPECT_EQ(compiled.kernels(), (Kernels{"Pool", "Add"}));
+}
+
+}  // namespace
+}  // namespace dtr::test

@@ -1,0 +1,183 @@
+// Compiles IR text for the NPU, places its buffers, runs it on the simulator and on the integer reference.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/neutron/neutron.h"
+#include "backends/neutron/partition.h"
+#include "ir/parser.h"
+#include "ops/executor.h"
+#include "simulator/host/host_simulator.h"
+#include "support/arena_planner.h"
+
+namespace dtr::test {
+
+// Element i of a tensor in logical order lies at physical[i].
+inline std::vector<size_t> physical_places(const Type& type) {
+  const std::vector<int64_t> logical = strides(type.shape, Layout::kContiguous);
+  const std::vector<int64_t> physical = strides(type.shape, type.layout);
+  std::vector<size_t> places(static_cast<size_t>(type.elements()));
+  for (size_t i = 0; i < places.size(); ++i)
+    for (size_t d = 0; d < type.rank(); ++d)
+      places[i] += static_cast<size_t>(static_cast<int64_t>(i) / logical[d] % type.shape[d] * physical[d]);
+  return places;
+}
+
+inline Program parse(std::string_view text) {
+  Result<Program> program = parse_program(text, "test.ir");
+  if (!program) ADD_FAILURE() << to_text(program.error()) << "\n" << text;
+  return program ? std::move(*program) : Program{};
+}
+
+struct Compiled {
+  std::unique_ptr<LoweredPartition> partition;
+  std::vector<uint32_t> offsets;
+  uint32_t scratch_bytes = 0;
+  uint32_t most_activation_bytes = 0;  // live at one step, staging not counted, operands counted
+  std::vector<std::byte> payload;
+
+  const neutron::Partition& details() const { return dynamic_cast<const neutron::Partition&>(*partition); }
+  std::vector<std::string> kernels() const {
+    std::vector<std::string> names;
+    if (partition == nullptr) return names;
+    for (const StepInfo& step : partition->step_info)
+      if (step.kernel != "Copy") names.push_back(step.kernel);
+    return names;
+  }
+};
+
+inline void place(Compiled& compiled) {
+  std::vector<ArenaBuffer> buffers;
+  for (const InteriorBuffer& buffer : compiled.partition->buffers)
+    buffers.push_back({buffer.bytes, 16, static_cast<int32_t>(buffer.first_step), static_cast<int32_t>(buffer.last_step)});
+  const ArenaPlan plan = plan_arena(buffers);
+  for (const int64_t offset : plan.offsets) compiled.offsets.push_back(static_cast<uint32_t>(offset));
+  compiled.scratch_bytes = (static_cast<uint32_t>(plan.total) + 15) / 16 * 16;
+}
+
+inline Result<Compiled> compile(Program& program, const npu::Target& target = {}, NeutronOptions options = {}) {
+  const std::unique_ptr<Backend> backend = make_neutron_backend(target, options);
+  for (const OpId op : program.forward().ops())
+    if (const auto refusal = backend->refuse(program, program.forward(), op)) ADD_FAILURE() << refusal->reason;
+  Compiled compiled;
+  DTR_ASSIGN(compiled.partition, backend->lower(program, program.forward()));
+  place(compiled);
+  DTR_ASSIGN(compiled.payload, compiled.partition->encode(compiled.offsets, compiled.scratch_bytes));
+  return compiled;
+}
+
+// A 16-byte aligned copy, filled with `guard` beforehand.
+class Memory {
+ public:
+  explicit Memory(size_t bytes, std::byte guard = std::byte{0xA5}) : words_((bytes + 15) / 16), bytes_(bytes) {
+    std::fill_n(data(), words_.size() * 16, guard);
+  }
+  std::byte* data() { return reinterpret_cast<std::byte*>(words_.data()); }
+  npu::Buffer buffer() { return {data(), static_cast<uint32_t>(bytes_)}; }
+
+ private:
+  struct alignas(16) Word {
+    std::byte bytes[16];
+  };
+  std::vector<Word> words_;
+  size_t bytes_;
+};
+
+struct Outcome {
+  npu::Report report;
+  std::vector<Tensor> outputs;  // logical order
+};
+
+inline Outcome simulate(const Program& program, const Compiled& compiled, std::span<const Tensor> inputs, const npu::Target& target = {},
+                        const simulator::Kit& kit = simulator::best_kit()) {
+  const Graph& graph = program.forward();
+  Memory payload(compiled.payload.size());
+  std::copy(compiled.payload.begin(), compiled.payload.end(), payload.data());
+  std::vector<Memory> memories;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Type& type = graph.type(graph.inputs()[i]);
+    Memory& memory = memories.emplace_back(static_cast<size_t>(type.bytes()));
+    const std::vector<size_t> places = physical_places(type);
+    for (size_t e = 0; e < places.size(); ++e) memory.data()[places[e]] = inputs[i].bytes()[e];
+  }
+  for (const ValueId output : graph.outputs()) memories.emplace_back(static_cast<size_t>(graph.type(output).bytes()));
+  std::vector<npu::Buffer> operands;
+  for (Memory& memory : memories) operands.push_back(memory.buffer());
+  Memory scratch(compiled.scratch_bytes);
+
+  simulator::HostSimulator simulator(target, kit);
+  const npu::Driver driver = simulator.driver();
+  uint32_t handle = 0;
+  Outcome outcome;
+  outcome.report.status = driver.prepare(driver.context, payload.data(), compiled.payload.size(), &handle);
+  if (outcome.report.status != npu::Status::kOk) return outcome;
+  outcome.report =
+      driver.run(driver.context, handle, operands.data(), static_cast<uint32_t>(operands.size()), scratch.buffer(), nullptr, nullptr);
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    const Type& type = graph.type(graph.outputs()[i]);
+    Tensor& tensor = outcome.outputs.emplace_back(type.dtype, type.shape);
+    const std::vector<size_t> places = physical_places(type);
+    for (size_t e = 0; e < places.size(); ++e) tensor.view().data[e] = memories[inputs.size() + i].data()[places[e]];
+  }
+  return outcome;
+}
+
+inline std::vector<Tensor> random_inputs(const Program& program, uint64_t seed) {
+  std::vector<Tensor> inputs;
+  for (const ValueId id : program.forward().inputs()) {
+    const Type& type = program.forward().type(id);
+    inputs.push_back(
+        Tensor::copy_of(type.dtype, type.shape, seeded_values(type.dtype, static_cast<size_t>(type.elements()), seed + id.index)));
+  }
+  return inputs;
+}
+
+// Compiles, runs with the plain and the fast kernels on different inputs and expects every output equal to the integer reference, cycles
+// equal to the schedule's.
+inline Compiled expect_bit_exact(Program& program, const npu::Target& target = {}, NeutronOptions options = {}) {
+  Result<Compiled> compiled = compile(program, target, options);
+  if (!compiled) {
+    ADD_FAILURE() << to_text(compiled.error());
+    return {};
+  }
+  const std::unique_ptr<Executor> reference = make_reference_executor(program, program.forward());
+  uint64_t seed = 100;
+  for (const simulator::Kit* kit : {&simulator::plain_kit(), &simulator::best_kit()}) {
+    const std::vector<Tensor> inputs = random_inputs(program, seed++);
+    std::vector<TensorView> views;
+    for (const Tensor& input : inputs) views.push_back(input.view());
+    const Result<std::vector<Tensor>> expected = reference->run(views);
+    if (!expected) {
+      ADD_FAILURE() << to_text(expected.error());
+      return std::move(*compiled);
+    }
+    const Outcome outcome = simulate(program, *compiled, inputs, target, *kit);
+    EXPECT_EQ(outcome.report.status, npu::Status::kOk) << npu::text(outcome.report.status) << " at command " << outcome.report.command;
+    if (outcome.report.status != npu::Status::kOk) return std::move(*compiled);
+    for (size_t i = 0; i < expected->size(); ++i) {
+      const auto want = (*expected)[i].values<int8_t>();
+      const auto got = outcome.outputs[i].values<int8_t>();
+      const auto at = std::mismatch(want.begin(), want.end(), got.begin()).first - want.begin();
+      EXPECT_EQ(static_cast<size_t>(at), want.size()) << "output " << i << ", element " << at << ": " << int{got[static_cast<size_t>(at)]}
+                                                      << " instead of " << int{want[static_cast<size_t>(at)]};
+    }
+    const neutron::Timeline timeline = compiled->details().timeline();
+    EXPECT_EQ(outcome.report.total_cycles, timeline.total);
+    EXPECT_EQ(outcome.report.busy_cycles, timeline.busy);
+    EXPECT_EQ(outcome.report.stall_cycles, timeline.stall);
+  }
+  return std::move(*compiled);
+}
+inline Compiled expect_bit_exact(std::string_view text, const npu::Target& target = {}, NeutronOptions options = {}) {
+  SCOPED_TRACE(text);
+  Program program = parse(text);
+  if (program.graphs.empty()) return {};
+  return expect_bit_exact(program, target, options);
+}
+
+}  // namespace dtr::test

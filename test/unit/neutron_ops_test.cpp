@@ -1,0 +1,394 @@
+// Every operator of the NPU backend alone and in small chains: compiled, encoded, simulated, equal to the integer reference byte for
+// byte. Shapes are odd: channels ≠ height ≠ width ≠ batch, none a multiple of 8.
+#include <fmt/format.h>
+
+#include "test/unit/neutron_kit.h"
+
+namespace dtr::test {
+namespace {
+
+using Kernels = std::vector<std::string>;
+
+struct Conv {
+  int batch = 1, in = 3, out = 5, height = 7, width = 9, kernel_h = 3, kernel_w = 2;
+  std::string attributes = "dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false";
+  int groups = 1, out_h = 5, out_w = 8;
+  bool bias = true;
+  std::string layout = "channels_last ";
+};
+
+std::string conv_text(const Conv& c) {
+  return fmt::format(
+      "graph @forward(%x: i8[{},{},{},{}] {}quant<0.05:-7>) {{\n"
+      "  %w: i8[{},{},{},{}] quant<0.011> = constant seeded<3>\n"
+      "  %b: i32[{}] quant<bias> = constant seeded<4>\n"
+      "  %y: i8[{},{},{},{}] {}quant<0.09:11> = aten.convolution(%x, %w, {}) {{{}}}\n"
+      "  return %y\n}}\n",
+      c.batch, c.in, c.height, c.width, c.layout, c.out, c.in / c.groups, c.kernel_h, c.kernel_w, c.out, c.batch, c.out, c.out_h, c.out_w,
+      c.layout, c.bias ? "%b" : "_", c.attributes);
+}
+
+std::string attributes(std::string_view dilation, int groups, std::string_view padding, std::string_view stride,
+                       std::string_view more = "") {
+  return fmt::format("dilation = [{}], groups = {}, output_padding = [0, 0], padding = [{}], stride = [{}], transposed = false{}", dilation,
+                     groups, padding, stride, more);
+}
+
+TEST(NeutronConvolution, Plain) { EXPECT_EQ(expect_bit_exact(conv_text({})).kernels(), Kernels{"Conv2d"}); }
+
+TEST(NeutronConvolution, WithoutBias) { expect_bit_exact(conv_text({.bias = false})); }
+
+TEST(NeutronConvolution, BatchStridePaddingDilation) {
+  expect_bit_exact(
+      conv_text({.batch = 2, .in = 11, .out = 13, .attributes = attributes("2, 1", 1, "1, 2", "2, 3"), .out_h = 3, .out_w = 4}));
+}
+
+TEST(NeutronConvolution, PaddingOfItsOwnSizeAtTheEnd) {
+  expect_bit_exact(conv_text({.attributes = attributes("1, 1", 1, "1, 0", "2, 2", ", padding_end = [2, 3]"), .out_h = 4, .out_w = 6}));
+}
+
+TEST(NeutronConvolution, FusedActivationIsTheClampOfTheCall) {
+  for (const std::string_view activation : {"relu", "relu6", "relu_0_to_1", "relu_n1_to_1"})
+    expect_bit_exact(conv_text({.attributes = attributes("1, 1", 1, "0, 0", "1, 1", fmt::format(", activation = \"{}\"", activation))}));
+}
+
+TEST(NeutronConvolution, Depthwise) {
+  const Compiled compiled = expect_bit_exact(conv_text(
+      {.batch = 2, .in = 11, .out = 11, .attributes = attributes("1, 2", 11, "1, 1", "2, 1"), .groups = 11, .out_h = 4, .out_w = 9}));
+  EXPECT_EQ(compiled.kernels(), Kernels{"Depthwise"});
+}
+
+TEST(NeutronConvolution, DepthwiseWithMultiplier) {
+  const Compiled compiled =
+      expect_bit_exact(conv_text({.in = 5, .out = 15, .attributes = attributes("1, 1", 5, "0, 0", "1, 1"), .groups = 5}));
+  EXPECT_EQ(compiled.kernels(), Kernels{"Depthwise"});
+}
+
+// With one input channel the pipelines' lanes would be idle either way; the depthwise kernel needs an eighth of the weights.
+TEST(NeutronConvolution, OneInputChannelIsDepthwise) {
+  EXPECT_EQ(expect_bit_exact(conv_text({.in = 1, .out = 13})).kernels(), Kernels{"Depthwise"});
+}
+
+TEST(NeutronConvolution, RowPackingOnlyWhenAllowed) {
+  const std::string text = conv_text({.in = 3, .out = 9});
+  const uint64_t by_channels = expect_bit_exact(text).details().timeline().busy;
+  const Compiled rows = expect_bit_exact(text, {}, {.row_packing = true});
+  EXPECT_EQ(std::get<npu::Conv2d>(rows.details().calls()[0].kernel).packing, npu::Packing::kRows);
+  EXPECT_LT(rows.details().timeline().busy, by_channels);
+}
+
+TEST(NeutronConvolution, OneSpatialDimension) {
+  expect_bit_exact(R"(graph @forward(%x: i8[2,5,11] channels_last quant<0.05:-7>) {
+    %w: i8[7,5,3] quant<0.011> = constant seeded<3>
+    %y: i8[2,7,11] channels_last quant<0.09:11> = aten.convolution(%x, %w, _) {dilation = [1], groups = 1, output_padding = [0], padding = [1], stride = [1], transposed = false}
+    return %y
+  })");
+}
+
+TEST(NeutronConvolution, PerChannelScales) {
+  expect_bit_exact(R"(graph @forward(%x: i8[1,3,5,7] channels_last quant<0.05:-7>) {
+    %w: i8[3,3,2,2] quant<axis=0, 0.011, 0.3, 0.00001> = constant seeded<3>
+    %b: i32[3] quant<bias> = constant seeded<4>
+    %y: i8[1,3,4,6] channels_last quant<0.09:11> = aten.convolution(%x, %w, %b) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+    return %y
+  })");
+}
+
+// The convolution of an operand in the other layout gets its copy; so does a result that the graph promises otherwise.
+TEST(NeutronConvolution, ContiguousOperandIsMovedFirst) {
+  EXPECT_EQ(expect_bit_exact(conv_text({.layout = ""})).kernels(), (Kernels{"Move", "Conv2d", "Move"}));
+}
+
+TEST(NeutronConvolution, OtherMachines) {
+  for (const uint32_t size : {4u, 16u}) {
+    npu::Target target;
+    target.pipelines = target.macs = size;
+    target.activation_port = target.weight_port = target.write_port = size;
+    expect_bit_exact(conv_text({.in = 11, .out = 13}), target);
+    expect_bit_exact(conv_text({.in = 5, .out = 15, .attributes = attributes("1, 1", 5, "0, 0", "1, 1"), .groups = 5}), target);
+  }
+}
+
+TEST(NeutronLinear, RowsOfAnyRank) {
+  for (const std::string_view rows : {"1,", "3,", "2,3,", "2,3,5,", ""})
+    expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[{0}13] quant<0.05:-7>) {{
+      %w: i8[11,13] quant<axis=0, 0.011, 0.3, 0.001, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09> = constant seeded<3>
+      %b: i32[11] quant<bias> = constant seeded<4>
+      %y: i8[{0}11] quant<0.19:11> = aten.linear(%x, %w, %b) {{activation = "relu"}}
+      return %y
+    }})",
+                                 rows));
+}
+
+TEST(NeutronAdd, SameShapeAndActivation) {
+  const Compiled compiled = expect_bit_exact(R"(graph @forward(%a: i8[1,3,5,7] quant<0.05:-7>, %b: i8[1,3,5,7] quant<0.02:9>) {
+    %y: i8[1,3,5,7] quant<0.06:-3> = aten.add.Tensor(%a, %b) {activation = "relu"}
+    return %y
+  })");
+  EXPECT_EQ(compiled.kernels(), Kernels{"Add"});
+}
+
+TEST(NeutronAdd, ValueToItself) {
+  expect_bit_exact(R"(graph @forward(%a: i8[3,5] quant<0.05:-7>) {
+    %y: i8[3,5] quant<0.06:-3> = aten.add.Tensor(%a, %a)
+    return %y
+  })");
+}
+
+TEST(NeutronAdd, OperandsInOtherLayouts) {
+  const Compiled compiled =
+      expect_bit_exact(R"(graph @forward(%a: i8[2,3,5,7] channels_last quant<0.05:-7>, %b: i8[2,3,5,7] quant<0.02:9>) {
+    %y: i8[2,3,5,7] channels_last quant<0.06:-3> = aten.add.Tensor(%a, %b)
+    return %y
+  })");
+  EXPECT_EQ(compiled.kernels(), (Kernels{"Move", "Add"}));
+}
+
+TEST(NeutronAdd, BroadcastIsRepeatedInMemory) {
+  for (const std::string_view shape : {"3,1,1", "7", "1,3,1,7", "2,1,5,1", "1"})
+    for (const std::string_view layout : {"", "channels_last "})
+      expect_bit_exact(fmt::format(R"(graph @forward(%a: i8[2,3,5,7] {1}quant<0.05:-7>, %b: i8[{0}] quant<0.02:9>) {{
+        %y: i8[2,3,5,7] {1}quant<0.06:-3> = aten.add.Tensor(%b, %a)
+        return %y
+      }})",
+                                   shape, layout));
+}
+
+TEST(NeutronAdd, Constants) {
+  for (const std::string_view shape : {"2,3,5,7", "3,1,1"})
+    expect_bit_exact(fmt::format(R"(graph @forward(%a: i8[2,3,5,7] channels_last quant<0.05:-7>) {{
+      %b: i8[{}] quant<0.02:9> = constant seeded<5>
+      %y: i8[2,3,5,7] channels_last quant<0.06:-3> = aten.add.Tensor(%a, %b)
+      return %y
+    }})",
+                                 shape));
+}
+
+TEST(NeutronElementwise, EveryFunctionOfOneValue) {
+  const std::pair<std::string_view, std::string_view> ops[] = {
+      {"aten.relu(%x)", "0.04:-128"},    {"aten.clamp(%x) {max = 1.5, min = -0.7}", "0.05:5"},
+      {"aten.hardswish(%x)", "0.03:-9"}, {"aten.sigmoid(%x)", "0.00390625:-128"},
+      {"aten.tanh(%x)", "0.0078125:0"},  {"requantize(%x)", "0.02:7"}};
+  for (const auto& [op, quantization] : ops) {
+    const Compiled compiled = expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,3,5,7] channels_last quant<0.05:5>) {{
+      %y: i8[2,3,5,7] channels_last quant<{}> = {}
+      return %y
+    }})",
+                                                           quantization, op));
+    EXPECT_EQ(compiled.kernels(), Kernels{"Lookup"}) << op;
+  }
+}
+
+TEST(NeutronElementwise, ChainIsOneTable) {
+  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[3,7] quant<0.05:5>) {
+    %a: i8[3,7] quant<0.03:-9> = aten.hardswish(%x)
+    %b: i8[3,7] quant<0.0078125> = aten.tanh(%a)
+    %c: i8[3,7] quant<0.01:-128> = aten.relu(%b)
+    return %c
+  })");
+  EXPECT_EQ(compiled.kernels(), Kernels{"Lookup"});
+}
+
+// An elementwise op that changes nothing has no call of its own; as a result of the delegate it is a copy.
+TEST(NeutronElementwise, IdentityIsFree) {
+  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[3,7] quant<0.05:-128>) {
+    %a: i8[3,7] quant<0.05:-128> = aten.relu(%x)
+    return %a
+  })");
+  EXPECT_EQ(compiled.kernels(), Kernels{"Move"});
+}
+
+TEST(NeutronPool, Max) {
+  expect_bit_exact(R"(graph @forward(%x: i8[2,3,11,9] channels_last quant<0.05:5>) {
+    %y: i8[2,3,5,8] channels_last quant<0.05:5> = aten.max_pool2d(%x) {ceil_mode = false, dilation = [1, 1], kernel_size = [3, 2], padding = [0, 0], stride = [2, 1]}
+    return %y
+  })");
+}
+
+TEST(NeutronPool, MaxPaddingDilationCeil) {
+  expect_bit_exact(R"(graph @forward(%x: i8[2,3,11,9] channels_last quant<0.05:5>) {
+    %y: i8[2,3,5,4] channels_last quant<0.05:5> = aten.max_pool2d(%x) {ceil_mode = true, dilation = [2, 1], kernel_size = [3, 3], padding = [1, 0], stride = [2, 2]}
+    return %y
+  })");
+}
+
+TEST(NeutronPool, ImplicitBatch) {
+  expect_bit_exact(R"(graph @forward(%x: i8[3,11,9] quant<0.05:5>) {
+    %y: i8[3,5,4] quant<0.05:5> = aten.max_pool2d(%x) {ceil_mode = false, dilation = [1, 1], kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]}
+    return %y
+  })");
+}
+
+TEST(NeutronPool, Average) {
+  expect_bit_exact(R"(graph @forward(%x: i8[2,3,11,9] channels_last quant<0.05:5>) {
+    %y: i8[2,3,6,8] channels_last quant<0.05:5> = aten.avg_pool2d(%x) {ceil_mode = false, count_include_pad = false, kernel_size = [3, 2], padding = [1, 0], stride = [2, 1]}
+    return %y
+  })");
+}
+
+TEST(NeutronPool, AverageOfThePaddedTensor) {
+  for (const bool ceil : {false, true}) {
+    const Compiled compiled = expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,3,11,8] channels_last quant<0.05:-17>) {{
+      %y: i8[2,3,{},{}] channels_last quant<0.05:-17> = aten.avg_pool2d(%x) {{ceil_mode = {}, count_include_pad = true, kernel_size = [3, 4], padding = [1, 2], stride = [2, 3]}}
+      return %y
+    }})",
+                                                           6, ceil ? 4 : 3, ceil));
+    EXPECT_EQ(compiled.kernels(), (Kernels{"Fill", "Move", "Pool"}));
+  }
+}
+
+TEST(NeutronMean, DimensionsInBothLayouts) {
+  for (const std::string_view layout : {"", "channels_last "})
+    for (const auto& [dim, keep, shape] : std::vector<std::tuple<std::string_view, bool, std::string_view>>{{"2, 3", false, "2,3"},
+                                                                                                            {"-1, -2", true, "2,3,1,1"},
+                                                                                                            {"1", true, "2,1,11,9"},
+                                                                                                            {"2", false, "2,3,9"},
+                                                                                                            {"3", false, "2,3,11"},
+                                                                                                            {"1, 3", false, "2,11"},
+                                                                                                            {"", false, ""}})
+      expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,3,11,9] {}quant<0.05:5>) {{
+        %y: i8[{}] quant<0.05:5> = aten.mean.dim(%x) {{dim = [{}], keepdim = {}}}
+        return %y
+      }})",
+                                   layout, shape, dim, keep));
+}
+
+// 67 · 71 elements exceed the kernel limit of one axis.
+TEST(NeutronMean, ManyElements) {
+  expect_bit_exact(R"(graph @forward(%x: i8[1,3,67,71] channels_last quant<0.05:5>) {
+    %y: i8[1,3] quant<0.05:5> = aten.mean.dim(%x) {dim = [2, 3], keepdim = false}
+    return %y
+  })");
+}
+
+TEST(NeutronSoftmax, AnyDimensionInBothLayouts) {
+  for (const std::string_view layout : {"", "channels_last "})
+    for (int dim = 0; dim < 4; ++dim)
+      expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,3,5,7] {0}quant<0.05:5>) {{
+        %y: i8[2,3,5,7] {0}quant<0.00390625:-128> = aten.softmax(%x) {{dim = {1}}}
+        return %y
+      }})",
+                                   layout, dim));
+}
+
+TEST(NeutronMovement, ViewOfContiguousIsFree) {
+  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[2,3,5,7] quant<0.05:5>) {
+    %v: i8[6,35] quant<0.05:5> = aten.view(%x) {size = [6, 35]}
+    %y: i8[6,35] quant<0.0078125> = aten.tanh(%v)
+    return %y
+  })");
+  EXPECT_EQ(compiled.kernels(), Kernels{"Lookup"});
+}
+
+TEST(NeutronMovement, ViewsOfChannelsLast) {
+  for (const auto& [size, layout] : std::vector<std::pair<std::string_view, std::string_view>>{{"2,105", ""},
+                                                                                               {"6,35", ""},
+                                                                                               {"2,3,35", ""},
+                                                                                               {"7,5,3,2", ""},
+                                                                                               {"7,5,3,2", "channels_last "},
+                                                                                               {"10,21", ""},
+                                                                                               {"210", ""},
+                                                                                               {"2,15,7", "channels_last "}})
+    expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,3,5,7] channels_last quant<0.05:5>) {{
+      %v: i8[{0}] {1}quant<0.05:5> = aten.view(%x) {{size = [{0}]}}
+      return %v
+    }})",
+                                 size, layout));
+}
+
+TEST(NeutronMovement, LinearAbsorbsTheViewOfChannelsLast) {
+  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[2,3,5,7] channels_last quant<0.05:5>) {
+    %v: i8[2,105] quant<0.05:5> = aten.view(%x) {size = [2, -1]}
+    %w: i8[11,105] quant<0.011> = constant seeded<3>
+    %y: i8[2,11] quant<0.3:5> = aten.linear(%v, %w, _)
+    return %y
+  })");
+  EXPECT_EQ(compiled.kernels(), Kernels{"Conv2d"});
+}
+
+TEST(NeutronMovement, PermutationToWhatLiesThereIsFree) {
+  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[2,3,5,7] channels_last quant<0.05:5>) {
+    %p: i8[2,5,7,3] quant<0.05:5> = aten.permute(%x) {dims = [0, 2, 3, 1]}
+    %y: i8[2,5,7,3] quant<0.0078125> = aten.tanh(%p)
+    return %y
+  })");
+  EXPECT_EQ(compiled.kernels(), Kernels{"Lookup"});
+}
+
+TEST(NeutronMovement, Permutations) {
+  for (const std::string_view layout : {"", "channels_last "})
+    for (const auto& [dims, shape] : std::vector<std::pair<std::string_view, std::string_view>>{
+             {"0, 1, 2, 3", "2,3,5,7"}, {"3, 2, 1, 0", "7,5,3,2"}, {"1, 0, 3, 2", "3,2,7,5"}, {"-1, 0, 1, 2", "7,2,3,5"}})
+      expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,3,5,7] {0}quant<0.05:5>) {{
+        %p: i8[{2}] quant<0.05:5> = aten.permute(%x) {{dims = [{1}]}}
+        return %p
+      }})",
+                                   layout, dims, shape));
+}
+
+// Views and permutations in a row, none of which is a permutation of whole dimensions of the first tensor.
+TEST(NeutronMovement, ShuffleOfChannels) {
+  expect_bit_exact(R"(graph @forward(%x: i8[2,6,5,7] channels_last quant<0.05:5>) {
+    %a: i8[2,2,3,5,7] quant<0.05:5> = aten.view(%x) {size = [2, 2, 3, 5, 7]}
+    %b: i8[2,3,2,5,7] quant<0.05:5> = aten.permute(%a) {dims = [0, 2, 1, 3, 4]}
+    %c: i8[2,6,5,7] channels_last quant<0.05:5> = aten.view(%b) {size = [2, 6, 5, 7]}
+    %w: i8[3,6,1,1] quant<0.011> = constant seeded<3>
+    %y: i8[2,3,5,7] channels_last quant<0.3:5> = aten.convolution(%c, %w, _) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+    return %y
+  })");
+}
+
+TEST(NeutronMovement, LayoutConversion) {
+  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[2,3,5,7] quant<0.05:5>) {
+    %y: i8[2,3,5,7] channels_last quant<0.05:5> = dim_order_ops._to_dim_order_copy(%x) {layout = "channels_last"}
+    return %y
+  })");
+  EXPECT_EQ(compiled.kernels(), Kernels{"Move"});
+}
+
+TEST(NeutronMovement, Pad) {
+  for (const std::string_view layout : {"", "channels_last "})
+    for (const auto& [pad, value, shape] :
+         std::vector<std::tuple<std::string_view, double, std::string_view>>{{"1, 2", 0.0, "2,3,5,10"},
+                                                                             {"1, 2, 0, 3, 2, 0", 0.7, "2,5,8,10"},
+                                                                             {"-1, 2, 0, -3", -100.0, "2,3,2,8"},
+                                                                             {"-1, -2, -1, 0", 0.0, "2,3,4,4"},
+                                                                             {"0, 0, 0, 0, -3, 2", 0.3, "2,2,5,7"},
+                                                                             {"0, 0, 0, 0, 0, 0, 1, 1", 0.0, "4,3,5,7"}})
+      expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,3,5,7] {0}quant<0.05:5>) {{
+        %y: i8[{1}] {0}quant<0.05:5> = aten.constant_pad_nd(%x) {{pad = [{2}], value = {3:.1f}}}
+        return %y
+      }})",
+                                   layout, shape, pad, value));
+}
+
+TEST(NeutronMovement, Cat) {
+  for (const std::string_view layout : {"", "channels_last "})
+    for (int dim = 0; dim < 4; ++dim) {
+      int shape[] = {2, 3, 5, 7};
+      int result[] = {2, 3, 5, 7};
+      shape[dim] = 4;
+      result[dim] += 4 + 2;
+      int constant[] = {2, 3, 5, 7};
+      constant[dim] = 2;
+      expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,3,5,7] {0}quant<0.05:5>, %z: i8[{2}] quant<0.05:5>) {{
+        %c: i8[{3}] quant<0.05:5> = constant seeded<9>
+        %y: i8[{4}] {0}quant<0.05:5> = aten.cat(%x, %c, %z) {{dim = {1}}}
+        return %y
+      }})",
+                                   layout, dim, fmt::join(shape, ","), fmt::join(constant, ","), fmt::join(result, ",")));
+    }
+}
+
+TEST(NeutronOutputs, InputsConstantsAndRepeatedValues) {
+  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[3,7] quant<0.05:5>, %z: i8[2] quant<0.05:5>) {
+    %c: i8[5] quant<0.05:5> = constant seeded<9>
+    %y: i8[3,7] quant<0.0078125> = aten.tanh(%x)
+    %v: i8[21] quant<0.0078125> = aten.view(%y) {size = [21]}
+    return %y, %v, %x, %c, %y
+  })");
+  EXPECT_EQ(compiled.kernels(), (Kernels{"Lookup", "Move", "Move", "Move", "Move"}));
+}
+
+}  // namespace
+}  // namespace dtr::test
