@@ -248,7 +248,11 @@ Result<ValueId> Importer::append(const OpDef& def, std::vector<ValueId> operands
   if (!output().scales.empty() && output().type != fb::TensorType::FLOAT32) {
     DTR_ASSIGN(Type type, type_of(output(), logical_dims(output().shape.size()), -1));
     if (output().scales.size() != 1) return unsupported("its output is quantized per channel");
-    spec.quantization = std::move(type.quantization);
+    // What only moves data keeps the range of a constant too, which the file does not tell.
+    const std::optional<Quantization>& from = rewriter_.graph().type(spec.operands[0]).quantization;
+    const bool keeps = def.has_trait(kMovesData) && from && from->scales == type.quantization->scales &&
+                       from->zero_points == type.quantization->zero_points;
+    if (!keeps) spec.quantization = std::move(type.quantization);
   }
   Result<ValueId> value = rewriter_.append(std::move(spec));
   if (!value) return invalid(std::move(value).error().reason);

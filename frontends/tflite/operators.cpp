@@ -113,11 +113,11 @@ Result<ValueId> fully_connected(Importer& importer) {
   const Shape rows{element_count(shape) / weight[1], weight[1]};
   DTR_ASSIGN(ValueId x, importer.value(0));
   DTR_ASSIGN(x, importer.reshape(x, shape, rows));
-  DTR_ASSIGN(const ValueId w, importer.permuted_constant(1, {0, 1}, importer.tensor(1).quantized_dimension));
+  DTR_ASSIGN(const ValueId w, importer.value(1));
   std::vector<ValueId> operands{x, w};
   if (importer.has(2)) {
     DTR_ASSIGN(const ValueId bias, importer.value(2));
-    operands.push_back(bias);
+    DTR_ASSIGN(operands.emplace_back(), importer.reshape(bias, importer.tensor(2).shape, {weight[0]}));
   }
   DTR_ASSIGN(const ValueId y, importer.append(ops::kLinear, std::move(operands), std::move(attributes)));
   return importer.reshape(y, {rows[0], weight[0]}, importer.output().shape);
