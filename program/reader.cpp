@@ -1,0 +1,204 @@
+#include "program/reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "abi/debug_map_generated.h"
+#include "abi/npu/driver.h"
+#include "abi/program_generated.h"
+#include "abi/scalar_type.h"
+
+namespace dtr {
+namespace {
+
+struct Row {
+  pte::Error error;
+  DiagnosticId id;
+  std::string_view fix;
+};
+
+constexpr std::string_view kCompileAgain = "compile the model again";
+constexpr std::string_view kMatchInput = "give the tensor that `deuteron inspect` shows for this input";
+
+constexpr std::array kRows{
+    Row{pte::Error::kTruncated, DiagnosticId::kPteTruncated, "copy the file again"},
+    Row{pte::Error::kNotAProgram, DiagnosticId::kPteNotAProgram, "give a .pte file"},
+    Row{pte::Error::kNewerVersion, DiagnosticId::kPteNewerVersion, "use the tool that compiled it, or a newer one"},
+    Row{pte::Error::kMalformed, DiagnosticId::kPteMalformed, kCompileAgain},
+    Row{pte::Error::kBadChecksum, DiagnosticId::kPteChecksum, "copy the file again"},
+    Row{pte::Error::kMisaligned, DiagnosticId::kRunMemory, "place the program on a 16-byte boundary"},
+    Row{pte::Error::kUnsupported, DiagnosticId::kPteUnsupported, "export without dynamic shapes, control flow and mutable state"},
+    Row{pte::Error::kWrongTarget, DiagnosticId::kPteWrongTarget, "compile the model for this target"},
+    Row{pte::Error::kMissingMethod, DiagnosticId::kPteMissingMethod, "name a method that `deuteron inspect` lists"},
+    Row{pte::Error::kMissingKernel, DiagnosticId::kPteMissingKernel, "add the kernel to the table that the program is loaded with"},
+    Row{pte::Error::kMissingDelegate, DiagnosticId::kPteMissingDelegate, "load the program where this delegate is"},
+    Row{pte::Error::kArenaTooSmall, DiagnosticId::kRunMemory, "give the memory that the program asks for"},
+    Row{pte::Error::kArenaMisaligned, DiagnosticId::kRunMemory, "place the memory on a 16-byte boundary"},
+    Row{pte::Error::kNoSuchTensor, DiagnosticId::kRunInput, kMatchInput},
+    Row{pte::Error::kInputDtype, DiagnosticId::kRunInput, kMatchInput},
+    Row{pte::Error::kInputShape, DiagnosticId::kRunInput, kMatchInput},
+    Row{pte::Error::kInputDimOrder, DiagnosticId::kRunInput, kMatchInput},
+    Row{pte::Error::kInputSize, DiagnosticId::kRunInput, kMatchInput},
+    Row{pte::Error::kInputNotSet, DiagnosticId::kRunInput, "set every input before each run"},
+    Row{pte::Error::kOutputNotSet, DiagnosticId::kRunMemory, "give the output memory"},
+    Row{pte::Error::kKernelArguments, DiagnosticId::kRunFailed, kCompileAgain},
+    Row{pte::Error::kKernelDtype, DiagnosticId::kRunFailed, kCompileAgain},
+    Row{pte::Error::kDelegateRefused, DiagnosticId::kRunFailed, kCompileAgain},
+    Row{pte::Error::kDelegateFailed, DiagnosticId::kRunFailed, kCompileAgain},
+};
+
+// What stands behind the sentence of the error: name, number, the delegate's own words.
+std::string details(const pte::Status& status) {
+  switch (status.error) {
+    case pte::Error::kMalformed:
+    case pte::Error::kUnsupported:
+      return fmt::format(" (entry {} of plan {})", status.index, status.detail);
+    case pte::Error::kWrongTarget:
+      return fmt::format(": `{}`, hash {:08x}", status.name, status.detail);
+    case pte::Error::kMissingKernel:
+    case pte::Error::kMissingDelegate:
+      return fmt::format(": `{}`", status.name);
+    case pte::Error::kArenaTooSmall:
+      return fmt::format(": {} bytes", status.detail);
+    case pte::Error::kNoSuchTensor:
+    case pte::Error::kInputDtype:
+    case pte::Error::kInputShape:
+    case pte::Error::kInputDimOrder:
+    case pte::Error::kInputSize:
+    case pte::Error::kInputNotSet:
+    case pte::Error::kOutputNotSet:
+      return fmt::format(": number {}", status.index);
+    case pte::Error::kKernelArguments:
+    case pte::Error::kKernelDtype:
+      return fmt::format(": `{}`, instruction {}", status.name, status.index);
+    case pte::Error::kDelegateRefused:
+    case pte::Error::kDelegateFailed:
+      return fmt::format(": {}", npu::text(static_cast<npu::Status>(status.detail)));
+    default:
+      return {};
+  }
+}
+
+template <class Vector>
+uint32_t count(const Vector* vector) {
+  return vector == nullptr ? 0 : vector->size();
+}
+
+// Whether every index of a structurally sound debug map fits its program.
+class DebugMapVerifier {
+ public:
+  DebugMapVerifier(const pte::DebugMap& map, const pte::Program& program) : map_(map), program_(program) {}
+
+  bool run() const {
+    if (map_.version() != 1 || count(program_.execution_plan()) != 1) return false;
+    const pte::ExecutionPlan& plan = *program_.execution_plan()->Get(0);
+    if (count(map_.calls()) != count(plan.chains()->Get(0)->instructions())) return false;
+    for (uint32_t i = 0; i < count(map_.sources()); ++i) {
+      const pte::SourceOperator& source = *map_.sources()->Get(i);
+      if (source.name() == nullptr || source.target() == nullptr || source.module_path() == nullptr || source.source_line() == nullptr) {
+        return false;
+      }
+    }
+    for (uint32_t i = 0; i < count(map_.calls()); ++i) {
+      const pte::DebugCall& call = *map_.calls()->Get(i);
+      if (call.name() == nullptr || !origin_fits(call.origin())) return false;
+      for (uint32_t s = 0; s < count(call.steps()); ++s) {
+        const pte::DebugStep& step = *call.steps()->Get(s);
+        if (step.kernel() == nullptr || step.limit() == nullptr || !origin_fits(step.origin())) return false;
+      }
+    }
+    for (uint32_t i = 0; i < count(map_.tensors()); ++i) {
+      if (!tensor_fits(*map_.tensors()->Get(i), plan)) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool origin_fits(const pte::DebugOrigin* origin) const {
+    if (origin == nullptr) return false;
+    for (uint32_t i = 0; i < count(origin->sources()); ++i) {
+      if (origin->sources()->Get(i) >= count(map_.sources())) return false;
+    }
+    return true;
+  }
+
+  bool tensor_fits(const pte::DebugTensor& tensor, const pte::ExecutionPlan& plan) const {
+    const uint32_t rank = count(tensor.sizes());
+    if (tensor.name() == nullptr || !origin_fits(tensor.origin()) || rank > kMaxRank || count(tensor.dim_order()) != rank) return false;
+    uint64_t bytes = byte_size(static_cast<ScalarType>(tensor.scalar_type()));
+    if (bytes == 0) return false;
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < rank; ++i) {
+      const uint32_t dim = tensor.dim_order()->Get(i);
+      if (tensor.sizes()->Get(i) < 0 || dim >= rank || (seen >> dim & 1u) != 0) return false;
+      seen |= 1u << dim;
+      bytes *= static_cast<uint32_t>(tensor.sizes()->Get(i));
+      if (bytes > INT32_MAX) return false;
+    }
+    if (count(tensor.scales()) != count(tensor.zero_points()) || tensor.axis() >= static_cast<int64_t>(rank)) return false;
+    if (tensor.axis() >= 0 && count(tensor.scales()) != static_cast<uint32_t>(tensor.sizes()->Get(static_cast<uint32_t>(tensor.axis())))) {
+      return false;
+    }
+    if (tensor.call() < -1 || tensor.call() >= static_cast<int64_t>(count(map_.calls()))) return false;
+    if (tensor.value() >= 0) {
+      if (tensor.value() >= static_cast<int64_t>(count(plan.values()))) return false;
+      const pte::Tensor* value = plan.values()->Get(static_cast<uint32_t>(tensor.value()))->val_as_Tensor();
+      return value != nullptr && pte::tensor_bytes(*value) == bytes;
+    }
+    if (!tensor.in_delegate()) return true;
+    const uint64_t arena = count(plan.non_const_buffer_sizes()) > 1 ? static_cast<uint64_t>(plan.non_const_buffer_sizes()->Get(1)) : 0;
+    return tensor.call() >= 0 && tensor.offset() <= arena && bytes <= arena - tensor.offset();
+  }
+
+  const pte::DebugMap& map_;
+  const pte::Program& program_;
+};
+
+}  // namespace
+
+Diagnostic to_diagnostic(const pte::Status& status, const std::string& file) {
+  const auto* row = std::ranges::find(kRows, status.error, &Row::error);
+  DTR_CHECK(row != kRows.end());
+  return {row->id, pte::text(status.error) + details(status), std::string(row->fix), {.file = file}};
+}
+
+void ProgramImage::FreeAligned::operator()(std::byte* data) const { std::free(data); }
+
+Result<ProgramImage> ProgramImage::open(const std::string& path, bool check_checksum) {
+  DTR_ASSIGN(MappedFile mapped, MappedFile::open(path));
+  ProgramImage image;
+  image.path_ = path;
+  const std::span<const std::byte> bytes = mapped.bytes();
+  image.mapped_ = std::move(mapped);
+  return check(std::move(image), bytes, check_checksum);
+}
+
+Result<ProgramImage> ProgramImage::parse(std::span<const std::byte> bytes, const std::string& file, bool check_checksum) {
+  constexpr size_t kAlign = pte::kFileAlignment;
+  ProgramImage image;
+  image.path_ = file;
+  image.copied_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlign, (bytes.size() + kAlign) / kAlign * kAlign)));
+  std::ranges::copy(bytes, image.copied_.get());
+  const std::span<const std::byte> copy(image.copied_.get(), bytes.size());
+  return check(std::move(image), copy, check_checksum);
+}
+
+Result<ProgramImage> ProgramImage::check(ProgramImage image, std::span<const std::byte> bytes, bool check_checksum) {
+  if (const pte::Status status = pte::ProgramFile::open(bytes, check_checksum, &image.file_); !status.ok()) {
+    return tl::unexpected(to_diagnostic(status, image.path_));
+  }
+  if (const auto stored = image.file_.named_data(pte::kDebugMapKey); !stored.empty()) {
+    const auto* data = reinterpret_cast<const uint8_t*>(stored.data());
+    flatbuffers::Verifier verifier(data, stored.size());
+    if (!pte::VerifyDebugMapBuffer(verifier) || !DebugMapVerifier(*pte::GetDebugMap(data), image.file_.program()).run()) {
+      return fail(DiagnosticId::kPteDebugMap, "the debug map does not fit its program", std::string(kCompileAgain), {.file = image.path_});
+    }
+    image.debug_map_ = pte::GetDebugMap(data);
+  }
+  return image;
+}
+
+}  // namespace dtr

@@ -1,0 +1,49 @@
+// Program files on the host: opened, checked, and what is wrong with them as diagnostics.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "abi/program_file.h"
+#include "support/mapped_file.h"
+#include "support/result.h"
+
+namespace dtr {
+
+namespace pte {
+struct DebugMap;  // abi/debug_map.fbs
+}
+
+// What a status of the loader or the runtime means to a user; `file` names the program in the message.
+Diagnostic to_diagnostic(const pte::Status& status, const std::string& file);
+
+class ProgramImage {
+ public:
+  // Maps and checks a file, its debug map included. Errors: kFileNotFound and the ids that start with "pte-".
+  static Result<ProgramImage> open(const std::string& path, bool check_checksum = true);
+  // The same from memory (copied, so that it is aligned); `file` names it in messages.
+  static Result<ProgramImage> parse(std::span<const std::byte> bytes, const std::string& file, bool check_checksum = true);
+
+  const std::string& path() const { return path_; }
+  std::span<const std::byte> bytes() const { return file_.bytes(); }
+  const pte::ProgramFile& file() const { return file_; }
+  // Null if the program has none. Indices in it (sources, values, calls) are in range.
+  const pte::DebugMap* debug_map() const { return debug_map_; }
+
+ private:
+  static Result<ProgramImage> check(ProgramImage image, std::span<const std::byte> bytes, bool check_checksum);
+  struct FreeAligned {
+    void operator()(std::byte* data) const;
+  };
+
+  std::string path_;
+  std::optional<MappedFile> mapped_;
+  std::unique_ptr<std::byte, FreeAligned> copied_;
+  pte::ProgramFile file_;
+  const pte::DebugMap* debug_map_ = nullptr;
+};
+
+}  // namespace dtr

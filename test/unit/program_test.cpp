@@ -1,0 +1,438 @@
+// Arena and memory planner, writer, reader: offsets never overlap in time and space, files read back as they were planned, damage is
+// found.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "abi/crc32.h"
+#include "abi/debug_map_generated.h"
+#include "abi/program_generated.h"
+#include "program/describe.h"
+#include "program/reader.h"
+#include "support/arena_planner.h"
+#include "test/unit/plan_builder.h"
+
+namespace dtr {
+namespace {
+
+// ---- Arena planner ----
+
+void expect_sound(std::span<const ArenaBuffer> buffers, const ArenaPlan& plan) {
+  ASSERT_EQ(plan.offsets.size(), buffers.size());
+  int64_t top = 0;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    EXPECT_GE(plan.offsets[i], 0);
+    EXPECT_EQ(plan.offsets[i] % buffers[i].alignment, 0);
+    if (buffers[i].size > 0) top = std::max(top, plan.offsets[i] + buffers[i].size);
+    for (size_t j = 0; j < i; ++j) {
+      const bool in_time = buffers[i].first <= buffers[j].last && buffers[j].first <= buffers[i].last;
+      const bool in_space = plan.offsets[i] < plan.offsets[j] + buffers[j].size && plan.offsets[j] < plan.offsets[i] + buffers[i].size;
+      EXPECT_FALSE(in_time && in_space) << i << " and " << j;
+    }
+  }
+  EXPECT_EQ(plan.total, top);
+}
+
+int64_t brute_force_max_live(std::span<const ArenaBuffer> buffers) {
+  int64_t most = 0;
+  for (const ArenaBuffer& at : buffers) {
+    int64_t live = 0;
+    for (const ArenaBuffer& buffer : buffers) live += buffer.first <= at.first && at.first <= buffer.last ? buffer.size : 0;
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+std::vector<ArenaBuffer> random_buffers(std::mt19937& random, int count) {
+  std::vector<ArenaBuffer> buffers;
+  for (int i = 0; i < count; ++i) {
+    const auto first = static_cast<int32_t>(random() % static_cast<uint32_t>(count));
+    const uint64_t length = random() % 8 == 0 ? random() % static_cast<uint32_t>(count / 4 + 1) : random() % 4;
+    const int64_t size = random() % 50 == 0 ? 0 : 1 + random() % 20000;
+    buffers.push_back({size, random() % 10 == 0 ? 64 : 16, first, std::min(count - 1, first + static_cast<int32_t>(length))});
+  }
+  return buffers;
+}
+
+TEST(ArenaPlanner, RandomProgramsAreSoundAndNearTheBound) {
+  std::mt19937 random(7);
+  int near_bound = 0;
+  constexpr int kPrograms = 60;
+  for (int round = 0; round < kPrograms; ++round) {
+    const std::vector<ArenaBuffer> buffers = random_buffers(random, 5 + static_cast<int>(random() % 150));
+    const ArenaPlan plan = plan_arena(buffers);
+    expect_sound(buffers, plan);
+    const ArenaPlan greedy = plan_arena_greedy(buffers);
+    expect_sound(buffers, greedy);
+    EXPECT_LE(plan.total, greedy.total);
+    EXPECT_EQ(plan.max_live, brute_force_max_live(buffers));
+    EXPECT_GE(plan.total, plan.max_live);
+    near_bound += plan.total * 100 <= plan.max_live * 102 ? 1 : 0;
+    EXPECT_EQ(plan.offsets, plan_arena(buffers).offsets);
+  }
+  EXPECT_GE(near_bound, kPrograms * 9 / 10);
+}
+
+// First fit over every order finds an optimum of these small programs; ours may end later by less than one alignment.
+TEST(ArenaPlanner, SmallProgramsAreOptimal) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 40; ++round) {
+    const std::vector<ArenaBuffer> buffers = random_buffers(random, 6);
+    std::vector<size_t> order{0, 1, 2, 3, 4, 5};
+    int64_t best = INT64_MAX;
+    do {
+      std::vector<int64_t> offset(6, -1);
+      int64_t top = 0;
+      for (const size_t i : order) {
+        int64_t at = 0;
+        for (bool moved = true; moved;) {
+          moved = false;
+          for (const size_t j : order) {
+            if (offset[j] < 0 || buffers[i].size == 0 || buffers[j].size == 0 || j == i) continue;
+            const bool in_time = buffers[i].first <= buffers[j].last && buffers[j].first <= buffers[i].last;
+            if (!in_time || at + buffers[i].size <= offset[j] || offset[j] + buffers[j].size <= at) continue;
+            at = (offset[j] + buffers[j].size + buffers[i].alignment - 1) / buffers[i].alignment * buffers[i].alignment;
+            moved = true;
+          }
+        }
+        offset[i] = at;
+        if (buffers[i].size > 0) top = std::max(top, at + buffers[i].size);
+      }
+      best = std::min(best, top);
+    } while (std::ranges::next_permutation(order).found);
+    EXPECT_LT(plan_arena(buffers).total, best + 16);
+  }
+}
+
+TEST(ArenaPlanner, EdgeCases) {
+  EXPECT_EQ(plan_arena({}).total, 0);
+  const ArenaBuffer empty{0, 16, 0, 5};
+  EXPECT_EQ(plan_arena({&empty, 1}).total, 0);
+  const ArenaBuffer one{100, 16, 3, 3};
+  const ArenaPlan plan = plan_arena({&one, 1});
+  EXPECT_EQ(plan.total, 100);
+  EXPECT_EQ(plan.max_live_step, 3);
+}
+
+// ---- Memory planner ----
+
+class FakePartition final : public LoweredPartition {
+ public:
+  Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets, uint32_t scratch_bytes) const override {
+    std::vector<std::byte> payload(4 * (offsets.size() + 1));
+    std::memcpy(payload.data(), offsets.data(), 4 * offsets.size());
+    std::memcpy(payload.data() + 4 * offsets.size(), &scratch_bytes, 4);
+    return payload;
+  }
+};
+
+// One delegate of three steps whose input dies in step 0 and whose output is born in step 2, with two interior buffers.
+struct DelegatePlan {
+  FakePartition partition;
+  ProgramPlan plan;
+  TensorRef x, y;
+  DelegatePlan() {
+    const Type type{.dtype = DType::kInt8, .shape = {1, 1000}, .quantization = Quantization::per_tensor(0.5f, 1)};
+    x = plan.add_tensor({"x", type});
+    y = plan.add_tensor({"y", type});
+    partition.steps = 3;
+    partition.inputs = {{1000, 0, 0}};
+    partition.outputs = {{1000, 2, 2}};
+    partition.buffers = {{"a", BufferRole::kActivation, 1000, 0, 1}, {"b", BufferRole::kActivation, 1000, 1, 2}};
+    partition.step_info = {{.command = 4, .kernel = "Conv2d", .origin = {{0}}, .macs = 77, .cycles = 5, .limit = "array"}};
+    partition.values = {{"inner", type, 1, 1, {{1}}}, {"fused", type, std::nullopt, 0, {{0}}}};
+    static const std::vector<SourceOp> kSources{{"conv", "aten.conv2d.default", "features.0", "model.py:7"},
+                                                {"add", "aten.add.Tensor", "", ""}};
+    plan.sources = kSources;
+    plan.inputs = {x};
+    plan.outputs = {y};
+    plan.calls.emplace_back(
+        DelegateCallPlan{.delegate_id = "Fake", .inputs = {x}, .outputs = {y}, .partition = &partition, .origin = {{0, 1}}});
+  }
+};
+
+TEST(MemoryPlanner, DelegateSharesMemoryWithItsOperands) {
+  DelegatePlan made;
+  const auto map = plan_memory(made.plan);
+  ASSERT_TRUE(map);
+  EXPECT_EQ(map->steps, 3);
+  // At every step just two of the four buffers live.
+  EXPECT_EQ(map->max_live_bytes, 2000);
+  EXPECT_EQ(map->arena_bytes, 1008 + 1000);
+  const auto& call = std::get<DelegateCallPlan>(made.plan.calls[0]);
+  EXPECT_EQ(call.scratch_offset, 0);
+  EXPECT_EQ(call.scratch_bytes, 2008u);
+  EXPECT_NE(call.interior_offsets[0], call.interior_offsets[1]);
+  // x meets a, b meets y.
+  EXPECT_EQ(made.plan.tensor(made.x).offset, static_cast<int64_t>(call.interior_offsets[1]));
+  EXPECT_EQ(made.plan.tensor(made.y).offset, static_cast<int64_t>(call.interior_offsets[0]));
+  ASSERT_TRUE(encode_payloads(made.plan));
+  EXPECT_EQ(std::get<DelegateCallPlan>(made.plan.calls[0]).payload.size(), 12u);
+}
+
+TEST(MemoryPlanner, RefusesWhatDoesNotFit) {
+  DelegatePlan made;
+  made.plan.target = "tiny";
+  EXPECT_TRUE(plan_memory(made.plan, 2008));
+  const auto map = plan_memory(made.plan, 2007);
+  ASSERT_FALSE(map);
+  EXPECT_EQ(map.error().id, DiagnosticId::kMemoryExceeded);
+  EXPECT_NE(map.error().reason.find("2008"), std::string::npos) << map.error().reason;
+  EXPECT_EQ(map.error().place.module_path, "features.0");
+}
+
+TEST(MemoryPlanner, InputsLiveFromTheStartAndOutputsToTheEnd) {
+  ProgramPlan plan = test::small_plan();
+  const auto map = plan_memory(plan);
+  ASSERT_TRUE(map);
+  std::vector<ArenaBuffer> buffers;
+  ArenaPlan places;
+  for (const MemoryMapEntry& entry : map->entries) {
+    buffers.push_back({entry.bytes, 16, entry.first_step, entry.last_step});
+    places.offsets.push_back(entry.offset);
+    const std::string& name = plan.tensors[entry.index].name;
+    if (name == "x") {
+      EXPECT_EQ(entry.first_step, 0);
+    }
+    if (name == "y") {
+      EXPECT_EQ(entry.last_step, 4);
+    }
+    EXPECT_NE(name, "bias");
+  }
+  places.total = map->arena_bytes;
+  expect_sound(buffers, places);
+}
+
+// ---- Writer and reader ----
+
+std::vector<std::byte> delegate_program(bool debug_map = true) {
+  DelegatePlan made;
+  made.plan.target = "none";
+  made.plan.target_hash = 0x1234;
+  made.plan.tool = "deuteron test";
+  made.plan.source_hash = 42;
+  made.plan.named_data.push_back({"shared", std::vector<std::byte>(5, std::byte{9})});
+  EXPECT_TRUE(plan_memory(made.plan));
+  EXPECT_TRUE(encode_payloads(made.plan));
+  const auto written = serialize_program(made.plan, {.debug_map = debug_map});
+  EXPECT_TRUE(written);
+  EXPECT_EQ(written->sizes.file, static_cast<int64_t>(written->bytes.size()));
+  EXPECT_EQ(written->sizes.payloads, 12);
+  EXPECT_EQ(written->sizes.debug_map > 0, debug_map);
+  return written->bytes;
+}
+
+TEST(Writer, SameBytesEachTime) {
+  EXPECT_EQ(test::small_program(), test::small_program());
+  EXPECT_EQ(delegate_program(), delegate_program());
+}
+
+TEST(Writer, ReadsBackAsPlanned) {
+  const auto image = ProgramImage::parse(delegate_program(), "test.pte");
+  ASSERT_TRUE(image) << to_text(image.error());
+  EXPECT_EQ(image->file().checksum(), pte::ProgramFile::Checksum::kGood);
+  const pte::Manifest& manifest = *image->file().manifest();
+  EXPECT_EQ(manifest.target_hash, 0x1234u);
+  EXPECT_EQ(manifest.sram_bytes, 2008u);
+  EXPECT_EQ(manifest.max_live_bytes, 2000u);
+  EXPECT_EQ(manifest.source_hash, 42u);
+  EXPECT_STREQ(manifest.target, "none");
+  EXPECT_EQ(image->file().named_data("shared").size(), 5u);
+  EXPECT_TRUE(image->file().named_data("missing").empty());
+
+  const pte::ExecutionPlan& plan = *image->file().program().execution_plan()->Get(0);
+  EXPECT_EQ(plan.name()->str(), "forward");
+  EXPECT_EQ(plan.non_const_buffer_sizes()->Get(1), 2008);
+  ASSERT_EQ(plan.delegates()->size(), 1u);
+  EXPECT_EQ(image->file().payload(*plan.delegates()->Get(0)).size(), 12u);
+  // Input, output, scratch.
+  const auto& call = *plan.chains()->Get(0)->instructions()->Get(0)->instr_args_as_DelegateCall();
+  ASSERT_EQ(call.args()->size(), 3u);
+  EXPECT_EQ(pte::tensor_bytes(*plan.values()->Get(static_cast<uint32_t>(call.args()->Get(2)))->val_as_Tensor()), 2008u);
+}
+
+TEST(Writer, DebugMapNamesOriginsAndPlaces) {
+  const auto image = ProgramImage::parse(delegate_program(), "test.pte");
+  ASSERT_TRUE(image);
+  const pte::DebugMap& map = *image->debug_map();
+  ASSERT_EQ(map.calls()->size(), 1u);
+  EXPECT_EQ(map.calls()->Get(0)->origin()->sources()->size(), 2u);
+  const pte::DebugStep& step = *map.calls()->Get(0)->steps()->Get(0);
+  EXPECT_EQ(step.kernel()->str(), "Conv2d");
+  EXPECT_EQ(step.macs(), 77);
+  int lost = 0;
+  for (const pte::DebugTensor* tensor : *map.tensors()) {
+    if (tensor->name()->str() == "inner") {
+      EXPECT_TRUE(tensor->in_delegate());
+      EXPECT_EQ(tensor->call(), 0);
+      EXPECT_EQ(tensor->step(), 1u);
+      EXPECT_EQ(tensor->scales()->Get(0), 0.5f);
+      EXPECT_EQ(tensor->zero_points()->Get(0), 1);
+    }
+    if (tensor->name()->str() == "x") {
+      EXPECT_EQ(tensor->call(), -1);
+    }
+    if (tensor->name()->str() == "y") {
+      EXPECT_EQ(tensor->step(), 2u);
+    }
+    lost += tensor->value() < 0 && !tensor->in_delegate() ? 1 : 0;
+  }
+  EXPECT_EQ(lost, 1);
+
+  const auto stripped = ProgramImage::parse(delegate_program(false), "test.pte");
+  ASSERT_TRUE(stripped);
+  EXPECT_EQ(stripped->debug_map(), nullptr);
+}
+
+TEST(Writer, EqualConstantsAreStoredOnceAndInTheirLayout) {
+  std::vector<float> values(24);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const auto bytes = std::as_bytes(std::span(values));
+  ProgramPlan plan;
+  const Type contiguous{.shape = {1, 2, 3, 4}};
+  const Type channels_last{.shape = {1, 2, 3, 4}, .layout = Layout::kChannelsLast};
+  const TensorRef a = plan.add_tensor({"a", contiguous, bytes});
+  const TensorRef b = plan.add_tensor({"b", contiguous, bytes});
+  const TensorRef c = plan.add_tensor({"c", channels_last, bytes});
+  const TensorRef y = plan.add_tensor({"y", contiguous});
+  const TensorRef z = plan.add_tensor({"z", contiguous});
+  plan.calls.emplace_back(KernelCallPlan{"aten::add.out", {a, b, int64_t{1}}, {y}, {}});
+  plan.calls.emplace_back(KernelCallPlan{"aten::add.out", {c, c, int64_t{1}}, {z}, {}});
+  plan.outputs = {y, z};
+  ASSERT_TRUE(plan_memory(plan));
+  const auto written = serialize_program(plan);
+  ASSERT_TRUE(written);
+  EXPECT_EQ(written->sizes.constants, 2 * 96);
+  const auto image = ProgramImage::parse(written->bytes, "test.pte");
+  ASSERT_TRUE(image);
+  const pte::ExecutionPlan& read = *image->file().program().execution_plan()->Get(0);
+  const auto& call = *read.chains()->Get(0)->instructions()->Get(1)->instr_args_as_KernelCall();
+  const pte::Tensor& stored = *read.values()->Get(static_cast<uint32_t>(call.args()->Get(0)))->val_as_Tensor();
+  float first[4];
+  std::memcpy(first, image->file().constant(stored), sizeof first);
+  EXPECT_EQ(first[0], 0.0f);
+  EXPECT_EQ(first[1], 12.0f);  // channel 1 of the first position
+  EXPECT_EQ(first[2], 1.0f);
+}
+
+TEST(Writer, RefusesWhatTheFormatCannotHold) {
+  ProgramPlan plan;
+  plan.outputs = {plan.add_tensor({"huge", {.shape = {int64_t{1} << 33, 0}}})};
+  const auto written = serialize_program(plan);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().id, DiagnosticId::kProgramTooLarge);
+  EXPECT_NE(written.error().reason.find("huge"), std::string::npos);
+}
+
+TEST(Writer, LeavesNoFileBehindWhenItFails) {
+  ProgramPlan plan = test::small_plan();
+  ASSERT_TRUE(plan_memory(plan));
+  const auto written = write_program(plan, "/nonexistent/folder/x.pte");
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().id, DiagnosticId::kFileNotWritable);
+}
+
+TEST(Reader, Describes) {
+  const auto image = ProgramImage::parse(delegate_program(), "test.pte");
+  ASSERT_TRUE(image);
+  const std::string text = describe_program(*image, {.describe_payload = [](std::string_view id, std::span<const std::byte> payload) {
+    return std::string(id) + " listing " + std::to_string(payload.size());
+  }});
+  for (const char* part : {"checksum good", "target none (hash 00001234)", "input 0: %0 `x` i8[1,1000]", "delegate 0: Fake, 12 bytes",
+                           "Fake listing 12", "conv features.0 (model.py:7), add", "Conv2d, 77 MACs, 5 cycles, array", "1 lost to fusion",
+                           "memory 1: 2008 bytes", "deuteron.checksum", "5 bytes shared"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  }
+  const auto small = ProgramImage::parse(test::small_program(), "small.pte");
+  ASSERT_TRUE(small);
+  const std::string listing = describe_program(*small);
+  EXPECT_NE(listing.find("max_pool2d_with_indices.out(%10 `real`, [2, 2], [2, 2], [0, 0], [1, 1], false,"), std::string::npos) << listing;
+}
+
+// Puts the right checksum back after a change.
+void fix_checksum(std::vector<std::byte>& bytes) {
+  const uint32_t crc = crc32_with_hole(bytes, bytes.size() - 4);
+  std::memcpy(bytes.data() + bytes.size() - 4, &crc, 4);
+}
+
+DiagnosticId parse_error(std::vector<std::byte> bytes) {
+  const auto image = ProgramImage::parse(bytes, "bad.pte");
+  EXPECT_FALSE(image);
+  if (!image) {
+    EXPECT_EQ(image.error().place.file, "bad.pte");
+  }
+  return image ? DiagnosticId::kIrInvalid : image.error().id;
+}
+
+TEST(Reader, NamesWhatIsWrong) {
+  std::vector<std::byte> bytes = delegate_program();
+  bytes[6] = std::byte{'9'};
+  EXPECT_EQ(parse_error(bytes), DiagnosticId::kPteNewerVersion);
+  bytes[4] = std::byte{'X'};
+  EXPECT_EQ(parse_error(bytes), DiagnosticId::kPteNotAProgram);
+  bytes = delegate_program();
+  bytes[bytes.size() / 2] ^= std::byte{1};
+  EXPECT_NE(parse_error(bytes), DiagnosticId::kIrInvalid);
+  EXPECT_EQ(parse_error({}), DiagnosticId::kPteTruncated);
+  EXPECT_EQ(ProgramImage::open("/nonexistent.pte").error().id, DiagnosticId::kFileNotFound);
+
+  // A newer manifest, and a change in the last payload byte: found by the checksum alone.
+  bytes = delegate_program();
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t manifest = text.find("DTRM");
+  ASSERT_NE(manifest, std::string_view::npos);
+  bytes[manifest + 4] = std::byte{2};
+  EXPECT_EQ(parse_error(bytes), DiagnosticId::kPteChecksum);
+  fix_checksum(bytes);
+  EXPECT_EQ(parse_error(bytes), DiagnosticId::kPteNewerVersion);
+
+  // A debug map that names a value beyond the plan.
+  bytes = delegate_program();
+  const size_t map = std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).find("DTRD");
+  ASSERT_NE(map, std::string_view::npos);
+  bytes[map - 4] = std::byte{0xFF};
+  bytes[map - 3] = std::byte{0xFF};
+  fix_checksum(bytes);
+  EXPECT_EQ(parse_error(bytes), DiagnosticId::kPteDebugMap);
+}
+
+TEST(Reader, EveryTruncationIsAnError) {
+  const std::vector<std::byte> bytes = delegate_program();
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(ProgramImage::parse(std::span(bytes).first(size), "cut.pte")) << size;
+  }
+}
+
+// One row per error of loader and runtime, each with its own sentence.
+TEST(Reader, EveryErrorHasADiagnostic) {
+  using pte::Error;
+  const auto id = [](Error error) { return to_diagnostic({error}, "x.pte").id; };
+  EXPECT_EQ(id(Error::kMalformed), DiagnosticId::kPteMalformed);
+  EXPECT_EQ(id(Error::kUnsupported), DiagnosticId::kPteUnsupported);
+  EXPECT_EQ(id(Error::kWrongTarget), DiagnosticId::kPteWrongTarget);
+  EXPECT_EQ(id(Error::kMissingMethod), DiagnosticId::kPteMissingMethod);
+  EXPECT_EQ(id(Error::kMissingKernel), DiagnosticId::kPteMissingKernel);
+  EXPECT_EQ(id(Error::kMissingDelegate), DiagnosticId::kPteMissingDelegate);
+  EXPECT_EQ(id(Error::kInputShape), DiagnosticId::kRunInput);
+  EXPECT_EQ(id(Error::kArenaTooSmall), DiagnosticId::kRunMemory);
+  EXPECT_EQ(id(Error::kDelegateFailed), DiagnosticId::kRunFailed);
+  for (int error = 1; error <= static_cast<int>(Error::kDelegateFailed); ++error) {
+    EXPECT_FALSE(to_diagnostic({static_cast<Error>(error)}, "x.pte").fix.empty());
+    EXPECT_STRNE(pte::text(static_cast<Error>(error)), pte::text(static_cast<Error>(error - 1)));
+  }
+}
+
+TEST(Crc32, MatchesTheStandardAndSkipsTheHole) {
+  const std::string_view digits = "123456789";
+  const auto bytes = std::as_bytes(std::span(digits));
+  EXPECT_EQ(crc32(bytes), 0xCBF43926u);  // check value of CRC-32/ISO-HDLC
+  EXPECT_EQ(crc32(bytes.subspan(4), crc32(bytes.first(4))), 0xCBF43926u);
+  std::vector<std::byte> holed(bytes.begin(), bytes.end());
+  std::fill_n(holed.begin() + 2, 4, std::byte{0});
+  EXPECT_EQ(crc32_with_hole(bytes, 2), crc32(holed));
+}
+
+}  // namespace
+}  // namespace dtr

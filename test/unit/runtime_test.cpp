@@ -1,0 +1,365 @@
+// Loader and executor: what a program computes, which memory it asks for, and what is refused.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "abi/crc32.h"
+#include "abi/program_generated.h"
+#include "runtime/delegate_deuteron.h"
+#include "test/unit/plan_builder.h"
+
+namespace dtr {
+namespace {
+
+using runtime::Error;
+using runtime::InputTensor;
+using runtime::Method;
+using runtime::Program;
+using runtime::Status;
+using test::AlignedCopy;
+using test::PreparedMethod;
+
+struct Loaded {
+  AlignedCopy bytes{test::small_program()};
+  Program program;
+  Loaded() { EXPECT_TRUE(test::load(bytes.bytes(), &program).ok()); }
+};
+
+std::vector<float> ramp() {
+  std::vector<float> x(60);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(i * 7 % 60) - 30) * 0.11f;
+  return x;
+}
+
+// What small_plan computes, written down once more.
+std::vector<float> expected(const std::vector<float>& x) {
+  std::vector<float> max(12, -1e9f);
+  for (size_t c = 0; c < 3; ++c) {
+    for (size_t row = 0; row < 4; ++row) {
+      for (size_t column = 0; column < 4; ++column) {  // column 4 is in no window
+        const float sum = x[(c * 4 + row) * 5 + column] + static_cast<float>(c + 1);
+        const float q = std::min(127.0f, std::max(-128.0f, std::nearbyint(sum * (1.0f / 0.05f)) + 3.0f));
+        float& at = max[c * 4 + row / 2 * 2 + column / 2];
+        at = std::max(at, (q - 3.0f) * 0.05f);
+      }
+    }
+  }
+  std::vector<float> y(12);
+  for (size_t i = 0; i < 4; ++i) {
+    double sum = 0;
+    for (size_t c = 0; c < 3; ++c) sum += std::exp(static_cast<double>(max[c * 4 + i]));
+    for (size_t c = 0; c < 3; ++c) y[c * 4 + i] = static_cast<float>(std::exp(static_cast<double>(max[c * 4 + i])) / sum);
+  }
+  return y;
+}
+
+Status set_input(Method& method, const std::vector<float>& x) {
+  return method.set_input(0, test::input_like(*method.input_tensor(0), std::as_bytes(std::span(x))));
+}
+
+TEST(Runtime, RunsAProgramOfKernels) {
+  Loaded loaded;
+  PreparedMethod method;
+  ASSERT_TRUE(method.prepare(loaded.program).ok());
+  EXPECT_EQ(method->input_count(), 1u);
+  EXPECT_EQ(method->output_count(), 1u);
+  for (const float offset : {0.0f, 0.5f}) {  // twice, in the same memory
+    std::vector<float> x = ramp();
+    for (float& value : x) value += offset;
+    ASSERT_TRUE(set_input(*method, x).ok());
+    ASSERT_TRUE(method->run().ok());
+    const std::vector<float> y = expected(x);
+    const runtime::Tensor& got = *method->output_tensor(0);
+    ASSERT_EQ(got.elements(), y.size());
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(got.values<float>()[i], y[i], 1e-6f) << i;
+  }
+}
+
+TEST(Runtime, ObserverSeesEveryInstruction) {
+  Loaded loaded;
+  PreparedMethod method;
+  ASSERT_TRUE(method.prepare(loaded.program).ok());
+  ASSERT_TRUE(set_input(*method, ramp()).ok());
+  std::vector<int> seen;
+  const runtime::Observer observer{
+      .context = &seen,
+      .before = [](void* context, const Method&, uint32_t i) { static_cast<std::vector<int>*>(context)->push_back(static_cast<int>(i)); },
+      .after = [](void* context, const Method&, uint32_t i) { static_cast<std::vector<int>*>(context)->push_back(-static_cast<int>(i)); }};
+  ASSERT_TRUE(method->run(&observer).ok());
+  EXPECT_EQ(seen, (std::vector<int>{0, 0, 1, -1, 2, -2, 3, -3, 4, -4}));
+}
+
+TEST(Runtime, AsksForExactlyTheMemoryItUses) {
+  Loaded loaded;
+  Method::Requirements need;
+  ASSERT_TRUE(Method::requirements(loaded.program, "forward", &need).ok());
+  ASSERT_EQ(need.memories, 1u);
+  ProgramPlan plan = test::small_plan();
+  ASSERT_TRUE(plan_memory(plan));
+  EXPECT_EQ(need.memory_bytes(0), static_cast<size_t>(plan.arena_bytes));
+
+  const AlignedCopy state(need.state_bytes + 16);
+  const AlignedCopy arena(need.memory_bytes(0) + 16);
+  Method method;
+  const auto prepare = [&](size_t state_at, size_t state_bytes, size_t arena_at, size_t arena_bytes) {
+    const std::span<std::byte> memory = arena.bytes().subspan(arena_at, arena_bytes);
+    return method.prepare(loaded.program, "forward", state.bytes().subspan(state_at, state_bytes), {&memory, 1});
+  };
+  EXPECT_TRUE(prepare(0, need.state_bytes, 0, need.memory_bytes(0)).ok());
+  Status status = prepare(0, need.state_bytes - 1, 0, need.memory_bytes(0));
+  EXPECT_EQ(status.error, Error::kArenaTooSmall);
+  EXPECT_EQ(status.index, UINT32_MAX);
+  EXPECT_EQ(status.detail, need.state_bytes);
+  status = prepare(0, need.state_bytes, 0, need.memory_bytes(0) - 1);
+  EXPECT_EQ(status.error, Error::kArenaTooSmall);
+  EXPECT_EQ(status.index, 0u);
+  EXPECT_EQ(prepare(8, need.state_bytes, 0, need.memory_bytes(0)).error, Error::kArenaMisaligned);
+  EXPECT_EQ(prepare(0, need.state_bytes, 4, need.memory_bytes(0)).error, Error::kArenaMisaligned);
+  EXPECT_EQ(method.prepare(loaded.program, "forward", state.bytes(), {}).error, Error::kArenaTooSmall);
+  EXPECT_EQ(method.prepare(loaded.program, "backward", state.bytes(), {}).error, Error::kMissingMethod);
+  EXPECT_EQ(method.run().error, Error::kOk);  // an unprepared method has no inputs and no instructions
+}
+
+TEST(Runtime, RefusesInputsThatDiffer) {
+  Loaded loaded;
+  PreparedMethod method;
+  ASSERT_TRUE(method.prepare(loaded.program).ok());
+  const std::vector<float> x = ramp();
+  const InputTensor good = test::input_like(*method->input_tensor(0), std::as_bytes(std::span(x)));
+  const auto refused = [&](auto change) {
+    InputTensor input = good;
+    change(input);
+    return method->set_input(0, input).error;
+  };
+  const int32_t transposed[] = {1, 4, 3, 5};
+  const int32_t flat[] = {60};
+  const uint8_t channels_last[] = {0, 2, 3, 1};
+  const uint8_t flat_order[] = {0};
+  const uint8_t outside[] = {0, 1, 2, 9};
+  EXPECT_EQ(refused([](InputTensor&) {}), Error::kOk);
+  EXPECT_EQ(refused([](InputTensor& input) { input.dtype = ScalarType::kInt; }), Error::kInputDtype);
+  EXPECT_EQ(refused([&](InputTensor& input) { input.sizes = transposed; }), Error::kInputShape);
+  EXPECT_EQ(refused([&](InputTensor& input) { input.sizes = flat, input.dim_order = flat_order; }), Error::kInputShape);
+  EXPECT_EQ(refused([&](InputTensor& input) { input.dim_order = channels_last; }), Error::kInputDimOrder);
+  EXPECT_EQ(refused([&](InputTensor& input) { input.dim_order = flat_order; }), Error::kInputDimOrder);
+  EXPECT_EQ(refused([&](InputTensor& input) { input.dim_order = outside; }), Error::kInputDimOrder);
+  EXPECT_EQ(refused([](InputTensor& input) { input.bytes -= 1; }), Error::kInputSize);
+  EXPECT_EQ(method->set_input(1, good).error, Error::kNoSuchTensor);
+  EXPECT_EQ(method->set_output_memory(0, {}).error, Error::kNoSuchTensor);  // the program plans it
+  EXPECT_EQ(method->output_tensor(1), nullptr);
+}
+
+TEST(Runtime, InputsAreConsumedByEachRun) {
+  Loaded loaded;
+  PreparedMethod method;
+  ASSERT_TRUE(method.prepare(loaded.program).ok());
+  EXPECT_EQ(method->run().error, Error::kInputNotSet);
+  ASSERT_TRUE(set_input(*method, ramp()).ok());
+  EXPECT_TRUE(method->run().ok());
+  EXPECT_EQ(method->run().error, Error::kInputNotSet);
+}
+
+TEST(Runtime, NamesAllThatIsMissing) {
+  const AlignedCopy bytes(test::small_program());
+  std::vector<std::string> missing;
+  const auto note = [](void* context, Error, std::string_view name, std::string_view overload) {
+    static_cast<std::vector<std::string>*>(context)->push_back(std::string(name) + "." + std::string(overload));
+  };
+  Program program;
+  const runtime::KernelTable all = runtime::portable::kernels();
+  const runtime::LoadOptions options{.kernels = all.first(2), .on_missing = note, .context = &missing};  // softmax and add
+  const Status status = Program::load(bytes.bytes(), options, &program);
+  EXPECT_EQ(status.error, Error::kMissingKernel);
+  EXPECT_EQ(missing, (std::vector<std::string>{"quantized_decomposed::quantize_per_tensor.out",
+                                               "quantized_decomposed::dequantize_per_tensor.out", "aten::max_pool2d_with_indices.out"}));
+}
+
+// ---- Delegates ----
+
+struct FakeDelegate {
+  int prepared = 0, released = 0, runs = 0;
+  Error refuse = Error::kOk;
+
+  runtime::Delegate entry() {
+    return {.id = "Fake",
+            .context = this,
+            .state_bytes = 24,
+            .prepare = [](void* context, void* state, std::span<const std::byte> payload) -> Status {
+              auto& self = *static_cast<FakeDelegate*>(context);
+              if (self.refuse != Error::kOk) return {self.refuse, 0, 77};
+              ++self.prepared;
+              std::memset(state, static_cast<int>(payload[0]), 24);
+              return {};
+            },
+            .run = [](void* context, void* state, std::span<runtime::Value* const> arguments) -> Status {
+              ++static_cast<FakeDelegate*>(context)->runs;
+              const runtime::Tensor& y = arguments[1]->tensor;
+              std::memset(y.data, *static_cast<const char*>(state), y.bytes());
+              return {};
+            },
+            .release = [](void* context, void*) { ++static_cast<FakeDelegate*>(context)->released; }};
+  }
+};
+
+std::vector<std::byte> delegate_program(std::string id, std::vector<std::byte> payload, uint32_t target_hash) {
+  ProgramPlan plan{.target = "somewhere", .target_hash = target_hash};
+  const Type type{.dtype = DType::kInt8, .shape = {2, 3}};
+  const TensorRef x = plan.add_tensor({"x", type});
+  const TensorRef y = plan.add_tensor({"y", type});
+  plan.inputs = {x};
+  plan.outputs = {y};
+  plan.calls.emplace_back(DelegateCallPlan{.delegate_id = std::move(id), .inputs = {x}, .outputs = {y}, .payload = std::move(payload)});
+  EXPECT_TRUE(plan_memory(plan));
+  return serialize_program(plan)->bytes;
+}
+
+TEST(Runtime, DelegatesArePreparedRunAndReleased) {
+  const AlignedCopy bytes(delegate_program("Fake", {std::byte{5}}, 0));
+  FakeDelegate fake;
+  const runtime::Delegate table[] = {fake.entry()};
+  Program program;
+  EXPECT_EQ(test::load(bytes.bytes(), &program).error, Error::kMissingDelegate);
+  ASSERT_TRUE(Program::load(bytes.bytes(), {.delegates = table}, &program).ok());
+  {
+    PreparedMethod method;
+    ASSERT_TRUE(method.prepare(program).ok());
+    const int8_t x[6] = {};
+    ASSERT_TRUE(method->set_input(0, test::input_like(*method->input_tensor(0), std::as_bytes(std::span(x)))).ok());
+    ASSERT_TRUE(method->run().ok());
+    EXPECT_EQ(method->output_tensor(0)->values<int8_t>()[5], 5);
+    EXPECT_EQ(fake.released, 0);
+  }
+  EXPECT_EQ(fake.prepared, 1);
+  EXPECT_EQ(fake.runs, 1);
+  EXPECT_EQ(fake.released, 1);
+
+  fake.refuse = Error::kDelegateRefused;
+  PreparedMethod method;
+  const Status status = method.prepare(program);
+  EXPECT_EQ(status.error, Error::kDelegateRefused);
+  EXPECT_EQ(status.detail, 77u);
+  EXPECT_EQ(status.name, "Fake");
+  EXPECT_EQ(fake.released, 1);
+}
+
+TEST(Runtime, RefusesAnotherTarget) {
+  const AlignedCopy bytes(delegate_program("Fake", {std::byte{5}}, 0xABCD));
+  FakeDelegate fake;
+  const runtime::Delegate table[] = {fake.entry()};
+  Program program;
+  const Status status = Program::load(bytes.bytes(), {.delegates = table, .target_hash = 0xABCE}, &program);
+  EXPECT_EQ(status.error, Error::kWrongTarget);
+  EXPECT_EQ(status.detail, 0xABCDu);
+  EXPECT_EQ(status.name, "somewhere");
+  EXPECT_TRUE(Program::load(bytes.bytes(), {.delegates = table, .target_hash = 0xABCD}, &program).ok());
+}
+
+// ---- Bad files ----
+
+TEST(Runtime, RefusesMisalignedPrograms) {
+  const std::vector<std::byte> bytes = test::small_program();
+  const AlignedCopy room(bytes.size() + 16);
+  std::ranges::copy(bytes, room.bytes().begin() + 4);
+  Program program;
+  EXPECT_EQ(test::load(room.bytes().subspan(4, bytes.size()), &program).error, Error::kMisaligned);
+}
+
+// Runs a program that may be damaged; the bytes of its first output if everything succeeds.
+std::optional<std::vector<std::byte>> try_run(std::span<const std::byte> bytes, bool check_checksum) {
+  Program program;
+  if (!Program::load(bytes, {.kernels = runtime::portable::kernels(), .check_checksum = check_checksum}, &program).ok())
+    return std::nullopt;
+  if (program.method_count() == 0) return std::nullopt;
+  Method::Requirements need;
+  if (!Method::requirements(program, program.method_name(0), &need).ok()) return std::nullopt;
+  for (uint32_t i = 0; i < need.memories; ++i) {
+    if (need.memory_bytes(i) > (1u << 20)) return std::nullopt;  // the caller refuses
+  }
+  PreparedMethod method;
+  if (!method.prepare(program, program.method_name(0)).ok()) return std::nullopt;
+  const std::vector<float> x = ramp();
+  const runtime::Tensor* input = method->input_tensor(0);
+  if (input == nullptr || !method->set_input(0, test::input_like(*input, std::as_bytes(std::span(x)))).ok()) return std::nullopt;
+  if (!method->run().ok()) return std::nullopt;
+  const runtime::Tensor* y = method->output_tensor(0);
+  if (y == nullptr) return std::nullopt;
+  return std::vector<std::byte>(y->data, y->data + y->bytes());
+}
+
+TEST(Runtime, EveryFlippedBitIsFoundOrHarmless) {
+  ProgramPlan plan = test::small_plan();
+  ASSERT_TRUE(plan_memory(plan));
+  const std::vector<std::byte> good = serialize_program(plan, {.debug_map = false})->bytes;
+  const AlignedCopy bytes(good);
+  const auto wanted = try_run(bytes.bytes(), true);
+  ASSERT_TRUE(wanted);
+  size_t harmless = 0;
+  for (size_t i = 0; i < good.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      bytes.bytes()[i] ^= static_cast<std::byte>(1 << bit);
+      // With the checksum: refused, unless the flip hides the checksum itself, which changes nothing else.
+      if (const auto got = try_run(bytes.bytes(), true)) {
+        EXPECT_EQ(*got, *wanted) << "byte " << i << " bit " << bit;
+        ++harmless;
+      }
+      // Without: whatever comes, nothing is touched that should not be (the sanitizers watch).
+      (void)try_run(bytes.bytes(), false);
+      bytes.bytes()[i] = good[i];
+    }
+  }
+  EXPECT_LT(harmless, good.size() * 8 / 20);
+}
+
+TEST(Runtime, EveryTruncationIsRefused) {
+  const std::vector<std::byte> good = test::small_program();
+  for (size_t size = 0; size < good.size(); ++size) {
+    const std::span<const std::byte> all(good);
+    const AlignedCopy bytes(all.first(size));
+    Program program;
+    EXPECT_FALSE(Program::load(bytes.bytes(), {.kernels = runtime::portable::kernels(), .check_checksum = false}, &program).ok()) << size;
+  }
+}
+
+// The shapes that files may have and this runtime does not do.
+TEST(Runtime, RefusesControlFlowAndForeignMemory) {
+  using namespace pte;  // NOLINT(google-build-using-namespace): the schema's words
+  const auto file_with = [](auto add_instruction, uint32_t buffer, bool planned) {
+    flatbuffers::FlatBufferBuilder b;
+    const std::vector<int32_t> sizes{2};
+    const std::vector<uint8_t> order{0};
+    const std::vector<int32_t> none;
+    const auto tensor =
+        CreateTensorDirect(b, pte::ScalarType::Float, 0, &sizes, &order, buffer, planned ? CreateAllocationDetails(b, 1, 0, 0) : 0);
+    const std::vector values{CreateEValue(b, KernelTypes::Tensor, tensor.Union())};
+    const std::vector instructions{add_instruction(b)};
+    const std::vector chains{CreateChainDirect(b, &none, &none, &instructions)};
+    const std::vector operators{CreateOperatorDirect(b, "aten::relu", "out")};
+    const std::vector<int64_t> memories{0, 64};
+    const std::vector plans{CreateExecutionPlanDirect(b, "forward", 0, &values, &none, &none, &chains, &operators, nullptr, &memories)};
+    FinishProgramBuffer(b, CreateProgramDirect(b, 0, &plans));
+    const AlignedCopy bytes({reinterpret_cast<const std::byte*>(b.GetBufferPointer()), b.GetSize()});
+    runtime::Program program;
+    return test::load(bytes.bytes(), &program).error;
+  };
+  const auto kernel = [](flatbuffers::FlatBufferBuilder& b) {
+    const std::vector<int32_t> args{0, 0, 0};
+    return CreateInstruction(b, InstructionArguments::KernelCall, CreateKernelCallDirect(b, 0, &args).Union());
+  };
+  const auto bad_index = [](flatbuffers::FlatBufferBuilder& b) {
+    const std::vector<int32_t> args{0, 7};
+    return CreateInstruction(b, InstructionArguments::KernelCall, CreateKernelCallDirect(b, 0, &args).Union());
+  };
+  const auto jump = [](flatbuffers::FlatBufferBuilder& b) {
+    return CreateInstruction(b, InstructionArguments::JumpFalseCall, CreateJumpFalseCall(b).Union());
+  };
+  EXPECT_EQ(file_with(kernel, 0, true), Error::kOk);
+  EXPECT_EQ(file_with(jump, 0, true), Error::kUnsupported);
+  EXPECT_EQ(file_with(bad_index, 0, true), Error::kMalformed);
+  EXPECT_EQ(file_with(kernel, 0, false), Error::kUnsupported);  // memory that nobody gives
+  EXPECT_EQ(file_with(kernel, 3, false), Error::kMalformed);    // a constant that is not there
+  EXPECT_EQ(file_with(kernel, 3, true), Error::kUnsupported);   // state with an initial value
+}
+
+}  // namespace
+}  // namespace dtr
