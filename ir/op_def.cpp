@@ -34,7 +34,8 @@ Status verify_op(const OpView& view) {
     }
   }
   for (const Attributes::Entry& entry : *view.attributes) {
-    const bool known = std::any_of(def.attributes.begin(), def.attributes.end(), [&](const AttributeDef& a) { return a.name == entry.first; });
+    const bool known =
+        std::any_of(def.attributes.begin(), def.attributes.end(), [&](const AttributeDef& a) { return a.name == entry.first; });
     if (!known) return invalid(fmt::format("unknown attribute `{}`", entry.first));
   }
   return def.verify == nullptr ? Status{} : def.verify(view);

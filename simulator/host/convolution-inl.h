@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "hwy/highway.h"
+#include <hwy/highway.h>
 #include "simulator/core/functional.h"
 #include "simulator/host/epilogue.h"
 #include "simulator/host/kit.h"

@@ -10,7 +10,7 @@
 #include <array>
 #include <cstring>
 
-#include "hwy/highway.h"
+#include <hwy/highway.h>
 #include "numerics/requantize.h"
 #include "simulator/core/functional.h"
 #include "simulator/host/kit.h"

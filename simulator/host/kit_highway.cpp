@@ -8,9 +8,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "simulator/host/kit_highway.cpp"
-#include "hwy/foreach_target.h"
+#include <hwy/foreach_target.h>
 // Below foreach_target.h, as Highway asks for.
-#include "hwy/highway.h"
+#include <hwy/highway.h>
 #include "simulator/host/convolution-inl.h"
 #include "simulator/host/elementwise-inl.h"
 

@@ -6,7 +6,7 @@
 #define DTR_SIMULATOR_HOST_RESCALE_INL_H_
 #endif
 
-#include "hwy/highway.h"
+#include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace dtr::simulator {

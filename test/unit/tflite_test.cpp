@@ -34,7 +34,8 @@ Tensor reordered(const TensorView& from, bool back) {
       for (int64_t h = 0; h < nchw[2]; ++h)
         for (int64_t w = 0; w < nchw[3]; ++w, ++at) {
           const int64_t nhwc = ((n * nchw[2] + h) * nchw[3] + w) * nchw[1] + c;
-          std::memcpy(result.view().data + static_cast<size_t>(back ? nhwc : at) * size, from.data + static_cast<size_t>(back ? at : nhwc) * size, size);
+          std::memcpy(result.view().data + static_cast<size_t>(back ? nhwc : at) * size,
+                      from.data + static_cast<size_t>(back ? at : nhwc) * size, size);
         }
   return result;
 }
@@ -60,7 +61,8 @@ void expect_same(const TensorView& actual, const TensorView& wanted, const std::
     if (difference > largest) where = i;
     largest = std::max(largest, difference);
   }
-  EXPECT_EQ(different, 0) << what << ": " << different << " of " << actual.elements() << " differ, by up to " << largest << " at element " << where;
+  EXPECT_EQ(different, 0) << what << ": " << different << " of " << actual.elements() << " differ, by up to " << largest << " at element "
+                          << where;
   ++compared.tensors;
   compared.elements += actual.elements();
 }
@@ -79,7 +81,8 @@ Compared judge(const std::filesystem::path& model) {
   const auto executor = make_reference_executor(program, graph);
   std::vector<std::pair<const Tensor*, ValueId>> tensors;
   for (size_t i = 0; i < import->values.size(); ++i)
-    if (const Tensor* array = test::find_array(arrays, "tensor_" + std::to_string(i)); array != nullptr) tensors.emplace_back(array, import->values[i]);
+    if (const Tensor* array = test::find_array(arrays, "tensor_" + std::to_string(i)); array != nullptr)
+      tensors.emplace_back(array, import->values[i]);
 
   const int64_t samples = test::find_array(arrays, "input_0")->shape()[0];
   for (int64_t sample = 0; sample < samples; ++sample) {
@@ -122,7 +125,8 @@ TEST(Litert, EveryTensorOfEveryModelIsEqual) {
       if (entry.path().string().ends_with("_int8.tflite")) {
         const Compared compared = judge(entry.path());
         ++models;
-        std::printf("%s: %d tensors, %lld elements equal\n", entry.path().stem().c_str(), compared.tensors, static_cast<long long>(compared.elements));
+        std::printf("%s: %d tensors, %lld elements equal\n", entry.path().stem().c_str(), compared.tensors,
+                    static_cast<long long>(compared.elements));
       }
 =======
 class LitertVectors : public testing::TestWithParam<const char*> {};
