@@ -46,22 +46,6 @@ Status verify_bias(const Graph& graph, const Op& op) {
   return {};
 }
 
-// Ops that keep quantization: every operand of the result's kind has the result's scale, zero point and range.
-Status verify_kept_quantization(const Graph& graph, const Op& op) {
-  if (!op.def->has_trait(kMovesData) && !op.def->has_trait(kKeepsQuantization)) return {};
-  for (const ValueId result : op.results) {
-    const Type& type = graph.type(result);
-    const auto per_channel = [](const Type& t) { return t.quantized() && t.quantization->per_channel(); };
-    for (const ValueId operand : op.operands) {
-      if (!operand.valid() || graph.type(operand).dtype != type.dtype || per_channel(type) || per_channel(graph.type(operand))) continue;
-      if (graph.type(operand).quantization != type.quantization)
-        return broken(fmt::format("{}: keeps quantization, but operand `{}` is {} and the result {}", describe(graph, op),
-                                  graph.value(operand).name, print(graph.type(operand)), print(type)));
-    }
-  }
-  return {};
-}
-
 // Where each value is defined and each operand used, to compare with the lists that the graph keeps.
 class GraphVerifier {
  public:
@@ -184,7 +168,6 @@ Status verify_op(const Program& program, const Graph& graph, OpId id) {
   }
   if (op.origin.part >= op.origin.parts)
     return broken(fmt::format("{}: part {} of {}", describe(graph, op), op.origin.part, op.origin.parts));
-  DTR_TRY(verify_kept_quantization(graph, op));
   return verify_bias(graph, op);
 }
 

@@ -11,9 +11,8 @@ namespace dtr {
 Status verify(const Program& program, const Graph& graph);
 Status verify(const Program& program);
 
-// The rules of one op: it verifies by itself and its results have the dtype and shape that it infers; the sources of its origin exist; if
-// it keeps quantization, results have that of the operands; a bias (int32 operand 2 beside quantized operands 0 and 1) has zero point 0
-// and scale s_in·s_w within 1e-6 relative.
+// The rules of one op: it verifies by itself and its results have the dtype and shape that it infers; the sources of its origin exist; a
+// bias (int32 operand 2 beside quantized operands 0 and 1) has zero point 0 and scale s_in·s_w within 1e-6 relative.
 Status verify_op(const Program& program, const Graph& graph, OpId op);
 
 // Integer dtype of at most 32 bits; finite scales > 0; qmin < qmax inside the dtype; zero points in qmin…qmax; as many scales and zero

@@ -49,6 +49,22 @@ zlib_filefunc64_def memory_functions(MemoryStream& stream) {
   return functions;
 }
 
+// The record that ends every archive is there and reaches to the last byte. minizip would take a part of it.
+bool has_complete_end(std::span<const std::byte> bytes) {
+  constexpr std::string_view kSignature("PK\x05\x06", 4);
+  constexpr size_t kSize = 22;
+  constexpr size_t kMaxComment = 0xFFFF;
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t first = text.size() > kSize + kMaxComment ? text.size() - kSize - kMaxComment : 0;
+  for (size_t at = text.rfind(kSignature); at != std::string_view::npos && at >= first;
+       at = at == 0 ? std::string_view::npos : text.rfind(kSignature, at - 1)) {
+    if (text.size() - at < kSize) continue;
+    const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<uint8_t>(text[at + i])); };
+    if (at + kSize + (byte(20) | byte(21) << 8) == text.size()) return true;
+  }
+  return false;
+}
+
 struct CloseZip {
   void operator()(void* zip) const { unzClose(zip); }
 };
@@ -73,10 +89,11 @@ Status ZipArchive::list() {
   constexpr std::string_view kLocalHeader("PK\x03\x04", 4);
   if (bytes_.size() < kLocalHeader.size() || std::memcmp(bytes_.data(), kLocalHeader.data(), kLocalHeader.size()) != 0)
     return refuse(DiagnosticId::kZipInvalid, "not a zip archive");
+  if (!has_complete_end(bytes_)) return refuse(DiagnosticId::kZipInvalid, "the archive has no end; it is truncated");
   MemoryStream stream{bytes_};
   zlib_filefunc64_def functions = memory_functions(stream);
   const std::unique_ptr<void, CloseZip> zip(unzOpen2_64("", &functions));
-  if (zip == nullptr) return refuse(DiagnosticId::kZipInvalid, "the archive has no central directory; it is truncated");
+  if (zip == nullptr) return refuse(DiagnosticId::kZipInvalid, "the archive has no central directory");
 
   int state = unzGoToFirstFile(zip.get());
   for (; state == UNZ_OK; state = unzGoToNextFile(zip.get())) {

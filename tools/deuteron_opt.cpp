@@ -1,4 +1,4 @@
-// deuteron-opt: reads the text form of the IR, runs passes, prints the text form. For tests of passes and for looking at models.
+// deuteron-opt: reads the text form of the IR or a .pt2, runs passes, prints the text form. For tests of passes and for looking at models.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -7,6 +7,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "frontends/pt2/pt2.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
@@ -81,8 +82,7 @@ Status transform(Program& program, const Options& options) {
   return {};
 }
 
-int run_on(std::string_view text, const Options& options) {
-  Result<Program> program = parse_program(text, options.file == "-" ? "<stdin>" : options.file);
+int run_on(Result<Program> program, const Options& options) {
   Status status = program ? verify(*program) : Status(tl::unexpected(program.error()));
   if (status) status = transform(*program, options);
   if (!status) {
@@ -91,6 +91,10 @@ int run_on(std::string_view text, const Options& options) {
   }
   if (!options.no_print) fmt::print("{}", print(*program, options.print));
   return kGood;
+}
+
+int run_on(std::string_view text, const Options& options) {
+  return run_on(parse_program(text, options.file == "-" ? "<stdin>" : options.file), options);
 }
 
 // Every part of the text between lines `// -----` by itself, its lines numbered as in the file; the worst exit code.
@@ -124,6 +128,7 @@ int run(const Options& options) {
     print_list();
     return kGood;
   }
+  if (options.file.ends_with(".pt2")) return run_on(pt2::read_pt2(options.file), options);
   std::string text;
   if (!read_text(options.file, text)) {
     report({DiagnosticId::kFileNotFound, "the file cannot be read", "Check the path.", {.file = options.file}}, options);
@@ -153,7 +158,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> names = names_of_passes();
   std::vector<std::string> pipelines;
   for (const Pipeline& pipeline : all_pipelines()) pipelines.emplace_back(pipeline.name);
-  app.add_option("FILE", options.file, "IR text; - reads standard input");
+  app.add_option("FILE", options.file, "IR text, or a model (.pt2); - reads standard input");
   app.add_option("--pass", options.passes, "Passes to run, in order")
       ->delimiter(',')
       ->check(CLI::IsMember(names))

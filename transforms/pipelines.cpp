@@ -13,15 +13,14 @@ constexpr const PassDef* kFloatPasses[] = {
     &passes::kFoldPadding,    &passes::kFuseActivation,   &passes::kCanonicalizeShapes, &passes::kMergeCommonSubexpressions,
 };
 
-// Quantization is folded first: the float passes see the quantized ops, not what stands between dequantize and quantize.
+// Quantization is folded first, so that the other passes see quantized ops and not what stands between dequantize and quantize; equal
+// dequantizes are merged before that, because a value that is quantized twice would keep its op float.
 constexpr const PassDef* kQuantizedPasses[] = {
-    &passes::kRemoveDeadCode,
-    &passes::kRemoveIdentities,
-    &passes::kFoldConstants,
-    &passes::kFoldPadding,
-    &passes::kFuseActivation,
+    &passes::kRemoveDeadCode,     &passes::kMergeCommonSubexpressions,
+    &passes::kFoldQuantization,   &passes::kRemoveDeadCode,
+    &passes::kRemoveIdentities,   &passes::kFoldConstants,
+    &passes::kFoldPadding,        &passes::kFuseActivation,
     &passes::kCanonicalizeShapes,
-    &passes::kMergeCommonSubexpressions,
 };
 
 constexpr std::array<Pipeline, 2> kPipelines{{

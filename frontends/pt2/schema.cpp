@@ -118,7 +118,12 @@ int64_t read_size(Reader& in, dom::element value, TensorMeta& meta) {
   if (!in.good()) return 0;
   if (tag == "as_int") return in.integer(content, "as_int");
   if (tag == "as_expr") {
-    const std::string_view expression = in.string_field(content, "expr_str");
+    std::string_view expression = in.string_field(content, "expr_str");
+    constexpr std::string_view kSymbol = "Symbol('";  // Symbol('s6', positive=True, …): a plain symbol
+    if (expression.starts_with(kSymbol)) {
+      expression.remove_prefix(kSymbol.size());
+      expression = expression.substr(0, expression.find('\''));
+    }
     if (meta.symbol.empty()) meta.symbol = expression.empty() ? "?" : expression;
     return 1;
   }

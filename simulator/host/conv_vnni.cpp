@@ -11,6 +11,7 @@
 #include <cstring>
 
 #define DTR_VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
+#define DTR_VNNI_INLINE DTR_VNNI __attribute__((always_inline))
 
 namespace dtr::simulator {
 namespace {
@@ -39,7 +40,7 @@ DTR_VNNI inline Rescaler rescaler(const VnniBlock& block, uint32_t vector) {
   return r;
 }
 
-DTR_VNNI inline __m128i rescale(__m512i accumulator, const Rescaler& by) {
+DTR_VNNI_INLINE inline __m128i rescale(__m512i accumulator, const Rescaler& by) {
   const __m512i nudge = _mm512_set1_epi64(int64_t{1} << 30);
   const __m512i x = _mm512_sllv_epi32(accumulator, by.left);
   const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, by.multiplier), nudge);
@@ -54,45 +55,91 @@ DTR_VNNI inline __m128i rescale(__m512i accumulator, const Rescaler& by) {
   return _mm512_cvtepi32_epi8(_mm512_add_epi32(clamped, by.zero_point));
 }
 
-// Positions [first, first + kRows); those beyond the last repeat it.
-template <uint32_t kRows, uint32_t kVectors>
-DTR_VNNI void tile(const VnniBlock& block, const Rescaler* by, uint32_t first) {
-  __m512i accumulators[kRows][kVectors];
-  const uint8_t* rows[kRows];
-#pragma GCC unroll 16
-  for (uint32_t m = 0; m < kRows; ++m) {
-    const uint32_t position = first + m < block.positions ? first + m : block.positions - 1;
-    rows[m] = block.band + block.offsets[position];
-#pragma GCC unroll 4
-    for (uint32_t n = 0; n < kVectors; ++n) accumulators[m][n] = _mm512_loadu_si512(block.bias + n * kVnniLanes);
+// Positions beyond the last repeat it.
+DTR_VNNI_INLINE inline uint32_t existing(const VnniBlock& block, uint32_t position) {
+  return position < block.positions ? position : block.positions - 1;
+}
+
+// Vectors of output channels, and rows of them for positions, as chains of members instead of arrays: the compiler keeps members in
+// registers, but stores an array that a loop indexes in every step, even if it unrolls the loop.
+template <uint32_t kCount>
+struct Vectors {
+  __m512i head;
+  Vectors<kCount - 1> rest;
+
+  DTR_VNNI_INLINE void load(const void* from) {
+    head = _mm512_loadu_si512(from);
+    rest.load(static_cast<const char*>(from) + sizeof head);
   }
-  const int8_t* weights = block.weights;
-  for (uint32_t s = 0; s < block.segment_count; ++s) {
-    size_t at = block.segments[s];
-    for (uint32_t step = 0; step < block.steps; ++step, at += kVnniDepth) {
-      __m512i w[kVectors];
-#pragma GCC unroll 4
-      for (uint32_t n = 0; n < kVectors; ++n) w[n] = _mm512_load_si512(weights + size_t{n} * 64);
-      weights += size_t{kVectors} * 64;
-#pragma GCC unroll 16
-      for (uint32_t m = 0; m < kRows; ++m) {
-        int32_t four = 0;
-        std::memcpy(&four, rows[m] + at, sizeof four);
-        const __m512i x = _mm512_set1_epi32(four);
-#pragma GCC unroll 4
-        for (uint32_t n = 0; n < kVectors; ++n) accumulators[m][n] = _mm512_dpbusd_epi32(accumulators[m][n], x, w[n]);
+  DTR_VNNI_INLINE void add_products(__m512i x, const Vectors& weights) {
+    head = _mm512_dpbusd_epi32(head, x, weights.head);
+    rest.add_products(x, weights.rest);
+  }
+  DTR_VNNI_INLINE void store(int32_t* to) const {
+    _mm512_store_si512(to, head);
+    rest.store(to + kVnniLanes);
+  }
+};
+template <>
+struct Vectors<0> {
+  DTR_VNNI_INLINE void load(const void*) {}
+  DTR_VNNI_INLINE void add_products(__m512i, const Vectors&) {}
+  DTR_VNNI_INLINE void store(int32_t*) const {}
+};
+
+template <uint32_t kRows, uint32_t kVectors>
+struct Tile {
+  Vectors<kVectors> sums;
+  const uint8_t* window;
+  Tile<kRows - 1, kVectors> rest;
+
+  DTR_VNNI_INLINE void start(const VnniBlock& block, uint32_t position) {
+    window = block.band + block.offsets[existing(block, position)];
+    sums.load(block.bias);
+    rest.start(block, position + 1);
+  }
+  DTR_VNNI_INLINE void step(size_t at, const Vectors<kVectors>& weights) {
+    int32_t four = 0;
+    std::memcpy(&four, window + at, sizeof four);
+    sums.add_products(_mm512_set1_epi32(four), weights);
+    rest.step(at, weights);
+  }
+  DTR_VNNI_INLINE void store(int32_t* to) const {
+    sums.store(to);
+    rest.store(to + kVectors * kVnniLanes);
+  }
+};
+template <uint32_t kVectors>
+struct Tile<0, kVectors> {
+  DTR_VNNI_INLINE void start(const VnniBlock&, uint32_t) {}
+  DTR_VNNI_INLINE void step(size_t, const Vectors<kVectors>&) {}
+  DTR_VNNI_INLINE void store(int32_t*) const {}
+};
+
+// The sums leave the registers before they are rescaled, which needs many itself.
+template <uint32_t kRows, uint32_t kVectors>
+DTR_VNNI void convolve_tile(const VnniBlock& block, const Rescaler* by, uint32_t position) {
+  alignas(64) int32_t sums[kRows * kVectors * kVnniLanes];
+  {
+    Tile<kRows, kVectors> tile;
+    tile.start(block, position);
+    const int8_t* weights = block.weights;
+    for (uint32_t s = 0; s < block.segment_count; ++s) {
+      size_t at = block.segments[s];
+      for (uint32_t step = 0; step < block.steps; ++step, at += kVnniDepth, weights += size_t{kVectors} * sizeof(__m512i)) {
+        Vectors<kVectors> loaded;
+        loaded.load(weights);
+        tile.step(at, loaded);
       }
     }
+    tile.store(sums);
   }
-#pragma GCC unroll 4
   for (uint32_t n = 0; n < kVectors; ++n) {
     const uint32_t channels = block.channels - n * kVnniLanes;
     const auto mask = static_cast<__mmask16>(channels >= kVnniLanes ? 0xFFFFu : (1u << channels) - 1);
-#pragma GCC unroll 16
     for (uint32_t m = 0; m < kRows; ++m) {
-      const uint32_t position = first + m < block.positions ? first + m : block.positions - 1;
-      int8_t* to = block.output + size_t{position} * block.output_stride + n * kVnniLanes;
-      _mm_mask_storeu_epi8(to, mask, rescale(accumulators[m][n], by[n]));
+      int8_t* to = block.output + size_t{existing(block, position + m)} * block.output_stride + n * kVnniLanes;
+      _mm_mask_storeu_epi8(to, mask, rescale(_mm512_load_si512(&sums[(m * kVectors + n) * kVnniLanes]), by[n]));
     }
   }
 }
@@ -102,11 +149,11 @@ DTR_VNNI void convolve(const VnniBlock& block) {
   Rescaler by[kVectors];
   for (uint32_t n = 0; n < kVectors; ++n) by[n] = rescaler(block, n);
   uint32_t position = 0;
-  for (; position + kRows <= block.positions; position += kRows) tile<kRows, kVectors>(block, by, position);
+  for (; position + kRows <= block.positions; position += kRows) convolve_tile<kRows, kVectors>(block, by, position);
   const uint32_t rest = block.positions - position;
-  if (rest == 1) return tile<1, kVectors>(block, by, position);
-  if (rest > 1 && rest <= 3) return tile<3, kVectors>(block, by, position);
-  if (rest > 3) tile<kRows, kVectors>(block, by, position);
+  if (rest == 1) return convolve_tile<1, kVectors>(block, by, position);
+  if (rest > 1 && rest <= 3) return convolve_tile<3, kVectors>(block, by, position);
+  if (rest > 3) convolve_tile<kRows, kVectors>(block, by, position);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include <hwy/highway.h>
@@ -93,46 +94,72 @@ struct Tile {
   const int16_t* band;
   uint32_t positions;
   int8_t* output;
+
+  uint32_t existing(uint32_t position) const { return std::min(position, positions - 1); }
+  const int16_t* window(uint32_t position) const { return band + plan.offsets[existing(position)]; }
 };
 
-// Positions [first, first + kRows), those beyond the last repeat it, by one block of channels.
+// Vectors of sums as a chain of members instead of an array: the compiler keeps members in registers, but stores an array that a loop
+// indexes in every step, even if it unrolls the loop.
+template <uint32_t kRows>
+struct Sums {
+  V32 first, second;  // kTileVectors
+  const int16_t* window;
+  Sums<kRows - 1> rest;
+
+  HWY_INLINE void start(const Tile& tile, size_t channel, uint32_t position) {
+    window = tile.window(position);
+    first = hn::LoadU(D32(), &tile.packed.bias[channel]);
+    second = hn::LoadU(D32(), &tile.packed.bias[channel + kLanes]);
+    rest.start(tile, channel, position + 1);
+  }
+  HWY_INLINE void step(size_t at, V16 weights_0, V16 weights_1) {
+    int32_t two = 0;
+    std::memcpy(&two, window + at, sizeof two);
+    const V16 x = hn::BitCast(D16(), hn::Set(D32(), two));
+    first = multiply_pairs(x, weights_0, first);
+    second = multiply_pairs(x, weights_1, second);
+    rest.step(at, weights_0, weights_1);
+  }
+  HWY_INLINE void store(int32_t* to) const {
+    hn::Store(first, D32(), to);
+    hn::Store(second, D32(), to + kLanes);
+    rest.store(to + kBlockChannels);
+  }
+};
+template <>
+struct Sums<0> {
+  HWY_INLINE void start(const Tile&, size_t, uint32_t) {}
+  HWY_INLINE void step(size_t, V16, V16) {}
+  HWY_INLINE void store(int32_t*) const {}
+};
+
+// Positions [first, first + kRows), those beyond the last repeat it, by one block of channels. The sums leave the registers before they
+// are rescaled, which needs many itself.
 template <uint32_t kRows>
 HWY_INLINE void convolve_tile(const Tile& tile, uint32_t block, uint32_t first) {
-  const D32 d;
   const D16 d16;
-  const auto* weights =
-      reinterpret_cast<const int16_t*>(tile.packed.weights.data()) + size_t{block} * tile.runs.count * tile.runs.pairs * kBlockChannels * 2;
   const size_t channel = size_t{block} * kBlockChannels;
-  V32 sums[kRows][kTileVectors];
-  const int16_t* rows[kRows];
-  HWY_UNROLL(8)
-  for (uint32_t m = 0; m < kRows; ++m) {
-    rows[m] = tile.band + tile.plan.offsets[std::min(first + m, tile.positions - 1)];
-    for (uint32_t n = 0; n < kTileVectors; ++n) sums[m][n] = hn::LoadU(d, &tile.packed.bias[channel + n * kLanes]);
-  }
-  for (uint32_t run = 0; run < tile.runs.count; ++run) {
-    const size_t offset = tile.runs.offset(tile.plan, run);
-    for (size_t pair = 0; pair < tile.runs.pairs; ++pair, weights += kBlockChannels * 2) {
-      const V16 w0 = hn::Load(d16, weights);
-      const V16 w1 = hn::Load(d16, weights + 2 * kLanes);
-      HWY_UNROLL(8)
-      for (uint32_t m = 0; m < kRows; ++m) {
-        int32_t two = 0;
-        std::memcpy(&two, rows[m] + offset + 2 * pair, sizeof two);
-        const V16 x = hn::BitCast(d16, hn::Set(d, two));
-        sums[m][0] = multiply_pairs(x, w0, sums[m][0]);
-        sums[m][1] = multiply_pairs(x, w1, sums[m][1]);
-      }
+  HWY_ALIGN int32_t buffer[kRows * kBlockChannels];
+  {
+    const auto* weights = reinterpret_cast<const int16_t*>(tile.packed.weights.data()) + channel * tile.runs.count * tile.runs.pairs * 2;
+    Sums<kRows> sums;
+    sums.start(tile, channel, first);
+    for (uint32_t run = 0; run < tile.runs.count; ++run) {
+      const size_t offset = tile.runs.offset(tile.plan, run);
+      for (size_t pair = 0; pair < tile.runs.pairs; ++pair, weights += kBlockChannels * 2)
+        sums.step(offset + 2 * pair, hn::Load(d16, weights), hn::Load(d16, weights + 2 * kLanes));
     }
+    sums.store(buffer);
   }
   const uint32_t out_channels = tile.plan.window.out_channels;
   for (uint32_t n = 0; n < kTileVectors; ++n) {
     const size_t at = channel + n * kLanes;
-    if (at >= out_channels) break;
+    if (at >= out_channels) return;
     const Rescale rescale = rescale_at(tile.packed, at);
     for (uint32_t m = 0; m < kRows; ++m)
-      store_int8(tile.limit(rescale(sums[m][n])), out_channels - at,
-                 tile.output + size_t{std::min(first + m, tile.positions - 1)} * out_channels + at);
+      store_int8(tile.limit(rescale(hn::Load(D32(), &buffer[m * kBlockChannels + n * kLanes]))), out_channels - at,
+                 tile.output + size_t{tile.existing(first + m)} * out_channels + at);
   }
 }
 

@@ -115,20 +115,21 @@ void conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& me
       }
     }
   }
-  finish_epilogue(highway_kit().kernels, call, command.window, command.epilogue, addend.memory());
+  finish_epilogue(vnni_kit()->kernels, call, command.window, command.epilogue, addend.memory());
 }
 
 }  // namespace
 
 const Kit* vnni_kit() {
-  static const Kit* const kit = [] {
+  static const Kit* const kit = []() -> const Kit* {  // asking the CPU is slow on a virtual machine
+    if (!vnni_supported()) return nullptr;
     static Kit made = highway_kit();
     made.name = "AVX3_VNNI";
     made.kernels.conv2d = conv2d;
     made.pack_conv2d = pack_conv2d;
     return &made;
   }();
-  return vnni_supported() ? kit : nullptr;
+  return kit;
 }
 
 const Kit& best_kit() {

@@ -5,6 +5,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +37,43 @@ inline const Tensor* find_array(const std::vector<NamedTensor>& arrays, const st
   for (const NamedTensor& array : arrays)
     if (array.name == name) return &array.tensor;
   return nullptr;
+}
+
+inline std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto bytes = std::as_bytes(std::span(text));
+  EXPECT_FALSE(bytes.empty()) << path;
+  return {bytes.begin(), bytes.end()};
+}
+
+// A folder that disappears with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "dtr-test-XXXXXX").string();
+    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+    path_ = pattern;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  size_t size() const { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {})); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// "pt2-invalid" of a failed result, "" of a good one.
+template <class T>
+std::string error_id(const Result<T>& result) {
+  return result ? std::string() : std::string(info(result.error().id).name);
+}
+
+template <class T>
+std::string error_text(const Result<T>& result) {
+  return result ? std::string() : to_text(result.error());
 }
 
 }  // namespace dtr::test

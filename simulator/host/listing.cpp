@@ -1,0 +1,136 @@
+#include "simulator/host/listing.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "abi/npu/cycles.h"
+#include "simulator/core/decoder.h"
+
+namespace dtr::simulator {
+namespace {
+
+using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
+
+std::string at(Address address) {
+  if (address.region == kScratch) return fmt::format("scratch+{}", address.offset);
+  if (address.region == kConstants) return fmt::format("constants+{}", address.offset);
+  return fmt::format("operand{}+{}", address.region - kFirstOperand, address.offset);
+}
+
+std::string shapes(const Window& w) {
+  return fmt::format("{}x{}x{}x{} -> {}x{}x{}x{}", w.batch, w.in_height, w.in_width, w.in_channels, w.batch, w.out_height, w.out_width,
+                     w.out_channels);
+}
+
+// What differs from a 1×1 kernel without stride, dilation or padding.
+std::string window(const Window& w) {
+  std::string out = fmt::format(" kernel={}x{}", w.kernel_height, w.kernel_width);
+  if (w.stride_height != 1 || w.stride_width != 1) out += fmt::format(" stride={}x{}", w.stride_height, w.stride_width);
+  if (w.dilation_height != 1 || w.dilation_width != 1) out += fmt::format(" dilation={}x{}", w.dilation_height, w.dilation_width);
+  if (w.pad_top != 0 || w.pad_left != 0) out += fmt::format(" pad={},{}", w.pad_top, w.pad_left);
+  return out;
+}
+
+std::string epilogue(const Epilogue& e) {
+  std::string out = fmt::format(" zero_point={} clamp=[{},{}]", e.zero_point_out, e.clamp_low, e.clamp_high);
+  if ((e.flags & kWithTable) != 0) out += " table=" + at(e.table);
+  if ((e.flags & kWithAdd) != 0) out += " addend=" + at(e.addend);
+  return out;
+}
+
+std::string list(const uint32_t (&values)[kMoveRank]) { return fmt::format("{}", fmt::join(std::begin(values), std::end(values), ",")); }
+
+std::string rescale(const Rescale& r) { return fmt::format("{}*2^{}", r.multiplier, r.shift - 31); }
+
+// One line a command: name, arguments, cycles on the unit that does the work.
+class Lines {
+ public:
+  Lines(const Target& target, std::string& out) : target_(target), out_(out) {}
+
+  Status operator()(uint32_t index, const End&) { return line(index, "end", "", ""); }
+  Status operator()(uint32_t index, const Copy& c) {
+    return line(index, "copy", fmt::format("{} <- {} bytes={} ticket={}", at(c.destination), at(c.source), c.bytes, c.ticket),
+                fmt::format("{} copy cycles", copy_cycles(target_, c)));
+  }
+  Status operator()(uint32_t index, const Wait& c) { return line(index, "wait", fmt::format("ticket={}", c.ticket), ""); }
+  Status operator()(uint32_t index, const Conv2d& c) {
+    return call(index, "conv2d", c,
+                fmt::format("{}{} {} <- {} weights={} parameters={} pad_value={} packing={}{}", shapes(c.window), window(c.window),
+                            at(c.output), at(c.input), at(c.weights), at(c.parameters), c.pad_value,
+                            c.packing == Packing::kRows ? "rows" : "channels", epilogue(c.epilogue)));
+  }
+  Status operator()(uint32_t index, const Depthwise& c) {
+    return call(index, "depthwise", c,
+                fmt::format("{}{} {} <- {} weights={} parameters={} pad_value={}{}", shapes(c.window), window(c.window), at(c.output),
+                            at(c.input), at(c.weights), at(c.parameters), c.pad_value, epilogue(c.epilogue)));
+  }
+  Status operator()(uint32_t index, const Pool& c) {
+    constexpr const char* kKinds[] = {"max", "average", "mean"};
+    std::string text = fmt::format("{}{} {} <- {} kind={} clamp=[{},{}]", shapes(c.window), window(c.window), at(c.output), at(c.input),
+                                   kKinds[static_cast<uint32_t>(c.kind)], c.clamp_low, c.clamp_high);
+    if (c.kind == PoolKind::kMean)
+      text += fmt::format(" pad_value={} zero_points={},{} rescale={}", c.pad_value, c.zero_point_in, c.zero_point_out, rescale(c.rescale));
+    return call(index, "pool", c, text);
+  }
+  Status operator()(uint32_t index, const Add& c) {
+    const AddArguments& a = c.arguments;
+    return call(index, "add", c,
+                fmt::format("{} <- {}, {} elements={} zero_points={},{},{} rescale={},{},{} clamp=[{},{}]", at(c.output), at(c.input_0),
+                            at(c.input_1), c.elements, a.zero_point_0, a.zero_point_1, a.zero_point_out, rescale(a.input_0),
+                            rescale(a.input_1), rescale(a.output), a.clamp_low, a.clamp_high));
+  }
+  Status operator()(uint32_t index, const Lookup& c) {
+    return call(index, "lookup", c, fmt::format("{} <- {} table={} elements={}", at(c.output), at(c.input), at(c.table), c.elements));
+  }
+  Status operator()(uint32_t index, const Softmax& c) {
+    return call(index, "softmax", c,
+                fmt::format("{} <- {} rows={} columns={} rescale={} diff_min={}", at(c.output), at(c.input), c.rows, c.columns,
+                            rescale(c.input_rescale), c.diff_min));
+  }
+  Status operator()(uint32_t index, const Move& c) {
+    return call(index, "move", c,
+                fmt::format("{} <- {} extent={} input_stride={} output_stride={}", at(c.output), at(c.input), list(c.extent),
+                            list(c.input_stride), list(c.output_stride)));
+  }
+  Status operator()(uint32_t index, const Fill& c) {
+    return call(index, "fill", c, fmt::format("{} bytes={} value={}", at(c.output), c.bytes, c.value));
+  }
+
+ private:
+  template <class Command>
+  Status call(uint32_t index, const char* name, const Command& command, const std::string& arguments) {
+    constexpr const char* kLimits[] = {"array", "weight port", "activation port", "write port", "start"};
+    const Cycles cycles = npu::cycles(target_, command);
+    return line(index, name, arguments, fmt::format("{} cycles, {}", cycles.total, kLimits[static_cast<uint32_t>(cycles.limit)]));
+  }
+  Status line(uint32_t index, const char* name, const std::string& arguments, const std::string& remark) {
+    std::string text = fmt::format("{:4}  {:<10}{}", index, name, arguments);
+    if (!remark.empty()) text += "  ; " + remark;
+    text.erase(text.find_last_not_of(' ') + 1);
+    out_ += text + '\n';
+    return Status::kOk;
+  }
+
+  const Target& target_;
+  std::string& out_;
+};
+
+}  // namespace
+
+std::string listing(const Target& target, std::span<const std::byte> bytes) {
+  Payload payload;
+  const Fault fault = decode(target, bytes, payload);
+  if (fault.status != Status::kOk) return fmt::format("; refused at command {}: {}\n", fault.command, text(fault.status));
+  const Header& header = payload.header;
+  std::string out = fmt::format("; microcode {}.{} target={:08x} commands={} constants={} bytes scratch={} bytes, {} used\n",
+                                header.version >> 16, header.version & 0xFFFFu, header.target_hash, header.command_count,
+                                header.constants_bytes, header.scratch_bytes, payload.peak_scratch_bytes);
+  for (uint32_t i = 0; i < header.operand_count; ++i)
+    out += fmt::format("; operand{} {} bytes={}\n", i, payload.operand(i).kind == OperandKind::kInput ? "input" : "output",
+                       payload.operand(i).bytes);
+  visit(payload, Lines(target, out));
+  return out;
+}
+
+}  // namespace dtr::simulator

@@ -1,0 +1,439 @@
+// Zip archives, NumPy arrays, outputs that appear whole or not at all, parallel loops. Bad input is a table: kind, bytes, expected id.
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "ir/npz.h"
+#include "support/output_file.h"
+#include "support/progress.h"
+#include "support/thread_pool.h"
+#include "support/zip_archive.h"
+#include "support/zip_writer.h"
+#include "test/unit/test_files.h"
+
+namespace dtr {
+namespace {
+
+using test::error_id;
+using Bytes = std::vector<std::byte>;
+
+Bytes to_bytes(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string repeat(std::string_view text, size_t count) {
+  std::string all;
+  while (count-- > 0) all += text;
+  return all;
+}
+
+Bytes example_zip() {
+  ZipWriter writer;
+  writer.add("folder/stored", to_bytes("0123456789"));
+  writer.add("folder/deflated", to_bytes(repeat("abc", 500)), true);
+  writer.add("folder/empty", {});
+  return writer.finish();
+}
+
+// Replaces the n-th occurrence of `from`.
+Bytes patched(Bytes bytes, std::string_view from, std::string_view to, int occurrence = 0) {
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  size_t at = text.find(from);
+  for (; occurrence > 0; --occurrence) at = text.find(from, at + 1);
+  EXPECT_NE(at, std::string::npos);
+  text.replace(at, to.size(), to);
+  return to_bytes(text);
+}
+
+std::string little_endian(uint64_t value, size_t size) {
+  std::string text;
+  for (size_t i = 0; i < size; ++i) text += static_cast<char>(value >> (8 * i) & 0xFF);
+  return text;
+}
+
+TEST(Zip, ReadsStoredInPlaceAndDeflated) {
+  const Bytes bytes = example_zip();
+  const auto zip = ZipArchive::open(bytes, "a.zip");
+  ASSERT_TRUE(zip.has_value()) << test::error_text(zip);
+  ASSERT_EQ(zip->entries().size(), 3U);
+  const auto stored = zip->read(*zip->find("folder/stored"));
+  ASSERT_TRUE(stored.has_value());
+  EXPECT_EQ(stored->text(), "0123456789");
+  EXPECT_EQ(stored->owned, nullptr);
+  EXPECT_TRUE(stored->bytes.data() > bytes.data() && stored->bytes.data() < bytes.data() + bytes.size());
+  const auto deflated = zip->read(*zip->find("folder/deflated"));
+  ASSERT_TRUE(deflated.has_value());
+  EXPECT_EQ(deflated->text(), repeat("abc", 500));
+  EXPECT_LT(zip->find("folder/deflated")->compressed_size, 100U);
+  EXPECT_TRUE(zip->read(*zip->find("folder/empty"))->bytes.empty());
+  EXPECT_EQ(zip->find("folder/other"), nullptr);
+}
+
+TEST(Zip, WritesTheSameBytesEveryTime) { EXPECT_EQ(example_zip(), example_zip()); }
+
+TEST(Zip, ReadsWhatNumpyWrites) {
+  const Bytes bytes = test::read_bytes(test::source_path("models/digits_cnn/test.npz"));
+  const auto zip = ZipArchive::open(bytes, "test.npz");
+  ASSERT_TRUE(zip.has_value()) << test::error_text(zip);
+  for (const ZipEntry& entry : zip->entries()) EXPECT_TRUE(zip->read(entry).has_value()) << entry.name;
+}
+
+TEST(Zip, RefusesBadArchives) {
+  const Bytes good = example_zip();
+  ZipWriter twice;
+  twice.add("same", to_bytes("1"));
+  twice.add("same", to_bytes("2"));
+  ZipWriter one;
+  one.add("first", to_bytes("11111111"));
+  one.add("other", to_bytes("22222222"));
+  const Bytes pair = one.finish();
+  // The second central record points at the first local header, under the first name: two entries, one place.
+  const std::string central("PK\x01\x02", 4);
+  Bytes overlapping = patched(pair, "other", "firsu", 1);
+  overlapping = patched(overlapping, "other", "first", 0);
+  std::string text(reinterpret_cast<const char*>(overlapping.data()), overlapping.size());
+  const size_t first = text.find(central);
+  const size_t second = text.find(central, first + 1);
+  text.replace(second + 16, 4, text.substr(first + 16, 4));  // checksum
+  text.replace(second + 42, 4, little_endian(0, 4));         // offset of the local header
+  const Bytes overlap = to_bytes(text);
+  const std::string deflated_sizes = little_endian(1500, 4);
+
+  struct Case {
+    std::string_view what;
+    Bytes bytes;
+    std::string_view id;
+  };
+  const Case cases[] = {
+      {"empty", {}, "zip-invalid"},
+      {"not a zip", to_bytes("PyTorch model, honestly"), "zip-invalid"},
+      {"starts like one", to_bytes("PK\x03\x04 and then nothing"), "zip-invalid"},
+      {"same name twice", twice.finish(), "zip-invalid"},
+      {"two entries in one place", overlap, "zip-invalid"},
+      {"bomb: announced size cannot be",
+       patched(patched(good, deflated_sizes, little_endian(0x7FFFFFFF, 4)), deflated_sizes, little_endian(0x7FFFFFFF, 4)), "zip-too-large"},
+      {"encrypted",
+       patched(patched(good, central + std::string("\0\0\x14\0\0", 5), central + std::string("\0\0\x14\0\x01", 5)), "PK\x03\x04\x14\0\0",
+               "PK\x03\x04\x14"),
+       "zip-unsupported"},
+  };
+  for (const Case& bad : cases) {
+    const auto zip = ZipArchive::open(bad.bytes, "bad.zip");
+    EXPECT_EQ(error_id(zip), bad.id) << bad.what << " " << test::error_text(zip);
+  }
+}
+
+TEST(Zip, RefusesBeyondItsLimits) {
+  ZipWriter writer;
+  writer.add("zeros", Bytes(1 << 20), true);
+  writer.add("other", {});
+  const Bytes bytes = writer.finish();
+  EXPECT_TRUE(ZipArchive::open(bytes, "a.zip").has_value());
+  EXPECT_EQ(error_id(ZipArchive::open(bytes, "a.zip", {.inflated_bytes = 1000})), "zip-too-large");
+  EXPECT_EQ(error_id(ZipArchive::open(bytes, "a.zip", {.entries = 1})), "zip-too-large");
+}
+
+TEST(Zip, RefusesOtherCompressions) {
+  ZipWriter writer;
+  writer.add("a", to_bytes(repeat("abc", 500)), true);
+  const std::string method = little_endian(8, 2);
+  const Bytes bytes = writer.finish();
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  text.replace(text.find(std::string("PK\x01\x02", 4)) + 10, 2, little_endian(12, 2));  // bzip2
+  EXPECT_EQ(error_id(ZipArchive::open(to_bytes(text), "a.zip")), "zip-unsupported");
+}
+
+TEST(Zip, FindsDamageByChecksum) {
+  const Bytes good = example_zip();
+  const Bytes stored = patched(good, "0123456789", "0123456780");
+  const auto zip = ZipArchive::open(stored, "bad.zip");
+  ASSERT_TRUE(zip.has_value());
+  EXPECT_EQ(error_id(zip->read(*zip->find("folder/stored"))), "zip-corrupt");
+  EXPECT_TRUE(zip->read(*zip->find("folder/deflated")).has_value());
+
+  const auto whole = ZipArchive::open(good, "good.zip");
+  Bytes deflated = good;
+  for (size_t i = 0; i < 8; ++i) deflated[whole->find("folder/deflated")->offset + i] ^= std::byte{0x55};
+  const auto damaged = ZipArchive::open(deflated, "bad.zip");
+  ASSERT_TRUE(damaged.has_value());
+  EXPECT_EQ(error_id(damaged->read(*damaged->find("folder/deflated"))), "zip-corrupt");
+}
+
+TEST(Zip, EveryTruncationIsRefused) {
+  const Bytes good = example_zip();
+  for (size_t length = 0; length < good.size(); ++length)
+    EXPECT_FALSE(ZipArchive::open(std::span(good).first(length), "cut.zip").has_value()) << length;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------------
+
+Bytes npy(std::string_view dictionary, std::string_view data, int version = 1) {
+  std::string text("\x93NUMPY", 6);
+  text += static_cast<char>(version);
+  text += '\0';
+  text += little_endian(dictionary.size(), version == 1 ? 2 : 4);
+  text += dictionary;
+  text += data;
+  return to_bytes(text);
+}
+
+TEST(Npy, ReadsEveryDtype) {
+  struct Case {
+    std::string_view descr;
+    std::string data;
+    DType dtype;
+    double first;
+    double second;
+  };
+  const Case cases[] = {
+      {"<f4", std::string("\0\0\x80\x3f\0\0\0\xc0", 8), DType::kFloat32, 1, -2},
+      {"<f8", std::string("\0\0\0\0\0\0\xf0\x3f\0\0\0\0\0\0\0\xc0", 16), DType::kFloat64, 1, -2},
+      {"|i1", "\x01\xfe", DType::kInt8, 1, -2},
+      {"|u1", "\x01\xfe", DType::kUint8, 1, 254},
+      {"<i2", std::string("\x01\0\xfe\xff", 4), DType::kInt16, 1, -2},
+      {"<i4", std::string("\x01\0\0\0\xfe\xff\xff\xff", 8), DType::kInt32, 1, -2},
+      {"<i8", std::string("\x01\0\0\0\0\0\0\0\xfe\xff\xff\xff\xff\xff\xff\xff", 16), DType::kInt64, 1, -2},
+      {"|b1", std::string("\x01\0", 2), DType::kBool, 1, 0},
+      {"<f2", std::string("\0\x3c\0\xc0", 4), DType::kFloat32, 1, -2},
+      {"<f2", std::string("\x01\0\0\x7c", 4), DType::kFloat32, 0x1p-24, INFINITY},
+  };
+  const auto element = [](const Tensor& tensor, size_t i) -> double {
+    switch (tensor.dtype()) {
+      case DType::kFloat32:
+        return tensor.values<float>()[i];
+      case DType::kFloat64:
+        return tensor.values<double>()[i];
+      case DType::kInt8:
+        return tensor.values<int8_t>()[i];
+      case DType::kInt16:
+        return tensor.values<int16_t>()[i];
+      case DType::kInt32:
+        return tensor.values<int32_t>()[i];
+      case DType::kInt64:
+        return static_cast<double>(tensor.values<int64_t>()[i]);
+      default:
+        return tensor.values<uint8_t>()[i];
+    }
+  };
+  for (const Case& c : cases)
+    for (const int version : {1, 2}) {
+      const auto tensor =
+          parse_npy(npy(fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (2,), }}  \n", c.descr), c.data, version), {});
+      ASSERT_TRUE(tensor.has_value()) << c.descr << test::error_text(tensor);
+      EXPECT_EQ(tensor->dtype(), c.dtype) << c.descr;
+      EXPECT_EQ(tensor->shape(), Shape{2}) << c.descr;
+      EXPECT_EQ(element(*tensor, 0), c.first) << c.descr;
+      EXPECT_EQ(element(*tensor, 1), c.second) << c.descr;
+    }
+}
+
+TEST(Npy, TurnsFortranOrder) {
+  // Logical 2×3×1 array 0…5, first dimension fastest in the file.
+  const auto tensor =
+      parse_npy(npy("{'shape': (2, 3, 1), 'fortran_order': True, 'descr': '|u1'}", std::string("\0\x03\x01\x04\x02\x05", 6)), {});
+  ASSERT_TRUE(tensor.has_value()) << test::error_text(tensor);
+  for (uint8_t i = 0; i < 6; ++i) EXPECT_EQ(tensor->values<uint8_t>()[i], i);
+}
+
+TEST(Npy, ReadsScalarsAndEmptyArrays) {
+  const auto scalar = parse_npy(npy("{'descr': '|i1', 'fortran_order': False, 'shape': ()}", "\x07"), {});
+  ASSERT_TRUE(scalar.has_value());
+  EXPECT_EQ(scalar->values<int8_t>()[0], 7);
+  const auto empty = parse_npy(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 0, 2)}", ""), {});
+  ASSERT_TRUE(empty.has_value());
+  EXPECT_EQ(empty->elements(), 0);
+}
+
+TEST(Npy, RefusesBadArrays) {
+  const std::string_view good = "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }";
+  const std::string one(4, '\0');
+  struct Case {
+    Bytes bytes;
+    std::string_view id;
+  };
+  const Case cases[] = {
+      {to_bytes("no array"), "npy-invalid"},
+      {npy(good, ""), "npy-invalid"},
+      {npy(good, one + "x"), "npy-invalid"},
+      {npy(good, one, 9), "npy-invalid"},
+      {npy("{'descr': '<f4', 'fortran_order': False}", one), "npy-invalid"},
+      {npy("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,)}", one), "npy-invalid"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", one), "npy-invalid"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1", one), "npy-invalid"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} junk", one), "npy-invalid"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}", ""), "npy-invalid"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", ""), "npy-invalid"},
+      {npy(fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({})}}", repeat("1, ", 40)), one), "npy-invalid"},
+      {npy("{'descr': '|b1', 'fortran_order': False, 'shape': (1,)}", "\x02"), "npy-invalid"},
+      {npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", one), "npy-unsupported"},
+      {npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", one + one), "npy-unsupported"},
+      {npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", one + one), "npy-unsupported"},
+      {npy("{'descr': '<U3', 'fortran_order': False, 'shape': (1,)}", one + one + one), "npy-unsupported"},
+  };
+  for (const Case& bad : cases) {
+    const auto tensor = parse_npy(bad.bytes, {.file = "bad.npy"});
+    EXPECT_EQ(error_id(tensor), bad.id) << std::string_view(reinterpret_cast<const char*>(bad.bytes.data()), bad.bytes.size());
+    if (!tensor) {
+      EXPECT_EQ(tensor.error().place.file, "bad.npy");
+    }
+  }
+}
+
+std::vector<NamedTensor> example_tensors() {
+  std::vector<NamedTensor> tensors;
+  tensors.push_back({"zeta", Tensor(DType::kFloat32, {2, 3})});
+  for (size_t i = 0; i < 6; ++i) tensors[0].tensor.values<float>()[i] = static_cast<float>(i) * 0.5F;
+  tensors.push_back({"alpha", Tensor(DType::kInt64, {3})});
+  tensors.push_back({"scalar", Tensor(DType::kInt8, {})});
+  return tensors;
+}
+
+TEST(Npz, WritesAndReadsBack) {
+  const test::TemporaryFolder folder;
+  const std::vector<NamedTensor> tensors = example_tensors();
+  for (const bool compress : {false, true}) {
+    ASSERT_TRUE(write_npz(folder / "a.npz", tensors, compress).has_value());
+    for (const auto& read : {read_npz(folder / "a.npz"), read_tensors(folder / "a.npz")}) {
+      ASSERT_TRUE(read.has_value()) << test::error_text(read);
+      ASSERT_EQ(read->size(), tensors.size());
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        const Tensor& a = tensors[i].tensor;
+        const Tensor& b = (*read)[i].tensor;
+        EXPECT_EQ((*read)[i].name, tensors[i].name);
+        EXPECT_EQ(a.dtype(), b.dtype());
+        EXPECT_EQ(a.shape(), b.shape());
+        EXPECT_EQ(std::memcmp(a.view().data, b.view().data, a.view().bytes()), 0);
+      }
+    }
+  }
+  ASSERT_TRUE(write_npy(folder / "b.npy", tensors[0].tensor.view()).has_value());
+  const auto array = read_npy(folder / "b.npy");
+  ASSERT_TRUE(array.has_value());
+  EXPECT_EQ(array->name, "b");
+  EXPECT_EQ(array->tensor.shape(), (Shape{2, 3}));
+  EXPECT_EQ(read_tensors(folder / "b.npy")->front().name, "b");
+  EXPECT_EQ(folder.size(), 2U);  // no temporary file stays
+}
+
+TEST(Npz, HeaderIsWhatNumpyWrites) {
+  const Tensor tensor(DType::kFloat32, {3});
+  const Bytes bytes = format_npy(tensor.view());
+  EXPECT_EQ(bytes.size(), 128U + 12U);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  EXPECT_EQ(text.substr(10, 60), "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }   ");
+  EXPECT_EQ(text[127], '\n');
+}
+
+TEST(Npz, NamesTheBadArray) {
+  ZipWriter writer;
+  writer.add("x.npy", format_npy(Tensor(DType::kFloat32, {3}).view()));
+  writer.add("y.npy", to_bytes("junk"));
+  const auto read = parse_npz(writer.finish(), "cal.npz");
+  ASSERT_EQ(error_id(read), "npy-invalid");
+  EXPECT_EQ(read.error().place, (Place{.file = "cal.npz", .node = "y"}));
+  EXPECT_EQ(error_id(read_npz("/nowhere/cal.npz")), "file-not-found");
+}
+
+TEST(Npz, RandomDamageNeverCrashes) {
+  const Bytes good = test::read_bytes(test::source_path("models/digits_cnn/calibration.npz"));
+  std::mt19937 random(1);
+  size_t refused = 0;
+  for (int i = 0; i < 500; ++i) {
+    Bytes bad = good;
+    for (int k = 0; k < 3; ++k) bad[random() % bad.size()] ^= static_cast<std::byte>(1 + random() % 255);
+    refused += parse_npz(bad, "bad.npz").has_value() ? 0 : 1;
+  }
+  EXPECT_GT(refused, 490U);
+}
+
+TEST(Npz, FindsNonFinite) {
+  Tensor tensor(DType::kFloat32, {2, 2});
+  EXPECT_EQ(find_non_finite(tensor.view()), -1);
+  tensor.values<float>()[2] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(find_non_finite(tensor.view()), 2);
+  tensor.values<float>()[1] = -INFINITY;
+  EXPECT_EQ(find_non_finite(tensor.view()), 1);
+  Tensor wide(DType::kFloat64, {2});
+  wide.values<double>()[1] = INFINITY;
+  EXPECT_EQ(find_non_finite(wide.view()), 1);
+  EXPECT_EQ(find_non_finite(Tensor(DType::kInt32, {2}).view()), -1);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------------
+
+TEST(OutputFile, AppearsOnCommitOnly) {
+  const test::TemporaryFolder folder;
+  ASSERT_TRUE(write_file(folder / "out", std::string_view("old")).has_value());
+  {
+    auto file = OutputFile::create(folder / "out");
+    ASSERT_TRUE(file.has_value());
+    ASSERT_TRUE(file->write(to_bytes("half of the ne")).has_value());
+    EXPECT_EQ(test::read_bytes(folder / "out"), to_bytes("old"));
+  }
+  EXPECT_EQ(test::read_bytes(folder / "out"), to_bytes("old"));
+  EXPECT_EQ(folder.size(), 1U);
+  ASSERT_TRUE(write_file(folder / "out", std::string_view("new")).has_value());
+  EXPECT_EQ(test::read_bytes(folder / "out"), to_bytes("new"));
+  EXPECT_EQ(folder.size(), 1U);
+}
+
+TEST(OutputFile, SaysWhyItCannotWrite) {
+  const test::TemporaryFolder folder;
+  EXPECT_EQ(error_id(write_file(folder / "missing/out", std::string_view("x"))), "file-not-writable");
+  EXPECT_EQ(error_id(write_file(folder / "", std::string_view("x"))), "file-not-writable");
+  const auto full = write_file("/dev/full", std::string_view("x"));
+  EXPECT_EQ(error_id(full), "file-not-writable");
+  EXPECT_NE(test::error_text(full).find("space"), std::string::npos);
+  EXPECT_EQ(folder.size(), 0U);
+}
+
+TEST(OutputFile, LeavesNothingWhenSpaceRunsOut) {
+  const test::TemporaryFolder folder;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{.rlim_cur = 1000, .rlim_max = before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto result = write_file(folder / "big", Bytes(5000));
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(error_id(result), "file-not-writable");
+  EXPECT_EQ(folder.size(), 0U);
+}
+
+TEST(OutputFile, WritesToDevices) {
+  auto file = OutputFile::create("/dev/null");
+  ASSERT_TRUE(file.has_value());
+  EXPECT_TRUE(file->write(Bytes(10)).has_value());
+  EXPECT_TRUE(file->commit().has_value());
+}
+
+TEST(ParallelFor, RunsEachPieceOnce) {
+  for (const unsigned threads : {0U, 1U, 3U, 8U}) {
+    std::vector<std::atomic<int>> counts(1000);
+    parallel_for(counts.size(), threads, [&](size_t i) { ++counts[i]; });
+    for (const auto& count : counts) EXPECT_EQ(count.load(), 1);
+  }
+  parallel_for(0, 4, [](size_t) { FAIL(); });
+  EXPECT_GE(default_threads(), 1U);
+}
+
+TEST(Progress, IsSilentWithoutTerminal) {
+  testing::internal::CaptureStderr();
+  {
+    TerminalProgress progress("calibrate");
+    progress.function()(1, 2);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+}  // namespace
+}  // namespace dtr

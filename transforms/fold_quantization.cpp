@@ -1,0 +1,263 @@
+// Conversion of types: what PT2E writes as dequantize → op → quantize becomes the op on quantized types, weights and biases quantized
+// constants. The rules, each exact on the grid of the result but for the rounding of the op's own integer evaluation:
+//
+//   quantize(dequantize(x))      x, or requantize where the quantizations differ
+//   quantize(constant)           a quantized constant
+//   move(dequantize(x))          dequantize(move(x)), for ops that move data, relu and max_pool: their results are on x's grid
+//   quantize(move(x))            move(quantize(x)), for ops that move data, and clamps, because quantizing is monotone: so an activation
+//                                 without a quantization of its own before it ends up behind the quantized op, where `fuse_activation`
+//                                 finds it
+//   quantize(op(dequantize(x)…)) the op on quantized types, if it has an integer evaluation and accepts these types
+//
+// An op with an operand that is not dequantized, or with a float reader of its result, stays float.
+#include <cmath>
+
+#include "ir/tensor.h"
+#include "ir/verifier.h"
+#include "transforms/edit.h"
+
+namespace dtr::passes {
+namespace {
+
+class Pass {
+ public:
+  Pass(Program& program, Graph& graph) : program_(program), graph_(graph), rewriter_(graph) {}
+
+  Result<size_t> run() {
+    DTR_TRY(for_each_op(graph_, [&](OpId id) { return graph_.op(id).def == &ops::kQuantize ? fold_quantize(id) : sink_dequantize(id); }));
+    return changes_;
+  }
+
+ private:
+  OpId dequantize_before(ValueId value) const { return graph_.producer_if(value, ops::kDequantize); }
+  ValueId quantized_source(ValueId value) const {
+    const OpId dequantize = dequantize_before(value);
+    return dequantize.valid() ? graph_.op(dequantize).operands[0] : ValueId{};
+  }
+  bool per_tensor_int8(ValueId value) const {
+    const Type& type = graph_.type(value);
+    return type.dtype == DType::kInt8 && type.quantized() && !type.quantization->per_channel();
+  }
+
+  // --- dequantize downwards ---
+
+  // Results are elements of the operand or its zero point, at another place.
+  static bool stays_on_grid(const Op& op) {
+    const bool moves = op.def->has_trait(kMovesData) && op.def != &ops::kConstantPadNd;
+    return moves || op.def == &ops::kMaxPool2d || op.def == &ops::kRelu ||
+           (op.def == &ops::kConstantPadNd && op.attributes.get<double>("value") == 0);
+  }
+
+  Status sink_dequantize(OpId id) {
+    const Op& op = graph_.op(id);
+    if (op.operands.empty() || op.results.size() != 1 || !stays_on_grid(op)) return {};
+    const OpId user = graph_.sole_user(op.results[0]);
+    if (user.valid() && graph_.op(user).def == &ops::kQuantize) return {};  // becomes one op with that
+    std::vector<ValueId> operands;
+    for (const ValueId operand : op.operands) {
+      operands.push_back(quantized_source(operand));
+      if (!operands.back().valid() || !per_tensor_int8(operands.back())) return {};
+      if (graph_.type(operands.back()).quantization != graph_.type(operands.front()).quantization) return {};
+    }
+    const ValueId old = op.results[0];
+    const Type type = graph_.type(old);
+    const std::string name = graph_.value(old).name;
+    const Origin origin = op.origin;
+    OpSpec spec{.def = op.def, .operands = operands, .attributes = op.attributes, .origin = origin};
+    spec.quantization = graph_.type(operands.front()).quantization;
+    const ValueId moved = insert_accepted(id, std::move(spec), type.layout);
+    if (!moved.valid()) return {};
+    DTR_ASSIGN(const ValueId real, rewriter_.insert_value(id, {.def = &ops::kDequantize, .operands = {moved}, .origin = origin}));
+    put_in_place(id, real, type.layout);
+    rewriter_.rename(moved, name);
+    return {};
+  }
+
+  // --- quantize upwards ---
+
+  Status fold_quantize(OpId id) {
+    for (;;) {
+      const ValueId x = graph_.op(id).operands[0];
+      if (graph_.is_constant(x)) return fold_constant(id);
+      const OpId producer = graph_.producer(x);
+      if (!producer.valid()) return {};
+      if (graph_.op(producer).def == &ops::kDequantize) return fold_pair(id, graph_.op(producer).operands[0]);
+      if (graph_.sole_user(x) != id || convert(producer, id) || !commutes_with_quantize(graph_.op(producer))) return {};
+      DTR_ASSIGN(id, hoist_quantize(producer, id));
+    }
+  }
+
+  // quantize(dequantize(source)).
+  Status fold_pair(OpId quantize, ValueId source) {
+    const Type wanted = type_of_result(quantize);
+    if (!per_tensor_int8(source)) return {};
+    if (graph_.type(source).quantization == wanted.quantization) {
+      put_in_place(quantize, source, wanted.layout);
+      return {};
+    }
+    const std::string name = graph_.value(graph_.op(quantize).results[0]).name;
+    DTR_ASSIGN(const ValueId rescaled, rewriter_.insert_value(quantize, {.def = &ops::kRequantize,
+                                                                         .operands = {source},
+                                                                         .origin = graph_.op(quantize).origin,
+                                                                         .quantization = wanted.quantization}));
+    put_in_place(quantize, rescaled, wanted.layout);
+    rewriter_.rename(rescaled, name);
+    return {};
+  }
+
+  Status fold_constant(OpId quantize) {
+    const Type wanted = type_of_result(quantize);
+    const ValueId constant = graph_.op(quantize).operands[0];
+    const Tensor real =
+        Tensor::copy_of(graph_.type(constant).dtype, wanted.shape, program_.constants.bytes(graph_.value(constant).constant));
+    Tensor integers(DType::kInt8, wanted.shape);
+    ops::kQuantize.evaluate_integer(BoundOpView(graph_, quantize), {&real.view(), 1}, {&integers.view(), 1});
+    const ValueId folded =
+        rewriter_.add_constant(wanted, program_.constants.add(DType::kInt8, integers.bytes()), graph_.value(constant).name);
+    put_in_place(quantize, folded, wanted.layout);
+    return {};
+  }
+
+  // Quantizing before such an op gives what quantizing after it gives.
+  static bool commutes_with_quantize(const Op& op) {
+    return op.operands.size() == 1 && (op.def->has_trait(kMovesData) || clamp_bounds(op).has_value());
+  }
+
+  // quantize(op(x)) becomes op(quantize(x)); returns the new quantize.
+  Result<OpId> hoist_quantize(OpId op, OpId quantize) {
+    const Type wanted = type_of_result(quantize);
+    const Origin origin = graph_.op(op).origin;
+    const ValueId x = graph_.op(op).operands[0];
+    DTR_ASSIGN(
+        const OpId hoisted,
+        rewriter_.insert(
+            op, {.def = &ops::kQuantize, .operands = {x}, .origin = graph_.op(quantize).origin, .quantization = wanted.quantization}));
+    OpSpec spec{.def = graph_.op(op).def,
+                .operands = {graph_.op(hoisted).results[0]},
+                .attributes = graph_.op(op).attributes,
+                .origin = origin,
+                .quantization = wanted.quantization};
+    const std::string name = graph_.value(graph_.op(op).results[0]).name;
+    DTR_ASSIGN(const ValueId moved, rewriter_.insert_value(op, std::move(spec)));
+    put_in_place(quantize, moved, wanted.layout);
+    rewriter_.erase(op);
+    rewriter_.rename(moved, name);
+    return hoisted;
+  }
+
+  // --- ops on quantized types ---
+
+  // Makes quantize(op(…)) the op on quantized types, if it has them.
+  bool convert(OpId op, OpId quantize) {
+    const ValueId result = graph_.op(op).results[0];
+    if (graph_.op(op).def->evaluate_integer == nullptr || graph_.op(op).results.size() != 1) return false;
+    const Type wanted = type_of_result(quantize);
+    OpSpec spec{.def = graph_.op(op).def,
+                .operands = quantized_operands(op),
+                .attributes = graph_.op(op).attributes,
+                .origin = merge(graph_.op(op).origin, graph_.op(quantize).origin),
+                .quantization = wanted.quantization};
+    const std::string name = graph_.value(result).name;
+    if (spec.operands.empty()) return false;
+    ValueId converted = insert_accepted(op, spec, wanted.layout);
+    ValueId replacement = converted;
+    if (!converted.valid() && spec.def->has_trait(kKeepsQuantization)) {
+      // In the quantization of its operand, then to the wanted one.
+      spec.quantization = graph_.type(spec.operands[0]).quantization;
+      const Origin origin = spec.origin;
+      converted = insert_accepted(op, std::move(spec), wanted.layout);
+      if (converted.valid())
+        replacement = insert_accepted(
+            op, {.def = &ops::kRequantize, .operands = {converted}, .origin = origin, .quantization = wanted.quantization}, wanted.layout);
+    }
+    if (!replacement.valid()) return false;
+    put_in_place(quantize, replacement, wanted.layout);
+    rewriter_.erase(op);
+    rewriter_.rename(converted, name);
+    return true;
+  }
+
+  // The quantized values behind the operands; none if one of them is not quantized.
+  std::vector<ValueId> quantized_operands(OpId id) {
+    std::vector<ValueId> operands = graph_.op(id).operands;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (!operands[i].valid()) continue;
+      const bool bias = i == 2 && takes_activation(graph_.op(id));
+      const ValueId source = bias ? quantized_bias(operands) : quantized_source(operands[i]);
+      if (!source.valid()) return {};
+      operands[i] = source;
+    }
+    return operands;
+  }
+
+  // Operand 2 as int32 constant of scale s_in·s_w: it is that already, has a scale that rounds to another, or is float.
+  ValueId quantized_bias(const std::vector<ValueId>& operands) {
+    const ValueId given = operands[2];
+    const ValueId source = quantized_source(given);
+    const ValueId constant = source.valid() ? source : given;
+    if (!graph_.is_constant(constant) || !graph_.type(operands[0]).quantized() || !graph_.type(operands[1]).quantized()) return {};
+    const Type type = graph_.type(constant);
+    if (type.rank() != 1 || (type.dtype != DType::kInt32 && type.dtype != DType::kFloat32)) return {};
+    const Quantization wanted =
+        bias_quantization(*graph_.type(operands[0]).quantization, *graph_.type(operands[1]).quantization, type.shape[0]);
+    const auto scale_of = [](const Quantization& q, size_t c) { return static_cast<double>(q.scales[q.per_channel() ? c : 0]); };
+    std::vector<int32_t> codes;
+    for (size_t c = 0; c < static_cast<size_t>(type.shape[0]); ++c) {
+      const double scale = scale_of(wanted, c);
+      double code = 0;
+      if (type.dtype == DType::kFloat32) {
+        code = static_cast<double>(program_.constants.values<float>(graph_.value(constant).constant)[c]) / scale;
+      } else {
+        if (!type.quantized() || type.quantization->zero_points[type.quantization->per_channel() ? c : 0] != 0) return {};
+        const double ratio = scale_of(*type.quantization, c) / scale;
+        const double stored = program_.constants.values<int32_t>(graph_.value(constant).constant)[c];
+        code = std::abs(ratio - 1) <= 1e-6 ? stored : stored * ratio;
+      }
+      if (!(std::abs(code) <= double{INT32_MAX})) return {};
+      codes.push_back(static_cast<int32_t>(std::nearbyint(code)));
+    }
+    const ConstantId id = program_.constants.add_values<int32_t>(DType::kInt32, codes);
+    if (id == graph_.value(constant).constant && type.quantization == wanted) return constant;
+    const std::string name = graph_.value(constant).name;
+    return rewriter_.add_constant({.dtype = DType::kInt32, .shape = type.shape, .quantization = wanted}, id, name);
+  }
+
+  // --- edits ---
+
+  Type type_of_result(OpId op) const { return graph_.type(graph_.op(op).results[0]); }
+
+  // The result of a new op of one result, or invalid if the op does not accept these types.
+  ValueId insert_accepted(OpId before, OpSpec spec, Layout layout) {
+    const Result<OpId> made = rewriter_.insert(before, std::move(spec));
+    if (!made) return {};
+    const ValueId result = graph_.op(*made).results[0];
+    if (!verify_op(program_, graph_, *made)) {
+      rewriter_.erase(*made);
+      return {};
+    }
+    rewriter_.set_layout(result, layout);
+    return result;
+  }
+
+  void put_in_place(OpId op, ValueId value, Layout layout) {
+    if (graph_.value(value).unused()) rewriter_.set_layout(value, layout);
+    rewriter_.replace(op, value);
+    ++changes_;
+  }
+
+  Program& program_;
+  Graph& graph_;
+  Rewriter rewriter_;
+  size_t changes_ = 0;
+};
+
+Result<size_t> run(Program& program, Graph& graph) { return Pass(program, graph).run(); }
+
+}  // namespace
+
+constinit const PassDef kFoldQuantization{.name = "fold_quantization",
+                                          .summary = "dequantize → op → quantize becomes the op on quantized types",
+                                          .exactness = Exactness::kQuantization,
+                                          .run = run};
+
+}  // namespace dtr::passes
