@@ -54,7 +54,8 @@ struct Access {
 struct Accesses {
   std::array<Access, 6> list{};  // the output is the last
   uint32_t count = 0;
-  std::span<const Access> all() const { return {list.data(), count}; }
+  std::span<const Access> all() const& { return {list.data(), count}; }
+  std::span<const Access> all() && = delete;
 };
 // Whole ranges, from the first to behind the last byte; a Move with strides may touch fewer bytes within. `Wait` and `End` touch none.
 Accesses accesses(const npu::Target& target, const npu::Copy& command);

@@ -175,27 +175,24 @@ inline void conv2d(const Call& call, const npu::Conv2d& command, const Convoluti
   const npu::Window& w = plan.window;
   const Runs runs(w);
   const Limit limit(command.epilogue.zero_point_out, command.epilogue.clamp_low, command.epilogue.clamp_high);
-  const AddendCopy addend(command.window, memory);
+  const size_t row_elements = size_t{w.out_width} * w.out_channels;
+  const BandOutput outputs(kit()->kernels, call, command.epilogue, memory, plan.band_rows * row_elements);
   std::byte* band = context.band_of(plan.band_bytes());
   for (uint32_t image = 0; image < w.batch; ++image) {
     for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
       const uint32_t count = std::min(plan.band_rows, w.out_height - row);
       plan.load_band(memory.input, image, row, count, widen, band);
-      const Tile tile{plan,
-                      runs,
-                      *packed,
-                      limit,
-                      reinterpret_cast<const int16_t*>(band),
-                      count * w.out_width,
-                      memory.output + (size_t{image} * w.out_height + row) * w.out_width * w.out_channels};
+      const size_t first_element = (size_t{image} * w.out_height + row) * row_elements;
+      const Tile tile{
+          plan, runs, *packed, limit, reinterpret_cast<const int16_t*>(band), count * w.out_width, outputs.begin(first_element)};
       for (uint32_t block = 0; block * kBlockChannels < w.out_channels; ++block) {
         uint32_t position = 0;
         for (; position + 1 < tile.positions; position += kTileRows) convolve_tile<kTileRows>(tile, block, position);
         if (position < tile.positions) convolve_tile<1>(tile, block, position);
       }
+      outputs.finish(first_element, count * row_elements);
     }
   }
-  finish_epilogue(kit()->kernels, call, command.window, command.epilogue, addend.memory());
 }
 
 // ---- Depthwise: lanes are channels. Two taps make a pair: interleaving their values in blocks of 128 bits gives two vectors, whose
@@ -302,27 +299,28 @@ inline void depthwise(const Call& call, const npu::Depthwise& command, const Con
   if (taps.size() % 2 != 0) taps.push_back(taps.back());
 
   const Limit limit(command.epilogue.zero_point_out, command.epilogue.clamp_low, command.epilogue.clamp_high);
-  const AddendCopy addend(command.window, memory);
+  const size_t row_elements = size_t{w.out_width} * w.out_channels;
+  const BandOutput outputs(kit()->kernels, call, command.epilogue, memory, plan.band_rows * row_elements);
   std::byte* band = context.band_of(plan.band_bytes());
-  const size_t row_values = size_t{w.out_width} * w.out_channels;
   for (uint32_t image = 0; image < w.batch; ++image) {
     for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
       const uint32_t count = std::min(plan.band_rows, w.out_height - row);
       plan.load_band(memory.input, image, row, count, widen, band);
       const auto* values = reinterpret_cast<const int16_t*>(band);
-      int8_t* output = memory.output + (size_t{image} * w.out_height + row) * row_values;
-      for (uint32_t y = 0; y < count; ++y, output += row_values) {
+      const size_t first_element = (size_t{image} * w.out_height + row) * row_elements;
+      int8_t* output = outputs.begin(first_element);
+      for (uint32_t y = 0; y < count; ++y, output += row_elements) {
         const uint32_t* offsets = &plan.offsets[size_t{y} * w.out_width];
         if (run.whole_rows) {
-          depthwise_run(*packed, taps, run.blocks, limit, values + offsets[0], row_values, output);
+          depthwise_run(*packed, taps, run.blocks, limit, values + offsets[0], row_elements, output);
           continue;
         }
         for (uint32_t x = 0; x < w.out_width; ++x)
           depthwise_run(*packed, taps, run.blocks, limit, values + offsets[x], w.out_channels, output + size_t{x} * w.out_channels);
       }
+      outputs.finish(first_element, count * row_elements);
     }
   }
-  finish_epilogue(kit()->kernels, call, command.window, command.epilogue, addend.memory());
 }
 
 #endif  // fixed-size vectors

@@ -15,26 +15,30 @@ void pack_parameters(const npu::Target& target, const npu::Window& window, const
   }
 }
 
-AddendCopy::AddendCopy(const npu::Window& window, const ConvolutionMemory& memory) : memory_(memory) {
-  if (memory.addend == nullptr || memory.addend != memory.output) return;
-  const size_t elements = size_t{window.batch} * window.out_height * window.out_width * window.out_channels;
-  copy_.assign(memory.addend, memory.addend + elements);
-  memory_.addend = copy_.data();
-}
+BandOutput::BandOutput(const Kernels& kernels, const Call& call, const npu::Epilogue& epilogue, const ConvolutionMemory& memory,
+                       size_t band_bytes)
+    : kernels_(kernels),
+      call_(call),
+      epilogue_(epilogue),
+      memory_(memory),
+      staged_(memory.table != nullptr || memory.addend != nullptr),
+      buffer_(staged_ ? static_cast<KitContext*>(call.context)->staging_of(band_bytes) : nullptr) {}
 
-void finish_epilogue(const Kernels& kernels, const Call& call, const npu::Window& window, const npu::Epilogue& epilogue,
-                     const ConvolutionMemory& memory) {
-  const uint32_t elements = window.batch * window.out_height * window.out_width * window.out_channels;
-  if (memory.table != nullptr) {
+void BandOutput::finish(size_t first, size_t count) const {
+  if (!staged_) return;
+  int8_t* output = memory_.output + first;
+  const int8_t* values = buffer_;
+  if (memory_.table != nullptr) {
     npu::Lookup lookup{};
-    lookup.elements = elements;
-    kernels.lookup(call, lookup, memory.output, memory.table, memory.output);
+    lookup.elements = static_cast<uint32_t>(count);
+    int8_t* looked_up = memory_.addend != nullptr ? buffer_ : output;
+    kernels_.lookup(call_, lookup, values, memory_.table, looked_up);
   }
-  if (memory.addend != nullptr) {
+  if (memory_.addend != nullptr) {
     npu::Add add{};
-    add.elements = elements;
-    add.arguments = epilogue.add;
-    kernels.add(call, add, memory.output, memory.addend, memory.output);
+    add.elements = static_cast<uint32_t>(count);
+    add.arguments = epilogue_.add;
+    kernels_.add(call_, add, values, memory_.addend + first, output);
   }
 }
 

@@ -1,8 +1,6 @@
 // What the fast convolutions share around their inner loops.
 #pragma once
 
-#include <vector>
-
 #include "simulator/host/kit.h"
 
 namespace dtr::simulator {
@@ -11,19 +9,23 @@ namespace dtr::simulator {
 void pack_parameters(const npu::Target& target, const npu::Window& window, const std::byte* parameters, size_t count,
                      PackedConvolution& packed);
 
-// The output may lie over the addend, and the fast convolutions write all of it before they add: then they add from a copy.
-class AddendCopy {
+// Where a band of outputs goes: straight to the output, or, if a table or an addend follows, to a buffer first. So the fast kernels can
+// write a band at once even where the output lies over its addend.
+class BandOutput {
  public:
-  AddendCopy(const npu::Window& window, const ConvolutionMemory& memory);
-  const ConvolutionMemory& memory() const { return memory_; }
+  BandOutput(const Kernels& kernels, const Call& call, const npu::Epilogue& epilogue, const ConvolutionMemory& memory, size_t band_bytes);
+  // For the outputs from element `first` on.
+  int8_t* begin(size_t first) const { return staged_ ? buffer_ : memory_.output + first; }
+  // The band's `count` elements are computed: applies table and addend.
+  void finish(size_t first, size_t count) const;
 
  private:
-  ConvolutionMemory memory_;
-  std::vector<int8_t> copy_;
+  const Kernels& kernels_;
+  const Call& call_;
+  const npu::Epilogue& epilogue_;
+  const ConvolutionMemory& memory_;
+  bool staged_;
+  int8_t* buffer_;
 };
-
-// The epilogue's table and addend, over the output that the convolution has rescaled and clamped.
-void finish_epilogue(const Kernels& kernels, const Call& call, const npu::Window& window, const npu::Epilogue& epilogue,
-                     const ConvolutionMemory& memory);
 
 }  // namespace dtr::simulator

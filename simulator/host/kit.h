@@ -29,10 +29,15 @@ struct KitContext {
   std::vector<const PackedConvolution*> packed;  // by command; null: pack at run time from what lies in SRAM
   PackedConvolution packed_now;
   AlignedVector<std::byte> band;
+  AlignedVector<int8_t> staging;
 
   std::byte* band_of(size_t bytes) {
     if (band.size() < bytes) band.resize(bytes);
     return band.data();
+  }
+  int8_t* staging_of(size_t bytes) {
+    if (staging.size() < bytes) staging.resize(bytes);
+    return staging.data();
   }
 };
 

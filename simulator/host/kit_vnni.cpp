@@ -81,14 +81,16 @@ void conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& me
   const Window& w = plan.window;
   const Segments segments(plan);
   const Blocks blocks(w.out_channels);
-  const AddendCopy addend(command.window, memory);
+  const size_t row_elements = size_t{w.out_width} * w.out_channels;
+  const BandOutput outputs(vnni_kit()->kernels, call, command.epilogue, memory, plan.band_rows * row_elements);
   std::byte* band = context.band_of(plan.band_bytes());
   for (uint32_t image = 0; image < w.batch; ++image) {
     for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
       const uint32_t rows = std::min(plan.band_rows, w.out_height - row);
       plan.load_band(memory.input, image, row, rows, vnni_to_unsigned, band);
       const auto* weights = reinterpret_cast<const int8_t*>(packed->weights.data());
-      int8_t* output = memory.output + (size_t{image} * w.out_height + row) * w.out_width * w.out_channels;
+      const size_t first_element = (size_t{image} * w.out_height + row) * row_elements;
+      int8_t* output = outputs.begin(first_element);
       for (uint32_t index = 0; index < blocks.count; ++index) {
         const uint32_t first = blocks.first(index) * kVnniLanes;
         VnniBlock block{};
@@ -113,9 +115,9 @@ void conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& me
         vnni_convolve(block);
         weights += size_t{block.segment_count} * block.steps * block.vectors * kVnniLanes * kVnniDepth;
       }
+      outputs.finish(first_element, rows * row_elements);
     }
   }
-  finish_epilogue(vnni_kit()->kernels, call, command.window, command.epilogue, addend.memory());
 }
 
 }  // namespace

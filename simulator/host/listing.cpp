@@ -118,7 +118,7 @@ class Lines {
 
 }  // namespace
 
-std::string listing(const Target& target, std::span<const std::byte> bytes) {
+std::string list_payload(const Target& target, std::span<const std::byte> bytes) {
   Payload payload;
   const Fault fault = decode(target, bytes, payload);
   if (fault.status != Status::kOk) return fmt::format("; refused at command {}: {}\n", fault.command, text(fault.status));

@@ -10,6 +10,6 @@
 namespace dtr::simulator {
 
 // Any bytes; where a payload is refused, the text says why and at which command. Lines end in '\n'.
-std::string listing(const npu::Target& target, std::span<const std::byte> payload);
+std::string list_payload(const npu::Target& target, std::span<const std::byte> payload);
 
 }  // namespace dtr::simulator

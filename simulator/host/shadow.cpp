@@ -8,10 +8,11 @@ namespace {
 
 using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
 
-// State of a byte: nobody's, target of a copy in flight, an input's first value, or 3 + the region through which it was written last.
-using State = uint32_t;
+// State of a byte: nobody's, target of a copy in flight, an input's first value, or 3 + the region through which it was written last
+// (the last of 65,000 regions stands for all that follow).
+using State = uint16_t;
 constexpr State kNobody = 0, kInFlight = 1, kGiven = 2;
-constexpr State written_by(uint32_t region) { return 3 + region; }
+constexpr State written_by(uint32_t region) { return static_cast<State>(3 + std::min(region, 65000U)); }
 
 struct Range {
   uint64_t first, bytes;
@@ -100,7 +101,7 @@ class Watch {
     const bool is_input = region >= kFirstOperand && payload_.operand(region - kFirstOperand).kind == OperandKind::kInput;
     const State also_good = is_input ? kGiven : good;
     State bad = 0;  // without a branch: one pass of vectors
-    for (const State state : states(range)) bad |= static_cast<State>(state != good) & static_cast<State>(state != also_good);
+    for (const State state : states(range)) bad = static_cast<State>(bad | ((state != good) & (state != also_good)));
     if (bad == 0) return Status::kOk;
     return touches_flight(range) ? Status::kReadsInFlight : Status::kReadsUninitialized;
   }

@@ -42,7 +42,8 @@ class Staged {
   }
   template <class Command>
   void written(const Command& command) {
-    for (const Access& access : accesses(target_, command).all())
+    const Accesses touched = accesses(target_, command);
+    for (const Access& access : touched.all())
       if (access.write && access.address.region == kScratch) overwrite(access.address.offset, access.bytes);
   }
 

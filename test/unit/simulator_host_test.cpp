@@ -181,22 +181,26 @@ uint32_t input_bytes(const Window& w) { return w.batch * w.in_height * w.in_widt
 void add_conv2d(Random& random, Case& to) {
   const Packing packing = random.chance(50) ? Packing::kRows : Packing::kChannels;
   const Window w = any_window(random, random.chance(20) ? 150 : 20, packing == Packing::kChannels);
-  const Address x = to.input(random.int8(input_bytes(w))), y = to.builder.output(output_bytes(w));
+  const Address x = to.input(random.int8(input_bytes(w)));
   const size_t count = size_t{w.out_channels} * w.kernel_height * w.kernel_width * w.in_channels;
   const Address weights = place(random, to, test::pack_conv2d(kTarget, w, packing, random.int8(count)));
   const Address parameters = place(random, to, bytes_of(test::pack_parameters(kTarget, any_channels(random, w.out_channels))));
   const Epilogue epilogue = any_epilogue(random, to, output_bytes(w));
+  const bool in_place = (epilogue.flags & kWithAdd) != 0 && random.chance(50);
+  const Address y = in_place ? epilogue.addend : to.builder.output(output_bytes(w));
   to.builder.add(Conv2d{w, x, y, weights, parameters, random.between(-128, 127), packing, epilogue});
 }
 
 void add_depthwise(Random& random, Case& to) {
   Window w = any_window(random, random.chance(20) ? 150 : 40, true);
   w.out_channels = w.in_channels * (random.chance(75) ? 1 : 1 + random.upto(3));
-  const Address x = to.input(random.int8(input_bytes(w))), y = to.builder.output(output_bytes(w));
+  const Address x = to.input(random.int8(input_bytes(w)));
   const size_t count = size_t{w.out_channels} * w.kernel_height * w.kernel_width;
   const Address weights = place(random, to, test::pack_depthwise(kTarget, w, random.int8(count)));
   const Address parameters = place(random, to, bytes_of(test::pack_parameters(kTarget, any_channels(random, w.out_channels))));
   const Epilogue epilogue = any_epilogue(random, to, output_bytes(w));
+  const bool in_place = (epilogue.flags & kWithAdd) != 0 && random.chance(50);
+  const Address y = in_place ? epilogue.addend : to.builder.output(output_bytes(w));
   to.builder.add(Depthwise{w, x, y, weights, parameters, random.between(-128, 127), epilogue});
 }
 

@@ -42,7 +42,7 @@ TEST(SimulatorListing, OneLineACommand) {
    4  wait      ticket=3
    5  depthwise 1x2x2x3 -> 1x2x2x3 kernel=3x3 pad=1,1 scratch+0 <- operand0+0 weights=scratch+272 parameters=scratch+352 pad_value=-5 zero_point=1 clamp=[-128,127] table=scratch+16  ; 148 cycles, array
 )";
-  const std::string text = simulator::listing(target, payload.bytes());
+  const std::string text = simulator::list_payload(target, payload.bytes());
   EXPECT_EQ(text.substr(0, expected.size()), expected);
   for (const char* line :
        {"\n   6  conv2d    1x2x2x3 -> 1x2x2x3 kernel=1x1 operand1+0 <- operand0+0 ", " packing=rows ", "\n   7  pool      ",
@@ -58,9 +58,9 @@ TEST(SimulatorListing, OneLineACommand) {
 TEST(SimulatorListing, SaysWhyAPayloadIsRefused) {
   test::PayloadBuilder builder;
   builder.raw(static_cast<uint16_t>(Opcode::kWait), {1});
-  EXPECT_EQ(simulator::listing({}, builder.build().bytes()),
+  EXPECT_EQ(simulator::list_payload({}, builder.build().bytes()),
             "; refused at command 0: a command of the NPU program has an argument out of range\n");
-  EXPECT_EQ(simulator::listing({}, {}), "; refused at command 0: the NPU program is shorter than its header says\n");
+  EXPECT_EQ(simulator::list_payload({}, {}), "; refused at command 0: the NPU program is shorter than its header says\n");
 }
 
 }  // namespace

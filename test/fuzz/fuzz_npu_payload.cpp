@@ -1,0 +1,92 @@
+// Any bytes as an NPU payload, its checksum and target set right so that damage reaches the commands: refused with a status, or run with
+// the same bytes and cycles on the core's plain loops and on the host's fast kernels.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "abi/crc32.h"
+#include "abi/npu/cycles.h"
+#include "simulator/core/simulator.h"
+#include "simulator/host/host_simulator.h"
+#include "simulator/host/listing.h"
+#include "simulator/host/plan.h"
+#include "support/result.h"
+
+namespace {
+
+namespace npu = dtr::npu;
+namespace simulator = dtr::simulator;
+using npu::Buffer, npu::Header, npu::Report, npu::Status, npu::Target;
+
+using Bytes = simulator::AlignedVector<std::byte>;
+
+// Makes the header consistent as far as a reader would notice before it looks at commands.
+void sign(Bytes& payload) {
+  Header header{};
+  if (payload.size() < sizeof header) return;
+  std::memcpy(&header, payload.data(), sizeof header);
+  header.target_hash = npu::hash(Target{});
+  std::memcpy(payload.data(), &header, sizeof header);
+  const uint64_t end = uint64_t{header.constants_offset} + header.constants_bytes;
+  if (end > payload.size() || end < sizeof header) return;
+  header.crc32 = dtr::crc32_with_hole(std::span(payload).first(end), offsetof(Header, crc32));
+  std::memcpy(payload.data(), &header, sizeof header);
+}
+
+// Cycles of all calls, to leave out what would only take long.
+struct Work {
+  uint64_t cycles = 0;
+  template <class Command>
+  Status operator()(uint32_t, const Command& command) {
+    if constexpr (requires { npu::cycles(Target{}, command).total; }) cycles += npu::cycles(Target{}, command).total;
+    return Status::kOk;
+  }
+};
+
+struct Memory {
+  std::vector<Bytes> operands;
+  Bytes scratch;
+  std::vector<Buffer> buffers;
+  explicit Memory(const simulator::Payload& payload) : scratch(payload.header.scratch_bytes) {
+    for (uint32_t i = 0; i < payload.header.operand_count; ++i) {
+      operands.emplace_back(payload.operand(i).bytes);
+      for (size_t k = 0; k < operands.back().size(); ++k) operands.back()[k] = static_cast<std::byte>(k * 89 + i);
+    }
+    for (Bytes& operand : operands) buffers.push_back({operand.data(), static_cast<uint32_t>(operand.size())});
+  }
+  Buffer scratch_buffer() { return {scratch.data(), static_cast<uint32_t>(scratch.size())}; }
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto bytes = std::as_bytes(std::span(data, size));
+  Bytes payload(bytes.begin(), bytes.end());
+  sign(payload);
+  simulator::list_payload({}, payload);
+  simulator::Payload decoded;
+  if (simulator::decode({}, payload, decoded).status != Status::kOk) return 0;
+  uint64_t memory_bytes = decoded.header.scratch_bytes;
+  for (uint32_t i = 0; i < decoded.header.operand_count; ++i) memory_bytes += decoded.operand(i).bytes;
+  Work work;
+  simulator::visit(decoded, work);
+  if (memory_bytes > 1 << 16 || work.cycles > 1 << 15) return 0;
+
+  static simulator::HostSimulator host;
+  uint32_t handle = 0;
+  DTR_CHECK(host.prepare(payload, handle).status == Status::kOk);
+  Memory fast(decoded);
+  const Report report = host.run(handle, fast.buffers, fast.scratch_buffer());
+  host.unprepare(handle);
+  if (report.status != Status::kOk && report.status != Status::kBadArgument) return 0;  // the watch has refused it
+
+  Memory plain(decoded);
+  std::vector<uint64_t> arrivals(decoded.most_copies_in_flight);
+  const Report expected =
+      simulator::execute({}, decoded, plain.buffers, plain.scratch_buffer(), simulator::kPlainKernels, nullptr, arrivals, {});
+  DTR_CHECK(report.status == expected.status && report.command == expected.command && report.total_cycles == expected.total_cycles);
+  DTR_CHECK(fast.operands == plain.operands && fast.scratch == plain.scratch);
+  return 0;
+}
