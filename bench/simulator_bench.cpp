@@ -70,7 +70,8 @@ class Network {
     return *this;
   }
 
-  void run(benchmark::State& state, const simulator::Kit& kit) {
+  // Simulates, or with `prepare` only checks the payload and packs its weights.
+  void run(benchmark::State& state, const simulator::Kit& kit, bool prepare) {
     const uint32_t bytes = shape_.bytes();
     const Address output = builder_.output(bytes);
     builder_.add(Move{at_, output, {1, 1, 1, 1, 1, bytes}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
@@ -79,6 +80,13 @@ class Network {
     const test::AlignedBytes payload = builder_.build([&](Header& header) { header.target_hash = hash(roomy); });
     simulator::HostSimulator host(roomy, kit);
     uint32_t handle = 0;
+    if (prepare) {
+      for (auto _ : state) {
+        host.prepare(payload.bytes(), handle);
+        host.unprepare(handle);
+      }
+      return;
+    }
     if (const simulator::Fault fault = host.prepare(payload.bytes(), handle); fault.status != Status::kOk)
       return state.SkipWithError(text(fault.status));
     std::vector<test::AlignedBytes> operands;
@@ -225,14 +233,17 @@ constexpr Case kCases[] = {
 };
 
 void register_all() {
-  struct Named {
+  struct Variant {
     const char* name;
     const simulator::Kit* kit;
+    bool prepare;
   };
+  const Variant variants[] = {
+      {"best", &simulator::best_kit(), false}, {"highway", &simulator::highway_kit(), false}, {"prepare", &simulator::best_kit(), true}};
   for (const Case& item : kCases)
-    for (const Named kit : {Named{"best", &simulator::best_kit()}, {"highway", &simulator::highway_kit()}})
-      benchmark::RegisterBenchmark((std::string(item.name) + "/" + kit.name).c_str(), [item, kit](benchmark::State& state) {
-        item.make().run(state, *kit.kit);
+    for (const Variant& variant : variants)
+      benchmark::RegisterBenchmark((std::string(item.name) + "/" + variant.name).c_str(), [item, variant](benchmark::State& state) {
+        item.make().run(state, *variant.kit, variant.prepare);
       })->Unit(benchmark::kMillisecond);
 }
 

@@ -12,7 +12,7 @@
 
 #include <hwy/highway.h>
 #include "simulator/core/functional.h"
-#include "simulator/host/epilogue.h"
+#include "simulator/host/convolution.h"
 #include "simulator/host/kit.h"
 #include "simulator/host/rescale-inl.h"
 
@@ -74,16 +74,17 @@ inline void pack_conv2d(const npu::Target& target, const npu::Conv2d& command, c
   pack_parameters(target, w, parameters, size_t{blocks} * kBlockChannels, packed);
   packed.weights.assign(size_t{blocks} * runs.count * runs.pairs * kBlockChannels * 2 * sizeof(int16_t), std::byte{0});
   auto* to = reinterpret_cast<int16_t*>(packed.weights.data());
-  const ConvolutionWeights from(target, command);
+  std::vector<int8_t> row(size_t{w.kernel_width} * w.in_channels);
   for (uint32_t channel = 0; channel < w.out_channels; ++channel)
-    for (uint32_t run = 0; run < runs.count; ++run)
-      for (uint32_t i = 0; i < runs.values; ++i) {
-        const uint32_t y = runs.rows ? run : run / w.kernel_width;
-        const uint32_t x = runs.rows ? i / w.in_channels : run % w.kernel_width;
-        const size_t step = (size_t{channel / kBlockChannels} * runs.count + run) * runs.pairs + i / 2;
-        to[(step * kBlockChannels + channel % kBlockChannels) * 2 + i % 2] =
-            weights[from.index(channel, y, x, runs.rows ? i % w.in_channels : i)];
+    for (uint32_t y = 0; y < w.kernel_height; ++y) {
+      read_kernel_row(target, command, weights, channel, y, row.data());
+      for (size_t i = 0; i < row.size(); ++i) {
+        const size_t run = runs.rows ? y : y * w.kernel_width + i / runs.values;
+        const size_t value = runs.rows ? i : i % runs.values;
+        const size_t step = (channel / kBlockChannels * runs.count + run) * runs.pairs + value / 2;
+        to[(step * kBlockChannels + channel % kBlockChannels) * 2 + value % 2] = row[i];
       }
+    }
 }
 
 struct Tile {

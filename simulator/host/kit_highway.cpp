@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "simulator/core/functional.h"
-#include "simulator/host/epilogue.h"
+#include "simulator/host/convolution.h"
 #include "simulator/host/kit.h"
 
 #undef HWY_TARGET_INCLUDE

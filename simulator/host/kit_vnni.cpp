@@ -1,8 +1,9 @@
 // The VNNI kit: its own convolution, everything else as Highway's.
 #include <algorithm>
+#include <cstring>
 
 #include "simulator/host/conv_vnni.h"
-#include "simulator/host/epilogue.h"
+#include "simulator/host/convolution.h"
 #include "simulator/host/kit.h"
 
 namespace dtr::simulator {
@@ -42,28 +43,27 @@ void pack_conv2d(const Target& target, const Conv2d& command, const int8_t* weig
   const Blocks blocks(w.out_channels);
   pack_parameters(target, w, parameters, blocks.vectors * kVnniLanes, packed);
 
-  const ConvolutionWeights at(target, command);
-  const bool rows = w.dilation_width == 1;
   const size_t vector_bytes = size_t{kVnniLanes} * kVnniDepth;
   packed.weights.assign(segments.offsets.size() * steps * blocks.vectors * vector_bytes, std::byte{0});
   std::vector<uint32_t> sums(blocks.vectors * kVnniLanes);
+  std::vector<int8_t> row(size_t{w.kernel_width} * w.in_channels);
+  const auto segments_in_row = static_cast<uint32_t>(row.size() / segments.bytes);
   std::byte* block_start = packed.weights.data();
   for (uint32_t block = 0; block < blocks.count; ++block) {
     const uint32_t first = blocks.first(block), vectors = blocks.first(block + 1) - first;
     const uint32_t last_channel = std::min(w.out_channels, (first + vectors) * kVnniLanes);
+    const size_t step_bytes = vectors * vector_bytes;
     for (uint32_t channel = first * kVnniLanes; channel < last_channel; ++channel) {
-      const uint32_t lane = channel - first * kVnniLanes;
-      for (uint32_t s = 0; s < segments.offsets.size(); ++s)
-        for (uint32_t i = 0; i < segments.bytes; ++i) {
-          const uint32_t y = rows ? s : s / w.kernel_width;
-          const uint32_t x = rows ? i / w.in_channels : s % w.kernel_width;
-          const int8_t weight = weights[at.index(channel, y, x, rows ? i % w.in_channels : i)];
-          const size_t step = size_t{s} * steps + i / kVnniDepth;
-          block_start[step * vectors * vector_bytes + size_t{lane} * kVnniDepth + i % kVnniDepth] = static_cast<std::byte>(weight);
-          sums[channel] += static_cast<uint32_t>(weight);
-        }
+      std::byte* to = block_start + size_t{channel - first * kVnniLanes} * kVnniDepth;
+      for (uint32_t y = 0; y < w.kernel_height; ++y) {
+        read_kernel_row(target, command, weights, channel, y, row.data());
+        for (const int8_t weight : row) sums[channel] += static_cast<uint32_t>(weight);
+        for (uint32_t s = 0; s < segments_in_row; ++s)
+          for (uint32_t i = 0; i < segments.bytes; i += kVnniDepth, to += step_bytes)
+            std::memcpy(to, &row[s * segments.bytes + i], std::min(kVnniDepth, segments.bytes - i));
+      }
     }
-    block_start += segments.offsets.size() * steps * vectors * vector_bytes;
+    block_start += segments.offsets.size() * steps * step_bytes;
   }
   for (uint32_t channel = 0; channel < w.out_channels; ++channel)
     packed.bias[channel] = static_cast<int32_t>(static_cast<uint32_t>(packed.bias[channel]) - 128 * sums[channel]);

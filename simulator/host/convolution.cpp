@@ -1,4 +1,7 @@
-#include "simulator/host/epilogue.h"
+#include "simulator/host/convolution.h"
+
+#include <algorithm>
+#include <cstring>
 
 namespace dtr::simulator {
 
@@ -12,6 +15,20 @@ void pack_parameters(const npu::Target& target, const npu::Window& window, const
     packed.multiplier[channel] = from.multiplier(channel);
     packed.left_shift[channel] = shift > 0 ? shift : 0;
     packed.right_shift[channel] = shift > 0 ? 0 : -shift;
+  }
+}
+
+void read_kernel_row(const npu::Target& target, const npu::Conv2d& command, const int8_t* weights, uint32_t channel, uint32_t kernel_y,
+                     int8_t* row) {
+  const npu::Window& w = command.window;
+  const ConvolutionWeights at(target, command);
+  const bool joined = command.packing == npu::Packing::kRows;
+  const uint32_t run = joined ? w.kernel_width * w.in_channels : w.in_channels;
+  const size_t step_bytes = size_t{target.pipelines} * target.macs;
+  for (uint32_t x = 0; x < (joined ? 1 : w.kernel_width); ++x) {
+    const int8_t* from = weights + at.index(channel, kernel_y, x, 0);
+    for (uint32_t i = 0; i < run; i += target.macs, from += step_bytes) std::memcpy(row + i, from, std::min(target.macs, run - i));
+    row += run;
   }
 }
 

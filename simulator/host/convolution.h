@@ -9,6 +9,10 @@ namespace dtr::simulator {
 void pack_parameters(const npu::Target& target, const npu::Window& window, const std::byte* parameters, size_t count,
                      PackedConvolution& packed);
 
+// Values of one kernel row of one output channel, KW · Cin of them side by side, from the machine's order. `row` has room for all.
+void read_kernel_row(const npu::Target& target, const npu::Conv2d& command, const int8_t* weights, uint32_t channel, uint32_t kernel_y,
+                     int8_t* row);
+
 // Where a band of outputs goes: straight to the output, or, if a table or an addend follows, to a buffer first. So the fast kernels can
 // write a band at once even where the output lies over its addend.
 class BandOutput {
