@@ -64,7 +64,8 @@ std::optional<Refusal> refuse_convolution(const Question& q) {
 }
 
 std::optional<Refusal> refuse_linear(const Question& q) {
-  return first_of([&] { return refuse_operands(q); }, [&] { return refuse_reduction(q.machine.target, 1, 1, q.view.operand(1).shape[1]); },
+  return first_of([&] { return refuse_operands(q); }, [&] { return refuse_one_rounding(q.view); },
+                  [&] { return refuse_reduction(q.machine.target, 1, 1, q.view.operand(1).shape[1]); },
                   [&] { return refuse_staging(q, of_linear(q.machine, q.view), 0); });
 }
 

@@ -63,6 +63,12 @@ MaybeRefusal refuse_transposed(const OpView& view) {
   return Refusal{"npu-transposed-convolution", "the NPU has no transposed convolution", "upsample by nearest neighbours, then convolve"};
 }
 
+MaybeRefusal refuse_one_rounding(const OpView& view) {
+  if (!view.attribute_or("one_rounding", false)) return std::nullopt;
+  return Refusal{"npu-one-rounding", "the NPU rounds accumulators twice; FULLY_CONNECTED of a .tflite file is rounded once",
+                 "quantize the float model with Deuteron"};
+}
+
 MaybeRefusal refuse_groups(const ops::ConvolutionShape& shape) {
   if (shape.groups == 1 || shape.in == 1) return std::nullopt;
   return Refusal{

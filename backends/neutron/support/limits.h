@@ -20,6 +20,7 @@ MaybeRefusal refuse_rank(const OpView& view);
 // Operand `index` (weight, bias) is a constant.
 MaybeRefusal refuse_dynamic(const Graph& graph, OpId op, size_t index, std::string_view what);
 MaybeRefusal refuse_transposed(const OpView& view);
+MaybeRefusal refuse_one_rounding(const OpView& view);
 // One group, or one input channel a group.
 MaybeRefusal refuse_groups(const ops::ConvolutionShape& shape);
 // Kernel, stride and dilation of both axes.

@@ -1,0 +1,137 @@
+// Fixed-point arithmetic at its edges: hand-computed cases, most of them already at compile time. LiteRT judges the rest (tflite_test.cpp).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "numerics/add.h"
+#include "numerics/hardswish.h"
+#include "numerics/mean.h"
+#include "numerics/softmax.h"
+#include "numerics/tables.h"
+
+namespace dtr::numerics {
+namespace {
+
+// --- multipliers
+static_assert(quantize_multiplier(0.0) == Requantization{0, 0});
+static_assert(quantize_multiplier(-1.0) == Requantization{0, 0});
+static_assert(quantize_multiplier(1.0) == Requantization{1 << 30, 1});
+static_assert(quantize_multiplier(0.5) == Requantization{1 << 30, 0});
+static_assert(quantize_multiplier(0.75) == Requantization{3 << 29, 0});
+static_assert(quantize_multiplier(1.0 - 0x1p-40) == Requantization{1 << 30, 1});  // the mantissa carries over
+static_assert(quantize_multiplier(0x1p-32) == Requantization{1 << 30, -31});
+static_assert(quantize_multiplier(0x1p-33) == Requantization{0, 0});
+static_assert(quantize_multiplier(0x1p29) == Requantization{1 << 30, 30});
+static_assert(quantize_multiplier(0x1p30) == Requantization{INT32_MAX, 30});
+static_assert(quantize_multiplier(std::numeric_limits<double>::infinity()) == Requantization{INT32_MAX, 30});
+static_assert(quantize_multiplier(std::numeric_limits<double>::quiet_NaN()) == Requantization{0, 0});
+static_assert(quantize_multiplier(std::numeric_limits<double>::denorm_min()) == Requantization{0, 0});
+
+// --- roundings
+static_assert(saturating_rounding_doubling_high_mul(INT32_MIN, INT32_MIN) == INT32_MAX);
+static_assert(saturating_rounding_doubling_high_mul(1, 1 << 30) == 1);   // 0.5 rounds up
+static_assert(saturating_rounding_doubling_high_mul(-1, 1 << 30) == 0);  // −0.5 rounds up too
+static_assert(saturating_rounding_doubling_high_mul(-3, 1 << 30) == -1);
+static_assert(rounding_divide_by_power_of_two(5, 1) == 3);
+static_assert(rounding_divide_by_power_of_two(-5, 1) == -3);  // away from zero
+static_assert(rounding_divide_by_power_of_two(-6, 2) == -2);
+static_assert(rounding_divide_by_power_of_two(7, 0) == 7);
+static_assert(rounding_divide_by_power_of_two(INT32_MIN, 31) == -1);
+static_assert(rounding_divide_by_power_of_two(INT32_MAX, 31) == 1);
+static_assert(requantize(-7, quantize_multiplier(1.0)) == -7);
+static_assert(requantize(INT32_MIN, quantize_multiplier(1.0)) == 0);  // the left shift wraps
+static_assert(requantize(100, quantize_multiplier(0x1p-32)) == 0);
+// 21 · (1/8): the high multiply gives 10.5 → 11, the shift by 2 makes 2.75 → 3; one rounding of 2.625 agrees, of 2.5 it does not:
+static_assert(requantize(20, quantize_multiplier(0.125)) == 3 && requantize_with_one_rounding(20, quantize_multiplier(0.125)) == 3);
+static_assert(requantize(-20, quantize_multiplier(0.125)) == -3 && requantize_with_one_rounding(-20, quantize_multiplier(0.125)) == -2);
+static_assert(requantize(19, quantize_multiplier(0.125)) == 3 && requantize_with_one_rounding(19, quantize_multiplier(0.125)) == 2);
+static_assert(requantize_with_one_rounding(INT32_MAX, {INT32_MAX, 30}) == INT32_MAX);
+static_assert(requantize_with_one_rounding(INT32_MIN, {INT32_MAX, 30}) == INT32_MIN);
+static_assert(round_half_away(2.5F) == 3 && round_half_away(-2.5F) == -3 && round_half_away(0.49999997F) == 0);
+static_assert(round_half_away(1e30F) == INT32_MAX && round_half_away(-1e30F) == INT32_MIN);
+static_assert(round_half_away(std::numeric_limits<float>::quiet_NaN()) == 0);
+static_assert(rounded_mean(7, 2) == 4 && rounded_mean(-7, 2) == -4 && rounded_mean(0, 3) == 0);
+static_assert(saturating_add(INT32_MAX, 1) == INT32_MAX && saturating_add(INT32_MIN, -1) == INT32_MIN);
+
+// --- bounds of activations
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+static_assert(activation_range(0, kInfinity, 0.1F, -128, {}) == Range{-128, 127});
+static_assert(activation_range(0, kInfinity, 0.1F, 127, {}) == Range{127, 127});  // only zero is left
+static_assert(activation_range(0, 6, 0.1F, -10, {}) == Range{-10, 50});
+static_assert(activation_range(0, 6, 1e-6F, -10, {}) == Range{-10, 127});
+static_assert(activation_range(-1, 1, 0.3F, 0, {}) == Range{-3, 3});
+static_assert(activation_range(-kInfinity, kInfinity, 0.3F, 0, {-127, 127}) == Range{-127, 127});
+static_assert(activation_range(5, 6, 0.01F, -128, {}) == Range{127, 127});  // beyond what int8 can say
+static_assert(activation_range(-9, -8, 0.01F, -128, {}) == Range{-128, -128});
+static_assert(activation_range(1, -1, 0.1F, 0, {}) == Range{-10, -10});  // min > max gives max, as in PyTorch
+
+// --- output stage
+static_assert(OutputStage{quantize_multiplier(0.5), 10, {}}(1000) == 127);
+static_assert(OutputStage{quantize_multiplier(0.5), 10, {-5, 100}}(-1000) == -5);
+static_assert(OutputStage{{INT32_MAX, 0}, 127, {}}(INT32_MAX) == 127);  // saturates, does not wrap
+
+// --- sums
+static_assert(add_parameters(0.5F, 0, 0.5F, 0, 0.5F, 0, {})(3, 4) == 7);
+static_assert(add_parameters(0.5F, -128, 0.25F, 127, 0.5F, -128, {})(127, -128) == 0);  // 127.5 − 63.75 = 63.75 = 127.5 steps
+
+// --- mean: what comes out is the mean of constants, for every count
+constexpr bool mean_keeps_constants() {
+  for (int64_t count = 1; count < 3000; count = count * 3 + 1)
+    for (int32_t q = -128; q <= 127; ++q)
+      if (requantize(static_cast<int32_t>(q * count), mean_requantization(0.1F, 0.1F, count)) != q) return false;
+  return true;
+}
+static_assert(mean_keeps_constants());
+
+// --- functions
+static_assert(hardswish(0, hardswish_parameters(0.1F, 0, 0.1F, 5, {})) == 5);
+static_assert(hardswish(127, hardswish_parameters(0.1F, 0, 0.1F, 0, {})) == 127);  // x ≥ 3: the identity
+static_assert(hardswish(-128, hardswish_parameters(0.1F, 0, 0.1F, 3, {})) == 3);   // x ≤ −3: zero
+
+constexpr bool equal_rows_are_uniform() {
+  int8_t row[4] = {9, 9, 9, 9};
+  softmax(row, row, 4, 1, softmax_parameters(0.1F));
+  return row[0] == -64 && row[1] == -64 && row[2] == -64 && row[3] == -64;
+}
+static_assert(equal_rows_are_uniform());
+
+TEST(Numerics, SoftmaxIsWithinOneStepOfTheRealOne) {
+  std::mt19937 random(7);
+  for (const float scale : {1e-30F, 0.001F, 0.02F, 0.1F, 1.0F, 40.0F, 1e30F})
+    for (const int64_t count : {1, 2, 10, 300, 2040, 4096}) {
+      std::vector<int8_t> x(static_cast<size_t>(count));
+      std::vector<int8_t> y(x.size());
+      for (int8_t& value : x) value = static_cast<int8_t>(random() % 256 - 128);
+      softmax(x.data(), y.data(), count, 1, softmax_parameters(scale));
+      double sum = 0;
+      const auto difference = [&](int8_t value) { return static_cast<double>(scale) * (value - *std::max_element(x.begin(), x.end())); };
+      for (const int8_t value : x) sum += std::exp(difference(value));
+      for (size_t i = 0; i < x.size(); ++i)
+        EXPECT_LE(std::abs(std::min(std::exp(difference(x[i])) / sum * 256 - 128, 127.0) - y[i]), 1.0) << scale << " " << count << " " << i;
+    }
+}
+
+TEST(Numerics, HardswishIsWithinTwoStepsOfTheRealOne) {
+  for (const float scale : {0.0001F, 0.01F, 0.1F, 1.0F})
+    for (const int32_t zero_point : {-128, 0, 127}) {
+      const float scale_out = scale;
+      const HardswishParameters by = hardswish_parameters(scale, zero_point, scale_out, zero_point, {});
+      for (int32_t q = -128; q <= 127; ++q) {
+        const double x = static_cast<double>(scale) * (q - zero_point);
+        const double real = x * std::clamp(x + 3, 0.0, 6.0) / 6 / static_cast<double>(scale_out) + zero_point;
+        EXPECT_LE(std::abs(std::clamp(real, -128.0, 127.0) - hardswish(static_cast<int8_t>(q), by)), 2.0)
+            << scale << " " << zero_point << " " << q;
+      }
+    }
+}
+
+TEST(Numerics, TablesSaturateAndKeepTheZeroPoint) {
+  const Table table = make_table(100.0F, 0, 1.0F / 256, -128, {}, sigmoid);
+  EXPECT_EQ(table[0], -128);
+  EXPECT_EQ(table[128], 0);  // sigmoid(0) = 128 / 256
+  EXPECT_EQ(table[255], 127);
+}
+
+}  // namespace
+}  // namespace dtr::numerics

@@ -1,0 +1,232 @@
+// Operators: what they refuse, and evaluation where PyTorch or TFLite define an edge that no model here reaches.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "ir/parser.h"
+#include "ops/executor.h"
+#include "test/unit/test_files.h"
+
+namespace dtr {
+namespace {
+
+// The reason why a text of the IR is refused; "" if it is not.
+std::string refused(const std::string& text) {
+  const auto program = parse_program(text, "test.ir");
+  if (!program) return program.error().reason;
+  const auto result = make_reference_executor(*program, program->forward())->run(std::vector<TensorView>{});
+  return result ? "" : result.error().reason;
+}
+
+std::string refused_op(const std::string& inputs, const std::string& op) {
+  return refused("graph @forward(" + inputs + ") {\n  %y: " + op + "\n  return %y\n}\n");
+}
+
+// The only output of a graph without inputs.
+template <class T>
+std::vector<T> evaluate(const std::string& constants, const std::string& op, Precision precision = Precision::kFloat) {
+  const auto program = parse_program("graph @forward() {\n  " + constants + "\n  %y: " + op + "\n  return %y\n}\n", "test.ir");
+  if (!program) {
+    ADD_FAILURE() << to_text(program.error());
+    return {};
+  }
+  const auto outputs = make_reference_executor(*program, program->forward(), precision)->run(std::vector<TensorView>{});
+  if (!outputs) {
+    ADD_FAILURE() << to_text(outputs.error());
+    return {};
+  }
+  const auto values = (*outputs)[0].values<T>();
+  return {values.begin(), values.end()};
+}
+
+struct Case {
+  const char* inputs;
+  const char* op;
+  const char* reason;  // a part of the message
+};
+
+TEST(Ops, RefuseWhatTheyCannotCompute) {
+  constexpr const char* kX = "%x: f32[1,3,8,8]";
+  constexpr const char* kConvolution = "%x: f32[1,3,8,8], %w: f32[4,3,3,3], %b: f32[4]";
+  constexpr const char* kQuantized = "%x: i8[2,6] quant<0.1:3>, %w: i8[4,6] quant<0.5>";
+  const Case cases[] = {
+      {"%x: i32[3]", "i32[3] = aten.relu(%x)", "expected float or i8 quantized per tensor"},
+      {"%x: i8[3]", "i8[3] = aten.relu(%x)", "i8 without quantization"},
+      {"%x: i8[3] quant<axis=0, 0.1, 0.2, 0.3>", "i8[3] quant<0.1> = aten.relu(%x)", "quantized per tensor"},
+      {kX, "f32[1,3,8,8] = aten.clamp(%x) {max = nan}", "NaN"},
+      {kX, "f32[1,3,8,8] = aten.clamp(%x) {lowest = 1.0}", "unknown attribute `lowest`"},
+      {"%x: f32[2,3], %z: f32[4]", "f32[2,3] = aten.add.Tensor(%x, %z)", "do not broadcast"},
+      {"%x: f32[2,3], %z: i8[3] quant<0.1>", "f32[2,3] = aten.add.Tensor(%x, %z)", "operand 0 is f32 and operand 1 is i8"},
+      {"%x: f32[2]", "f32[2] = aten.add.Tensor(%x, %x) {activation = \"gelu\"}", "unknown activation `gelu`"},
+      {"%x: i8[2] quant<0.1>", "i8[2] quant<0.2> = aten.add.Tensor(%x, %x) {alpha = 2.0}", "`alpha`"},
+      {kConvolution,
+       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], output_padding = [0, 0], "
+       "transposed = "
+       "false, groups = 2}",
+       "do not make 2 groups"},
+      {kConvolution,
+       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [0, 1], padding = [0, 0], dilation = [1, 1], output_padding = [0, 0], "
+       "transposed = "
+       "false, groups = 1}",
+       "`stride` has the entry 0"},
+      {kConvolution,
+       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [0, 0], dilation = [4, 1], output_padding = [0, 0], "
+       "transposed = "
+       "false, groups = 1}",
+       "does not fit"},
+      {kConvolution,
+       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [0], dilation = [1, 1], output_padding = [0, 0], "
+       "transposed = "
+       "false, groups = 1}",
+       "`padding` has 1 entries"},
+      {kConvolution,
+       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], output_padding = [1, 0], "
+       "transposed = "
+       "false, groups = 1}",
+       "`output_padding` 1"},
+      {kConvolution,
+       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [1000000000, 1000000000], dilation = [1, 1], "
+       "output_padding = "
+       "[0, 0], transposed = false, groups = 1}",
+       "the result would have the shape"},
+      {"%x: f32[2,6], %w: f32[4,5]", "f32[2,4] = aten.linear(%x, %w)", "do not multiply"},
+      {"%x: f32[2,6], %w: f32[4,6], %b: f32[3]", "f32[2,4] = aten.linear(%x, %w, %b)", "the bias has shape 3, expected 4"},
+      {"%x: i8[2,6] quant<0.1:3>, %w: i8[4,6] quant<0.5:1>", "i8[2,4] quant<1> = aten.linear(%x, %w)", "zero point 0"},
+      {"%x: i8[2,6] quant<0.1:3>, %w: f32[4,6]", "i8[2,4] quant<1> = aten.linear(%x, %w)", "the weight is not i8"},
+      {kQuantized, "f32[2,4] = aten.linear(%x, %w)", "needs a quantization for its result"},
+      {"%x: f32[3,8,8]", "f32[3,4,4] = aten.batch_norm(%x) {eps = 0.1}", "mean or variance is missing"},
+      {kX, "f32[1,3,8,8] = aten.batch_norm(%x, _, _, %x, %x) {eps = 0.1}", "operand 3"},
+      {kX,
+       "f32[1,3,4,4] = aten.max_pool2d(%x) {kernel_size = [2, 2], stride = [2, 2], padding = [2, 0], dilation = [1, 1], ceil_mode = false}",
+       "more than half of the kernel"},
+      {"%x: f32[8,8]",
+       "f32[4,4] = aten.max_pool2d(%x) {kernel_size = [2, 2], stride = [2, 2], padding = [0, 0], dilation = [1, 1], ceil_mode = false}",
+       "expected 3 or 4 dimensions"},
+      {kX,
+       "f32[1,3,4,4] = aten.avg_pool2d(%x) {kernel_size = [2, 2], stride = [2, 2], padding = [0, 0], ceil_mode = false, count_include_pad "
+       "= "
+       "true, divisor_override = 0}",
+       "`divisor_override` is 0"},
+      {kX, "f32[3,8,8] = aten.mean.dim(%x) {dim = [0, -4], keepdim = false}", "repeats"},
+      {"%x: f32[0,3]", "f32[3] = aten.mean.dim(%x) {dim = [0], keepdim = false}", "no elements"},
+      {kX, "f32[1,3,8,8] = aten.softmax(%x) {dim = 4}", "out of range"},
+      {"%x: i8[1,5000] quant<0.1>", "i8[1,5000] quant<0.00390625:-128> = aten.softmax(%x) {dim = 1}", "the sum holds 4096"},
+      {"%x: i8[1,5] quant<0.1>", "i8[1,5] quant<0.1> = aten.softmax(%x) {dim = 1}", "scale 1/256"},
+      {kX, "f32[3,60] = aten.view(%x) {size = [3, 60]}", "does not hold the elements"},
+      {kX, "f32[3,60] = aten.view(%x) {size = [-1, -1]}", "does not hold the elements"},
+      {kX, "f32[3,60] = aten.view(%x) {size = [3000000000, 3000000000, 3000000000]}", "does not hold the elements"},
+      {kX, "f32[1,3,8,8] = aten.permute(%x) {dims = [0, 1, 2, 2]}", "not a permutation"},
+      {kX, "f32[1,3,8,8] = aten.constant_pad_nd(%x) {pad = [1], value = 0.0}", "1 entries"},
+      {kX, "f32[1,3,8,8] = aten.constant_pad_nd(%x) {pad = [-5, -4], value = 0.0}", "cut more than the extent 8"},
+      {"%x: f32[1,3], %z: f32[2,2]", "f32[1,5] = aten.cat(%x, %z) {dim = 1}", "does not join"},
+      {"%x: i8[1] quant<0.1>, %z: i8[1] quant<0.2>", "i8[2] quant<0.1> = aten.cat(%x, %z) {dim = 0}", "differ in dtype or quantization"},
+      {"%x: i8[1] quant<0.1>", "i8[1] quant<0.1> = quantize(%x)", "expected float"},
+      {"%x: f32[1]", "i8[1] = quantize(%x)", "not quantized per tensor"},
+      {"%x: f32[1]", "f32[1] = dequantize(%x)", "expected quantized i8 or i32"},
+      {"%x: f32[1]", "f32[1] = requantize(%x)", "expected quantized i8"},
+  };
+  for (const Case& one : cases) {
+    const std::string reason = refused_op(one.inputs, one.op);
+    EXPECT_NE(reason.find(one.reason), std::string::npos) << one.op << "\n  said: " << reason << "\n  expected: " << one.reason;
+  }
+}
+
+TEST(Ops, NanAndInfinityGoWherePyTorchSendsThem) {
+  const std::string x = "%x: f32[5] = constant dense<nan, -inf, inf, -2, 2>";
+  const auto text = [](const std::vector<float>& values) { return fmt::format("{}", fmt::join(values, " ")); };
+  EXPECT_EQ(text(evaluate<float>(x, "f32[5] = aten.relu(%x)")), "nan 0 inf 0 2");
+  EXPECT_EQ(text(evaluate<float>(x, "f32[5] = aten.clamp(%x) {min = -1.0, max = 1.0}")), "nan -1 1 -1 1");
+  EXPECT_EQ(text(evaluate<float>(x, "f32[5] = aten.clamp(%x) {min = 1.0, max = -1.0}")), "nan -1 -1 -1 -1");
+  EXPECT_EQ(text(evaluate<float>(x, "f32[5] = aten.add.Tensor(%x, %x) {activation = \"relu6\"}")), "nan 0 6 0 4");
+  EXPECT_EQ(text(evaluate<float>(
+                "%x: f32[1,1,2,2] = constant dense<1, nan, 3, 2>",
+                "f32[1,1,1,1] = aten.max_pool2d(%x) {kernel_size = [2, 2], stride = [1, 1], padding = [0, 0], dilation = [1, 1], "
+                "ceil_mode = false}")),
+            "nan");
+}
+
+// PyTorch: avg_pool2d(arange(1, 10).view(1, 3, 3), 2, 2, 1, ceil_mode, count_include_pad, divisor_override)
+TEST(Ops, AveragePoolCountsAsPyTorchDoes) {
+  const std::string x = "%x: f32[1,3,3] = constant dense<1, 2, 3, 4, 5, 6, 7, 8, 9>";
+  const auto pool = [&](const std::string& size, const std::string& rest) {
+    return evaluate<float>(x, "f32[1," + size + "] = aten.avg_pool2d(%x) {kernel_size = [2, 2], stride = [2, 2], " + rest + "}");
+  };
+  EXPECT_EQ(pool("2,2", "padding = [1, 1], ceil_mode = false, count_include_pad = true"), (std::vector<float>{0.25F, 1.25F, 2.75F, 7}));
+  EXPECT_EQ(pool("2,2", "padding = [1, 1], ceil_mode = false, count_include_pad = false"), (std::vector<float>{1, 2.5F, 5.5F, 7}));
+  EXPECT_EQ(pool("2,2", "padding = [0, 0], ceil_mode = true, count_include_pad = true"), (std::vector<float>{3, 4.5F, 7.5F, 9}));
+  EXPECT_EQ(pool("1,1", "padding = [0, 0], ceil_mode = false, count_include_pad = true, divisor_override = 3"), (std::vector<float>{4}));
+}
+
+// PyTorch: quantize_per_tensor rounds ties to even and keeps to the range; the zero point counts after rounding.
+TEST(Ops, QuantizeRoundsTiesToEven) {
+  const std::string x = "%x: f32[8] = constant dense<0.25, 0.75, -0.25, -0.75, 1e30, -inf, nan, 1.25>";
+  const std::vector<int8_t> expected{10, 12, 10, 8, 127, -127, 10, 12};
+  EXPECT_EQ(evaluate<int8_t>(x, "i8[8] quant<range=-127..127, 0.5:10> = quantize(%x)"), expected);
+  EXPECT_EQ(evaluate<int8_t>(x, "i8[8] quant<range=-127..127, 0.5:10> = quantize(%x)", Precision::kDouble), expected);
+}
+
+TEST(Ops, DequantizePerChannel) {
+  const std::string x = "%x: i8[2,2,2] quant<axis=1, 0.5:1, 2:-1> = constant dense<-128, 127, 0, 1, 1, 2, 3, 4>";
+  EXPECT_EQ(evaluate<float>(x, "f32[2,2,2] = dequantize(%x)"), (std::vector<float>{-64.5F, 63, 2, 4, 0, 0.5F, 8, 10}));
+  EXPECT_EQ(evaluate<double>(x, "f32[2,2,2] = dequantize(%x)", Precision::kDouble), (std::vector<double>{-64.5, 63, 2, 4, 0, 0.5, 8, 10}));
+}
+
+// The quantized mean of a pool that counts its padding is that of the padded operand, padding being the zero point.
+TEST(Ops, QuantizedAveragePoolCountsPaddingAsZeroPoint) {
+  const std::string x = "%x: i8[1,1,3,3] quant<0.1:-100> = constant dense<-128, 127, 5, -7, 100, -100, 90, 33, -50>";
+  const std::string pool =
+      "aten.avg_pool2d(%{}) {{kernel_size = [2, 3], stride = [1, 2], padding = [{}], ceil_mode = false, count_include_pad = true}}";
+  const auto direct = evaluate<int8_t>(x, "i8[1,1,4,2] quant<0.1:-100> = " + fmt::format(fmt::runtime(pool), "x", "1, 1"));
+  const auto padded =
+      evaluate<int8_t>(x + "\n  %p: i8[1,1,5,5] quant<0.1:-100> = aten.constant_pad_nd(%x) {pad = [1, 1, 1, 1], value = 0.0}",
+                       "i8[1,1,4,2] quant<0.1:-100> = " + fmt::format(fmt::runtime(pool), "p", "0, 0"));
+  EXPECT_EQ(direct, padded);
+  EXPECT_EQ(direct.size(), 8U);
+}
+
+// PyTorch: conv_transpose2d of [[1, 2], [3, 4]] with the kernel [[1, 10], [100, 1000]], stride 2, output_padding (1, 0)
+TEST(Ops, TransposedConvolution) {
+  const std::string attributes =
+      "{stride = [2, 2], padding = [0, 0], dilation = [1, 1], output_padding = [1, 0], transposed = true, groups = 1}";
+  const std::string constants = "%x: f32[1,1,2,2] = constant dense<1, 2, 3, 4>\n  %w: f32[1,1,2,2] = constant dense<1, 10, 100, 1000>";
+  EXPECT_EQ(evaluate<float>(constants, "f32[1,1,5,4] = aten.convolution(%x, %w) " + attributes),
+            (std::vector<float>{1, 10, 2, 20, 100, 1000, 200, 2000, 3, 30, 4, 40, 300, 3000, 400, 4000, 0, 0, 0, 0}));
+  const std::string integers =
+      "%x: i8[1,1,2,2] quant<1:-1> = constant dense<0, 1, 2, 3>\n  %w: i8[1,1,2,2] quant<axis=1, 0.5> = constant dense<1, -2, 3, 5>";
+  EXPECT_EQ(evaluate<int8_t>(integers, "i8[1,1,5,4] quant<0.5:7> = aten.convolution(%x, %w) " + attributes),
+            (std::vector<int8_t>{8, 5, 9, 3, 10, 12, 13, 17, 10, 1, 11, -1, 16, 22, 19, 27, 7, 7, 7, 7}));
+}
+
+// A chain as wide as it is long: every tensor dies after its next op, outputs and inputs that are outputs stay.
+TEST(Executor, ObserversSeeInputsAndEveryResult) {
+  const auto program = parse_program(R"(graph @forward(%x: f32[2]) {
+  %a: f32[2] = aten.relu(%x)
+  %b: f32[2] = aten.add.Tensor(%a, %a)
+  %unused: f32[2] = aten.tanh(%b)
+  return %b, %x, %b
+}
+)");
+  ASSERT_TRUE(program) << to_text(program.error());
+  Tensor x(DType::kFloat32, {2});
+  x.values<float>()[1] = 3;
+  for (const Precision precision : {Precision::kFloat, Precision::kDouble}) {
+    std::vector<std::string> seen;
+    const auto outputs = make_reference_executor(*program, program->forward(), precision)
+                             ->run(std::vector{x.view()}, [&](ValueId id, const TensorView& view) {
+                               seen.push_back(program->forward().value(id).name);
+                               EXPECT_EQ(view.dtype, precision == Precision::kDouble ? DType::kFloat64 : DType::kFloat32);
+                             });
+    ASSERT_TRUE(outputs) << to_text(outputs.error());
+    EXPECT_EQ(seen, (std::vector<std::string>{"x", "a", "b", "unused"}));
+    ASSERT_EQ(outputs->size(), 3U);
+    const auto second = [&](size_t i) {
+      return precision == Precision::kDouble ? (*outputs)[i].values<double>()[1] : static_cast<double>((*outputs)[i].values<float>()[1]);
+    };
+    EXPECT_EQ(second(0), 6);
+    EXPECT_EQ(second(1), 3);
+    EXPECT_EQ(second(2), 6);
+  }
+}
+
+}  // namespace
+}  // namespace dtr

@@ -1,0 +1,438 @@
+// What the .tflite reader refuses: id, place and reason of every kind. Models are built by hand, one rule broken in each.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <functional>
+
+#include "frontends/tflite/tflite.h"
+#include "frontends/tflite/tflite_generated.h"
+#include "ir/verifier.h"
+#include "ops/ops.h"
+#include "test/unit/test_files.h"
+
+namespace dtr {
+namespace {
+
+namespace fb = tflite::fb;
+
+struct TensorSpec {
+  std::vector<int32_t> shape{1, 4};
+  fb::TensorType type = fb::TensorType::FLOAT32;
+  uint32_t buffer = 0;
+  std::vector<float> scales = {};
+  std::vector<int64_t> zero_points = {};
+  int32_t quantized_dimension = 0;
+  bool is_variable = false;
+};
+
+// A model of one RELU from tensor 0 (`x`) to tensor 1 (`y`), to be changed before `bytes`.
+struct Spec {
+  std::vector<TensorSpec> tensors{{}, {}};
+  std::vector<std::vector<uint8_t>> buffers{{}};
+  std::vector<int32_t> inputs{0};
+  std::vector<int32_t> outputs{1};
+  struct Op {
+    uint32_t code = 0;
+    std::vector<int32_t> inputs{0};
+    std::vector<int32_t> outputs{1};
+  };
+  std::vector<Op> ops{{}};
+  std::vector<fb::BuiltinOperator> codes{fb::BuiltinOperator::RELU};
+  std::string custom;
+  uint32_t version = 3;
+  size_t subgraphs = 1;
+  fb::OptionsType options_type = fb::OptionsType::NONE;
+  // The options table of all operators.
+  std::function<flatbuffers::uoffset_t(flatbuffers::FlatBufferBuilder&)> options;
+
+  std::vector<std::byte> bytes() const {
+    flatbuffers::FlatBufferBuilder builder;
+    std::vector<flatbuffers::Offset<fb::Buffer>> made_buffers;
+    for (const auto& data : buffers)
+      made_buffers.push_back(data.empty() ? fb::CreateBuffer(builder) : fb::CreateBufferDirect(builder, &data));
+    std::vector<flatbuffers::Offset<fb::Tensor>> made_tensors;
+    for (const TensorSpec& spec : tensors) {
+      const std::string name = made_tensors.empty() ? "x" : made_tensors.size() == 1 ? "y" : fmt::format("t{}", made_tensors.size());
+      flatbuffers::Offset<fb::QuantizationParameters> quantization;
+      if (!spec.scales.empty())
+        quantization = fb::CreateQuantizationParametersDirect(builder, nullptr, nullptr, &spec.scales, &spec.zero_points, 0, 0,
+                                                              spec.quantized_dimension);
+      made_tensors.push_back(
+          fb::CreateTensorDirect(builder, &spec.shape, spec.type, spec.buffer, name.c_str(), quantization, spec.is_variable));
+    }
+    std::vector<flatbuffers::Offset<fb::OperatorCode>> made_codes;
+    for (const fb::BuiltinOperator code : codes)
+      made_codes.push_back(fb::CreateOperatorCodeDirect(builder, static_cast<int8_t>(std::min<int>(static_cast<int>(code), 127)),
+                                                        custom.empty() ? nullptr : custom.c_str(), 1, code));
+    std::vector<flatbuffers::Offset<fb::SubGraph>> made_graphs;
+    for (size_t i = 0; i < subgraphs; ++i) {
+      std::vector<flatbuffers::Offset<fb::Operator>> made_ops;
+      for (const Op& op : ops) {
+        const flatbuffers::Offset<fb::AnyOptions> table(options ? options(builder) : 0);
+        made_ops.push_back(fb::CreateOperatorDirect(builder, op.code, &op.inputs, &op.outputs, options_type, table));
+      }
+      made_graphs.push_back(fb::CreateSubGraphDirect(builder, &made_tensors, &inputs, &outputs, &made_ops, "main"));
+    }
+    fb::FinishModelBuffer(builder, fb::CreateModelDirect(builder, version, &made_codes, &made_graphs, "test", &made_buffers));
+    const auto all = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
+    return {all.begin(), all.end()};
+  }
+};
+
+std::string refusal(const std::vector<std::byte>& bytes) {
+  const auto import = tflite::parse_tflite(bytes, "model.tflite");
+  return import ? "accepted" : to_text(import.error());
+}
+
+struct Case {
+  const char* what;
+  std::function<void(Spec&)> change;
+  std::string id;
+  std::vector<std::string> says;
+};
+
+template <class Create>
+std::function<void(Spec&)> operator_with_options(fb::BuiltinOperator code, fb::OptionsType type, Create create) {
+  return [=](Spec& spec) {
+    spec.codes = {code};
+    spec.options_type = type;
+    spec.options = [=](flatbuffers::FlatBufferBuilder& builder) { return create(builder).o; };
+  };
+}
+
+TEST(TfliteErrors, EveryRuleHasItsMessage) {
+  const auto conv = operator_with_options(fb::BuiltinOperator::CONV_2D, fb::OptionsType::Conv2DOptions,
+                                          [](auto& b) { return fb::CreateConv2DOptions(b, fb::Padding::SAME, 1, 1); });
+  const auto conv_on = [&](Spec& spec) {  // 1×4×4×2, weight 3×1×1×2
+    conv(spec);
+    spec.tensors = {{.shape = {1, 4, 4, 2}}, {.shape = {1, 4, 4, 3}}, {.shape = {3, 1, 1, 2}, .buffer = 1}};
+    spec.buffers.emplace_back(24);
+    spec.ops[0].inputs = {0, 2};
+  };
+  const auto constant = [](Spec& spec, std::vector<int32_t> shape, size_t bytes, fb::TensorType type = fb::TensorType::INT32) {
+    spec.buffers.emplace_back(bytes);
+    spec.tensors.push_back({.shape = std::move(shape), .type = type, .buffer = static_cast<uint32_t>(spec.buffers.size() - 1)});
+    spec.ops[0].inputs.push_back(static_cast<int32_t>(spec.tensors.size() - 1));
+  };
+  const Case cases[] = {
+      {"version", [](Spec& s) { s.version = 2; }, "tflite-invalid", {"version 2"}},
+      {"no subgraph", [](Spec& s) { s.subgraphs = 0; }, "tflite-invalid", {"no subgraph"}},
+      {"control flow", [](Spec& s) { s.subgraphs = 2; }, "tflite-unsupported-operator", {"2 subgraphs"}},
+      {"operator code", [](Spec& s) { s.ops[0].code = 7; }, "tflite-invalid", {"operator 0", "operator code 7"}},
+      {"operand index", [](Spec& s) { s.ops[0].inputs = {9}; }, "tflite-invalid", {"tensor 9, the file has 2"}},
+      {"result index", [](Spec& s) { s.ops[0].outputs = {-1}; }, "tflite-invalid", {"tensor -1"}},
+      {"input index", [](Spec& s) { s.inputs = {-2}; }, "tflite-invalid", {"`inputs`", "tensor -2"}},
+      {"output index", [](Spec& s) { s.outputs = {2}; }, "tflite-invalid", {"`outputs`"}},
+      {"buffer index", [](Spec& s) { s.tensors[0].buffer = 5; }, "tflite-invalid", {"`x`", "buffer 5"}},
+      {"absent operand", [](Spec& s) { s.ops[0].inputs = {-1}; }, "tflite-invalid", {"RELU", "input 0 is absent"}},
+      {"too many operands",
+       [](Spec& s) {
+         s.ops[0].inputs = {0, 0};
+       },
+       "tflite-invalid",
+       {"2 inputs"}},
+      {"two results",
+       [](Spec& s) {
+         s.ops[0].outputs = {1, 1};
+       },
+       "tflite-invalid",
+       {"2 outputs"}},
+      {"data size",
+       [](Spec& s) {
+         s.buffers.emplace_back(7);
+         s.tensors[0].buffer = 1;
+         s.inputs = {};
+       },
+       "tflite-invalid",
+       {"7 bytes", "needs 16"}},
+      {"negative extent",
+       [](Spec& s) {
+         s.tensors[0].shape = {1, -1};
+       },
+       "tflite-invalid",
+       {"`x`", "impossible"}},
+      {"absurd extent",
+       [](Spec& s) {
+         s.tensors[0].shape = {1 << 30, 1 << 30, 1 << 30};
+       },
+       "tflite-invalid",
+       {"impossible"}},
+      {"rank", [](Spec& s) { s.tensors[0].shape.assign(9, 1); }, "tflite-invalid", {"9 dimensions"}},
+      {"scale", [](Spec& s) { s.tensors[0].scales = {0.0F}; }, "tflite-invalid", {"scale 0"}},
+      {"scale NaN", [](Spec& s) { s.tensors[0].scales = {NAN}; }, "tflite-invalid", {"scale nan"}},
+      {"scales",
+       [](Spec& s) {
+         s.tensors[0].scales = {1.0F, 2.0F};
+         s.tensors[0].quantized_dimension = 3;
+       },
+       "tflite-invalid",
+       {"2 scales along dimension 3"}},
+      {"zero points",
+       [](Spec& s) {
+         s.tensors[0].scales = {1.0F};
+         s.tensors[0].zero_points = {1, 2};
+       },
+       "tflite-invalid",
+       {"1 scales and 2 zero points"}},
+      {"zero point",
+       [](Spec& s) {
+         s.tensors[0].scales = {1.0F};
+         s.tensors[0].zero_points = {int64_t{1} << 40};
+       },
+       "tflite-invalid",
+       {"out of range"}},
+      {"zero point of int8",
+       [](Spec& s) {
+         for (TensorSpec& tensor : s.tensors) tensor = {.type = fb::TensorType::INT8, .scales = {1.0F}, .zero_points = {300}};
+       },
+       "tflite-invalid",
+       {"operand 0"}},
+      {"cycle", [](Spec& s) { s.ops[0].inputs = {1}; }, "tflite-invalid", {"RELU", "reads `y` before", "cycle"}},
+      {"made twice", [](Spec& s) { s.ops.push_back({}); }, "tflite-invalid", {"made by another operator"}},
+      {"overwrites its input", [](Spec& s) { s.ops[0].outputs = {0}; }, "tflite-invalid", {"an input of the model"}},
+      {"input twice",
+       [](Spec& s) {
+         s.inputs = {0, 0};
+       },
+       "tflite-invalid",
+       {"`x`", "input of the model twice"}},
+      {"output never made",
+       [](Spec& s) {
+         s.tensors.push_back({});
+         s.outputs = {2};
+       },
+       "tflite-invalid",
+       {"no operator makes it"}},
+      {"shape",
+       [](Spec& s) {
+         s.tensors[1].shape = {1, 5};
+       },
+       "tflite-invalid",
+       {"`y`", "makes f32 of shape 1x4", "the file says f32 of shape 1x5"}},
+      {"variable",
+       [](Spec& s) {
+         s.inputs = {};
+         s.tensors[0].is_variable = true;
+       },
+       "tflite-unsupported-option",
+       {"variable"}},
+      {"dtype", [](Spec& s) { s.tensors[0].type = fb::TensorType::FLOAT16; }, "tflite-unsupported-dtype", {"`x`", "FLOAT16"}},
+      {"uint8",
+       [](Spec& s) {
+         s.tensors[0].type = fb::TensorType::UINT8;
+         s.tensors[0].scales = {1.0F};
+       },
+       "tflite-unsupported-dtype",
+       {"quantized UINT8"}},
+      {"int16",
+       [](Spec& s) {
+         s.tensors[1].type = fb::TensorType::INT16;
+         s.tensors[1].scales = {1.0F};
+       },
+       "tflite-unsupported-dtype",
+       {"quantized INT16"}},
+      {"operators",
+       [](Spec& s) {
+         s.codes = {fb::BuiltinOperator::WHILE, fb::BuiltinOperator::ABS};
+         s.ops = {{.code = 1}, {.code = 0}, {.code = 1}};
+       },
+       "tflite-unsupported-operator",
+       {"ABS, WHILE"}},
+      {"custom operator",
+       [](Spec& s) {
+         s.codes = {fb::BuiltinOperator::CUSTOM};
+         s.custom = "Magic";
+       },
+       "tflite-unsupported-operator",
+       {"CUSTOM(Magic)"}},
+      {"unknown operator",
+       [](Spec& s) { s.codes = {static_cast<fb::BuiltinOperator>(4000)}; },
+       "tflite-unsupported-operator",
+       {"BUILTIN_4000"}},
+      {"no options", [](Spec& s) { s.codes = {fb::BuiltinOperator::SOFTMAX}; }, "tflite-invalid", {"SOFTMAX", "options are missing"}},
+      {"wrong options",
+       operator_with_options(fb::BuiltinOperator::SOFTMAX, fb::OptionsType::Pool2DOptions,
+                             [](auto& b) { return fb::CreatePool2DOptions(b); }),
+       "tflite-invalid",
+       {"of another operator"}},
+      {"beta",
+       operator_with_options(fb::BuiltinOperator::SOFTMAX, fb::OptionsType::SoftmaxOptions,
+                             [](auto& b) { return fb::CreateSoftmaxOptions(b, 2.0F); }),
+       "tflite-unsupported-option",
+       {"SOFTMAX", "beta is 2"}},
+      {"activation",
+       [](Spec& s) {
+         operator_with_options(fb::BuiltinOperator::ADD, fb::OptionsType::AddOptions,
+                               [](auto& b) { return fb::CreateAddOptions(b, fb::ActivationFunctionType::TANH); })(s);
+         s.ops[0].inputs = {0, 0};
+       },
+       "tflite-unsupported-option",
+       {"ADD", "TANH"}},
+      {"convolution of a vector",
+       [&](Spec& s) {
+         conv(s);
+         s.ops[0].inputs = {0, 0};
+       },
+       "tflite-invalid",
+       {"expected 4 dimensions"}},
+      {"stride",
+       [&](Spec& s) {
+         conv_on(s);
+         s.options = [](auto& b) { return fb::CreateConv2DOptions(b, fb::Padding::SAME, 0, 1).o; };
+       },
+       "tflite-invalid",
+       {"is 0"}},
+      {"channels",
+       [&](Spec& s) {
+         conv_on(s);
+         s.tensors[0].shape = {1, 4, 4, 3};
+       },
+       "tflite-invalid",
+       {"do not make"}},
+      {"computed weight",
+       [&](Spec& s) {
+         conv_on(s);
+         s.tensors[2].buffer = 0;
+         s.inputs = {0, 2};
+       },
+       "tflite-unsupported-option",
+       {"only constants"}},
+      {"bias",
+       [&](Spec& s) {
+         conv_on(s);
+         constant(s, {2}, 8, fb::TensorType::FLOAT32);
+       },
+       "tflite-invalid",
+       {"its bias has shape 2"}},
+      {"computed padding",
+       [](Spec& s) {
+         s.codes = {fb::BuiltinOperator::PAD};
+         s.tensors.push_back({.shape = {2, 2}, .type = fb::TensorType::INT32});
+         s.inputs = {0, 2};
+         s.ops[0].inputs = {0, 2};
+       },
+       "tflite-unsupported-option",
+       {"only constants"}},
+      {"paddings",
+       [&](Spec& s) {
+         s.codes = {fb::BuiltinOperator::PAD};
+         constant(s, {1, 2}, 8);
+       },
+       "tflite-invalid",
+       {"2 paddings for rank 2"}},
+      {"axes",
+       [&](Spec& s) {
+         operator_with_options(fb::BuiltinOperator::MEAN, fb::OptionsType::ReducerOptions,
+                               [](auto& b) { return fb::CreateReducerOptions(b); })(s);
+         constant(s, {1}, 4);
+         s.buffers.back() = {7, 0, 0, 0};
+       },
+       "tflite-invalid",
+       {"axis 7 is out of range"}},
+      {"permutation",
+       [&](Spec& s) {
+         s.codes = {fb::BuiltinOperator::TRANSPOSE};
+         constant(s, {3}, 12);
+       },
+       "tflite-invalid",
+       {"3 dimensions are permuted"}},
+      {"matrix",
+       [&](Spec& s) {
+         operator_with_options(fb::BuiltinOperator::FULLY_CONNECTED, fb::OptionsType::FullyConnectedOptions,
+                               [](auto& b) { return fb::CreateFullyConnectedOptions(b); })(s);
+         constant(s, {2, 3}, 24, fb::TensorType::FLOAT32);
+       },
+       "tflite-invalid",
+       {"do not multiply"}},
+      {"shuffled weights",
+       [&](Spec& s) {
+         operator_with_options(fb::BuiltinOperator::FULLY_CONNECTED, fb::OptionsType::FullyConnectedOptions, [](auto& b) {
+           return fb::CreateFullyConnectedOptions(b, fb::ActivationFunctionType::NONE,
+                                                  fb::FullyConnectedOptionsWeightsFormat::SHUFFLED4x16INT8);
+         })(s);
+         constant(s, {4, 4}, 64, fb::TensorType::FLOAT32);
+       },
+       "tflite-unsupported-option",
+       {"shuffled"}},
+      {"reshape",
+       [](Spec& s) {
+         s.codes = {fb::BuiltinOperator::RESHAPE};
+         s.tensors[1].shape = {1, 2, 3, 4};
+       },
+       "tflite-invalid",
+       {"does not hold the elements"}},
+  };
+  ASSERT_EQ(refusal(Spec{}.bytes()), "accepted");
+  for (const Case& one : cases) {
+    Spec spec;
+    one.change(spec);
+    const std::string text = refusal(spec.bytes());
+    EXPECT_TRUE(text.starts_with("error[" + one.id + "]: model.tflite: ")) << one.what << ": " << text;
+    for (const std::string& part : one.says)
+      EXPECT_NE(text.find(part), std::string::npos) << one.what << ": " << text << "\n  lacks " << part;
+  }
+}
+
+TEST(TfliteErrors, TruncatedFilesAreRefused) {
+  const auto whole = test::read_bytes(test::source_path("test/data/litert/several.tflite"));
+  for (size_t size = 0; size < whole.size(); size += size < 200 ? 1 : 97) {
+    const auto import = tflite::parse_tflite(std::span(whole).first(size), "short.tflite");
+    ASSERT_FALSE(import) << size;
+    EXPECT_EQ(import.error().id, DiagnosticId::kTfliteInvalid) << size;
+  }
+  EXPECT_EQ(test::error_id(tflite::read_tflite("/nowhere/model.tflite")), "file-not-found");
+  EXPECT_EQ(test::error_id(tflite::describe_tflite(test::source_path("README.md").string())), "tflite-invalid");
+}
+
+// Ten thousand tensors that share one vector of scales would be 40 GB, each with a copy.
+TEST(TfliteErrors, SharedDataDoNotMultiply) {
+  flatbuffers::FlatBufferBuilder builder;
+  const std::vector<float> many(1 << 20, 1.0F);
+  const auto scales = builder.CreateVector(many);
+  fb::QuantizationParametersBuilder parameters(builder);
+  parameters.add_scale(scales);
+  const auto quantization = parameters.Finish();
+  const std::vector<int32_t> shape{1 << 20};
+  const auto made_shape = builder.CreateVector(shape);
+  const auto name = builder.CreateString("t");
+  std::vector<flatbuffers::Offset<fb::Tensor>> tensors;
+  for (int i = 0; i < 10000; ++i) tensors.push_back(fb::CreateTensor(builder, made_shape, fb::TensorType::INT8, 0, name, quantization));
+  const std::vector graphs{fb::CreateSubGraphDirect(builder, &tensors)};
+  fb::FinishModelBuffer(builder, fb::CreateModelDirect(builder, 3, nullptr, &graphs));
+  const auto before = std::chrono::steady_clock::now();
+  const std::string text = refusal([&] {
+    const auto all = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
+    return std::vector<std::byte>(all.begin(), all.end());
+  }());
+  EXPECT_NE(text.find("absurdly often"), std::string::npos) << text;
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(5));
+}
+
+TEST(Tflite, ImportNamesLayoutsAndOrigins) {
+  const auto import = tflite::import_tflite(test::source_path("models/mlperf_tiny/kws_dscnn_int8.tflite").string());
+  ASSERT_TRUE(import) << test::error_text(import);
+  const Graph& graph = import->program.forward();
+  EXPECT_TRUE(verify(import->program));
+  const Type& input = graph.type(graph.inputs()[0]);
+  EXPECT_EQ(input.shape, (Shape{1, 1, 49, 10}));
+  EXPECT_EQ(input.layout, Layout::kChannelsLast);
+  EXPECT_EQ(graph.value(graph.inputs()[0]).name, "input_1");
+  EXPECT_EQ(import->program.sources.size(), 13U);
+  EXPECT_EQ(import->program.sources[1].target, "DEPTHWISE_CONV_2D");
+  int linear = 0;
+  for (const OpId op : graph.ops()) linear += graph.op(op).def == &ops::kLinear ? graph.op(op).attributes.get<bool>("one_rounding") : 0;
+  EXPECT_EQ(linear, 1);
+}
+
+TEST(Tflite, DescribeListsTensorsAndOperators) {
+  const auto text = tflite::describe_tflite(test::source_path("models/mlperf_tiny/kws_dscnn_int8.tflite").string());
+  ASSERT_TRUE(text) << test::error_text(text);
+  for (const char* part :
+       {"53936 bytes, 13 operators", "tensor 0: input_1 INT8[1,49,10,1] scale 0.58", "operator 0 CONV_2D", "64 scales along dimension 0",
+        "operator 12 SOFTMAX", "makes 34: Identity INT8[1,12] scale 0.00390625 zero_point -128"})
+    EXPECT_NE(text->find(part), std::string::npos) << part << "\n" << *text;
+}
+
+}  // namespace
+}  // namespace dtr
