@@ -299,6 +299,34 @@ INSTANTIATE_TEST_SUITE_P(Commands, SimulatorKits,
                                          Generator{"Move", add_move, 200}, Generator{"Fill", add_fill, 10}),
                          [](const testing::TestParamInfo<Generator>& instance) { return std::string(instance.param.name); });
 
+// Rescaling of accumulators at ties, next to them, and at the ends of 32 bits: an input of 0 leaves the bias alone in the accumulator.
+TEST(SimulatorKitsRescale, TiesAndExtremes) {
+  std::vector<test::Channel> channels;
+  for (int32_t shift = -31; shift <= 31; ++shift)
+    for (const int32_t multiplier : {0, 1, 1 << 30, (1 << 30) + 1, INT32_MAX}) {
+      const int right = shift < 0 ? -shift : 0;
+      for (const int64_t k : {0, 1, 2, 63, 64, 127})
+        for (const int64_t nudge : {-1, 0, 1})
+          for (const int64_t sign : {-1, 1}) {
+            const int64_t tie = sign * (((2 * k + 1) << right) + nudge);  // multiplier 2^30 halves it
+            channels.push_back({static_cast<int32_t>(std::clamp<int64_t>(tie, INT32_MIN, INT32_MAX)), multiplier, shift});
+          }
+      for (const int32_t bias : {INT32_MIN, INT32_MIN + 1, INT32_MAX, INT32_MAX - 1, 0}) channels.push_back({bias, multiplier, shift});
+    }
+  const auto count = static_cast<uint32_t>(channels.size());
+  for (const int32_t zero_point : {0, -128, 127}) {
+    Case test_case;
+    const Window w{1, 1, 1, 1, 1, 1, count, 1, 1, 1, 1, 1, 1, 0, 0};
+    const Address x = test_case.input({0}), y = test_case.builder.output(count), z = test_case.builder.output(count);
+    const Address weights = test_case.builder.stage(test::pack_conv2d(kTarget, w, Packing::kChannels, std::vector<int8_t>(count, 1)));
+    const Address thin = test_case.builder.stage(test::pack_depthwise(kTarget, w, std::vector<int8_t>(count, 1)));
+    const Address parameters = test_case.builder.stage(test::pack_parameters(kTarget, channels));
+    test_case.builder.add(Conv2d{w, x, y, weights, parameters, 0, Packing::kChannels, {zero_point, -128, 127, 0, {}, {}, {}}});
+    test_case.builder.add(Depthwise{w, x, z, thin, parameters, 0, {zero_point, -100, 99, 0, {}, {}, {}}});
+    expect_kits_agree(test_case, kits());
+  }
+}
+
 // Larger than one band, and channels that end within a vector.
 TEST(SimulatorKitsLarge, BandsAndTails) {
   const std::vector<Kit> all = kits();
