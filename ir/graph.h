@@ -65,7 +65,8 @@ struct Value {
 
 struct Op {
   const OpDef* def = nullptr;
-  std::vector<ValueId> operands;  // invalid where an optional operand is absent
+  std::vector<ValueId> operands;    // invalid where an optional operand is absent
+  std::vector<uint32_t> use_slots;  // where each operand's use stands in `uses` of its value: uses go in constant time
   std::vector<ValueId> results;
   Attributes attributes;
   Origin origin;

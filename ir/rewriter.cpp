@@ -74,9 +74,10 @@ Result<OpId> Rewriter::insert(OpId before, OpSpec spec) {
     Value value{.type = std::move(types[i]), .name = base, .kind = ValueKind::kResult, .producer = id, .result = static_cast<uint32_t>(i)};
     op.results.push_back(add_value(std::move(value)));
   }
-  for (size_t i = 0; i < op.operands.size(); ++i)
-    if (op.operands[i].valid()) add_use(op.operands[i], {id, static_cast<uint32_t>(i)});
+  op.use_slots.resize(op.operands.size());
   graph_.ops_.push_back(std::move(op));
+  for (size_t i = 0; i < graph_.op(id).operands.size(); ++i)
+    if (const ValueId operand = graph_.op(id).operands[i]; operand.valid()) add_use(operand, {id, static_cast<uint32_t>(i)});
   link(id, before);
   return id;
 }
@@ -87,13 +88,19 @@ Result<ValueId> Rewriter::insert_value(OpId before, OpSpec spec) {
   return graph_.op(op).results.front();
 }
 
-void Rewriter::add_use(ValueId value, Use use) { graph_.values_[value.index].uses.push_back(use); }
+void Rewriter::add_use(ValueId value, Use use) {
+  std::vector<Use>& uses = graph_.values_[value.index].uses;
+  graph_.ops_[use.op.index].use_slots[use.operand] = static_cast<uint32_t>(uses.size());
+  uses.push_back(use);
+}
 
 void Rewriter::remove_use(ValueId value, Use use) {
   std::vector<Use>& uses = graph_.values_[value.index].uses;
-  const auto at = std::find(uses.begin(), uses.end(), use);
-  DTR_CHECK(at != uses.end());
-  *at = uses.back();
+  const uint32_t slot = graph_.op(use.op).use_slots[use.operand];
+  DTR_CHECK(slot < uses.size() && uses[slot] == use);
+  const Use last = uses.back();
+  uses[slot] = last;
+  graph_.ops_[last.op.index].use_slots[last.operand] = slot;
   uses.pop_back();
 }
 
@@ -120,7 +127,7 @@ void Rewriter::replace_uses(ValueId from, ValueId to) {
   Value& target = graph_.values_[to.index];
   for (const Use& use : source.uses) {
     graph_.ops_[use.op.index].operands[use.operand] = to;
-    target.uses.push_back(use);
+    add_use(to, use);
   }
   source.uses.clear();
   if (source.output_uses == 0) return;
@@ -132,7 +139,10 @@ void Rewriter::replace_uses(ValueId from, ValueId to) {
 void Rewriter::set_operand(OpId op, size_t index, ValueId value) {
   Op& target = graph_.ops_[op.index];
   DTR_CHECK(index < target.operands.size() || index < target.def->max_operands);
-  if (index >= target.operands.size()) target.operands.resize(index + 1);
+  if (index >= target.operands.size()) {
+    target.operands.resize(index + 1);
+    target.use_slots.resize(index + 1);
+  }
   ValueId& operand = target.operands[index];
   const Use use{op, static_cast<uint32_t>(index)};
   if (operand.valid()) remove_use(operand, use);

@@ -129,8 +129,11 @@ class GraphVerifier {
       const Value& value = graph_.value({i});
       if (value.erased) continue;
       bool consistent = value.uses.size() == uses_[i] && value.output_uses == output_uses[i];
-      for (const Use& use : value.uses)
-        consistent = consistent && !graph_.op(use.op).erased && graph_.op(use.op).operands.at(use.operand) == ValueId{i};
+      for (size_t slot = 0; consistent && slot < value.uses.size(); ++slot) {
+        const Use& use = value.uses[slot];
+        const Op& op = graph_.op(use.op);
+        consistent = !op.erased && op.operands.at(use.operand) == ValueId{i} && op.use_slots.at(use.operand) == slot;
+      }
       if (!consistent) return broken(fmt::format("`{}`: its list of uses is not that of the ops", value.name));
     }
     return {};
