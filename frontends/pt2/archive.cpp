@@ -72,7 +72,7 @@ Result<ZipData> Archive::member(std::string_view path) const {
   const ZipEntry* entry = zip_.find(root_ + std::string(path));
   if (entry == nullptr)
     return fail(DiagnosticId::kPt2Invalid, "the archive has no such member; it is not what torch.export.save writes",
-                "export the model with torch.export.save(torch.export.export(model, example_inputs), \"model.pt2\")",
+                "export the model with PyTorch 2.13: torch.export.save(torch.export.export(model, example_inputs), \"model.pt2\")",
                 {.file = file_, .node = std::string(path)});
   return zip_.read(*entry);
 }

@@ -7,14 +7,14 @@ namespace dtr::pt2 {
 namespace {
 
 // Adds a leading batch dimension of 1 to an input without one and takes it off the result again.
-Result<Values> emit_convolution(NodeImport& node, ValueId x, Values operands, Attributes attributes) {
+Result<Values> emit_convolution(NodeImport& node, ValueId x, Values operands, const Attributes& attributes) {
   const Shape shape = node.type(x).shape;
   const bool batched = shape.size() == node.type(operands.front()).rank();
   Shape with_batch = shape;
   if (!batched) with_batch.insert(with_batch.begin(), 1);
   DTR_ASSIGN(x, node.view(x, with_batch));
   operands.insert(operands.begin(), x);
-  DTR_ASSIGN(ValueId result, node.emit("aten.convolution", std::move(operands), std::move(attributes)));
+  DTR_ASSIGN(ValueId result, node.emit("aten.convolution", std::move(operands), attributes));
   if (!batched) {
     Shape without_batch = node.type(result).shape;
     without_batch.erase(without_batch.begin());
@@ -69,7 +69,7 @@ Result<Values> convolution(NodeImport& node, bool transposed) {
   attributes.set("groups", groups);
   Values operands{weight};
   if (bias.valid()) operands.push_back(bias);
-  return emit_convolution(node, x, std::move(operands), std::move(attributes));
+  return emit_convolution(node, x, std::move(operands), attributes);
 }
 
 Result<Values> forward(NodeImport& node) { return convolution(node, false); }

@@ -19,7 +19,7 @@ Result<Values> emit_clamp(NodeImport& node, std::optional<double> low, std::opti
   Attributes attributes;
   if (low) attributes.set("min", *low);
   if (high) attributes.set("max", *high);
-  DTR_ASSIGN(const ValueId result, node.emit("aten.clamp", {x}, std::move(attributes)));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.clamp", {x}, attributes));
   return Values{result};
 }
 

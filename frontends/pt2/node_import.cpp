@@ -176,7 +176,7 @@ Result<std::optional<DType>> NodeImport::dtype(std::string_view name) {
   return known;
 }
 
-Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> operands, Attributes attributes,
+Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> operands, const Attributes& attributes,
                                  const std::optional<Quantization>& quantization) {
   const OpDef* def = find_op(op);
   if (def == nullptr)

@@ -109,7 +109,7 @@ Result<Values> import_operator(NodeImport& node, const Operator& row) {
     }
   }
   while (!operands.empty() && !operands.back().valid()) operands.pop_back();
-  DTR_ASSIGN(const ValueId result, node.emit(row.op, std::move(operands), std::move(attributes)));
+  DTR_ASSIGN(const ValueId result, node.emit(row.op, std::move(operands), attributes));
   return Values{result};
 }
 

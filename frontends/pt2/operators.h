@@ -46,7 +46,7 @@ class NodeImport {
   Result<std::optional<DType>> dtype(std::string_view name);
 
   // Appends an op with this node as origin. An Int or Float attribute takes the kind that the op declares.
-  Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands, Attributes attributes = {},
+  Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands, const Attributes& attributes = {},
                        const std::optional<Quantization>& quantization = {});
   Result<ValueId> view(ValueId value, const Shape& shape);    // nothing if the shape is that already
   Result<ValueId> permute(ValueId value, const Ints& order);  // nothing if the order is the identity

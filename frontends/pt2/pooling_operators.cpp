@@ -53,7 +53,7 @@ Result<Values> max_pool(NodeImport& node) {
     DTR_ASSIGN(Attributes attributes, window_attributes(node, spatial));
     DTR_ASSIGN(Ints dilation, window(node, "dilation", spatial, 1, 1));
     attributes.set("dilation", std::move(dilation));
-    return node.emit("aten.max_pool2d", {x}, std::move(attributes));
+    return node.emit("aten.max_pool2d", {x}, attributes);
   });
 }
 
@@ -67,7 +67,7 @@ Result<Values> avg_pool(NodeImport& node) {
       DTR_ASSIGN(const int64_t divisor, node.integer("divisor_override"));
       attributes.set("divisor_override", divisor);
     }
-    return node.emit("aten.avg_pool2d", {x}, std::move(attributes));
+    return node.emit("aten.avg_pool2d", {x}, attributes);
   });
 }
 

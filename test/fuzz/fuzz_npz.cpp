@@ -5,7 +5,7 @@
 
 #include "ir/npz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
   const auto bytes = std::as_bytes(std::span(data, size));
   if (const auto tensors = dtr::parse_npz(bytes, "fuzz.npz", {.inflated_bytes = 1 << 24, .verify_checksums = false})) {
     for (const dtr::NamedTensor& named : *tensors) dtr::find_non_finite(named.tensor.view());

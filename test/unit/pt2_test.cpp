@@ -231,7 +231,7 @@ constexpr std::string_view kModel = "models/model.json";
 constexpr std::string_view kWeights = "data/weights/model_weights_config.json";
 constexpr std::string_view kConstants = "data/constants/model_constants_config.json";
 
-const Edit kEdits[] = {
+constexpr Edit kEdits[] = {
     {"no graph", "float", kModel, "", "", "-", "pt2-invalid", kModel, "no such member"},
     {"no weights table", "float", kWeights, "", "", "-", "pt2-invalid", kWeights, "no such member"},
     {"no constants table", "float", kConstants, "", "", "-", "pt2-invalid", kConstants, "no such member"},
@@ -426,6 +426,7 @@ TEST(Pt2, FullSetComputesWhatPyTorchComputes) {
       samples.push_back(Tensor::copy_of(type.dtype, type.shape, all->bytes().first(static_cast<size_t>(type.bytes()))));
     }
     std::vector<TensorView> inputs;
+    inputs.reserve(samples.size());
     for (const Tensor& sample : samples) inputs.push_back(sample.view());
     auto outputs = make_reference_executor(*program, graph)->run(inputs);
     ASSERT_TRUE(outputs.has_value()) << file << error_text(outputs);
