@@ -24,6 +24,12 @@ ScalarType scalar_type(DType dtype) {
   return ScalarType::kByte;
 }
 
+std::optional<DType> dtype_of(ScalarType type) {
+  for (uint8_t i = 0; i <= static_cast<uint8_t>(DType::kFloat64); ++i)
+    if (scalar_type(static_cast<DType>(i)) == type) return static_cast<DType>(i);
+  return std::nullopt;
+}
+
 std::vector<uint8_t> file_dim_order(const Type& type) {
   std::vector<uint8_t> order;
   for (const int dim : dim_order(type.layout, type.rank())) order.push_back(static_cast<uint8_t>(dim));

@@ -1,12 +1,17 @@
 // The IR's dtypes and the numbers that stand for them in a program file.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "abi/scalar_type.h"
 #include "ir/type.h"
 
 namespace dtr {
 
 ScalarType scalar_type(DType dtype);
+// The dtype of a scalar type; half has none.
+std::optional<DType> dtype_of(ScalarType type);
 // The dimension order of a type as a program file lists it.
 std::vector<uint8_t> file_dim_order(const Type& type);
 

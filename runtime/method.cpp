@@ -359,4 +359,9 @@ Status Method::run(const Observer* observer) {
   return {};
 }
 
+std::span<Value* const> Method::arguments(size_t instruction) const {
+  if (instruction >= step_count_) return {};
+  return {steps_[instruction].arguments, steps_[instruction].argument_count};
+}
+
 }  // namespace dtr::runtime

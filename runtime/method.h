@@ -67,6 +67,8 @@ class Method {
   const Tensor* output_tensor(size_t index) const;
   // Value of the program by its index, as the debug map names it.
   const Value* value(size_t index) const { return index < value_count_ ? &values_[index] : nullptr; }
+  // What an instruction gets, as an observer sees it.
+  std::span<Value* const> arguments(size_t instruction) const;
 
   // Copies the input into its planned place; an input without one is used where it lies until the run ends.
   Status set_input(size_t index, const InputTensor& input);

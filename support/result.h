@@ -24,7 +24,7 @@ inline tl::unexpected<Diagnostic> fail(DiagnosticId id, std::string reason, std:
 // Returns the diagnostic of `expression` (a Result) from this function if it failed.
 #define DTR_TRY(expression)                                                                                  \
   do {                                                                                                       \
-    if (auto dtr_status = (expression); !dtr_status) return ::tl::unexpected(std::move(dtr_status).error()); \
+    if (auto&& dtr_status = (expression); !dtr_status) return ::tl::unexpected(std::move(dtr_status).error()); \
   } while (false)
 
 // DTR_ASSIGN(const Graph graph, read(path)): declares or assigns the value of a Result, or returns its diagnostic.

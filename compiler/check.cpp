@@ -1,0 +1,72 @@
+#include "compiler/check.h"
+
+#include <fmt/format.h>
+
+#include "compiler/compare.h"
+#include "compiler/onednn_executor.h"
+#include "compiler/session.h"
+#include "ops/executor.h"
+
+namespace dtr {
+namespace {
+
+// Inputs of the program for a sample of the model: the same, or quantized where the program takes int8.
+std::vector<Tensor> program_inputs(const Graph& signature, const Graph& compiled, std::span<const TensorView> sample) {
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < sample.size(); ++i) {
+    const DType wanted = signature.type(signature.inputs()[i]).dtype;
+    if (wanted == sample[i].dtype) {
+      inputs.push_back(Tensor::copy_of(wanted, sample[i].shape, {sample[i].data, sample[i].bytes()}));
+    } else {
+      inputs.push_back(quantized(sample[i], compiled.type(compiled.inputs()[i])));
+    }
+  }
+  return inputs;
+}
+
+}  // namespace
+
+Status check_program(const Program& program, const Graph& original, const Graph& quantized_graph, const CompileSettings& settings,
+                     const Samples* samples, CompiledProgram& compiled) {
+  std::optional<Samples> noise;
+  if (samples == nullptr) noise = Samples::random(original, 1);
+  const std::vector<TensorView> sample = (samples == nullptr ? *noise : *samples).inputs(0);
+
+  DTR_ASSIGN(const std::unique_ptr<Session> session, Session::load(compiled.pte, program.file));
+  const Graph& as_compiled = program.forward();
+  const std::vector<Tensor> inputs = program_inputs(session->signature(), as_compiled, sample);
+  std::vector<TensorView> views;
+  for (const Tensor& input : inputs) views.push_back(input.view());
+  RunStats stats;
+  DTR_ASSIGN(const std::vector<Tensor> outputs, session->run(views, &stats));
+
+  CompileReport& report = compiled.report;
+  report.npu_busy_cycles = stats.busy_cycles;
+  report.npu_host_cycles = stats.host_cycles;
+  report.npu_stall_cycles = stats.stall_cycles;
+  report.npu_total_cycles = stats.total_cycles;
+  report.npu_calls = stats.npu_calls;
+
+  const std::unique_ptr<Executor> reference = make_reference_executor(program, quantized_graph);
+  DTR_ASSIGN(const std::vector<Tensor> expected, reference->run(sample));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor real = real_values(outputs[i], as_compiled.type(as_compiled.outputs()[i]));
+    const Tensor wanted = real_values(expected[i], quantized_graph.type(quantized_graph.outputs()[i]));
+    const Difference difference = compare(wanted.view(), real.view());
+    if (difference.max_absolute > difference.rounding_bound)
+      return fail(DiagnosticId::kCheckFailed,
+                  fmt::format("output {} differs from the quantized graph at element {}: {} instead of {}", i, difference.index,
+                              difference.actual, difference.expected),
+                  "please report this with the model", {.file = program.file});
+  }
+  const std::unique_ptr<Executor> float_model = make_reference_executor(program, original);
+  DTR_ASSIGN(const std::vector<Tensor> ideal, settings.target != nullptr ? float_model->run(sample) : float_model->run(sample));
+  Sqnr sqnr;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    sqnr.add(ideal[i].view(), real_values(outputs[i], as_compiled.type(as_compiled.outputs()[i])).view());
+  report.check_sqnr_db = sqnr.decibels();
+  report.checked = true;
+  return {};
+}
+
+}  // namespace dtr

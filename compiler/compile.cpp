@@ -1,0 +1,245 @@
+#include "compiler/compile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "compiler/emit.h"
+#include "compiler/onednn_executor.h"
+#include "ir/rewriter.h"
+#include "ops/ops.h"
+#include "partitioner/float_fallback.h"
+#include "partitioner/layout.h"
+#include "program/memory_planner.h"
+#include "program/writer.h"
+#include "quantizer/annotate.h"
+#include "transforms/pipelines.h"
+
+namespace dtr {
+namespace {
+
+class Stage {
+ public:
+  Stage(const CompileSettings& settings, std::string_view name) : settings_(settings), name_(name) {}
+  ~Stage() {
+    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start_;
+    if (settings_.after_stage) settings_.after_stage(name_, taken.count());
+  }
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+ private:
+  const CompileSettings& settings_;
+  std::string_view name_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// What the float model computes at an output does not change when the program takes and gives int8 instead: the first quantize and the
+// last dequantize go.
+void strip_io_quantization(Graph& graph) {
+  Rewriter rewriter(graph);
+  std::vector<ValueId> outputs = graph.outputs();
+  for (ValueId& output : outputs) {
+    const OpId dequantize = graph.producer_if(output, ops::kDequantize);
+    if (dequantize.valid()) output = graph.op(dequantize).operands[0];
+  }
+  rewriter.set_outputs(outputs);
+  for (OpId op = graph.last_op(); op.valid();) {
+    const OpId previous = graph.op(op).previous;
+    if (graph.op(op).def == &ops::kDequantize && graph.value(graph.op(op).results[0]).unused()) rewriter.erase(op);
+    op = previous;
+  }
+  for (const ValueId input : std::vector<ValueId>(graph.inputs())) {
+    const OpId quantize = graph.sole_user(input);
+    if (!quantize.valid() || graph.op(quantize).def != &ops::kQuantize) continue;
+    const Type type = graph.type(graph.op(quantize).results[0]);
+    rewriter.set_element_type(input, type.dtype, type.quantization);
+    rewriter.replace(quantize, input);
+  }
+}
+
+// Ops that no backend takes as they are run in float; then each backend rewrites what it has no kernel for.
+Result<Placement> place_everything(Program& program, Graph& graph, const Recipe& recipe, std::vector<RefusalRow>& refusals) {
+  std::vector<OpId> ops;
+  for (const OpId op : graph.ops()) ops.push_back(op);
+  for (const OpId op : ops) {
+    const bool homeless =
+        std::all_of(recipe.begin(), recipe.end(), [&](const auto& backend) { return backend->refuse(program, graph, op).has_value(); });
+    if (!homeless || !can_fall_back_to_float(graph, op)) continue;
+    // The reason that counts is that of the delegate for the quantized op, not what it says of the float one.
+    const BoundOpView view(graph, op);
+    const Place place = place_of(program, graph, op);
+    const std::optional<Refusal> refusal = recipe.front()->refuse(program, graph, op);
+    refusals.push_back({.name = place.node,
+                        .op = std::string(view->def->name),
+                        .module_path = place.module_path,
+                        .source_line = place.source_line,
+                        .backend = std::string(recipe.front()->name()),
+                        .id = std::string(refusal->id),
+                        .reason = refusal->reason,
+                        .remedy = refusal->remedy,
+                        .macs = view->def->macs == nullptr ? 0 : view->def->macs(*view)});
+    DTR_TRY(fall_back_to_float(program, graph, op));
+  }
+  DTR_ASSIGN(Placement placement, place(program, graph, recipe));
+  ops.clear();
+  for (const OpId op : graph.ops()) ops.push_back(op);
+  bool changed = false;
+  for (const OpId op : ops) {
+    DTR_ASSIGN(const bool rewritten, recipe[placement.backend[op.index]]->legalize(graph, op));
+    changed |= rewritten;
+  }
+  if (changed) {
+    DTR_ASSIGN(placement, place(program, graph, recipe));
+  }
+  return placement;
+}
+
+std::string joined_names(const Program& program, const Origin& origin) {
+  std::string text;
+  for (const uint32_t source : origin.sources) {
+    if (!text.empty()) text += " + ";
+    text += program.sources[source].name;
+  }
+  return text;
+}
+
+OperatorRow row_for(const Program& program, const Origin& origin) {
+  OperatorRow row{.name = joined_names(program, origin)};
+  const Place place = place_of(program, origin);
+  row.module_path = place.module_path;
+  row.source_line = place.source_line;
+  if (!origin.sources.empty()) row.op = program.sources[origin.sources.front()].target;
+  return row;
+}
+
+void fill_operators(const Program& program, const EmittedProgram& emitted, const Recipe& recipe, const npu::Target& npu,
+                    CompileReport& report) {
+  for (size_t i = 0; i < emitted.plan.calls.size(); ++i) {
+    const std::string backend(recipe[emitted.backends[i]]->name());
+    if (const auto* call = std::get_if<KernelCallPlan>(&emitted.plan.calls[i])) {
+      OperatorRow row = row_for(program, call->origin);
+      row.backend = backend;
+      row.kernel = call->kernel;
+      report.operators.push_back(std::move(row));
+      continue;
+    }
+    ++report.partitions;
+    for (const StepInfo& step : emitted.partitions[i]->step_info) {
+      OperatorRow row = row_for(program, step.origin);
+      row.backend = backend;
+      row.kernel = step.kernel;
+      row.macs = step.macs;
+      row.cycles = step.cycles;
+      row.utilization =
+          step.cycles == 0 ? 0 : static_cast<double>(step.macs) / (static_cast<double>(step.cycles) * npu.pipelines * npu.macs);
+      row.limited_by = step.limit;
+      report.operators.push_back(std::move(row));
+    }
+  }
+}
+
+// Bytes by role at each step: values at full size, staged weights, scratch.
+SramUse sram_use(const EmittedProgram& emitted, const MemoryMap& map, const npu::Target& npu) {
+  std::vector<int64_t> values(static_cast<size_t>(map.steps) + 1), staging(values.size()), scratch(values.size());
+  for (const MemoryMapEntry& entry : map.entries) {
+    BufferRole role = BufferRole::kActivation;
+    if (entry.kind == MemoryMapEntry::Kind::kInterior) role = emitted.partitions[entry.call]->buffers[entry.index].role;
+    std::vector<int64_t>& of_role = role == BufferRole::kActivation ? values : role == BufferRole::kStaging ? staging : scratch;
+    of_role[static_cast<size_t>(entry.first_step)] += entry.bytes;
+    of_role[static_cast<size_t>(entry.last_step) + 1] -= entry.bytes;
+  }
+  const auto peak = [](const std::vector<int64_t>& changes) {
+    int64_t now = 0, most = 0;
+    for (const int64_t change : changes) most = std::max(most, now += change);
+    return static_cast<uint64_t>(most);
+  };
+  SramUse use{.live_bound_bytes = peak(values),
+              .staging_bytes = peak(staging),
+              .scratch_bytes = peak(scratch),
+              .total_bytes = static_cast<uint64_t>(map.arena_bytes),
+              .target_bytes = npu.sram_bytes};
+  use.planned_bytes = use.total_bytes - std::min(use.total_bytes, use.staging_bytes + use.scratch_bytes);
+  return use;
+}
+
+}  // namespace
+
+bool is_quantized(const Graph& graph) {
+  for (const OpId id : graph.ops())
+    for (const ValueId result : graph.op(id).results)
+      if (graph.type(result).quantized()) return true;
+  return false;
+}
+
+Result<ConversionReport> quantize_program(Program& program, const CompileSettings& settings, const Samples* samples,
+                                          std::optional<CalibrationResult>& calibration) {
+  Graph& graph = program.forward();
+  {
+    const Stage stage(settings, "float passes");
+    DTR_TRY(run_pipeline(program, graph, float_pipeline(), settings.passes));
+  }
+  const auto patterns = make_patterns(*settings.target);
+  const Annotation annotation = annotate(graph, patterns);
+  if (!calibration) {
+    const Stage stage(settings, "calibrate");
+    if (samples == nullptr)
+      return fail(
+          DiagnosticId::kCalibrationMissing, "the model is float and there are no calibration data to choose quantization ranges from",
+          "give samples of real inputs with --calibrate DATA.npz (or ask for noise by name: --calibrate-random N)", {.file = program.file});
+    DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_onednn_executor(program, graph, {.any_order = true}));
+    DTR_ASSIGN(calibration,
+               calibrate(program, graph, annotation, *executor, *samples, {.threads = settings.threads, .progress = settings.progress}));
+  }
+  const Stage stage(settings, "quantize");
+  return convert(program, graph, annotation, *calibration);
+}
+
+Status import_quantization(Program& program, const CompileSettings& settings) {
+  const Stage stage(settings, "quantized passes");
+  DTR_TRY(run_pipeline(program, program.forward(), quantized_pipeline(), settings.passes));
+  return {};
+}
+
+Result<CompiledProgram> compile_program(Program& program, const CompileSettings& settings, const ConversionReport* conversion) {
+  Graph& graph = program.forward();
+  const npu::Target& npu = settings.target->npu;
+  CompiledProgram compiled;
+  CompileReport& report = compiled.report;
+  report.model = program.file;
+  report.target = settings.target->name;
+  report.clock_hz = npu.clock_hz;
+  if (conversion != nullptr)
+    for (const FloatOp& op : conversion->float_ops)
+      report.float_reasons.push_back(fmt::format("{} ({}): {}", op.place.node, op.op, op.reason));
+
+  const Recipe recipe = make_recipe(*settings.target, settings.backend);
+  if (settings.io == Io::kInt8) strip_io_quantization(graph);
+  EmittedProgram emitted;
+  {
+    const Stage stage(settings, "place and lower");
+    DTR_ASSIGN(Placement placement, place_everything(program, graph, recipe, report.refusals));
+    DTR_ASSIGN(const LayoutResult layouts, assign_layouts(program, graph, recipe, placement));
+    report.layout_conversions = layouts.conversions;
+    DTR_ASSIGN(emitted, emit(program, graph, recipe, partition(graph, placement, recipe)));
+  }
+  emitted.plan.target = settings.target->name;
+  emitted.plan.target_hash = npu::hash(npu);
+  emitted.plan.tool = "deuteron " DTR_VERSION;
+  {
+    const Stage stage(settings, "plan and encode");
+    DTR_ASSIGN(const MemoryMap map, plan_memory(emitted.plan, npu.sram_bytes));
+    DTR_TRY(encode_payloads(emitted.plan));
+    report.sram = sram_use(emitted, map, npu);
+  }
+  const Stage stage(settings, "write");
+  DTR_ASSIGN(SerializedProgram written, serialize_program(emitted.plan, {.debug_map = settings.debug_map}));
+  compiled.pte = std::move(written.bytes);
+  report.program_bytes = compiled.pte.size();
+  report.flash_bytes = static_cast<uint64_t>(written.sizes.constants + written.sizes.payloads);
+  fill_operators(program, emitted, recipe, npu, report);
+  return compiled;
+}
+
+}  // namespace dtr

@@ -1,0 +1,52 @@
+// The pipeline from a model to a program: what tools, tests and bindings call.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/recipe.h"
+#include "compiler/report.h"
+#include "ir/samples.h"
+#include "quantizer/calibration.h"
+#include "quantizer/convert.h"
+#include "transforms/pass_manager.h"
+
+namespace dtr {
+
+enum class Io : uint8_t { kFloat, kInt8 };
+
+struct CompileSettings {
+  const TargetDescription* target = nullptr;
+  BackendOptions backend = {};
+  Io io = Io::kFloat;
+  QuantSpec::Observer observer = QuantSpec::Observer::kHistogram;
+  bool debug_map = true;
+  unsigned threads = 0;
+  PassOptions passes = {};
+  ProgressFunction progress = {};
+  // Called when a stage is done, with its wall time.
+  std::function<void(std::string_view stage, double milliseconds)> after_stage = {};
+};
+
+// Whether some op of the graph works on quantized types, or quantize and dequantize say how it should: such a model is taken as it is.
+bool is_quantized(const Graph& graph);
+
+// Float passes, calibration (unless `calibration` holds one already; it is filled), conversion. `samples` may be null with a calibration.
+// Errors: kCalibrationMissing without either, and those of the stages.
+Result<ConversionReport> quantize_program(Program& program, const CompileSettings& settings, const Samples* samples,
+                                          std::optional<CalibrationResult>& calibration);
+// For models that come quantized: their types become those of integer ops.
+Status import_quantization(Program& program, const CompileSettings& settings);
+
+struct CompiledProgram {
+  std::vector<std::byte> pte;
+  CompileReport report;
+};
+
+// A quantized (or float) graph to a program. Changes `program`: ops that no delegate takes fall back to float, layouts are assigned.
+// Errors: kNoBackend, kSramExceeded, and those of backends.
+Result<CompiledProgram> compile_program(Program& program, const CompileSettings& settings, const ConversionReport* conversion = nullptr);
+
+}  // namespace dtr

@@ -1,0 +1,66 @@
+// What a compilation decided and what it costs, for people (text), tools (JSON) and tests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "targets/target.h"
+
+namespace dtr {
+
+// One source operator, or one op that the compiler added for it.
+struct OperatorRow {
+  std::string name;  // of the source operator(s), "conv2d_1 + relu_1" where fused into one call
+  std::string op;    // "aten.convolution"
+  std::string module_path;
+  std::string source_line;
+  std::string backend;  // "neutron", "portable"
+  std::string kernel;   // "Conv2d", "aten::_softmax.out"
+  int64_t macs = 0;
+  uint64_t cycles = 0;     // NPU-busy; 0 on the host
+  double utilization = 0;  // macs / (cycles · array size)
+  std::string limited_by;  // "array", "weight port", …
+};
+
+struct RefusalRow {
+  std::string name, op, module_path, source_line;
+  std::string backend;  // who refused
+  std::string id, reason, remedy;
+  int64_t macs = 0;
+};
+
+struct SramUse {
+  uint64_t planned_bytes = 0;     // activations: planned size without staging and scratch
+  uint64_t live_bound_bytes = 0;  // most bytes of values live across one step, at full size: no plan can do with less
+  uint64_t staging_bytes = 0;     // weights on their way: total − planned − scratch
+  uint64_t scratch_bytes = 0;
+  uint64_t total_bytes = 0;   // all planned memory
+  uint64_t target_bytes = 0;  // what the target has
+};
+
+struct CompileReport {
+  std::string model, target;
+  uint32_t clock_hz = 0;
+  std::vector<OperatorRow> operators;      // in program order
+  std::vector<RefusalRow> refusals;        // ops that a delegate refused and another backend runs
+  std::vector<std::string> float_reasons;  // why ops stayed float, one sentence each
+  uint32_t partitions = 0;
+  uint32_t npu_calls = 0;
+  uint64_t npu_busy_cycles = 0, npu_host_cycles = 0, npu_stall_cycles = 0, npu_total_cycles = 0;
+  size_t layout_conversions = 0;
+  SramUse sram;
+  uint64_t flash_bytes = 0;    // constants and payloads
+  uint64_t program_bytes = 0;  // the .pte file
+  double check_sqnr_db = 0;    // int8 program against the float model, one sample
+  bool checked = false;
+
+  double microseconds() const { return clock_hz == 0 ? 0 : static_cast<double>(npu_total_cycles) / clock_hz * 1e6; }
+};
+
+std::string to_json(const CompileReport& report);
+// The table of operators, then cycles, time, memory; fits 140 columns.
+std::string to_text(const CompileReport& report);
+
+}  // namespace dtr

@@ -1,0 +1,262 @@
+#include "compiler/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "abi/program_generated.h"
+#include "ir/rewriter.h"
+#include "program/scalar_types.h"
+#include "runtime/delegate_deuteron.h"
+#include "runtime/kernels/portable/kernels.h"
+#include "runtime/method.h"
+#include "simulator/host/host_simulator.h"
+
+namespace dtr {
+namespace {
+
+// Copies a dense tensor from one order of dimensions to another; strides in elements by logical dimension.
+void reorder(const Shape& shape, size_t element, const std::byte* from, const std::vector<int64_t>& from_strides, std::byte* to,
+             const std::vector<int64_t>& to_strides) {
+  const int64_t count = element_count(shape);
+  if (from_strides == to_strides) {
+    if (count > 0) std::memcpy(to, from, static_cast<size_t>(count) * element);
+    return;
+  }
+  std::vector<int64_t> index(shape.size(), 0);
+  int64_t source = 0, target = 0;
+  for (int64_t done = 0; done < count; ++done) {
+    std::memcpy(to + static_cast<size_t>(target) * element, from + static_cast<size_t>(source) * element, element);
+    for (size_t dim = shape.size(); dim-- > 0;) {
+      source += from_strides[dim];
+      target += to_strides[dim];
+      if (++index[dim] < shape[dim]) break;
+      source -= from_strides[dim] * shape[dim];
+      target -= to_strides[dim] * shape[dim];
+      index[dim] = 0;
+    }
+  }
+}
+
+// Half, which Deuteron does not compute in, reads as its bits.
+Type type_of(const runtime::Tensor& tensor) {
+  Type type{.dtype = dtype_of(tensor.dtype).value_or(DType::kInt16)};
+  for (const int32_t size : tensor.shape()) type.shape.push_back(size);
+  const std::vector<int> last = dim_order(Layout::kChannelsLast, type.rank());
+  if (type.rank() >= 3 && std::equal(last.begin(), last.end(), tensor.order().begin(), tensor.order().end()))
+    type.layout = Layout::kChannelsLast;
+  return type;
+}
+
+// 16-byte aligned memory.
+class Arena {
+ public:
+  void resize(size_t bytes) {
+    storage_.assign(bytes / sizeof(Block) + 1, Block{});
+    bytes_ = bytes;
+  }
+  std::span<std::byte> span() { return {storage_.front().bytes, bytes_}; }
+
+ private:
+  struct alignas(16) Block {
+    std::byte bytes[16];
+  };
+  std::vector<Block> storage_;
+  size_t bytes_ = 0;
+};
+
+class HostSession final : public Session {
+ public:
+  explicit HostSession(ProgramImage image) : image_(std::move(image)) {}
+
+  Status start() {
+    context_.driver = simulator_.driver();
+    context_.on_event = &HostSession::on_event;
+    context_.event_context = this;
+    delegates_[0] = runtime::deuteron_delegate(context_);
+    const runtime::LoadOptions options{.kernels = runtime::portable::kernels(),
+                                       .delegates = delegates_,
+                                       .on_missing =
+                                           [](void* context, pte::Error what, std::string_view name, std::string_view overload) {
+                                             static_cast<HostSession*>(context)->missing_ +=
+                                                 fmt::format("\n  {} {}{}{}", what == pte::Error::kMissingDelegate ? "delegate" : "kernel",
+                                                             name, overload.empty() ? "" : ".", overload);
+                                           },
+                                       .context = this};
+    DTR_TRY(check(runtime::Program::load(image_.bytes(), options, &program_)));
+    if (program_.method_count() == 0)
+      return fail(DiagnosticId::kPteMissingMethod, "the program has no method", {}, {.file = image_.path()});
+    const std::string_view method = program_.method_name(0);
+    runtime::Method::Requirements need;
+    DTR_TRY(check(runtime::Method::requirements(program_, method, &need)));
+    state_.resize(need.state_bytes);
+    arenas_.resize(need.memories);
+    std::vector<std::span<std::byte>> memories;
+    for (uint32_t i = 0; i < need.memories; ++i) {
+      arenas_[i].resize(need.memory_bytes(i));
+      memories.push_back(arenas_[i].span());
+    }
+    DTR_TRY(check(method_.prepare(program_, method, state_.span(), memories)));
+    return describe();
+  }
+
+  const Graph& signature() const override { return signature_; }
+  const ProgramImage& image() const override { return image_; }
+
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats, const RunHooks& hooks) override {
+    for (size_t i = 0; i < inputs.size(); ++i) DTR_TRY(set_input(i, inputs[i]));
+    hooks_ = &hooks;
+    watch_touches_ = stats != nullptr;
+    report_ = {};
+    touched_ = 0;
+    const runtime::Observer observer{this, &HostSession::before, &HostSession::after};
+    const auto start = std::chrono::steady_clock::now();
+    DTR_TRY(check(method_.run(&observer)));
+    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+    if (stats != nullptr) {
+      ++stats->runs;
+      stats->milliseconds.push_back(taken.count());
+      stats->total_cycles = report_.total_cycles;
+      stats->busy_cycles = report_.busy_cycles;
+      stats->host_cycles = report_.host_cycles;
+      stats->stall_cycles = report_.stall_cycles;
+      stats->npu_calls = report_.calls;
+      stats->copied_bytes = report_.copied_bytes;
+      stats->sram_touched_bytes = std::max(stats->sram_touched_bytes, touched_);
+    }
+    std::vector<Tensor> outputs;
+    for (size_t i = 0; i < method_.output_count(); ++i) {
+      const runtime::Tensor& from = *method_.output_tensor(i);
+      const Type type = type_of(from);
+      Tensor output(type.dtype, type.shape);
+      reorder(type.shape, byte_size(type.dtype), from.data, strides(type.shape, type.layout), output.view().data,
+              strides(type.shape, Layout::kContiguous));
+      outputs.push_back(std::move(output));
+    }
+    return outputs;
+  }
+
+ private:
+  // What the runtime says, as a diagnostic.
+  Status check(const pte::Status& status) {
+    if (status.ok()) return {};
+    Diagnostic diagnostic = to_diagnostic(status, image_.path());
+    if (!missing_.empty()) diagnostic.reason += ":" + std::exchange(missing_, {});
+    if (context_.report.status != npu::Status::kOk)
+      diagnostic.reason += fmt::format(" (command {})", std::exchange(context_.report, {}).command);
+    return tl::unexpected(std::move(diagnostic));
+  }
+
+  Status describe() {
+    Rewriter rewriter(signature_);
+    for (size_t i = 0; i < method_.input_count(); ++i) {
+      const runtime::Tensor* tensor = method_.input_tensor(i);
+      if (tensor == nullptr)
+        return fail(DiagnosticId::kPteUnsupported, fmt::format("input {} of the program is not a tensor", i), {}, {.file = image_.path()});
+      rewriter.add_input(type_of(*tensor), fmt::format("input_{}", i));
+    }
+    for (size_t i = 0; i < method_.output_count(); ++i)
+      if (method_.output_tensor(i) == nullptr)
+        return fail(DiagnosticId::kPteUnsupported, fmt::format("output {} of the program is not a tensor", i), {}, {.file = image_.path()});
+    return {};
+  }
+
+  Status set_input(size_t index, const TensorView& input) {
+    const runtime::Tensor& planned = *method_.input_tensor(index);
+    const Type& type = signature_.type(signature_.inputs()[index]);
+    if (input.dtype != type.dtype || input.shape != type.shape)
+      return fail(DiagnosticId::kRunInput,
+                  fmt::format("input {} is {} {}, the program takes {} {}", index, name(input.dtype), to_string(input.shape),
+                              name(type.dtype), to_string(type.shape)),
+                  "give data of the program's shape and dtype", {.file = image_.path()});
+    input_.resize(input.bytes());
+    reorder(type.shape, byte_size(type.dtype), input.data, strides(type.shape, Layout::kContiguous), input_.data(),
+            strides(type.shape, type.layout));
+    return check(method_.set_input(
+        index,
+        {.data = input_.data(), .bytes = input_.size(), .dtype = planned.dtype, .sizes = planned.shape(), .dim_order = planned.order()}));
+  }
+
+  // Which instruction runs, so that NPU events can name it.
+  static void before(void* context, const runtime::Method&, uint32_t instruction) {
+    static_cast<HostSession*>(context)->instruction_ = instruction;
+  }
+
+  static void after(void* context, const runtime::Method& method, uint32_t instruction) {
+    auto* self = static_cast<HostSession*>(context);
+    if (self->hooks_->after_instruction) self->hooks_->after_instruction(instruction, method);
+    const npu::Report npu = std::exchange(self->context_.report, {});
+    npu::Report& sum = self->report_;
+    sum.total_cycles += npu.total_cycles;
+    sum.busy_cycles += npu.busy_cycles;
+    sum.host_cycles += npu.host_cycles;
+    sum.stall_cycles += npu.stall_cycles;
+    sum.copied_bytes += npu.copied_bytes;
+    sum.calls += npu.calls;
+    if (self->watch_touches_) self->watch(method.arguments(instruction), npu);
+  }
+
+  // Remembers the highest byte of the planned memories that an instruction touched. The scratch of a delegate, its last operand, counts
+  // as far as the simulator saw it used.
+  void watch(std::span<runtime::Value* const> arguments, const npu::Report& npu) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (arguments[i]->kind != runtime::ValueKind::kTensor) continue;
+      const runtime::Tensor& tensor = arguments[i]->tensor;
+      const bool scratch = npu.calls > 0 && i + 1 == arguments.size() && npu.peak_scratch_bytes > 0;
+      const size_t bytes = scratch ? npu.peak_scratch_bytes : tensor.bytes();
+      for (Arena& arena : arenas_) {
+        const std::span<std::byte> all = arena.span();
+        if (tensor.data >= all.data() && tensor.data < all.data() + all.size())
+          touched_ = std::max<uint64_t>(touched_, static_cast<uint64_t>(tensor.data - all.data()) + bytes);
+      }
+    }
+  }
+
+  static void on_event(void* context, const npu::Event& event) {
+    auto* self = static_cast<HostSession*>(context);
+    if (self->hooks_->after_event) self->hooks_->after_event(self->instruction_, event, self->arenas_.front().span());
+  }
+
+  ProgramImage image_;
+  std::string missing_;
+  simulator::HostSimulator simulator_;
+  runtime::DeuteronContext context_;
+  runtime::Delegate delegates_[1];
+  Arena state_;
+  std::vector<Arena> arenas_;
+  runtime::Program program_;
+  runtime::Method method_;
+  Graph signature_;
+  std::vector<std::byte> input_;  // one input in the program's physical order
+  const RunHooks* hooks_ = nullptr;
+  bool watch_touches_ = false;
+  uint32_t instruction_ = 0;
+  npu::Report report_;
+  uint64_t touched_ = 0;
+};
+
+}  // namespace
+
+namespace {
+
+Result<std::unique_ptr<Session>> start(ProgramImage image) {
+  auto session = std::make_unique<HostSession>(std::move(image));
+  DTR_TRY(session->start());
+  return session;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::open(const std::string& path) {
+  DTR_ASSIGN(ProgramImage image, ProgramImage::open(path));
+  return start(std::move(image));
+}
+
+Result<std::unique_ptr<Session>> Session::load(std::span<const std::byte> bytes, const std::string& file) {
+  DTR_ASSIGN(ProgramImage image, ProgramImage::parse(bytes, file));
+  return start(std::move(image));
+}
+
+}  // namespace dtr

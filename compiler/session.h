@@ -1,0 +1,48 @@
+// A program on the host: the device's runtime with its kernels, the NPU simulated. Takes and gives tensors in logical order.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "abi/npu/driver.h"
+#include "ir/graph.h"
+#include "ir/tensor.h"
+#include "program/reader.h"
+#include "runtime/method.h"
+
+namespace dtr {
+
+// What one or more runs cost on the simulated machine, and on this one.
+struct RunStats {
+  uint64_t runs = 0;
+  uint64_t total_cycles = 0, busy_cycles = 0, host_cycles = 0, stall_cycles = 0;  // of the last run
+  uint32_t npu_calls = 0;                                                         // of the last run
+  uint64_t copied_bytes = 0;                                                      // flash → SRAM, of the last run
+  uint64_t sram_touched_bytes = 0;   // highest byte of the planned memory that any instruction touched
+  std::vector<double> milliseconds;  // wall time of each run
+};
+
+// What may watch a run. `arena` is the first planned memory, where delegates' scratch lies.
+struct RunHooks {
+  std::function<void(uint32_t instruction, const npu::Event& event, std::span<const std::byte> arena)> after_event = {};
+  std::function<void(uint32_t instruction, const runtime::Method& method)> after_instruction = {};
+};
+
+class Session {
+ public:
+  // Errors: kFileNotFound, ids pte-* (every missing kernel and delegate is named), run-*.
+  static Result<std::unique_ptr<Session>> open(const std::string& path);
+  // The same from memory (copied); `file` names the program in messages.
+  static Result<std::unique_ptr<Session>> load(std::span<const std::byte> bytes, const std::string& file);
+  virtual ~Session() = default;
+
+  // A graph without ops that has the program's inputs and outputs: names, dtypes, shapes, layouts.
+  virtual const Graph& signature() const = 0;
+  virtual const ProgramImage& image() const = 0;
+  // One run. `inputs` as the signature's inputs, contiguous in logical order. Adds to `stats`. Not thread-safe: one session a thread.
+  virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats = nullptr, const RunHooks& hooks = {}) = 0;
+};
+
+}  // namespace dtr

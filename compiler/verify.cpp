@@ -1,0 +1,220 @@
+#include "compiler/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "abi/debug_map_generated.h"
+#include "compiler/onednn_executor.h"
+#include "program/scalar_types.h"
+
+namespace dtr {
+namespace {
+
+// The source operator whose result a tensor is: the last one it stands for. Parts of split operators have no counterpart.
+std::optional<uint32_t> last_source(const pte::DebugOrigin* origin) {
+  if (origin == nullptr || origin->sources() == nullptr || origin->sources()->size() == 0 || origin->parts() != 1) return std::nullopt;
+  return *std::max_element(origin->sources()->begin(), origin->sources()->end());
+}
+
+bool exists(const pte::DebugTensor& tensor) { return tensor.value() >= 0 || tensor.in_delegate(); }
+
+// For each source operator the last tensor of the program that is its result; tensors come in order of execution.
+std::map<uint32_t, const pte::DebugTensor*> tensors_by_source(const pte::DebugMap& map) {
+  std::map<uint32_t, const pte::DebugTensor*> found;
+  if (map.tensors() == nullptr) return found;
+  for (const pte::DebugTensor* tensor : *map.tensors()) {
+    const auto source = last_source(tensor->origin());
+    if (!source) continue;
+    const pte::DebugTensor*& entry = found[*source];
+    if (entry == nullptr || exists(*tensor)) entry = tensor;
+  }
+  return found;
+}
+
+struct TensorLayout {
+  Shape shape;
+  std::vector<int64_t> strides;  // in elements, by logical dimension
+  int64_t elements = 1;
+  size_t element_bytes = 0;
+};
+
+std::optional<TensorLayout> layout_of(const pte::DebugTensor& tensor) {
+  TensorLayout layout{.element_bytes = byte_size(static_cast<ScalarType>(tensor.scalar_type()))};
+  if (tensor.sizes() == nullptr || tensor.dim_order() == nullptr || tensor.sizes()->size() != tensor.dim_order()->size() ||
+      layout.element_bytes == 0)
+    return std::nullopt;
+  layout.shape.assign(tensor.sizes()->begin(), tensor.sizes()->end());
+  if (!checked_element_count(layout.shape)) return std::nullopt;
+  layout.elements = element_count(layout.shape);
+  layout.strides.resize(layout.shape.size());
+  int64_t stride = 1;
+  for (size_t i = layout.shape.size(); i-- > 0;) {
+    const size_t dim = tensor.dim_order()->Get(static_cast<flatbuffers::uoffset_t>(i));
+    if (dim >= layout.shape.size()) return std::nullopt;
+    layout.strides[dim] = stride;
+    stride *= layout.shape[dim];
+  }
+  return layout;
+}
+
+// Real values in logical order of a tensor that lies at `data`.
+std::optional<Tensor> read_tensor(const pte::DebugTensor& described, const TensorLayout& layout, const std::byte* data) {
+  const auto dtype = static_cast<ScalarType>(described.scalar_type());
+  const bool quantized = described.scales() != nullptr && described.scales()->size() == 1 && described.zero_points() != nullptr &&
+                         described.zero_points()->size() == 1;
+  if (dtype != ScalarType::kFloat && !(dtype == ScalarType::kChar && quantized)) return std::nullopt;
+  Tensor real(DType::kFloat32, layout.shape);
+  const auto out = real.values<float>();
+  Shape index(layout.shape.size(), 0);
+  int64_t at = 0;
+  for (float& value : out) {
+    if (dtype == ScalarType::kFloat) {
+      std::memcpy(&value, data + static_cast<size_t>(at) * sizeof(float), sizeof(float));
+    } else {
+      value = static_cast<float>(static_cast<int8_t>(data[at]) - described.zero_points()->Get(0)) * described.scales()->Get(0);
+    }
+    for (size_t dim = layout.shape.size(); dim-- > 0;) {
+      at += layout.strides[dim];
+      if (++index[dim] < layout.shape[dim]) break;
+      at -= layout.strides[dim] * layout.shape[dim];
+      index[dim] = 0;
+    }
+  }
+  return real;
+}
+
+// Runs the program on one sample and hands out the tensors of `wanted` as soon as they are complete.
+class Capture {
+ public:
+  Capture(const std::map<uint32_t, const pte::DebugTensor*>& wanted) : wanted_(wanted) {}
+
+  Status run(Session& session, std::span<const TensorView> inputs) {
+    values_.clear();
+    steps_.clear();
+    const RunHooks hooks{
+        .after_event = [&](uint32_t instruction, const npu::Event& event,
+                           std::span<const std::byte> arena) { after_event(instruction, event, arena); },
+        .after_instruction = [&](uint32_t instruction, const runtime::Method& method) { after_instruction(instruction, method); }};
+    const Result<std::vector<Tensor>> outputs = session.run(inputs, nullptr, hooks);
+    if (!outputs) return tl::unexpected(outputs.error());
+    return {};
+  }
+  const Tensor* find(uint32_t source) const {
+    const auto at = values_.find(source);
+    return at == values_.end() ? nullptr : &at->second;
+  }
+
+ private:
+  void after_event(uint32_t instruction, const npu::Event& event, std::span<const std::byte> arena) {
+    if (event.kind != npu::EventKind::kCall) return;
+    const uint32_t step = steps_[instruction]++;
+    for (const auto& [source, tensor] : wanted_) {
+      if (!tensor->in_delegate() || tensor->call() != static_cast<int32_t>(instruction) || tensor->step() != step) continue;
+      const std::optional<TensorLayout> layout = layout_of(*tensor);
+      if (!layout) continue;
+      const uint64_t bytes = static_cast<uint64_t>(layout->elements) * layout->element_bytes;
+      if (tensor->offset() > arena.size() || bytes > arena.size() - tensor->offset()) continue;
+      keep(source, read_tensor(*tensor, *layout, arena.data() + tensor->offset()));
+    }
+  }
+
+  void after_instruction(uint32_t instruction, const runtime::Method& method) {
+    for (const auto& [source, tensor] : wanted_) {
+      if (tensor->value() < 0 || tensor->call() != static_cast<int32_t>(instruction)) continue;
+      const runtime::Value* value = method.value(static_cast<size_t>(tensor->value()));
+      const std::optional<TensorLayout> layout = layout_of(*tensor);
+      if (!layout || value == nullptr || value->kind != runtime::ValueKind::kTensor || value->tensor.data == nullptr) continue;
+      if (value->tensor.bytes() != static_cast<size_t>(layout->elements) * layout->element_bytes) continue;
+      keep(source, read_tensor(*tensor, *layout, value->tensor.data));
+    }
+  }
+
+  void keep(uint32_t source, std::optional<Tensor> tensor) {
+    if (tensor) values_[source] = std::move(*tensor);
+  }
+
+  const std::map<uint32_t, const pte::DebugTensor*>& wanted_;
+  std::map<uint32_t, Tensor> values_;
+  std::map<uint32_t, uint32_t> steps_;  // kernel calls seen, by instruction
+};
+
+struct Sum {
+  Sqnr sqnr;
+  double max_error = 0;
+  bool seen = false;
+};
+
+}  // namespace
+
+Result<std::vector<LayerError>> verify_layers(Session& session, const Program& model, const Samples& samples, size_t count) {
+  const Graph& graph = model.forward();
+  const pte::DebugMap* map = session.image().debug_map();
+  if (map == nullptr)
+    return fail(DiagnosticId::kNoDebugMap, "the program has no debug map, so its tensors cannot be found", "compile without --no-debug-map",
+                {.file = session.image().path()});
+  const size_t known = map->sources() == nullptr ? 0 : map->sources()->size();
+  bool same = known == model.sources.size();
+  for (uint32_t i = 0; same && i < known; ++i) {
+    const flatbuffers::String* name = map->sources()->Get(i)->name();
+    same = name != nullptr && name->string_view() == model.sources[i].name;
+  }
+  if (!same)
+    return fail(DiagnosticId::kVerifyMismatch, "the program was compiled from another model: their operators differ",
+                "give the model that the program was compiled from", {.file = model.file});
+  const std::map<uint32_t, const pte::DebugTensor*> wanted = tensors_by_source(*map);
+
+  // The value of the model that each source operator makes.
+  std::map<ValueId, uint32_t> source_of;
+  for (const OpId id : graph.ops()) {
+    const Op& op = graph.op(id);
+    if (!op.origin.sources.empty() && op.results.size() == 1) source_of[op.results[0]] = op.origin.sources.back();
+  }
+  std::map<uint32_t, ValueId> value_of;  // several ops may stand for one operator: the last is its result
+  for (const OpId id : graph.ops())
+    if (const auto at = source_of.find(graph.op(id).results.front()); at != source_of.end()) value_of[at->second] = at->first;
+
+  DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_onednn_executor(model, graph));
+  Capture capture(wanted);
+  std::map<uint32_t, Sum> sums;
+  for (size_t sample = 0; sample < std::min(count, samples.size()); ++sample) {
+    DTR_TRY(capture.run(session, samples.inputs(sample)));
+    const auto observe = [&](ValueId value, const TensorView& tensor) {
+      const auto at = source_of.find(value);
+      if (at == source_of.end() || value_of.at(at->second) != value || tensor.dtype != DType::kFloat32) return;
+      const Tensor* actual = capture.find(at->second);
+      if (actual == nullptr || actual->elements() != tensor.elements()) return;
+      const Tensor same_shape = Tensor::copy_of(DType::kFloat32, tensor.shape, actual->bytes());
+      Sum& sum = sums[at->second];
+      sum.seen = true;
+      sum.sqnr.add(tensor, same_shape.view());
+      sum.max_error = std::max(sum.max_error, compare(tensor, same_shape.view()).max_absolute);
+    };
+    const Result<std::vector<Tensor>> ideal = executor->run(samples.inputs(sample), observe);
+    if (!ideal) return tl::unexpected(ideal.error());
+  }
+
+  std::vector<LayerError> layers;
+  for (uint32_t i = 0; i < model.sources.size(); ++i) {
+    if (!value_of.contains(i)) continue;
+    const SourceOp& source = model.sources[i];
+    LayerError layer{.name = source.name, .op = source.target, .module_path = source.module_path, .source_line = source.source_line};
+    const auto sum = sums.find(i);
+    if (sum == sums.end() || !sum->second.seen) {
+      layer.fused = true;
+    } else {
+      const pte::DebugTensor& tensor = *wanted.at(i);
+      layer.where = tensor.in_delegate() ? "npu" : "program";
+      layer.dtype = tensor.scalar_type() == static_cast<int8_t>(ScalarType::kChar) ? "i8" : "f32";
+      layer.sqnr_db = sum->second.sqnr.decibels();
+      layer.max_error = sum->second.max_error;
+      if (layer.dtype == "i8") layer.steps = layer.max_error / static_cast<double>(tensor.scales()->Get(0));
+    }
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+}  // namespace dtr

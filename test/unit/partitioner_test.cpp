@@ -1,0 +1,260 @@
+// Minimum cut, placement, partitions, layouts, float fallback, the portable backend.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "backends/portable/portable.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/rewriter.h"
+#include "ir/verifier.h"
+#include "ops/executor.h"
+#include "ops/ops.h"
+#include "partitioner/float_fallback.h"
+#include "partitioner/layout.h"
+#include "partitioner/min_cut.h"
+
+namespace dtr {
+namespace {
+
+Program parse(std::string_view text) {
+  Result<Program> program = parse_program(text, "test.ir");
+  EXPECT_TRUE(program) << (program ? "" : to_text(program.error()));
+  return program ? std::move(*program) : Program{};
+}
+
+// A delegate that takes the ops it is told to, in the layout it is told to.
+class FakeDelegate final : public Backend {
+ public:
+  FakeDelegate(std::set<std::string_view> takes, LayoutChoice layout) : takes_(std::move(takes)), layout_(layout) {}
+  std::string_view name() const override { return "fake"; }
+  std::string_view delegate_id() const override { return "Fake"; }
+  std::optional<Refusal> refuse(const Program&, const Graph& graph, OpId op) const override {
+    if (takes_.contains(graph.op(op).def->name)) return std::nullopt;
+    return Refusal{"fake-no", "the fake delegate does not take this operator", "take another"};
+  }
+  LayoutChoice layouts(const Graph&, OpId) const override { return layout_; }
+  uint64_t cost(const Graph&, OpId) const override { return 1; }
+
+ private:
+  std::set<std::string_view> takes_;
+  LayoutChoice layout_;
+};
+
+Recipe recipe_with(std::set<std::string_view> takes, LayoutChoice layout = {}) {
+  Recipe recipe;
+  recipe.push_back(std::make_unique<FakeDelegate>(std::move(takes), layout));
+  recipe.push_back(make_portable_backend());
+  return recipe;
+}
+
+TEST(MinCut, EqualsTheBestOfAllLabelings) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    const auto nodes = static_cast<uint32_t>(2 + random() % 7);
+    MinCut cut;
+    for (uint32_t i = 2; i < nodes; ++i) cut.add_node();
+    struct Edge {
+      uint32_t from, to;
+      int64_t cost;
+    };
+    std::vector<Edge> edges;
+    for (uint32_t i = 0; i < nodes * 3; ++i) {
+      const Edge edge{static_cast<uint32_t>(random() % nodes), static_cast<uint32_t>(random() % nodes), static_cast<int64_t>(random() % 20)};
+      edges.push_back(edge);
+      cut.add_edge(edge.from, edge.to, edge.cost);
+    }
+    const auto cost_of = [&](const auto& on_sink_side) {
+      int64_t cost = 0;
+      for (const Edge& edge : edges)
+        if (!on_sink_side(edge.from) && on_sink_side(edge.to)) cost += edge.cost;
+      return cost;
+    };
+    int64_t best = INT64_MAX;
+    for (uint32_t labels = 0; labels < 1u << nodes; ++labels)
+      if ((labels & 1u) == 0 && (labels & 2u) != 0) best = std::min(best, cost_of([&](uint32_t node) { return (labels >> node & 1u) != 0; }));
+    const std::vector<bool> side = cut.solve();
+    EXPECT_EQ(cut.cost(), best);
+    EXPECT_EQ(cost_of([&](uint32_t node) { return side[node]; }), best);
+    EXPECT_FALSE(side[MinCut::kSource]);
+    EXPECT_TRUE(side[MinCut::kSink]);
+  }
+}
+
+TEST(Placement, NamesEveryHomelessOpWithReasons) {
+  const Program program = parse(R"(
+graph @forward(%x: i8[1,5] quant<0.5>) {
+  %a: i8[1,5] quant<0.5> = aten.relu(%x)
+  %b: i8[1,5] quant<0.00390625:-128> = aten.softmax(%a) {dim = 1}
+  return %b
+})");
+  const Result<Placement> placement = place(program, program.forward(), recipe_with({}));
+  ASSERT_FALSE(placement);
+  EXPECT_EQ(placement.error().id, DiagnosticId::kNoBackend);
+  EXPECT_EQ(placement.error().reason,
+            "no backend of the target runs these operators:\n"
+            "  `a` (aten.relu)\n    fake: the fake delegate does not take this operator\n"
+            "    portable: the portable kernel of aten.relu computes in float32, the operand is i8\n"
+            "  `b` (aten.softmax)\n    fake: the fake delegate does not take this operator\n"
+            "    portable: the portable kernel of aten.softmax computes in float32, the operand is i8");
+}
+
+TEST(Partition, ABranchOutsideSplitsTheDelegate) {
+  // relu → tanh (outside) → relu, and a way around: both relus in one partition would depend on themselves.
+  const Program program = parse(R"(
+graph @forward(%x: f32[1,5]) {
+  %a: f32[1,5] = aten.relu(%x)
+  %t: f32[1,5] = aten.tanh(%a)
+  %b: f32[1,5] = aten.add.Tensor(%a, %t)
+  %c: f32[1,5] = aten.relu(%b)
+  return %c
+})");
+  const Recipe recipe = recipe_with({"aten.relu", "aten.add.Tensor"});
+  const Placement placement = *place(program, program.forward(), recipe);
+  const std::vector<Unit> units = partition(program.forward(), placement, recipe);
+  ASSERT_EQ(units.size(), 3U);
+  EXPECT_EQ(units[0].ops.size(), 1U);
+  EXPECT_EQ(units[1].backend, 1);
+  EXPECT_EQ(units[2].ops.size(), 2U);
+  EXPECT_EQ(units[2].inputs.size(), 2U);
+  const Graph part = extract(program.forward(), units[2]);
+  EXPECT_EQ(part.inputs().size(), 2U);
+  EXPECT_EQ(part.op_count(), 2U);
+  EXPECT_EQ(part.value(part.outputs()[0]).name, "c");
+}
+
+// On random graphs: every op once, units in an order in which everything they read exists.
+TEST(Partition, UnitsNeverDependOnLaterOnes) {
+  std::mt19937 random(9);
+  for (int round = 0; round < 200; ++round) {
+    Program program;
+    program.graphs.emplace_back();
+    Rewriter rewriter(program.forward());
+    std::vector<ValueId> values{rewriter.add_input({.shape = {2, 3}}, "x")};
+    const OpDef* const kinds[] = {&ops::kRelu, &ops::kTanh, &ops::kAddTensor};
+    for (int i = 0; i < 20; ++i) {
+      const OpDef* kind = kinds[random() % 3];
+      std::vector<ValueId> operands{values[random() % values.size()]};
+      if (kind == &ops::kAddTensor) operands.push_back(values[random() % values.size()]);
+      values.push_back(*rewriter.append({.def = kind, .operands = operands}));
+    }
+    rewriter.set_outputs({values.back(), values[values.size() / 2]});
+    const Graph& graph = program.forward();
+    const Recipe recipe = recipe_with({"aten.relu", "aten.add.Tensor"});
+    const Placement placement = *place(program, graph, recipe);
+    std::set<ValueId> ready(graph.inputs().begin(), graph.inputs().end());
+    size_t ops = 0;
+    for (const Unit& unit : partition(graph, placement, recipe)) {
+      for (const ValueId input : unit.inputs) EXPECT_TRUE(ready.contains(input));
+      for (const ValueId output : unit.outputs) ready.insert(output);
+      ops += unit.ops.size();
+    }
+    EXPECT_EQ(ops, graph.op_count());
+    for (const ValueId output : graph.outputs()) EXPECT_TRUE(ready.contains(output));
+  }
+}
+
+constexpr std::string_view kTwoConvolutions = R"(
+graph @forward(%x: f32[1,3,8,9]) {
+  %q: i8[1,3,8,9] quant<0.02> = quantize(%x)
+  %w: i8[5,3,1,1] quant<range=-127..127, 0.01> = constant seeded<1>
+  %v: i8[3,5,1,1] quant<range=-127..127, 0.01> = constant seeded<2>
+  %a: i8[1,5,8,9] quant<0.03> = aten.convolution(%q, %w) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+  %b: i8[1,3,8,9] quant<0.03> = aten.convolution(%a, %v) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+  %y: f32[1,3,8,9] = dequantize(%b)
+  return %y
+})";
+
+TEST(Layout, QuantizeAndDequantizeAbsorbTheTranspositions) {
+  Program program = parse(kTwoConvolutions);
+  const Recipe recipe = recipe_with({"aten.convolution"}, {.contiguous = false, .channels_last = true});
+  Placement placement = *place(program, program.forward(), recipe);
+  const Result<LayoutResult> result = assign_layouts(program, program.forward(), recipe, placement);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->conversions, 0U);
+  EXPECT_EQ(result->bytes_moved, 0);
+  const Graph& graph = program.forward();
+  for (const OpId op : graph.ops())
+    EXPECT_EQ(graph.type(graph.op(op).results[0]).layout, graph.op(op).def == &ops::kDequantize ? Layout::kContiguous : Layout::kChannelsLast);
+  EXPECT_TRUE(verify(program));
+}
+
+TEST(Layout, OneConversionServesAllReaders) {
+  Program program = parse(R"(
+graph @forward(%x: f32[1,3,8,9]) {
+  %r: f32[1,3,8,9] = aten.relu(%x)
+  %a: f32[1,3,4,4] = aten.avg_pool2d(%r) {ceil_mode = false, count_include_pad = true, kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]}
+  %b: f32[1,3,7,8] = aten.avg_pool2d(%r) {ceil_mode = false, count_include_pad = true, kernel_size = [2, 2], padding = [0, 0], stride = [1, 1]}
+  %s: f32[1,216] = aten.view(%r) {size = [1, 216]}
+  return %a, %b, %s
+})");
+  const Recipe recipe = recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
+  Placement placement = *place(program, program.forward(), recipe);
+  const Result<LayoutResult> result = assign_layouts(program, program.forward(), recipe, placement);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->conversions, 3U);  // the relu's result once for both pools, and each pool's output back
+  EXPECT_EQ(result->bytes_moved, 4 * (216 + 48 + 168));
+  EXPECT_TRUE(verify(program));
+}
+
+TEST(Layout, OneChannelNeedsNoConversion) {
+  Program program = parse(R"(
+graph @forward(%x: f32[1,1,8,9]) {
+  %a: f32[1,1,4,4] = aten.avg_pool2d(%x) {ceil_mode = false, count_include_pad = true, kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]}
+  return %a
+})");
+  const Recipe recipe = recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
+  Placement placement = *place(program, program.forward(), recipe);
+  EXPECT_EQ(assign_layouts(program, program.forward(), recipe, placement)->conversions, 0U);
+}
+
+TEST(FloatFallback, ComputesWithinOneStepOfTheIntegerOp) {
+  Program program = parse(kTwoConvolutions);
+  Graph before = program.forward();
+  Graph& graph = program.forward();
+  std::vector<OpId> convolutions;
+  for (const OpId op : graph.ops())
+    if (graph.op(op).def == &ops::kConvolution) convolutions.push_back(op);
+  for (const OpId op : convolutions) {
+    ASSERT_TRUE(can_fall_back_to_float(graph, op));
+    ASSERT_TRUE(fall_back_to_float(program, graph, op));
+  }
+  ASSERT_TRUE(verify(program));
+  ASSERT_TRUE(place(program, graph, recipe_with({})));
+  Tensor input(DType::kFloat32, {1, 3, 8, 9});
+  std::mt19937 random(3);
+  for (float& value : input.values<float>()) value = static_cast<float>(random() % 1000) / 250 - 2;
+  const TensorView view = input.view();
+  const auto integer = make_reference_executor(program, before)->run({&view, 1});
+  const auto real = make_reference_executor(program, graph)->run({&view, 1});
+  ASSERT_TRUE(integer && real);
+  for (size_t i = 0; i < 216; ++i) EXPECT_NEAR(integer->front().values<float>()[i], real->front().values<float>()[i], 0.0301F);
+}
+
+TEST(Portable, MakesFusedActivationsAndUnevenPaddingExplicit) {
+  Program program = parse(R"(
+graph @forward(%x: f32[1,3,8,9]) {
+  %w: f32[5,3,3,3] = constant seeded<1>
+  %a: f32[1,5,4,5] = aten.convolution(%x, %w) {activation = "relu6", dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 1], padding_end = [1, 1], stride = [2, 2], transposed = false}
+  return %a
+})");
+  const Graph before = program.forward();
+  Graph& graph = program.forward();
+  const auto backend = make_portable_backend();
+  ASSERT_EQ(backend->legalize(graph, graph.first_op()), true);
+  ASSERT_TRUE(verify(program));
+  std::vector<std::string_view> names;
+  for (const OpId op : graph.ops()) names.push_back(graph.op(op).def->name);
+  EXPECT_EQ(names, (std::vector<std::string_view>{"aten.constant_pad_nd", "aten.convolution", "aten.clamp"}));
+  Tensor input(DType::kFloat32, {1, 3, 8, 9});
+  for (size_t i = 0; i < 216; ++i) input.values<float>()[i] = static_cast<float>(i % 17) - 8;
+  const TensorView view = input.view();
+  const auto expected = make_reference_executor(program, before)->run({&view, 1});
+  const auto actual = make_reference_executor(program, graph)->run({&view, 1});
+  ASSERT_TRUE(expected && actual);
+  for (size_t i = 0; i < 100; ++i) EXPECT_FLOAT_EQ(expected->front().values<float>()[i], actual->front().values<float>()[i]);
+}
+
+}  // namespace
+}  // namespace dtr

@@ -1,0 +1,95 @@
+// deuteron compile
+#include "compiler/compile.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "compiler/check.h"
+#include "compiler/read_model.h"
+#include "ir/npz.h"
+#include "ir/printer.h"
+#include "support/output_file.h"
+#include "tools/verbs.h"
+
+namespace dtr::tools {
+namespace {
+
+Result<const TargetDescription*> resolve_target(const std::string& name) {
+  if (const TargetDescription* target = find_target(name)) return target;
+  std::string known;
+  for (const TargetDescription& target : all_targets()) known += fmt::format("{}{}", known.empty() ? "" : ", ", target.name);
+  return fail(DiagnosticId::kTargetUnknown, fmt::format("`{}` is not a target", name), fmt::format("choose one of: {}", known),
+              {.node = name});
+}
+
+// Calibration data as the options name them; `arrays` keeps what the samples refer to.
+Result<std::optional<Samples>> read_samples(const Graph& graph, const CompileOptions& options, std::vector<NamedTensor>& arrays) {
+  if (options.random_samples) return Samples::random(graph, *options.random_samples);
+  if (options.calibration.empty()) return std::optional<Samples>{};
+  DTR_ASSIGN(arrays, read_tensors(options.calibration));
+  DTR_ASSIGN(Samples samples, Samples::bind(graph, arrays, options.calibration));
+  return std::optional<Samples>(std::move(samples));
+}
+
+void watch_passes(const CompileOptions& options, const Program& program, CompileSettings& settings) {
+  if (!options.print_after.empty())
+    settings.passes.after_pass = [&options, &program](const PassDef& pass, const Graph& graph, size_t changes) {
+      if (options.print_after != pass.name && options.print_after != "all") return;
+      fmt::print("// after {}: {} changes\n{}\n", pass.name, changes, print(program, graph));
+    };
+  if (options.time_passes)
+    settings.after_stage = [](std::string_view stage, double milliseconds) {
+      fmt::print(stderr, "{:>9.2f} ms  {}\n", milliseconds, stage);
+    };
+}
+
+}  // namespace
+
+Status compile(const CommonOptions& common, const CompileOptions& options) {
+  CompileSettings settings{.backend = {.row_packing = options.row_packing},
+                           .io = options.io == "int8" ? Io::kInt8 : Io::kFloat,
+                           .observer = options.observer == "min-max" ? QuantSpec::Observer::kMinMax : QuantSpec::Observer::kHistogram,
+                           .debug_map = options.debug_map,
+                           .threads = common.threads};
+  DTR_ASSIGN(settings.target, resolve_target(options.target));
+  const std::string output =
+      options.output.empty() ? std::filesystem::path(options.model).replace_extension(".pte").string() : options.output;
+  // A folder that is not there is better known before the work than after it.
+  DTR_ASSIGN(OutputFile file, OutputFile::create(output));
+
+  DTR_ASSIGN(Program program, read_model(options.model));
+  watch_passes(options, program, settings);
+  const Graph float_graph = program.forward();
+  std::vector<NamedTensor> arrays;
+  DTR_ASSIGN(std::optional<Samples> samples, read_samples(float_graph, options, arrays));
+
+  std::optional<ConversionReport> conversion;
+  const bool comes_quantized = is_quantized(program.forward());
+  if (comes_quantized) {
+    DTR_TRY(import_quantization(program, settings));
+  } else {
+    std::optional<CalibrationResult> calibration;
+    if (!options.load_calibration.empty()) {
+      DTR_ASSIGN(calibration, load_calibration(options.load_calibration));
+    }
+    TerminalProgress progress("calibrate");
+    settings.progress = progress.function();
+    DTR_ASSIGN(conversion, quantize_program(program, settings, samples ? &*samples : nullptr, calibration));
+    if (!options.save_calibration.empty()) DTR_TRY(save_calibration(options.save_calibration, *calibration));
+  }
+  const Graph quantized_graph = program.forward();
+  if (!options.emit_ir.empty()) DTR_TRY(write_file(options.emit_ir, print(program)));
+
+  DTR_ASSIGN(CompiledProgram compiled, compile_program(program, settings, conversion ? &*conversion : nullptr));
+  if (options.check) DTR_TRY(check_program(program, float_graph, quantized_graph, settings, samples ? &*samples : nullptr, compiled));
+
+  DTR_TRY(file.write(compiled.pte));
+  DTR_TRY(file.commit());
+  if (!options.report_json.empty()) DTR_TRY(write_file(options.report_json, to_json(compiled.report)));
+  fmt::print("{}program {}\n", to_text(compiled.report), output);
+  return {};
+}
+
+}  // namespace dtr::tools

@@ -1,0 +1,167 @@
+// deuteron eval
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "compiler/compare.h"
+#include "compiler/onednn_executor.h"
+#include "compiler/read_model.h"
+#include "compiler/session.h"
+#include "ir/npz.h"
+#include "ir/samples.h"
+#include "support/output_file.h"
+#include "support/progress.h"
+#include "support/thread_pool.h"
+#include "tools/verbs.h"
+
+namespace dtr::tools {
+namespace {
+
+const Tensor* find_array(const std::vector<NamedTensor>& arrays, std::string_view name) {
+  for (const NamedTensor& array : arrays)
+    if (array.name == name) return &array.tensor;
+  return nullptr;
+}
+
+size_t argmax(std::span<const float> values) {
+  return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
+}
+
+// Class numbers in whatever integer dtype they are stored.
+Result<std::vector<int64_t>> class_numbers(const Tensor& labels, size_t samples, const Place& place) {
+  std::vector<int64_t> numbers;
+  const auto take = [&](const auto& values) { numbers.assign(values.begin(), values.end()); };
+  if (labels.dtype() == DType::kInt64) take(labels.values<int64_t>());
+  if (labels.dtype() == DType::kInt32) take(labels.values<int32_t>());
+  if (labels.dtype() == DType::kUint8) take(labels.values<uint8_t>());
+  if (labels.dtype() == DType::kInt8) take(labels.values<int8_t>());
+  if (labels.dtype() == DType::kInt16) take(labels.values<int16_t>());
+  if (numbers.size() != samples)
+    return fail(DiagnosticId::kDataShape,
+                fmt::format("{} labels of dtype {} for {} samples", labels.elements(), name(labels.dtype()), samples),
+                "give one integer class number a sample", place);
+  return numbers;
+}
+
+// What the float model says about every sample, one after the other.
+struct Expected {
+  const Tensor* stored = nullptr;  // float_output of the data
+  std::vector<Tensor> computed;    // by --against
+  bool any() const { return stored != nullptr || !computed.empty(); }
+  std::span<const float> of(size_t sample, size_t elements) const {
+    return computed.empty() ? stored->values<float>().subspan(sample * elements, elements) : computed[sample].values<float>();
+  }
+};
+
+Result<std::vector<Tensor>> run_float_model(const std::string& path, const std::vector<NamedTensor>& arrays, const EvalOptions& options,
+                                            unsigned threads) {
+  DTR_ASSIGN(const Program program, read_model(path));
+  DTR_ASSIGN(const Samples samples, Samples::bind(program.forward(), arrays, options.data));
+  DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_onednn_executor(program, program.forward()));
+  std::vector<Result<std::vector<Tensor>>> results(samples.size());
+  parallel_for(samples.size(), threads, [&](size_t i) { results[i] = executor->run(samples.inputs(i)); });
+  std::vector<Tensor> outputs;
+  for (Result<std::vector<Tensor>>& result : results) {
+    DTR_TRY(result);
+    outputs.push_back(std::move(result->front()));
+  }
+  return outputs;
+}
+
+struct Score {
+  size_t samples = 0, float_right = 0, int8_right = 0, agree = 0;
+  Sqnr sqnr;
+};
+
+}  // namespace
+
+Status eval(const CommonOptions& common, const EvalOptions& options) {
+  DTR_ASSIGN(const std::unique_ptr<Session> first, Session::open(options.program));
+  DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_tensors(options.data));
+  DTR_ASSIGN(const Samples samples, Samples::bind(first->signature(), arrays, options.data));
+
+  std::vector<int64_t> labels;
+  if (const Tensor* array = find_array(arrays, options.labels)) {
+    DTR_ASSIGN(labels, class_numbers(*array, samples.size(), {.file = options.data, .node = options.labels}));
+  } else if (options.labels != "label") {
+    return fail(DiagnosticId::kDataMissingArray, fmt::format("there is no array `{}`", options.labels),
+                "name the array of class numbers with --labels", {.file = options.data});
+  }
+  Expected expected;
+  if (!options.against.empty()) {
+    DTR_ASSIGN(expected.computed, run_float_model(options.against, arrays, options, common.threads));
+  } else {
+    expected.stored = find_array(arrays, "float_output");
+    if (expected.stored == nullptr) expected.stored = find_array(arrays, "float_output_0");
+  }
+  if (labels.empty() && !expected.any())
+    return fail(DiagnosticId::kDataMissingArray,
+                "the data have neither labels nor outputs of the float model: there is nothing to compare with",
+                "add an array `label` or `float_output`, or give the model with --against", {.file = options.data});
+
+  // Samples in as many runs as there are threads, each with a session of its own.
+  const unsigned threads = common.threads == 0 ? default_threads() : common.threads;
+  const size_t chunks = std::min<size_t>(threads, samples.size());
+  std::vector<Result<std::vector<Tensor>>> outputs(samples.size());
+  std::vector<Status> failures(chunks);
+  TerminalProgress progress("eval");
+  std::atomic<size_t> done{0};
+  RunStats stats;
+  parallel_for(chunks, threads, [&](size_t chunk) {
+    Result<std::unique_ptr<Session>> session = Session::load(first->image().bytes(), options.program);
+    if (!session) {
+      failures[chunk] = tl::unexpected(session.error());
+      return;
+    }
+    for (size_t i = chunk; i < samples.size(); i += chunks) {
+      outputs[i] = (*session)->run(samples.inputs(i), i == 0 ? &stats : nullptr);
+      progress.update(++done, samples.size());
+    }
+  });
+  for (Status& failure : failures) DTR_TRY(failure);
+
+  Score score;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    DTR_TRY(outputs[i]);
+    const Tensor& raw = outputs[i]->front();
+    if (raw.dtype() != DType::kFloat32)
+      return fail(DiagnosticId::kDataDtype, "the program gives int8 outputs, which have no scale outside of it",
+                  "compile with --io float to evaluate", {.file = options.program});
+    const auto actual = raw.values<float>();
+    ++score.samples;
+    if (!labels.empty() && static_cast<int64_t>(argmax(actual)) == labels[i]) ++score.int8_right;
+    if (!expected.any()) continue;
+    if (expected.stored != nullptr && expected.stored->elements() != static_cast<int64_t>(samples.size() * actual.size()))
+      return fail(DiagnosticId::kDataShape,
+                  fmt::format("float_output has {} elements, {} outputs of {} are needed", expected.stored->elements(), samples.size(),
+                              actual.size()),
+                  "store the outputs of all samples", {.file = options.data});
+    const auto ideal = expected.of(i, actual.size());
+    if (!labels.empty() && static_cast<int64_t>(argmax(ideal)) == labels[i]) ++score.float_right;
+    if (argmax(ideal) == argmax(actual)) ++score.agree;
+    const Tensor wanted = Tensor::copy_of(DType::kFloat32, raw.shape(), std::as_bytes(ideal));
+    score.sqnr.add(wanted.view(), raw.view());
+  }
+
+  const double n = static_cast<double>(score.samples);
+  std::string json = fmt::format("{{\"samples\": {}", score.samples);
+  fmt::print("{} samples\n", score.samples);
+  if (!labels.empty()) {
+    if (expected.any()) fmt::print("  accuracy of the float model   {:.4f}\n", static_cast<double>(score.float_right) / n);
+    fmt::print("  accuracy of the int8 program  {:.4f}\n", static_cast<double>(score.int8_right) / n);
+    if (expected.any()) json += fmt::format(", \"float_accuracy\": {:.6f}", static_cast<double>(score.float_right) / n);
+    json += fmt::format(", \"accuracy\": {:.6f}", static_cast<double>(score.int8_right) / n);
+  }
+  if (expected.any()) {
+    fmt::print("  same class as the float model {:.4f}\n  SQNR against the float model  {:.2f} dB\n", static_cast<double>(score.agree) / n,
+               score.sqnr.decibels());
+    json += fmt::format(", \"same_class\": {:.6f}, \"sqnr_db\": {:.4f}", static_cast<double>(score.agree) / n, score.sqnr.decibels());
+  }
+  fmt::print("  simulated NPU                 {} cycles in {} calls a sample\n", stats.total_cycles, stats.npu_calls);
+  json += fmt::format(", \"npu_total_cycles\": {}, \"npu_calls\": {}}}\n", stats.total_cycles, stats.npu_calls);
+  if (!options.json.empty()) DTR_TRY(write_file(options.json, json));
+  return {};
+}
+
+}  // namespace dtr::tools

@@ -1,0 +1,151 @@
+// The `deuteron` command: options and exit codes. The only file that sees CLI11, which compiles slowly.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "tools/verbs.h"
+
+namespace {
+
+using dtr::Diagnostic;
+using dtr::Result;
+using dtr::Status;
+namespace tools = dtr::tools;
+
+enum ExitCode : int { kGood = 0, kBadInput = 1, kUsage = 2 };  // 3, our bug, is the business of DTR_CHECK
+
+int finish(const tools::CommonOptions& common, const Status& status) {
+  if (status) return kGood;
+  const Diagnostic& diagnostic = status.error();
+  fmt::print(stderr, "{}\n", common.json_diagnostics ? to_json(diagnostic) : to_text(diagnostic));
+  return kBadInput;
+}
+
+// Help of a verb ends with an example that works in the root of the repository.
+void example(CLI::App* verb, const std::string& text) { verb->footer("Example:\n  " + text); }
+
+CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
+  CLI::App* verb = app.add_subcommand("compile", "Compile a model for a target: quantize, place, schedule, check, write a .pte");
+  verb->add_option("MODEL", o.model, "Model: .pt2 (torch.export), .tflite, or IR text (.ir)")->required();
+  verb->add_option("-o,--output", o.output, "Program to write; default: the model's name with .pte");
+  verb->add_option("--target", o.target, "Target, see `deuteron targets`")->capture_default_str();
+  verb->add_option("--calibrate", o.calibration,
+                   "Calibration data (.npz, .npy): arrays named as the inputs, or input, input_0, input_1, ...");
+  verb->add_option("--calibrate-random", o.random_samples, "Calibrate on this many samples of noise; the accuracy will be poor")
+      ->check(CLI::Range(1, 10000));
+  verb->add_option("--load-calibration", o.load_calibration, "Reuse ranges written by --save-calibration (.json)");
+  verb->add_option("--save-calibration", o.save_calibration, "Write the observed ranges (.json)");
+  verb->add_option("--observer", o.observer, "How ranges come from observed values")
+      ->check(CLI::IsMember({"histogram", "min-max"}))
+      ->capture_default_str();
+  verb->add_option("--io", o.io, "Inputs and outputs of the program: float, or int8 without quantize and dequantize")
+      ->check(CLI::IsMember({"float", "int8"}))
+      ->capture_default_str();
+  verb->add_flag("!--no-check", o.check, "Do not run the program on one sample and compare it with the float model");
+  verb->add_flag("--row-packing", o.row_packing,
+                 "Let convolutions of few channels fill the array from neighbouring columns (an assumption, see docs/npu.md)");
+  verb->add_flag("!--no-debug-map", o.debug_map, "Leave out the map that verify and profile read");
+  verb->add_option("--report-json", o.report_json, "Write operators, cycles, memory and refusals as JSON");
+  verb->add_option("--emit-ir", o.emit_ir, "Write the quantized graph as IR text");
+  verb->add_option("--print-after", o.print_after, "Print the graph after a pass (its name, or all)");
+  verb->add_flag("--time-passes", o.time_passes, "Print the time of every pass and stage");
+  example(verb, "deuteron compile models/digits_cnn/float.pt2 --calibrate models/digits_cnn/calibration.npz -o digits.pte");
+  return verb;
+}
+
+CLI::App* add_run(CLI::App& app, tools::RunOptions& o) {
+  CLI::App* verb = app.add_subcommand("run", "Run a program on samples, the NPU simulated bit by bit");
+  verb->add_option("PROGRAM", o.program, "Program (.pte)")->required();
+  verb->add_option("--input", o.input, "Samples (.npz, .npy, or .bin: raw, one sample, physical order)")->required();
+  verb->add_option("--output", o.output, "Where outputs go (.npz: output_0, ...; .npy or .bin: a single output)");
+  verb->add_option("--samples", o.samples, "Run only the first N samples (0: all)")->capture_default_str();
+  verb->add_option("--repeat", o.repeat, "Run every sample N times, for timing")->check(CLI::Range(1, 1000000))->capture_default_str();
+  verb->add_option("--stats-json", o.stats_json, "Write simulated cycles, memory touched and simulation time as JSON");
+  example(verb, "deuteron run digits.pte --input models/digits_cnn/test.npz --output out.npz");
+  return verb;
+}
+
+CLI::App* add_eval(CLI::App& app, tools::EvalOptions& o) {
+  CLI::App* verb = app.add_subcommand("eval", "Accuracy of a program over a data set, beside the float model's");
+  verb->add_option("PROGRAM", o.program, "Program (.pte)")->required();
+  verb->add_option("--data", o.data, "Data set (.npz) with inputs, labels, and float_output if the float model's outputs are known")
+      ->required();
+  verb->add_option("--labels", o.labels, "Array of class numbers")->capture_default_str();
+  verb->add_option("--against", o.against, "Float model to run on the same data (.pt2, .tflite) instead of float_output");
+  verb->add_option("--json", o.json, "Write the figures as JSON");
+  example(verb, "deuteron eval digits.pte --data models/digits_cnn/test.npz");
+  return verb;
+}
+
+CLI::App* add_verify(CLI::App& app, tools::VerifyOptions& o) {
+  CLI::App* verb = app.add_subcommand("verify", "Compare a program with its model layer by layer; exit code 1 if a layer is bad");
+  verb->add_option("PROGRAM", o.program, "Program (.pte) with debug map")->required();
+  verb->add_option("--against", o.against, "Model it was compiled from (.pt2, .tflite, .ir)")->required();
+  verb->add_option("--data", o.data, "Samples (.npz, .npy)")->required();
+  verb->add_option("--samples", o.samples, "Number of samples to compare on")->check(CLI::Range(1, 1000000))->capture_default_str();
+  verb->add_option("--min-sqnr", o.min_sqnr, "A layer below this many dB is bad")->capture_default_str();
+  verb->add_option("--json", o.json, "Write the table as JSON");
+  example(verb, "deuteron verify digits.pte --against models/digits_cnn/float.pt2 --data models/digits_cnn/test.npz");
+  return verb;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Deuteron compiles a model for a microcontroller with an eIQ Neutron NPU, runs it bit-exactly on a simulator, and shows what it "
+      "costs.",
+      "deuteron"};
+  app.set_version_flag("--version", "deuteron " DTR_VERSION);
+  app.require_subcommand(1);
+  app.fallthrough();
+  tools::CommonOptions common;
+  std::string diagnostics = "text";
+  app.add_option("--diagnostics", diagnostics, "How messages are written: text, or json (one object a line on standard error)")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  app.add_flag("-v,--verbose", common.verbosity, "Say more; twice for everything");
+  app.add_option("--threads", common.threads, "Threads to use (0: all); results do not depend on it")->capture_default_str();
+
+  tools::CompileOptions compile_options;
+  tools::RunOptions run_options;
+  tools::EvalOptions eval_options;
+  tools::VerifyOptions verify_options;
+  tools::InspectOptions inspect_options;
+  bool markdown = false;
+  const CLI::App* compile = add_compile(app, compile_options);
+  const CLI::App* run = add_run(app, run_options);
+  const CLI::App* eval = add_eval(app, eval_options);
+  const CLI::App* verify = add_verify(app, verify_options);
+  CLI::App* inspect = app.add_subcommand("inspect", "Show any file that Deuteron reads or writes, as text");
+  inspect->add_option("FILE", inspect_options.file, ".pt2, .tflite, .pte, .npz, .npy, .ir")->required();
+  example(inspect, "deuteron inspect digits.pte");
+  CLI::App* targets = app.add_subcommand("targets", "List the targets");
+  targets->add_flag("--markdown", markdown, "As a page of the documentation");
+  example(targets, "deuteron targets");
+  CLI::App* ops = app.add_subcommand("ops", "List the operators and who runs them");
+  ops->add_flag("--markdown", markdown, "As a page of the documentation");
+  example(ops, "deuteron ops");
+  app.footer(
+      "Exit codes: 0 good, 1 the input is at fault, 2 usage, 3 a bug of ours.\nExample:\n  deuteron compile model.pt2 --calibrate data.npz "
+      "-o model.pte");
+
+  try {  // CLI11 reports by exceptions; nothing else here throws
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kGood : kUsage;
+  }
+  common.json_diagnostics = diagnostics == "json";
+
+  if (compile->parsed()) return finish(common, tools::compile(common, compile_options));
+  if (run->parsed()) return finish(common, tools::run(common, run_options));
+  if (eval->parsed()) return finish(common, tools::eval(common, eval_options));
+  if (verify->parsed()) {
+    const Result<bool> good = tools::verify(common, verify_options);
+    return !good ? finish(common, tl::unexpected(good.error())) : *good ? kGood : kBadInput;
+  }
+  if (inspect->parsed()) return finish(common, tools::inspect(common, inspect_options));
+  if (targets->parsed()) return finish(common, tools::targets(markdown));
+  return finish(common, tools::ops(markdown));
+}

@@ -1,0 +1,108 @@
+// deuteron run
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "compiler/session.h"
+#include "ir/npz.h"
+#include "ir/samples.h"
+#include "support/output_file.h"
+#include "support/progress.h"
+#include "tools/verbs.h"
+
+namespace dtr::tools {
+namespace {
+
+// A raw file is one sample of the only input, as it lies in the program's memory.
+Result<std::vector<NamedTensor>> read_raw(const Graph& signature, const std::string& path) {
+  const Type& type = signature.type(signature.inputs().front());
+  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  if (signature.inputs().size() != 1 || file.bytes().size() != static_cast<size_t>(type.bytes()))
+    return fail(DiagnosticId::kDataShape,
+                fmt::format("the file has {} bytes, the program takes {} input(s), the first of {} bytes", file.bytes().size(),
+                            signature.inputs().size(), type.bytes()),
+                "give one raw tensor of the input's size, or a .npz", {.file = path});
+  std::vector<NamedTensor> arrays;
+  Tensor tensor(type.dtype, type.shape);
+  // From the program's physical order to the logical one.
+  const std::vector<int64_t> from = strides(type.shape, type.layout), to = strides(type.shape, Layout::kContiguous);
+  const size_t element = byte_size(type.dtype);
+  for (int64_t i = 0; i < type.elements(); ++i) {
+    int64_t rest = i, source = 0;
+    for (size_t dim = 0; dim < type.rank(); ++dim) {
+      source += rest / to[dim] * from[dim];
+      rest %= to[dim];
+    }
+    std::memcpy(tensor.view().data + static_cast<size_t>(i) * element, file.bytes().data() + static_cast<size_t>(source) * element,
+                element);
+  }
+  arrays.push_back({"input", std::move(tensor)});
+  return arrays;
+}
+
+// One array an output, the samples along a new first axis; a batch axis of 1 is that axis.
+std::vector<NamedTensor> stacked(std::vector<std::vector<Tensor>>& by_sample) {
+  std::vector<NamedTensor> arrays;
+  for (size_t output = 0; output < by_sample.front().size(); ++output) {
+    const Tensor& first = by_sample.front()[output];
+    Shape shape = first.shape();
+    if (!shape.empty() && shape[0] == 1) shape.erase(shape.begin());
+    shape.insert(shape.begin(), static_cast<int64_t>(by_sample.size()));
+    Tensor all(first.dtype(), shape);
+    for (size_t i = 0; i < by_sample.size(); ++i) {
+      const auto bytes = by_sample[i][output].bytes();
+      std::memcpy(all.view().data + i * bytes.size(), bytes.data(), bytes.size());
+    }
+    arrays.push_back({fmt::format("output_{}", output), std::move(all)});
+  }
+  return arrays;
+}
+
+Status write_outputs(const std::string& path, const std::vector<NamedTensor>& arrays) {
+  const std::string extension = std::filesystem::path(path).extension();
+  if (extension != ".npy" && extension != ".bin") return write_npz(path, arrays);
+  if (arrays.size() != 1)
+    return fail(DiagnosticId::kFileNotWritable, fmt::format("the program has {} outputs, a {} file holds one", arrays.size(), extension),
+                "write a .npz", {.file = path});
+  return extension == ".npy" ? write_npy(path, arrays[0].tensor.view()) : write_file(path, arrays[0].tensor.bytes());
+}
+
+std::string stats_json(const RunStats& stats, size_t samples) {
+  std::vector<double> times = stats.milliseconds;
+  std::sort(times.begin(), times.end());
+  return fmt::format(
+      "{{\"samples\": {}, \"runs\": {}, \"simulation_ms\": {{\"best\": {:.6f}, \"median\": {:.6f}}}, \"npu_calls\": {}, "
+      "\"npu_busy_cycles\": {}, \"npu_host_cycles\": {}, "
+      "\"npu_stall_cycles\": {}, \"npu_total_cycles\": {}, \"copied_bytes\": {}, \"sram_touched_bytes\": {}}}\n",
+      samples, stats.runs, times.front(), times[times.size() / 2], stats.npu_calls, stats.busy_cycles, stats.host_cycles,
+      stats.stall_cycles, stats.total_cycles, stats.copied_bytes, stats.sram_touched_bytes);
+}
+
+}  // namespace
+
+Status run(const CommonOptions&, const RunOptions& options) {
+  DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(options.program));
+  const bool raw = std::filesystem::path(options.input).extension() == ".bin";
+  DTR_ASSIGN(const std::vector<NamedTensor> arrays, raw ? read_raw(session->signature(), options.input) : read_tensors(options.input));
+  DTR_ASSIGN(const Samples samples, Samples::bind(session->signature(), arrays, options.input));
+  const size_t count = options.samples == 0 ? samples.size() : std::min<size_t>(options.samples, samples.size());
+
+  RunStats stats;
+  std::vector<std::vector<Tensor>> outputs;
+  TerminalProgress progress("run");
+  for (size_t i = 0; i < count; ++i) {
+    for (uint32_t repeat = 0; repeat < options.repeat; ++repeat) {
+      DTR_ASSIGN(std::vector<Tensor> out, session->run(samples.inputs(i), &stats));
+      if (repeat == 0) outputs.push_back(std::move(out));
+    }
+    progress.update(i + 1, count);
+  }
+  if (!options.output.empty()) DTR_TRY(write_outputs(options.output, stacked(outputs)));
+  if (!options.stats_json.empty()) DTR_TRY(write_file(options.stats_json, stats_json(stats, count)));
+  fmt::print("{} sample{}, {} kernel calls and {} cycles each on the simulated NPU{}\n", count, count == 1 ? "" : "s", stats.npu_calls,
+             stats.total_cycles, options.output.empty() ? "" : ", outputs in " + options.output);
+  return {};
+}
+
+}  // namespace dtr::tools

@@ -1,0 +1,48 @@
+// deuteron targets, deuteron ops
+#include <fmt/format.h>
+
+#include "compiler/recipe.h"
+#include "ops/ops.h"
+#include "tools/verbs.h"
+
+namespace dtr::tools {
+
+Status targets(bool markdown) {
+  if (markdown) fmt::print("| target | recipe | NPU | clock | SRAM | what it is |\n|---|---|---|---:|---:|---|\n");
+  for (const TargetDescription& target : all_targets()) {
+    std::string recipe;
+    for (const std::string_view backend : target.recipe) recipe += fmt::format("{}{}", recipe.empty() ? "" : ", ", backend);
+    const npu::Target& npu = target.npu;
+    const std::string array = fmt::format("{} pipelines x {} MACs", npu.pipelines, npu.macs);
+    const uint32_t mhz = npu.clock_hz / 1'000'000, kib = npu.sram_bytes / 1024;
+    if (markdown) {
+      fmt::print("| `{}` | {} | {} | {} MHz | {} KiB | {} |\n", target.name, recipe, array, mhz, kib, target.summary);
+    } else {
+      fmt::print("{}\n  {}\n  recipe: {}\n  NPU: {}, {} MHz; SRAM: {} KiB; flash: {} bytes per 16 cycles\n", target.name, target.summary,
+                 recipe, array, mhz, kib, npu.flash_bytes_per_16_cycles);
+    }
+  }
+  return {};
+}
+
+Status ops(bool markdown) {
+  if (markdown) fmt::print("| operator | what it is | quantized | traits |\n|---|---|---|---|\n");
+  for (const OpDef* op : all_ops()) {
+    std::string traits;
+    const auto add = [&](OpTrait trait, std::string_view text) {
+      if (op->has_trait(trait)) traits += fmt::format("{}{}", traits.empty() ? "" : ", ", text);
+    };
+    add(kElementwise, "elementwise");
+    add(kMovesData, "moves data");
+    add(kCommutative, "commutative");
+    const std::string_view quantized = op->evaluate_integer != nullptr ? "yes" : "no";
+    if (markdown) {
+      fmt::print("| `{}` | {} | {} | {} |\n", op->name, op->summary, quantized, traits);
+    } else {
+      fmt::print("{:<38} {}{}\n", op->name, op->summary, op->evaluate_integer != nullptr ? "" : " (float only)");
+    }
+  }
+  return {};
+}
+
+}  // namespace dtr::tools

@@ -1,0 +1,67 @@
+// The verbs of the `deuteron` command: options as the command line gives them, and one function a verb. Each returns the diagnostic
+// that ends it; what a user asked to see goes to standard output, everything else to standard error.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/result.h"
+
+namespace dtr::tools {
+
+struct CommonOptions {
+  bool json_diagnostics = false;
+  int verbosity = 0;
+  unsigned threads = 0;  // 0: all of the machine
+};
+
+struct CompileOptions {
+  std::string model, output;
+  std::string target = "imxrt700";
+  std::string calibration;                         // .npz, .npy
+  std::optional<uint32_t> random_samples;          // calibrate on noise, asked for by name
+  std::string load_calibration, save_calibration;  // .json
+  std::string observer = "histogram";
+  std::string io = "float";
+  std::string report_json, emit_ir, print_after;
+  bool check = true;
+  bool row_packing = false;
+  bool debug_map = true;
+  bool time_passes = false;
+};
+Status compile(const CommonOptions& common, const CompileOptions& options);
+
+struct RunOptions {
+  std::string program, input, output, stats_json;
+  uint32_t samples = 0;  // 0: all
+  uint32_t repeat = 1;
+};
+Status run(const CommonOptions& common, const RunOptions& options);
+
+struct EvalOptions {
+  std::string program, data;
+  std::string labels = "label";
+  std::string against;  // a float model to evaluate side by side
+  std::string json;
+};
+Status eval(const CommonOptions& common, const EvalOptions& options);
+
+struct VerifyOptions {
+  std::string program, against, data, json;
+  uint32_t samples = 1;
+  double min_sqnr = 10.0;
+};
+// Returns false if a layer is bad.
+Result<bool> verify(const CommonOptions& common, const VerifyOptions& options);
+
+struct InspectOptions {
+  std::string file;
+};
+Status inspect(const CommonOptions& common, const InspectOptions& options);
+
+Status targets(bool markdown);
+Status ops(bool markdown);
+
+}  // namespace dtr::tools

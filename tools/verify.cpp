@@ -1,0 +1,62 @@
+// deuteron verify
+#include "compiler/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/read_model.h"
+#include "ir/npz.h"
+#include "support/output_file.h"
+#include "tools/verbs.h"
+
+namespace dtr::tools {
+namespace {
+
+std::string to_json_rows(const std::vector<LayerError>& layers) {
+  std::string text = "[";
+  for (const LayerError& layer : layers)
+    text += fmt::format(
+        "{}\n  {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, \"fused\": {}, \"where\": {}, \"dtype\": {}, "
+        "\"sqnr_db\": {:.3f}, \"max_error\": {:.8g}, \"steps\": {:.3f}}}",
+        text.size() == 1 ? "" : ",", json_quote(layer.name), json_quote(layer.op), json_quote(layer.module_path),
+        json_quote(layer.source_line), layer.fused, json_quote(layer.where), json_quote(layer.dtype), layer.sqnr_db, layer.max_error,
+        layer.steps);
+  return text + "\n]\n";
+}
+
+}  // namespace
+
+Result<bool> verify(const CommonOptions&, const VerifyOptions& options) {
+  DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(options.program));
+  DTR_ASSIGN(const Program model, read_model(options.against));
+  DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_tensors(options.data));
+  DTR_ASSIGN(const Samples samples, Samples::bind(model.forward(), arrays, options.data));
+  DTR_ASSIGN(const std::vector<LayerError> layers, verify_layers(*session, model, samples, options.samples));
+
+  size_t width = 8;
+  for (const LayerError& layer : layers) width = std::clamp(layer.name.size(), width, size_t{40});
+  fmt::print("{:<{}}  {:<26}  {:<8}  {:>8}  {:>12}  {:>7}\n", "operator", width, "module", "on", "SQNR dB", "max error", "steps");
+  const LayerError* first_bad = nullptr;
+  for (const LayerError& layer : layers) {
+    if (layer.fused) {
+      fmt::print("{:<{}}  {:<26}  (inside another operator's kernel call)\n", layer.name, width, layer.module_path);
+      continue;
+    }
+    const bool bad = layer.sqnr_db < options.min_sqnr;
+    if (bad && first_bad == nullptr) first_bad = &layer;
+    fmt::print("{:<{}}  {:<26}  {:<8}  {:>8.1f}  {:>12.5g}  {:>7.2f}{}\n", layer.name, width, layer.module_path,
+               layer.where + " " + layer.dtype, layer.sqnr_db, layer.max_error, layer.steps, bad ? "  bad" : "");
+  }
+  if (!options.json.empty()) DTR_TRY(write_file(options.json, to_json_rows(layers)));
+  if (first_bad == nullptr) {
+    fmt::print("all layers at {} dB or better\n", options.min_sqnr);
+    return true;
+  }
+  fmt::print("first bad operator: {} ({}){}{}{}{}: {:.1f} dB\n", first_bad->name, first_bad->op,
+             first_bad->module_path.empty() ? "" : " in ", first_bad->module_path, first_bad->source_line.empty() ? "" : ", ",
+             first_bad->source_line, first_bad->sqnr_db);
+  return false;
+}
+
+}  // namespace dtr::tools
