@@ -1,0 +1,47 @@
+// Any text as a program: refused, or a program that verifies, prints to what reads back the same, and goes through all pipelines with its
+// results unchanged (where evaluating it is cheap).
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/verifier.h"
+#include "transforms/pass_manager.h"
+
+namespace {
+
+constexpr int64_t kMaxElements = 4096;  // of a value
+constexpr int64_t kMaxMacs = 1 << 20;   // of an op
+
+bool cheap(const dtr::Graph& graph) {
+  for (uint32_t i = 0; i < graph.value_slots(); ++i)
+    if (graph.type(dtr::ValueId{i}).elements() > kMaxElements) return false;
+  for (const dtr::OpId id : graph.ops()) {
+    const dtr::BoundOpView view(graph, id);
+    if (view->def->macs != nullptr && view->def->macs(*view) > kMaxMacs) return false;
+    if (const auto* kernel = view->attributes->find("kernel_size"))
+      for (const int64_t extent : std::get<dtr::Ints>(*kernel))
+        if (extent > kMaxElements) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  auto program = dtr::parse_program({reinterpret_cast<const char*>(data), size}, "fuzz.ir");
+  if (!program) return 0;
+  DTR_CHECK(dtr::verify(*program).has_value());
+  const std::string text = dtr::print(*program);
+  const auto again = dtr::parse_program(text);
+  DTR_CHECK(again.has_value() && dtr::print(*again) == text);
+  for (dtr::Graph& graph : program->graphs) {
+    const bool evaluate = cheap(graph);
+    for (const dtr::Pipeline& pipeline : dtr::all_pipelines()) {
+      const auto runs = dtr::run_pipeline(*program, graph, pipeline, {.verify_each = true, .prove = evaluate});
+      DTR_CHECK(runs.has_value() || runs.error().id != dtr::DiagnosticId::kPassBrokeGraph);
+    }
+  }
+  return 0;
+}
