@@ -16,44 +16,70 @@
 namespace dtr::simulator {
 namespace {
 
-// Sixteen times numerics::requantize, with the output's zero point and clamp.
+// Sixteen times numerics::requantize, with the output's zero point and clamp, for any accumulator.
 // High multiply: (a · b + 2^30) >> 31 in 64 bits, even and odd lanes apart; b ≥ 0, so it cannot saturate. Division by 2^right: shift,
 // plus one where the remainder exceeds half (of a negative number: half and one), as numerics::rounding_divide_by_power_of_two.
 // clamp(x + zero_point, low, high) = clamp(x, low − zero_point, high − zero_point) + zero_point, which cannot overflow.
 struct Rescaler {
   __m512i multiplier, multiplier_odd, left, right, mask, half;
   __m512i low, high, zero_point;
+
+  DTR_VNNI_INLINE void load(const VnniBlock& block, uint32_t vector) {
+    multiplier = _mm512_loadu_si512(block.multiplier + vector * kVnniLanes);
+    multiplier_odd = _mm512_srli_epi64(multiplier, 32);
+    left = _mm512_loadu_si512(block.left_shift + vector * kVnniLanes);
+    right = _mm512_loadu_si512(block.right_shift + vector * kVnniLanes);
+    const __m512i one = _mm512_set1_epi32(1);
+    mask = _mm512_sub_epi32(_mm512_sllv_epi32(one, right), one);
+    half = _mm512_srli_epi32(mask, 1);
+    low = _mm512_set1_epi32(block.clamp_low - block.zero_point);
+    high = _mm512_set1_epi32(block.clamp_high - block.zero_point);
+    zero_point = _mm512_set1_epi32(block.zero_point);
+  }
+  DTR_VNNI_INLINE __m128i operator()(__m512i accumulator) const {
+    const __m512i nudge = _mm512_set1_epi64(int64_t{1} << 30);
+    const __m512i x = _mm512_sllv_epi32(accumulator, left);
+    const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, multiplier), nudge);
+    const __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), multiplier_odd), nudge);
+    const __m512i product = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 31), _mm512_slli_epi64(odd, 1));
+    const __m512i remainder = _mm512_and_si512(product, mask);
+    const __m512i threshold = _mm512_add_epi32(half, _mm512_srli_epi32(product, 31));
+    const __mmask16 up = _mm512_cmpgt_epi32_mask(remainder, threshold);
+    const __m512i floor = _mm512_srav_epi32(product, right);
+    const __m512i rounded = _mm512_mask_sub_epi32(floor, up, floor, _mm512_set1_epi32(-1));
+    const __m512i clamped = _mm512_min_epi32(_mm512_max_epi32(rounded, low), high);
+    return _mm512_cvtepi32_epi8(_mm512_add_epi32(clamped, zero_point));
+  }
 };
 
-DTR_VNNI inline Rescaler rescaler(const VnniBlock& block, uint32_t vector) {
-  Rescaler r;
-  r.multiplier = _mm512_loadu_si512(block.multiplier + vector * kVnniLanes);
-  r.multiplier_odd = _mm512_srli_epi64(r.multiplier, 32);
-  r.left = _mm512_loadu_si512(block.left_shift + vector * kVnniLanes);
-  r.right = _mm512_loadu_si512(block.right_shift + vector * kVnniLanes);
-  const __m512i one = _mm512_set1_epi32(1);
-  r.mask = _mm512_sub_epi32(_mm512_sllv_epi32(one, r.right), one);
-  r.half = _mm512_srli_epi32(r.mask, 1);
-  r.low = _mm512_set1_epi32(block.clamp_low - block.zero_point);
-  r.high = _mm512_set1_epi32(block.clamp_high - block.zero_point);
-  r.zero_point = _mm512_set1_epi32(block.zero_point);
-  return r;
-}
+// The same for accumulators that are tame: `simulator/host/convolution.h` has the proof.
+struct TameRescaler {
+  __m512i multiplier, multiplier_odd, left_and_one, right, rounding;
+  __m128i low, high;
+  __mmask16 divides;
 
-DTR_VNNI_INLINE inline __m128i rescale(__m512i accumulator, const Rescaler& by) {
-  const __m512i nudge = _mm512_set1_epi64(int64_t{1} << 30);
-  const __m512i x = _mm512_sllv_epi32(accumulator, by.left);
-  const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, by.multiplier), nudge);
-  const __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), by.multiplier_odd), nudge);
-  const __m512i high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 31), _mm512_slli_epi64(odd, 1));
-  const __m512i remainder = _mm512_and_si512(high, by.mask);
-  const __m512i threshold = _mm512_add_epi32(by.half, _mm512_srli_epi32(high, 31));
-  const __mmask16 up = _mm512_cmpgt_epi32_mask(remainder, threshold);
-  const __m512i floor = _mm512_srav_epi32(high, by.right);
-  const __m512i rounded = _mm512_mask_sub_epi32(floor, up, floor, _mm512_set1_epi32(-1));
-  const __m512i clamped = _mm512_min_epi32(_mm512_max_epi32(rounded, by.low), by.high);
-  return _mm512_cvtepi32_epi8(_mm512_add_epi32(clamped, by.zero_point));
-}
+  DTR_VNNI_INLINE void load(const VnniBlock& block, uint32_t vector) {
+    multiplier = _mm512_loadu_si512(block.multiplier + vector * kVnniLanes);
+    multiplier_odd = _mm512_srli_epi64(multiplier, 32);
+    left_and_one = _mm512_add_epi32(_mm512_loadu_si512(block.left_shift + vector * kVnniLanes), _mm512_set1_epi32(1));
+    right = _mm512_loadu_si512(block.right_shift + vector * kVnniLanes);
+    rounding = _mm512_loadu_si512(block.rounding + vector * kVnniLanes);
+    divides = _mm512_test_epi32_mask(right, right);
+    low = _mm_set1_epi8(static_cast<char>(block.clamp_low));
+    high = _mm_set1_epi8(static_cast<char>(block.clamp_high));
+  }
+  DTR_VNNI_INLINE __m128i operator()(__m512i accumulator) const {
+    const __m512i nudge = _mm512_set1_epi64(int64_t{1} << 31);
+    const __m512i x = _mm512_sllv_epi32(accumulator, left_and_one);
+    const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, multiplier), nudge);
+    const __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), multiplier_odd), nudge);
+    const __m512i product = _mm512_castps_si512(_mm512_mask_movehdup_ps(_mm512_castsi512_ps(odd), 0x5555, _mm512_castsi512_ps(even)));
+    const __m512i sign = _mm512_maskz_srai_epi32(divides, product, 31);
+    const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(product, rounding), sign);
+    const __m128i bytes = _mm512_cvtsepi32_epi8(_mm512_srav_epi32(sum, right));
+    return _mm_min_epi8(_mm_max_epi8(bytes, low), high);
+  }
+};
 
 // Positions beyond the last repeat it.
 DTR_VNNI_INLINE inline uint32_t existing(const VnniBlock& block, uint32_t position) {
@@ -117,8 +143,8 @@ struct Tile<0, kVectors> {
 };
 
 // The sums leave the registers before they are rescaled, which needs many itself.
-template <uint32_t kRows, uint32_t kVectors>
-DTR_VNNI void convolve_tile(const VnniBlock& block, const Rescaler* by, uint32_t position) {
+template <uint32_t kRows, uint32_t kVectors, class AnyRescaler>
+DTR_VNNI void convolve_tile(const VnniBlock& block, const AnyRescaler* by, uint32_t position) {
   alignas(64) int32_t sums[kRows * kVectors * kVnniLanes];
   {
     Tile<kRows, kVectors> tile;
@@ -139,21 +165,26 @@ DTR_VNNI void convolve_tile(const VnniBlock& block, const Rescaler* by, uint32_t
     const auto mask = static_cast<__mmask16>(channels >= kVnniLanes ? 0xFFFFu : (1u << channels) - 1);
     for (uint32_t m = 0; m < kRows; ++m) {
       int8_t* to = block.output + size_t{existing(block, position + m)} * block.output_stride + n * kVnniLanes;
-      _mm_mask_storeu_epi8(to, mask, rescale(_mm512_load_si512(&sums[(m * kVectors + n) * kVnniLanes]), by[n]));
+      _mm_mask_storeu_epi8(to, mask, by[n](_mm512_load_si512(&sums[(m * kVectors + n) * kVnniLanes])));
     }
   }
 }
 
-template <uint32_t kRows, uint32_t kVectors>
-DTR_VNNI void convolve(const VnniBlock& block) {
-  Rescaler by[kVectors];
-  for (uint32_t n = 0; n < kVectors; ++n) by[n] = rescaler(block, n);
+template <uint32_t kRows, uint32_t kVectors, class AnyRescaler>
+DTR_VNNI void convolve_with(const VnniBlock& block) {
+  AnyRescaler by[kVectors];
+  for (uint32_t n = 0; n < kVectors; ++n) by[n].load(block, n);
   uint32_t position = 0;
   for (; position + kRows <= block.positions; position += kRows) convolve_tile<kRows, kVectors>(block, by, position);
   const uint32_t rest = block.positions - position;
   if (rest == 1) return convolve_tile<1, kVectors>(block, by, position);
   if (rest > 1 && rest <= 3) return convolve_tile<3, kVectors>(block, by, position);
   if (rest > 3) convolve_tile<kRows, kVectors>(block, by, position);
+}
+
+template <uint32_t kRows, uint32_t kVectors>
+DTR_VNNI void convolve(const VnniBlock& block) {
+  return block.tame ? convolve_with<kRows, kVectors, TameRescaler>(block) : convolve_with<kRows, kVectors, Rescaler>(block);
 }
 
 }  // namespace

@@ -40,6 +40,12 @@ HWY_INLINE Rescale rescale_at(const PackedConvolution& packed, size_t at) {
   return {hn::LoadU(d, &packed.multiplier[at]), hn::LoadU(d, &packed.left_shift[at]), hn::LoadU(d, &packed.right_shift[at])};
 }
 
+HWY_INLINE TameRescale tame_rescale_at(const PackedConvolution& packed, size_t at) {
+  const D32 d;
+  return {hn::LoadU(d, &packed.multiplier[at]), hn::Add(hn::LoadU(d, &packed.left_shift[at]), hn::Set(d, 1)),
+          hn::LoadU(d, &packed.right_shift[at]), hn::LoadU(d, &packed.rounding[at]), hn::LoadU(d, &packed.sign_mask[at])};
+}
+
 // ---- Convolution: a tile of positions × two vectors of output channels; one step takes a pair of input values.
 
 #if HWY_TARGET <= HWY_AVX3
@@ -71,10 +77,10 @@ inline void pack_conv2d(const npu::Target& target, const npu::Conv2d& command, c
   const npu::Window& w = command.window;
   const Runs runs(w);
   const uint32_t blocks = npu::div_up(w.out_channels, kBlockChannels);
-  pack_parameters(target, w, parameters, size_t{blocks} * kBlockChannels, packed);
   packed.weights.assign(size_t{blocks} * runs.count * runs.pairs * kBlockChannels * 2 * sizeof(int16_t), std::byte{0});
   auto* to = reinterpret_cast<int16_t*>(packed.weights.data());
   std::vector<int8_t> row(size_t{w.kernel_width} * w.in_channels);
+  std::vector<uint32_t> magnitudes(w.out_channels);
   for (uint32_t channel = 0; channel < w.out_channels; ++channel)
     for (uint32_t y = 0; y < w.kernel_height; ++y) {
       read_kernel_row(target, command, weights, channel, y, row.data());
@@ -83,8 +89,10 @@ inline void pack_conv2d(const npu::Target& target, const npu::Conv2d& command, c
         const size_t value = runs.rows ? i : i % runs.values;
         const size_t step = (channel / kBlockChannels * runs.count + run) * runs.pairs + value / 2;
         to[(step * kBlockChannels + channel % kBlockChannels) * 2 + value % 2] = row[i];
+        magnitudes[channel] += static_cast<uint32_t>(std::abs(row[i]));
       }
     }
+  pack_parameters(target, w, command.epilogue, parameters, magnitudes, size_t{blocks} * kBlockChannels, packed);
 }
 
 struct Tile {
@@ -157,10 +165,18 @@ HWY_INLINE void convolve_tile(const Tile& tile, uint32_t block, uint32_t first) 
   for (uint32_t n = 0; n < kTileVectors; ++n) {
     const size_t at = channel + n * kLanes;
     if (at >= out_channels) return;
-    const Rescale rescale = rescale_at(tile.packed, at);
-    for (uint32_t m = 0; m < kRows; ++m)
-      store_int8(tile.limit(rescale(hn::Load(D32(), &buffer[m * kBlockChannels + n * kLanes]))), out_channels - at,
-                 tile.output + size_t{tile.existing(first + m)} * out_channels + at);
+    const auto finish = [&](auto rescaled) HWY_ATTR {
+      for (uint32_t m = 0; m < kRows; ++m)
+        store_int8(rescaled(hn::Load(D32(), &buffer[m * kBlockChannels + n * kLanes])), out_channels - at,
+                   tile.output + size_t{tile.existing(first + m)} * out_channels + at);
+    };
+    if (tile.packed.tame) {
+      const TameRescale rescale = tame_rescale_at(tile.packed, at);
+      finish([&](V32 sum) HWY_ATTR { return tile.limit.clamp(rescale(sum)); });
+    } else {
+      const Rescale rescale = rescale_at(tile.packed, at);
+      finish([&](V32 sum) HWY_ATTR { return tile.limit(rescale(sum)); });
+    }
   }
 }
 
@@ -175,7 +191,7 @@ inline void conv2d(const Call& call, const npu::Conv2d& command, const Convoluti
   const Plan& plan = packed->plan;
   const npu::Window& w = plan.window;
   const Runs runs(w);
-  const Limit limit(command.epilogue.zero_point_out, command.epilogue.clamp_low, command.epilogue.clamp_high);
+  const Limit limit{command.epilogue.clamp_low, command.epilogue.clamp_high, command.epilogue.zero_point_out};
   const size_t row_elements = size_t{w.out_width} * w.out_channels;
   const BandOutput outputs(kit()->kernels, call, command.epilogue, memory, plan.band_rows * row_elements);
   std::byte* band = context.band_of(plan.band_bytes());
@@ -226,10 +242,17 @@ inline void pack_depthwise(const npu::Target& target, const npu::Depthwise& comm
   const npu::Window& w = command.window;
   const RunLength run(w);
   const uint32_t taps = w.kernel_height * w.kernel_width, pairs = (taps + 1) / 2;
+  std::vector<uint32_t> magnitudes(w.out_channels);
+  for (uint32_t channel = 0; channel < w.out_channels; ++channel)
+    for (uint32_t tap = 0; tap < taps; ++tap)
+      magnitudes[channel] += static_cast<uint32_t>(std::abs(weights[depthwise_weight_index(target, w, channel, tap)]));
   PackedConvolution plain;
-  pack_parameters(target, w, parameters, w.out_channels, plain);
-  for (AlignedVector<int32_t>* list : {&packed.bias, &packed.multiplier, &packed.left_shift, &packed.right_shift})
-    list->assign(run.blocks * kRunLanes, 0);
+  pack_parameters(target, w, command.epilogue, parameters, magnitudes, w.out_channels, plain);
+  packed.tame = plain.tame;
+  constexpr AlignedVector<int32_t> PackedConvolution::*kLists[] = {&PackedConvolution::bias,       &PackedConvolution::multiplier,
+                                                                   &PackedConvolution::left_shift, &PackedConvolution::right_shift,
+                                                                   &PackedConvolution::rounding,   &PackedConvolution::sign_mask};
+  for (const auto list : kLists) (packed.*list).assign(run.blocks * kRunLanes, 0);
   packed.weights.assign(run.blocks * pairs * kRunLanes * 2 * sizeof(int16_t), std::byte{0});
   auto* to = reinterpret_cast<int16_t*>(packed.weights.data());
   for (size_t block = 0; block < run.blocks; ++block)
@@ -240,10 +263,7 @@ inline void pack_depthwise(const npu::Target& target, const npu::Depthwise& comm
         if (value >= w.out_channels) continue;
         const auto channel = static_cast<uint32_t>(value);
         const size_t at = block * kRunLanes + half * kLanes + lane;
-        packed.bias[at] = plain.bias[channel];
-        packed.multiplier[at] = plain.multiplier[channel];
-        packed.left_shift[at] = plain.left_shift[channel];
-        packed.right_shift[at] = plain.right_shift[channel];
+        for (const auto list : kLists) (packed.*list)[at] = (plain.*list)[channel];
         for (uint32_t tap = 0; tap < taps; ++tap)
           to[(((block * pairs + tap / 2) * 2 + half) * kLanes + lane) * 2 + tap % 2] =
               weights[depthwise_weight_index(target, w, channel, tap)];
@@ -251,8 +271,9 @@ inline void pack_depthwise(const npu::Target& target, const npu::Depthwise& comm
 }
 
 // `length` values from `input`, whose channels start at the first block.
-HWY_INLINE void depthwise_run(const PackedConvolution& packed, const std::vector<uint32_t>& taps, size_t blocks, const Limit& limit,
-                              const int16_t* input, size_t length, int8_t* output) {
+template <bool kTame>
+void depthwise_run(const PackedConvolution& packed, const std::vector<uint32_t>& taps, size_t blocks, const Limit& limit,
+                   const int16_t* input, size_t length, int8_t* output) {
   const D32 d;
   const D16 d16;
   const hn::Rebind<int8_t, D16> d8;
@@ -269,9 +290,17 @@ HWY_INLINE void depthwise_run(const PackedConvolution& packed, const std::vector
       low = multiply_pairs(hn::InterleaveLower(d16, a, b), hn::Load(d16, weights), low);
       high = multiply_pairs(hn::InterleaveUpper(d16, a, b), hn::Load(d16, weights + kRunLanes), high);
     }
-    low = limit(rescale_at(packed, parameter)(low));
-    high = limit(rescale_at(packed, parameter + kLanes)(high));
-    const auto bytes = hn::DemoteTo(d8, hn::ReorderDemote2To(d16, low, high));
+    if constexpr (kTame) {
+      low = tame_rescale_at(packed, parameter)(low);
+      high = tame_rescale_at(packed, parameter + kLanes)(high);
+    } else {
+      low = limit(rescale_at(packed, parameter)(low));
+      high = limit(rescale_at(packed, parameter + kLanes)(high));
+    }
+    auto bytes = hn::DemoteTo(d8, hn::ReorderDemote2To(d16, low, high));
+    if constexpr (kTame)
+      bytes =
+          hn::Min(hn::Max(bytes, hn::Set(d8, static_cast<int8_t>(limit.clamp_low))), hn::Set(d8, static_cast<int8_t>(limit.clamp_high)));
     if (at + kRunLanes <= length) {
       hn::StoreU(bytes, d8, output + at);
     } else {
@@ -299,9 +328,10 @@ inline void depthwise(const Call& call, const npu::Depthwise& command, const Con
     for (uint32_t x = 0; x < w.kernel_width; ++x) taps.push_back(static_cast<uint32_t>(plan.tap_offset(y, x)));
   if (taps.size() % 2 != 0) taps.push_back(taps.back());
 
-  const Limit limit(command.epilogue.zero_point_out, command.epilogue.clamp_low, command.epilogue.clamp_high);
+  const Limit limit{command.epilogue.clamp_low, command.epilogue.clamp_high, command.epilogue.zero_point_out};
   const size_t row_elements = size_t{w.out_width} * w.out_channels;
   const BandOutput outputs(kit()->kernels, call, command.epilogue, memory, plan.band_rows * row_elements);
+  const auto run_values = packed->tame ? depthwise_run<true> : depthwise_run<false>;
   std::byte* band = context.band_of(plan.band_bytes());
   for (uint32_t image = 0; image < w.batch; ++image) {
     for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
@@ -313,11 +343,11 @@ inline void depthwise(const Call& call, const npu::Depthwise& command, const Con
       for (uint32_t y = 0; y < count; ++y, output += row_elements) {
         const uint32_t* offsets = &plan.offsets[size_t{y} * w.out_width];
         if (run.whole_rows) {
-          depthwise_run(*packed, taps, run.blocks, limit, values + offsets[0], row_elements, output);
+          run_values(*packed, taps, run.blocks, limit, values + offsets[0], row_elements, output);
           continue;
         }
         for (uint32_t x = 0; x < w.out_width; ++x)
-          depthwise_run(*packed, taps, run.blocks, limit, values + offsets[x], w.out_channels, output + size_t{x} * w.out_channels);
+          run_values(*packed, taps, run.blocks, limit, values + offsets[x], w.out_channels, output + size_t{x} * w.out_channels);
       }
       outputs.finish(first_element, count * row_elements);
     }

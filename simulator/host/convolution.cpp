@@ -1,20 +1,34 @@
 #include "simulator/host/convolution.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace dtr::simulator {
 
-void pack_parameters(const npu::Target& target, const npu::Window& window, const std::byte* parameters, size_t count,
-                     PackedConvolution& packed) {
+void pack_parameters(const npu::Target& target, const npu::Window& window, const npu::Epilogue& epilogue, const std::byte* parameters,
+                     std::span<const uint32_t> magnitudes, size_t count, PackedConvolution& packed) {
+  constexpr int32_t kMostRight = 22;
   const ChannelParameters from(target, window, parameters);
-  for (AlignedVector<int32_t>* list : {&packed.bias, &packed.multiplier, &packed.left_shift, &packed.right_shift}) list->assign(count, 0);
+  for (AlignedVector<int32_t>* list :
+       {&packed.bias, &packed.multiplier, &packed.left_shift, &packed.right_shift, &packed.rounding, &packed.sign_mask})
+    list->assign(count, 0);
+  packed.tame = true;
   for (uint32_t channel = 0; channel < window.out_channels; ++channel) {
     const int32_t shift = from.shift(channel);
-    packed.bias[channel] = from.bias(channel);
+    const int32_t left = shift > 0 ? shift : 0, right = shift > 0 ? 0 : -shift;
+    const int32_t bias = from.bias(channel);
+    packed.bias[channel] = bias;
     packed.multiplier[channel] = from.multiplier(channel);
-    packed.left_shift[channel] = shift > 0 ? shift : 0;
-    packed.right_shift[channel] = shift > 0 ? 0 : -shift;
+    packed.left_shift[channel] = left;
+    packed.right_shift[channel] = right;
+    const uint64_t bound = static_cast<uint64_t>(std::abs(int64_t{bias})) + 128 * uint64_t{magnitudes[channel]};
+    if (right > kMostRight || bound << (left + 1) > INT32_MAX) {
+      packed.tame = false;
+      continue;
+    }
+    packed.rounding[channel] = (right > 0 ? 1 << (right - 1) : 0) + epilogue.zero_point_out * (1 << right);
+    packed.sign_mask[channel] = right > 0 ? -1 : 0;
   }
 }
 

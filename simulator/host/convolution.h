@@ -1,13 +1,20 @@
 // What the fast convolutions share around their inner loops.
 #pragma once
 
+#include <span>
+
 #include "simulator/host/kit.h"
 
 namespace dtr::simulator {
 
-// Bias, multiplier and shifts of a convolution as four arrays of `count` entries, in channel order.
-void pack_parameters(const npu::Target& target, const npu::Window& window, const std::byte* parameters, size_t count,
-                     PackedConvolution& packed);
+// The arrays of `packed` in channel order, `count` entries long. `magnitudes`: Σ |weight| of each output channel.
+//
+// Tame arithmetic. Let A = |bias| + 128 · Σ |weight| bound an accumulator x. If A · 2^(left + 1) < 2^31, doubling 2^left · x does not
+// overflow, and its high multiply is the upper half of 2 · 2^left · x · multiplier + 2^31, below 2^30 + 1 in magnitude. If also
+// right ≤ 22, adding 2^right / 2, zero_point · 2^right and −1 for negative values stays inside 32 bits; one arithmetic shift then gives
+// numerics::rounding_divide_by_power_of_two plus the zero point.
+void pack_parameters(const npu::Target& target, const npu::Window& window, const npu::Epilogue& epilogue, const std::byte* parameters,
+                     std::span<const uint32_t> magnitudes, size_t count, PackedConvolution& packed);
 
 // Values of one kernel row of one output channel, KW · Cin of them side by side, from the machine's order. `row` has room for all.
 void read_kernel_row(const npu::Target& target, const npu::Conv2d& command, const int8_t* weights, uint32_t channel, uint32_t kernel_y,

@@ -33,7 +33,7 @@ inline void add(const Call&, const npu::Add& command, const int8_t* input_0, con
   const hn::Rebind<int8_t, D32> d8;
   const npu::AddArguments& a = command.arguments;
   const Rescale rescale_0 = same_rescale(a.input_0), rescale_1 = same_rescale(a.input_1), rescale = same_rescale(a.output);
-  const Limit limit(a.zero_point_out, a.clamp_low, a.clamp_high);
+  const Limit limit{a.clamp_low, a.clamp_high, a.zero_point_out};
   const V32 zero_0 = hn::Set(d, a.zero_point_0), zero_1 = hn::Set(d, a.zero_point_1);
   const auto sum = [&](const int8_t* x0, const int8_t* x1) HWY_ATTR {
     const V32 raised_0 = rescale_0(hn::ShiftLeft<20>(hn::Sub(hn::PromoteTo(d, hn::LoadU(d8, x0)), zero_0)));

@@ -1,5 +1,6 @@
 // The VNNI kit: its own convolution, everything else as Highway's.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "simulator/host/conv_vnni.h"
@@ -41,11 +42,9 @@ void pack_conv2d(const Target& target, const Conv2d& command, const int8_t* weig
   const Segments segments(packed.plan);
   const uint32_t steps = segments.steps();
   const Blocks blocks(w.out_channels);
-  pack_parameters(target, w, parameters, blocks.vectors * kVnniLanes, packed);
-
   const size_t vector_bytes = size_t{kVnniLanes} * kVnniDepth;
   packed.weights.assign(segments.offsets.size() * steps * blocks.vectors * vector_bytes, std::byte{0});
-  std::vector<uint32_t> sums(blocks.vectors * kVnniLanes);
+  std::vector<uint32_t> sums(w.out_channels), magnitudes(w.out_channels);
   std::vector<int8_t> row(size_t{w.kernel_width} * w.in_channels);
   const auto segments_in_row = static_cast<uint32_t>(row.size() / segments.bytes);
   std::byte* block_start = packed.weights.data();
@@ -57,7 +56,10 @@ void pack_conv2d(const Target& target, const Conv2d& command, const int8_t* weig
       std::byte* to = block_start + size_t{channel - first * kVnniLanes} * kVnniDepth;
       for (uint32_t y = 0; y < w.kernel_height; ++y) {
         read_kernel_row(target, command, weights, channel, y, row.data());
-        for (const int8_t weight : row) sums[channel] += static_cast<uint32_t>(weight);
+        for (const int8_t weight : row) {
+          sums[channel] += static_cast<uint32_t>(weight);
+          magnitudes[channel] += static_cast<uint32_t>(std::abs(weight));
+        }
         for (uint32_t s = 0; s < segments_in_row; ++s)
           for (uint32_t i = 0; i < segments.bytes; i += kVnniDepth, to += step_bytes)
             std::memcpy(to, &row[s * segments.bytes + i], std::min(kVnniDepth, segments.bytes - i));
@@ -65,6 +67,7 @@ void pack_conv2d(const Target& target, const Conv2d& command, const int8_t* weig
     }
     block_start += segments.offsets.size() * steps * step_bytes;
   }
+  pack_parameters(target, w, command.epilogue, parameters, magnitudes, size_t{blocks.vectors} * kVnniLanes, packed);
   for (uint32_t channel = 0; channel < w.out_channels; ++channel)
     packed.bias[channel] = static_cast<int32_t>(static_cast<uint32_t>(packed.bias[channel]) - 128 * sums[channel]);
 }
@@ -106,6 +109,8 @@ void conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& me
         block.multiplier = packed->multiplier.data() + first;
         block.left_shift = packed->left_shift.data() + first;
         block.right_shift = packed->right_shift.data() + first;
+        block.tame = packed->tame;
+        block.rounding = packed->rounding.data() + first;
         block.zero_point = command.epilogue.zero_point_out;
         block.clamp_low = command.epilogue.clamp_low;
         block.clamp_high = command.epilogue.clamp_high;

@@ -48,12 +48,35 @@ struct Rescale {
   }
 };
 
+// The same plus the output's zero point for accumulators that are tame: `simulator/host/convolution.h` has the proof.
+struct TameRescale {
+  V32 multiplier, left_and_one, right, rounding, sign_mask;
+
+  HWY_INLINE V32 operator()(V32 value) const {
+    const D32 d;
+    const hn::Repartition<int64_t, D32> d64;
+    const hn::Repartition<uint64_t, D32> du64;
+    const auto nudge = hn::Set(d64, int64_t{1} << 31);
+    const V32 x = hn::Shl(value, left_and_one);
+    const auto upper = [&](V32 v) HWY_ATTR { return hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(du64, v))); };
+    const V32 even = hn::BitCast(d, hn::Add(hn::MulEven(x, multiplier), nudge));
+    const V32 odd = hn::BitCast(d, hn::Add(hn::MulEven(upper(x), upper(multiplier)), nudge));
+    const V32 high = hn::OddEven(odd, upper(even));
+    return hn::Shr(hn::Add(hn::Add(high, rounding), hn::And(hn::BroadcastSignBit(high), sign_mask)), right);
+  }
+};
+
 // clamp(x + zero_point, low, high) = clamp(x, low − zero_point, high − zero_point) + zero_point, which cannot overflow.
 struct Limit {
-  V32 low, high, zero_point;
-  HWY_INLINE Limit(int32_t zero, int32_t clamp_low, int32_t clamp_high)
-      : low(hn::Set(D32(), clamp_low - zero)), high(hn::Set(D32(), clamp_high - zero)), zero_point(hn::Set(D32(), zero)) {}
-  HWY_INLINE V32 operator()(V32 value) const { return hn::Add(hn::Min(hn::Max(value, low), high), zero_point); }
+  int32_t clamp_low, clamp_high, zero_point;
+  // Of rescaled values that lack the zero point.
+  HWY_INLINE V32 operator()(V32 value) const {
+    const D32 d;
+    const V32 limited = hn::Min(hn::Max(value, hn::Set(d, clamp_low - zero_point)), hn::Set(d, clamp_high - zero_point));
+    return hn::Add(limited, hn::Set(d, zero_point));
+  }
+  // Of rescaled values with their zero point.
+  HWY_INLINE V32 clamp(V32 value) const { return hn::Min(hn::Max(value, hn::Set(D32(), clamp_low)), hn::Set(D32(), clamp_high)); }
 };
 
 // Sums of products of neighbouring 16-bit pairs, added to 32-bit lanes.
