@@ -22,6 +22,12 @@ uint32_t count(const Vector* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
+// Whether the elements lie where a load of 8 bytes may: the FlatBuffers verifier looks at the length of a vector only.
+template <class T>
+bool aligned(const flatbuffers::Vector<T>* vector) {
+  return vector == nullptr || reinterpret_cast<uintptr_t>(vector->Data()) % sizeof(T) == 0;
+}
+
 class PlanVerifier {
  public:
   PlanVerifier(const ProgramFile& file, const ExecutionPlan& plan) : file_(file), plan_(plan), values_(count(plan.values())) {}
@@ -51,6 +57,7 @@ class PlanVerifier {
   static Status fail(Error error, uint32_t index) { return {error, index}; }
 
   bool memories_fit() const {
+    if (!aligned(plan_.non_const_buffer_sizes())) return false;
     for (uint32_t i = 0; i < count(plan_.non_const_buffer_sizes()); ++i) {
       const int64_t size = plan_.non_const_buffer_sizes()->Get(i);
       if (size < 0 || size > INT32_MAX) return false;
@@ -102,7 +109,7 @@ class PlanVerifier {
 
   template <class Vector>
   Error check_list(const Vector* items, KernelTypes type, bool optional) const {
-    if (items == nullptr) return Error::kMalformed;
+    if (items == nullptr || !aligned(items)) return Error::kMalformed;
     for (uint32_t i = 0; i < items->size(); ++i) {
       const int64_t index = items->Get(i);
       if (!is_value(index, type) && !(optional && index == -1)) return Error::kMalformed;
@@ -235,6 +242,8 @@ class PlanVerifier {
 
 Status verify_plans(const ProgramFile& file) {
   const auto* plans = file.program().execution_plan();
+  const SubsegmentOffsets* constants = file.program().constant_segment();
+  if (constants != nullptr && !aligned(constants->offsets())) return {Error::kMalformed};
   for (uint32_t i = 0; i < count(plans); ++i) {
     Status status = PlanVerifier(file, *plans->Get(i)).run();
     status.detail = i;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 
@@ -12,6 +13,7 @@
 #include "program/describe.h"
 #include "program/reader.h"
 #include "support/arena_planner.h"
+#include "support/output_file.h"
 #include "test/unit/plan_builder.h"
 
 namespace dtr {
@@ -227,6 +229,21 @@ std::vector<std::byte> delegate_program(bool debug_map = true) {
 TEST(Writer, SameBytesEachTime) {
   EXPECT_EQ(test::small_program(), test::small_program());
   EXPECT_EQ(delegate_program(), delegate_program());
+}
+
+// The committed files are what the writer writes: a change of the format shows. DEUTERON_UPDATE=1 writes them anew.
+TEST(Writer, WritesTheCommittedBytes) {
+  const std::string folder = std::string(std::getenv("DEUTERON_SOURCE")) + "/test/data/pte/";
+  const auto check = [&](const char* name, const std::vector<std::byte>& bytes) {
+    if (std::getenv("DEUTERON_UPDATE") != nullptr) {
+      ASSERT_TRUE(write_file(folder + name, bytes));
+    }
+    const auto file = MappedFile::open(folder + name);
+    ASSERT_TRUE(file);
+    EXPECT_TRUE(std::ranges::equal(file->bytes(), bytes)) << name;
+  };
+  check("small.pte", test::small_program());
+  check("delegate.pte", delegate_program());
 }
 
 TEST(Writer, ReadsBackAsPlanned) {

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "abi/crc32.h"
 #include "abi/program_generated.h"
+#include "ir/npz.h"
 #include "runtime/delegate_deuteron.h"
 #include "test/unit/plan_builder.h"
 
@@ -253,6 +255,36 @@ TEST(Runtime, RefusesAnotherTarget) {
   EXPECT_EQ(status.detail, 0xABCDu);
   EXPECT_EQ(status.name, "somewhere");
   EXPECT_TRUE(Program::load(bytes.bytes(), {.delegates = table, .target_hash = 0xABCD}, &program).ok());
+}
+
+// ---- ExecuTorch's own files ----
+
+// A program that ExecuTorch's exporter wrote (test/data/pte/make_upstream.py), against what its runtime computed.
+TEST(Runtime, RunsWhatExecuTorchWrites) {
+  const std::string folder = std::string(std::getenv("DEUTERON_SOURCE")) + "/test/data/pte/";
+  const auto file = MappedFile::open(folder + "upstream.pte");
+  const auto tensors = read_npz(folder + "upstream.npz");
+  ASSERT_TRUE(file && tensors);
+  Program program;
+  ASSERT_TRUE(test::load(file->bytes(), &program).ok());
+  EXPECT_EQ(program.file().checksum(), pte::ProgramFile::Checksum::kAbsent);
+  EXPECT_EQ(program.file().manifest(), nullptr);
+  PreparedMethod method;
+  ASSERT_TRUE(method.prepare(program).ok());
+  const size_t inputs = method->input_count();
+  ASSERT_EQ(inputs + method->output_count(), tensors->size());
+  for (size_t i = 0; i < inputs; ++i) {
+    const runtime::InputTensor input = test::input_like(*method->input_tensor(i), (*tensors)[i].tensor.bytes());
+    ASSERT_TRUE(method->set_input(i, input).ok()) << (*tensors)[i].name;
+  }
+  const Status status = method->run();
+  ASSERT_TRUE(status.ok()) << pte::text(status.error) << " " << status.name;
+  for (size_t i = 0; i < method->output_count(); ++i) {
+    const auto wanted = (*tensors)[inputs + i].tensor.values<float>();
+    const runtime::Tensor& got = *method->output_tensor(i);
+    ASSERT_EQ(got.elements(), wanted.size());
+    for (size_t k = 0; k < wanted.size(); ++k) EXPECT_NEAR(got.values<float>()[k], wanted[k], 1e-6f) << i << " " << k;
+  }
 }
 
 // ---- Bad files ----
