@@ -6,7 +6,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 jobs=$(nproc)
-[ "${1:-}" != -j ] || jobs=$2
+while getopts j: option; do
+  case $option in
+    j) jobs=$OPTARG ;;
+    *) exit 2 ;;
+  esac
+done
 build=build/device
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
