@@ -70,8 +70,10 @@ struct Runs {
   }
 };
 
-inline void pack_conv2d(const npu::Target& target, const npu::Conv2d& command, const int8_t* weights, const std::byte* parameters,
-                        PackedConvolution& packed) {
+// Conv2d, or a Depthwise that is_dense.
+template <class Command>
+void pack_dense(const npu::Target& target, const Command& command, const int8_t* weights, const std::byte* parameters,
+                PackedConvolution& packed) {
   packed.usable = make_plan(command.window, command.pad_value, 2, false, packed.plan);
   if (!packed.usable) return;
   const npu::Window& w = command.window;
@@ -180,14 +182,15 @@ HWY_INLINE void convolve_tile(const Tile& tile, uint32_t block, uint32_t first) 
   }
 }
 
-inline void conv2d(const Call& call, const npu::Conv2d& command, const ConvolutionMemory& memory) {
+template <class Command>
+void convolve(const Call& call, const Command& command, const ConvolutionMemory& memory) {
   auto& context = *static_cast<KitContext*>(call.context);
   const PackedConvolution* packed = context.packed[call.command];
   if (packed == nullptr) {
-    pack_conv2d(call.target, command, memory.weights, memory.parameters, context.packed_now);
+    pack_dense(call.target, command, memory.weights, memory.parameters, context.packed_now);
     packed = &context.packed_now;
   }
-  if (!packed->usable) return kPlainKernels.conv2d(call, command, memory);
+  if (!packed->usable) return run_plain(call, command, memory);
   const Plan& plan = packed->plan;
   const npu::Window& w = plan.window;
   const Runs runs(w);
@@ -237,6 +240,7 @@ struct RunLength {
 
 inline void pack_depthwise(const npu::Target& target, const npu::Depthwise& command, const int8_t* weights, const std::byte* parameters,
                            PackedConvolution& packed) {
+  if (is_dense(command)) return pack_dense(target, command, weights, parameters, packed);
   packed.usable = make_plan(command.window, command.pad_value, 2, true, packed.plan);
   if (!packed.usable) return;
   const npu::Window& w = command.window;
@@ -313,13 +317,14 @@ void depthwise_run(const PackedConvolution& packed, const std::vector<uint32_t>&
 }
 
 inline void depthwise(const Call& call, const npu::Depthwise& command, const ConvolutionMemory& memory) {
+  if (is_dense(command)) return convolve(call, command, memory);
   auto& context = *static_cast<KitContext*>(call.context);
   const PackedConvolution* packed = context.packed[call.command];
   if (packed == nullptr) {
     pack_depthwise(call.target, command, memory.weights, memory.parameters, context.packed_now);
     packed = &context.packed_now;
   }
-  if (!packed->usable) return kPlainKernels.depthwise(call, command, memory);
+  if (!packed->usable) return run_plain(call, command, memory);
   const Plan& plan = packed->plan;
   const npu::Window& w = plan.window;
   const RunLength run(w);

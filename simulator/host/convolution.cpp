@@ -46,6 +46,12 @@ void read_kernel_row(const npu::Target& target, const npu::Conv2d& command, cons
   }
 }
 
+void read_kernel_row(const npu::Target& target, const npu::Depthwise& command, const int8_t* weights, uint32_t channel, uint32_t kernel_y,
+                     int8_t* row) {
+  const uint32_t columns = command.window.kernel_width;
+  for (uint32_t x = 0; x < columns; ++x) row[x] = weights[depthwise_weight_index(target, command.window, channel, kernel_y * columns + x)];
+}
+
 BandOutput::BandOutput(const Kernels& kernels, const Call& call, const npu::Epilogue& epilogue, const ConvolutionMemory& memory,
                        size_t band_bytes)
     : kernels_(kernels),

@@ -20,6 +20,18 @@ void pack_parameters(const npu::Target& target, const npu::Window& window, const
 void read_kernel_row(const npu::Target& target, const npu::Conv2d& command, const int8_t* weights, uint32_t channel, uint32_t kernel_y,
                      int8_t* row);
 
+// A depthwise convolution of one input channel is a convolution as well, and much faster as one: its row is KW values.
+void read_kernel_row(const npu::Target& target, const npu::Depthwise& command, const int8_t* weights, uint32_t channel, uint32_t kernel_y,
+                     int8_t* row);
+inline bool is_dense(const npu::Conv2d&) { return true; }
+inline bool is_dense(const npu::Depthwise& command) { return command.window.in_channels == 1; }
+inline void run_plain(const Call& call, const npu::Conv2d& command, const ConvolutionMemory& memory) {
+  kPlainKernels.conv2d(call, command, memory);
+}
+inline void run_plain(const Call& call, const npu::Depthwise& command, const ConvolutionMemory& memory) {
+  kPlainKernels.depthwise(call, command, memory);
+}
+
 // Where a band of outputs goes: straight to the output, or, if a table or an addend follows, to a buffer first. So the fast kernels can
 // write a band at once even where the output lies over its addend.
 class BandOutput {

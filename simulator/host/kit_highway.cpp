@@ -23,8 +23,8 @@ const Kit* kit() {
   return nullptr;  // the order of channels in a vector is laid out for blocks of 128 bits
 #else
   static const Kit made = {hwy::TargetName(HWY_TARGET),
-                           {conv2d, depthwise, pool, add, lookup, kPlainKernels.softmax, move, kPlainKernels.fill},
-                           pack_conv2d,
+                           {convolve<npu::Conv2d>, depthwise, pool, add, lookup, kPlainKernels.softmax, move, kPlainKernels.fill},
+                           pack_dense<npu::Conv2d>,
                            pack_depthwise};
   return &made;
 #endif

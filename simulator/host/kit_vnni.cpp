@@ -34,8 +34,10 @@ struct Blocks {
   uint32_t first(uint32_t block) const { return static_cast<uint32_t>(uint64_t{vectors} * block / count); }
 };
 
-void pack_conv2d(const Target& target, const Conv2d& command, const int8_t* weights, const std::byte* parameters,
-                 PackedConvolution& packed) {
+// Conv2d, or a Depthwise that is_dense.
+template <class Command>
+void pack_dense(const Target& target, const Command& command, const int8_t* weights, const std::byte* parameters,
+                PackedConvolution& packed) {
   packed.usable = make_plan(command.window, command.pad_value, 1, false, packed.plan);
   if (!packed.usable) return;
   const Window& w = command.window;
@@ -72,14 +74,15 @@ void pack_conv2d(const Target& target, const Conv2d& command, const int8_t* weig
     packed.bias[channel] = static_cast<int32_t>(static_cast<uint32_t>(packed.bias[channel]) - 128 * sums[channel]);
 }
 
-void conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& memory) {
+template <class Command>
+void convolve(const Call& call, const Command& command, const ConvolutionMemory& memory) {
   auto& context = *static_cast<KitContext*>(call.context);
   const PackedConvolution* packed = context.packed[call.command];
   if (packed == nullptr) {
-    pack_conv2d(call.target, command, memory.weights, memory.parameters, context.packed_now);
+    pack_dense(call.target, command, memory.weights, memory.parameters, context.packed_now);
     packed = &context.packed_now;
   }
-  if (!packed->usable) return kPlainKernels.conv2d(call, command, memory);
+  if (!packed->usable) return run_plain(call, command, memory);
   const Plan& plan = packed->plan;
   const Window& w = plan.window;
   const Segments segments(plan);
@@ -125,18 +128,37 @@ void conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& me
   }
 }
 
+// Highway's kit does what has no convolution's form.
+const Kit& base_kit() {
+  static const Kit kit = highway_kit();
+  return kit;
+}
+
+void depthwise(const Call& call, const Depthwise& command, const ConvolutionMemory& memory) {
+  is_dense(command) ? convolve(call, command, memory) : base_kit().kernels.depthwise(call, command, memory);
+}
+
+void pack_depthwise(const Target& target, const Depthwise& command, const int8_t* weights, const std::byte* parameters,
+                    PackedConvolution& packed) {
+  is_dense(command) ? pack_dense(target, command, weights, parameters, packed)
+                    : base_kit().pack_depthwise(target, command, weights, parameters, packed);
+}
+
 }  // namespace
 
 const Kit* vnni_kit() {
-  static const Kit* const kit = []() -> const Kit* {  // asking the CPU is slow on a virtual machine
-    if (!vnni_supported()) return nullptr;
-    static Kit made = highway_kit();
+  static const bool supported = vnni_supported();
+  if (!supported || base_kit().pack_depthwise == nullptr) return nullptr;
+  static const Kit kit = [] {
+    Kit made = base_kit();
     made.name = "AVX3_VNNI";
-    made.kernels.conv2d = conv2d;
-    made.pack_conv2d = pack_conv2d;
-    return &made;
+    made.kernels.conv2d = convolve<Conv2d>;
+    made.kernels.depthwise = depthwise;
+    made.pack_conv2d = pack_dense<Conv2d>;
+    made.pack_depthwise = pack_depthwise;
+    return made;
   }();
-  return kit;
+  return &kit;
 }
 
 const Kit& best_kit() {

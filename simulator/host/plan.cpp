@@ -1,6 +1,7 @@
 #include "simulator/host/plan.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace dtr::simulator {
 namespace {
@@ -67,6 +68,7 @@ void Plan::load_band(const int8_t* input, uint32_t image, uint32_t first_row, ui
   // Columns [left, right) of the padded row lie inside of the input.
   const size_t left = std::min<size_t>(w.pad_left, columns);
   const size_t right = std::min<size_t>(size_t{w.pad_left} + w.in_width, columns);
+  std::vector<int8_t> repeated(repeat != 1 ? channels() : 0);
   for (size_t r = 0; r < count; ++r, band += band_row) {
     const int64_t y = top + static_cast<int64_t>(r);
     const bool inside = y >= 0 && y < w.in_height;
@@ -84,12 +86,11 @@ void Plan::load_band(const int8_t* input, uint32_t image, uint32_t first_row, ui
     }
     for (size_t x = 0; x < columns; ++x) {
       const int8_t* pixel = inside && x >= left && x < right ? row + (x - w.pad_left) * w.in_channels : pad_row.data();
-      std::byte* to = band + (x % phases * phase_columns + x / phases) * channels() * element_bytes;
-      if (repeat == 1) {
-        convert(pixel, to, w.in_channels);
-        continue;
+      if (repeat != 1) {
+        for (size_t c = 0; c < w.in_channels; ++c) std::memset(&repeated[c * repeat], pixel[c], repeat);
+        pixel = repeated.data();
       }
-      for (size_t c = 0; c < channels(); ++c) convert(pixel + c / repeat, to + c * element_bytes, 1);
+      convert(pixel, band + (x % phases * phase_columns + x / phases) * channels() * element_bytes, channels());
     }
   }
 }

@@ -192,8 +192,8 @@ void add_conv2d(Random& random, Case& to) {
 }
 
 void add_depthwise(Random& random, Case& to) {
-  Window w = any_window(random, random.chance(20) ? 150 : 40, true);
-  w.out_channels = w.in_channels * (random.chance(75) ? 1 : 1 + random.upto(3));
+  Window w = any_window(random, random.chance(20) ? 150 : random.chance(20) ? 0 : 40, true);
+  w.out_channels = w.in_channels * (random.chance(60) ? 1 : 1 + random.upto(w.in_channels == 1 ? 70 : 3));
   const Address x = to.input(random.int8(input_bytes(w)));
   const size_t count = size_t{w.out_channels} * w.kernel_height * w.kernel_width;
   const Address weights = place(random, to, test::pack_depthwise(kTarget, w, random.int8(count)));
