@@ -38,7 +38,7 @@ constexpr int8_t hardswish(int8_t q, const HardswishParameters& by) {
   };
   const auto high_mul = [&](int32_t a, int32_t b) { return k16.clamp((a * b + (1 << 14)) >> 15); };  // ties towards plus infinity
 
-  const auto raised = static_cast<int16_t>((q - by.zero_point_in) * 128);  // wraps for |q − zero_point| = 256 only, which int8 cannot be
+  const int32_t raised = (q - by.zero_point_in) * 128;  // 16 bits: |q − zero_point| ≤ 255
   const int32_t on_output = high_mul(raised, by.output_multiplier);
   int32_t gate = raised;
   if (by.gate_exponent > 0) gate = shift_left(gate, by.gate_exponent - 1);

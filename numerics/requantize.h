@@ -2,7 +2,7 @@
 // two, and every product is rounded the same way on the reference, the NPU, and a Cortex-M. Freestanding, constexpr.
 //
 // Source: TensorFlow Lite 8-bit quantization specification; gemmlowp's fixed-point definitions of the two roundings. LiteRT's
-// reference kernels are built with this double rounding (checked by test/unit/integer_reference_test.cpp).
+// reference kernels round twice like this, except in FULLY_CONNECTED (checked by test/unit/tflite_test.cpp).
 #pragma once
 
 #include <bit>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstring>
 
 namespace dtr::tflite {
 namespace {
@@ -80,7 +81,10 @@ struct Reader {
     }
     for (uint32_t i = 0; i < count; ++i) {
       const float scale = from->scale()->Get(i);
-      const int64_t zero_point = zero_points == nullptr || zero_points->size() == 0 ? 0 : zero_points->Get(i);
+      int64_t zero_point = 0;
+      // The verifier aligns vectors to their length field only.
+      if (zero_points != nullptr && zero_points->size() != 0)
+        std::memcpy(&zero_point, zero_points->Data() + i * sizeof zero_point, sizeof zero_point);
       if (!(scale > 0) || !std::isfinite(scale)) return invalid(fmt::format("the scale {} is not a positive number", scale), tensor.name);
       if (zero_point < INT32_MIN || zero_point > INT32_MAX)
         return invalid(fmt::format("the zero point {} is out of range", zero_point), tensor.name);

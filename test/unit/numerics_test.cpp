@@ -1,8 +1,10 @@
 // Fixed-point arithmetic at its edges: hand-computed cases, most of them already at compile time. LiteRT judges the rest (tflite_test.cpp).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
+#include <vector>
 
 #include "numerics/add.h"
 #include "numerics/hardswish.h"
@@ -105,7 +107,8 @@ TEST(Numerics, SoftmaxIsWithinOneStepOfTheRealOne) {
       for (int8_t& value : x) value = static_cast<int8_t>(random() % 256 - 128);
       softmax(x.data(), y.data(), count, 1, softmax_parameters(scale));
       double sum = 0;
-      const auto difference = [&](int8_t value) { return static_cast<double>(scale) * (value - *std::max_element(x.begin(), x.end())); };
+      const int highest = *std::max_element(x.begin(), x.end());
+      const auto difference = [&](int8_t value) { return static_cast<double>(scale) * (value - highest); };
       for (const int8_t value : x) sum += std::exp(difference(value));
       for (size_t i = 0; i < x.size(); ++i)
         EXPECT_LE(std::abs(std::min(std::exp(difference(x[i])) / sum * 256 - 128, 127.0) - y[i]), 1.0) << scale << " " << count << " " << i;
