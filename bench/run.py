@@ -129,9 +129,9 @@ def memory_table(measured):
         m = figures["report"]["sram"]
         ratio, touched = m["planned_bytes"] / m["live_bound_bytes"], figures["run"]["sram_touched_bytes"]
         met = ratio <= SRAM_GOAL and m["total_bytes"] <= m["target_bytes"] and m["total_bytes"] == touched
-        rows.append([name, f"{m['planned_bytes']:,}", f"{m['live_bound_bytes']:,}", f"{ratio:.3f}×", f"{m['staging_bytes']:,}", f"{m['scratch_bytes']:,}",
+        rows.append([name, f"{m['planned_bytes']:,}", f"{m['live_bound_bytes']:,}", f"{ratio:.3f}×", f"{m['staging_bytes']:,}",
                      f"{m['total_bytes']:,}", f"{touched:,}", f"{figures['report']['flash_bytes']:,}", verdict(met)])
-    return table(["model", "activations, B", "live bytes, B", "ratio", "staging, B", "scratch, B", "SRAM total, B", "touched, B", "flash, B", "met"], rows)
+    return table(["model", "activations, B", "live bytes, B", "ratio", "staging, B", "SRAM total, B", "touched, B", "flash, B", "met"], rows)
 
 
 def operator_tables(measured):

@@ -140,28 +140,12 @@ void fill_operators(const Program& program, const EmittedProgram& emitted, const
   }
 }
 
-// Bytes by role at each step: values at full size, staged weights, scratch.
-SramUse sram_use(const EmittedProgram& emitted, const MemoryMap& map, const npu::Target& npu) {
-  std::vector<int64_t> values(static_cast<size_t>(map.steps) + 1), staging(values.size()), scratch(values.size());
-  for (const MemoryMapEntry& entry : map.entries) {
-    BufferRole role = BufferRole::kActivation;
-    if (entry.kind == MemoryMapEntry::Kind::kInterior) role = emitted.partitions[entry.call]->buffers[entry.index].role;
-    std::vector<int64_t>& of_role = role == BufferRole::kActivation ? values : role == BufferRole::kStaging ? staging : scratch;
-    of_role[static_cast<size_t>(entry.first_step)] += entry.bytes;
-    of_role[static_cast<size_t>(entry.last_step) + 1] -= entry.bytes;
-  }
-  const auto peak = [](const std::vector<int64_t>& changes) {
-    int64_t now = 0, most = 0;
-    for (const int64_t change : changes) most = std::max(most, now += change);
-    return static_cast<uint64_t>(most);
-  };
-  SramUse use{.live_bound_bytes = peak(values),
-              .staging_bytes = peak(staging),
-              .scratch_bytes = peak(scratch),
-              .total_bytes = static_cast<uint64_t>(map.arena_bytes),
-              .target_bytes = npu.sram_bytes};
-  use.planned_bytes = use.total_bytes - std::min(use.total_bytes, use.staging_bytes + use.scratch_bytes);
-  return use;
+SramUse sram_use(const MemoryMap& map, const npu::Target& npu) {
+  return {.planned_bytes = static_cast<uint64_t>(map.value_bytes),
+          .live_bound_bytes = static_cast<uint64_t>(map.max_live_values),
+          .staging_bytes = static_cast<uint64_t>(map.arena_bytes - map.value_bytes),
+          .total_bytes = static_cast<uint64_t>(map.arena_bytes),
+          .target_bytes = npu.sram_bytes};
 }
 
 }  // namespace
@@ -231,7 +215,7 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
     const Stage stage(settings, "plan and encode");
     DTR_ASSIGN(const MemoryMap map, plan_memory(emitted.plan, npu.sram_bytes));
     DTR_TRY(encode_payloads(emitted.plan));
-    report.sram = sram_use(emitted, map, npu);
+    report.sram = sram_use(map, npu);
   }
   const Stage stage(settings, "write");
   DTR_ASSIGN(SerializedProgram written, serialize_program(emitted.plan, {.debug_map = settings.debug_map}));

@@ -29,9 +29,9 @@ std::string to_json(const CompileReport& report) {
       report.npu_total_cycles);
   const SramUse& sram = report.sram;
   text += fmt::format(
-      "  \"sram\": {{\"planned_bytes\": {}, \"live_bound_bytes\": {}, \"staging_bytes\": {}, \"scratch_bytes\": {}, \"total_bytes\": {}, "
+      "  \"sram\": {{\"planned_bytes\": {}, \"live_bound_bytes\": {}, \"staging_bytes\": {}, \"total_bytes\": {}, "
       "\"target_bytes\": {}}},\n",
-      sram.planned_bytes, sram.live_bound_bytes, sram.staging_bytes, sram.scratch_bytes, sram.total_bytes, sram.target_bytes);
+      sram.planned_bytes, sram.live_bound_bytes, sram.staging_bytes, sram.total_bytes, sram.target_bytes);
   text += fmt::format("  \"flash_bytes\": {}, \"program_bytes\": {}, \"layout_conversions\": {},\n", report.flash_bytes,
                       report.program_bytes, report.layout_conversions);
   if (report.checked) text += fmt::format("  \"check_sqnr_db\": {:.2f},\n", report.check_sqnr_db);
@@ -66,6 +66,7 @@ std::string to_text(const CompileReport& report) {
   std::string text = fmt::format("{:<{}}  {:<{}}  {:<8}  {:<{}}  {:>12}  {:>11}  {:>5}  {}\n", "operator", name_width, "module",
                                  module_width, "runs on", "kernel", kernel_width, "MACs", "cycles", "util", "limited by");
   for (const OperatorRow& row : report.operators) {
+    if (row.cycles == 0 && row.limited_by == "flash") continue;  // copies run beside the calls
     const std::string utilization = row.macs > 0 && row.cycles > 0 ? fmt::format("{:.0f} %", 100 * row.utilization) : "";
     text += fmt::format("{:<{}}  {:<{}}  {:<8}  {:<{}}  {:>12}  {:>11}  {:>5}  {}\n", clipped(row.name, name_width), name_width,
                         clipped(row.module_path, module_width), module_width, row.backend, clipped(row.kernel, kernel_width), kernel_width,

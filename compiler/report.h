@@ -32,12 +32,11 @@ struct RefusalRow {
 };
 
 struct SramUse {
-  uint64_t planned_bytes = 0;     // activations: planned size without staging and scratch
+  uint64_t planned_bytes = 0;     // part of the arena that holds values
   uint64_t live_bound_bytes = 0;  // most bytes of values live across one step, at full size: no plan can do with less
-  uint64_t staging_bytes = 0;     // weights on their way: total − planned − scratch
-  uint64_t scratch_bytes = 0;
-  uint64_t total_bytes = 0;   // all planned memory
-  uint64_t target_bytes = 0;  // what the target has
+  uint64_t staging_bytes = 0;     // rest of the arena: constants on their way from flash; they fill the gaps between values first
+  uint64_t total_bytes = 0;       // all planned memory
+  uint64_t target_bytes = 0;      // what the target has
 };
 
 struct CompileReport {

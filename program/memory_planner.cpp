@@ -31,12 +31,22 @@ class MemoryPlanner {
   }
 
   MemoryMap place() {
-    const ArenaPlan arena = plan_arena(buffers_);
-    for (size_t i = 0; i < buffers_.size(); ++i) map_.entries[i].offset = arena.offsets[i];
-    plan_.arena_bytes = map_.arena_bytes = arena.total;
-    plan_.max_live_bytes = map_.max_live_bytes = arena.max_live;
-    map_.max_live_step = arena.max_live_step;
-    const auto after = std::ranges::upper_bound(map_.first_step, static_cast<uint32_t>(arena.max_live_step));
+    // Values first, as densely as they go; constants on their way from flash fit themselves around them.
+    std::vector<ArenaBuffer> values, staged;
+    for (size_t i = 0; i < buffers_.size(); ++i) (map_.entries[i].staged ? staged : values).push_back(buffers_[i]);
+    const ArenaPlan arena = plan_arena(values);
+    const std::vector<int64_t> staged_offsets = place_around(values, arena, staged);
+    map_.value_bytes = map_.arena_bytes = arena.total;
+    size_t next_value = 0, next_staged = 0;
+    for (MemoryMapEntry& entry : map_.entries) {
+      entry.offset = entry.staged ? staged_offsets[next_staged++] : arena.offsets[next_value++];
+      map_.arena_bytes = std::max(map_.arena_bytes, entry.offset + entry.bytes);
+    }
+    plan_.arena_bytes = map_.arena_bytes;
+    map_.max_live_values = arena.max_live;
+    measure_live();
+    plan_.max_live_bytes = map_.max_live_bytes;
+    const auto after = std::ranges::upper_bound(map_.first_step, static_cast<uint32_t>(map_.max_live_step));
     map_.max_live_call = after == map_.first_step.begin() ? 0 : static_cast<uint32_t>(after - map_.first_step.begin() - 1);
     for (const MemoryMapEntry& entry : map_.entries) {
       if (entry.kind == MemoryMapEntry::Kind::kTensor) plan_.tensors[entry.index].offset = entry.offset;
@@ -46,6 +56,22 @@ class MemoryPlanner {
   }
 
  private:
+  // Most bytes of values and staged constants together.
+  void measure_live() {
+    std::vector<int64_t> change(static_cast<size_t>(map_.steps) + 1, 0);
+    for (const MemoryMapEntry& entry : map_.entries) {
+      change[static_cast<size_t>(entry.first_step)] += entry.bytes;
+      change[static_cast<size_t>(entry.last_step) + 1] -= entry.bytes;
+    }
+    int64_t live = 0;
+    for (int32_t step = 0; step < map_.steps; ++step) {
+      live += change[static_cast<size_t>(step)];
+      if (live <= map_.max_live_bytes) continue;
+      map_.max_live_bytes = live;
+      map_.max_live_step = step;
+    }
+  }
+
   struct Range {
     int32_t first = INT32_MAX;
     int32_t last = -1;
@@ -58,8 +84,8 @@ class MemoryPlanner {
     range.last = std::max(range.last, last);
   }
 
-  void add(MemoryMapEntry::Kind kind, uint32_t index, int64_t bytes, Range range) {
-    map_.entries.push_back({kind, call_, index, 0, bytes, range.first, range.last});
+  void add(MemoryMapEntry::Kind kind, uint32_t index, int64_t bytes, Range range, bool staged = false) {
+    map_.entries.push_back({kind, staged, call_, index, 0, bytes, range.first, range.last});
     buffers_.push_back({bytes, kAlignment, range.first, range.last});
   }
 
@@ -94,7 +120,7 @@ class MemoryPlanner {
       const InteriorBuffer& buffer = call.partition->buffers[i];
       Range range = range_of(buffer, steps);
       range.first += step_, range.last += step_;
-      add(MemoryMapEntry::Kind::kInterior, i, buffer.bytes, range);
+      add(MemoryMapEntry::Kind::kInterior, i, buffer.bytes, range, buffer.role == BufferRole::kStaging);
     }
     return steps;
   }

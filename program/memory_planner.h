@@ -10,8 +10,9 @@ namespace dtr {
 struct MemoryMapEntry {
   enum class Kind : uint8_t { kTensor, kInterior };
   Kind kind = Kind::kTensor;
-  uint32_t call = 0;   // kInterior: index into ProgramPlan::calls
-  uint32_t index = 0;  // into ProgramPlan::tensors, or the partition's buffers
+  bool staged = false;  // constants on their way from flash, not a value
+  uint32_t call = 0;    // kInterior: index into ProgramPlan::calls
+  uint32_t index = 0;   // into ProgramPlan::tensors, or the partition's buffers
   int64_t offset = 0;
   int64_t bytes = 0;
   int32_t first_step = 0, last_step = 0;
@@ -22,7 +23,9 @@ struct MemoryMap {
   std::vector<uint32_t> first_step;  // of each call
   int32_t steps = 0;
   int64_t arena_bytes = 0;
-  int64_t max_live_bytes = 0;  // most bytes live at one step: no plan can be smaller
+  int64_t value_bytes = 0;      // of it: the part that holds values; staged constants lie in its gaps and above it
+  int64_t max_live_values = 0;  // most bytes of values live at one step: no plan can do with less
+  int64_t max_live_bytes = 0;   // the same, staged constants included
   int32_t max_live_step = 0;
   uint32_t max_live_call = 0;
 };

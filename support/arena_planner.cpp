@@ -221,6 +221,33 @@ class ArenaPlanner {
 
 }  // namespace
 
+std::vector<int64_t> place_around(std::span<const ArenaBuffer> buffers, const ArenaPlan& plan, std::span<const ArenaBuffer> guests) {
+  std::vector<std::pair<ArenaBuffer, int64_t>> placed;
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i].size > 0) placed.emplace_back(buffers[i], plan.offsets[i]);
+  Order order(guests.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return guests[a].size > guests[b].size; });
+  std::vector<int64_t> offsets(guests.size(), 0);
+  std::vector<std::pair<int64_t, int64_t>> taken;  // begin and end of what is live together with the guest
+  for (const uint32_t index : order) {
+    const ArenaBuffer& guest = guests[index];
+    if (guest.size == 0) continue;
+    taken.clear();
+    for (const auto& [other, offset] : placed)
+      if (other.first <= guest.last && guest.first <= other.last) taken.emplace_back(offset, offset + other.size);
+    std::sort(taken.begin(), taken.end());
+    int64_t at = 0;
+    for (const auto& [begin, end] : taken) {
+      if (at + guest.size <= begin) break;
+      at = std::max(at, align_up(end, guest.alignment));
+    }
+    offsets[index] = at;
+    placed.emplace_back(guest, at);
+  }
+  return offsets;
+}
+
 ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers) {
   ArenaPlanner planner(buffers);
   planner.try_greedy_by_size();

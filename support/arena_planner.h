@@ -27,6 +27,10 @@ struct ArenaPlan {
 
 ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers);
 
+// Adds `guests` to a plan of `buffers` without moving those: first fit by decreasing size into what they leave free, above them only
+// where nothing is. Returns the offsets of the guests; the end of the highest is the caller's to compare with the plan's total.
+std::vector<int64_t> place_around(std::span<const ArenaBuffer> buffers, const ArenaPlan& plan, std::span<const ArenaBuffer> guests);
+
 // First fit by decreasing size alone, the baseline that plan_arena never falls behind.
 ArenaPlan plan_arena_greedy(std::span<const ArenaBuffer> buffers);
 
