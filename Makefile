@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo build test check lint format bench anchors docs
+.PHONY: help demo build test check lint format bench golden anchors docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -36,6 +36,9 @@ bench: ## measure, and write docs/performance.md
 	@cmake --preset release -DDTR_BUILD_TESTS=ON -DDTR_BUILD_BENCH=ON
 	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron bench
 	@python3 bench/run.py
+
+golden: build ## accept the figures of test/golden as they are now
+	@python3 test/golden/golden.py $(RELEASE)/deuteron --update
 
 anchors: ## measure the peers again (own Python environment, downloads PyTorch, ExecuTorch, LiteRT)
 	@bench/measure_anchors

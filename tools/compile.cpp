@@ -80,7 +80,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
     if (!options.save_calibration.empty()) DTR_TRY(save_calibration(options.save_calibration, *calibration));
   }
   const Graph quantized_graph = program.forward();
-  if (!options.emit_ir.empty()) DTR_TRY(write_file(options.emit_ir, print(program)));
+  if (!options.emit_ir.empty()) DTR_TRY(write_file(options.emit_ir, print(program, {.elide_constants = options.elide_constants})));
 
   DTR_ASSIGN(CompiledProgram compiled, compile_program(program, settings, conversion ? &*conversion : nullptr));
   if (options.check) DTR_TRY(check_program(program, float_graph, quantized_graph, settings, samples ? &*samples : nullptr, compiled));

@@ -48,6 +48,7 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
   verb->add_flag("!--no-debug-map", o.debug_map, "Leave out the map that verify and profile read");
   verb->add_option("--report-json", o.report_json, "Write operators, cycles, memory and refusals as JSON");
   verb->add_option("--emit-ir", o.emit_ir, "Write the quantized graph as IR text");
+  verb->add_flag("--elide-constants", o.elide_constants, "In --emit-ir, write big constants as seeded<n>: same shapes and costs, other contents");
   verb->add_option("--print-after", o.print_after, "Print the graph after a pass (its name, or all)");
   verb->add_flag("--time-passes", o.time_passes, "Print the time of every pass and stage");
   example(verb, "deuteron compile models/digits_cnn/float.pt2 --calibrate models/digits_cnn/calibration.npz -o digits.pte");

@@ -30,6 +30,7 @@ struct CompileOptions {
   bool row_packing = false;
   bool debug_map = true;
   bool time_passes = false;
+  bool elide_constants = false;
 };
 Status compile(const CommonOptions& common, const CompileOptions& options);
 
