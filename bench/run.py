@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MODELS = ("digits_cnn", "kws_dscnn", "ic_resnet8", "vww_mobilenetv1", "ad_fcae", "mobilenet_v2")
 COMPILE_GOALS = {"mobilenet_v2": ("16 images", 8.0), "kws_dscnn": ("100 samples", None)}  # model: data, times faster than upstream
 KWS_SECONDS = 0.3
-SIMULATION_GOAL = 10.0
+SIMULATION_GOAL, SIMULATION_GOAL_MODELS = 10.0, ("kws_dscnn", "ic_resnet8", "vww_mobilenetv1")
 CALL_GOALS = {"ic_resnet8": 15, "vww_mobilenetv1": 30, "kws_dscnn": 12}
 # Bound of the published mapping, input channels padded to the array, 8 × 8 (see docs/npu.md): Σ OH·OW·⌈Cout/8⌉·KH·KW·⌈Cin/8⌉.
 PUBLISHED_MAPPING = {"ad_fcae": 4128, "kws_dscnn": 108016, "ic_resnet8": 206864, "vww_mobilenetv1": 217328, "mobilenet_v2": 7250000}
@@ -56,13 +56,14 @@ def measure(deuteron, folder, work, repeats):
     if (folder / "test.npz").exists():
         wall_seconds([deuteron, "eval", program, "--data", folder / "test.npz", "--json", stats], 1)
         figures["eval"] = json.loads(stats.read_text())
-    wall_seconds(command + ["--row-packing", "--no-check", "--report-json", report], 1)
+    wall_seconds(command + ["--row-packing", "--report-json", report], 1)
     figures["row_packing"] = json.loads(report.read_text())
     return figures
 
 
-def table(head, rows):
-    align = ["---"] + ["---:"] * (len(head) - 1)
+def table(head, rows, words=1):
+    """The first `words` columns are text, the others figures."""
+    align = ["---"] * words + ["---:"] * (len(head) - words)
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in [head, align, *rows])
 
 
@@ -89,7 +90,8 @@ def simulation_table(measured, anchors):
         if name in measured:
             ours = measured[name]["run"]["simulation_ms"]["best"]
             ratio = peer["best"] / ours
-            rows.append([name, f"{ours:.3f}", f"{peer['best']:.3f}", f"{ratio:.1f}×", f"≥ {SIMULATION_GOAL:g}×", verdict(ratio >= SIMULATION_GOAL)])
+            goal = [f"≥ {SIMULATION_GOAL:g}×", verdict(ratio >= SIMULATION_GOAL)] if name in SIMULATION_GOAL_MODELS else ["–", "–"]
+            rows.append([name, f"{ours:.3f}", f"{peer['best']:.3f}", f"{ratio:.1f}×", *goal])
     for name, peer in anchors.get("xnnpack_ms", {}).items():
         if name in measured:
             ours = measured[name]["run"]["simulation_ms"]["best"]
@@ -138,8 +140,8 @@ def operator_tables(measured):
     parts = []
     for name, figures in measured.items():
         rows = [[op["name"], op["kernel"], f"{op['macs']:,}", f"{op['cycles']:,}", f"{op['utilization'] * 100:.0f} %", op["limited_by"]]
-                for op in figures["report"]["operators"] if op["backend"] == "neutron"]
-        parts.append(f"### {name}\n\n" + table(["operator", "kernel", "MACs", "cycles", "utilization", "limited by"], rows))
+                for op in figures["report"]["operators"] if op["backend"] == "neutron" and op["kernel"] != "Copy"]
+        parts.append(f"### {name}\n\n" + table(["operator", "kernel", "MACs", "cycles", "utilization", "limited by"], rows, words=2))
     return "\n\n".join(parts)
 
 
