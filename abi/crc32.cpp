@@ -1,4 +1,4 @@
-// Four bytes a step with four tables of 256 entries (4 KB of constants): about four times the speed of the classic loop.
+// On hosts four bytes a step with four tables of 256 entries (4 KB of constants), on 32-bit devices one byte and one table.
 #include "abi/crc32.h"
 
 #include <array>
@@ -6,7 +6,7 @@
 namespace dtr {
 namespace {
 
-constexpr int kTables = 4;
+constexpr size_t kTables = sizeof(void*) > 4 ? 4 : 1;
 
 consteval std::array<std::array<uint32_t, 256>, kTables> make_tables() {
   std::array<std::array<uint32_t, 256>, kTables> tables{};
@@ -34,8 +34,9 @@ uint32_t crc32(std::span<const std::byte> bytes, uint32_t crc) {
   crc = ~crc;
   size_t i = 0;
   for (; i + kTables <= bytes.size(); i += kTables) {
-    crc ^= at(bytes, i) | at(bytes, i + 1) << 8 | at(bytes, i + 2) << 16 | at(bytes, i + 3) << 24;
-    crc = kCrc[3][crc & 0xFFu] ^ kCrc[2][crc >> 8 & 0xFFu] ^ kCrc[1][crc >> 16 & 0xFFu] ^ kCrc[0][crc >> 24];
+    uint32_t next = kTables < 4 ? crc >> 8 * kTables % 32 : 0;
+    for (size_t byte = 0; byte < kTables; ++byte) next ^= kCrc[kTables - 1 - byte][(crc >> 8 * byte ^ at(bytes, i + byte)) & 0xFFu];
+    crc = next;
   }
   for (; i < bytes.size(); ++i) crc = (crc >> 8) ^ kCrc[0][(crc ^ at(bytes, i)) & 0xFFu];
   return ~crc;
