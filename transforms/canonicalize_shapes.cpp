@@ -1,6 +1,6 @@
 // One form for what can be written in several: 1-D convolutions become 2-D ones of height 1 between views; pools of unbatched (C, H, W)
-// operands get a batch of 1 between views; a permute that only moves dimensions of extent 1 becomes a view; dimensions that attributes
-// name count from the front, sizes of views are explicit.
+// operands get a batch of 1 between views; an average pool of one window becomes a mean; a permute that only moves dimensions of extent 1
+// becomes a view; dimensions that attributes name count from the front, sizes of views are explicit.
 #include <algorithm>
 
 #include "transforms/edit.h"
@@ -18,6 +18,7 @@ class Pass {
       normalize_attributes(id);
       if (op.def == &ops::kConvolution && graph_.type(op.operands[0]).rank() == 3) return widen_convolution(id);
       if ((op.def == &ops::kMaxPool2d || op.def == &ops::kAvgPool2d) && graph_.type(op.operands[0]).rank() == 3) return batch_pool(id);
+      if (op.def == &ops::kAvgPool2d && covers_operand(op)) return mean_instead(id);
       if (op.def == &ops::kPermute && keeps_order(op)) return view_instead(id);
       return {};
     }));
@@ -107,6 +108,30 @@ class Pass {
     return {};
   }
 
+  // An average pool with one window, which is the whole operand. A quantized one keeps its rounding.
+  bool covers_operand(const Op& op) const {
+    const Type& x = graph_.type(op.operands[0]);
+    if (x.rank() != 4 || x.quantized()) return false;
+    const Shape& y = graph_.type(op.results[0]).shape;
+    return y[2] == 1 && y[3] == 1 && op.attributes.get<Ints>("kernel_size") == Ints{x.shape[2], x.shape[3]} &&
+           op.attributes.get<Ints>("padding") == Ints{0, 0} && op.attributes.find("divisor_override") == nullptr;
+  }
+
+  Status mean_instead(OpId id) {
+    const Op& op = graph_.op(id);
+    const ValueId old = op.results[0];
+    const std::string name = graph_.value(old).name;
+    DTR_ASSIGN(const ValueId mean, rewriter_.insert_value(id, {.def = &ops::kMeanDim,
+                                                               .operands = op.operands,
+                                                               .attributes = {{"dim", Ints{2, 3}}, {"keepdim", true}},
+                                                               .origin = op.origin}));
+    rewriter_.set_layout(mean, graph_.type(old).layout);
+    rewriter_.replace(id, mean);
+    rewriter_.rename(mean, name);
+    ++changes_;
+    return {};
+  }
+
   void normalize_attributes(OpId id) {
     const Op& op = graph_.op(id);
     if (op.operands.empty() || !op.operands[0].valid()) return;
@@ -150,7 +175,7 @@ Result<size_t> run(Program&, Graph& graph) { return Pass(graph).run(); }
 
 constinit const PassDef kCanonicalizeShapes{
     .name = "canonicalize_shapes",
-    .summary = "1-D convolutions and unbatched pools to 2-D with a batch, permutes to views, plain attributes",
+    .summary = "1-D convolutions and unbatched pools to 2-D with a batch, global pools to means, permutes to views, plain attributes",
     .exactness = Exactness::kExact,
     .run = run};
 
