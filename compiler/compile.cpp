@@ -172,7 +172,7 @@ Result<ConversionReport> quantize_program(Program& program, const CompileSetting
       return fail(
           DiagnosticId::kCalibrationMissing, "the model is float and there are no calibration data to choose quantization ranges from",
           "give samples of real inputs with --calibrate DATA.npz (or ask for noise by name: --calibrate-random N)", {.file = program.file});
-    DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_onednn_executor(program, graph, {.any_order = true}));
+    DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_onednn_executor(program, graph, {.observe_any_layout = true}));
     DTR_ASSIGN(calibration,
                calibrate(program, graph, annotation, *executor, *samples, {.threads = settings.threads, .progress = settings.progress}));
   }

@@ -396,8 +396,13 @@ class OneDnnExecutor final : public Executor {
   }
 
   void observe(ValueId value, Order order, const Run& run, const ValueObserver& observer) const {
-    const TensorView view = view_of(value, order, run);
-    if (order == Order::kLogical || options_.any_order || same_in_both_orders(view.shape)) return observer(value, view);
+    TensorView view = view_of(value, order, run);
+    if (order == Order::kLogical || same_in_both_orders(view.shape)) return observer(value, view);
+    const Shape channels_last{view.shape[0], view.shape[2], view.shape[3], view.shape[1]};
+    if (options_.observe_any_layout && channels_last != view.shape) {
+      view.shape = channels_last;
+      return observer(value, view);
+    }
     const Tensor logical(view.dtype, view.shape);
     transpose(view.values<float>().data(), logical.view().values<float>().data(), view.shape, Order::kLogical);
     observer(value, logical.view());

@@ -9,8 +9,9 @@
 namespace dtr {
 
 struct OneDnnOptions {
-  // Observers get the elements of a value in any order, which saves transpositions: ranges and histograms do not depend on it.
-  bool any_order = false;
+  // Observers may get a value of shape (N, C, H, W) channels-last, as a tensor of shape (N, H, W, C), which saves transpositions. Where
+  // the shapes are equal it comes in logical order.
+  bool observe_any_layout = false;
 };
 
 // The executor refers to program and graph; neither may change while it lives. Each run takes one thread; several runs at once use

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ops/ops.h"
+
 namespace dtr {
 namespace {
 
@@ -179,6 +181,15 @@ class Annotator {
 };
 
 }  // namespace
+
+std::optional<int> channel_axis(const Graph& graph, OpId id) {
+  const Op& op = graph.op(id);
+  if (op.operands.size() < 2 || !graph.is_constant(op.operands[1]) || graph.is_constant(op.operands[0])) return std::nullopt;
+  const auto rank = static_cast<int>(graph.type(op.operands[0]).rank());
+  if (op.def == &ops::kLinear) return rank - 1;
+  if (op.def == &ops::kConvolution && rank >= 3 && !op.attributes.get<bool>("transposed")) return 1;
+  return std::nullopt;
+}
 
 Annotation annotate(const Graph& graph, std::span<const std::unique_ptr<QuantizationPatterns>> patterns) {
   return Annotator(graph, patterns).run();

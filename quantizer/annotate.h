@@ -37,4 +37,8 @@ struct Annotation {
 // that work on other dtypes than float32, stay float with a reason.
 Annotation annotate(const Graph& graph, std::span<const std::unique_ptr<QuantizationPatterns>> patterns);
 
+// The axis of operand 0 along which a convolution (not a transposed one) or linear layer with constant weights sums over channels;
+// nullopt for any other op.
+std::optional<int> channel_axis(const Graph& graph, OpId op);
+
 }  // namespace dtr

@@ -14,7 +14,9 @@ namespace dtr {
 
 struct CalibrationResult {
   size_t samples = 0;
-  std::map<std::string, ValueStatistics, std::less<>> values;  // by the value's name in the float graph
+  // By the value's name in the float graph: all that the annotation observes, and those that convolutions and linear layers read.
+  std::map<std::string, ValueStatistics, std::less<>> values;
+  std::map<std::string, ChannelStatistics, std::less<>> channels;
   bool operator==(const CalibrationResult&) const = default;
 };
 
@@ -23,14 +25,15 @@ struct CalibrationOptions {
   ProgressFunction progress = {};
 };
 
-// Observes the values that `annotation` asks for. The executor may hand elements to the observer in any order.
+// Observes the values that `annotation` asks for. The executor may hand (N, C, H, W) to the observer as (N, H, W, C).
 // Errors: kCalibrationMissing (no samples), kDataNotFinite (in the samples), kCalibrationNotFinite (the model makes NaN or infinity:
 // names the first operator and sample), and those of the executor.
 Result<CalibrationResult> calibrate(const Program& program, const Graph& graph, const Annotation& annotation, Executor& executor,
                                     const Samples& samples, const CalibrationOptions& options = {});
 
 // One JSON document: {"format": "deuteron-calibration", "version": 1, "samples": n, "values": {name: {"min", "max", "zeros", "count",
-// "exponent", "first_bin", "bins"}}}; without a histogram the last three are absent. Saved numbers load as the same bits.
+// "exponent", "first_bin", "bins"}}, "channels": {name: {"axis", "min", "max", "mean"}}}; without a histogram the last three of a value
+// are absent. Saved numbers load as the same bits.
 std::string to_json(const CalibrationResult& calibration);
 Status save_calibration(const std::string& path, const CalibrationResult& calibration);
 // Errors: kFileNotFound, kCalibrationInvalid. `file` names the text in messages.

@@ -56,6 +56,28 @@ std::optional<ValueStatistics> read_statistics(const nlohmann::json& entry) {
   return statistics;
 }
 
+template <class T>
+bool read_numbers(const nlohmann::json& object, const char* key, std::vector<T>& values) {
+  const auto list = object.find(key);
+  if (list == object.end() || !list->is_array()) return false;
+  for (const nlohmann::json& entry : *list) {
+    if (!entry.is_number()) return false;
+    const auto wide = entry.get<double>();
+    if (std::abs(wide) > static_cast<double>(std::numeric_limits<T>::max())) return false;
+    values.push_back(static_cast<T>(wide));
+  }
+  return true;
+}
+
+std::optional<ChannelStatistics> read_channels(const nlohmann::json& entry) {
+  ChannelStatistics channels;
+  if (!entry.is_object() || !read_number(entry, "axis", channels.axis) || !read_numbers(entry, "min", channels.min) ||
+      !read_numbers(entry, "max", channels.max) || !read_numbers(entry, "mean", channels.mean))
+    return std::nullopt;
+  if (channels.min.size() != channels.mean.size() || channels.max.size() != channels.mean.size()) return std::nullopt;
+  return channels;
+}
+
 }  // namespace
 
 std::string to_json(const CalibrationResult& calibration) {
@@ -71,6 +93,13 @@ std::string to_json(const CalibrationResult& calibration) {
       fmt::format_to(at, R"(, "exponent": {}, "first_bin": {}, "bins": [{}])", statistics.exponent(), statistics.first_bin(),
                      fmt::join(statistics.bins(), ","));
     fmt::format_to(at, "}}");
+    separator = ",\n";
+  }
+  fmt::format_to(at, "\n}}, \"channels\": {{");
+  separator = "\n";
+  for (const auto& [name, channels] : calibration.channels) {
+    fmt::format_to(at, R"({}{}: {{"axis": {}, "min": [{}], "max": [{}], "mean": [{}]}})", separator, json_quote(name), channels.axis,
+                   fmt::join(channels.min, ","), fmt::join(channels.max, ","), fmt::join(channels.mean, ","));
     separator = ",\n";
   }
   fmt::format_to(at, "\n}}}}\n");
@@ -98,6 +127,13 @@ Result<CalibrationResult> parse_calibration(std::string_view text, const std::st
     std::optional<ValueStatistics> statistics = read_statistics(entry);
     if (!statistics) return invalid("range and counts are missing or do not fit together", name);
     result.values.emplace(name, std::move(*statistics));
+  }
+  const auto channels = document.find("channels");
+  if (channels == document.end() || !channels->is_object()) return invalid("`channels` is missing or of the wrong kind");
+  for (const auto& [name, entry] : channels->items()) {
+    std::optional<ChannelStatistics> statistics = read_channels(entry);
+    if (!statistics) return invalid("ranges and means of its channels are missing or do not fit together", name);
+    result.channels.emplace(name, std::move(*statistics));
   }
   return result;
 }

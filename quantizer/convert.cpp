@@ -20,8 +20,8 @@ using Kind = QuantSpec::Kind;
 constexpr double kMaxBias = 0x1p30;
 
 template <class T>
-T quantize_value(float x, float scale, int32_t zero_point, double low, double high) {
-  const double q = std::nearbyint(static_cast<double>(x) / static_cast<double>(scale)) + zero_point;
+T quantize_value(double x, float scale, int32_t zero_point, double low, double high) {
+  const double q = std::nearbyint(x / static_cast<double>(scale)) + zero_point;
   return static_cast<T>(std::clamp(q, low, high));
 }
 
@@ -78,6 +78,7 @@ class Converter {
 
   Status quantize_op(OpId op, const AnnotatedOp& annotated) {
     const std::vector<QuantSpec>& specs = annotated.specs.operands;
+    const std::vector<ValueId> float_operands = graph_.op(op).operands;
     for (uint32_t i = 0; i < specs.size(); ++i) {
       const ValueId operand = graph_.op(op).operands[i];
       if (!operand.valid() || specs[i].kind == Kind::kNone || specs[i].kind == Kind::kBias) continue;
@@ -88,7 +89,7 @@ class Converter {
       }
     }
     for (uint32_t i = 0; i < specs.size(); ++i)
-      if (graph_.op(op).operands[i].valid() && specs[i].kind == Kind::kBias) DTR_TRY(quantize_bias(op, i));
+      if (graph_.op(op).operands[i].valid() && specs[i].kind == Kind::kBias) quantize_bias(op, i, float_operands);
     for (const ValueId result : graph_.op(op).results)
       rewriter_.set_element_type(result, DType::kInt8, quantization(annotation_.group_of_value[result.index]));
     return {};
@@ -157,20 +158,47 @@ class Converter {
     return {};
   }
 
-  Status quantize_bias(OpId op, uint32_t index) {
+  void quantize_bias(OpId op, uint32_t index, const std::vector<ValueId>& float_operands) {
     const std::vector<ValueId>& operands = graph_.op(op).operands;
-    const std::span<const float> floats = program_.constants.values<float>(graph_.value(operands[index]).constant);
+    const std::span<const float> given = program_.constants.values<float>(graph_.value(operands[index]).constant);
+    std::vector<double> real(given.begin(), given.end());
+    correct_bias(op, float_operands, real);
     const float input_scale = graph_.type(operands[0]).quantization->scale();
     const Quantization& weight = *graph_.type(operands[1]).quantization;
     Quantization q{.axis = weight.per_channel() ? 0 : -1, .qmin = INT32_MIN, .qmax = INT32_MAX};
-    const size_t entries = weight.per_channel() ? floats.size() : 1;
+    const size_t entries = weight.per_channel() ? real.size() : 1;
     for (size_t c = 0; c < entries; ++c) q.scales.push_back(input_scale * weight.scales[c % weight.scales.size()]);
     q.zero_points.assign(entries, 0);
     std::vector<int32_t> integers;
-    for (size_t c = 0; c < floats.size(); ++c)
-      integers.push_back(quantize_value<int32_t>(floats[c], q.scales[q.per_channel() ? c : 0], 0, INT32_MIN, INT32_MAX));
+    for (size_t c = 0; c < real.size(); ++c)
+      integers.push_back(quantize_value<int32_t>(real[c], q.scales[q.per_channel() ? c : 0], 0, INT32_MIN, INT32_MAX));
     replace_constant(op, index, DType::kInt32, std::as_bytes(std::span(integers)), q);
-    return {};
+  }
+
+  // Rounded weights shift the mean of each output channel by Σ (w_q − w)·E[x]; the bias takes that back.
+  // Source: Nagel et al., Data-Free Quantization Through Weight Equalization and Bias Correction, 2019.
+  void correct_bias(OpId op, const std::vector<ValueId>& float_operands, std::vector<double>& bias) const {
+    const auto at = calibration_.channels.find(graph_.value(float_operands[0]).name);
+    const std::optional<int> axis = channel_axis(graph_, op);
+    if (at == calibration_.channels.end() || axis != at->second.axis) return;
+    const std::vector<double>& mean = at->second.mean;
+    const Type& type = graph_.type(graph_.op(op).operands[1]);
+    const std::span<const float> real = program_.constants.values<float>(graph_.value(float_operands[1]).constant);
+    const std::span<const int8_t> rounded = program_.constants.values<int8_t>(graph_.value(graph_.op(op).operands[1]).constant);
+    const std::vector<float>& scales = type.quantization->scales;
+    const auto inputs = static_cast<size_t>(type.shape[1]);  // channels that one output channel reads
+    const size_t taps = real.size() / (bias.size() * inputs);
+    const size_t outputs_per_group = bias.size() * inputs / mean.size();
+    if (outputs_per_group == 0) return;
+    for (size_t c = 0; c < bias.size(); ++c) {
+      const auto scale = static_cast<double>(scales[scales.size() == 1 ? 0 : c]);
+      for (size_t k = 0; k < inputs; ++k) {
+        double lost = 0;
+        for (size_t i = (c * inputs + k) * taps; i < (c * inputs + k + 1) * taps; ++i)
+          lost += static_cast<double>(real[i]) - scale * rounded[i];
+        bias[c] += lost * mean[c / outputs_per_group * inputs + k];
+      }
+    }
   }
 
   static std::vector<int8_t> quantize_all(std::span<const float> floats, const Quantization& q, const Shape& shape = {}) {

@@ -115,6 +115,37 @@ FiniteRange finite_range(std::span<const float> elements) {
   return result;
 }
 
+void observe_channels(const TensorView& tensor, size_t axis, std::span<double> sums, std::span<float> low, std::span<float> high) {
+  const size_t channels = sums.size();
+  size_t inner = 1;  // elements that lie together in one channel
+  for (size_t i = axis + 1; i < tensor.shape.size(); ++i) inner *= static_cast<size_t>(tensor.shape[i]);
+  const std::span<const float> elements = tensor.values<float>();
+  if (inner > 1) {
+    for (size_t at = 0, c = 0; at < elements.size(); at += inner, c = (c + 1) % channels) {
+      const std::span<const float> plane = elements.subspan(at, inner);
+      const Range range = finite_range(plane).range;
+      low[c] = std::min(low[c], range.min);
+      high[c] = std::max(high[c], range.max);
+      for (const float x : plane) sums[c] += static_cast<double>(x);
+    }
+    return;
+  }
+  // Row by row over all channels; float sums over few rows keep the loop narrow.
+  constexpr size_t kRows = 64;
+  std::vector<float> partial(channels);
+  for (size_t at = 0; at < elements.size(); at += kRows * channels) {
+    const size_t end = std::min(elements.size(), at + kRows * channels);
+    std::ranges::fill(partial, 0.0F);
+    for (const float* row = elements.data() + at; row != elements.data() + end; row += channels)
+      for (size_t c = 0; c < channels; ++c) {
+        partial[c] += row[c];
+        low[c] = row[c] < low[c] ? row[c] : low[c];
+        high[c] = row[c] > high[c] ? row[c] : high[c];
+      }
+    for (size_t c = 0; c < channels; ++c) sums[c] += static_cast<double>(partial[c]);
+  }
+}
+
 bool ValueStatistics::restore(Range range, int64_t zeros, int64_t count, int exponent, int64_t first_bin, std::vector<int64_t> bins) {
   if (!std::isfinite(range.min) || !std::isfinite(range.max) || range.min > range.max) return false;
   if (count <= 0 || zeros < 0 || zeros > count) return false;
@@ -188,6 +219,9 @@ void ValueStatistics::merge(const ValueStatistics& other) {
 
 namespace {
 
+// Errors of saturation all point inwards and add up in what is computed from them, where errors of rounding cancel.
+constexpr double kSaturationWeight = 3;
+
 // Sums over the bins, so that the error of any range costs constant time.
 class ErrorModel {
  public:
@@ -210,7 +244,7 @@ class ErrorModel {
     const Sums under = sums_[first];
     const Sums over = sums_.back() - sums_[last];
     const double inside = std::max(0.0, sums_[last].n - under.n - static_cast<double>(statistics_.zeros()));
-    return inside * step * step / 12 + under.squares_about(low) + over.squares_about(high);
+    return inside * step * step / 12 + kSaturationWeight * (under.squares_about(low) + over.squares_about(high));
   }
 
  private:
@@ -239,7 +273,8 @@ double quantization_error(const ValueStatistics& statistics, Range range) {
   double error = 0;
   for (const int64_t n : statistics.bins()) {
     const double code = std::floor(std::clamp(center, low, high) / scale + 0.5) * scale;
-    error += static_cast<double>(n) * (center - code) * (center - code);
+    const double weight = center < low || center > high ? kSaturationWeight : 1;
+    error += weight * static_cast<double>(n) * (center - code) * (center - code);
     center += width;
   }
   return error;

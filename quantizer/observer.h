@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "ir/type.h"
+#include "ir/tensor.h"
 
 namespace dtr {
 
@@ -53,6 +53,18 @@ class ValueStatistics {
   int64_t first_bin_ = 0;
   std::vector<int64_t> bins_;
 };
+
+// What bias correction and equalization know of the channels of a value. `mean` is over samples and positions.
+struct ChannelStatistics {
+  int axis = 1;
+  std::vector<float> min, max;
+  std::vector<double> mean;
+  bool operator==(const ChannelStatistics&) const = default;
+};
+
+// Adds the elements of each channel of a tensor along `axis` to `sums`, and widens `low` and `high` to hold them. All three have one
+// entry a channel.
+void observe_channels(const TensorView& tensor, size_t axis, std::span<double> sums, std::span<float> low, std::span<float> high);
 
 // The range, inside the observed one and around zero, whose 8-bit quantization has the least expected squared error: rounding error
 // (step²/12 an element, none for exact zeros) plus the error of the elements that saturate. Without a histogram: the observed range.

@@ -96,7 +96,7 @@ TEST(OneDnnExecutor, RunsInSeveralThreadsWithTheSameBits) {
   const Program program = parse(kForms);
   const Graph& graph = program.forward();
   const Samples samples = Samples::random(graph, 32);
-  auto executor = make_onednn_executor(program, graph, {.any_order = true});
+  auto executor = make_onednn_executor(program, graph, {.observe_any_layout = true});
   ASSERT_TRUE(executor);
   const auto run_all = [&](unsigned threads) {
     std::vector<std::vector<Tensor>> outputs(samples.size());
@@ -109,13 +109,13 @@ TEST(OneDnnExecutor, RunsInSeveralThreadsWithTheSameBits) {
     for (size_t k = 0; k < one[i].size(); ++k) EXPECT_TRUE(std::ranges::equal(one[i][k].bytes(), four[i][k].bytes()));
 }
 
-TEST(OneDnnExecutor, AnyOrderHasTheSameElements) {
+TEST(OneDnnExecutor, AnyLayoutHasTheSameElements) {
   const Program program = parse(kForms);
   const Graph& graph = program.forward();
   const Samples samples = Samples::random(graph, 1);
-  const auto sorted_values = [&](bool any_order) {
+  const auto sorted_values = [&](bool any_layout) {
     std::map<ValueId, std::vector<float>> values;
-    auto executor = make_onednn_executor(program, graph, {.any_order = any_order});
+    auto executor = make_onednn_executor(program, graph, {.observe_any_layout = any_layout});
     EXPECT_TRUE((*executor)->run(samples.inputs(0), [&](ValueId id, const TensorView& view) {
       const auto elements = view.values<float>();
       values[id].assign(elements.begin(), elements.end());

@@ -1,0 +1,120 @@
+// int8 against float on real models: load, float passes, calibration, conversion, integer reference executor over the test set.
+// The limits are those that upstream's int8 reaches with the same calibration data, less 1 to 1.5 dB.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "backends/neutron/quantization.h"
+#include "compiler/onednn_executor.h"
+#include "frontends/pt2/pt2.h"
+#include "ir/npz.h"
+#include "ir/verifier.h"
+#include "quantizer/convert.h"
+#include "support/thread_pool.h"
+#include "transforms/pass_manager.h"
+
+namespace dtr {
+namespace {
+
+struct Limits {
+  const char* model;
+  double sqnr;
+  double accuracy;  // 0: the test set has no labels
+};
+
+void PrintTo(const Limits& limits, std::ostream* out) { *out << limits.model; }
+
+// Folder of the model among the committed ones or in DEUTERON_SHARED; empty if it is in neither.
+std::filesystem::path folder_of(const std::string& model) {
+  for (const char* variable : {"DEUTERON_SOURCE", "DEUTERON_SHARED"}) {
+    const char* root = std::getenv(variable);
+    if (root == nullptr) continue;
+    const std::filesystem::path folder = std::filesystem::path(root) / "models" / model;
+    if (std::filesystem::exists(folder / "float.pt2") && std::filesystem::exists(folder / "test.npz")) return folder;
+  }
+  return {};
+}
+
+const Tensor* find(const std::vector<NamedTensor>& arrays, std::string_view name) {
+  for (const NamedTensor& array : arrays)
+    if (array.name == name) return &array.tensor;
+  return nullptr;
+}
+
+class Accuracy : public testing::TestWithParam<Limits> {};
+
+TEST_P(Accuracy, ReachesUpstream) {
+  const Limits limits = GetParam();
+  const std::filesystem::path folder = folder_of(limits.model);
+  if (folder.empty()) GTEST_SKIP() << "needs DEUTERON_SHARED";
+
+  auto program = pt2::read_pt2(folder / "float.pt2");
+  ASSERT_TRUE(program) << to_text(program.error());
+  Graph& graph = program->forward();
+  const auto passes = run_pipeline(*program, graph, float_pipeline());
+  ASSERT_TRUE(passes) << to_text(passes.error());
+
+  const auto calibration_arrays = read_npz(folder / "calibration.npz");
+  ASSERT_TRUE(calibration_arrays);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto calibration_samples = Samples::bind(graph, *calibration_arrays, "calibration.npz");
+  ASSERT_TRUE(calibration_samples) << to_text(calibration_samples.error());
+  std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
+  patterns.push_back(neutron::make_quantization_patterns());
+  const Annotation annotation = annotate(graph, patterns);
+  const auto executor = make_onednn_executor(*program, graph, {.observe_any_layout = true});
+  ASSERT_TRUE(executor) << to_text(executor.error());
+  const auto calibration = calibrate(*program, graph, annotation, **executor, *calibration_samples);
+  ASSERT_TRUE(calibration) << to_text(calibration.error());
+  const auto report = convert(*program, graph, annotation, *calibration);
+  ASSERT_TRUE(report) << to_text(report.error());
+  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
+  EXPECT_TRUE(report->float_ops.empty()) << report->float_ops.front().op << ": " << report->float_ops.front().reason;
+  const Status verified = verify(*program);
+  ASSERT_TRUE(verified) << to_text(verified.error());
+
+  const auto arrays = read_npz(folder / "test.npz");
+  ASSERT_TRUE(arrays);
+  const auto samples = Samples::bind(graph, *arrays, "test.npz");
+  ASSERT_TRUE(samples) << to_text(samples.error());
+  const Tensor* wanted = find(*arrays, "float_output");
+  const Tensor* labels = find(*arrays, "label");
+  const auto integer = make_reference_executor(*program, graph);
+  const auto reference = wanted->values<float>();
+  const size_t width = reference.size() / samples->size();
+  std::vector<float> outputs(reference.size());
+  parallel_for(samples->size(), 0, [&](size_t i) {
+    const auto output = integer->run(samples->inputs(i));
+    ASSERT_TRUE(output) << to_text(output.error());
+    std::ranges::copy(output->front().values<float>(), outputs.begin() + static_cast<int64_t>(i * width));
+  });
+  double signal = 0, noise = 0;
+  size_t correct = 0;
+  for (size_t i = 0; i < reference.size(); ++i) {
+    signal += std::pow(static_cast<double>(reference[i]), 2);
+    noise += std::pow(static_cast<double>(reference[i]) - static_cast<double>(outputs[i]), 2);
+  }
+  if (labels != nullptr)
+    for (size_t i = 0; i < samples->size(); ++i) {
+      const auto row = outputs.begin() + static_cast<int64_t>(i * width);
+      if (std::max_element(row, row + static_cast<int64_t>(width)) - row == labels->values<int64_t>()[i]) ++correct;
+    }
+  const double sqnr = 10 * std::log10(signal / noise);
+  const double accuracy = static_cast<double>(correct) / static_cast<double>(samples->size());
+  printf("%-16s SQNR %.2f dB (limit %.1f), accuracy %.4f (limit %.4f), quantization of %zu samples %.0f ms\n", limits.model, sqnr,
+         limits.sqnr, accuracy, limits.accuracy, calibration->samples, elapsed.count());
+  EXPECT_GE(sqnr, limits.sqnr);
+  EXPECT_GE(accuracy, limits.accuracy);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Accuracy,
+                         testing::Values(Limits{"digits_cnn", 30.4, 0.9907}, Limits{"kws_dscnn", 27.7, 0.8825},
+                                         Limits{"ic_resnet8", 17.6, 0}, Limits{"vww_mobilenetv1", 30.7, 0}, Limits{"ad_fcae", 22.2, 0},
+                                         Limits{"mobilenet_v2", 37.6, 0}),
+                         [](const auto& instance) { return std::string(instance.param.model); });
+
+}  // namespace
+}  // namespace dtr
