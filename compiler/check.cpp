@@ -26,8 +26,8 @@ std::vector<Tensor> program_inputs(const Graph& signature, const Graph& compiled
 
 }  // namespace
 
-Status check_program(const Program& program, const Graph& original, const Graph& quantized_graph, const CompileSettings& settings,
-                     const Samples* samples, CompiledProgram& compiled) {
+Status check_program(const Program& program, const Graph& original, const Graph& quantized_graph, const Samples* samples,
+                     CompiledProgram& compiled) {
   std::optional<Samples> noise;
   if (samples == nullptr) noise = Samples::random(original, 1);
   const std::vector<TensorView> sample = (samples == nullptr ? *noise : *samples).inputs(0);
@@ -60,7 +60,7 @@ Status check_program(const Program& program, const Graph& original, const Graph&
                   "please report this with the model", {.file = program.file});
   }
   const std::unique_ptr<Executor> float_model = make_reference_executor(program, original);
-  DTR_ASSIGN(const std::vector<Tensor> ideal, settings.target != nullptr ? float_model->run(sample) : float_model->run(sample));
+  DTR_ASSIGN(const std::vector<Tensor> ideal, float_model->run(sample));
   Sqnr sqnr;
   for (size_t i = 0; i < outputs.size(); ++i)
     sqnr.add(ideal[i].view(), real_values(outputs[i], as_compiled.type(as_compiled.outputs()[i])).view());

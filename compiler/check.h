@@ -8,7 +8,7 @@ namespace dtr {
 // Runs the program on the first sample (on noise without samples): its outputs must equal the integer reference of `quantized` wherever
 // both are integers or dequantized from equal integers; SQNR against `original` goes into the report, with the simulated cycles.
 // Error: kCheckFailed, naming output, index and both values.
-Status check_program(const Program& program, const Graph& original, const Graph& quantized, const CompileSettings& settings,
-                     const Samples* samples, CompiledProgram& compiled);
+Status check_program(const Program& program, const Graph& original, const Graph& quantized, const Samples* samples,
+                     CompiledProgram& compiled);
 
 }  // namespace dtr

@@ -165,7 +165,9 @@ Result<ConversionReport> quantize_program(Program& program, const CompileSetting
     DTR_TRY(run_pipeline(program, graph, float_pipeline(), settings.passes));
   }
   const auto patterns = make_patterns(*settings.target);
-  const Annotation annotation = annotate(graph, patterns);
+  Annotation annotation = annotate(graph, patterns);
+  if (settings.observer == QuantSpec::Observer::kMinMax)
+    for (QuantizationGroup& group : annotation.groups) group.spec.observer = QuantSpec::Observer::kMinMax;
   if (!calibration) {
     const Stage stage(settings, "calibrate");
     if (samples == nullptr)

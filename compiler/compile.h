@@ -21,7 +21,7 @@ struct CompileSettings {
   const TargetDescription* target = nullptr;
   BackendOptions backend = {};
   Io io = Io::kFloat;
-  QuantSpec::Observer observer = QuantSpec::Observer::kHistogram;
+  QuantSpec::Observer observer = QuantSpec::Observer::kHistogram;  // kMinMax replaces what the patterns ask for
   bool debug_map = true;
   unsigned threads = 0;
   PassOptions passes = {};

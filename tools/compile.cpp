@@ -83,7 +83,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   if (!options.emit_ir.empty()) DTR_TRY(write_file(options.emit_ir, print(program, {.elide_constants = options.elide_constants})));
 
   DTR_ASSIGN(CompiledProgram compiled, compile_program(program, settings, conversion ? &*conversion : nullptr));
-  if (options.check) DTR_TRY(check_program(program, float_graph, quantized_graph, settings, samples ? &*samples : nullptr, compiled));
+  if (options.check) DTR_TRY(check_program(program, float_graph, quantized_graph, samples ? &*samples : nullptr, compiled));
 
   DTR_TRY(file.write(compiled.pte));
   DTR_TRY(file.commit());

@@ -48,7 +48,8 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
   verb->add_flag("!--no-debug-map", o.debug_map, "Leave out the map that verify and profile read");
   verb->add_option("--report-json", o.report_json, "Write operators, cycles, memory and refusals as JSON");
   verb->add_option("--emit-ir", o.emit_ir, "Write the quantized graph as IR text");
-  verb->add_flag("--elide-constants", o.elide_constants, "In --emit-ir, write big constants as seeded<n>: same shapes and costs, other contents");
+  verb->add_flag("--elide-constants", o.elide_constants,
+                 "In --emit-ir, write big constants as seeded<n>: same shapes and costs, other contents");
   verb->add_option("--print-after", o.print_after, "Print the graph after a pass (its name, or all)");
   verb->add_flag("--time-passes", o.time_passes, "Print the time of every pass and stage");
   example(verb, "deuteron compile models/digits_cnn/float.pt2 --calibrate models/digits_cnn/calibration.npz -o digits.pte");
@@ -106,7 +107,6 @@ int main(int argc, char** argv) {
   app.add_option("--diagnostics", diagnostics, "How messages are written: text, or json (one object a line on standard error)")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
-  app.add_flag("-v,--verbose", common.verbosity, "Say more; twice for everything");
   app.add_option("--threads", common.threads, "Threads to use (0: all); results do not depend on it")->capture_default_str();
 
   tools::CompileOptions compile_options;
@@ -125,7 +125,7 @@ int main(int argc, char** argv) {
   CLI::App* targets = app.add_subcommand("targets", "List the targets");
   targets->add_flag("--markdown", markdown, "As a page of the documentation");
   example(targets, "deuteron targets");
-  CLI::App* ops = app.add_subcommand("ops", "List the operators and who runs them");
+  CLI::App* ops = app.add_subcommand("ops", "List the operators");
   ops->add_flag("--markdown", markdown, "As a page of the documentation");
   example(ops, "deuteron ops");
   app.footer(

@@ -13,7 +13,6 @@ namespace dtr::tools {
 
 struct CommonOptions {
   bool json_diagnostics = false;
-  int verbosity = 0;
   unsigned threads = 0;  // 0: all of the machine
 };
 
