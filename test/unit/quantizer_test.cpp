@@ -1,4 +1,4 @@
-// Observers, calibration, annotation, conversion.
+// Annotation, calibration, conversion, samples.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <random>
 
 #include "backends/neutron/quantization.h"
@@ -24,159 +25,6 @@ Program parse(std::string_view text) {
   Result<Program> program = parse_program(text, "test.ir");
   EXPECT_TRUE(program) << (program ? "" : to_text(program.error()));
   return program ? std::move(*program) : Program{};
-}
-
-std::string source(const std::string& path) {
-  const char* root = std::getenv("DEUTERON_SOURCE");
-  return (root == nullptr ? std::string(".") : std::string(root)) + "/" + path;
-}
-
-const NamedTensor* find(const std::vector<NamedTensor>& arrays, const std::string& name) {
-  for (const NamedTensor& array : arrays)
-    if (array.name == name) return &array;
-  return nullptr;
-}
-
-std::vector<NamedTensor> observer_vectors() {
-  auto arrays = read_npz(source("test/data/observer_vectors.npz"));
-  EXPECT_TRUE(arrays) << (arrays ? "" : to_text(arrays.error()));
-  return arrays ? std::move(*arrays) : std::vector<NamedTensor>{};
-}
-
-double squared_error(std::span<const float> values, double scale, double zero_point) {
-  double sum = 0;
-  for (const float x : values) {
-    const double q = std::clamp(std::nearbyint(static_cast<double>(x) / scale) + zero_point, -128.0, 127.0);
-    sum += std::pow((q - zero_point) * scale - static_cast<double>(x), 2);
-  }
-  return sum;
-}
-
-constexpr std::string_view kDistributions[] = {"normal",  "relu",     "relu6", "outliers", "shifted",
-                                               "growing", "negative", "tiny",  "zeros",    "one_value"};
-
-TEST(Observer, MinMaxGivesTheParametersOfPyTorch) {
-  const auto arrays = observer_vectors();
-  for (const std::string_view distribution : kDistributions) {
-    const std::string name(distribution);
-    ValueStatistics statistics(false);
-    EXPECT_TRUE(statistics.observe(find(arrays, name)->tensor.values<float>()));
-    const Quantization affine = affine_quantization(best_range(statistics), kActivationEps);
-    const auto wanted = find(arrays, name + "_min_max")->tensor.values<double>();
-    EXPECT_EQ(affine.scale(), static_cast<float>(wanted[0])) << name;
-    EXPECT_EQ(affine.zero_point(), static_cast<int>(wanted[1])) << name;
-    const Quantization symmetric = symmetric_quantization(best_range(statistics), std::numeric_limits<float>::epsilon());
-    EXPECT_EQ(symmetric.scale(), static_cast<float>(find(arrays, name + "_symmetric")->tensor.values<double>()[0])) << name;
-  }
-}
-
-TEST(Observer, WeightScalesArePyTorchs) {
-  const auto arrays = observer_vectors();
-  const Tensor& weights = find(arrays, "weights")->tensor;
-  const Quantization q = weight_quantization(weights.values<float>(), weights.shape(), 0);
-  const auto wanted = find(arrays, "weights_scales")->tensor.values<double>();
-  ASSERT_EQ(q.scales.size(), wanted.size());
-  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(q.scales[i], static_cast<float>(wanted[i]));
-  EXPECT_EQ(q.qmin, -127);
-  // Another axis: the maximum over the slices.
-  const Quantization inner = weight_quantization(std::vector<float>{1, -2, 3, 4, 5, -6}, {1, 3, 2}, 2);
-  EXPECT_EQ(inner.scales, (std::vector<float>{5.0F / 127, 6.0F / 127}));
-}
-
-// The histogram's range quantizes the very data with no more error than PyTorch's does.
-TEST(Observer, HistogramIsNoWorseThanPyTorchs) {
-  const auto arrays = observer_vectors();
-  for (const std::string_view distribution : kDistributions) {
-    const std::string name(distribution);
-    const auto values = find(arrays, name)->tensor.values<float>();
-    ValueStatistics statistics;
-    EXPECT_TRUE(statistics.observe(values.first(values.size() / 2)));
-    EXPECT_TRUE(statistics.observe(values.subspan(values.size() / 2)));
-    const Quantization ours = affine_quantization(best_range(statistics), kActivationEps);
-    const auto theirs = find(arrays, name + "_histogram")->tensor.values<double>();
-    const double error = squared_error(values, static_cast<double>(ours.scale()), ours.zero_point());
-    EXPECT_LE(error, squared_error(values, theirs[0], theirs[1]) * 1.02) << name << ": scale " << ours.scale() << ", PyTorch " << theirs[0];
-  }
-}
-
-TEST(Observer, ClipsRareOutliers) {
-  std::mt19937 generator(5);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(100000);
-  for (float& x : values) x = normal(generator);
-  values[7] = 100;
-  ValueStatistics statistics;
-  EXPECT_TRUE(statistics.observe(values));
-  // Rounding costs 1e5 · (range/255)²/12, saturation 3 · (100 − max)².
-  EXPECT_LT(best_range(statistics).max, 97.0F);
-  const Quantization clipped = affine_quantization(best_range(statistics), kActivationEps);
-  const Quantization full = affine_quantization(statistics.range(), kActivationEps);
-  EXPECT_LT(squared_error(values, static_cast<double>(clipped.scale()), clipped.zero_point()),
-            squared_error(values, static_cast<double>(full.scale()), full.zero_point()));
-}
-
-// Any split of the data over any number of observers, merged in any order, is the same statistics.
-TEST(Observer, MergesExactly) {
-  std::mt19937 generator(9);
-  std::vector<std::vector<float>> pieces;
-  for (int piece = 0; piece < 24; ++piece) {
-    const float spread = std::ldexp(1.0F, static_cast<int>(generator() % 60) - 50);
-    std::normal_distribution<float> normal(static_cast<float>(piece % 3), spread);
-    pieces.emplace_back(piece == 5 ? 20000 : 1 + generator() % 300);
-    for (float& x : pieces.back()) x = normal(generator);
-  }
-  pieces.push_back({0, -0.0F, 1e-45F, -1e-45F, 1e-38F, -1e-38F});
-  pieces.push_back({-1e-45F});
-  ValueStatistics one;
-  for (const auto& piece : pieces) EXPECT_TRUE(one.observe(piece));
-  for (int round = 0; round < 8; ++round) {
-    std::shuffle(pieces.begin(), pieces.end(), generator);
-    std::vector<ValueStatistics> several(3);
-    for (const auto& piece : pieces) EXPECT_TRUE(several[generator() % 3].observe(piece));
-    ValueStatistics merged;
-    for (const size_t i : {2, 0, 1}) merged.merge(several[i]);
-    EXPECT_TRUE(merged == one);
-  }
-  int64_t counted = 0;
-  for (const int64_t bin : one.bins()) counted += bin;
-  EXPECT_EQ(counted, one.count());
-}
-
-// Bins against their definition, with the hardest floats; under sanitizers this is also the bounds check.
-TEST(Observer, CountsExtremeElements) {
-  const std::vector<std::vector<float>> cases{{3.4e38F, -3.4e38F},
-                                              {1e-45F},
-                                              {-1e-45F},
-                                              {-1000, -1e-45F},
-                                              {1e38F, 1e-45F, -1e-45F},
-                                              {0},
-                                              {-0.0F},
-                                              {5, 5, 5},
-                                              {1, std::nextafter(1.0F, 2.0F)},
-                                              {-1e-45F, 0}};
-  for (const auto& values : cases) {
-    ValueStatistics statistics;
-    EXPECT_TRUE(statistics.observe(values));
-    std::vector<int64_t> wanted(statistics.bins().size());
-    for (const float x : values)
-      ++wanted.at(static_cast<size_t>(std::floor(std::ldexp(static_cast<double>(x), -statistics.exponent())) -
-                                      static_cast<double>(statistics.first_bin())));
-    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), statistics.bins().begin()));
-    EXPECT_LE(wanted.size(), static_cast<size_t>(ValueStatistics::kMaxBins));
-    const Quantization q = affine_quantization(best_range(statistics), kActivationEps);
-    EXPECT_TRUE(std::isfinite(q.scale()) && q.scale() > 0);
-  }
-}
-
-TEST(Observer, RefusesNonFiniteElements) {
-  for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()})
-    for (const size_t at : {size_t{0}, size_t{15}, size_t{16}, size_t{36}}) {
-      std::vector<float> values(37, 1.0F);
-      values[at] = bad;
-      ValueStatistics statistics;
-      EXPECT_FALSE(statistics.observe(values));
-      EXPECT_TRUE(statistics.empty());
-    }
 }
 
 constexpr std::string_view kSmall = R"(sources {
@@ -288,6 +136,325 @@ TEST(Convert, GivesTheNumbersOfHand) {
   // quantize serves the convolution, dequantize the softmax.
   EXPECT_EQ(graph.op(graph.first_op()).origin.sources, std::vector<uint32_t>{0});
   EXPECT_EQ(graph.op(graph.last_op()).origin.sources, std::vector<uint32_t>{3});
+}
+
+// One op that a test describes by its specs; anything else has no pattern.
+class FixedPatterns final : public QuantizationPatterns {
+ public:
+  using Table = std::map<std::string, OpAnnotation, std::less<>>;
+  explicit FixedPatterns(Table table) : table_(std::move(table)) {}
+  tl::expected<OpAnnotation, std::string> annotate(const Graph& graph, OpId op) const override {
+    const auto at = table_.find(graph.op(op).def->name);
+    if (at == table_.end()) return tl::unexpected(std::string("not in the table"));
+    return at->second;
+  }
+
+ private:
+  Table table_;
+};
+
+// Annotates, calibrates on a ramp and converts; the ops' names in order.
+std::vector<std::string> converted_ops(Program& program, FixedPatterns::Table table, ConversionReport* report = nullptr) {
+  std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
+  patterns.push_back(std::make_unique<FixedPatterns>(std::move(table)));
+  const Annotation annotation = annotate(program.forward(), patterns);
+  const auto calibration =
+      calibrate_reference(program, annotation, ramp("x", program.forward().value(program.forward().inputs()[0]).type.shape, -1, 2));
+  EXPECT_TRUE(calibration) << to_text(calibration.error());
+  const auto done = convert(program, program.forward(), annotation, *calibration);
+  EXPECT_TRUE(done) << to_text(done.error());
+  EXPECT_TRUE(verify(program)) << to_text(verify(program).error());
+  if (report != nullptr) *report = *done;
+  std::vector<std::string> names;
+  for (const OpId op : program.forward().ops()) names.emplace_back(program.forward().op(op).def->name);
+  return names;
+}
+
+const OpAnnotation kUnary{{QuantSpec::affine()}, {QuantSpec::affine()}};
+
+TEST(Convert, KeepsOpsWithoutPatternInFloat) {
+  Program program = parse(R"(sources {
+  0: "a" "aten.relu.default" "first" "model.py:1"
+  1: "b" "aten.hardswish.default" "second" "model.py:2"
+  2: "c" "aten.relu.default" "third" "model.py:3"
+}
+graph @forward(%x: f32[1,3,5]) {
+  %a: f32[1,3,5] = aten.relu(%x) loc(0)
+  %b: f32[1,3,5] = aten.hardswish(%a) loc(1)
+  %c: f32[1,3,5] = aten.relu(%b) loc(2)
+  %d: f32[1,3,5] = aten.relu(%b) loc(2)
+  return %c, %a, %b, %d, %x
+}
+)");
+  ConversionReport report;
+  EXPECT_EQ(converted_ops(program, {{"aten.relu", kUnary}}, &report),
+            (std::vector<std::string>{"quantize", "aten.relu", "dequantize", "aten.hardswish", "quantize", "aten.relu", "aten.relu",
+                                      "dequantize", "dequantize"}));
+  ASSERT_EQ(report.float_ops.size(), 1U);
+  EXPECT_EQ(report.float_ops[0].place.module_path, "second");
+  EXPECT_EQ(report.float_ops[0].reason, "not in the table");
+  const Graph& graph = program.forward();
+  EXPECT_EQ(graph.op(graph.producer(graph.outputs()[1])).origin.sources, std::vector<uint32_t>{1});  // serves the hardswish first
+}
+
+TEST(Convert, RequantizesWhereAReaderNeedsAnotherQuantization) {
+  Program program = parse(R"(graph @forward(%x: f32[1,3,5]) {
+  %a: f32[1,3,5] = aten.sigmoid(%x)
+  %b: f32[1,3,5] = aten.hardswish(%a)
+  %c: f32[1,3,5] = aten.hardswish(%a)
+  return %b, %c
+}
+)");
+  EXPECT_EQ(converted_ops(program, {{"aten.sigmoid", {{QuantSpec::affine()}, {QuantSpec::fixed(1.0F / 256, -128)}}},
+                                    {"aten.hardswish", {{QuantSpec::symmetric()}, {QuantSpec::affine()}}}}),
+            (std::vector<std::string>{"quantize", "aten.sigmoid", "requantize", "aten.hardswish", "requantize", "aten.hardswish",
+                                      "dequantize", "dequantize"}));
+}
+
+TEST(Convert, SymmetricReadersMakeTheValueSymmetric) {
+  Program program = parse(R"(graph @forward(%x: f32[1,3,5]) {
+  %a: f32[1,3,5] = aten.relu(%x)
+  %b: f32[1,3,5] = aten.hardswish(%a)
+  return %b
+}
+)");
+  EXPECT_EQ(converted_ops(program, {{"aten.relu", kUnary}, {"aten.hardswish", {{QuantSpec::symmetric()}, {QuantSpec::affine()}}}}),
+            (std::vector<std::string>{"quantize", "aten.relu", "aten.hardswish", "dequantize"}));
+  const Graph& graph = program.forward();
+  const Op& relu = graph.op(graph.op(graph.first_op()).next);
+  EXPECT_EQ(graph.type(relu.results[0]).quantization->zero_point(), 0);
+  EXPECT_EQ(graph.type(relu.results[0]).quantization->qmin, -127);
+}
+
+TEST(Convert, JoinedOperandsShareOneQuantization) {
+  Program program = parse(R"(graph @forward(%x: f32[1,3,5]) {
+  %a: f32[1,3,5] = aten.relu(%x)
+  %k: f32[1,1,5] = constant dense<-4, 1, 2, 3, 9>
+  %b: f32[1,7,5] = aten.cat(%a, %x, %k) {dim = 1}
+  return %b
+}
+)");
+  OpAnnotation joined{{QuantSpec::affine(), QuantSpec::shared_with(0), QuantSpec::shared_with(0)}, {QuantSpec::shared_with(0)}};
+  EXPECT_EQ(converted_ops(program, {{"aten.relu", kUnary}, {"aten.cat", joined}}),
+            (std::vector<std::string>{"quantize", "aten.relu", "aten.cat", "dequantize"}));
+  const Graph& graph = program.forward();
+  const Op& cat = graph.op(graph.producer(graph.op(graph.last_op()).operands[0]));
+  for (const ValueId operand : cat.operands) EXPECT_EQ(graph.type(operand).quantization, graph.type(cat.results[0]).quantization);
+  EXPECT_NEAR(graph.type(cat.results[0]).quantization->scale(), 13.0F / 255, 0.001F);  // from −4 to 9 of the constant
+}
+
+// A bias of 1e9 quantization steps of a tiny weight does not fit; the channel's weights become coarser, the others stay.
+TEST(Convert, WidensWeightsForBigBiases) {
+  Program program = parse(R"(sources {
+  0: "linear" "aten.linear.default" "head" "model.py:9"
+}
+graph @forward(%x: f32[1,2]) {
+  %w: f32[2,2] = constant dense<1e-06, 1e-06, 1, -1>
+  %b: f32[2] = constant dense<1000, 1>
+  %y: f32[1,2] = aten.linear(%x, %w, %b) loc(0)
+  return %y
+}
+)");
+  ConversionReport report;
+  converted_ops(program, {{"aten.linear", {{QuantSpec::affine(), QuantSpec::channelwise(0), QuantSpec::bias()}, {QuantSpec::affine()}}}},
+                &report);
+  ASSERT_EQ(report.notes.size(), 1U);
+  EXPECT_EQ(report.notes[0].id, DiagnosticId::kQuantizationBiasWidened);
+  EXPECT_EQ(report.notes[0].place.module_path, "head");
+  const Graph& graph = program.forward();
+  const Op& linear = graph.op(graph.op(graph.first_op()).next);
+  const auto bias = program.constants.values<int32_t>(graph.value(linear.operands[2]).constant);
+  EXPECT_NEAR(bias[0], 0x1p30, 0x1p10);
+  EXPECT_EQ(graph.type(linear.operands[1]).quantization->scales[1], 1.0F / 127);
+}
+
+TEST(Convert, RefusesConstantsThatAreNotFinite) {
+  for (const std::string_view constants : {"%w: f32[1,2] = constant dense<nan, 1>\n  %b: f32[1] = constant dense<0>",
+                                           "%w: f32[1,2] = constant dense<1, 1>\n  %b: f32[1] = constant dense<inf>"}) {
+    Program program =
+        parse("sources {\n  0: \"linear\" \"aten.linear.default\" \"head\" \"model.py:9\"\n}\ngraph @forward(%x: f32[1,2]) {\n  " +
+              std::string(constants) + "\n  %y: f32[1,1] = aten.linear(%x, %w, %b) loc(0)\n  return %x\n}\n");
+    const Annotation annotation = annotate(program.forward(), neutron_patterns());
+    CalibrationResult calibration;
+    for (const char* name : {"x", "y"}) {
+      ValueStatistics statistics;
+      ASSERT_TRUE(statistics.observe(std::vector<float>{0, 1}));
+      calibration.values.emplace(name, statistics);
+    }
+    const auto report = convert(program, program.forward(), annotation, calibration);
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().id, DiagnosticId::kWeightNotFinite);
+    EXPECT_EQ(report.error().place.source_line, "model.py:9");
+  }
+}
+
+TEST(Convert, RefusesTheCalibrationOfAnotherModel) {
+  Program program = parse(kSmall);
+  const Annotation annotation = annotate(program.forward(), neutron_patterns());
+  const auto report = convert(program, program.forward(), annotation, {});
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().id, DiagnosticId::kCalibrationMismatch);
+}
+
+TEST(Calibrate, DoesNotDependOnThreads) {
+  const Program program = parse(kSmall);
+  const Annotation annotation = annotate(program.forward(), neutron_patterns());
+  std::vector<NamedTensor> arrays = ramp("x", {37, 1, 2, 4, 4}, -3, 5);
+  std::mt19937 generator(1);
+  std::ranges::shuffle(arrays[0].tensor.values<float>(), generator);
+  const auto one = calibrate_reference(program, annotation, arrays, 1);
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->samples, 37U);
+  EXPECT_EQ(one->values.at("x").count(), 37 * 32);
+  const std::string text = to_json(*one);
+  for (const unsigned threads : {2U, 5U, 16U}) EXPECT_EQ(to_json(*calibrate_reference(program, annotation, arrays, threads)), text);
+
+  const auto loaded = parse_calibration(text, "cal.json");
+  ASSERT_TRUE(loaded) << to_text(loaded.error());
+  EXPECT_TRUE(*loaded == *one);
+  const std::string path = testing::TempDir() + "/deuteron_calibration.json";
+  ASSERT_TRUE(save_calibration(path, *one));
+  EXPECT_TRUE(*load_calibration(path) == *one);
+  std::filesystem::remove(path);
+}
+
+// Channel means against a plain sum, in both layouts that an executor may use.
+TEST(Calibrate, SumsChannelsInBothLayouts) {
+  const auto arrays = ramp("x", {2, 3, 5, 7}, -1, 1);
+  const TensorView logical = arrays[0].tensor.view();
+  Tensor last(DType::kFloat32, {2, 5, 7, 3});
+  std::vector<double> wanted(3);
+  for (size_t n = 0; n < 2; ++n)
+    for (size_t c = 0; c < 3; ++c)
+      for (size_t i = 0; i < 35; ++i) {
+        const float x = logical.values<float>()[(n * 3 + c) * 35 + i];
+        last.values<float>()[(n * 35 + i) * 3 + c] = x;
+        wanted[c] += static_cast<double>(x);
+      }
+  for (const auto& [tensor, axis] : {std::pair<TensorView, size_t>{logical, 1}, {last.view(), 3}}) {
+    std::vector<double> sums(3);
+    std::vector<float> low(3, kInfinity), high(3, -kInfinity);
+    observe_channels(tensor, axis, sums, low, high);
+    for (size_t c = 0; c < 3; ++c) EXPECT_NEAR(sums[c], wanted[c], 1e-4);
+    EXPECT_EQ(low[0], -1);
+    EXPECT_EQ(high[2], 1);
+  }
+}
+
+TEST(Calibrate, RefusesDamagedJson) {
+  const std::string good =
+      R"({"format": "deuteron-calibration", "version": 1, "samples": 1, "values": {"x": {"min": 0, "max": 0, "zeros": 1, "count": 1, "exponent": -120, "first_bin": 0, "bins": [1]}}, "channels": {"x": {"axis": 1, "min": [0], "max": [0], "mean": [0]}}})";
+  ASSERT_TRUE(parse_calibration(good, "cal.json")) << to_text(parse_calibration(good, "cal.json").error());
+  const std::pair<const char*, const char*> damages[] = {{R"("deuteron-calibration")", R"("other")"},
+                                                         {R"("version": 1)", R"("version": 2)"},
+                                                         {R"("samples": 1)", R"("samples": -1)"},
+                                                         {R"("min": 0)", R"("min": 1)"},
+                                                         {R"("max": 0)", R"("max": 1e300)"},
+                                                         {R"("zeros": 1)", R"("zeros": 2)"},
+                                                         {R"("count": 1)", R"("count": 0)"},
+                                                         {R"([1]}})", R"([1, 0]}})"},
+                                                         {R"([1]}})", R"([-1]}})"},
+                                                         {R"([1]}})", R"({}}})"},
+                                                         {R"("exponent": -120)", R"("exponent": 1000000)"},
+                                                         {R"("first_bin": 0)", R"("first_bin": 9)"},
+                                                         {R"("mean": [0])", R"("mean": [0, 1])"},
+                                                         {R"("axis": 1)", R"("axis": "y")"},
+                                                         {R"("channels")", R"("chanels")"},
+                                                         {R"({"format")", R"(["format")"},
+                                                         {"}}}", "}}"}};
+  for (const auto& [from, to] : damages) {
+    std::string text = good;
+    text.replace(text.find(from), std::string(from).size(), to);
+    const auto result = parse_calibration(text, "cal.json");
+    ASSERT_FALSE(result) << text;
+    EXPECT_EQ(result.error().id, DiagnosticId::kCalibrationInvalid);
+    EXPECT_EQ(result.error().place.file, "cal.json");
+  }
+  EXPECT_EQ(load_calibration("/nowhere/cal.json").error().id, DiagnosticId::kFileNotFound);
+  // No text, whatever is in it, crashes the parser.
+  std::mt19937 generator(4);
+  for (int round = 0; round < 2000; ++round) {
+    std::string text = good;
+    for (int change = 0; change < 3; ++change) text[generator() % text.size()] = static_cast<char>(generator() % 96 + 32);
+    (void)parse_calibration(text.substr(0, text.size() - generator() % 20), "cal.json");
+  }
+}
+
+TEST(Calibrate, SaysWhereTheModelComputesNaN) {
+  const Program program = parse(kSmall);
+  const Annotation annotation = annotate(program.forward(), neutron_patterns());
+  std::vector<NamedTensor> arrays = ramp("x", {9, 1, 2, 4, 4}, 0, 1);
+  const auto values = arrays[0].tensor.values<float>();
+  for (size_t i = 0; i < 32; ++i)
+    values[i + 96] = values[i + 160] = std::numeric_limits<float>::max();  // the sum overflows in the addition
+  for (const unsigned threads : {1U, 4U}) {
+    const auto result = calibrate_reference(program, annotation, arrays, threads);
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().id, DiagnosticId::kCalibrationNotFinite);
+    EXPECT_NE(result.error().reason.find("sample 3"), std::string::npos) << result.error().reason;
+    EXPECT_EQ(result.error().place.source_line, "model.py:3");
+  }
+}
+
+TEST(Calibrate, RefusesBadSamples) {
+  const Program program = parse(kSmall);
+  const Graph& graph = program.forward();
+  const Annotation annotation = annotate(graph, neutron_patterns());
+  const auto id_of = [&](const std::vector<NamedTensor>& arrays) {
+    const auto result = calibrate_reference(program, annotation, arrays);
+    EXPECT_FALSE(result);
+    EXPECT_FALSE(result || result.error().fix.empty());
+    return result ? DiagnosticId::kIrInvalid : result.error().id;
+  };
+  EXPECT_EQ(id_of({}), DiagnosticId::kDataMissingArray);
+  EXPECT_EQ(id_of(ramp("y", {1, 2, 4, 4}, 0, 1)), DiagnosticId::kDataMissingArray);
+  EXPECT_EQ(id_of(ramp("x", {1, 2, 4, 5}, 0, 1)), DiagnosticId::kDataShape);
+  EXPECT_EQ(id_of(ramp("x", {}, 0, 1)), DiagnosticId::kDataShape);
+  EXPECT_EQ(id_of(ramp("x", {0, 2, 4, 4}, 0, 1)), DiagnosticId::kDataEmpty);
+  EXPECT_EQ(id_of(ramp("x", {4, 1, 2, 4, 4}, 0, kInfinity)), DiagnosticId::kDataNotFinite);
+  std::vector<NamedTensor> doubles;
+  doubles.push_back({"x", Tensor(DType::kFloat64, {1, 2, 4, 4})});
+  EXPECT_EQ(id_of(doubles), DiagnosticId::kDataDtype);
+  const auto none = calibrate(program, graph, annotation, *make_reference_executor(program, graph), Samples::random(graph, 0));
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().id, DiagnosticId::kCalibrationMissing);
+}
+
+TEST(Samples, AreFoundByNameOrOrder) {
+  const Program program = parse("graph @forward(%a: f32[1,3], %b: f32[2]) {\n  return %a, %b\n}\n");
+  const Graph& graph = program.forward();
+  const auto bind = [&](std::initializer_list<std::pair<const char*, Shape>> wanted) {
+    std::vector<NamedTensor> arrays;
+    for (const auto& [name, shape] : wanted) arrays.push_back({name, Tensor(DType::kFloat32, shape)});
+    return Samples::bind(graph, arrays, "data.npz");
+  };
+  EXPECT_EQ(bind({{"b", {5, 2}}, {"a", {5, 3}}})->size(), 5U);
+  EXPECT_EQ(bind({{"input_1", {5, 2}}, {"input_0", {5, 1, 3}}, {"label", {5}}})->size(), 5U);
+  EXPECT_EQ(bind({{"input", {1, 3}}, {"b", {2}}})->size(), 1U);
+  EXPECT_EQ(bind({{"a", {5, 3}}, {"b", {4, 2}}}).error().id, DiagnosticId::kDataCount);
+  EXPECT_EQ(bind({{"a", {5, 3}}}).error().place.file, "data.npz");
+
+  const Program one = parse("graph @forward(%x: f32[3]) {\n  return %x\n}\n");
+  const auto arrays = ramp("photo", {2, 3}, 0, 5);
+  EXPECT_FALSE(Samples::bind(one.forward(), arrays, "photo.npz"));
+  const auto npy = Samples::bind(one.forward(), arrays, "photo.npy");
+  ASSERT_TRUE(npy);
+  EXPECT_EQ(npy->inputs(1)[0].values<float>()[0], 3);
+}
+
+TEST(Samples, RandomOnesAreNormalAndRepeatable) {
+  const Program program = parse("graph @forward(%x: f32[1000]) {\n  return %x\n}\n");
+  const Samples samples = Samples::random(program.forward(), 10);
+  double sum = 0, squares = 0;
+  for (size_t i = 0; i < samples.size(); ++i)
+    for (const float x : samples.inputs(i)[0].values<float>()) {
+      sum += static_cast<double>(x);
+      squares += static_cast<double>(x) * static_cast<double>(x);
+    }
+  EXPECT_NEAR(sum / 1e4, 0, 0.05);
+  EXPECT_NEAR(squares / 1e4, 1, 0.05);
+  const Samples again = Samples::random(program.forward(), 10);
+  EXPECT_EQ(again.inputs(9)[0].values<float>()[999], samples.inputs(9)[0].values<float>()[999]);
 }
 
 }  // namespace

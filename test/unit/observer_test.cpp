@@ -1,0 +1,173 @@
+// Observers against PyTorch's and against their definition.
+#include "quantizer/observer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <random>
+
+#include "ir/npz.h"
+#include "quantizer/pattern.h"
+
+namespace dtr {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+std::string source(const std::string& path) {
+  const char* root = std::getenv("DEUTERON_SOURCE");
+  return (root == nullptr ? std::string(".") : std::string(root)) + "/" + path;
+}
+
+const NamedTensor* find(const std::vector<NamedTensor>& arrays, const std::string& name) {
+  for (const NamedTensor& array : arrays)
+    if (array.name == name) return &array;
+  return nullptr;
+}
+
+std::vector<NamedTensor> observer_vectors() {
+  auto arrays = read_npz(source("test/data/observer_vectors.npz"));
+  EXPECT_TRUE(arrays) << (arrays ? "" : to_text(arrays.error()));
+  return arrays ? std::move(*arrays) : std::vector<NamedTensor>{};
+}
+
+double squared_error(std::span<const float> values, double scale, double zero_point) {
+  double sum = 0;
+  for (const float x : values) {
+    const double q = std::clamp(std::nearbyint(static_cast<double>(x) / scale) + zero_point, -128.0, 127.0);
+    sum += std::pow((q - zero_point) * scale - static_cast<double>(x), 2);
+  }
+  return sum;
+}
+
+constexpr std::string_view kDistributions[] = {"normal",  "relu",     "relu6", "outliers", "shifted",
+                                               "growing", "negative", "tiny",  "zeros",    "one_value"};
+
+TEST(Observer, MinMaxGivesTheParametersOfPyTorch) {
+  const auto arrays = observer_vectors();
+  for (const std::string_view distribution : kDistributions) {
+    const std::string name(distribution);
+    ValueStatistics statistics(false);
+    EXPECT_TRUE(statistics.observe(find(arrays, name)->tensor.values<float>()));
+    const Quantization affine = affine_quantization(best_range(statistics), kActivationEps);
+    const auto wanted = find(arrays, name + "_min_max")->tensor.values<double>();
+    EXPECT_EQ(affine.scale(), static_cast<float>(wanted[0])) << name;
+    EXPECT_EQ(affine.zero_point(), static_cast<int>(wanted[1])) << name;
+    const Quantization symmetric = symmetric_quantization(best_range(statistics), std::numeric_limits<float>::epsilon());
+    EXPECT_EQ(symmetric.scale(), static_cast<float>(find(arrays, name + "_symmetric")->tensor.values<double>()[0])) << name;
+  }
+}
+
+TEST(Observer, WeightScalesArePyTorchs) {
+  const auto arrays = observer_vectors();
+  const Tensor& weights = find(arrays, "weights")->tensor;
+  const Quantization q = weight_quantization(weights.values<float>(), weights.shape(), 0);
+  const auto wanted = find(arrays, "weights_scales")->tensor.values<double>();
+  ASSERT_EQ(q.scales.size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(q.scales[i], static_cast<float>(wanted[i]));
+  EXPECT_EQ(q.qmin, -127);
+  // Another axis: the maximum over the slices.
+  const Quantization inner = weight_quantization(std::vector<float>{1, -2, 3, 4, 5, -6}, {1, 3, 2}, 2);
+  EXPECT_EQ(inner.scales, (std::vector<float>{5.0F / 127, 6.0F / 127}));
+}
+
+// The histogram's range quantizes the very data with no more error than PyTorch's does.
+TEST(Observer, HistogramIsNoWorseThanPyTorchs) {
+  const auto arrays = observer_vectors();
+  for (const std::string_view distribution : kDistributions) {
+    const std::string name(distribution);
+    const auto values = find(arrays, name)->tensor.values<float>();
+    ValueStatistics statistics;
+    EXPECT_TRUE(statistics.observe(values.first(values.size() / 2)));
+    EXPECT_TRUE(statistics.observe(values.subspan(values.size() / 2)));
+    const Quantization ours = affine_quantization(best_range(statistics), kActivationEps);
+    const auto theirs = find(arrays, name + "_histogram")->tensor.values<double>();
+    const double error = squared_error(values, static_cast<double>(ours.scale()), ours.zero_point());
+    EXPECT_LE(error, squared_error(values, theirs[0], theirs[1]) * 1.02) << name << ": scale " << ours.scale() << ", PyTorch " << theirs[0];
+  }
+}
+
+TEST(Observer, ClipsRareOutliers) {
+  std::mt19937 generator(5);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(100000);
+  for (float& x : values) x = normal(generator);
+  values[7] = 100;
+  ValueStatistics statistics;
+  EXPECT_TRUE(statistics.observe(values));
+  // Rounding costs 1e5 · (range/255)²/12, saturation 3 · (100 − max)².
+  EXPECT_LT(best_range(statistics).max, 97.0F);
+  const Quantization clipped = affine_quantization(best_range(statistics), kActivationEps);
+  const Quantization full = affine_quantization(statistics.range(), kActivationEps);
+  EXPECT_LT(squared_error(values, static_cast<double>(clipped.scale()), clipped.zero_point()),
+            squared_error(values, static_cast<double>(full.scale()), full.zero_point()));
+}
+
+// Any split of the data over any number of observers, merged in any order, is the same statistics.
+TEST(Observer, MergesExactly) {
+  std::mt19937 generator(9);
+  std::vector<std::vector<float>> pieces;
+  for (int piece = 0; piece < 24; ++piece) {
+    const float spread = std::ldexp(1.0F, static_cast<int>(generator() % 60) - 50);
+    std::normal_distribution<float> normal(static_cast<float>(piece % 3), spread);
+    pieces.emplace_back(piece == 5 ? 20000 : 1 + generator() % 300);
+    for (float& x : pieces.back()) x = normal(generator);
+  }
+  pieces.push_back({0, -0.0F, 1e-45F, -1e-45F, 1e-38F, -1e-38F});
+  pieces.push_back({-1e-45F});
+  ValueStatistics one;
+  for (const auto& piece : pieces) EXPECT_TRUE(one.observe(piece));
+  for (int round = 0; round < 8; ++round) {
+    std::shuffle(pieces.begin(), pieces.end(), generator);
+    std::vector<ValueStatistics> several(3);
+    for (const auto& piece : pieces) EXPECT_TRUE(several[generator() % 3].observe(piece));
+    ValueStatistics merged;
+    for (const size_t i : {2, 0, 1}) merged.merge(several[i]);
+    EXPECT_TRUE(merged == one);
+  }
+  int64_t counted = 0;
+  for (const int64_t bin : one.bins()) counted += bin;
+  EXPECT_EQ(counted, one.count());
+}
+
+// Bins against their definition, with the hardest floats; under sanitizers this is also the bounds check.
+TEST(Observer, CountsExtremeElements) {
+  const std::vector<std::vector<float>> cases{{3.4e38F, -3.4e38F},
+                                              {1e-45F},
+                                              {-1e-45F},
+                                              {-1000, -1e-45F},
+                                              {1e38F, 1e-45F, -1e-45F},
+                                              {0},
+                                              {-0.0F},
+                                              {5, 5, 5},
+                                              {1, std::nextafter(1.0F, 2.0F)},
+                                              {-1e-45F, 0}};
+  for (const auto& values : cases) {
+    ValueStatistics statistics;
+    EXPECT_TRUE(statistics.observe(values));
+    std::vector<int64_t> wanted(statistics.bins().size());
+    for (const float x : values)
+      ++wanted.at(static_cast<size_t>(std::floor(std::ldexp(static_cast<double>(x), -statistics.exponent())) -
+                                      static_cast<double>(statistics.first_bin())));
+    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), statistics.bins().begin()));
+    EXPECT_LE(wanted.size(), static_cast<size_t>(ValueStatistics::kMaxBins));
+    const Quantization q = affine_quantization(best_range(statistics), kActivationEps);
+    EXPECT_TRUE(std::isfinite(q.scale()) && q.scale() > 0);
+  }
+}
+
+TEST(Observer, RefusesNonFiniteElements) {
+  for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()})
+    for (const size_t at : {size_t{0}, size_t{15}, size_t{16}, size_t{36}}) {
+      std::vector<float> values(37, 1.0F);
+      values[at] = bad;
+      ValueStatistics statistics;
+      EXPECT_FALSE(statistics.observe(values));
+      EXPECT_TRUE(statistics.empty());
+    }
+}
+
+}  // namespace
+}  // namespace dtr
