@@ -130,7 +130,7 @@ def memory_table(measured):
     for name, figures in measured.items():
         m = figures["report"]["sram"]
         ratio, touched = m["planned_bytes"] / m["live_bound_bytes"], figures["run"]["sram_touched_bytes"]
-        met = ratio <= SRAM_GOAL and m["total_bytes"] <= m["target_bytes"] and m["total_bytes"] == touched
+        met = 1 <= ratio <= SRAM_GOAL and m["total_bytes"] <= m["target_bytes"] and m["total_bytes"] == touched
         rows.append([name, f"{m['planned_bytes']:,}", f"{m['live_bound_bytes']:,}", f"{ratio:.3f}×", f"{m['staging_bytes']:,}",
                      f"{m['total_bytes']:,}", f"{touched:,}", f"{figures['report']['flash_bytes']:,}", verdict(met)])
     return table(["model", "activations, B", "live bytes, B", "ratio", "staging, B", "SRAM total, B", "touched, B", "flash, B", "met"], rows)
