@@ -6,7 +6,7 @@ namespace dtr {
 
 std::span<const OpDef* const> all_ops() {
   static constexpr std::array kTable{
-#define DTR_OP(symbol) &ops::symbol,
+#define DTR_OP(symbol, file) &ops::symbol,
 #include "ops/ops.inc"
 #undef DTR_OP
   };

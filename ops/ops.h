@@ -5,7 +5,7 @@
 
 namespace dtr::ops {
 
-#define DTR_OP(symbol) extern const OpDef symbol;
+#define DTR_OP(symbol, file) extern const OpDef symbol;
 #include "ops/ops.inc"
 #undef DTR_OP
 
