@@ -128,12 +128,14 @@ KernelCall to_dim_order_copy(Program&, const Graph& graph, const Op& op) {
   return {.name = "dim_order_ops::_to_dim_order_copy.out", .arguments = {op.operands[0], false, order}};
 }
 
+constexpr char kAbs[] = "aten::abs.out";
 constexpr char kRelu[] = "aten::relu.out";
 constexpr char kHardswish[] = "aten::hardswish.out";
 constexpr char kSigmoid[] = "aten::sigmoid.out";
 constexpr char kTanh[] = "aten::tanh.out";
 
 constexpr std::array kRows{
+    Row{&ops::kAbs, false, plain<kAbs>},
     Row{&ops::kAddTensor, false, add},
     Row{&ops::kAvgPool2d, false, avg_pool2d},
     Row{&ops::kCat, true, cat},

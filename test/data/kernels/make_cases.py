@@ -61,6 +61,7 @@ def rand(*shape):
 x = rand(2, 3, 5, 7)
 ROUND = 2e-6  # sums in another order, exp of another library
 case("relu", "aten::relu.out", [x], torch.relu(x))
+case("abs", "aten::abs.out", [x], torch.abs(x))
 case("hardswish", "aten::hardswish.out", [x * 3], F.hardswish(x * 3), tolerance=ROUND)
 case("sigmoid", "aten::sigmoid.out", [x * 4], torch.sigmoid(x * 4), tolerance=ROUND)
 case("tanh", "aten::tanh.out", [x * 2], torch.tanh(x * 2), tolerance=ROUND)
