@@ -164,7 +164,7 @@ void run_all(Orders orders) {
     Runner(cases, orders).run(item);
     ++count;
   }
-  EXPECT_EQ(count, 64u);
+  EXPECT_GE(count, 64u);
 }
 
 TEST(PortableKernels, MatchPyTorchContiguous) { run_all(Orders::kContiguous); }
