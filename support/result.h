@@ -22,8 +22,8 @@ inline tl::unexpected<Diagnostic> fail(DiagnosticId id, std::string reason, std:
 #define DTR_CONCAT(a, b) DTR_CONCAT_INNER(a, b)
 
 // Returns the diagnostic of `expression` (a Result) from this function if it failed.
-#define DTR_TRY(expression)                                                                                  \
-  do {                                                                                                       \
+#define DTR_TRY(expression)                                                                                    \
+  do {                                                                                                         \
     if (auto&& dtr_status = (expression); !dtr_status) return ::tl::unexpected(std::move(dtr_status).error()); \
   } while (false)
 

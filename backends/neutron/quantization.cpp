@@ -73,7 +73,7 @@ constexpr std::array kPatterns{
     Pattern{&ops::kAddTensor, sum},         Pattern{&ops::kAvgPool2d, shared},      Pattern{&ops::kCat, joined},
     Pattern{&ops::kClamp, clamp},           Pattern{&ops::kConstantPadNd, pad},     Pattern{&ops::kConvolution, convolution, true},
     Pattern{&ops::kHardswish, independent}, Pattern{&ops::kLinear, linear, true},   Pattern{&ops::kMaxPool2d, shared},
-    Pattern{&ops::kMeanDim, independent},        Pattern{&ops::kPermute, shared},        Pattern{&ops::kRelu, independent},
+    Pattern{&ops::kMeanDim, independent},   Pattern{&ops::kPermute, shared},        Pattern{&ops::kRelu, independent},
     Pattern{&ops::kSigmoid, unit_interval}, Pattern{&ops::kSoftmax, unit_interval}, Pattern{&ops::kTanh, signed_unit_interval},
     Pattern{&ops::kView, shared},
 };

@@ -61,7 +61,8 @@ TEST(MinCut, EqualsTheBestOfAllLabelings) {
     };
     std::vector<Edge> edges;
     for (uint32_t i = 0; i < nodes * 3; ++i) {
-      const Edge edge{static_cast<uint32_t>(random() % nodes), static_cast<uint32_t>(random() % nodes), static_cast<int64_t>(random() % 20)};
+      const Edge edge{static_cast<uint32_t>(random() % nodes), static_cast<uint32_t>(random() % nodes),
+                      static_cast<int64_t>(random() % 20)};
       edges.push_back(edge);
       cut.add_edge(edge.from, edge.to, edge.cost);
     }
@@ -73,7 +74,8 @@ TEST(MinCut, EqualsTheBestOfAllLabelings) {
     };
     int64_t best = INT64_MAX;
     for (uint32_t labels = 0; labels < 1u << nodes; ++labels)
-      if ((labels & 1u) == 0 && (labels & 2u) != 0) best = std::min(best, cost_of([&](uint32_t node) { return (labels >> node & 1u) != 0; }));
+      if ((labels & 1u) == 0 && (labels & 2u) != 0)
+        best = std::min(best, cost_of([&](uint32_t node) { return (labels >> node & 1u) != 0; }));
     const std::vector<bool> side = cut.solve();
     EXPECT_EQ(cut.cost(), best);
     EXPECT_EQ(cost_of([&](uint32_t node) { return side[node]; }), best);
@@ -176,7 +178,8 @@ TEST(Layout, QuantizeAndDequantizeAbsorbTheTranspositions) {
   EXPECT_EQ(result->bytes_moved, 0);
   const Graph& graph = program.forward();
   for (const OpId op : graph.ops())
-    EXPECT_EQ(graph.type(graph.op(op).results[0]).layout, graph.op(op).def == &ops::kDequantize ? Layout::kContiguous : Layout::kChannelsLast);
+    EXPECT_EQ(graph.type(graph.op(op).results[0]).layout,
+              graph.op(op).def == &ops::kDequantize ? Layout::kContiguous : Layout::kChannelsLast);
   EXPECT_TRUE(verify(program));
 }
 
