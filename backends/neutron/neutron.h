@@ -2,6 +2,7 @@
 // them, and encodes the payload of the delegate. The machine is described in `docs/npu.md`, the format in `abi/npu/microcode.h`.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "abi/npu/target.h"
@@ -10,9 +11,9 @@
 namespace dtr {
 
 struct NeutronOptions {
-  bool row_packing = false;  // allow Packing::kRows, which no public fact proves
-  bool fuse = true;          // elementwise ops and additions into the epilogue of the call before them
-  bool prefetch = true;      // copy constants of later calls while the NPU computes; off: each right before its call
+  bool row_packing = false;              // allow Packing::kRows, which no public fact proves
+  bool fuse = true;                      // elementwise ops and additions into the epilogue of the call before them
+  uint32_t prefetch_calls = UINT32_MAX;  // how many calls ahead constants may be copied; 0: each right before its call
 };
 
 std::unique_ptr<Backend> make_neutron_backend(const npu::Target& target, NeutronOptions options = {});

@@ -58,7 +58,7 @@ std::optional<Refusal> refuse_pool(const Question& q) {
                    "leave `divisor_override` out"};
   const ops::Window window = ops::pool_window(q.view);
   const int64_t padded = pads_first(q.view, window) ? padded_bytes(image_of(q.view.operand(0).shape), window) : 0;
-  return first_of([&] { return refuse_window(q.machine.target, window); },
+  return first_of([&] { return refuse_window(q.machine.target, window); }, [&] { return refuse_window_of_padding(window); },
                   [&] { return refuse_memory(q.machine.target, q.graph, q.op, static_cast<uint64_t>(padded)); });
 }
 

@@ -68,8 +68,8 @@ Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls
     const uint64_t end = std::min(latest, begin[i]);
     latest = end > duration + target.copy_host_cycles ? end - duration : 0;
     size_t slot = i;
-    if (machine.options.prefetch)
-      while (slot > 0 && begin[slot - 1] + call_cycles(target, calls[slot - 1]) + target.copy_host_cycles > latest) --slot;
+    const size_t first = i - std::min<size_t>(i, machine.options.prefetch_calls);
+    while (slot > first && begin[slot - 1] + call_cycles(target, calls[slot - 1]) + target.copy_host_cycles > latest) --slot;
     schedule.start[i] = static_cast<uint32_t>(slot);
   }
 

@@ -89,6 +89,17 @@ MaybeRefusal refuse_window(const npu::Target& target, const ops::Window& window)
                   [&] { return check("npu-dilation", "dilation", window.h.dilation, window.w.dilation); });
 }
 
+MaybeRefusal refuse_window_of_padding(const ops::Window& window) {
+  for (const ops::WindowAxis* axis : {&window.h, &window.w})
+    for (int64_t o = 0; o < axis->out; ++o)
+      if (const ops::WindowAxis::Taps taps = axis->taps(o); taps.begin >= taps.end)
+        return Refusal{"npu-window-of-padding",
+                       fmt::format("window {} of the pool (kernel {}, dilation {}, padding {}) covers no element of an extent of {}", o,
+                                   axis->kernel, axis->dilation, axis->pad, axis->in),
+                       "choose less padding or no dilation"};
+  return std::nullopt;
+}
+
 MaybeRefusal refuse_reduction(const npu::Target& target, int64_t height, int64_t width, int64_t channels) {
   const int64_t lanes = target.macs;
   const int64_t rounded = (channels + lanes - 1) / lanes * lanes;

@@ -20,11 +20,14 @@ MaybeRefusal refuse_rank(const OpView& view);
 // Operand `index` (weight, bias) is a constant.
 MaybeRefusal refuse_dynamic(const Graph& graph, OpId op, size_t index, std::string_view what);
 MaybeRefusal refuse_transposed(const OpView& view);
+// Accumulators are rescaled as those of TFLite's convolutions.
 MaybeRefusal refuse_one_rounding(const OpView& view);
 // One group, or one input channel a group.
 MaybeRefusal refuse_groups(const ops::ConvolutionShape& shape);
 // Kernel, stride and dilation of both axes.
 MaybeRefusal refuse_window(const npu::Target& target, const ops::Window& window);
+// Each window of a pool has an element of the input: a maximum or mean of none does not exist.
+MaybeRefusal refuse_window_of_padding(const ops::Window& window);
 // Products that one accumulator adds: taps · channels rounded up to the array.
 MaybeRefusal refuse_reduction(const npu::Target& target, int64_t height, int64_t width, int64_t channels);
 // Operands, results and `staged` bytes of constants lie in SRAM together.

@@ -1,0 +1,84 @@
+// The int8 models of MLPerf Tiny as one partition each: equal to the integer reference (which equals TFLite's kernels, tflite_test.cpp),
+// within the bounds that issue and hardware notes set.
+#include <cstdio>
+
+#include "frontends/tflite/tflite.h"
+#include "ir/rewriter.h"
+#include "test/unit/neutron_kit.h"
+#include "test/unit/test_files.h"
+
+namespace dtr::test {
+namespace {
+
+struct Bounds {
+  const char* model;
+  size_t calls;  // at most
+  double busy;   // 1.35 times the naive bound of docs/npu.md 5; 0: none is set
+};
+
+class NeutronModel : public testing::TestWithParam<Bounds> {};
+
+// Most bytes of values that are live across one call, in the order of the calls: what a program needs at least.
+uint64_t most_live(const Compiled& compiled) {
+  const LoweredPartition& partition = *compiled.partition;
+  std::vector<uint64_t> live(partition.steps, 0);
+  const auto add = [&](uint32_t first, uint32_t last, uint32_t bytes) {
+    for (uint32_t step = first; step <= last; ++step) live[step] += bytes;
+  };
+  for (const InteriorBuffer& buffer : partition.buffers)
+    if (buffer.role == BufferRole::kActivation) add(buffer.first_step, buffer.last_step, buffer.bytes);
+  for (const OperandUse& operand : partition.inputs) add(operand.first_step, operand.last_step, operand.bytes);
+  for (const OperandUse& operand : partition.outputs) add(operand.first_step, operand.last_step, operand.bytes);
+  return *std::max_element(live.begin(), live.end());
+}
+
+uint32_t planned_activations(const Compiled& compiled) {
+  const LoweredPartition& partition = *compiled.partition;
+  std::vector<ArenaBuffer> buffers;
+  const auto add = [&](const auto& use) {
+    buffers.push_back({use.bytes, 16, static_cast<int32_t>(use.first_step), static_cast<int32_t>(use.last_step)});
+  };
+  for (const InteriorBuffer& buffer : partition.buffers)
+    if (buffer.role == BufferRole::kActivation) add(buffer);
+  for (const OperandUse& operand : partition.inputs) add(operand);
+  for (const OperandUse& operand : partition.outputs) add(operand);
+  return static_cast<uint32_t>(plan_arena(buffers).total);
+}
+
+TEST_P(NeutronModel, IsBitExactAndWithinItsBounds) {
+  const std::string relative = std::string("models/mlperf_tiny/") + GetParam().model + "_int8.tflite";
+  const auto committed = source_path(relative);
+  const auto path = std::filesystem::exists(committed) ? committed : shared_path(relative);
+  if (path.empty()) GTEST_SKIP() << relative << " is not here";
+  Result<Program> program = tflite::read_tflite(path.string());
+  ASSERT_TRUE(program) << to_text(program.error());
+  // The NPU rounds accumulators of linear layers twice, as it does those of convolutions; TFLite's kernel for the former once.
+  Rewriter rewriter(program->forward());
+  for (const OpId op : program->forward().ops()) rewriter.erase_attribute(op, "one_rounding");
+  const Compiled compiled = expect_bit_exact(*program);
+  ASSERT_NE(compiled.partition, nullptr);
+  const neutron::Timeline timeline = compiled.details().timeline();
+  uint32_t staging = 0;
+  for (const InteriorBuffer& buffer : compiled.partition->buffers)
+    if (buffer.role == BufferRole::kStaging) staging = std::max(staging, buffer.bytes);
+  std::printf(
+      "%s: %zu calls, busy %llu, host %llu, stall %llu, total %llu cycles; tensors %u bytes (bound %llu), scratch with staging %u, "
+      "largest block %u, payload %zu\n",
+      GetParam().model, compiled.kernels().size(), static_cast<unsigned long long>(timeline.busy),
+      static_cast<unsigned long long>(timeline.host), static_cast<unsigned long long>(timeline.stall),
+      static_cast<unsigned long long>(timeline.total), planned_activations(compiled), static_cast<unsigned long long>(most_live(compiled)),
+      compiled.scratch_bytes, staging, compiled.payload.size());
+  EXPECT_LE(compiled.kernels().size(), GetParam().calls);
+  if (GetParam().busy != 0) {
+    EXPECT_LE(static_cast<double>(timeline.busy), GetParam().busy);
+  }
+  EXPECT_LE(planned_activations(compiled), 1.10 * static_cast<double>(most_live(compiled)));
+}
+
+INSTANTIATE_TEST_SUITE_P(MlperfTiny, NeutronModel,
+                         testing::Values(Bounds{"ic_resnet8", 15, 1.35 * 206'864}, Bounds{"vww_mobilenetv1", 30, 1.35 * 217'328},
+                                         Bounds{"kws_dscnn", 12, 1.35 * 108'016}, Bounds{"ad_fcae", 12, 0}),
+                         [](const auto& instance) { return std::string(instance.param.model); });
+
+}  // namespace
+}  // namespace dtr::test

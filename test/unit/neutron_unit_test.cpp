@@ -1,0 +1,327 @@
+// Parts of the NPU backend against cases computed by hand: orders of bytes, packed weights, folded biases, tables, refusals, schedule,
+// payload.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "abi/crc32.h"
+#include "backends/neutron/encode/payload.h"
+#include "backends/neutron/lowering/rules.h"
+#include "backends/neutron/lowering/weights.h"
+#include "simulator/host/listing.h"
+#include "test/unit/neutron_kit.h"
+
+namespace dtr::test {
+namespace {
+
+using neutron::Digit;
+using neutron::Order;
+
+std::vector<int> as_ints(std::span<const std::byte> bytes) {
+  std::vector<int> result;
+  for (const std::byte byte : bytes) result.push_back(static_cast<int8_t>(byte));
+  return result;
+}
+
+// ---- orders
+
+TEST(NeutronOrder, ChannelsLastInDigits) {
+  EXPECT_EQ(neutron::order_of({2, 3, 5, 7}, Layout::kChannelsLast), (Order{{2, 105, 105}, {35, 1, 3}, {3, 35, 1}}));
+  EXPECT_EQ(neutron::order_of({2, 3, 5, 7}, Layout::kContiguous), (Order{{210, 1, 1}}));
+  EXPECT_EQ(neutron::order_of({2, 1, 5, 7}, Layout::kChannelsLast), (Order{{70, 1, 1}}));
+  EXPECT_EQ(neutron::order_of({1, 3, 1, 1}, Layout::kChannelsLast), (Order{{3, 1, 1}}));
+  EXPECT_EQ(neutron::order_of({}, Layout::kContiguous), Order{});
+}
+
+TEST(NeutronOrder, SplitsOnlyWhereTheRadixDivides) {
+  const int64_t six[] = {6};
+  const int64_t four[] = {4};
+  EXPECT_EQ(neutron::split_at({{12, 1, 1}}, six), (Order{{2, 6, 6}, {6, 1, 1}}));
+  EXPECT_EQ(neutron::split_at({{12, 1, 1}}, four), (Order{{3, 4, 4}, {4, 1, 1}}));
+  EXPECT_EQ(neutron::split_at({{6, 1, 1}}, four), std::nullopt);
+  EXPECT_EQ(neutron::split_at({{6, 3, 1}}, four), std::nullopt);
+}
+
+TEST(NeutronOrder, CopyOfATransposition) {
+  using neutron::CopyLoop;
+  const auto loops =
+      neutron::copy_loops(neutron::order_of({1, 3, 5, 7}, Layout::kContiguous), neutron::order_of({1, 3, 5, 7}, Layout::kChannelsLast));
+  EXPECT_EQ(loops, (std::vector<CopyLoop>{{35, 1, 3}, {3, 35, 1}}));
+  const auto same =
+      neutron::copy_loops(neutron::order_of({1, 3, 5, 7}, Layout::kChannelsLast), neutron::order_of({1, 3, 5, 7}, Layout::kChannelsLast));
+  EXPECT_EQ(same, (std::vector<CopyLoop>{{105, 1, 1}}));
+}
+
+TEST(NeutronOrder, PermutationsComeBack) {
+  const Shape shape{2, 3, 5, 7};
+  const Order order = neutron::order_of(shape, Layout::kChannelsLast);
+  const size_t dims[] = {2, 0, 3, 1};
+  const size_t inverse[] = {1, 3, 0, 2};
+  const auto there = neutron::permuted(order, shape, dims);
+  ASSERT_TRUE(there);
+  EXPECT_EQ(neutron::permuted(*there, {5, 2, 7, 3}, inverse), order);
+}
+
+// ---- constants
+
+TEST(NeutronWeights, PackedByChannels) {
+  // 3 filters of 1×2 taps over 3 channels on an array of 2 pipelines with 2 lanes. Weight = 100·channel out + 10·column + channel in.
+  neutron::Filters filters{.out = 3, .height = 1, .width = 2, .in = 3};
+  for (int o = 0; o < 3; ++o)
+    for (int x = 0; x < 2; ++x)
+      for (int i = 0; i < 3; ++i) filters.weights.push_back(static_cast<int8_t>(40 * o + 10 * x + i + 1));
+  const npu::Target target{.pipelines = 2, .macs = 2};
+  EXPECT_EQ(as_ints(neutron::pack_conv2d(filters, npu::Packing::kChannels, target)),
+            (std::vector<int>{1,  2,  41, 42, 3,  0, 43, 0, 11, 12, 51, 52, 13, 0, 53, 0,     // channels 0 and 1
+                              81, 82, 0,  0,  83, 0, 0,  0, 91, 92, 0,  0,  93, 0, 0,  0}));  // channel 2 alone
+  EXPECT_EQ(as_ints(neutron::pack_conv2d(filters, npu::Packing::kRows, target)),
+            (std::vector<int>{1,  2,  41, 42, 3,  11, 43, 51, 12, 13, 52, 53,  //
+                              81, 82, 0,  0,  83, 91, 0,  0,  92, 93, 0,  0}));
+}
+
+TEST(NeutronWeights, PackedDepthwise) {
+  const neutron::Filters filters{.out = 3, .height = 2, .width = 1, .in = 1, .weights = {1, 2, 11, 12, 21, 22}};
+  EXPECT_EQ(as_ints(neutron::pack_depthwise(filters, {.pipelines = 2})), (std::vector<int>{1, 11, 2, 12, 21, 0, 22, 0}));
+}
+
+TEST(NeutronWeights, FromPyTorchsOrder) {
+  const int8_t oihw[] = {1, 2, 3, 4, 5, 6, 7, 8};  // 1 filter, 2 channels of 2×2
+  EXPECT_EQ(neutron::filters_from_oihw(oihw, 1, 2, 2, 2).weights, (std::vector<int8_t>{1, 5, 2, 6, 3, 7, 4, 8}));
+}
+
+TEST(NeutronWeights, BiasTakesTheZeroPoint) {
+  const neutron::Filters filters{.out = 2, .height = 1, .width = 1, .in = 3, .weights = {1, 2, 3, -4, -5, -6}};
+  const int32_t bias[] = {1000, -1000};
+  const numerics::Requantization by[] = {{11, -1}, {22, -2}};
+  const std::vector<std::byte> bytes = neutron::pack_parameters(filters, bias, -10, by, {.pipelines = 4});
+  const auto* words = reinterpret_cast<const int32_t*>(bytes.data());
+  EXPECT_EQ(std::vector<int32_t>(words, words + bytes.size() / 4), (std::vector<int32_t>{1060, -1150, 0, 0, 11, 22, 0, 0, -1, -2, 0, 0}));
+}
+
+// ---- tables
+
+TEST(NeutronTables, HoldTheOpsOwnIntegers) {
+  const Program program = parse(R"(graph @forward(%x: i8[3] quant<0.03:-5>) {
+    %y: i8[3] quant<0.0078125> = aten.tanh(%x)
+    return %y
+  })");
+  const BoundOpView view(program.forward(), program.forward().first_op());
+  const neutron::Table table = neutron::table_of(*view);
+  for (int q = -128; q < 128; ++q)
+    EXPECT_NEAR(table[static_cast<size_t>(q + 128)], std::min(127.0, 128 * std::tanh(0.03 * (q + 5))), 0.51) << q;
+}
+
+TEST(NeutronTables, LimitsAreRecognized) {
+  neutron::Table table;
+  for (int q = -128; q < 128; ++q) table[static_cast<size_t>(q + 128)] = static_cast<int8_t>(std::clamp(q, -7, 90));
+  EXPECT_EQ(neutron::as_clamp(table, {}), (numerics::Range{-7, 90}));
+  EXPECT_EQ(neutron::as_clamp(table, {0, 50}), (numerics::Range{0, 50}));
+  EXPECT_EQ(neutron::as_clamp(table, {-100, -50}), (numerics::Range{-7, -7}));
+  table[130] = 3;
+  EXPECT_EQ(neutron::as_clamp(table, {}), std::nullopt);
+  EXPECT_EQ(neutron::as_clamp(table, {10, 127}), (numerics::Range{10, 90}));
+}
+
+// ---- refusals
+
+// The refusal of the first op of the graph, "id: reason; remedy", or "" if the NPU runs it.
+std::string refusal(std::string_view text, const npu::Target& target = {}) {
+  const Program program = parse(text);
+  if (program.graphs.empty()) return "not a graph";
+  const auto refused = make_neutron_backend(target)->refuse(program, program.forward(), program.forward().first_op());
+  return refused ? fmt::format("{}: {}; {}", refused->id, refused->reason, refused->remedy) : "";
+}
+
+std::string conv(std::string_view x, std::string_view w, std::string_view y, std::string_view attributes, int groups = 1,
+                 bool transposed = false) {
+  return fmt::format(R"(graph @forward(%x: i8[{}] quant<0.05>) {{
+    %w: i8[{}] quant<0.01> = constant seeded<1>
+    %y: i8[{}] quant<0.05> = aten.convolution(%x, %w, _) {{{}, groups = {}, output_padding = [0, 0], transposed = {}}}
+    return %y
+  }})",
+                     x, w, y, attributes, groups, transposed);
+}
+constexpr std::string_view kPlain = "dilation = [1, 1], padding = [0, 0], stride = [1, 1]";
+
+TEST(NeutronSupport, SaysWhyNot) {
+  EXPECT_EQ(refusal("graph @forward(%x: f32[3]) {\n %y: f32[3] = aten.relu(%x)\n return %y }"),
+            "npu-element-type: the NPU computes int8 with one scale and zero point a tensor; operand 0 is f32; quantize the model: compile "
+            "it with calibration data");
+  EXPECT_EQ(refusal("graph @forward(%x: f32[3]) {\n %y: i8[3] quant<0.1> = quantize(%x)\n return %y }"),
+            "npu-operator: the NPU has no kernel for quantize; the CPU runs it; `deuteron ops` lists what the NPU runs");
+  EXPECT_EQ(
+      refusal(conv("1,4,9,9", "6,2,3,3", "1,6,7,7", kPlain, 2)),
+      "npu-convolution-groups: the NPU convolves in 1 group or with 1 input channel a group; this convolution has 2 groups of 2 input "
+      "channels; use 1 group, or as many groups as input channels");
+  EXPECT_EQ(refusal(conv("1,4,9,9", "4,6,3,3", "1,6,11,11", kPlain, 1, true)),
+            "npu-transposed-convolution: the NPU has no transposed convolution; upsample by nearest neighbours, then convolve");
+  EXPECT_EQ(
+      refusal("graph @forward(%x: i8[1,3,5,5] quant<0.1>, %w: i8[4,3,1,1] quant<0.1>) {\n %y: i8[1,4,5,5] quant<0.1> = "
+              "aten.convolution(%x, %w, _) {dilation = [1, 1], padding = [0, 0], stride = [1, 1], groups = 1, output_padding = [0, 0], "
+              "transposed = false}\n return %y }"),
+      "npu-dynamic-weight: the NPU needs a constant weight; `w` is computed while the model runs; make it a parameter or a buffer of "
+      "the module");
+  EXPECT_EQ(refusal("graph @forward(%x: i8[1,1,1,1,1,1,3] quant<0.1>) {\n %y: i8[3] quant<0.1> = aten.view(%x) {size = [3]}\n return %y }"),
+            "npu-rank: the NPU copies tensors of up to 6 dimensions; this one has 7; merge dimensions with a view before the operator");
+  EXPECT_EQ(refusal("graph @forward(%x: i8[0,3] quant<0.1>) {\n %y: i8[0,3] quant<0.1> = aten.relu(%x)\n return %y }"),
+            "npu-empty-tensor: the NPU needs at least one element; a tensor has shape 0x3; remove the operator: it computes nothing");
+  EXPECT_EQ(
+      refusal("graph @forward(%x: i8[1,3,9,9] quant<0.1>) {\n %y: i8[1,3,4,4] quant<0.1> = aten.avg_pool2d(%x) {ceil_mode = false, "
+              "count_include_pad = true, divisor_override = 3, kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]}\n return %y }"),
+      "npu-divisor-override: the NPU divides by the number of elements of the window; this pool has a `divisor_override`; leave "
+      "`divisor_override` out");
+  EXPECT_EQ(
+      refusal("graph @forward(%x: i8[1,2,8209,1] quant<0.1>) {\n %y: i8[1,2] quant<0.1> = aten.mean.dim(%x) {dim = [2, 3], keepdim = "
+              "false}\n return %y }"),
+      "npu-mean-elements: the NPU takes the mean of height x width elements, each at most 4096; 8209 elements do not divide so; reduce "
+      "in two steps, or choose another extent");
+}
+
+// Examples of spec/ops.md 12.4, and both sides of each limit.
+TEST(NeutronSupport, LimitsOfConvolutions) {
+  EXPECT_EQ(refusal(conv("1,80,35,34", "2,80,32,24", "1,2,4,11", kPlain)), "");
+  EXPECT_EQ(
+      refusal(conv("1,113,41,15", "2,113,41,15", "1,2,1,1", kPlain)),
+      "npu-reduction: kernel 41x15 over 113 channels (rounded up to 120) adds more than 65535 products; choose a smaller kernel or fewer "
+      "input channels");
+  EXPECT_EQ(refusal(conv("1,3,4096,1", "2,3,4096,1", "1,2,1,1", kPlain)), "");
+  EXPECT_EQ(refusal(conv("1,3,4097,1", "2,3,4097,1", "1,2,1,1", kPlain)),
+            "npu-kernel-size: kernel 4097x1 exceeds 4096 per axis; choose a kernel of at most 4096");
+  EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,1,5", "dilation = [1, 1], padding = [0, 0], stride = [4096, 1]")), "");
+  EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,1,5", "dilation = [1, 1], padding = [0, 0], stride = [4097, 1]")),
+            "npu-stride: stride 4097x1 exceeds 4096 per axis; choose a stride of at most 4096");
+  EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,5,5", "dilation = [1, 4097], padding = [0, 0], stride = [1, 1]")),
+            "npu-dilation: dilation 1x4097 exceeds 4096 per axis; choose a dilation of at most 4096");
+}
+
+TEST(NeutronSupport, EverythingLiesInSramTogether) {
+  const std::string text = conv("1,8,16,16", "8,8,3,3", "1,8,14,14", kPlain);
+  // 2048 + 1568 bytes of tensors, 96 of parameters, 576 of weights, 256 for a table.
+  EXPECT_EQ(refusal(text, {.sram_bytes = 4544}), "");
+  EXPECT_EQ(
+      refusal(text, {.sram_bytes = 4543}),
+      "npu-sram: operands and results take 3616 bytes and constants 928 bytes, together more than the 4543 bytes of SRAM; use smaller "
+      "tensors: a lower resolution, fewer channels or a smaller batch");
+}
+
+TEST(NeutronSupport, CostIsThatOfTheCall) {
+  const Program program = parse(conv("1,8,16,16", "8,8,3,3", "1,8,14,14", kPlain));
+  const npu::Target target;
+  // docs/npu.md 3: 196 positions in 24 tiles of 8 and one of 4 (a step loads 8 cycles), 9 steps each; 12 cycles of parameters; drain 4.
+  EXPECT_EQ(make_neutron_backend(target)->cost(program.forward(), program.forward().first_op()), 8000u + 64 + 25 * 9 * 8 + 12 + 4);
+}
+
+// ---- schedule
+
+neutron::Call call_of(uint32_t constants, uint32_t elements) {
+  return {.kernel = npu::Add{.elements = elements}, .constants = std::vector<std::byte>(constants)};
+}
+
+TEST(NeutronSchedule, CopiesRunBesideCallsAsLateAsTheyMay) {
+  // Calls of 8064 + 1000 cycles; copies of 200 + 16/9 · bytes.
+  const neutron::Machine machine{};
+  std::vector<neutron::Call> calls;
+  for (const uint32_t bytes : {900u, 0u, 1800u, 18000u}) calls.push_back(call_of(bytes, 8000));
+  const std::vector<uint64_t> live(calls.size(), 1000);
+  const auto schedule = neutron::plan_copies(machine, calls, live);
+  ASSERT_TRUE(schedule);
+  // The last copy takes 32200 cycles, more than three calls: it starts first thing. The third hides behind the second call.
+  EXPECT_EQ(schedule->start, (std::vector<uint32_t>{0, neutron::kNoCopy, 0, 0}));
+  const std::vector<neutron::Call> small{call_of(900, 8000), call_of(0, 8000), call_of(1800, 8000), call_of(0, 8000), call_of(900, 8000)};
+  const auto lazy = neutron::plan_copies(machine, small, std::vector<uint64_t>(5, 1000));
+  ASSERT_TRUE(lazy);
+  EXPECT_EQ(lazy->start, (std::vector<uint32_t>{0, neutron::kNoCopy, 1, neutron::kNoCopy, 3}));
+  const neutron::Timeline timeline = neutron::simulate(machine.target, small, *lazy);
+  EXPECT_EQ(timeline.stalls, (std::vector<uint64_t>{1800, 0, 0, 0, 0}));
+  EXPECT_EQ(timeline.total, 3 * 400u + 1800 + 5 * 9064u);
+}
+
+TEST(NeutronSchedule, CopiesWaitForRoom) {
+  neutron::Machine machine{};
+  machine.target.sram_bytes = 10000;
+  std::vector<neutron::Call> calls;
+  for (const uint32_t bytes : {4000u, 4000u, 4000u}) calls.push_back(call_of(bytes, 8));
+  const std::vector<uint64_t> live{3000, 3000, 6000};
+  const auto schedule = neutron::plan_copies(machine, calls, live);
+  ASSERT_TRUE(schedule);
+  EXPECT_EQ(schedule->start, (std::vector<uint32_t>{0, 1, 2}));
+  const auto impossible = neutron::plan_copies(machine, calls, std::vector<uint64_t>{3000, 7000, 6000});
+  ASSERT_FALSE(impossible);
+  EXPECT_EQ(info(impossible.error().id).name, "memory-exceeded");
+}
+
+TEST(NeutronSchedule, NeverSlowerThanCopyingRightBefore) {
+  uint64_t state = 1;
+  const auto random = [&](uint64_t below) {
+    return static_cast<uint32_t>((state = state * 6364136223846793005u + 1442695040888963407u) >> 33) % below;
+  };
+  for (int round = 0; round < 50; ++round) {
+    std::vector<neutron::Call> calls;
+    for (uint32_t i = 0; i < 3 + random(20); ++i)
+      calls.push_back(call_of(random(3) == 0 ? 0 : static_cast<uint32_t>(random(60000)), static_cast<uint32_t>(8 + random(200000))));
+    const std::vector<uint64_t> live(calls.size(), 0);
+    neutron::Machine machine{};
+    const auto ahead = neutron::plan_copies(machine, calls, live);
+    machine.options.prefetch_calls = 0;
+    const auto before = neutron::plan_copies(machine, calls, live);
+    neutron::Schedule earliest = *before;
+    for (uint32_t& start : earliest.start)
+      if (start != neutron::kNoCopy) start = 0;
+    const uint64_t total = neutron::simulate(machine.target, calls, *ahead).total;
+    EXPECT_LE(total, neutron::simulate(machine.target, calls, *before).total);
+    // No schedule beats all copies at once by more than what starting them costs.
+    EXPECT_LE(total, neutron::simulate(machine.target, calls, earliest).total + machine.target.copy_host_cycles * calls.size());
+  }
+}
+
+// ---- payload
+
+TEST(NeutronPayload, ConstantsOfEqualContentAreStoredOnce) {
+  neutron::PayloadWriter writer;
+  const std::vector<std::byte> a(20, std::byte{1});
+  const std::vector<std::byte> b(20, std::byte{2});
+  EXPECT_EQ(writer.add_constants(a).offset, 0u);
+  EXPECT_EQ(writer.add_constants(b).offset, 32u);
+  EXPECT_EQ(writer.add_constants(a).offset, 0u);
+  const std::vector<std::byte> payload = writer.finish({}, 0);
+  npu::Header header;
+  std::memcpy(&header, payload.data(), sizeof header);
+  EXPECT_EQ(header.constants_bytes, 52u);
+  EXPECT_EQ(header.constants_offset % 16, 0u);
+  EXPECT_EQ(header.crc32, crc32_with_hole(payload, offsetof(npu::Header, crc32)));
+}
+
+constexpr std::string_view kTwoLayers = R"(graph @forward(%x: i8[1,3] quant<0.05:5>) {
+  %w: i8[5,3] quant<0.011> = constant seeded<3>
+  %v: i8[2,5] quant<0.012> = constant seeded<4>
+  %a: i8[1,5] quant<0.0078125> = aten.linear(%x, %w, _)
+  %t: i8[1,5] quant<0.0078125> = aten.tanh(%a)
+  %y: i8[1,2] quant<0.01> = aten.linear(%t, %v, _)
+  %s: i8[1,2] quant<0.00390625:-128> = aten.softmax(%y) {dim = 1}
+  return %s
+})";
+
+TEST(NeutronPayload, IsTheSameEveryTime) {
+  Program program = parse(kTwoLayers);
+  EXPECT_EQ(compile(program)->payload, compile(program)->payload);
+}
+
+TEST(NeutronPayload, DescribesEveryStepAndValue) {
+  Program program = parse(kTwoLayers);
+  const Compiled compiled = *compile(program);
+  const LoweredPartition& partition = *compiled.partition;
+  EXPECT_EQ(partition.steps, 3u);
+  std::vector<std::string> steps;
+  for (const StepInfo& step : partition.step_info)
+    steps.push_back(fmt::format("{} {} {} {} {}", step.command, step.kernel, step.macs, step.cycles, step.limit));
+  EXPECT_EQ(steps, (std::vector<std::string>{"0 Copy 0 0 flash", "1 Copy 0 0 flash", "3 Conv2d 15 117 start", "5 Conv2d 10 85 start",
+                                             "6 Softmax 0 102 start"}));
+  std::vector<std::string> values;
+  for (const InteriorValue& value : partition.values)
+    values.push_back(fmt::format("{} {} {}", value.name, value.buffer ? partition.buffers[*value.buffer].name : "-", value.after_step));
+  EXPECT_EQ(values, (std::vector<std::string>{"a - 0", "t t 0", "y - 1", "s - 2"}));
+}
+
+}  // namespace
+}  // namespace dtr::test
