@@ -110,8 +110,8 @@ class RandomGraph {
       }
       case 4:
       case 5: {
-        const OpDef* const kOps[] = {&ops::kRelu, &ops::kTanh, &ops::kSigmoid, &ops::kHardswish, &ops::kRequantize};
-        spec.def = kOps[pick(5)];
+        const OpDef* const kinds[] = {&ops::kRelu, &ops::kTanh, &ops::kSigmoid, &ops::kHardswish, &ops::kRequantize};
+        spec.def = kinds[pick(5)];
         if (spec.def == &ops::kRelu && coin()) spec.quantization = type(x).quantization;
         if (spec.def == &ops::kTanh) spec.quantization = Quantization::per_tensor(1.0F / 128, 0);
         if (spec.def == &ops::kSigmoid) spec.quantization = Quantization::per_tensor(1.0F / 256, -128);

@@ -15,7 +15,6 @@
 namespace dtr::test {
 namespace {
 
-using neutron::Digit;
 using neutron::Order;
 
 std::vector<int> as_ints(std::span<const std::byte> bytes) {
@@ -114,7 +113,7 @@ TEST(NeutronTables, HoldTheOpsOwnIntegers) {
 
 TEST(NeutronTables, LimitsAreRecognized) {
   neutron::Table table;
-  for (int q = -128; q < 128; ++q) table[static_cast<size_t>(q + 128)] = static_cast<int8_t>(std::clamp(q, -7, 90));
+  for (size_t i = 0; i < 256; ++i) table[i] = static_cast<int8_t>(std::clamp(static_cast<int>(i) - 128, -7, 90));
   EXPECT_EQ(neutron::as_clamp(table, {}), (numerics::Range{-7, 90}));
   EXPECT_EQ(neutron::as_clamp(table, {0, 50}), (numerics::Range{0, 50}));
   EXPECT_EQ(neutron::as_clamp(table, {-100, -50}), (numerics::Range{-7, -7}));
