@@ -63,7 +63,8 @@ Status check_program(const Program& program, const Graph& original, const Graph&
   DTR_ASSIGN(const std::vector<Tensor> ideal, float_model->run(sample));
   Sqnr sqnr;
   for (size_t i = 0; i < outputs.size(); ++i)
-    sqnr.add(ideal[i].view(), real_values(outputs[i], as_compiled.type(as_compiled.outputs()[i])).view());
+    sqnr.add(real_values(ideal[i], original.type(original.outputs()[i])).view(),
+             real_values(outputs[i], as_compiled.type(as_compiled.outputs()[i])).view());
   report.check_sqnr_db = sqnr.decibels();
   report.checked = true;
   return {};

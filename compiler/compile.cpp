@@ -213,6 +213,7 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
   emitted.plan.target = settings.target->name;
   emitted.plan.target_hash = npu::hash(npu);
   emitted.plan.tool = "deuteron " DTR_VERSION;
+  emitted.plan.source_hash = settings.source_hash;
   {
     const Stage stage(settings, "plan and encode");
     DTR_ASSIGN(const MemoryMap map, plan_memory(emitted.plan, npu.sram_bytes));

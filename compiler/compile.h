@@ -23,6 +23,7 @@ struct CompileSettings {
   Io io = Io::kFloat;
   QuantSpec::Observer observer = QuantSpec::Observer::kHistogram;  // kMinMax replaces what the patterns ask for
   bool debug_map = true;
+  uint64_t source_hash = 0;  // of the model file, for the program's manifest
   unsigned threads = 0;
   PassOptions passes = {};
   ProgressFunction progress = {};

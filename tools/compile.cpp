@@ -10,6 +10,7 @@
 #include "compiler/read_model.h"
 #include "ir/npz.h"
 #include "ir/printer.h"
+#include "support/mapped_file.h"
 #include "support/output_file.h"
 #include "tools/verbs.h"
 
@@ -60,6 +61,8 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   DTR_ASSIGN(OutputFile file, OutputFile::create(output));
 
   DTR_ASSIGN(Program program, read_model(options.model));
+  DTR_ASSIGN(const MappedFile model, MappedFile::open(options.model));
+  settings.source_hash = content_hash(model.bytes());
   watch_passes(options, program, settings);
   const Graph float_graph = program.forward();
   std::vector<NamedTensor> arrays;

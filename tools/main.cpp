@@ -119,8 +119,8 @@ int main(int argc, char** argv) {
   const CLI::App* run = add_run(app, run_options);
   const CLI::App* eval = add_eval(app, eval_options);
   const CLI::App* verify = add_verify(app, verify_options);
-  CLI::App* inspect = app.add_subcommand("inspect", "Show any file that Deuteron reads or writes, as text");
-  inspect->add_option("FILE", inspect_options.file, ".pt2, .tflite, .pte, .npz, .npy, .ir")->required();
+  CLI::App* inspect = app.add_subcommand("inspect", "Show a model, a program or data as text");
+  inspect->add_option("FILE", inspect_options.file, ".pt2, .tflite, .pte, .npz, .npy")->required();
   example(inspect, "deuteron inspect digits.pte");
   CLI::App* targets = app.add_subcommand("targets", "List the targets");
   targets->add_flag("--markdown", markdown, "As a page of the documentation");
