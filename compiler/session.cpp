@@ -78,6 +78,7 @@ class HostSession final : public Session {
     delegates_[0] = runtime::deuteron_delegate(context_);
     const runtime::LoadOptions options{.kernels = runtime::portable::kernels(),
                                        .delegates = delegates_,
+                                       .check_checksum = false,  // done when the image was read
                                        .on_missing =
                                            [](void* context, pte::Error what, std::string_view name, std::string_view overload) {
                                              static_cast<HostSession*>(context)->missing_ +=
@@ -151,16 +152,32 @@ class HostSession final : public Session {
 
   Status describe() {
     Rewriter rewriter(signature_);
+    const std::vector<std::string> names = io_names(*program_.method(program_.method_name(0)));
+    inputs_.resize(method_.input_count());
     for (size_t i = 0; i < method_.input_count(); ++i) {
       const runtime::Tensor* tensor = method_.input_tensor(i);
       if (tensor == nullptr)
         return fail(DiagnosticId::kPteUnsupported, fmt::format("input {} of the program is not a tensor", i), {}, {.file = image_.path()});
-      rewriter.add_input(type_of(*tensor), fmt::format("input_{}", i));
+      DTR_TRY(check_order(*tensor, "input", i));
+      rewriter.add_input(type_of(*tensor), names[i].empty() ? fmt::format("input_{}", i) : names[i]);
+      inputs_[i].resize(tensor->bytes());
     }
-    for (size_t i = 0; i < method_.output_count(); ++i)
-      if (method_.output_tensor(i) == nullptr)
+    for (size_t i = 0; i < method_.output_count(); ++i) {
+      const runtime::Tensor* tensor = method_.output_tensor(i);
+      if (tensor == nullptr)
         return fail(DiagnosticId::kPteUnsupported, fmt::format("output {} of the program is not a tensor", i), {}, {.file = image_.path()});
+      DTR_TRY(check_order(*tensor, "output", i));
+    }
     return {};
+  }
+
+  // Types know two layouts; a file may have others.
+  Status check_order(const runtime::Tensor& tensor, std::string_view what, size_t index) const {
+    const Type type = type_of(tensor);
+    const std::vector<int> order = dim_order(type.layout, type.rank());
+    if (std::equal(order.begin(), order.end(), tensor.order().begin(), tensor.order().end())) return {};
+    return fail(DiagnosticId::kPteUnsupported, fmt::format("{} {} is neither contiguous nor channels-last", what, index), {},
+                {.file = image_.path()});
   }
 
   Status set_input(size_t index, const TensorView& input) {
@@ -171,12 +188,12 @@ class HostSession final : public Session {
                   fmt::format("input {} is {} {}, the program takes {} {}", index, name(input.dtype), to_string(input.shape),
                               name(type.dtype), to_string(type.shape)),
                   "give data of the program's shape and dtype", {.file = image_.path()});
-    input_.resize(input.bytes());
-    reorder(type.shape, byte_size(type.dtype), input.data, strides(type.shape, Layout::kContiguous), input_.data(),
+    const std::span<std::byte> data = inputs_[index].span();
+    reorder(type.shape, byte_size(type.dtype), input.data, strides(type.shape, Layout::kContiguous), data.data(),
             strides(type.shape, type.layout));
     return check(method_.set_input(
         index,
-        {.data = input_.data(), .bytes = input_.size(), .dtype = planned.dtype, .sizes = planned.shape(), .dim_order = planned.order()}));
+        {.data = data.data(), .bytes = data.size(), .dtype = planned.dtype, .sizes = planned.shape(), .dim_order = planned.order()}));
   }
 
   // Which instruction runs, so that NPU events can name it.
@@ -229,7 +246,7 @@ class HostSession final : public Session {
   runtime::Program program_;
   runtime::Method method_;
   Graph signature_;
-  std::vector<std::byte> input_;  // one input in the program's physical order
+  std::vector<Arena> inputs_;  // in the program's physical order
   const RunHooks* hooks_ = nullptr;
   bool watch_touches_ = false;
   uint32_t instruction_ = 0;

@@ -201,4 +201,15 @@ Result<ProgramImage> ProgramImage::check(ProgramImage image, std::span<const std
   return image;
 }
 
+std::vector<std::string> io_names(const pte::ExecutionPlan& plan, bool outputs) {
+  std::vector<std::string> names;
+  const auto* indices = outputs ? plan.outputs() : plan.inputs();
+  for (uint32_t i = 0; i < count(indices); ++i) {
+    const pte::Tensor* tensor = plan.values()->Get(static_cast<uint32_t>(indices->Get(i)))->val_as_Tensor();
+    const pte::ExtraTensorInfo* extra = tensor == nullptr ? nullptr : tensor->extra_tensor_info();
+    names.push_back(extra == nullptr || extra->fully_qualified_name() == nullptr ? "" : extra->fully_qualified_name()->str());
+  }
+  return names;
+}
+
 }  // namespace dtr

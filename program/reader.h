@@ -46,4 +46,7 @@ class ProgramImage {
   const pte::DebugMap* debug_map_ = nullptr;
 };
 
+// Names of the inputs of a plan as the model had them, in order; empty where the file has none. `outputs`: of the outputs.
+std::vector<std::string> io_names(const pte::ExecutionPlan& plan, bool outputs = false);
+
 }  // namespace dtr

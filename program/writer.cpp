@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <unordered_map>
 
 #include "abi/crc32.h"
 #include "abi/manifest.h"
@@ -33,8 +34,7 @@ void append(Bytes& bytes, const T& value) {
 
 // Constant data in the physical order of their type.
 Bytes in_layout(std::span<const std::byte> data, const Type& type) {
-  Bytes result(data.begin(), data.end());
-  if (type.layout == Layout::kContiguous || type.rank() < 3) return result;
+  Bytes result(data.size());
   const size_t element = byte_size(type.dtype);
   const std::vector<int64_t> to = strides(type.shape, type.layout);
   std::vector<int64_t> index(type.rank(), 0);
@@ -114,34 +114,46 @@ class ProgramWriter {
       const PlanTensor& tensor = plan_.tensor(ref);
       const uint32_t constant = tensor.constant ? add_constant(tensor) : 0;
       const std::vector<int32_t> sizes(tensor.type.shape.begin(), tensor.type.shape.end());
-      value = add_tensor(scalar_type(tensor.type.dtype), sizes, file_dim_order(tensor.type), constant, tensor.offset);
+      const auto is_it = [&](TensorRef other) { return other == ref; };
+      const bool named = std::ranges::any_of(plan_.inputs, is_it) || std::ranges::any_of(plan_.outputs, is_it);
+      value = add_tensor(scalar_type(tensor.type.dtype), sizes, file_dim_order(tensor.type), constant, tensor.offset,
+                         named ? tensor.name : std::string());
     }
     return value;
   }
 
   int32_t add_tensor(ScalarType dtype, const std::vector<int32_t>& sizes, const std::vector<uint8_t>& order, uint32_t constant,
-                     int64_t offset) {
+                     int64_t offset, const std::string& name = {}) {
     const auto sizes_vector = builder_.CreateVector(sizes);
     const auto order_vector = builder_.CreateVector(order);
     Offset<pte::AllocationDetails> place;
     if (constant == 0) place = pte::CreateAllocationDetails(builder_, 1, static_cast<uint32_t>(offset), 0);
-    const auto tensor = pte::CreateTensor(builder_, static_cast<pte::ScalarType>(dtype), 0, sizes_vector, order_vector, constant, place);
+    Offset<pte::ExtraTensorInfo> extra;
+    if (!name.empty()) extra = pte::CreateExtraTensorInfo(builder_, 0, builder_.CreateSharedString(name));
+    const auto tensor = pte::CreateTensor(builder_, static_cast<pte::ScalarType>(dtype), 0, sizes_vector, order_vector, constant, place,
+                                          pte::TensorShapeDynamism::Static, extra);
     return add_value(pte::KernelTypes::Tensor, tensor.Union());
   }
 
   // Index in constant_segment.offsets; equal data are stored once.
   uint32_t add_constant(const PlanTensor& tensor) {
     DTR_CHECK(static_cast<int64_t>(tensor.constant->size()) == tensor.type.bytes());
-    Bytes data = in_layout(*tensor.constant, tensor.type);
-    std::string_view key(reinterpret_cast<const char*>(data.data()), data.size());
-    const auto found = known_constants_.find(key);
-    if (found != known_constants_.end()) return found->second;
+    Bytes reordered;
+    std::span<const std::byte> data = *tensor.constant;
+    if (tensor.type.layout != Layout::kContiguous && tensor.type.rank() >= 3) data = reordered = in_layout(data, tensor.type);
     Bytes& segment = segments_.front();
+    const uint64_t hash = content_hash(data);
+    const auto [first, last] = known_constants_.equal_range(hash);
+    for (auto known = first; known != last; ++known) {
+      const auto offset = static_cast<ptrdiff_t>(constant_offsets_[known->second]);
+      const auto left = segment.end() - (segment.begin() + offset);
+      if (left >= std::ssize(data) && std::equal(data.begin(), data.end(), segment.begin() + offset)) return known->second;
+    }
     segment.resize(align_up(segment.size()));
     constant_offsets_.push_back(segment.size());
     segment.insert(segment.end(), data.begin(), data.end());
     const auto index = static_cast<uint32_t>(constant_offsets_.size() - 1);
-    known_constants_.emplace(std::string(key), index);
+    known_constants_.emplace(hash, index);
     return index;
   }
 
@@ -360,7 +372,7 @@ class ProgramWriter {
 
   std::vector<Bytes> segments_;  // the first holds the constants
   std::vector<uint64_t> constant_offsets_{0};
-  std::map<std::string, uint32_t, std::less<>> known_constants_;
+  std::unordered_multimap<uint64_t, uint32_t> known_constants_;  // by content hash: index in constant_offsets_
   std::vector<uint64_t> segment_offsets_;
   size_t structure_bytes_ = 0;
   size_t segment_base_ = 0;

@@ -258,6 +258,8 @@ TEST(Writer, ReadsBackAsPlanned) {
   EXPECT_STREQ(manifest.target, "none");
   EXPECT_EQ(image->file().named_data("shared").size(), 5u);
   EXPECT_TRUE(image->file().named_data("missing").empty());
+  EXPECT_EQ(io_names(*image->file().program().execution_plan()->Get(0)), (std::vector<std::string>{"x"}));
+  EXPECT_EQ(io_names(*image->file().program().execution_plan()->Get(0), true), (std::vector<std::string>{"y"}));
 
   const pte::ExecutionPlan& plan = *image->file().program().execution_plan()->Get(0);
   EXPECT_EQ(plan.name()->str(), "forward");
