@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "abi/program_generated.h"
+#include "ir/reorder.h"
 #include "ir/rewriter.h"
 #include "program/scalar_types.h"
 #include "runtime/delegate_deuteron.h"
@@ -16,29 +17,6 @@
 
 namespace dtr {
 namespace {
-
-// Copies a dense tensor from one order of dimensions to another; strides in elements by logical dimension.
-void reorder(const Shape& shape, size_t element, const std::byte* from, const std::vector<int64_t>& from_strides, std::byte* to,
-             const std::vector<int64_t>& to_strides) {
-  const int64_t count = element_count(shape);
-  if (from_strides == to_strides) {
-    if (count > 0) std::memcpy(to, from, static_cast<size_t>(count) * element);
-    return;
-  }
-  std::vector<int64_t> index(shape.size(), 0);
-  int64_t source = 0, target = 0;
-  for (int64_t done = 0; done < count; ++done) {
-    std::memcpy(to + static_cast<size_t>(target) * element, from + static_cast<size_t>(source) * element, element);
-    for (size_t dim = shape.size(); dim-- > 0;) {
-      source += from_strides[dim];
-      target += to_strides[dim];
-      if (++index[dim] < shape[dim]) break;
-      source -= from_strides[dim] * shape[dim];
-      target -= to_strides[dim] * shape[dim];
-      index[dim] = 0;
-    }
-  }
-}
 
 // Half, which Deuteron does not compute in, reads as its bits.
 Type type_of(const runtime::Tensor& tensor) {

@@ -8,6 +8,7 @@
 
 #include "abi/debug_map_generated.h"
 #include "compiler/onednn_executor.h"
+#include "ir/reorder.h"
 #include "program/scalar_types.h"
 
 namespace dtr {
@@ -67,22 +68,15 @@ std::optional<Tensor> read_tensor(const pte::DebugTensor& described, const Tenso
                          described.zero_points()->size() == 1;
   if (dtype != ScalarType::kFloat && !(dtype == ScalarType::kChar && quantized)) return std::nullopt;
   Tensor real(DType::kFloat32, layout.shape);
-  const auto out = real.values<float>();
-  Shape index(layout.shape.size(), 0);
-  int64_t at = 0;
-  for (float& value : out) {
-    if (dtype == ScalarType::kFloat) {
-      std::memcpy(&value, data + static_cast<size_t>(at) * sizeof(float), sizeof(float));
-    } else {
-      value = static_cast<float>(static_cast<int8_t>(data[at]) - described.zero_points()->Get(0)) * described.scales()->Get(0);
-    }
-    for (size_t dim = layout.shape.size(); dim-- > 0;) {
-      at += layout.strides[dim];
-      if (++index[dim] < layout.shape[dim]) break;
-      at -= layout.strides[dim] * layout.shape[dim];
-      index[dim] = 0;
-    }
+  const std::vector<int64_t> logical = strides(layout.shape, Layout::kContiguous);
+  if (dtype == ScalarType::kFloat) {
+    reorder(layout.shape, layout.element_bytes, data, layout.strides, real.view().data, logical);
+    return real;
   }
+  Tensor codes(DType::kInt8, layout.shape);
+  reorder(layout.shape, layout.element_bytes, data, layout.strides, codes.view().data, logical);
+  std::ranges::transform(codes.values<int8_t>(), real.values<float>().begin(),
+                         [&](int8_t q) { return static_cast<float>(q - described.zero_points()->Get(0)) * described.scales()->Get(0); });
   return real;
 }
 

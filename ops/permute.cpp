@@ -1,4 +1,5 @@
 // aten.permute: dimension i of the result is dimension dims[i] of the operand.
+#include "ir/reorder.h"
 #include "ops/define.h"
 
 namespace dtr::ops {
@@ -36,36 +37,13 @@ std::vector<Type> infer(const OpView& view) {
   return {type};
 }
 
-template <class Word>
-void copy(std::span<const size_t> dims, const TensorView& from, const TensorView& to) {
-  const std::vector<int64_t> strides_from = strides(from.shape, Layout::kContiguous);
-  const auto* x = reinterpret_cast<const Word*>(from.data);
-  auto* y = reinterpret_cast<Word*>(to.data);
-  Shape index(dims.size(), 0);
-  int64_t at = 0;
-  for (int64_t i = 0; i < to.elements(); ++i) {
-    y[i] = x[at];
-    for (size_t d = dims.size(); d-- > 0;) {
-      at += strides_from[dims[d]];
-      if (++index[d] < to.shape[d]) break;
-      at -= strides_from[dims[d]] * to.shape[d];
-      index[d] = 0;
-    }
-  }
-}
-
 void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const std::vector<int64_t> own = strides(operands[0].shape, Layout::kContiguous);
   const std::vector<size_t> dims = *normalized_dims(view);
-  switch (byte_size(operands[0].dtype)) {
-    case 1:
-      return copy<uint8_t>(dims, operands[0], results[0]);
-    case 2:
-      return copy<uint16_t>(dims, operands[0], results[0]);
-    case 4:
-      return copy<uint32_t>(dims, operands[0], results[0]);
-    default:
-      return copy<uint64_t>(dims, operands[0], results[0]);
-  }
+  std::vector<int64_t> from;
+  for (const size_t dim : dims) from.push_back(own[dim]);
+  reorder(results[0].shape, byte_size(operands[0].dtype), operands[0].data, from, results[0].data,
+          strides(results[0].shape, Layout::kContiguous));
 }
 
 constexpr AttributeDef kAttributes[] = {{"dims", AttributeKind::kInts}};

@@ -11,6 +11,7 @@
 #include "abi/manifest.h"
 #include "abi/program_file.h"
 #include "abi/program_generated.h"
+#include "ir/reorder.h"
 #include "program/debug_map.h"
 #include "program/scalar_types.h"
 #include "support/output_file.h"
@@ -35,18 +36,8 @@ void append(Bytes& bytes, const T& value) {
 // Constant data in the physical order of their type.
 Bytes in_layout(std::span<const std::byte> data, const Type& type) {
   Bytes result(data.size());
-  const size_t element = byte_size(type.dtype);
-  const std::vector<int64_t> to = strides(type.shape, type.layout);
-  std::vector<int64_t> index(type.rank(), 0);
-  for (size_t from = 0; from < data.size(); from += element) {
-    int64_t offset = 0;
-    for (size_t dim = 0; dim < index.size(); ++dim) offset += index[dim] * to[dim];
-    std::memcpy(result.data() + static_cast<size_t>(offset) * element, data.data() + from, element);
-    for (size_t dim = index.size(); dim-- > 0;) {
-      if (++index[dim] < type.shape[dim]) break;
-      index[dim] = 0;
-    }
-  }
+  reorder(type.shape, byte_size(type.dtype), data.data(), strides(type.shape, Layout::kContiguous), result.data(),
+          strides(type.shape, type.layout));
   return result;
 }
 

@@ -6,6 +6,7 @@
 
 #include "compiler/session.h"
 #include "ir/npz.h"
+#include "ir/reorder.h"
 #include "ir/samples.h"
 #include "support/output_file.h"
 #include "support/progress.h"
@@ -25,18 +26,8 @@ Result<std::vector<NamedTensor>> read_raw(const Graph& signature, const std::str
                 "give one raw tensor of the input's size, or a .npz", {.file = path});
   std::vector<NamedTensor> arrays;
   Tensor tensor(type.dtype, type.shape);
-  // From the program's physical order to the logical one.
-  const std::vector<int64_t> from = strides(type.shape, type.layout), to = strides(type.shape, Layout::kContiguous);
-  const size_t element = byte_size(type.dtype);
-  for (int64_t i = 0; i < type.elements(); ++i) {
-    int64_t rest = i, source = 0;
-    for (size_t dim = 0; dim < type.rank(); ++dim) {
-      source += rest / to[dim] * from[dim];
-      rest %= to[dim];
-    }
-    std::memcpy(tensor.view().data + static_cast<size_t>(i) * element, file.bytes().data() + static_cast<size_t>(source) * element,
-                element);
-  }
+  reorder(type.shape, byte_size(type.dtype), file.bytes().data(), strides(type.shape, type.layout), tensor.view().data,
+          strides(type.shape, Layout::kContiguous));
   arrays.push_back({"input", std::move(tensor)});
   return arrays;
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "ir/reorder.h"
 #include "ir/verifier.h"
 
 namespace dtr::tflite {
@@ -36,20 +37,15 @@ bool is_identity(const Ints& dims) {
 
 // Elements of `bytes`, a contiguous array of `shape`, with dimension i of the result being dimension dims[i].
 std::vector<std::byte> permute(std::span<const std::byte> bytes, const Shape& shape, const Ints& dims, size_t size) {
-  const std::vector<int64_t> from = strides(shape, Layout::kContiguous);
-  std::vector<std::byte> result(bytes.size());
-  Shape index(dims.size(), 0);
-  size_t at = 0;
-  for (size_t to = 0; to < result.size(); to += size) {
-    std::memcpy(result.data() + to, bytes.data() + at * size, size);
-    for (size_t d = dims.size(); d-- > 0;) {
-      const auto dim = static_cast<size_t>(dims[d]);
-      at += static_cast<size_t>(from[dim]);
-      if (++index[d] < shape[dim]) break;
-      at -= static_cast<size_t>(from[dim] * shape[dim]);
-      index[d] = 0;
-    }
+  const std::vector<int64_t> own = strides(shape, Layout::kContiguous);
+  Shape permuted;
+  std::vector<int64_t> from;
+  for (const int64_t dim : dims) {
+    permuted.push_back(shape[static_cast<size_t>(dim)]);
+    from.push_back(own[static_cast<size_t>(dim)]);
   }
+  std::vector<std::byte> result(bytes.size());
+  reorder(permuted, size, bytes.data(), from, result.data(), strides(permuted, Layout::kContiguous));
   return result;
 }
 
