@@ -42,6 +42,83 @@ Difference compare(const TensorView& expected, const TensorView& actual) {
   return difference;
 }
 
+namespace {
+
+double element(const TensorView& tensor, size_t i) {
+  switch (tensor.dtype) {
+    case DType::kFloat32:
+      return tensor.values<float>()[i];
+    case DType::kFloat64:
+      return tensor.values<double>()[i];
+    case DType::kInt64:
+      return static_cast<double>(tensor.values<int64_t>()[i]);
+    case DType::kInt32:
+      return tensor.values<int32_t>()[i];
+    case DType::kInt16:
+      return tensor.values<int16_t>()[i];
+    case DType::kInt8:
+      return tensor.values<int8_t>()[i];
+    case DType::kUint8:
+    case DType::kBool:
+      break;
+  }
+  return tensor.values<uint8_t>()[i];
+}
+
+}  // namespace
+
+void Comparison::add_element(double expected, double actual, int64_t index) {
+  ++elements_;
+  const bool same = expected == actual || (std::isnan(expected) && std::isnan(actual));
+  const double difference = same ? 0 : std::abs(expected - actual);
+  const double apart = std::isnan(difference) ? INFINITY : difference;
+  if (!same) ++different_;
+  if (std::isfinite(expected)) {
+    largest_ = std::max(largest_, std::abs(expected));
+    signal_ += expected * expected;
+    if (std::isfinite(actual)) {
+      noise_ += difference * difference;
+    } else {
+      broken_ = true;
+    }
+  }
+  if (apart > max_absolute_ || elements_ == 1) {
+    max_absolute_ = apart;
+    sample_ = samples_;
+    index_ = index;
+    expected_ = expected;
+    actual_ = actual;
+  }
+  sum_absolute_ += apart;
+  if (step_ == 0) return;
+  double steps = apart / step_;
+  const double whole = std::round(steps);
+  if (std::abs(steps - whole) * step_ <= 0x1p-20 * std::max(std::abs(expected), std::abs(actual))) steps = whole;
+  max_steps_ = std::max(max_steps_, steps);
+  sum_steps_ += steps;
+  ++histogram_[static_cast<size_t>(std::lower_bound(kBinEnds.begin(), kBinEnds.end(), steps) - kBinEnds.begin())];
+}
+
+void Comparison::add(const TensorView& expected, const TensorView& actual) {
+  DTR_CHECK(expected.shape == actual.shape);
+  const auto count = static_cast<size_t>(expected.elements());
+  size_t expected_largest = 0, actual_largest = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const double e = element(expected, i), a = element(actual, i);
+    add_element(e, a, static_cast<int64_t>(i));
+    if (e > element(expected, expected_largest)) expected_largest = i;
+    if (a > element(actual, actual_largest)) actual_largest = i;
+  }
+  same_argmax_ += expected_largest == actual_largest ? 1 : 0;
+  ++samples_;
+}
+
+double Comparison::decibels() const {
+  if (broken_) return -99;
+  if (noise_ == 0) return 99;
+  return std::clamp(10 * std::log10(signal_ / noise_), -99.0, 99.0);
+}
+
 Tensor real_values(const Tensor& tensor, const Type& type) {
   if (!type.quantized()) return Tensor::copy_of(tensor.dtype(), tensor.shape(), tensor.bytes());
   Tensor real(DType::kFloat32, tensor.shape());

@@ -1,6 +1,8 @@
 // How far two tensors are apart.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "ir/tensor.h"
@@ -28,6 +30,53 @@ struct Difference {
   double expected = 0, actual = 0;
 };
 Difference compare(const TensorView& expected, const TensorView& actual);  // float32, same shape
+
+// Everything that is said about one output over all its samples. Tensors are float32 or integers that int32 holds.
+class Comparison {
+ public:
+  // Bins of the histogram of differences in steps: 0, 1, 2, 3, 4, 5–8, 9–16, 17–32, more (elements that are not finite count there).
+  static constexpr std::array<int, 8> kBinEnds = {0, 1, 2, 3, 4, 8, 16, 32};
+  using Histogram = std::array<uint64_t, kBinEnds.size() + 1>;
+
+  // `step` is the quantization step of the output in its own unit (1 for integers); 0: it has none, nothing is counted in steps.
+  explicit Comparison(double step = 0) : step_(step) {}
+  // The next sample; same shape and dtype.
+  void add(const TensorView& expected, const TensorView& actual);
+
+  uint64_t samples() const { return samples_; }
+  uint64_t elements() const { return elements_; }
+  uint64_t different() const { return different_; }
+  double step() const { return step_; }
+  // Largest |expected − actual|, infinite where one is NaN or infinite and the other something else; where it is, and both values.
+  double max_absolute() const { return max_absolute_; }
+  double mean_absolute() const { return elements_ == 0 ? 0 : sum_absolute_ / static_cast<double>(elements_); }
+  uint64_t sample() const { return sample_; }
+  int64_t index() const { return index_; }
+  double expected() const { return expected_; }
+  double actual() const { return actual_; }
+  // The same in steps. A multiple of the step that float arithmetic missed by 2^-20 of the values' magnitude counts as the multiple.
+  double max_steps() const { return max_steps_; }
+  double mean_steps() const { return elements_ == 0 ? 0 : sum_steps_ / static_cast<double>(elements_); }
+  const Histogram& histogram() const { return histogram_; }
+  // Over the elements whose expected value is finite; −99 dB where such an element is not.
+  double decibels() const;
+  double largest_expected() const { return largest_; }  // magnitude, of the finite ones
+  // Samples whose largest element stands at the same index.
+  uint64_t same_argmax() const { return same_argmax_; }
+
+ private:
+  void add_element(double expected, double actual, int64_t index);
+
+  double step_;
+  uint64_t samples_ = 0, elements_ = 0, different_ = 0, same_argmax_ = 0;
+  double max_absolute_ = 0, sum_absolute_ = 0, max_steps_ = 0, sum_steps_ = 0, largest_ = 0;
+  double signal_ = 0, noise_ = 0;
+  bool broken_ = false;
+  uint64_t sample_ = 0;
+  int64_t index_ = 0;
+  double expected_ = 0, actual_ = 0;
+  Histogram histogram_ = {};
+};
 
 // Real values of a tensor of that type: dequantized integers, or a copy of floats.
 Tensor real_values(const Tensor& tensor, const Type& type);

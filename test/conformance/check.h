@@ -1,0 +1,35 @@
+// One conformance case and what is asked of it.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace dtr::conformance {
+
+// One answer. `figures` go to the table and the JSON as they are; `text` says what is wrong, or remarks on what is right.
+struct Check {
+  std::string name;  // "float", "quantized", "equal float", "equal quantized", "neutron_ir_0", "placement"
+  bool passed = false;
+  std::string text;
+  nlohmann::json figures = nlohmann::json::object();
+};
+
+// Called as soon as a check is done, so that nothing is lost where a later one crashes.
+using Sink = std::function<void(const Check&)>;
+
+// A folder GROUP_NUMBER as shared/conformance/README.md describes it:
+//
+//   float         float.pt2, calibrated with calibration.npz, against PyTorch's float output: at most 1 dB below upstream's quantized
+//                 output for each output, and ≥ 30 dB where upstream's post-training quantization is below 25 dB. An output that is zero
+//                 everywhere is judged by its largest difference: one quantization step.
+//   quantized     quantized.pt2 or qat.pt2 as it is, against PyTorch's evaluation of it: at most one step for each arithmetic operator on
+//                 the longest path to the output, on average 0.05 (0.2 where the path holds an average).
+//   equal …       the simulated program of both models gives what the integer reference of its quantized graph gives.
+//   neutron_ir_K  the IR compiled and run: every element equal to what TFLite's reference kernels computed.
+//   placement     nothing that upstream delegates is left to the CPU, in either program.
+void run_case(const std::filesystem::path& folder, const Sink& sink);
+
+}  // namespace dtr::conformance

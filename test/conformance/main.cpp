@@ -1,0 +1,137 @@
+// deuteron-conformance: every case of a folder, judged as docs/conformance.md says.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+#include <set>
+
+#include "support/output_file.h"
+#include "test/conformance/table.h"
+
+namespace {
+
+using namespace dtr;
+using namespace dtr::conformance;
+
+enum ExitCode : int { kGood = 0, kFailed = 1, kUsage = 2 };
+
+struct Options {
+  std::string data, filter = ".", results, json, markdown, exceptions;
+  unsigned jobs = 0, seconds = 120;
+  bool list = false, resume = false;
+};
+
+// Folder of the full set if it is there, else of the committed cases.
+std::filesystem::path default_data() {
+  const char* shared = std::getenv("DEUTERON_SHARED");
+  if (shared != nullptr && std::filesystem::exists(std::filesystem::path(shared) / "conformance"))
+    return std::filesystem::path(shared) / "conformance";
+  return DTR_SOURCE "/test/data/conformance";
+}
+
+std::vector<std::filesystem::path> find_cases(const std::filesystem::path& data, const std::regex& filter) {
+  std::vector<std::filesystem::path> cases;
+  for (const auto& entry : std::filesystem::directory_iterator(data))
+    if (std::filesystem::exists(entry.path() / "float.pt2") && std::regex_search(entry.path().filename().string(), filter))
+      cases.push_back(entry.path());
+  std::sort(cases.begin(), cases.end());
+  return cases;
+}
+
+// Results of an earlier run that was ended, a line of JSON a case; a last line that is incomplete does not count.
+std::vector<CaseResult> read_results(const std::string& path) {
+  std::vector<CaseResult> results;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false); object.is_object())
+      results.push_back(case_from_json(object));
+  return results;
+}
+
+std::vector<CaseResult> run(const Options& options, std::vector<std::filesystem::path> cases) {
+  std::vector<CaseResult> results;
+  if (options.resume) {
+    std::set<std::string> wanted;
+    for (const auto& folder : cases) wanted.insert(folder.filename());
+    for (CaseResult& result : read_results(options.results))
+      if (wanted.erase(result.name) > 0) results.push_back(std::move(result));
+    std::erase_if(cases, [&](const auto& folder) { return !wanted.contains(folder.filename()); });
+  }
+  std::ofstream file;
+  if (!options.results.empty()) file.open(options.results, options.resume ? std::ios::app : std::ios::trunc);
+  run_cases(cases, {.jobs = options.jobs, .seconds = options.seconds}, [&](const CaseResult& result) {
+    if (file.is_open()) file << to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+    results.push_back(result);
+  });
+  std::sort(results.begin(), results.end(), [](const CaseResult& a, const CaseResult& b) { return a.name < b.name; });
+  return results;
+}
+
+// How many cases the full set has: a line each in cases.txt.
+size_t full_count() {
+  std::ifstream file(DTR_SOURCE "/test/conformance/cases.txt");
+  size_t count = 0;
+  for (std::string line; std::getline(file, line);) ++count;
+  return count;
+}
+
+int report(const Options& options, const std::vector<CaseResult>& results, const Exceptions& exceptions) {
+  const Verdict verdict = judge(results, exceptions);
+  for (const std::string& failure : verdict.failures) fmt::print("FAIL {}\n", failure);
+  for (const std::string& stale : verdict.stale) fmt::print("PASS {}: no exception any more, take it off the list\n", stale);
+  if (!results.empty()) fmt::print("{}", group_table(results, false));
+  fmt::print("{} of {} cases, {} failures, {} known exceptions\n", results.size(), full_count(), verdict.failures.size(), verdict.excepted);
+  nlohmann::json all = nlohmann::json::array();
+  for (const CaseResult& result : results) all.push_back(to_json(result));
+  for (const auto& [path, text] : {std::pair(options.json, all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"),
+                                   std::pair(options.markdown, options.markdown.empty() ? std::string() : page(results, exceptions))})
+    if (!path.empty())
+      if (const Status written = write_file(path, text); !written) {
+        fmt::print(stderr, "{}\n", to_text(written.error()));
+        return kFailed;
+      }
+  return verdict.failures.empty() && verdict.stale.empty() && !results.empty() ? kGood : kFailed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  options.data = default_data();
+  options.exceptions = DTR_SOURCE "/test/conformance/exceptions.json";
+  CLI::App app("Compiles and runs conformance cases and holds them against PyTorch, upstream and TFLite's reference kernels.",
+               "deuteron-conformance");
+  app.add_option("--data", options.data, "Folder of cases; default: DEUTERON_SHARED/conformance, else the committed ones")
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--filter", options.filter, "Only cases whose name matches this regular expression, for example '^cat_'");
+  app.add_option("--jobs", options.jobs, "Cases at once (0: all threads)");
+  app.add_option("--seconds", options.seconds, "Time limit of a case")->capture_default_str();
+  CLI::Option* results = app.add_option("--results", options.results, "Write a line of JSON here as soon as a case is done");
+  app.add_flag("--resume", options.resume, "Do not run again what --results already holds")->needs(results);
+  app.add_option("--json", options.json, "Write all results as one JSON document");
+  app.add_option("--markdown", options.markdown, "Write the tables of docs/conformance.md");
+  app.add_option("--exceptions", options.exceptions, "Known exceptions (JSON)");
+  app.add_flag("--list", options.list, "Only list the cases");
+  try {
+    app.parse(argc, argv);
+    const std::vector<std::filesystem::path> cases = find_cases(options.data, std::regex(options.filter));
+    if (options.list) {
+      for (const auto& folder : cases) fmt::print("{}\n", folder.filename().string());
+      return kGood;
+    }
+    const Result<Exceptions> exceptions = read_exceptions(options.exceptions);
+    if (!exceptions) {
+      fmt::print(stderr, "{}\n", to_text(exceptions.error()));
+      return kUsage;
+    }
+    return report(options, run(options, cases), *exceptions);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kGood : kUsage;
+  } catch (const std::regex_error& error) {
+    fmt::print(stderr, "--filter: {}\n", error.what());
+    return kUsage;
+  }
+}
