@@ -34,7 +34,8 @@ std::filesystem::path default_data() {
 
 std::vector<std::filesystem::path> find_cases(const std::filesystem::path& data, const std::regex& filter) {
   std::vector<std::filesystem::path> cases;
-  for (const auto& entry : std::filesystem::directory_iterator(data))
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator(data, missing))
     if (std::filesystem::exists(entry.path() / "float.pt2") && std::regex_search(entry.path().filename().string(), filter))
       cases.push_back(entry.path());
   std::sort(cases.begin(), cases.end());
