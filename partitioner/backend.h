@@ -18,9 +18,17 @@ namespace dtr {
 
 // Why an op does not run on a backend. The texts are what the user reads.
 struct Refusal {
-  std::string_view id;  // stable, kebab-case: "conv-kernel-too-large"
-  std::string reason;   // limit and this op's value: "kernel 5000x1 exceeds 4096 per axis"
+  std::string_view id;  // stable, kebab-case: "npu-kernel-size"
+  std::string reason;   // limit and this op's value: "the NPU takes kernels of at most 4096 per axis; this one is 5000x1"
   std::string remedy;   // what to change; may be empty
+  // The two halves of the reason, where it has them.
+  std::string limit = {}, value = {};
+};
+
+// What a backend runs of an operator, for the table of operators.
+struct OperatorSupport {
+  std::string_view dtypes;
+  std::vector<std::string> conditions;  // sentences; an op for which all hold is not refused
 };
 
 // Layouts in which a backend runs an op. An op that takes both without extra cost lists both.
@@ -97,8 +105,15 @@ class Backend {
   // std::nullopt: the op runs here. Asked for every op of the (quantized) graph.
   virtual std::optional<Refusal> refuse(const Program& program, const Graph& graph, OpId op) const = 0;
   virtual LayoutChoice layouts(const Graph& graph, OpId op) const = 0;
-  // Estimated cycles of the op alone, at the target's clock.
+  // Estimated cycles of the op alone, at the target's clock. Asked for ops that run here; 0: nothing is computed.
   virtual uint64_t cost(const Graph& graph, OpId op) const = 0;
+  // std::nullopt: no op of this kind runs here.
+  virtual std::optional<OperatorSupport> support(const OpDef& op) const = 0;
+
+  // Delegates only: the fewest cycles in which the machine could do the op, whatever its types and limits.
+  virtual uint64_t bound(const Graph& graph, OpId op) const;
+  // Delegates only: cycles to start one call of the delegate, beside its work.
+  virtual uint64_t hand_over_cycles() const;
 
   // Rewrites an op that was placed here into ops this backend has kernels for (fused activations, for one). Returns whether it did.
   virtual Result<bool> legalize(Graph& graph, OpId op) const;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "backends/neutron/lowering/fusion.h"
 #include "backends/neutron/partition.h"
 
@@ -22,7 +24,7 @@ class NeutronBackend final : public Backend {
     if (rule == nullptr)
       return Refusal{"npu-operator", fmt::format("the NPU has no kernel for {}", view->def->name),
                      "the CPU runs it; `deuteron ops` lists what the NPU runs"};
-    return rule->refuse({machine_, graph, op, *view});
+    return rule->checks.refuse({machine_, graph, op, *view});
   }
 
   LayoutChoice layouts(const Graph& graph, OpId op) const override {
@@ -37,6 +39,28 @@ class NeutronBackend final : public Backend {
     const std::optional<Kernel> kernel = rule == nullptr ? std::nullopt : rule->estimate(machine_, *view);
     return kernel ? machine_.target.call_host_cycles + cycles(machine_.target, *kernel).total : 0;
   }
+
+  std::optional<OperatorSupport> support(const OpDef& op) const override {
+    const Rule* rule = find_rule(op);
+    if (rule == nullptr) return std::nullopt;
+    OperatorSupport support{.dtypes = "int8", .conditions = {}};
+    for (const Check* check : rule->checks.list()) support.conditions.push_back(with_numbers(check->condition, machine_.target));
+    return support;
+  }
+
+  // The array is busy with nothing but products, or the write port with nothing but results.
+  uint64_t bound(const Graph& graph, OpId op) const override {
+    const BoundOpView view(graph, op);
+    const npu::Target& target = machine_.target;
+    const auto macs = static_cast<uint64_t>(view->def->macs == nullptr ? 0 : view->def->macs(*view));
+    uint64_t written = 0;
+    for (const Type* result : view->results) written += static_cast<uint64_t>(result->elements());
+    const uint64_t array = uint64_t{target.pipelines} * target.macs;
+    return target.call_host_cycles + std::max((macs + array - 1) / array, (written + target.write_port - 1) / target.write_port);
+  }
+
+  // As a kernel call: the host enters the driver once more and blocks until the delegate is done.
+  uint64_t hand_over_cycles() const override { return machine_.target.call_host_cycles; }
 
   Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const override {
     Builder builder(machine_, program, graph);

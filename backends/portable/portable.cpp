@@ -54,6 +54,12 @@ class PortableBackend final : public Backend {
     return static_cast<uint64_t>(10 * graph.type(graph.op(id).results[0]).elements() + 4 * macs);
   }
 
+  std::optional<OperatorSupport> support(const OpDef& op) const override {
+    const portable::Row* row = portable::find_row(&op);
+    if (row == nullptr) return std::nullopt;
+    return OperatorSupport{.dtypes = row->moves_any_dtype ? "any" : "float32", .conditions = {}};
+  }
+
   Result<bool> legalize(Graph& graph, OpId id) const override {
     const Op op = graph.op(id);
     bool changed = false;

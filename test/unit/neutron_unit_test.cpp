@@ -154,7 +154,8 @@ TEST(NeutronSupport, SaysWhyNot) {
       "npu-convolution-groups: the NPU convolves in 1 group or with 1 input channel a group; this convolution has 2 groups of 2 input "
       "channels; use 1 group, or as many groups as input channels");
   EXPECT_EQ(refusal(conv("1,4,9,9", "4,6,3,3", "1,6,11,11", kPlain, 1, true)),
-            "npu-transposed-convolution: the NPU has no transposed convolution; upsample by nearest neighbours, then convolve");
+            "npu-transposed-convolution: the NPU convolves forward; this convolution is transposed; upsample by nearest neighbours, then "
+            "convolve");
   EXPECT_EQ(
       refusal("graph @forward(%x: i8[1,3,5,5] quant<0.1>, %w: i8[4,3,1,1] quant<0.1>) {\n %y: i8[1,4,5,5] quant<0.1> = "
               "aten.convolution(%x, %w, _) {dilation = [1, 1], padding = [0, 0], stride = [1, 1], groups = 1, output_padding = [0, 0], "
@@ -180,28 +181,39 @@ TEST(NeutronSupport, SaysWhyNot) {
 // Examples of spec/ops.md 12.4, and both sides of each limit.
 TEST(NeutronSupport, LimitsOfConvolutions) {
   EXPECT_EQ(refusal(conv("1,80,35,34", "2,80,32,24", "1,2,4,11", kPlain)), "");
-  EXPECT_EQ(
-      refusal(conv("1,113,41,15", "2,113,41,15", "1,2,1,1", kPlain)),
-      "npu-reduction: kernel 41x15 over 113 channels (rounded up to 120) adds more than 65535 products; choose a smaller kernel or fewer "
-      "input channels");
+  EXPECT_EQ(refusal(conv("1,113,41,15", "2,113,41,15", "1,2,1,1", kPlain)),
+            "npu-reduction: the NPU adds at most 65535 products to an accumulator, input channels rounded up to 8; kernel 41x15 over 113 "
+            "channels (rounded up to 120) is more; choose a smaller kernel or fewer input channels");
   EXPECT_EQ(refusal(conv("1,3,4096,1", "2,3,4096,1", "1,2,1,1", kPlain)), "");
   EXPECT_EQ(refusal(conv("1,3,4097,1", "2,3,4097,1", "1,2,1,1", kPlain)),
-            "npu-kernel-size: kernel 4097x1 exceeds 4096 per axis; choose a kernel of at most 4096");
+            "npu-kernel-size: the NPU takes kernels of at most 4096 per axis; this one is 4097x1; choose a kernel of at most 4096");
   EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,1,5", "dilation = [1, 1], padding = [0, 0], stride = [4096, 1]")), "");
   EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,1,5", "dilation = [1, 1], padding = [0, 0], stride = [4097, 1]")),
-            "npu-stride: stride 4097x1 exceeds 4096 per axis; choose a stride of at most 4096");
+            "npu-stride: the NPU takes strides of at most 4096 per axis; this one is 4097x1; choose a stride of at most 4096");
   EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,5,5", "dilation = [1, 4097], padding = [0, 0], stride = [1, 1]")),
-            "npu-dilation: dilation 1x4097 exceeds 4096 per axis; choose a dilation of at most 4096");
+            "npu-dilation: the NPU takes dilations of at most 4096 per axis; this one is 1x4097; choose a dilation of at most 4096");
+}
+
+// What the table of operators prints is what a refusal begins with.
+TEST(NeutronSupport, TheTableAndTheRefusalAreOneSentence) {
+  const Program program = parse(conv("1,3,4097,1", "2,3,4097,1", "1,2,1,1", kPlain));
+  const auto backend = make_neutron_backend({});
+  const auto refused = backend->refuse(program, program.forward(), program.forward().first_op());
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->limit, "the NPU takes kernels of at most 4096 per axis");
+  EXPECT_EQ(refused->value, "this one is 4097x1");
+  const std::vector<std::string> conditions = backend->support(ops::kConvolution)->conditions;
+  EXPECT_NE(std::find(conditions.begin(), conditions.end(), refused->limit), conditions.end());
+  EXPECT_FALSE(backend->support(ops::kQuantize));
 }
 
 TEST(NeutronSupport, EverythingLiesInSramTogether) {
   const std::string text = conv("1,8,16,16", "8,8,3,3", "1,8,14,14", kPlain);
   // 2048 + 1568 bytes of tensors, 96 of parameters, 576 of weights, 256 for a table.
   EXPECT_EQ(refusal(text, {.sram_bytes = 4544}), "");
-  EXPECT_EQ(
-      refusal(text, {.sram_bytes = 4543}),
-      "npu-sram: operands and results take 3616 bytes and constants 928 bytes, together more than the 4543 bytes of SRAM; use smaller "
-      "tensors: a lower resolution, fewer channels or a smaller batch");
+  EXPECT_EQ(refusal(text, {.sram_bytes = 4543}),
+            "npu-sram: an operator's operands, results and constants share 4543 bytes of SRAM; operands and results take 3616 bytes and "
+            "constants 928 bytes; use smaller tensors: a lower resolution, fewer channels or a smaller batch");
 }
 
 TEST(NeutronSupport, CostIsThatOfTheCall) {

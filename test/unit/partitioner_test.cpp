@@ -36,6 +36,7 @@ class FakeDelegate final : public Backend {
   }
   LayoutChoice layouts(const Graph&, OpId) const override { return layout_; }
   uint64_t cost(const Graph&, OpId) const override { return 1; }
+  std::optional<OperatorSupport> support(const OpDef&) const override { return std::nullopt; }
 
  private:
   std::set<std::string_view> takes_;

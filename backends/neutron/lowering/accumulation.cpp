@@ -2,7 +2,6 @@
 
 #include "backends/neutron/lowering/padding.h"
 #include "backends/neutron/lowering/rules.h"
-#include "backends/neutron/support/limits.h"
 #include "ops/integer.h"
 
 namespace dtr::neutron {
@@ -33,41 +32,50 @@ std::optional<Kernel> estimate(const Machine& machine, const OpView& view) {
   return kernel_of(accumulation.window, accumulation.mapping);
 }
 
-std::optional<Refusal> refuse_operands(const Question& q) {
-  return first_of([&] { return refuse_element_type(q.view); }, [&] { return refuse_empty(q.view); },
-                  [&] { return refuse_dynamic(q.graph, q.op, 1, "weight"); }, [&] { return refuse_dynamic(q.graph, q.op, 2, "bias"); });
-}
-
 Image image_of(const OpView& view, const ops::ConvolutionShape& shape) {
   return {shape.batch, shape.groups * shape.in, order_of(view.operand(0).shape, Layout::kChannelsLast)};
 }
 
-std::optional<Refusal> refuse_staging(const Question& q, const Accumulation& accumulation, int64_t padded) {
-  uint64_t staged = staged_bytes(q.machine.target, accumulation.window, accumulation.mapping);
+uint64_t staged(const Question& q, const Accumulation& accumulation, int64_t padded) {
+  uint64_t bytes = staged_bytes(q.machine.target, accumulation.window, accumulation.mapping);
   const npu::Window& window = accumulation.window;
   // A call with one output position can be split by output channels.
   if (uint64_t{window.batch} * window.out_height * window.out_width == 1)
-    staged /= npu::div_up(window.out_channels, q.machine.target.pipelines);
-  return refuse_memory(q.machine.target, q.graph, q.op, staged + static_cast<uint64_t>(padded) + sizeof(Table));
+    bytes /= npu::div_up(window.out_channels, q.machine.target.pipelines);
+  return bytes + static_cast<uint64_t>(padded) + sizeof(Table);
 }
 
-std::optional<Refusal> refuse_convolution(const Question& q) {
-  if (auto refusal = first_of([&] { return refuse_operands(q); }, [&] { return refuse_transposed(q.view); })) return refusal;
+ops::Window window_of_question(const Question& q) { return ops::convolution_shape(q.view).window; }
+Reduction convolution_reduction(const Question& q) {
   const ops::ConvolutionShape shape = ops::convolution_shape(q.view);
-  const npu::Target& target = q.machine.target;
-  return first_of([&] { return refuse_groups(shape); }, [&] { return refuse_window(target, shape.window); },
-                  [&] { return refuse_reduction(target, shape.window.h.kernel, shape.window.w.kernel, shape.in); },
-                  [&] {
-                    const int64_t padded = padding_in_kernel(shape.window) ? 0 : padded_bytes(image_of(q.view, shape), shape.window);
-                    return refuse_staging(q, of_convolution(q.machine, q.view), padded);
-                  });
+  return {shape.window.h.kernel, shape.window.w.kernel, shape.in};
 }
+uint64_t staged_for_convolution(const Question& q) {
+  const ops::ConvolutionShape shape = ops::convolution_shape(q.view);
+  const int64_t padded = padding_in_kernel(shape.window) ? 0 : padded_bytes(image_of(q.view, shape), shape.window);
+  return staged(q, of_convolution(q.machine, q.view), padded);
+}
+constexpr const Check* kConvolutionChecks[] = {&kInt8Operand,
+                                               &kNotEmpty,
+                                               &kConstantWeight,
+                                               &kConstantBias,
+                                               &kNotTransposed,
+                                               &kGroups,
+                                               &kKernelSize<window_of_question>,
+                                               &kStride<window_of_question>,
+                                               &kDilation<window_of_question>,
+                                               &kReductionSize<convolution_reduction>,
+                                               &kFitsSram<staged_for_convolution>};
 
-std::optional<Refusal> refuse_linear(const Question& q) {
-  return first_of([&] { return refuse_operands(q); }, [&] { return refuse_one_rounding(q.view); },
-                  [&] { return refuse_reduction(q.machine.target, 1, 1, q.view.operand(1).shape[1]); },
-                  [&] { return refuse_staging(q, of_linear(q.machine, q.view), 0); });
-}
+Reduction linear_reduction(const Question& q) { return {1, 1, q.view.operand(1).shape[1]}; }
+uint64_t staged_for_linear(const Question& q) { return staged(q, of_linear(q.machine, q.view), 0); }
+constexpr const Check* kLinearChecks[] = {&kInt8Operand,
+                                          &kNotEmpty,
+                                          &kConstantWeight,
+                                          &kConstantBias,
+                                          &kTwoRoundings,
+                                          &kReductionSize<linear_reduction>,
+                                          &kFitsSram<staged_for_linear>};
 
 LayoutChoice linear_layouts(const OpView& view) {
   // In channels-last memory the features (last dimension) of rank 3 and more do not lie side by side.
@@ -197,8 +205,8 @@ void lower_linear(Builder& builder, const Group& group) {
 }
 
 constexpr Rule kRules[] = {
-    {&ops::kConvolution, refuse_convolution, channels_last, estimate<of_convolution>, lower_convolution, Absorbs::kEpilogue},
-    {&ops::kLinear, refuse_linear, linear_layouts, estimate<of_linear>, lower_linear, Absorbs::kEpilogue},
+    {&ops::kConvolution, kConvolutionChecks, channels_last, estimate<of_convolution>, lower_convolution, Absorbs::kEpilogue},
+    {&ops::kLinear, kLinearChecks, linear_layouts, estimate<of_linear>, lower_linear, Absorbs::kEpilogue},
 };
 
 }  // namespace

@@ -1,21 +1,19 @@
 // aten.add.Tensor: TFLite's ADD. An operand that is broadcast is repeated in memory first (a Move with steps of 0; a constant on the
 // host).
 #include "backends/neutron/lowering/rules.h"
-#include "backends/neutron/support/limits.h"
 #include "numerics/add.h"
 #include "ops/integer.h"
 
 namespace dtr::neutron {
 namespace {
 
-std::optional<Refusal> refuse(const Question& q) {
+uint64_t repeated_bytes(const Question& q) {
   uint64_t repeated = 0;
   for (const Type* operand : q.view.operands)
     if (operand->shape != q.view.result().shape) repeated += static_cast<uint64_t>(q.view.result().bytes());
-  return first_of([&] { return refuse_element_type(q.view, 0); }, [&] { return refuse_element_type(q.view, 1); },
-                  [&] { return refuse_empty(q.view); }, [&] { return refuse_rank(q.view); },
-                  [&] { return refuse_memory(q.machine.target, q.graph, q.op, repeated); });
+  return repeated;
 }
+constexpr const Check* kChecks[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSram<repeated_bytes>};
 
 std::optional<Kernel> estimate(const Machine&, const OpView& view) {
   return npu::Add{.elements = static_cast<uint32_t>(view.result().elements())};
@@ -41,7 +39,7 @@ void lower(Builder& builder, const Group& group) {
   builder.emit(add, origin_of(graph, group));
 }
 
-constexpr Rule kRules[] = {{&ops::kAddTensor, refuse, any_layout, estimate, lower, Absorbs::kClamp}};
+constexpr Rule kRules[] = {{&ops::kAddTensor, kChecks, any_layout, estimate, lower, Absorbs::kClamp}};
 
 npu::Rescale rescale(numerics::Requantization by) { return {by.multiplier, by.shift}; }
 

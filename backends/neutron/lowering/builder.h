@@ -6,14 +6,9 @@
 #include <vector>
 
 #include "backends/neutron/call.h"
-#include "backends/neutron/neutron.h"
+#include "backends/neutron/support/limits.h"
 
 namespace dtr::neutron {
-
-struct Machine {
-  npu::Target target;
-  NeutronOptions options;
-};
 
 class Builder {
  public:

@@ -1,16 +1,13 @@
 // Every elementwise function of one int8 tensor is a table of 256 entries: relu, clamp, hardswish, sigmoid, tanh, requantize, and what
 // ops.inc will gain. The table is the op's own integer evaluation of all 256 values, so it is bit-exact by construction.
 #include "backends/neutron/lowering/rules.h"
-#include "backends/neutron/support/limits.h"
 #include "ops/ops.h"
 
 namespace dtr::neutron {
 namespace {
 
-std::optional<Refusal> refuse(const Question& q) {
-  return first_of([&] { return refuse_element_type(q.view); }, [&] { return refuse_empty(q.view); },
-                  [&] { return refuse_memory(q.machine.target, q.graph, q.op, 256); });
-}
+uint64_t table_bytes(const Question&) { return sizeof(Table); }
+constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kFitsSram<table_bytes>};
 
 std::optional<Kernel> estimate(const Machine&, const OpView& view) {
   return npu::Lookup{.elements = static_cast<uint32_t>(view.operand(0).elements())};
@@ -70,7 +67,7 @@ std::optional<numerics::Range> as_clamp(const Table& table, numerics::Range doma
 }
 
 const Rule& elementwise_rule() {
-  static constexpr Rule kRule{nullptr, refuse, any_layout, estimate, lower, Absorbs::kTables};
+  static constexpr Rule kRule{nullptr, kChecks, any_layout, estimate, lower, Absorbs::kTables};
   return kRule;
 }
 

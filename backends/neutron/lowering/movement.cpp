@@ -1,7 +1,6 @@
 // Ops that move data. View, permute and layout conversions only say how the bytes that are there are to be read; bytes move when a
 // kernel, or an output of the partition, needs them in another order. Padding and concatenation copy into a new tensor.
 #include "backends/neutron/lowering/rules.h"
-#include "backends/neutron/support/limits.h"
 #include "ops/integer.h"
 
 namespace dtr::neutron {
@@ -9,12 +8,7 @@ namespace {
 
 uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
-std::optional<Refusal> refuse(const Question& q) {
-  for (size_t i = 0; i < q.view.operands.size(); ++i)
-    if (auto refusal = refuse_element_type(q.view, i)) return refusal;
-  return first_of([&] { return refuse_empty(q.view); }, [&] { return refuse_rank(q.view); },
-                  [&] { return refuse_memory(q.machine.target, q.graph, q.op, 0); });
-}
+constexpr const Check* kChecks[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
 
 std::optional<Kernel> estimate_free(const Machine&, const OpView&) { return std::nullopt; }
 LayoutChoice free_layouts(const OpView&) { return {.contiguous = true, .channels_last = true, .mixed = true}; }
@@ -123,11 +117,11 @@ void lower_pad(Builder& builder, const Group& group) {
 }
 
 constexpr Rule kRules[] = {
-    {&ops::kView, refuse, free_layouts, estimate_free, lower_view},
-    {&ops::kPermute, refuse, free_layouts, estimate_free, lower_permute},
-    {&ops::kToDimOrderCopy, refuse, free_layouts, estimate_free, lower_view},
-    {&ops::kCat, refuse, any_layout, estimate_cat, lower_cat},
-    {&ops::kConstantPadNd, refuse, any_layout, estimate_cat, lower_pad},
+    {&ops::kView, kChecks, free_layouts, estimate_free, lower_view},
+    {&ops::kPermute, kChecks, free_layouts, estimate_free, lower_permute},
+    {&ops::kToDimOrderCopy, kChecks, free_layouts, estimate_free, lower_view},
+    {&ops::kCat, kChecks, any_layout, estimate_cat, lower_cat},
+    {&ops::kConstantPadNd, kChecks, any_layout, estimate_cat, lower_pad},
 };
 
 }  // namespace

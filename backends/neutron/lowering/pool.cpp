@@ -1,7 +1,6 @@
 // Pools and means over dimensions that are neighbours in memory.
 #include "backends/neutron/lowering/padding.h"
 #include "backends/neutron/lowering/rules.h"
-#include "backends/neutron/support/limits.h"
 #include "numerics/mean.h"
 #include "ops/window.h"
 
@@ -51,16 +50,31 @@ bool pads_first(const OpView& view, const ops::Window& window) {
 }
 Image image_of(const Shape& shape) { return {shape.size() == 4 ? shape[0] : 1, shape[shape.size() - 3], pool_order(shape)}; }
 
-std::optional<Refusal> refuse_pool(const Question& q) {
-  if (auto refusal = first_of([&] { return refuse_element_type(q.view); }, [&] { return refuse_empty(q.view); })) return refusal;
-  if (q.view.attributes->find("divisor_override") != nullptr)
-    return Refusal{"npu-divisor-override", "the NPU divides by the number of elements of the window; this pool has a `divisor_override`",
-                   "leave `divisor_override` out"};
+ops::Window window_of_question(const Question& q) { return ops::pool_window(q.view); }
+uint64_t padded_first(const Question& q) {
   const ops::Window window = ops::pool_window(q.view);
-  const int64_t padded = pads_first(q.view, window) ? padded_bytes(image_of(q.view.operand(0).shape), window) : 0;
-  return first_of([&] { return refuse_window(q.machine.target, window); }, [&] { return refuse_window_of_padding(window); },
-                  [&] { return refuse_memory(q.machine.target, q.graph, q.op, static_cast<uint64_t>(padded)); });
+  return pads_first(q.view, window) ? static_cast<uint64_t>(padded_bytes(image_of(q.view.operand(0).shape), window)) : 0;
 }
+constexpr Check kNoDivisor{"npu-divisor-override", "the NPU divides by the number of elements of the window",
+                           "leave `divisor_override` out", [](const Question& q) {
+                             return q.view.attributes->find("divisor_override") == nullptr
+                                        ? std::nullopt
+                                        : std::optional<std::string>("this pool has a `divisor_override`");
+                           }};
+constexpr const Check* kMaxPoolChecks[] = {&kInt8Operand,
+                                           &kNotEmpty,
+                                           &kKernelSize<window_of_question>,
+                                           &kStride<window_of_question>,
+                                           &kDilation<window_of_question>,
+                                           &kWindowNotOfPadding<window_of_question>,
+                                           &kFitsSram<padded_first>};
+constexpr const Check* kAvgPoolChecks[] = {&kInt8Operand,
+                                           &kNotEmpty,
+                                           &kNoDivisor,
+                                           &kKernelSize<window_of_question>,
+                                           &kStride<window_of_question>,
+                                           &kWindowNotOfPadding<window_of_question>,
+                                           &kFitsSram<padded_first>};
 
 std::optional<Kernel> estimate_pool(const Machine&, const OpView& view) {
   return npu::Pool{.window = window_of_pool(view.operand(0).shape, ops::pool_window(view))};
@@ -181,17 +195,13 @@ npu::Pool pool_of(const Mean& mean) {
   return pool;
 }
 
-std::optional<Refusal> refuse_mean(const Question& q) {
-  if (auto refusal = first_of([&] { return refuse_element_type(q.view); }, [&] { return refuse_empty(q.view); },
-                              [&] { return refuse_rank(q.view); }, [&] { return refuse_memory(q.machine.target, q.graph, q.op, 0); }))
-    return refusal;
-  if (mean_over(q.view, reduced_last(q.view), q.machine.target.max_kernel)) return std::nullopt;
-  const int64_t count = q.view.operand(0).elements() / q.view.result().elements();
-  return Refusal{"npu-mean-elements",
-                 fmt::format("the NPU takes the mean of height x width elements, each at most {}; {} elements do not divide so",
-                             q.machine.target.max_kernel, count),
-                 "reduce in two steps, or choose another extent"};
-}
+constexpr Check kMeanElements{"npu-mean-elements", "the NPU takes the mean of height x width elements, each at most {max_kernel}",
+                              "reduce in two steps, or choose another extent", [](const Question& q) -> std::optional<std::string> {
+                                if (mean_over(q.view, reduced_last(q.view), q.machine.target.max_kernel)) return std::nullopt;
+                                return fmt::format("{} elements do not divide so",
+                                                   q.view.operand(0).elements() / q.view.result().elements());
+                              }};
+constexpr const Check* kMeanChecks[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>, &kMeanElements};
 
 std::optional<Kernel> estimate_mean(const Machine& machine, const OpView& view) {
   // In channels-last memory where that does it, as the solver will place it.
@@ -234,9 +244,9 @@ void lower_mean(Builder& builder, const Group& group) {
 }
 
 constexpr Rule kRules[] = {
-    {&ops::kAvgPool2d, refuse_pool, channels_last, estimate_pool, lower_pool, Absorbs::kClamp},
-    {&ops::kMaxPool2d, refuse_pool, channels_last, estimate_pool, lower_pool, Absorbs::kClamp},
-    {&ops::kMeanDim, refuse_mean, mean_layouts, estimate_mean, lower_mean, Absorbs::kClamp},
+    {&ops::kAvgPool2d, kAvgPoolChecks, channels_last, estimate_pool, lower_pool, Absorbs::kClamp},
+    {&ops::kMaxPool2d, kMaxPoolChecks, channels_last, estimate_pool, lower_pool, Absorbs::kClamp},
+    {&ops::kMeanDim, kMeanChecks, mean_layouts, estimate_mean, lower_mean, Absorbs::kClamp},
 };
 
 }  // namespace

@@ -25,19 +25,12 @@ struct Group {
   OpId root() const { return members.empty() ? head : members.back(); }
 };
 
-struct Question {  // may this op run on the machine?
-  const Machine& machine;
-  const Graph& graph;
-  OpId op;
-  const OpView& view;
-};
-
 // What a call's epilogue can absorb behind an operator.
 enum class Absorbs : uint8_t { kNothing, kClamp, kTables, kEpilogue };
 
 struct Rule {
   const OpDef* def;
-  std::optional<Refusal> (*refuse)(const Question&);
+  Checks checks;
   LayoutChoice (*layouts)(const OpView&);
   // The op's main kernel with shapes but without addresses, for estimates; std::nullopt: no call.
   std::optional<Kernel> (*estimate)(const Machine&, const OpView&);

@@ -3,7 +3,6 @@
 #include "numerics/softmax.h"
 
 #include "backends/neutron/lowering/rules.h"
-#include "backends/neutron/support/limits.h"
 #include "ops/define.h"
 
 namespace dtr::neutron {
@@ -11,10 +10,7 @@ namespace {
 
 size_t softmax_dim(const OpView& view) { return *ops::normalize_dim(view.attribute<int64_t>("dim"), view.operand(0).rank()); }
 
-std::optional<Refusal> refuse(const Question& q) {
-  return first_of([&] { return refuse_element_type(q.view); }, [&] { return refuse_empty(q.view); }, [&] { return refuse_rank(q.view); },
-                  [&] { return refuse_memory(q.machine.target, q.graph, q.op, 0); });
-}
+constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
 
 LayoutChoice layouts(const OpView& view) {
   const size_t rank = view.operand(0).rank();
@@ -63,7 +59,7 @@ void lower(Builder& builder, const Group& group) {
   builder.emit(softmax, op.origin);
 }
 
-constexpr Rule kRules[] = {{&ops::kSoftmax, refuse, layouts, estimate, lower}};
+constexpr Rule kRules[] = {{&ops::kSoftmax, kChecks, layouts, estimate, lower}};
 
 }  // namespace
 

@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "abi/npu/microcode.h"
 
 namespace dtr::neutron {
 namespace {
+
+using Outside = std::optional<std::string>;
 
 bool is_npu_type(const Type& type) { return type.dtype == DType::kInt8 && type.quantized() && !type.quantization->per_channel(); }
 
@@ -14,115 +18,140 @@ std::string describe(const Type& type) {
   return fmt::format("{} quantized {}", name(type.dtype), type.quantization->per_channel() ? "per channel" : "per tensor");
 }
 
-}  // namespace
-
-MaybeRefusal refuse_element_type(const OpView& view, size_t index) {
-  constexpr std::string_view kLimit = "the NPU computes int8 with one scale and zero point a tensor";
-  const auto refusal = [&](std::string_view what, const Type& type) {
-    return Refusal{"npu-element-type", fmt::format("{}; {} is {}", kLimit, what, describe(type)),
-                   "quantize the model: compile it with calibration data"};
-  };
-  if (view.has(index) && !is_npu_type(view.operand(index))) return refusal(fmt::format("operand {}", index), view.operand(index));
+Outside other_element_type(const OpView& view, size_t first, size_t end) {
+  for (size_t i = first; i < end; ++i)
+    if (view.has(i) && !is_npu_type(view.operand(i))) return fmt::format("operand {} is {}", i, describe(view.operand(i)));
   for (const Type* result : view.results)
-    if (!is_npu_type(*result)) return refusal("the result", *result);
+    if (!is_npu_type(*result)) return fmt::format("the result is {}", describe(*result));
   return std::nullopt;
 }
 
-MaybeRefusal refuse_empty(const OpView& view) {
-  const auto refusal = [](const Type& type) {
-    return Refusal{"npu-empty-tensor", fmt::format("the NPU needs at least one element; a tensor has shape {}", to_string(type.shape)),
-                   "remove the operator: it computes nothing"};
-  };
-  for (const Type* type : view.operands)
-    if (type != nullptr && type->elements() == 0) return refusal(*type);
-  for (const Type* type : view.results)
-    if (type->elements() == 0) return refusal(*type);
+Outside empty_tensor(const OpView& view) {
+  for (const std::span<const Type* const> types : {std::span<const Type* const>(view.operands), std::span<const Type* const>(view.results)})
+    for (const Type* type : types)
+      if (type != nullptr && type->elements() == 0) return fmt::format("a tensor has shape {}", to_string(type->shape));
   return std::nullopt;
 }
 
-MaybeRefusal refuse_rank(const OpView& view) {
+Outside large_rank(const OpView& view) {
   size_t rank = 0;
   for (const Type* type : view.operands)
     if (type != nullptr) rank = std::max(rank, type->rank());
   for (const Type* type : view.results) rank = std::max(rank, type->rank());
-  if (rank <= npu::kMoveRank) return std::nullopt;
-  return Refusal{"npu-rank", fmt::format("the NPU copies tensors of up to {} dimensions; this one has {}", npu::kMoveRank, rank),
-                 "merge dimensions with a view before the operator"};
+  return rank <= npu::kMoveRank ? Outside{} : fmt::format("this one has {}", rank);
 }
 
-MaybeRefusal refuse_dynamic(const Graph& graph, OpId op, size_t index, std::string_view what) {
+Outside computed(const Graph& graph, OpId op, size_t index) {
   const std::vector<ValueId>& operands = graph.op(op).operands;
   if (index >= operands.size() || !operands[index].valid() || graph.is_constant(operands[index])) return std::nullopt;
-  return Refusal{"npu-dynamic-weight",
-                 fmt::format("the NPU needs a constant {}; `{}` is computed while the model runs", what, graph.value(operands[index]).name),
-                 "make it a parameter or a buffer of the module"};
+  return fmt::format("`{}` is computed while the model runs", graph.value(operands[index]).name);
 }
 
-MaybeRefusal refuse_transposed(const OpView& view) {
-  if (!view.attribute<bool>("transposed")) return std::nullopt;
-  return Refusal{"npu-transposed-convolution", "the NPU has no transposed convolution", "upsample by nearest neighbours, then convolve"};
+Refusal refusal(const Check& check, const npu::Target& target, std::string value) {
+  std::string limit = with_numbers(check.condition, target);
+  return {.id = check.id,
+          .reason = fmt::format("{}; {}", limit, value),
+          .remedy = with_numbers(check.remedy, target),
+          .limit = limit,
+          .value = std::move(value)};
 }
 
-MaybeRefusal refuse_one_rounding(const OpView& view) {
-  if (!view.attribute_or("one_rounding", false)) return std::nullopt;
-  return Refusal{"npu-one-rounding", "the NPU rounds accumulators twice; FULLY_CONNECTED of a .tflite file is rounded once",
-                 "quantize the float model with Deuteron"};
+MaybeRefusal refusal_if(const Check& check, Outside outside, const npu::Target& target = {}) {
+  return outside ? MaybeRefusal(refusal(check, target, std::move(*outside))) : std::nullopt;
 }
 
-MaybeRefusal refuse_groups(const ops::ConvolutionShape& shape) {
-  if (shape.groups == 1 || shape.in == 1) return std::nullopt;
-  return Refusal{
-      "npu-convolution-groups",
-      fmt::format("the NPU convolves in 1 group or with 1 input channel a group; this convolution has {} groups of {} input channels",
-                  shape.groups, shape.in),
-      "use 1 group, or as many groups as input channels"};
+constexpr std::string_view kInt8Only = "the NPU computes int8 with one scale and zero point a tensor";
+constexpr std::string_view kQuantize = "quantize the model: compile it with calibration data";
+constexpr std::string_view kParameter = "make it a parameter or a buffer of the module";
+
+}  // namespace
+
+const Check kInt8Operand{"npu-element-type", kInt8Only, kQuantize, [](const Question& q) { return other_element_type(q.view, 0, 1); }};
+const Check kInt8Operands{"npu-element-type", kInt8Only, kQuantize,
+                          [](const Question& q) { return other_element_type(q.view, 0, q.view.operands.size()); }};
+const Check kNotEmpty{"npu-empty-tensor", "the NPU needs at least one element", "remove the operator: it computes nothing",
+                      [](const Question& q) { return empty_tensor(q.view); }};
+const Check kRank{"npu-rank", "the NPU copies tensors of up to {rank} dimensions", "merge dimensions with a view before the operator",
+                  [](const Question& q) { return large_rank(q.view); }};
+const Check kConstantWeight{"npu-dynamic-weight", "the NPU needs a constant weight", kParameter,
+                            [](const Question& q) { return computed(q.graph, q.op, 1); }};
+const Check kConstantBias{"npu-dynamic-weight", "the NPU needs a constant bias", kParameter,
+                          [](const Question& q) { return computed(q.graph, q.op, 2); }};
+const Check kNotTransposed{
+    "npu-transposed-convolution", "the NPU convolves forward", "upsample by nearest neighbours, then convolve",
+    [](const Question& q) { return q.view.attribute<bool>("transposed") ? Outside("this convolution is transposed") : std::nullopt; }};
+const Check kTwoRoundings{
+    "npu-one-rounding", "the NPU rounds accumulators twice", "quantize the float model with Deuteron", [](const Question& q) {
+      return q.view.attribute_or("one_rounding", false) ? Outside("FULLY_CONNECTED of a .tflite file is rounded once") : std::nullopt;
+    }};
+const Check kGroups{"npu-convolution-groups", "the NPU convolves in 1 group or with 1 input channel a group",
+                    "use 1 group, or as many groups as input channels", [](const Question& q) -> Outside {
+                      const ops::ConvolutionShape shape = ops::convolution_shape(q.view);
+                      if (shape.groups == 1 || shape.in == 1) return std::nullopt;
+                      return fmt::format("this convolution has {} groups of {} input channels", shape.groups, shape.in);
+                    }};
+
+std::string with_numbers(std::string_view text, const npu::Target& target) {
+  return fmt::format(fmt::runtime(text), fmt::arg("max_kernel", target.max_kernel), fmt::arg("max_reduction", target.max_reduction),
+                     fmt::arg("macs", target.macs), fmt::arg("pipelines", target.pipelines), fmt::arg("sram_bytes", target.sram_bytes),
+                     fmt::arg("rank", npu::kMoveRank));
 }
 
-MaybeRefusal refuse_window(const npu::Target& target, const ops::Window& window) {
-  const auto check = [&](std::string_view id, std::string_view what, int64_t height, int64_t width) -> MaybeRefusal {
-    if (std::max(height, width) <= target.max_kernel) return std::nullopt;
-    return Refusal{id, fmt::format("{} {}x{} exceeds {} per axis", what, height, width, target.max_kernel),
-                   fmt::format("choose a {} of at most {}", what, target.max_kernel)};
-  };
-  return first_of([&] { return check("npu-kernel-size", "kernel", window.h.kernel, window.w.kernel); },
-                  [&] { return check("npu-stride", "stride", window.h.stride, window.w.stride); },
-                  [&] { return check("npu-dilation", "dilation", window.h.dilation, window.w.dilation); });
+MaybeRefusal refuse(const Check& check, const Question& question) {
+  return refusal_if(check, check.outside(question), question.machine.target);
 }
 
-MaybeRefusal refuse_window_of_padding(const ops::Window& window) {
-  for (const ops::WindowAxis* axis : {&window.h, &window.w})
-    for (int64_t o = 0; o < axis->out; ++o)
-      if (const ops::WindowAxis::Taps taps = axis->taps(o); taps.begin >= taps.end)
-        return Refusal{"npu-window-of-padding",
-                       fmt::format("window {} of the pool (kernel {}, dilation {}, padding {}) covers no element of an extent of {}", o,
-                                   axis->kernel, axis->dilation, axis->pad, axis->in),
-                       "choose less padding or no dilation"};
+MaybeRefusal Checks::refuse(const Question& question) const {
+  if (all_ != nullptr) return all_(question);
+  for (const Check* check : list_)
+    if (MaybeRefusal refused = neutron::refuse(*check, question)) return refused;
   return std::nullopt;
 }
 
-MaybeRefusal refuse_reduction(const npu::Target& target, int64_t height, int64_t width, int64_t channels) {
+Outside beyond(int64_t limit, int64_t height, int64_t width) {
+  return std::max(height, width) <= limit ? Outside{} : fmt::format("this one is {}x{}", height, width);
+}
+
+Outside window_of_padding(const ops::Window& window) {
+  for (const ops::WindowAxis* axis : {&window.h, &window.w})
+    for (int64_t o = 0; o < axis->out; ++o)
+      if (const ops::WindowAxis::Taps taps = axis->taps(o); taps.begin >= taps.end)
+        return fmt::format("window {} (kernel {}, dilation {}, padding {}) covers none of an extent of {}", o, axis->kernel, axis->dilation,
+                           axis->pad, axis->in);
+  return std::nullopt;
+}
+
+Outside beyond_reduction(const npu::Target& target, int64_t height, int64_t width, int64_t channels) {
   const int64_t lanes = target.macs;
   const int64_t rounded = (channels + lanes - 1) / lanes * lanes;
   // The product may not fit 64 bits: compare by division.
   if (rounded <= target.max_reduction && height <= target.max_reduction / rounded && width <= target.max_reduction / rounded / height)
     return std::nullopt;
-  return Refusal{"npu-reduction",
-                 fmt::format("kernel {}x{} over {} channels (rounded up to {}) adds more than {} products", height, width, channels,
-                             rounded, target.max_reduction),
-                 "choose a smaller kernel or fewer input channels"};
+  return fmt::format("kernel {}x{} over {} channels (rounded up to {}) is more", height, width, channels, rounded);
 }
 
-MaybeRefusal refuse_memory(const npu::Target& target, const Graph& graph, OpId op, uint64_t staged) {
-  const Op& of = graph.op(op);
+Outside beyond_sram(const Question& q, uint64_t staged) {
+  const Op& op = q.graph.op(q.op);
   uint64_t activations = 0;
-  for (const ValueId operand : of.operands)
-    if (operand.valid() && !graph.is_constant(operand)) activations += static_cast<uint64_t>(graph.type(operand).bytes());
-  for (const ValueId result : of.results) activations += static_cast<uint64_t>(graph.type(result).bytes());
-  if (activations + staged <= target.sram_bytes) return std::nullopt;
-  return Refusal{"npu-sram",
-                 fmt::format("operands and results take {} bytes and constants {} bytes, together more than the {} bytes of SRAM",
-                             activations, staged, target.sram_bytes),
-                 "use smaller tensors: a lower resolution, fewer channels or a smaller batch"};
+  for (const ValueId operand : op.operands)
+    if (operand.valid() && !q.graph.is_constant(operand)) activations += static_cast<uint64_t>(q.graph.type(operand).bytes());
+  for (const ValueId result : op.results) activations += static_cast<uint64_t>(q.graph.type(result).bytes());
+  if (activations + staged <= q.machine.target.sram_bytes) return std::nullopt;
+  return fmt::format("operands and results take {} bytes and constants {} bytes", activations, staged);
+}
+
+MaybeRefusal refuse_element_type(const OpView& view, size_t index) {
+  return refusal_if(kInt8Operands, other_element_type(view, index, index + 1));
+}
+MaybeRefusal refuse_empty(const OpView& view) { return refusal_if(kNotEmpty, empty_tensor(view)); }
+MaybeRefusal refuse_rank(const OpView& view) { return refusal_if(kRank, large_rank(view)); }
+MaybeRefusal refuse_dynamic(const Graph& graph, OpId op, size_t index, std::string_view what) {
+  return refusal_if(what == "weight" ? kConstantWeight : kConstantBias, computed(graph, op, index));
+}
+MaybeRefusal refuse_memory(const npu::Target& target, const Graph& graph, OpId op, uint64_t staged) {
+  const Machine machine{target, {}};
+  const BoundOpView view(graph, op);
+  return refusal_if(kFitsSram<nothing_staged>, beyond_sram({machine, graph, op, *view}, staged), target);
 }
 
 }  // namespace dtr::neutron

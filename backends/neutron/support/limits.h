@@ -1,36 +1,124 @@
-// The bounds of the machine, each in one function: its text is what the user reads — the limit, this op's value, what to change.
+// The bounds of the machine as data: the sentence that docs/operators.md prints and a refusal begins with, what to change, and the
+// function that decides. A rule (lowering/rules.h) lists its checks; the first that an operator is outside of is its refusal.
 #pragma once
 
 #include <optional>
+#include <span>
+#include <string>
 
-#include "abi/npu/target.h"
+#include "backends/neutron/neutron.h"
 #include "ops/convolution.h"
-#include "partitioner/backend.h"
 
 namespace dtr::neutron {
 
 using MaybeRefusal = std::optional<Refusal>;
 
-// Operand `index` and all results are int8 with one scale and zero point a tensor.
-MaybeRefusal refuse_element_type(const OpView& view, size_t index = 0);
+struct Machine {
+  npu::Target target;
+  NeutronOptions options;
+};
+
+struct Question {  // may this op run on the machine?
+  const Machine& machine;
+  const Graph& graph;
+  OpId op;
+  const OpView& view;
+};
+
+struct Check {
+  std::string_view id;
+  // What holds within, a sentence. {max_kernel}, {max_reduction}, {macs}, {pipelines}, {sram_bytes} and {rank} (of copies) stand for
+  // numbers of the target, in the remedy too.
+  std::string_view condition;
+  std::string_view remedy;
+  // What this op has instead, a clause: "this one has 7". std::nullopt: it is within.
+  std::optional<std::string> (*outside)(const Question&);
+};
+
+// A condition or remedy with the target's numbers.
+std::string with_numbers(std::string_view text, const npu::Target& target);
+MaybeRefusal refuse(const Check& check, const Question& question);
+
+// What a rule asks, in order.
+class Checks {
+ public:
+  template <size_t kCount>
+  constexpr Checks(const Check* const (&list)[kCount]) : list_(list) {}
+  constexpr Checks(MaybeRefusal (*all)(const Question&)) : all_(all) {}  // bounds that no table lists
+
+  std::span<const Check* const> list() const { return list_; }
+  MaybeRefusal refuse(const Question& question) const;
+
+ private:
+  std::span<const Check* const> list_;
+  MaybeRefusal (*all_)(const Question&) = nullptr;
+};
+
+// Operand 0, or every operand, and all results are int8 with one scale and zero point a tensor.
+extern const Check kInt8Operand;
+extern const Check kInt8Operands;
 // No operand or result is empty.
-MaybeRefusal refuse_empty(const OpView& view);
+extern const Check kNotEmpty;
 // Copies have npu::kMoveRank loops.
-MaybeRefusal refuse_rank(const OpView& view);
-// Operand `index` (weight, bias) is a constant.
-MaybeRefusal refuse_dynamic(const Graph& graph, OpId op, size_t index, std::string_view what);
-MaybeRefusal refuse_transposed(const OpView& view);
+extern const Check kRank;
+// Operands 1 and 2 are constants.
+extern const Check kConstantWeight;
+extern const Check kConstantBias;
+extern const Check kNotTransposed;
 // Accumulators are rescaled as those of TFLite's convolutions.
-MaybeRefusal refuse_one_rounding(const OpView& view);
+extern const Check kTwoRoundings;
 // One group, or one input channel a group.
-MaybeRefusal refuse_groups(const ops::ConvolutionShape& shape);
+extern const Check kGroups;
+
+// Functions of the checks below, which rules parametrize.
+std::optional<std::string> beyond(int64_t limit, int64_t height, int64_t width);
+std::optional<std::string> window_of_padding(const ops::Window& window);
+std::optional<std::string> beyond_reduction(const npu::Target& target, int64_t height, int64_t width, int64_t channels);
+std::optional<std::string> beyond_sram(const Question& question, uint64_t staged);
+
+using WindowOf = ops::Window (*)(const Question&);
+struct Reduction {
+  int64_t height, width, channels;
+};
+
 // Kernel, stride and dilation of both axes.
-MaybeRefusal refuse_window(const npu::Target& target, const ops::Window& window);
+template <WindowOf kWindow>
+inline constexpr Check kKernelSize{
+    "npu-kernel-size", "the NPU takes kernels of at most {max_kernel} per axis", "choose a kernel of at most {max_kernel}",
+    [](const Question& q) { return beyond(q.machine.target.max_kernel, kWindow(q).h.kernel, kWindow(q).w.kernel); }};
+template <WindowOf kWindow>
+inline constexpr Check kStride{
+    "npu-stride", "the NPU takes strides of at most {max_kernel} per axis", "choose a stride of at most {max_kernel}",
+    [](const Question& q) { return beyond(q.machine.target.max_kernel, kWindow(q).h.stride, kWindow(q).w.stride); }};
+template <WindowOf kWindow>
+inline constexpr Check kDilation{
+    "npu-dilation", "the NPU takes dilations of at most {max_kernel} per axis", "choose a dilation of at most {max_kernel}",
+    [](const Question& q) { return beyond(q.machine.target.max_kernel, kWindow(q).h.dilation, kWindow(q).w.dilation); }};
 // Each window of a pool has an element of the input: a maximum or mean of none does not exist.
-MaybeRefusal refuse_window_of_padding(const ops::Window& window);
+template <WindowOf kWindow>
+inline constexpr Check kWindowNotOfPadding{"npu-window-of-padding", "the NPU needs an element of the input in every window of a pool",
+                                           "choose less padding or no dilation",
+                                           [](const Question& q) { return window_of_padding(kWindow(q)); }};
 // Products that one accumulator adds: taps · channels rounded up to the array.
-MaybeRefusal refuse_reduction(const npu::Target& target, int64_t height, int64_t width, int64_t channels);
-// Operands, results and `staged` bytes of constants lie in SRAM together.
+template <Reduction (*kReduced)(const Question&)>
+inline constexpr Check kReductionSize{
+    "npu-reduction", "the NPU adds at most {max_reduction} products to an accumulator, input channels rounded up to {macs}",
+    "choose a smaller kernel or fewer input channels", [](const Question& q) {
+      const Reduction reduction = kReduced(q);
+      return beyond_reduction(q.machine.target, reduction.height, reduction.width, reduction.channels);
+    }};
+// Operands, results and staged constants lie in SRAM together.
+template <uint64_t (*kStaged)(const Question&)>
+inline constexpr Check kFitsSram{"npu-sram", "an operator's operands, results and constants share {sram_bytes} bytes of SRAM",
+                                 "use smaller tensors: a lower resolution, fewer channels or a smaller batch",
+                                 [](const Question& q) { return beyond_sram(q, kStaged(q)); }};
+inline uint64_t nothing_staged(const Question&) { return 0; }
+
+// For rules whose bounds no table lists.
+MaybeRefusal refuse_element_type(const OpView& view, size_t index = 0);
+MaybeRefusal refuse_empty(const OpView& view);
+MaybeRefusal refuse_rank(const OpView& view);
+MaybeRefusal refuse_dynamic(const Graph& graph, OpId op, size_t index, std::string_view what);
 MaybeRefusal refuse_memory(const npu::Target& target, const Graph& graph, OpId op, uint64_t staged);
 
 // The first refusal of several checks; later ones are not asked.
