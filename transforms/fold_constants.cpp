@@ -82,7 +82,7 @@ class Pass {
     return converted;
   }
 
-  ValueId store(const Tensor& tensor, Type type, std::string_view name) {
+  ValueId store(const Tensor& tensor, const Type& type, std::string_view name) {
     if (type.dtype == DType::kFloat32) {
       const ValueId id = add_float_constant(program_, rewriter_, type.dtype, type.shape, tensor.values<double>(), name);
       rewriter_.set_layout(id, type.layout);

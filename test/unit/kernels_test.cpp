@@ -9,13 +9,14 @@
 
 #include "ir/npz.h"
 #include "test/unit/plan_builder.h"
+#include "test/unit/test_files.h"
 
 namespace dtr {
 namespace {
 
 enum class Orders { kContiguous, kChannelsLast, kMixed };
 
-std::string data_path(const char* name) { return std::string(std::getenv("DEUTERON_SOURCE")) + "/test/data/kernels/" + name; }
+std::string data_path(const char* name) { return test::source_path(std::string("test/data/kernels/") + name).string(); }
 
 class Cases {
  public:

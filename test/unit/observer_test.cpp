@@ -4,34 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <random>
 
-#include "ir/npz.h"
 #include "quantizer/pattern.h"
+#include "test/unit/test_files.h"
 
 namespace dtr {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-std::string source(const std::string& path) {
-  const char* root = std::getenv("DEUTERON_SOURCE");
-  return (root == nullptr ? std::string(".") : std::string(root)) + "/" + path;
-}
+using test::find_array;
 
-const NamedTensor* find(const std::vector<NamedTensor>& arrays, const std::string& name) {
-  for (const NamedTensor& array : arrays)
-    if (array.name == name) return &array;
-  return nullptr;
-}
-
-std::vector<NamedTensor> observer_vectors() {
-  auto arrays = read_npz(source("test/data/observer_vectors.npz"));
-  EXPECT_TRUE(arrays) << (arrays ? "" : to_text(arrays.error()));
-  return arrays ? std::move(*arrays) : std::vector<NamedTensor>{};
-}
+std::vector<NamedTensor> observer_vectors() { return test::read_arrays(test::source_path("test/data/observer_vectors.npz")); }
 
 double squared_error(std::span<const float> values, double scale, double zero_point) {
   double sum = 0;
@@ -50,21 +36,21 @@ TEST(Observer, MinMaxGivesTheParametersOfPyTorch) {
   for (const std::string_view distribution : kDistributions) {
     const std::string name(distribution);
     ValueStatistics statistics(false);
-    EXPECT_TRUE(statistics.observe(find(arrays, name)->tensor.values<float>()));
+    EXPECT_TRUE(statistics.observe(find_array(arrays, name)->values<float>()));
     const Quantization affine = affine_quantization(best_range(statistics), kActivationEps);
-    const auto wanted = find(arrays, name + "_min_max")->tensor.values<double>();
+    const auto wanted = find_array(arrays, name + "_min_max")->values<double>();
     EXPECT_EQ(affine.scale(), static_cast<float>(wanted[0])) << name;
     EXPECT_EQ(affine.zero_point(), static_cast<int>(wanted[1])) << name;
     const Quantization symmetric = symmetric_quantization(best_range(statistics), std::numeric_limits<float>::epsilon());
-    EXPECT_EQ(symmetric.scale(), static_cast<float>(find(arrays, name + "_symmetric")->tensor.values<double>()[0])) << name;
+    EXPECT_EQ(symmetric.scale(), static_cast<float>(find_array(arrays, name + "_symmetric")->values<double>()[0])) << name;
   }
 }
 
 TEST(Observer, WeightScalesArePyTorchs) {
   const auto arrays = observer_vectors();
-  const Tensor& weights = find(arrays, "weights")->tensor;
+  const Tensor& weights = *find_array(arrays, "weights");
   const Quantization q = weight_quantization(weights.values<float>(), weights.shape(), 0);
-  const auto wanted = find(arrays, "weights_scales")->tensor.values<double>();
+  const auto wanted = find_array(arrays, "weights_scales")->values<double>();
   ASSERT_EQ(q.scales.size(), wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(q.scales[i], static_cast<float>(wanted[i]));
   EXPECT_EQ(q.qmin, -127);
@@ -78,12 +64,12 @@ TEST(Observer, HistogramIsNoWorseThanPyTorchs) {
   const auto arrays = observer_vectors();
   for (const std::string_view distribution : kDistributions) {
     const std::string name(distribution);
-    const auto values = find(arrays, name)->tensor.values<float>();
+    const auto values = find_array(arrays, name)->values<float>();
     ValueStatistics statistics;
     EXPECT_TRUE(statistics.observe(values.first(values.size() / 2)));
     EXPECT_TRUE(statistics.observe(values.subspan(values.size() / 2)));
     const Quantization ours = affine_quantization(best_range(statistics), kActivationEps);
-    const auto theirs = find(arrays, name + "_histogram")->tensor.values<double>();
+    const auto theirs = find_array(arrays, name + "_histogram")->values<double>();
     const double error = squared_error(values, static_cast<double>(ours.scale()), ours.zero_point());
     EXPECT_LE(error, squared_error(values, theirs[0], theirs[1]) * 1.02) << name << ": scale " << ours.scale() << ", PyTorch " << theirs[0];
   }

@@ -15,6 +15,7 @@
 #include "support/arena_planner.h"
 #include "support/output_file.h"
 #include "test/unit/plan_builder.h"
+#include "test/unit/test_files.h"
 
 namespace dtr {
 namespace {
@@ -233,7 +234,7 @@ TEST(Writer, SameBytesEachTime) {
 
 // The committed files are what the writer writes: a change of the format shows. DEUTERON_UPDATE=1 writes them anew.
 TEST(Writer, WritesTheCommittedBytes) {
-  const std::string folder = std::string(std::getenv("DEUTERON_SOURCE")) + "/test/data/pte/";
+  const std::string folder = test::source_path("test/data/pte/").string();
   const auto check = [&](const char* name, const std::vector<std::byte>& bytes) {
     if (std::getenv("DEUTERON_UPDATE") != nullptr) {
       ASSERT_TRUE(write_file(folder + name, bytes));

@@ -10,6 +10,7 @@
 #include "ir/npz.h"
 #include "runtime/delegate_deuteron.h"
 #include "test/unit/plan_builder.h"
+#include "test/unit/test_files.h"
 
 namespace dtr {
 namespace {
@@ -263,7 +264,7 @@ TEST(Runtime, RefusesAnotherTarget) {
 
 // A program that ExecuTorch's exporter wrote (test/data/pte/make_upstream.py), against what its runtime computed.
 TEST(Runtime, RunsWhatExecuTorchWrites) {
-  const std::string folder = std::string(std::getenv("DEUTERON_SOURCE")) + "/test/data/pte/";
+  const std::string folder = test::source_path("test/data/pte/").string();
   const auto file = MappedFile::open(folder + "upstream.pte");
   const auto tensors = read_npz(folder + "upstream.npz");
   ASSERT_TRUE(file && tensors);

@@ -140,7 +140,7 @@ void emit(Builder& builder, const Group& group, const Accumulation& accumulation
   } else {
     fill(std::get<npu::Conv2d>(kernel));
   }
-  builder.emit(std::move(kernel), origin_of(graph, group), op.def->macs(*view));
+  builder.emit(kernel, origin_of(graph, group), op.def->macs(*view));
 }
 
 void lower_convolution(Builder& builder, const Group& group) {

@@ -148,7 +148,7 @@ npu::Address Builder::temporary(uint32_t bytes, std::string name) {
 
 void Builder::emit(Kernel kernel, Origin origin, int64_t macs) {
   block_.resize(npu::round_up(static_cast<uint32_t>(block_.size()), npu::kAlignment));
-  built_.calls.push_back({std::move(kernel), std::exchange(block_, {}), std::move(origin), macs});
+  built_.calls.push_back({kernel, std::exchange(block_, {}), std::move(origin), macs});
 }
 
 void Builder::copy(npu::Address from, const Order& from_order, npu::Address to, const Order& to_order, int64_t elements,

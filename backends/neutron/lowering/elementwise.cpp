@@ -58,7 +58,7 @@ Table compose(const Table& outer, const Table& inner) {
 }
 
 std::optional<numerics::Range> as_clamp(const Table& table, numerics::Range domain) {
-  const auto at = [&](int32_t q) { return static_cast<int32_t>(table[static_cast<size_t>(q + 128)]); };
+  const auto at = [&](int32_t q) { return int32_t{table[static_cast<size_t>(q) + 128]}; };
   const numerics::Range range{at(domain.low), at(domain.high)};
   if (range.low > range.high) return std::nullopt;
   for (int32_t q = domain.low; q <= domain.high; ++q)
