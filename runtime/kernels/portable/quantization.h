@@ -31,9 +31,9 @@ class Quantizer {
 // Whether scale and range make sense for integers of type T, so that Quantizer's arithmetic stays in range.
 template <class T>
 bool quantization_fits(double scale, int64_t zero_point, int64_t qmin, int64_t qmax) {
-  constexpr int64_t kLow = std::numeric_limits<T>::min();
-  constexpr int64_t kHigh = std::numeric_limits<T>::max();
-  return scale > 0 && scale<HUGE_VAL&& static_cast<float>(scale)> 0 && qmin >= kLow && qmax <= kHigh && qmin <= qmax &&
+  constexpr auto kLow = int64_t{std::numeric_limits<T>::min()};
+  constexpr auto kHigh = int64_t{std::numeric_limits<T>::max()};
+  return scale > 0 && std::isfinite(scale) && static_cast<float>(scale) > 0 && qmin >= kLow && qmax <= kHigh && qmin <= qmax &&
          zero_point >= kLow && zero_point <= kHigh;
 }
 
