@@ -96,6 +96,27 @@ Cycles cycles(const Target& target, const Fill& command) {
   return stream(target, div_up(command.bytes, target.write_port), 0, Limit::kWritePort);
 }
 
+Cycles cycles(const Target& target, const Reduce& command) {
+  uint64_t results = 1, reduced = 1;
+  uint32_t inner = 1, inner_reduced = 1;  // extents of the innermost loops, if they walk through neighbouring bytes
+  for (uint32_t d = 0; d < kMoveRank; ++d) {
+    results *= command.extent[d];
+    reduced *= command.reduced_extent[d];
+    if (command.extent[d] > 1) inner = command.input_stride[d] == 1 ? command.extent[d] : 1;
+    if (command.reduced_extent[d] > 1) inner_reduced = command.reduced_stride[d] == 1 ? command.reduced_extent[d] : 1;
+  }
+  // Either each pipeline takes a result of its own, as in a pool, or the lanes of one add up (or compare) what lies side by side.
+  const uint64_t by_results = inner == 0 ? 0 : results / inner * div_up(inner, target.pipelines) * reduced;
+  const uint64_t by_lanes = inner_reduced == 0 ? 0 : results * (reduced / inner_reduced) * div_up(inner_reduced, target.macs);
+  return stream(target, by_results < by_lanes ? by_results : by_lanes, 0, Limit::kActivationPort);
+}
+
+Cycles cycles(const Target& target, const Resize& command) {
+  const uint64_t taps = command.kind == ResizeKind::kBilinear ? 4 : 1;
+  const uint64_t positions = uint64_t{command.batch} * command.height.out * command.width.out;
+  return stream(target, positions * taps * div_up(command.channels, target.pipelines), 0, Limit::kActivationPort);
+}
+
 uint64_t copy_cycles(const Target& target, const Copy& command) {
   const uint64_t rate = target.flash_bytes_per_16_cycles;
   return target.copy_setup_cycles + (uint64_t{command.bytes} * 16 + rate - 1) / rate;

@@ -30,6 +30,8 @@ Cycles cycles(const Target& target, const Lookup& command);
 Cycles cycles(const Target& target, const Softmax& command);
 Cycles cycles(const Target& target, const Move& command);
 Cycles cycles(const Target& target, const Fill& command);
+Cycles cycles(const Target& target, const Reduce& command);
+Cycles cycles(const Target& target, const Resize& command);
 // Time of the copy engine for one copy, from its start to its last byte.
 uint64_t copy_cycles(const Target& target, const Copy& command);
 

@@ -1,4 +1,4 @@
-// Deuteron's own NPU microcode, version 1: a header, a table of operands, and commands of 32-bit little-endian words.
+// Deuteron's own NPU microcode, version 2: a header, a table of operands, and commands of 32-bit little-endian words.
 // `docs/npu.md` 4 is the prose; this file is the format. Freestanding; compiler and simulator each read it independently.
 //
 // Payload of a partition: [Header][Operand × operand_count][commands …] padded to 16 bytes, then the constants (flash).
@@ -9,7 +9,7 @@
 namespace dtr::npu {
 
 constexpr uint32_t kMagic = 0x55504E44;  // "DNPU"
-constexpr uint16_t kVersionMajor = 1;    // another major is refused; a newer minor too: it may use commands that are unknown here
+constexpr uint16_t kVersionMajor = 2;    // another major is refused; a newer minor too: it may use commands that are unknown here
 constexpr uint16_t kVersionMinor = 0;
 constexpr uint32_t kAlignment = 16;  // of scratch, operands, constants section
 
@@ -58,6 +58,8 @@ enum class Opcode : uint16_t {
   kSoftmax = 0x15,
   kMove = 0x16,
   kFill = 0x17,
+  kReduce = 0x18,
+  kResize = 0x19,
 };
 
 // All structs below follow the first word; every field is one word. Tensors are int8 and dense NHWC unless strides say otherwise.
@@ -174,14 +176,15 @@ struct Softmax {
 };
 
 // output[Σ i_d · output_stride_d] = input[Σ i_d · input_stride_d] for all indices; strides in bytes, innermost last, unused dimensions
-// have extent 1. Transposition, slice, concatenation, padding (with kFill). Regions must not overlap.
+// have extent 1. Transposition, slice, concatenation, padding (with kFill); with input strides of 0 repetition, with negative ones
+// reversal. Regions must not overlap.
 constexpr uint32_t kMoveRank = 6;
 struct Move {
   static constexpr Opcode kOpcode = Opcode::kMove;
   Address input, output;
   uint32_t extent[kMoveRank];
-  uint32_t input_stride[kMoveRank];
-  uint32_t output_stride[kMoveRank];
+  int32_t input_stride[kMoveRank];
+  int32_t output_stride[kMoveRank];
 };
 
 struct Fill {
@@ -189,6 +192,43 @@ struct Fill {
   Address output;
   uint32_t bytes;
   int32_t value;
+};
+
+// For each index i of `extent`: the elements input[Σ i_d · input_stride_d + Σ r_d · reduced_stride_d] of all indices r of
+// `reduced_extent` become one, at output[Σ i_d · output_stride_d]. Strides as in Move.
+// kSum: Σ (element − zero_point_in) rescaled, plus zero_point_out, limited to the clamp; a mean has the divisor in its rescale. kMaximum,
+// kMinimum: limited to the clamp. kSumOfBytes: as kSum, but elements and result are unsigned bytes, and so is the clamp: what LiteRT's SUM
+// does with int8.
+enum class ReduceKind : uint32_t { kSum = 0, kMaximum = 1, kMinimum = 2, kSumOfBytes = 3 };
+constexpr uint32_t kMaxReduced = uint32_t{1} << 23;  // a sum of that many differences of two bytes fits into 32 bits
+struct Reduce {
+  static constexpr Opcode kOpcode = Opcode::kReduce;
+  Address input, output;
+  ReduceKind kind;
+  uint32_t extent[kMoveRank];
+  int32_t input_stride[kMoveRank];
+  int32_t output_stride[kMoveRank];
+  uint32_t reduced_extent[kMoveRank];
+  int32_t reduced_stride[kMoveRank];
+  int32_t zero_point_in, zero_point_out;  // sums
+  Rescale rescale;                        // sums
+  int32_t clamp_low, clamp_high;
+};
+
+// Position o of an axis lies at (o · step + start) / 2^fraction_bits of the input (`numerics/resize.h`).
+struct ResizeAxis {
+  uint32_t in, out;
+  uint32_t step;
+  int32_t start;
+  uint32_t fraction_bits;  // kBilinear: 10 to 30; kNearest: 0 to 30
+};
+enum class ResizeKind : uint32_t { kNearest = 0, kBilinear = 1 };
+struct Resize {
+  static constexpr Opcode kOpcode = Opcode::kResize;
+  Address input, output;  // NHWC
+  ResizeKind kind;
+  uint32_t batch, channels;
+  ResizeAxis height, width;
 };
 
 template <class Command>

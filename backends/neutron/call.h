@@ -15,7 +15,8 @@
 
 namespace dtr::neutron {
 
-using Kernel = std::variant<npu::Conv2d, npu::Depthwise, npu::Pool, npu::Add, npu::Lookup, npu::Softmax, npu::Move, npu::Fill>;
+using Kernel = std::variant<npu::Conv2d, npu::Depthwise, npu::Pool, npu::Add, npu::Lookup, npu::Softmax, npu::Move, npu::Fill, npu::Reduce,
+                            npu::Resize>;
 
 // Until encoding, `region` of an address is a storage's index, or kOwnConstants: the call's own block of constants. `offset` counts
 // from its start.

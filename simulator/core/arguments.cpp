@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "numerics/resize.h"
+
 namespace dtr::simulator {
 namespace {
 
@@ -42,6 +44,21 @@ bool every_window_hits(uint32_t in, uint32_t out, uint32_t kernel, uint32_t stri
     if (first >= kernel || start + first * dilation - pad >= in) return false;
     if (start >= pad && start - pad + (out - 1 - position) * stride < in) return true;  // so do all that follow
   }
+  return true;
+}
+
+// At most `most` indices, and at least one.
+bool box_valid(const uint32_t (&extent)[kMoveRank], uint64_t most) {
+  uint64_t elements = 1;
+  for (const uint32_t each : extent) {
+    elements *= each;
+    if (elements == 0 || elements > most) return false;
+  }
+  return true;
+}
+bool writes_once(const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kMoveRank]) {
+  for (uint32_t d = 0; d < kMoveRank; ++d)
+    if (extent[d] > 1 && stride[d] == 0) return false;
   return true;
 }
 
@@ -97,17 +114,37 @@ bool arguments_valid(const Target&, const Softmax& command) {
   return difference << left <= INT32_MAX;
 }
 
-// Each element of the output is written once, so there cannot be more than bytes in SRAM.
 bool arguments_valid(const Target& target, const Move& command) {
-  uint64_t elements = 1;
-  for (uint32_t d = 0; d < kMoveRank; ++d) {
-    if (command.extent[d] == 0 || (command.extent[d] > 1 && command.output_stride[d] == 0)) return false;
-    elements *= command.extent[d];
-    if (elements > target.sram_bytes) return false;
-  }
-  return true;
+  return box_valid(command.extent, target.sram_bytes) && writes_once(command.extent, command.output_stride);
 }
 
 bool arguments_valid(const Target&, const Fill& command) { return command.bytes != 0 && is_int8(command.value); }
+
+bool arguments_valid(const Target& target, const Reduce& command) {
+  if (!box_valid(command.extent, target.sram_bytes) || !writes_once(command.extent, command.output_stride)) return false;
+  if (!box_valid(command.reduced_extent, kMaxReduced)) return false;
+  switch (command.kind) {
+    case ReduceKind::kMaximum:
+    case ReduceKind::kMinimum:
+      return is_clamp(command.clamp_low, command.clamp_high);
+    case ReduceKind::kSum:
+      return is_int8(command.zero_point_in) && is_int8(command.zero_point_out) && rescale_valid(command.rescale) &&
+             is_clamp(command.clamp_low, command.clamp_high);
+    case ReduceKind::kSumOfBytes:
+      return is_int8(command.zero_point_in) && is_int8(command.zero_point_out) && rescale_valid(command.rescale) &&
+             command.clamp_low >= 0 && command.clamp_low <= command.clamp_high && command.clamp_high <= 255;
+  }
+  return false;
+}
+
+bool arguments_valid(const Target& target, const Resize& command) {
+  const bool bilinear = command.kind == ResizeKind::kBilinear;
+  if (!bilinear && command.kind != ResizeKind::kNearest) return false;
+  const auto valid = [&](const ResizeAxis& axis) {
+    return within(axis.in, target.sram_bytes) && within(axis.out, target.sram_bytes) && axis.step <= INT32_MAX &&
+           axis.fraction_bits <= 30 && (!bilinear || axis.fraction_bits >= numerics::kResizeWeightBits);
+  };
+  return command.batch != 0 && command.channels != 0 && valid(command.height) && valid(command.width);
+}
 
 }  // namespace dtr::simulator

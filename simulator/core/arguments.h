@@ -14,6 +14,8 @@ bool arguments_valid(const npu::Target& target, const npu::Lookup& command);
 bool arguments_valid(const npu::Target& target, const npu::Softmax& command);
 bool arguments_valid(const npu::Target& target, const npu::Move& command);
 bool arguments_valid(const npu::Target& target, const npu::Fill& command);
+bool arguments_valid(const npu::Target& target, const npu::Reduce& command);
+bool arguments_valid(const npu::Target& target, const npu::Resize& command);
 
 // A multiplier that is not negative and a shift in [−31, 31]: what numerics::requantize is defined for.
 constexpr bool rescale_valid(int32_t multiplier, int32_t shift) { return multiplier >= 0 && shift >= -31 && shift <= 31; }

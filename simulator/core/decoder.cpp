@@ -49,15 +49,20 @@ Accesses convolution_accesses(const Target& target, const Command& command, uint
   return list;
 }
 
-// From the first to behind the last byte of a strided box.
-uint64_t span_of(const uint32_t (&extent)[kMoveRank], const uint32_t (&stride)[kMoveRank]) {
-  uint64_t last = 0;
-  for (uint32_t d = 0; d < kMoveRank; ++d) {
-    if (extent[d] == 0) return 0;
-    last += product({extent[d] - uint64_t{1}, stride[d]});
+// How far a strided box reaches before and behind its first element. Arguments have been checked, so that nothing overflows.
+struct Reach {
+  int64_t low = 0, high = 0;
+
+  void extend(const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kMoveRank]) {
+    for (uint32_t d = 0; d < kMoveRank; ++d) (stride[d] < 0 ? low : high) += (int64_t{extent[d]} - 1) * stride[d];
   }
-  return last + 1;
-}
+  // As an access of everything from the first to behind the last byte; too large if it begins before its region.
+  Access from(Address address, bool write) const {
+    const int64_t first = int64_t{address.offset} + low;
+    if (first < 0) return {address, kTooLarge, write, false};
+    return {{address.region, static_cast<uint32_t>(first)}, static_cast<uint64_t>(high - low) + 1, write, false};
+  }
+};
 
 // Bounds, what may be read by whom, and where input and output may meet.
 Status check_accesses(const Payload& payload, const Accesses& touched, bool is_copy) {
@@ -143,6 +148,10 @@ constexpr uint32_t words_of(Opcode opcode) {
       return command_words<Move>();
     case Opcode::kFill:
       return command_words<Fill>();
+    case Opcode::kReduce:
+      return command_words<Reduce>();
+    case Opcode::kResize:
+      return command_words<Resize>();
   }
   return 0;
 }
@@ -274,15 +283,36 @@ Accesses accesses(const Target&, const Softmax& command) {
 }
 
 Accesses accesses(const Target&, const Move& command) {
+  Reach input, output;
+  input.extend(command.extent, command.input_stride);
+  output.extend(command.extent, command.output_stride);
   Accesses list;
-  push(list, command.input, span_of(command.extent, command.input_stride));
-  push_output(list, command.output, span_of(command.extent, command.output_stride));
+  list.list[list.count++] = input.from(command.input, false);
+  list.list[list.count++] = output.from(command.output, true);
   return list;
 }
 
 Accesses accesses(const Target&, const Fill& command) {
   Accesses list;
   push_output(list, command.output, command.bytes);
+  return list;
+}
+
+Accesses accesses(const Target&, const Reduce& command) {
+  Reach input, output;
+  input.extend(command.extent, command.input_stride);
+  input.extend(command.reduced_extent, command.reduced_stride);
+  output.extend(command.extent, command.output_stride);
+  Accesses list;
+  list.list[list.count++] = input.from(command.input, false);
+  list.list[list.count++] = output.from(command.output, true);
+  return list;
+}
+
+Accesses accesses(const Target&, const Resize& command) {
+  Accesses list;
+  push(list, command.input, product({command.batch, command.height.in, command.width.in, command.channels}));
+  push_output(list, command.output, product({command.batch, command.height.out, command.width.out, command.channels}));
   return list;
 }
 

@@ -57,7 +57,8 @@ struct Accesses {
   std::span<const Access> all() const& { return {list.data(), count}; }
   std::span<const Access> all() && = delete;
 };
-// Whole ranges, from the first to behind the last byte; a Move with strides may touch fewer bytes within. `Wait` and `End` touch none.
+// Whole ranges, from the first to behind the last byte; a Move or Reduce with strides may touch fewer bytes within. `Wait` and `End` touch
+// none.
 Accesses accesses(const npu::Target& target, const npu::Copy& command);
 Accesses accesses(const npu::Target& target, const npu::Conv2d& command);
 Accesses accesses(const npu::Target& target, const npu::Depthwise& command);
@@ -67,6 +68,8 @@ Accesses accesses(const npu::Target& target, const npu::Lookup& command);
 Accesses accesses(const npu::Target& target, const npu::Softmax& command);
 Accesses accesses(const npu::Target& target, const npu::Move& command);
 Accesses accesses(const npu::Target& target, const npu::Fill& command);
+Accesses accesses(const npu::Target& target, const npu::Reduce& command);
+Accesses accesses(const npu::Target& target, const npu::Resize& command);
 inline Accesses accesses(const npu::Target&, const npu::Wait&) { return {}; }
 inline Accesses accesses(const npu::Target&, const End&) { return {}; }
 
@@ -126,6 +129,12 @@ Fault visit(const std::byte* commands, uint32_t count, Visitor&& visitor) {
         break;
       case Opcode::kFill:
         status = internal::apply<npu::Fill>(index, arguments, visitor);
+        break;
+      case Opcode::kReduce:
+        status = internal::apply<npu::Reduce>(index, arguments, visitor);
+        break;
+      case Opcode::kResize:
+        status = internal::apply<npu::Resize>(index, arguments, visitor);
         break;
       default:
         status = npu::Status::kUnknownOpcode;

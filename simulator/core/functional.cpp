@@ -6,8 +6,10 @@
 #include "abi/npu/cycles.h"
 #include "numerics/add.h"
 #include "numerics/requantize.h"
+#include "numerics/resize.h"
 #include "numerics/softmax.h"
 #include "simulator/core/arguments.h"
+#include "simulator/core/loops.h"
 
 namespace dtr::simulator {
 namespace {
@@ -164,26 +166,73 @@ void softmax(const Call&, const Softmax& command, const int8_t* input, int8_t* o
 
 void move(const Call&, const Move& command, const int8_t* input, int8_t* output) {
   uint32_t index[kMoveRank] = {};
-  const uint32_t inner = kMoveRank - 1;
-  for (;;) {
-    size_t from = 0, to = 0;
-    for (uint32_t d = 0; d < inner; ++d) {
-      from += size_t{index[d]} * command.input_stride[d];
-      to += size_t{index[d]} * command.output_stride[d];
-    }
-    for (uint32_t i = 0; i < command.extent[inner]; ++i)
-      output[to + size_t{i} * command.output_stride[inner]] = input[from + size_t{i} * command.input_stride[inner]];
-    uint32_t d = inner;
-    while (d > 0 && ++index[d - 1] == command.extent[d - 1]) index[--d] = 0;
-    if (d == 0) return;
-  }
+  Stream from{command.input_stride}, to{command.output_stride};
+  do output[to.at] = input[from.at];
+  while (advance(command.extent, kMoveRank, index, from, to));
 }
 
 void fill(const Call&, const Fill& command, int8_t* output) { std::memset(output, command.value, command.bytes); }
 
+void reduce(const Call&, const Reduce& command, const int8_t* input, int8_t* output) {
+  const bool bytes = command.kind == ReduceKind::kSumOfBytes;
+  const Range range{command.clamp_low, command.clamp_high};
+  uint32_t index[kMoveRank] = {};
+  Stream from{command.input_stride}, to{command.output_stride};
+  do {
+    int32_t highest = -128, lowest = 127, sum = 0;
+    uint32_t inner[kMoveRank] = {};
+    Stream element{command.reduced_stride, from.at};
+    do {
+      const int32_t value = bytes ? static_cast<uint8_t>(input[element.at]) : input[element.at];
+      highest = value > highest ? value : highest;
+      lowest = value < lowest ? value : lowest;
+      sum += value - command.zero_point_in;
+    } while (advance(command.reduced_extent, kMoveRank, inner, element));
+    output[to.at] = finish_reduction(command, range, highest, lowest, sum);
+  } while (advance(command.extent, kMoveRank, index, from, to));
+}
+
+void resize(const Call&, const Resize& command, const int8_t* input, int8_t* output) {
+  const auto axis = [](const ResizeAxis& a) {
+    return numerics::ResizeAxis{a.in, a.out, a.step, a.start, static_cast<int32_t>(a.fraction_bits)};
+  };
+  const numerics::ResizeAxis height = axis(command.height), width = axis(command.width);
+  const size_t channels = command.channels;
+  for (uint32_t b = 0; b < command.batch; ++b) {
+    const int8_t* image = input + size_t{b} * command.height.in * command.width.in * channels;
+    const auto pixel = [&](int64_t y, int64_t x) {
+      return image + (static_cast<size_t>(y) * command.width.in + static_cast<size_t>(x)) * channels;
+    };
+    for (uint32_t y = 0; y < command.height.out; ++y)
+      for (uint32_t x = 0; x < command.width.out; ++x, output += channels) {
+        if (command.kind == ResizeKind::kNearest) {
+          std::memcpy(output, pixel(height.nearest(y), width.nearest(x)), channels);
+          continue;
+        }
+        const numerics::ResizeAxis::Taps rows = height.taps(y), columns = width.taps(x);
+        const int8_t *ll = pixel(rows.lower, columns.lower), *lu = pixel(rows.lower, columns.upper);
+        const int8_t *ul = pixel(rows.upper, columns.lower), *uu = pixel(rows.upper, columns.upper);
+        for (size_t c = 0; c < channels; ++c) output[c] = numerics::bilinear(ll[c], lu[c], ul[c], uu[c], rows.weight, columns.weight);
+      }
+  }
+}
+
 }  // namespace
 
-const Kernels kPlainKernels = {conv2d, depthwise, pool, add, lookup, softmax, move, fill};
+int8_t finish_reduction(const Reduce& command, Range range, int32_t highest, int32_t lowest, int32_t sum) {
+  switch (command.kind) {
+    case ReduceKind::kMaximum:
+      return static_cast<int8_t>(range.clamp(highest));
+    case ReduceKind::kMinimum:
+      return static_cast<int8_t>(range.clamp(lowest));
+    case ReduceKind::kSum:
+    case ReduceKind::kSumOfBytes:
+      break;
+  }
+  return numerics::OutputStage{to_requantization(command.rescale), command.zero_point_out, range}(sum);
+}
+
+const Kernels kPlainKernels = {conv2d, depthwise, pool, add, lookup, softmax, move, fill, reduce, resize};
 
 bool ChannelParameters::valid(uint32_t channels) const {
   for (uint32_t channel = 0; channel < channels; ++channel)

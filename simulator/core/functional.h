@@ -7,6 +7,7 @@
 
 #include "abi/npu/microcode.h"
 #include "abi/npu/target.h"
+#include "numerics/requantize.h"
 
 namespace dtr::simulator {
 
@@ -35,10 +36,15 @@ struct Kernels {
   void (*softmax)(const Call&, const npu::Softmax&, const int8_t* input, int8_t* output);
   void (*move)(const Call&, const npu::Move&, const int8_t* input, int8_t* output);
   void (*fill)(const Call&, const npu::Fill&, int8_t* output);
+  void (*reduce)(const Call&, const npu::Reduce&, const int8_t* input, int8_t* output);
+  void (*resize)(const Call&, const npu::Resize&, const int8_t* input, int8_t* output);
 };
 
 // Plain loops, the definition of what is right. They need no context.
 extern const Kernels kPlainKernels;
+
+// The result of a reduction whose elements have these extremes, and this sum of differences to the zero point.
+int8_t finish_reduction(const npu::Reduce& command, numerics::Range range, int32_t highest, int32_t lowest, int32_t sum);
 
 // Bias, multiplier and shift of a convolution's output channels.
 class ChannelParameters {

@@ -92,6 +92,14 @@ class Execution {
     kernels_.fill(call, command, at(command.output));
     return Status::kOk;
   }
+  Status compute(const Call& call, const Reduce& command) {
+    kernels_.reduce(call, command, at(command.input), at(command.output));
+    return Status::kOk;
+  }
+  Status compute(const Call& call, const Resize& command) {
+    kernels_.resize(call, command, at(command.input), at(command.output));
+    return Status::kOk;
+  }
 
   const Target& target_;
   const std::byte* constants_;

@@ -128,42 +128,6 @@ inline void pool(const Call&, const npu::Pool& command, const int8_t* input, int
     }
 }
 
-// Dimensions that continue each other in input and output are joined; what remains inside is one copy where both sides are dense.
-inline void move(const Call& call, const npu::Move& command, const int8_t* input, int8_t* output) {
-  npu::Move joined = command;
-  uint32_t kept = npu::kMoveRank;  // dimensions [kept, rank) of `joined` are in use
-  for (uint32_t d = npu::kMoveRank; d-- > 0;) {
-    const uint32_t extent = command.extent[d];
-    if (extent == 1) continue;
-    const bool continues = kept < npu::kMoveRank && uint64_t{joined.input_stride[kept]} * joined.extent[kept] == command.input_stride[d] &&
-                           uint64_t{joined.output_stride[kept]} * joined.extent[kept] == command.output_stride[d];
-    if (continues) {
-      joined.extent[kept] *= extent;
-      continue;
-    }
-    --kept;
-    joined.extent[kept] = extent;
-    joined.input_stride[kept] = command.input_stride[d];
-    joined.output_stride[kept] = command.output_stride[d];
-  }
-  for (uint32_t d = 0; d < kept; ++d) joined.extent[d] = 1;
-  constexpr uint32_t kInner = npu::kMoveRank - 1;
-  const bool dense = kept < npu::kMoveRank && joined.input_stride[kInner] == 1 && joined.output_stride[kInner] == 1;
-  if (!dense) return kPlainKernels.move(call, joined, input, output);
-  std::array<uint32_t, kInner> index{};
-  for (;;) {
-    size_t from = 0, to = 0;
-    for (uint32_t d = kept; d < kInner; ++d) {
-      from += size_t{index[d]} * joined.input_stride[d];
-      to += size_t{index[d]} * joined.output_stride[d];
-    }
-    std::memcpy(output + to, input + from, joined.extent[kInner]);
-    uint32_t d = kInner;
-    while (d > kept && ++index[d - 1] == joined.extent[d - 1]) index[--d] = 0;
-    if (d == kept) return;
-  }
-}
-
 #endif  // fixed-size vectors
 
 }  // namespace HWY_NAMESPACE

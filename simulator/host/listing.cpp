@@ -39,7 +39,10 @@ std::string epilogue(const Epilogue& e) {
   return out;
 }
 
-std::string list(const uint32_t (&values)[kMoveRank]) { return fmt::format("{}", fmt::join(std::begin(values), std::end(values), ",")); }
+template <class T>
+std::string list(const T (&values)[kMoveRank]) {
+  return fmt::format("{}", fmt::join(std::begin(values), std::end(values), ","));
+}
 
 std::string rescale(const Rescale& r) { return fmt::format("{}*2^{}", r.multiplier, r.shift - 31); }
 
@@ -95,6 +98,22 @@ class Lines {
   }
   Status operator()(uint32_t index, const Fill& c) {
     return call(index, "fill", c, fmt::format("{} bytes={} value={}", at(c.output), c.bytes, c.value));
+  }
+  Status operator()(uint32_t index, const Reduce& c) {
+    constexpr const char* kKinds[] = {"sum", "maximum", "minimum", "sum-of-bytes"};
+    std::string text = fmt::format("{} <- {} kind={} extent={} input_stride={} output_stride={} reduced={} reduced_stride={} clamp=[{},{}]",
+                                   at(c.output), at(c.input), kKinds[static_cast<uint32_t>(c.kind)], list(c.extent), list(c.input_stride),
+                                   list(c.output_stride), list(c.reduced_extent), list(c.reduced_stride), c.clamp_low, c.clamp_high);
+    if (c.kind == ReduceKind::kSum || c.kind == ReduceKind::kSumOfBytes)
+      text += fmt::format(" zero_points={},{} rescale={}", c.zero_point_in, c.zero_point_out, rescale(c.rescale));
+    return call(index, "reduce", c, text);
+  }
+  Status operator()(uint32_t index, const Resize& c) {
+    const auto axis = [](const ResizeAxis& a) { return fmt::format("({}*o+{})/2^{}", a.step, a.start, a.fraction_bits); };
+    return call(index, "resize", c,
+                fmt::format("{0}x{1}x{2}x{3} -> {0}x{4}x{5}x{3} {6} <- {7} kind={8} rows={9} columns={10}", c.batch, c.height.in,
+                            c.width.in, c.channels, c.height.out, c.width.out, at(c.output), at(c.input),
+                            c.kind == ResizeKind::kBilinear ? "bilinear" : "nearest", axis(c.height), axis(c.width)));
   }
 
  private:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <deque>
 
+#include "simulator/core/loops.h"
+
 namespace dtr::simulator {
 namespace {
 
@@ -52,18 +54,15 @@ class Watch {
   }
   Status operator()(uint32_t, const Move& command) {
     Status status = Status::kOk;
-    for_runs(command, command.input, command.input_stride, [&](const Range& run) {
+    for_runs(command.extent, command.input, command.input_stride, [&](const Range& run) {
       if (status == Status::kOk) status = readable(command.input.region, run);
     });
-    for_runs(command, command.output, command.output_stride, [&](const Range& run) {
-      if (status == Status::kOk) status = writable(run);
-    });
-    const Accesses touched = accesses(target_, command);
-    const Range from = range(touched.list[0]), to = range(touched.list[1]);
-    if (status == Status::kOk && from.first < to.end() && to.first < from.end()) status = Status::kBadArgument;
-    if (status != Status::kOk) return status;
-    for_runs(command, command.output, command.output_stride, [&](const Range& run) { fill(run, written_by(command.output.region)); });
-    return Status::kOk;
+    return status == Status::kOk ? write_box(command) : status;
+  }
+  Status operator()(uint32_t, const Reduce& command) {
+    const Access input = accesses(target_, command).list[0];
+    const Status status = readable(input.address.region, range(input));
+    return status == Status::kOk ? write_box(command) : status;
   }
   template <class Call>
   Status operator()(uint32_t, const Call& command) {
@@ -95,6 +94,21 @@ class Watch {
   bool touches_flight(const Range& range) const {
     return std::ranges::any_of(in_flight_, [&](const Flight& f) { return f.range.first < range.end() && range.first < f.range.end(); });
   }
+  // Of a Move or Reduce, whose input has been found readable.
+  template <class Strided>
+  Status write_box(const Strided& command) {
+    Status status = Status::kOk;
+    for_runs(command.extent, command.output, command.output_stride, [&](const Range& run) {
+      if (status == Status::kOk) status = writable(run);
+    });
+    const Accesses touched = accesses(target_, command);
+    const Range from = range(touched.list[0]), to = range(touched.list[1]);
+    if (status == Status::kOk && from.first < to.end() && to.first < from.end()) status = Status::kBadArgument;
+    if (status != Status::kOk) return status;
+    for_runs(command.extent, command.output, command.output_stride,
+             [&](const Range& run) { fill(run, written_by(command.output.region)); });
+    return Status::kOk;
+  }
   Status writable(const Range& range) const { return touches_flight(range) ? Status::kReadsInFlight : Status::kOk; }
   Status readable(uint32_t region, const Range& range) const {
     const State good = written_by(region);
@@ -106,21 +120,15 @@ class Watch {
     return touches_flight(range) ? Status::kReadsInFlight : Status::kReadsUninitialized;
   }
 
-  // The dense runs of one side of a move.
+  // The dense runs of a strided box.
   template <class Body>
-  void for_runs(const Move& command, Address address, const uint32_t (&stride)[kMoveRank], Body body) const {
+  void for_runs(const uint32_t (&extent)[kMoveRank], Address address, const int32_t (&stride)[kMoveRank], Body body) const {
     constexpr uint32_t kInner = kMoveRank - 1;
-    const bool dense = stride[kInner] == 1 || command.extent[kInner] == 1;
-    const uint64_t start = range(address, 0).first;
+    const bool dense = stride[kInner] == 1 || extent[kInner] == 1;
     uint32_t index[kMoveRank] = {};
-    for (;;) {
-      uint64_t at = start;
-      for (uint32_t d = 0; d < kMoveRank; ++d) at += uint64_t{index[d]} * stride[d];
-      body(Range{at, dense ? command.extent[kInner] : 1});
-      uint32_t d = dense ? kInner : kMoveRank;
-      while (d > 0 && ++index[d - 1] == command.extent[d - 1]) index[--d] = 0;
-      if (d == 0) return;
-    }
+    Stream stream{stride, static_cast<int64_t>(range(address, 0).first)};
+    do body(Range{static_cast<uint64_t>(stream.at), dense ? extent[kInner] : 1});
+    while (advance(extent, dense ? kInner : kMoveRank, index, stream));
   }
 
   const Target& target_;

@@ -42,6 +42,9 @@ command(0x13, SCRATCH, A, INPUT, 0, SCRATCH, A, SIZE, *add)
 command(0x14, SCRATCH, A, SCRATCH, A, SCRATCH, TABLE, SIZE)
 command(0x15, SCRATCH, A, SCRATCH, A, 20, 5, 1 << 30, 20, -248)
 command(0x17, SCRATCH, B, SIZE, -9)
+command(0x18, INPUT, 0, SCRATCH, B, 0, 1, 1, 1, 1, 5, 4, 0, 0, 0, 0, 20, 1, 0, 0, 0, 0, 4, 1, 1, 1, 1, 1, 1, 5, 0, 0, 0, 0, 0, 4,
+        3, -3, 1 << 30, -2, -128, 127)
+command(0x19, INPUT, 0, SCRATCH, B, 1, 1, 5, 4, 5, 819, -103, 10, 5, 4, 1280, 128, 10)
 command(0x16, SCRATCH, A, OUTPUT, 0, 1, 1, 1, 5, 5, 4, 0, 0, 0, 1, 5, 25, 0, 0, 0, 20, 4, 1)
 command(0x00)
 
@@ -49,6 +52,6 @@ operands = struct.pack("<4I", 0, SIZE, 1, SIZE)
 body = b"".join(commands)
 words = (64 + len(operands) + len(body)) // 4
 offset = (words * 4 + 15) // 16 * 16
-header = struct.pack("<10I", 0x55504E44, 1 << 16, 0, words, len(commands), 2, offset, len(constants), B + 112, 0) + bytes(24)
+header = struct.pack("<10I", 0x55504E44, 2 << 16, 0, words, len(commands), 2, offset, len(constants), B + 112, 0) + bytes(24)
 payload = (header + operands + body).ljust(offset, b"\0") + constants
 pathlib.Path(__file__).with_name("npu_payload.bin").write_bytes(payload)

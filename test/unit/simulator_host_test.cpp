@@ -250,19 +250,84 @@ void add_move(Random& random, Case& to) {
   uint32_t order[kMoveRank] = {0, 1, 2, 3, 4, 5};
   for (uint32_t i = kMoveRank; i-- > 1;)
     if (random.chance(40)) std::swap(order[i], order[random.upto(i)]);
-  uint32_t input_stride = 1, output_stride = 1;
+  int32_t input_stride = 1, output_stride = 1;
   for (uint32_t d = kMoveRank; d-- > 0;) {
     move.extent[d] = random.chance(40) ? 1 : 1 + random.upto(3);
     move.output_stride[d] = output_stride;
-    output_stride *= move.extent[d];
+    output_stride *= static_cast<int32_t>(move.extent[d]);
   }
   for (uint32_t i = kMoveRank; i-- > 0;) {
     move.input_stride[order[i]] = input_stride;
-    input_stride *= move.extent[order[i]] + (random.chance(20) ? 1 : 0);
+    input_stride *= static_cast<int32_t>(move.extent[order[i]]) + (random.chance(20) ? 1 : 0);
   }
-  move.input = to.input(random.int8(input_stride));
-  move.output = to.builder.output(output_stride);
+  move.input = to.input(random.int8(static_cast<size_t>(input_stride)));
+  move.output = to.builder.output(static_cast<uint32_t>(output_stride));
   to.builder.add(move);
+}
+
+// A box in any order, and some of its dimensions reversed or repeated.
+void add_strided_move(Random& random, Case& to) {
+  Move move{};
+  int32_t input_stride = 1, output_stride = 1;
+  for (uint32_t d = kMoveRank; d-- > 0;) {
+    move.extent[d] = random.chance(40) ? 1 : 1 + random.upto(3);
+    const auto extent = static_cast<int32_t>(move.extent[d]);
+    const bool repeated = random.chance(20), reversed = random.chance(30);
+    move.input_stride[d] = repeated ? 0 : reversed ? -input_stride : input_stride;
+    if (!repeated && reversed) move.input.offset += static_cast<uint32_t>((extent - 1) * input_stride);
+    if (!repeated) input_stride *= extent;
+    move.output_stride[d] = output_stride;
+    output_stride *= extent;
+  }
+  move.input.region = to.input(random.int8(static_cast<size_t>(input_stride))).region;
+  move.output = to.builder.output(static_cast<uint32_t>(output_stride));
+  to.builder.add(move);
+}
+
+void add_reduce(Random& random, Case& to) {
+  Reduce reduce{};
+  reduce.kind = static_cast<ReduceKind>(random.upto(3));
+  std::fill(std::begin(reduce.extent), std::end(reduce.extent), 1u);
+  std::fill(std::begin(reduce.reduced_extent), std::end(reduce.reduced_extent), 1u);
+  int32_t stride = 1, output_stride = 1;
+  uint32_t d = kMoveRank, r = kMoveRank;  // loops in use
+  for (int loop = 0; loop < 6; ++loop) {
+    const uint32_t extent = 1 + random.upto(random.chance(10) ? 300 : 4);
+    if (stride * static_cast<int32_t>(extent) > 100000) break;
+    const bool reversed = random.chance(10);
+    if (reversed) reduce.input.offset += (extent - 1) * static_cast<uint32_t>(stride);
+    if (random.chance(50)) {
+      reduce.extent[--d] = extent;
+      reduce.input_stride[d] = reversed ? -stride : stride;
+      reduce.output_stride[d] = output_stride;
+      output_stride *= static_cast<int32_t>(extent);
+    } else {
+      reduce.reduced_extent[--r] = extent;
+      reduce.reduced_stride[r] = reversed ? -stride : stride;
+    }
+    stride *= static_cast<int32_t>(extent) + (random.chance(20) ? 1 : 0);
+  }
+  reduce.input.region = to.input(random.int8(static_cast<size_t>(stride))).region;
+  reduce.output = to.builder.output(static_cast<uint32_t>(output_stride));
+  reduce.zero_point_in = random.between(-128, 127);
+  reduce.zero_point_out = random.between(-128, 127);
+  reduce.rescale = any_rescale(random, -12, 2);
+  const bool bytes = reduce.kind == ReduceKind::kSumOfBytes;
+  reduce.clamp_low = random.between(bytes ? 0 : -128, 100);
+  reduce.clamp_high = random.between(reduce.clamp_low, bytes ? 255 : 127);
+  to.builder.add(reduce);
+}
+
+void add_resize(Random& random, Case& to) {
+  const auto axis = [&]() -> ResizeAxis {
+    const uint32_t bits = 10 + random.upto(19);
+    return {1 + random.upto(6), 1 + random.upto(9), random.upto(3u << bits), random.between(-(1 << bits), 1 << bits), bits};
+  };
+  Resize resize{{}, {}, static_cast<ResizeKind>(random.upto(1)), 1 + random.upto(1), 1 + random.upto(12), axis(), axis()};
+  const uint32_t planes = resize.batch * resize.channels;
+  resize.input = to.input(random.int8(size_t{planes} * resize.height.in * resize.width.in));
+  resize.output = to.builder.output(planes * resize.height.out * resize.width.out);
+  to.builder.add(resize);
 }
 
 void add_fill(Random& random, Case& to) {
@@ -296,7 +361,9 @@ INSTANTIATE_TEST_SUITE_P(Commands, SimulatorKits,
                          testing::Values(Generator{"Conv2d", add_conv2d, 400}, Generator{"Depthwise", add_depthwise, 400},
                                          Generator{"Pool", add_pool, 200}, Generator{"Add", add_add, 200},
                                          Generator{"Lookup", add_lookup, 50}, Generator{"Softmax", add_softmax, 50},
-                                         Generator{"Move", add_move, 200}, Generator{"Fill", add_fill, 10}),
+                                         Generator{"Move", add_move, 200}, Generator{"StridedMove", add_strided_move, 200},
+                                         Generator{"Reduce", add_reduce, 400}, Generator{"Resize", add_resize, 200},
+                                         Generator{"Fill", add_fill, 10}),
                          [](const testing::TestParamInfo<Generator>& instance) { return std::string(instance.param.name); });
 
 // Rescaling of accumulators at ties, next to them, and at the ends of 32 bits: an input of 0 leaves the bias alone in the accumulator.

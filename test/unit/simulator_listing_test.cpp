@@ -27,12 +27,26 @@ TEST(SimulatorListing, OneLineACommand) {
   builder.add(Softmax{sum, sum, 4, 3, {1 << 30, 20}, -248});
   builder.add(Move{sum, y, {1, 1, 1, 1, 3, 4}, {0, 0, 0, 0, 1, 3}, {0, 0, 0, 0, 4, 1}});
   builder.add(Fill{{kScratch, 0}, 4, -1});
+  builder.add(Reduce{{x.region, 3},
+                     sum,
+                     ReduceKind::kSum,
+                     {1, 1, 1, 1, 1, 3},
+                     {0, 0, 0, 0, 0, 4},
+                     {0, 0, 0, 0, 0, 1},
+                     {1, 1, 1, 1, 1, 4},
+                     {0, 0, 0, 0, 0, -1},
+                     7,
+                     -7,
+                     one,
+                     -128,
+                     127});
+  builder.add(Resize{x, sum, ResizeKind::kBilinear, 1, 3, {2, 2, 1024, 0, 10}, {2, 2, 1024, -5, 10}});
   const test::AlignedBytes payload = builder.build();
-  const std::string expected = R"(; microcode 1.0 target=)" + [&] {
+  const std::string expected = R"(; microcode 2.0 target=)" + [&] {
     char text[16];
     std::snprintf(text, sizeof text, "%08x", hash(target));
     return std::string(text);
-  }() + R"( commands=14 constants=432 bytes scratch=448 bytes, 448 used
+  }() + R"( commands=16 constants=432 bytes scratch=448 bytes, 448 used
 ; operand0 input bytes=12
 ; operand1 output bytes=12
    0  copy      scratch+16 <- constants+0 bytes=256 ticket=1  ; 656 copy cycles
@@ -51,7 +65,11 @@ TEST(SimulatorListing, OneLineACommand) {
         "\n   9  lookup    scratch+0 <- scratch+0 table=scratch+16 elements=12  ; 98 cycles, start\n",
         "\n  10  softmax   scratch+0 <- scratch+0 rows=4 columns=3 ",
         "\n  11  move      operand1+0 <- scratch+0 extent=1,1,1,1,3,4 input_stride=0,0,0,0,1,3 output_stride=0,0,0,0,4,1  ;",
-        "\n  12  fill      scratch+0 bytes=4 value=-1  ; 65 cycles, start\n", "\n  13  end\n"})
+        "\n  12  fill      scratch+0 bytes=4 value=-1  ; 65 cycles, start\n",
+        "\n  13  reduce    scratch+0 <- operand0+3 kind=sum extent=1,1,1,1,1,3 input_stride=0,0,0,0,0,4 output_stride=0,0,0,0,0,1 "
+        "reduced=1,1,1,1,1,4 reduced_stride=0,0,0,0,0,-1 clamp=[-128,127] zero_points=7,-7 rescale=1073741824*2^-31  ;",
+        "\n  14  resize    1x2x2x3 -> 1x2x2x3 scratch+0 <- operand0+0 kind=bilinear rows=(1024*o+0)/2^10 columns=(1024*o+-5)/2^10  ;",
+        "\n  15  end\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nis missing in\n" << text;
 }
 

@@ -55,6 +55,15 @@ Outcome run(PayloadBuilder& builder, const std::vector<std::vector<int8_t>>& inp
   return result;
 }
 
+// Operand 1 of a program of one input.
+std::vector<int8_t> output_of(PayloadBuilder& builder, const std::vector<int8_t>& input) {
+  Outcome result = run(builder, {input});
+  EXPECT_EQ(result.prepared, Status::kOk);
+  EXPECT_EQ(result.report.status, Status::kOk);
+  const auto values = result.output(1);
+  return {values.begin(), values.end()};
+}
+
 constexpr Rescale kOne{1 << 30, 1};
 constexpr AddArguments kPlainAdd{0, 0, 0, {1 << 30, 0}, {1 << 30, 0}, {1 << 30, -18}, -128, 127};  // (a + b) exactly
 
@@ -154,6 +163,55 @@ TEST(SimulatorCore, MoveTransposes) {
   ASSERT_EQ(result.report.status, Status::kOk);
   const std::vector<int8_t> expected{1, 4, 2, 5, 3, 6};
   EXPECT_TRUE(std::ranges::equal(result.output(1), expected));
+}
+
+TEST(SimulatorCore, MoveReversesAndRepeats) {
+  PayloadBuilder builder;
+  const Address x = builder.input(4), y = builder.output(12);
+  builder.add(Move{{x.region, 3}, y, {1, 1, 1, 1, 3, 4}, {0, 0, 0, 0, 0, -1}, {0, 0, 0, 0, 4, 1}});
+  EXPECT_EQ(output_of(builder, {1, 2, 3, 4}), (std::vector<int8_t>{4, 3, 2, 1, 4, 3, 2, 1, 4, 3, 2, 1}));
+}
+
+TEST(SimulatorCore, ReducesByHand) {
+  const auto reduced = [](ReduceKind kind, Rescale rescale, int32_t low, int32_t high) {
+    PayloadBuilder builder;
+    const Address x = builder.input(6), y = builder.output(3);
+    // Rows of a 2 × 3 matrix, backwards: the result's columns in reverse.
+    builder.add(Reduce{{x.region, 2},
+                       y,
+                       kind,
+                       {1, 1, 1, 1, 1, 3},
+                       {0, 0, 0, 0, 0, -1},
+                       {0, 0, 0, 0, 0, 1},
+                       {1, 1, 1, 1, 1, 2},
+                       {0, 0, 0, 0, 0, 3},
+                       1,
+                       10,
+                       rescale,
+                       low,
+                       high});
+    return output_of(builder, {1, -2, 100, 4, 50, -6});
+  };
+  using Values = std::vector<int8_t>;
+  EXPECT_EQ(reduced(ReduceKind::kMaximum, {}, -128, 90), (Values{90, 50, 4}));
+  EXPECT_EQ(reduced(ReduceKind::kMinimum, {}, -5, 127), (Values{-5, -2, 1}));
+  EXPECT_EQ(reduced(ReduceKind::kSum, {1 << 30, 1}, -128, 127), (Values{102, 56, 13}));  // Σ (q − 1) + 10
+  EXPECT_EQ(reduced(ReduceKind::kSum, {1 << 30, 0}, -128, 127), (Values{56, 33, 12}));   // half of it, half away from zero
+  // As bytes: 100 + 250, 254 + 50, 1 + 4.
+  EXPECT_EQ(reduced(ReduceKind::kSumOfBytes, {1 << 30, 0}, 0, 255), (Values{static_cast<int8_t>(184), static_cast<int8_t>(161), 12}));
+}
+
+TEST(SimulatorCore, ResizesByHand) {
+  const auto resized = [](ResizeKind kind, uint32_t step, int32_t start) {
+    PayloadBuilder builder;
+    const Address x = builder.input(2), y = builder.output(4);
+    builder.add(Resize{x, y, kind, 1, 1, {1, 1, 0, 0, 10}, {2, 4, step, start, 10}});
+    return output_of(builder, {-100, 101});
+  };
+  using Values = std::vector<int8_t>;
+  EXPECT_EQ(resized(ResizeKind::kNearest, 512, 0), (Values{-100, -100, 101, 101}));
+  EXPECT_EQ(resized(ResizeKind::kBilinear, 512, -256), (Values{-100, -50, 51, 101}));  // −49.75, 50.75
+  EXPECT_EQ(resized(ResizeKind::kBilinear, 2048, 0), (Values{-100, 101, 101, 101}));   // beyond the end
 }
 
 TEST(SimulatorCore, SoftmaxOfEqualValues) {
@@ -268,6 +326,8 @@ struct Everything {
   Softmax softmax{};
   Move move{};
   Fill fill{};
+  Reduce reduce{};
+  Resize resize{};
   Everything() {
     x = builder.input(32), y = builder.output(32), sum = builder.scratch(32);
     weights = builder.stage(std::vector<int8_t>(64, 1));
@@ -281,10 +341,24 @@ struct Everything {
     softmax = {sum, sum, 4, 8, {1 << 30, 23}, -248};
     move = {x, y, {1, 1, 1, 2, 2, 8}, {0, 0, 0, 16, 8, 1}, {0, 0, 0, 16, 8, 1}};
     fill = {sum, 32, 0};
+    reduce = {x,
+              sum,
+              ReduceKind::kSum,
+              {1, 1, 1, 1, 2, 8},
+              {0, 0, 0, 0, 16, 1},
+              {0, 0, 0, 0, 8, 1},
+              {1, 1, 1, 1, 1, 2},
+              {0, 0, 0, 0, 0, 8},
+              0,
+              0,
+              kOne,
+              -128,
+              127};
+    resize = {x, sum, ResizeKind::kBilinear, 1, 8, {2, 2, 1024, 0, 10}, {2, 2, 1024, 0, 10}};
   }
   AlignedBytes build(const std::function<void(Header&)>& edit = {}) {
     builder.add(depthwise), builder.add(conv), builder.add(pool), builder.add(add), builder.add(lookup);
-    builder.add(softmax), builder.add(move), builder.add(fill);
+    builder.add(softmax), builder.add(move), builder.add(fill), builder.add(reduce), builder.add(resize);
     return builder.build(edit);
   }
 };
@@ -344,7 +418,7 @@ TEST(SimulatorDecoder, RefusesMisalignedPayload) {
 }
 
 TEST(SimulatorDecoder, RefusesUnknownOpcodeAndLength) {
-  for (const uint16_t opcode : std::initializer_list<uint16_t>{0x03, 0x0F, 0x18, 0xFFFF}) {
+  for (const uint16_t opcode : std::initializer_list<uint16_t>{0x03, 0x0F, 0x7F, 0xFFFF}) {
     PayloadBuilder builder;
     builder.raw(opcode, {1, 2});
     EXPECT_EQ(decoded(builder.build()).status, Status::kUnknownOpcode) << opcode;
@@ -385,6 +459,13 @@ TEST(SimulatorDecoder, ChecksOverlap) {
   EXPECT_EQ(edited([](Everything& e) { e.conv.epilogue.addend = {e.y.region, e.y.offset + 1}; }), Status::kOutOfBounds);
   EXPECT_EQ(edited([](Everything& e) { e.pool.output = e.x; }), Status::kBadArgument);
   EXPECT_EQ(edited([](Everything& e) { e.move.output = e.x; }), Status::kBadArgument);
+  EXPECT_EQ(edited([](Everything& e) { e.move.input_stride[5] = -1; }), Status::kOutOfBounds);
+  EXPECT_EQ(edited([](Everything& e) { e.move.input_stride[5] = -1, e.move.input.offset = 7; }), Status::kOk);
+  EXPECT_EQ(edited([](Everything& e) { e.move.input_stride[5] = 0; }), Status::kOk);
+  EXPECT_EQ(edited([](Everything& e) { e.reduce.reduced_stride[5] = -8; }), Status::kOutOfBounds);
+  EXPECT_EQ(edited([](Everything& e) { e.reduce.reduced_stride[5] = INT32_MAX; }), Status::kOutOfBounds);
+  EXPECT_EQ(edited([](Everything& e) { e.reduce.output = e.x; }), Status::kBadArgument);
+  EXPECT_EQ(edited([](Everything& e) { e.resize.height.in = 3; }), Status::kOutOfBounds);
   EXPECT_EQ(edited([](Everything& e) { e.lookup.elements = 16, e.lookup.output.offset += 8; }), Status::kBadArgument);
   EXPECT_EQ(edited([](Everything& e) { e.lookup.elements = 16, e.lookup.output.offset += 16; }), Status::kOk);
 }
@@ -424,6 +505,21 @@ TEST(SimulatorDecoder, ChecksArguments) {
       [](Everything& e) { e.move.extent[0] = 2; },  // writes twice
       [](Everything& e) { e.move.extent[0] = UINT32_MAX, e.move.extent[1] = UINT32_MAX; },
       [](Everything& e) { e.fill.value = 128; },
+      [](Everything& e) { e.reduce.kind = static_cast<ReduceKind>(4); },
+      [](Everything& e) { e.reduce.extent[5] = 0; },
+      [](Everything& e) { e.reduce.output_stride[5] = 0; },  // writes twice
+      [](Everything& e) { e.reduce.reduced_extent[0] = kMaxReduced; },
+      [](Everything& e) { e.reduce.zero_point_in = 128; },
+      [](Everything& e) { e.reduce.rescale.shift = 32; },
+      [](Everything& e) { e.reduce.kind = ReduceKind::kSumOfBytes; },  // a negative bound of the clamp
+      [](Everything& e) { e.reduce.kind = ReduceKind::kMaximum, e.reduce.clamp_high = 128; },
+      [](Everything& e) { e.resize.kind = static_cast<ResizeKind>(2); },
+      [](Everything& e) { e.resize.channels = 0; },
+      [](Everything& e) { e.resize.height.in = 0; },
+      [](Everything& e) { e.resize.width.out = 1u << 30; },
+      [](Everything& e) { e.resize.width.step = UINT32_MAX; },
+      [](Everything& e) { e.resize.width.fraction_bits = 9; },
+      [](Everything& e) { e.resize.width.fraction_bits = 31; },
       [](Everything& e) { e.fill.bytes = 0; },
       [](Everything& e) { e.builder.add(Wait{0}); },
       [](Everything& e) { e.builder.add(Wait{4}); },

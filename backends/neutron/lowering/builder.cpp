@@ -39,8 +39,8 @@ npu::Move move_of(npu::Address from, npu::Address to, std::span<const CopyLoop> 
   const size_t first = npu::kMoveRank - loops.size();
   for (size_t i = 0; i < loops.size(); ++i) {
     move.extent[first + i] = static_cast<uint32_t>(loops[i].extent);
-    move.input_stride[first + i] = static_cast<uint32_t>(loops[i].from_step);
-    move.output_stride[first + i] = static_cast<uint32_t>(loops[i].to_step);
+    move.input_stride[first + i] = static_cast<int32_t>(loops[i].from_step);
+    move.output_stride[first + i] = static_cast<int32_t>(loops[i].to_step);
   }
   return move;
 }
