@@ -22,10 +22,11 @@ uint32_t count(const Vector* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
-// Whether the elements lie where a load of 8 bytes may: the FlatBuffers verifier looks at the length of a vector only.
+// Whether the elements lie where a load of 8 bytes may: the FlatBuffers verifier looks at the length of a vector only. A vector without
+// elements may end anywhere.
 template <class T>
 bool aligned(const flatbuffers::Vector<T>* vector) {
-  return vector == nullptr || reinterpret_cast<uintptr_t>(vector->Data()) % sizeof(T) == 0;
+  return vector == nullptr || vector->size() == 0 || reinterpret_cast<uintptr_t>(vector->Data()) % sizeof(T) == 0;
 }
 
 class PlanVerifier {
