@@ -88,10 +88,25 @@ class PortableBackend final : public Backend {
                        [&](ValueId operand) { return graph.type(operand).shape == graph.type(op.results[0]).shape; });
   }
 
+  // What a pool with ceil_mode reads, whose last window may reach beyond the padding, becomes padding.
+  static Ints window_padding_end(const Graph& graph, const Op& op) {
+    Ints end = op.attributes.get<Ints>("padding_end");
+    if (!op.attributes.get_or("ceil_mode", false)) return end;
+    const Shape& in = graph.type(op.operands[0]).shape;
+    const Shape& out = graph.type(op.results[0]).shape;
+    const auto at = [&](std::string_view name, size_t i) { return op.attributes.get<Ints>(name)[i]; };
+    const size_t first = in.size() - end.size();
+    for (size_t i = 0; i < end.size(); ++i) {
+      const int64_t read = (out[first + i] - 1) * at("stride", i) + at("dilation", i) * (at("kernel_size", i) - 1) + 1;
+      end[i] = read - in[first + i] - at("padding", i);
+    }
+    return end;
+  }
+
   static Status make_padding_explicit(Rewriter& rewriter, OpId id) {
     const Op op = rewriter.graph().op(id);
     const auto& begin = op.attributes.get<Ints>("padding");
-    const auto& end = op.attributes.get<Ints>("padding_end");
+    const Ints end = window_padding_end(rewriter.graph(), op);
     Ints pad;
     for (size_t i = begin.size(); i-- > 0;) pad.insert(pad.end(), {begin[i], end[i]});
     const double fill = op.def == &ops::kMaxPool2d ? -INFINITY : 0.0;
@@ -102,6 +117,7 @@ class PortableBackend final : public Backend {
     rewriter.set_operand(id, 0, padded);
     rewriter.set_attribute(id, "padding", Ints(begin.size(), 0));
     rewriter.erase_attribute(id, "padding_end");
+    if (op.def == &ops::kMaxPool2d) rewriter.set_attribute(id, "ceil_mode", false);
     return rewriter.refresh(id);
   }
 
