@@ -52,6 +52,14 @@ KernelCall add(Program&, const Graph& graph, const Op& op) {
                         op.attributes.get_or<double>("alpha", 1.0)}};
 }
 
+KernelCall batch_norm(Program&, const Graph& graph, const Op& op) {
+  KernelCall call{.name = "aten::_native_batch_norm_legit_no_training.out",
+                  .extra_outputs = {{.dtype = DType::kFloat32, .shape = {0}}, {.dtype = DType::kFloat32, .shape = {0}}}};
+  for (size_t i = 0; i < 5; ++i) call.arguments.push_back(constant_or_value(graph, op.operands[i]));
+  call.arguments.insert(call.arguments.end(), {0.0, op.attributes.get<double>("eps")});  // momentum does not count in evaluation
+  return call;
+}
+
 KernelCall clamp(Program&, const Graph& graph, const Op& op) {
   KernelCall call{.name = "aten::clamp.out", .arguments = {constant_or_value(graph, op.operands[0])}};
   for (const std::string_view bound : {"min", "max"}) {
@@ -138,6 +146,7 @@ constexpr std::array kRows{
     Row{&ops::kAbs, false, plain<kAbs>},
     Row{&ops::kAddTensor, false, add},
     Row{&ops::kAvgPool2d, false, avg_pool2d},
+    Row{&ops::kBatchNorm, false, batch_norm},
     Row{&ops::kCat, true, cat},
     Row{&ops::kClamp, false, clamp},
     Row{&ops::kConstantPadNd, true, constant_pad_nd},

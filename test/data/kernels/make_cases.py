@@ -126,6 +126,10 @@ for name, dims, keep in (("mean_spatial", [2, 3], True), ("mean_negative", [-1],
     case(name, "aten::mean.out", [x, dims or None, keep, None], out, tolerance=ROUND)
 case("softmax", "aten::_softmax.out", [x * 5, 1, False], torch.softmax(x * 5, 1), tolerance=ROUND)
 case("softmax_last", "aten::_softmax.out", [a * 20, -1, False], torch.softmax(a * 20, -1), tolerance=ROUND)
+bn = [rand(3), rand(3), rand(3), torch.rand(3) + 0.5]
+for name, parameters in (("batch_norm", bn), ("batch_norm_plain", [None, None, *bn[2:]])):
+    case(name, "aten::_native_batch_norm_legit_no_training.out", [x, *parameters, 0.1, 1e-3],
+         *torch.ops.aten._native_batch_norm_legit_no_training(x, *parameters, 0.1, 1e-3), tolerance=ROUND)
 case("view", "aten::view_copy.out", [x, [6, -1]], x.view(6, -1))
 case("view_4d", "aten::view_copy.out", [x, [7, 2, 5, 3]], x.view(7, 2, 5, 3))
 case("permute", "aten::permute_copy.out", [x, [2, 0, -1, 1]], x.permute(2, 0, -1, 1))
