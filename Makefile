@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo build test check lint format bench golden anchors docs
+.PHONY: help demo build test check random conformance lint format bench golden anchors docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -23,6 +23,19 @@ test: ## the same set-up, then every test, plain and under the sanitizers
 check: ## every test of the release build only, for the daily loop
 	@scripts/setup test
 	@scripts/run_tests -j $(JOBS) release
+
+N ?= 100000
+random: ## all executors on N random graphs (100000), or the smallest one on which they disagree
+	@scripts/setup test
+	@cmake --preset release -DDTR_BUILD_TESTS=ON >/dev/null
+	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron-random
+	@$(RELEASE)/deuteron-random --count $(N) --jobs $(JOBS)
+
+conformance: ## every case of the full set (DEUTERON_SHARED), or the committed ones, against PyTorch, upstream and TFLite
+	@scripts/setup test
+	@cmake --preset release -DDTR_BUILD_TESTS=ON >/dev/null
+	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron-conformance
+	@$(RELEASE)/deuteron-conformance --jobs $(JOBS)
 
 lint: ## clang-tidy on every source
 	@scripts/setup test

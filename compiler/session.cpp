@@ -47,7 +47,7 @@ class Arena {
 
 class HostSession final : public Session {
  public:
-  explicit HostSession(ProgramImage image) : image_(std::move(image)) {}
+  HostSession(ProgramImage image, const simulator::Kit& kit) : image_(std::move(image)), simulator_({}, kit) {}
 
   Status start() {
     context_.driver = simulator_.driver();
@@ -236,8 +236,8 @@ class HostSession final : public Session {
 
 namespace {
 
-Result<std::unique_ptr<Session>> start(ProgramImage image) {
-  auto session = std::make_unique<HostSession>(std::move(image));
+Result<std::unique_ptr<Session>> start(ProgramImage image, const simulator::Kit& kit) {
+  auto session = std::make_unique<HostSession>(std::move(image), kit);
   DTR_TRY(session->start());
   return session;
 }
@@ -246,12 +246,12 @@ Result<std::unique_ptr<Session>> start(ProgramImage image) {
 
 Result<std::unique_ptr<Session>> Session::open(const std::string& path) {
   DTR_ASSIGN(ProgramImage image, ProgramImage::open(path));
-  return start(std::move(image));
+  return start(std::move(image), simulator::best_kit());
 }
 
-Result<std::unique_ptr<Session>> Session::load(std::span<const std::byte> bytes, const std::string& file) {
+Result<std::unique_ptr<Session>> Session::load(std::span<const std::byte> bytes, const std::string& file, const simulator::Kit& kit) {
   DTR_ASSIGN(ProgramImage image, ProgramImage::parse(bytes, file));
-  return start(std::move(image));
+  return start(std::move(image), kit);
 }
 
 }  // namespace dtr

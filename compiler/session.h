@@ -11,6 +11,7 @@
 #include "ir/tensor.h"
 #include "program/reader.h"
 #include "runtime/method.h"
+#include "simulator/host/kit.h"
 
 namespace dtr {
 
@@ -34,8 +35,9 @@ class Session {
  public:
   // Errors: kFileNotFound, ids pte-* (every missing kernel and delegate is named), run-*.
   static Result<std::unique_ptr<Session>> open(const std::string& path);
-  // The same from memory (copied); `file` names the program in messages.
-  static Result<std::unique_ptr<Session>> load(std::span<const std::byte> bytes, const std::string& file);
+  // The same from memory (copied); `file` names the program in messages. The NPU is simulated with the kernels of `kit`.
+  static Result<std::unique_ptr<Session>> load(std::span<const std::byte> bytes, const std::string& file,
+                                               const simulator::Kit& kit = simulator::best_kit());
   virtual ~Session() = default;
 
   // A graph without ops that has the program's inputs and outputs: names, dtypes, shapes, layouts.

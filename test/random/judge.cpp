@@ -1,0 +1,118 @@
+#include "test/random/judge.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <cstdlib>
+
+#include "compiler/compare.h"
+#include "compiler/compile.h"
+#include "compiler/session.h"
+#include "ir/parser.h"
+#include "ir/verifier.h"
+#include "ops/executor.h"
+
+namespace dtr::test {
+namespace {
+
+Failure failure_of(std::string_view stage, const Diagnostic& diagnostic) {
+  return {fmt::format("{}: {}", stage, info(diagnostic.id).name), to_text(diagnostic)};
+}
+
+std::vector<const simulator::Kit*> all_kits() {
+  std::vector<const simulator::Kit*> kits = {&simulator::plain_kit(), &simulator::highway_kit()};
+  if (const simulator::Kit* vnni = simulator::vnni_kit()) kits.push_back(vnni);
+  return kits;
+}
+
+std::vector<Tensor> seeded_inputs(const Graph& graph, uint64_t seed) {
+  std::vector<Tensor> inputs;
+  for (const ValueId id : graph.inputs()) {
+    const Type& type = graph.type(id);
+    inputs.push_back(
+        Tensor::copy_of(type.dtype, type.shape, seeded_values(type.dtype, static_cast<size_t>(type.elements()), seed + id.index)));
+  }
+  return inputs;
+}
+
+Failure compare_outputs(const std::vector<Tensor>& expected, const std::vector<Tensor>& actual, const char* kit) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (expected[i].shape() != actual[i].shape() || expected[i].dtype() != actual[i].dtype())
+      return {"mismatch", fmt::format("output {} is {} {} instead of {} {}", i, name(actual[i].dtype()), to_string(actual[i].shape()),
+                                      name(expected[i].dtype()), to_string(expected[i].shape()))};
+    Comparison comparison;
+    comparison.add(expected[i].view(), actual[i].view());
+    const double bound = expected[i].dtype() == DType::kFloat32 ? comparison.largest_expected() * 0x1p-20 : 0;
+    if (comparison.max_absolute() > bound)
+      return {"mismatch",
+              fmt::format("output {} with {} kernels: {} of {} elements differ, element {} is {} instead of {}", i, kit,
+                          comparison.different(), comparison.elements(), comparison.index(), comparison.actual(), comparison.expected())};
+  }
+  return {};
+}
+
+}  // namespace
+
+Failure judge(Program& program, uint64_t seed, bool in_float) {
+  if (const Status valid = verify(program); !valid) return failure_of("verifier", valid.error());
+  const Graph original = program.forward();
+  const CompileSettings settings{
+      .target = &all_targets().front(), .backend = {.row_packing = seed % 3 == 0}, .debug_map = seed % 2 == 0, .threads = 1};
+  const Result<CompiledProgram> compiled = compile_program(program, settings);
+  if (!compiled && in_float && compiled.error().id == DiagnosticId::kNoBackend) return {.refused = true};
+  if (!compiled) return failure_of("compile", compiled.error());
+  if (const Status valid = verify(program); !valid) return failure_of("verifier after placement", valid.error());
+
+  const std::unique_ptr<Executor> reference = make_reference_executor(program, in_float ? program.forward() : original);
+  const std::vector<Tensor> inputs = seeded_inputs(original, seed);
+  std::vector<TensorView> views;
+  for (const Tensor& input : inputs) views.push_back(input.view());
+  const Result<std::vector<Tensor>> expected = reference->run(views);
+  if (!expected) return failure_of("reference", expected.error());
+  uint64_t cycles = 0;
+  for (const simulator::Kit* kit : all_kits()) {
+    const Result<std::unique_ptr<Session>> session = Session::load(compiled->pte, "random.pte", *kit);
+    if (!session) return failure_of("load", session.error());
+    RunStats stats;
+    const Result<std::vector<Tensor>> outputs = (*session)->run(views, &stats);
+    if (!outputs) return failure_of("run", outputs.error());
+    if (const Failure failure = compare_outputs(*expected, *outputs, kit->name); failure.failed()) return failure;
+    if (stats.sram_touched_bytes > compiled->report.sram.total_bytes)
+      return {"arena", fmt::format("byte {} of an arena of {} was touched", stats.sram_touched_bytes, compiled->report.sram.total_bytes)};
+    if (cycles != 0 && cycles != stats.total_cycles)
+      return {"cycles", fmt::format("{} cycles, with other kernels {}", stats.total_cycles, cycles)};
+    cycles = stats.total_cycles;
+  }
+  return {};
+}
+
+Failure judge_apart(Program& program, uint64_t seed, bool in_float) {
+  std::array<int, 2> channel = {};
+  DTR_CHECK(pipe(channel.data()) == 0);
+  const pid_t process = fork();
+  DTR_CHECK(process >= 0);
+  if (process == 0) {
+    close(channel[0]);
+    dup2(channel[1], STDERR_FILENO);
+    alarm(60);
+    const Failure failure = judge(program, seed, in_float);
+    const std::string text = failure.failed() ? failure.kind + "\n" + failure.text : std::string();
+    const ssize_t written = write(channel[1], text.data(), text.size());
+    _exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
+  }
+  close(channel[1]);
+  std::string text;
+  std::array<char, 4096> buffer = {};
+  for (ssize_t count; (count = read(channel[0], buffer.data(), buffer.size())) > 0;) text.append(buffer.data(), static_cast<size_t>(count));
+  close(channel[0]);
+  int status = 0;
+  waitpid(process, &status, 0);
+  if (status != 0) return {"crash", text};
+  const size_t end = text.find('\n');
+  return end == std::string::npos ? Failure{} : Failure{text.substr(0, end), text.substr(end + 1)};
+}
+
+}  // namespace dtr::test

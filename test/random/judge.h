@@ -1,0 +1,26 @@
+// Whether all executors agree on a graph.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ir/graph.h"
+
+namespace dtr::test {
+
+struct Failure {
+  std::string kind;  // "" if there is none; failures of one kind are likely to have one cause
+  std::string text;
+  bool refused = false;  // some operator runs nowhere, with a reason: no failure
+  bool failed() const { return !kind.empty(); }
+};
+
+// Compiles the program and runs it on seeded inputs through the runtime, the NPU simulated with the plain and with each fast set of
+// kernels. All outputs equal those of the reference; `in_float` says that operators may run in float, then the reference is that of the
+// graph as it was placed. The verifier is clean before and after, memory stays inside the arena, cycles do not depend on the kernels.
+// Changes `program` as compiling does.
+Failure judge(Program& program, uint64_t seed, bool in_float);
+// The same in a process of its own: a crash is a failure of kind "crash". The program stays as it is.
+Failure judge_apart(Program& program, uint64_t seed, bool in_float);
+
+}  // namespace dtr::test

@@ -1,0 +1,222 @@
+#include "test/random/random_graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/parser.h"
+#include "ir/verifier.h"
+#include "ops/ops.h"
+
+namespace dtr::test {
+namespace {
+
+constexpr int64_t kMaxElements = 6000;
+
+// Attributes that a row for operands sets itself.
+bool row_sets(const OpDef& def, std::string_view attribute) {
+  return (def.name == "aten.convolution" && attribute != "activation") || (def.name == "aten.view" && attribute == "size");
+}
+
+// Operands follow from the definition: one, or several of broadcast shapes.
+bool operands_follow(const OpDef& def) { return def.min_operands == 1 || def.has_trait(kElementwise); }
+
+}  // namespace
+
+int64_t Dice::extent() {
+  constexpr int64_t kExtents[] = {1, 3, 5, 7, 9, 11, 13, 1, 3, 5, 7, 2, 4, 6, 8, 16};
+  return kExtents[below(16)];
+}
+
+std::string why_not_drawn(const OpDef& def) {
+  const OperandRow* row = find_operand_row(def.name);
+  if (row == nullptr && !operands_follow(def))
+    return fmt::format("operands of {} do not follow from its definition: give it a row in random_operands.cpp", def.name);
+  for (const AttributeDef& attribute : def.attributes)
+    if (find_attribute_row(attribute) == nullptr && (row == nullptr || !row_sets(def, attribute.name)))
+      return fmt::format("attribute `{}` of {} has no row in random_attributes.cpp", attribute.name, def.name);
+  return {};
+}
+
+RandomGraph::RandomGraph(uint64_t seed, RandomOptions options)
+    : dice_(seed), options_(std::move(options)), rewriter_((program_.graphs.emplace_back(), program_.forward())) {}
+
+Quantization RandomGraph::any_quantization(double scale) {
+  if (scale == 0) scale = 0.02;
+  scale = std::clamp(scale * std::exp2(3 * dice_.unit() - 1.5), 1e-5, 1e3);
+  if (options_.floats) scale = std::exp2(std::round(std::log2(scale)));
+  // Zero points of results of relu and softmax are at the end of the range.
+  const int64_t zero_point = dice_.one_in(6) ? -128 : dice_.one_in(6) ? 0 : dice_.below(160) - 80;
+  return Quantization::per_tensor(static_cast<float>(scale), static_cast<int32_t>(zero_point));
+}
+
+ValueId RandomGraph::any_value() {
+  const auto recent = std::min<int64_t>(4, static_cast<int64_t>(values_.size()));
+  return values_[values_.size() - 1 - static_cast<size_t>(dice_.below(recent))];
+}
+
+ValueId RandomGraph::value_of_shape(const Shape& shape, ValueId otherwise) {
+  std::vector<ValueId> same;
+  for (const ValueId value : values_)
+    if (type(value).shape == shape) same.push_back(value);
+  return same.empty() ? otherwise : same[static_cast<size_t>(dice_.below(static_cast<int64_t>(same.size())))];
+}
+
+ValueId RandomGraph::constant(DType dtype, Shape shape, std::optional<Quantization> quantization) {
+  const auto bytes = seeded_values(dtype, static_cast<size_t>(element_count(shape)), dice_.word());
+  const ConstantId id = program_.constants.add(dtype, bytes);
+  return rewriter_.add_constant({.dtype = dtype, .shape = std::move(shape), .quantization = std::move(quantization)}, id, "c");
+}
+
+ValueId RandomGraph::constant(const Shape& shape) { return constant(DType::kInt8, shape, any_quantization()); }
+
+ValueId RandomGraph::positive_constant(Shape shape) {
+  std::vector<float> values(static_cast<size_t>(element_count(shape)));
+  for (float& value : values) value = 0.5F + static_cast<float>(dice_.below(16)) / 16;
+  const ConstantId id = program_.constants.add_values<float>(DType::kFloat32, values);
+  return rewriter_.add_constant({.dtype = DType::kFloat32, .shape = std::move(shape)}, id, "c");
+}
+
+void RandomGraph::add_weights(Draft& draft, Shape shape, int axis, int64_t channels) {
+  const bool per_channel = dice_.coin();
+  Quantization weight{{}, {}, per_channel ? axis : -1, -127, 127};
+  const int64_t scales = per_channel ? shape[static_cast<size_t>(axis)] : 1;
+  const double around = 0.01 * std::exp2(4 * dice_.unit() - 2);
+  double widest = 0;
+  for (int64_t c = 0; c < scales; ++c) {
+    weight.scales.push_back(any_quantization(around).scale());
+    weight.zero_points.push_back(0);
+    widest = std::max<double>(widest, weight.scales.back());
+  }
+  const Quantization input = *type(draft.operands[0]).quantization;
+  const Quantization bias = bias_quantization(input, weight, channels);
+  draft.spread *= widest * 64;
+  draft.operands.push_back(constant(DType::kInt8, std::move(shape), weight));
+  if (dice_.coin()) draft.operands.push_back(constant(DType::kInt32, {channels}, bias));
+}
+
+std::optional<ValueId> RandomGraph::append(OpSpec spec) {
+  const Result<ValueId> value = rewriter_.append(std::move(spec));
+  if (!value) return std::nullopt;
+  const OpId op = program_.forward().producer(*value);
+  const int64_t elements = type(*value).elements();
+  if (elements > 0 && elements <= kMaxElements && verify_op(program_, program_.forward(), op) &&
+      (!options_.accept || options_.accept(program_, op)))
+    return *value;
+  rewriter_.erase(op);
+  return std::nullopt;
+}
+
+// Not every operator takes every quantization of its result: the first that it takes is drawn.
+bool RandomGraph::insert(Draft draft) {
+  const Quantization from = *type(draft.operands[0]).quantization;
+  std::vector<std::optional<Quantization>> choices;
+  if (!draft.def->has_trait(kMovesData) && !draft.def->has_trait(kKeepsQuantization))
+    choices = {any_quantization(from.scale() * draft.spread), from, Quantization::per_tensor(1.0F / 256, -128),
+               Quantization::per_tensor(1.0F / 128, 0), Quantization::per_tensor(1.0F / 16, 127)};
+  if (dice_.one_in(4) && !choices.empty()) std::swap(choices[0], choices[1]);
+  choices.emplace_back(std::nullopt);
+  for (const std::optional<Quantization>& quantization : choices) {
+    OpSpec spec{.def = draft.def, .operands = draft.operands, .attributes = draft.attributes, .quantization = quantization};
+    if (const std::optional<ValueId> value = append(std::move(spec))) {
+      values_.push_back(*value);
+      return true;
+    }
+  }
+  return false;
+}
+
+// dequantize → op → quantize. Constants become floats of the same values.
+void RandomGraph::insert_in_float(Draft draft) {
+  const float scale = type(draft.operands[0]).quantization->scale();
+  for (ValueId& operand : draft.operands) {
+    if (!operand.valid() || !type(operand).quantized()) continue;
+    if (program_.forward().is_constant(operand)) {
+      operand = constant(DType::kFloat32, type(operand).shape, std::nullopt);
+    } else {
+      const std::optional<ValueId> real = append({.def = &ops::kDequantize, .operands = {operand}});
+      if (!real) return;
+      operand = *real;
+    }
+  }
+  const std::optional<ValueId> result = append({.def = draft.def, .operands = draft.operands, .attributes = draft.attributes});
+  if (!result) return;
+  const Quantization to = any_quantization(scale * std::min(draft.spread, 64.0));
+  if (const std::optional<ValueId> value = append({.def = &ops::kQuantize, .operands = {*result}, .quantization = to}))
+    values_.push_back(*value);
+}
+
+void RandomGraph::add_op(const OpDef& def) {
+  Draft draft{.def = &def, .operands = {any_value()}};
+  const Shape shape = type(draft.operands[0]).shape;
+  for (const AttributeDef& attribute : def.attributes)
+    if (const AttributeRow* row = find_attribute_row(attribute); row != nullptr && (attribute.required || dice_.coin()))
+      draft.attributes.set(attribute.name, row->draw(dice_, shape));
+  if (const OperandRow* row = find_operand_row(def.name)) {
+    if (!row->draw(*this, draft)) return;
+  } else {
+    while (draft.operands.size() < def.min_operands) {
+      Shape smaller = shape;
+      for (int64_t& extent : smaller)
+        if (dice_.one_in(3)) extent = 1;
+      if (dice_.coin()) smaller.erase(smaller.begin(), smaller.begin() + dice_.below(static_cast<int64_t>(smaller.size()) + 1));
+      draft.operands.push_back(dice_.one_in(3) ? constant(smaller) : value_of_shape(dice_.coin() ? shape : smaller, draft.operands[0]));
+    }
+    if (draft.operands.size() == 2 && dice_.coin()) std::swap(draft.operands[0], draft.operands[1]);
+    if (!type(draft.operands[0]).quantized()) return;
+  }
+  const bool in_float = def.evaluate_integer == nullptr || (options_.floats && dice_.one_in(8));
+  if (!in_float) {
+    insert(std::move(draft));
+  } else if (options_.floats) {
+    insert_in_float(std::move(draft));
+  }
+}
+
+Program RandomGraph::make(int ops) {
+  // Convolutions and linear layers are what most kernels, and most ways of fusing, are for.
+  std::vector<const OpDef*> kinds(all_ops().begin(), all_ops().end());
+  for (size_t i = kinds.size() / 8 + 1; i > 0; --i) {
+    kinds.push_back(&ops::kConvolution);
+    kinds.push_back(&ops::kLinear);
+  }
+  const auto layout = [&] { return dice_.coin() ? Layout::kContiguous : Layout::kChannelsLast; };
+  for (int64_t inputs = 1 + dice_.below(3); inputs > 0; --inputs) {
+    constexpr int64_t kRanks[] = {4, 4, 4, 4, 4, 3, 3, 2, 1, 5};
+    Type input{.dtype = DType::kInt8, .shape = Shape(static_cast<size_t>(kRanks[dice_.below(10)])), .quantization = any_quantization()};
+    for (int64_t& extent : input.shape) extent = dice_.extent();
+    if (input.shape.size() > 3) input.shape[0] = 1 + dice_.below(2);
+    while (input.elements() > kMaxElements / 2) input.shape[static_cast<size_t>(dice_.below(static_cast<int64_t>(input.rank())))] = 1;
+    if (input.rank() >= 3) input.layout = layout();
+    if (options_.floats && dice_.coin()) {
+      const Quantization quantization = *std::exchange(input.quantization, std::nullopt);
+      input.dtype = DType::kFloat32;
+      const ValueId real = rewriter_.add_input(input, "x");
+      if (const auto value = append({.def = &ops::kQuantize, .operands = {real}, .quantization = quantization})) values_.push_back(*value);
+    } else {
+      values_.push_back(rewriter_.add_input(input, "x"));
+    }
+  }
+  for (int i = 0; i < ops; ++i) add_op(*kinds[static_cast<size_t>(dice_.below(static_cast<int64_t>(kinds.size())))]);
+  const auto give = [&](ValueId value) {
+    if (options_.floats && dice_.coin())
+      if (const auto real = append({.def = &ops::kDequantize, .operands = {value}})) return *real;
+    return value;
+  };
+  std::vector<ValueId> outputs;
+  for (const ValueId value : std::vector<ValueId>(values_))
+    if (program_.forward().value(value).kind == ValueKind::kResult && (program_.forward().value(value).unused() || dice_.one_in(6)))
+      outputs.push_back(give(value));
+  // A graph whose every op was refused still has one.
+  if (outputs.empty()) {
+    if (!insert({.def = &ops::kRelu, .operands = {values_.front()}})) insert({.def = &ops::kRequantize, .operands = {values_.front()}});
+    outputs.push_back(values_.back());
+  }
+  for (const ValueId output : outputs)
+    if (type(output).rank() >= 3) rewriter_.set_layout(output, layout());
+  rewriter_.set_outputs(outputs);
+  return std::move(program_);
+}
+
+}  // namespace dtr::test

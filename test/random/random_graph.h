@@ -1,0 +1,104 @@
+// Seeded random quantized graphs of every operator in ops/ops.inc. What an operator needs is derived from its OpDef: number of operands,
+// traits, names and kinds of attributes. Operators with operands of their own kind (weights, shapes to match) have a row in
+// random_operands.cpp, attributes one in random_attributes.cpp; `why_not_drawn` says what is missing, and a test asks it for every
+// operator.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/rewriter.h"
+
+namespace dtr::test {
+
+struct RandomOptions {
+  // Whether a new op may stay in the graph; one that may not is taken out again.
+  std::function<bool(const Program&, OpId)> accept = {};
+  // Some operators work on floats, between dequantize and quantize. All scales are powers of two, so that sums of floats are exact and do
+  // not depend on their order.
+  bool floats = false;
+};
+
+// Random choices, the same on every machine for a seed.
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : random_(seed) {}
+  uint64_t word() { return random_(); }
+  int64_t below(int64_t bound) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(bound)); }
+  bool coin() { return below(2) == 0; }
+  bool one_in(int64_t n) { return below(n) == 0; }
+  double unit() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
+  // Odd before round.
+  int64_t extent();
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// An op that is being drawn.
+struct Draft {
+  const OpDef* def = nullptr;
+  std::vector<ValueId> operands = {};
+  Attributes attributes = {};
+  double spread = 1;  // about how much wider the result's range is than operand 0's
+};
+
+class RandomGraph {
+ public:
+  explicit RandomGraph(uint64_t seed, RandomOptions options = {});
+  // Between one and `ops` ops, one or more outputs.
+  Program make(int ops);
+
+  // For the rows of operators.
+  Dice& dice() { return dice_; }
+  const Type& type(ValueId value) const { return program_.forward().type(value); }
+  // One of the last values; of that shape if one is given, x if there is no other.
+  ValueId any_value();
+  ValueId value_of_shape(const Shape& shape, ValueId otherwise);
+  // An int8 constant of some range, or a float one where the draft works on floats.
+  ValueId constant(const Shape& shape);
+  ValueId constant(DType dtype, Shape shape, std::optional<Quantization> quantization);
+  // A float constant of sixteenths in [0.5, 1.5).
+  ValueId positive_constant(Shape shape);
+  // Weight of one scale, or of one a channel along `axis`, and perhaps a bias: what linear operators ask for.
+  void add_weights(Draft& draft, Shape shape, int axis, int64_t channels);
+  Quantization any_quantization(double scale = 0);
+
+ private:
+  void add_op(const OpDef& def);
+  bool insert(Draft draft);
+  std::optional<ValueId> append(OpSpec spec);
+  void insert_in_float(Draft draft);
+
+  Dice dice_;
+  RandomOptions options_;
+  Program program_;
+  Rewriter rewriter_;
+  std::vector<ValueId> values_;  // quantized
+};
+
+// "" if the operator can be drawn, else what is missing: a row for its operands, or for an attribute.
+std::string why_not_drawn(const OpDef& def);
+
+// A row for an operator whose operands cannot be derived. Fills operands 1… (operand 0 is there) and the attributes that depend on them;
+// false if operand 0 does not fit.
+struct OperandRow {
+  std::string_view op;
+  bool (*draw)(RandomGraph& graph, Draft& draft);
+};
+const OperandRow* find_operand_row(std::string_view op);
+
+// A row for an attribute, by name and kind; the shape is that of operand 0.
+struct AttributeRow {
+  std::string_view name;
+  AttributeKind kind;
+  AttributeValue (*draw)(Dice& dice, const Shape& shape);
+};
+const AttributeRow* find_attribute_row(const AttributeDef& attribute);
+
+}  // namespace dtr::test

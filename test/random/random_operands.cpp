@@ -1,0 +1,123 @@
+// Operands of random ops that do not follow from the OpDef.
+#include <algorithm>
+#include <cmath>
+
+#include "test/random/random_graph.h"
+
+namespace dtr::test {
+namespace {
+
+bool draw_convolution(RandomGraph& graph, Draft& draft) {
+  const Shape shape = graph.type(draft.operands[0]).shape;
+  const size_t spatial = shape.size() - 2;
+  if (shape.size() != 3 && shape.size() != 4) return false;
+  Dice& dice = graph.dice();
+  const bool transposed = dice.one_in(5);
+  const int64_t in = shape[1];
+  int64_t groups = dice.coin() ? in : 1;  // depthwise, dense, or in between
+  if (dice.one_in(4))
+    while (groups > 1 && (in % groups != 0 || dice.coin())) --groups;
+  if (in % groups != 0) groups = 1;
+  const int64_t per_group = groups == in && dice.coin() ? 1 : 1 + dice.below(groups == 1 ? 14 : 3);
+  Ints stride, padding, padding_end, dilation, output_padding;
+  Shape weight = transposed ? Shape{in, per_group} : Shape{per_group * groups, in / groups};
+  double depth = static_cast<double>(in / groups);
+  for (size_t d = 0; d < spatial; ++d) {
+    weight.push_back(1 + dice.below(4));
+    depth *= static_cast<double>(weight.back());
+    stride.push_back(1 + dice.below(3));
+    padding.push_back(dice.below(3));
+    padding_end.push_back(dice.below(3));
+    dilation.push_back(1 + dice.below(2));
+    output_padding.push_back(transposed ? dice.below(std::max(stride.back(), dilation.back())) : 0);
+  }
+  draft.attributes.set("stride", stride);
+  draft.attributes.set("padding", padding);
+  if (!transposed && dice.coin()) {
+    draft.attributes.set("padding_end", padding_end);
+  } else {
+    draft.attributes.erase("padding_end");
+  }
+  draft.attributes.set("dilation", dilation);
+  draft.attributes.set("output_padding", output_padding);
+  draft.attributes.set("transposed", transposed);
+  draft.attributes.set("groups", groups);
+  graph.add_weights(draft, std::move(weight), transposed ? 1 : 0, per_group * groups);
+  draft.spread *= std::sqrt(depth);
+  return true;
+}
+
+bool draw_linear(RandomGraph& graph, Draft& draft) {
+  const Shape shape = graph.type(draft.operands[0]).shape;
+  if (shape.empty()) return false;
+  const int64_t out = 1 + graph.dice().below(13);
+  graph.add_weights(draft, {out, shape.back()}, 0, out);
+  draft.spread *= std::sqrt(static_cast<double>(shape.back()));
+  return true;
+}
+
+bool draw_cat(RandomGraph& graph, Draft& draft) {
+  const Shape shape = graph.type(draft.operands[0]).shape;
+  if (shape.empty()) return false;
+  const int64_t dim = graph.dice().below(static_cast<int64_t>(shape.size()));
+  draft.attributes.set("dim", dim);
+  for (int64_t more = 1 + graph.dice().below(3); more > 0; --more) {
+    Shape other = shape;
+    other[static_cast<size_t>(dim)] = 1 + graph.dice().below(5);
+    const ValueId value = graph.value_of_shape(other, draft.operands[0]);
+    const bool same = graph.type(value).quantization == graph.type(draft.operands[0]).quantization;
+    draft.operands.push_back(same && graph.dice().coin() ? value
+                                                         : graph.constant(DType::kInt8, other, graph.type(draft.operands[0]).quantization));
+  }
+  return true;
+}
+
+bool draw_view(RandomGraph& graph, Draft& draft) {
+  const Shape shape = graph.type(draft.operands[0]).shape;
+  Dice& dice = graph.dice();
+  Ints size;
+  // Neighbouring dimensions merge, some extents split, ones come and go.
+  for (const int64_t extent : shape) {
+    if (!size.empty() && dice.one_in(3)) {
+      size.back() *= extent;
+    } else if (extent != 1 || dice.coin()) {
+      size.push_back(extent);
+    }
+    int64_t factor = 2 + dice.below(3);
+    if (!size.empty() && size.back() % factor == 0 && dice.one_in(3)) {
+      size.back() /= factor;
+      size.push_back(factor);
+    }
+    if (dice.one_in(8)) size.push_back(1);
+  }
+  if (!size.empty() && dice.one_in(3)) size[static_cast<size_t>(dice.below(static_cast<int64_t>(size.size())))] = -1;
+  draft.attributes.set("size", size);
+  return true;
+}
+
+// Weight and bias or not, mean, variance: float only.
+bool draw_batch_norm(RandomGraph& graph, Draft& draft) {
+  const Shape shape = graph.type(draft.operands[0]).shape;
+  if (shape.size() < 2) return false;
+  for (int i = 0; i < 3; ++i) draft.operands.push_back(graph.constant(DType::kFloat32, {shape[1]}, std::nullopt));
+  draft.operands.push_back(graph.positive_constant({shape[1]}));
+  return true;
+}
+
+// Stand between float and int8 in every graph with floats.
+bool draw_elsewhere(RandomGraph&, Draft&) { return false; }
+
+constexpr OperandRow kRows[] = {
+    {"aten.batch_norm", draw_batch_norm}, {"aten.cat", draw_cat},   {"aten.convolution", draw_convolution},
+    {"aten.linear", draw_linear},         {"aten.view", draw_view}, {"dequantize", draw_elsewhere},
+    {"quantize", draw_elsewhere},
+};
+
+}  // namespace
+
+const OperandRow* find_operand_row(std::string_view op) {
+  const auto* at = std::find_if(std::begin(kRows), std::end(kRows), [&](const OperandRow& row) { return row.op == op; });
+  return at == std::end(kRows) ? nullptr : at;
+}
+
+}  // namespace dtr::test

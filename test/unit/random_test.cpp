@@ -1,0 +1,87 @@
+// The random graphs themselves: every operator and attribute can be drawn and is drawn, what fails is found and shrunk.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/verifier.h"
+#include "ops/ops.h"
+#include "test/random/judge.h"
+#include "test/random/random_graph.h"
+#include "test/random/shrink.h"
+
+namespace dtr::test {
+namespace {
+
+Program make(uint64_t seed, int ops) { return RandomGraph(seed, {.floats = true}).make(ops); }
+
+TEST(RandomGraphs, EveryOperatorCanBeDrawn) {
+  for (const OpDef* op : all_ops()) EXPECT_EQ(why_not_drawn(*op), "");
+  // One that nobody knows.
+  constexpr AttributeDef kAttributes[] = {{"flavour", AttributeKind::kInt}};
+  const OpDef strange{.name = "aten.strange", .summary = "", .min_operands = 1, .attributes = kAttributes};
+  EXPECT_EQ(why_not_drawn(strange), "attribute `flavour` of aten.strange has no row in random_attributes.cpp");
+  const OpDef weighted{.name = "aten.weighted", .summary = "", .min_operands = 2, .max_operands = 2};
+  EXPECT_EQ(why_not_drawn(weighted), "operands of aten.weighted do not follow from its definition: give it a row in random_operands.cpp");
+}
+
+TEST(RandomGraphs, EveryOperatorAndAttributeIsDrawn) {
+  std::map<std::string, int> ops, attributes;
+  for (uint64_t seed = 1; seed <= 1500; ++seed) {
+    const Program program = make(seed, 30);
+    ASSERT_TRUE(verify(program));
+    for (const OpId id : program.forward().ops()) {
+      const Op& op = program.forward().op(id);
+      ++ops[std::string(op.def->name)];
+      for (const auto& [name, value] : op.attributes) ++attributes[std::string(op.def->name) + " " + name];
+    }
+  }
+  for (const OpDef* op : all_ops()) {
+    EXPECT_GE(ops[std::string(op->name)], 50) << op->name;
+    for (const AttributeDef& attribute : op->attributes)
+      EXPECT_GE(attributes[std::string(op->name) + " " + std::string(attribute.name)], 10) << op->name << " " << attribute.name;
+  }
+}
+
+TEST(RandomGraphs, AreTheSameForASeed) {
+  EXPECT_EQ(print(make(5, 20)), print(make(5, 20)));
+  EXPECT_NE(print(make(5, 20)), print(make(6, 20)));
+}
+
+// A failure that needs an op and one that reads its result: nothing else is left.
+TEST(Shrink, LeavesWhatFails) {
+  const auto fails = [](const Program& program) {
+    const Graph& graph = program.forward();
+    for (const OpId id : graph.ops())
+      for (const ValueId operand : graph.op(id).operands)
+        if (graph.producer_if(operand, ops::kCat).valid()) return true;
+    return false;
+  };
+  int shrunk = 0;
+  for (uint64_t seed = 1; seed < 300 && shrunk < 10; ++seed) {
+    Program program = make(seed, 30);
+    if (!fails(program)) continue;
+    const Program smallest = shrink(std::move(program), fails);
+    EXPECT_TRUE(fails(smallest));
+    EXPECT_TRUE(verify(smallest));
+    EXPECT_EQ(smallest.forward().op_count(), 2u) << print(smallest);
+    ++shrunk;
+  }
+  EXPECT_EQ(shrunk, 10);
+}
+
+TEST(Judge, SaysWhatIsWrong) {
+  auto program =
+      parse_program("graph @forward(%x: i8[1,3,4] quant<0.5:3>) {\n  %y: i8[1,3,4] quant<0.5:3> = aten.relu(%x)\n  return %y\n}\n", "t");
+  ASSERT_TRUE(program);
+  EXPECT_FALSE(judge_apart(*program, 1, false).failed());
+  EXPECT_FALSE(judge(*program, 1, false).failed());
+  // Nothing the verifier lets pass.
+  Rewriter(program->forward()).set_quantization(program->forward().outputs()[0], Quantization::per_tensor(-1, 0));
+  EXPECT_EQ(judge(*program, 1, false).kind, "verifier: ir-invalid");
+  EXPECT_EQ(judge_apart(*program, 1, false).kind, "verifier: ir-invalid");
+}
+
+}  // namespace
+}  // namespace dtr::test
