@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
+#include <exception>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -146,7 +148,7 @@ std::vector<std::string> names_of_passes() {
 }  // namespace
 }  // namespace dtr
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   using namespace dtr;
   Options options;
   CLI::App app("Runs passes on the text form of the IR and prints the result.", "deuteron-opt");
@@ -197,4 +199,7 @@ int main(int argc, char** argv) {
   }
   options.print.locations = !options.no_locations;
   return run(options);
+} catch (const std::exception& error) {  // of the standard library: no memory, say
+  std::fprintf(stderr, "deuteron-opt: %s\n", error.what());
+  return dtr::kOurBug;
 }

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <exception>
 
 #include "tools/verbs.h"
 
@@ -13,7 +14,7 @@ using dtr::Result;
 using dtr::Status;
 namespace tools = dtr::tools;
 
-enum ExitCode : int { kGood = 0, kBadInput = 1, kUsage = 2 };  // 3, our bug, is the business of DTR_CHECK
+enum ExitCode : int { kGood = 0, kBadInput = 1, kUsage = 2, kBug = 3 };
 
 int finish(const tools::CommonOptions& common, const Status& status) {
   if (status) return kGood;
@@ -94,7 +95,7 @@ CLI::App* add_verify(CLI::App& app, tools::VerifyOptions& o) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app{
       "Deuteron compiles a model for a microcontroller with an eIQ Neutron NPU, runs it bit-exactly on a simulator, and shows what it "
       "costs.",
@@ -149,4 +150,7 @@ int main(int argc, char** argv) {
   if (inspect->parsed()) return finish(common, tools::inspect(common, inspect_options));
   if (targets->parsed()) return finish(common, tools::targets(markdown));
   return finish(common, tools::ops(markdown));
+} catch (const std::exception& error) {  // of the standard library: no memory, say
+  std::fprintf(stderr, "deuteron: %s\n", error.what());
+  return kBug;
 }

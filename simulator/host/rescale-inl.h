@@ -1,9 +1,9 @@
 // Requantization of a vector of accumulators, for each of Highway's targets. No include guard of the usual kind: compiled once a target.
-#if defined(DTR_SIMULATOR_HOST_RESCALE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef DTR_SIMULATOR_HOST_RESCALE_INL_H_
-#undef DTR_SIMULATOR_HOST_RESCALE_INL_H_
+#if defined(DTR_SIMULATOR_HOST_RESCALE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef DTR_SIMULATOR_HOST_RESCALE_INL_H
+#undef DTR_SIMULATOR_HOST_RESCALE_INL_H
 #else
-#define DTR_SIMULATOR_HOST_RESCALE_INL_H_
+#define DTR_SIMULATOR_HOST_RESCALE_INL_H
 #endif
 
 #include <hwy/highway.h>

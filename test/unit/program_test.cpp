@@ -146,9 +146,9 @@ struct DelegatePlan {
     partition.buffers = {{"a", BufferRole::kActivation, 1000, 0, 1}, {"b", BufferRole::kActivation, 1000, 1, 2}};
     partition.step_info = {{.command = 4, .kernel = "Conv2d", .origin = {{0}}, .macs = 77, .cycles = 5, .limit = "array"}};
     partition.values = {{"inner", type, 1, 1, {{1}}}, {"fused", type, std::nullopt, 0, {{0}}}};
-    static const std::vector<SourceOp> kSources{{"conv", "aten.conv2d.default", "features.0", "model.py:7"},
+    static const std::vector<SourceOp> sources{{"conv", "aten.conv2d.default", "features.0", "model.py:7"},
                                                 {"add", "aten.add.Tensor", "", ""}};
-    plan.sources = kSources;
+    plan.sources = sources;
     plan.inputs = {x};
     plan.outputs = {y};
     plan.calls.emplace_back(
