@@ -43,7 +43,8 @@ class Network {
     return *this;
   }
   Network& average() {
-    const Window w{1, shape_.height, shape_.width, shape_.channels, 1, 1, shape_.channels, shape_.height, shape_.width, 1, 1, 1, 1, 0, 0};
+    const Window w =
+        dense({1, shape_.height, shape_.width, shape_.channels, 1, 1, shape_.channels, shape_.height, shape_.width, 1, 1, 1, 1, 0, 0});
     builder_.add(Pool{w, at_, next(w), PoolKind::kAverage, 0, 0, 0, {}, -128, 127});
     return *this;
   }
@@ -107,21 +108,12 @@ class Network {
 
   // "Same" padding.
   Window window(uint32_t channels, uint32_t kernel_height, uint32_t kernel_width, uint32_t stride) const {
-    return {1,
-            shape_.height,
-            shape_.width,
-            shape_.channels,
-            div_up(shape_.height, stride),
-            div_up(shape_.width, stride),
-            channels,
-            kernel_height,
-            kernel_width,
-            stride,
-            stride,
-            1,
-            1,
-            (kernel_height - 1) / 2,
-            (kernel_width - 1) / 2};
+    Window w{1, shape_.height, shape_.width, shape_.channels};
+    w.out_height = div_up(shape_.height, stride), w.out_width = div_up(shape_.width, stride), w.out_channels = channels;
+    w.kernel_height = kernel_height, w.kernel_width = kernel_width;
+    w.stride_height = w.stride_width = stride, w.dilation_height = w.dilation_width = 1;
+    w.pad_top = static_cast<int32_t>(kernel_height - 1) / 2, w.pad_left = static_cast<int32_t>(kernel_width - 1) / 2;
+    return dense(w);
   }
   Address next(const Window& w) {
     shape_ = {w.out_height, w.out_width, w.out_channels};

@@ -55,7 +55,7 @@ constexpr int32_t requantize(int32_t x, Requantization by) {
   return rounding_divide_by_power_of_two(saturating_rounding_doubling_high_mul(shifted, by.multiplier), right);
 }
 
-// The same with one rounding, ties towards plus infinity: how LiteRT's FULLY_CONNECTED rescales its accumulators.
+// The same with one rounding, ties towards plus infinity, shift at most 30: how LiteRT's FULLY_CONNECTED rescales its accumulators.
 constexpr int32_t requantize_with_one_rounding(int32_t x, Requantization by) {
   const int shift = 31 - by.shift;
   const int64_t rounded = (static_cast<int64_t>(x) * by.multiplier + (int64_t{1} << (shift - 1))) >> shift;
@@ -74,13 +74,6 @@ constexpr int32_t saturating_add(int32_t a, int32_t b) {
 struct Range {
   int32_t low = -128;
   int32_t high = 127;
-  // The same with one rounding, ties towards plus infinity: how LiteRT's FULLY_CONNECTED rescales its accumulators.
-  constexpr int32_t requantize_with_one_rounding(int32_t x, Requantization by) {
-    const int shift = 31 - by.shift;
-    const int64_t rounded = (static_cast<int64_t>(x) * by.multiplier + (int64_t{1} << (shift - 1))) >> shift;
-    return static_cast<int32_t>(rounded < INT32_MIN ? INT32_MIN : rounded > INT32_MAX ? INT32_MAX : rounded);
-  }
-
   constexpr int32_t clamp(int32_t x) const { return numerics::clamp(x, low, high); }
   constexpr bool operator==(const Range&) const = default;
 };

@@ -64,6 +64,16 @@ enum class Opcode : uint16_t {
 
 // All structs below follow the first word; every field is one word. Tensors are int8 and dense NHWC unless strides say otherwise.
 
+// Bytes from a pixel to its neighbour in the row, from a row to the next, from an image to the next. The channels of a pixel are
+// neighbours. So a call reads or writes some channels, rows or columns of a larger tensor where they lie.
+struct Strides {
+  uint32_t pixel, row, batch;
+  constexpr bool operator==(const Strides&) const = default;
+};
+constexpr Strides dense_strides(uint32_t height, uint32_t width, uint32_t channels) {
+  return {channels, channels * width, channels * width * height};
+}
+
 struct Copy {
   static constexpr Opcode kOpcode = Opcode::kCopy;
   Address destination;  // SRAM
@@ -77,16 +87,25 @@ struct Wait {
   uint32_t ticket;  // returns when all copies up to this ticket have arrived
 };
 
-// Spatial window shared by convolutions and pools. Reads outside of the input give `pad_value`. The first window reaches the input:
-// pad_top ≤ (kernel_height − 1) · dilation_height, pad_left likewise.
+// Spatial window shared by convolutions and pools. Reads outside of the input give `pad_value`. With a negative pad the first window
+// starts inside of the input. Pixels of the output do not overlap: out_channels ≤ out.pixel, a row ends before the next one starts, an
+// image too. Those of the input may.
 struct Window {
   uint32_t batch, in_height, in_width, in_channels;
   uint32_t out_height, out_width, out_channels;
   uint32_t kernel_height, kernel_width;
   uint32_t stride_height, stride_width;
   uint32_t dilation_height, dilation_width;
-  uint32_t pad_top, pad_left;
+  int32_t pad_top, pad_left;  // magnitude at most kMaxPad
+  Strides in, out;
 };
+constexpr int32_t kMaxPad = 1 << 24;
+// The window over dense tensors.
+constexpr Window dense(Window window) {
+  window.in = dense_strides(window.in_height, window.in_width, window.in_channels);
+  window.out = dense_strides(window.out_height, window.out_width, window.out_channels);
+  return window;
+}
 
 // x → x · multiplier · 2^(shift − 31), numerics::requantize.
 struct Rescale {
@@ -101,17 +120,19 @@ struct AddArguments {
   int32_t clamp_low, clamp_high;
 };
 
-// What follows the accumulation, in this order: bias and rescale per channel, zero point, clamp; then, if flagged, a table of 256
-// entries (index q + 128); then, if flagged, addition of a second tensor of the output's shape (input 0 is the value so far).
+// What follows the accumulation, in this order: bias and rescale per channel (if flagged with one rounding,
+// numerics::requantize_with_one_rounding), zero point, clamp; then, if flagged, a table of 256 entries (index q + 128); then, if
+// flagged, addition of a second tensor of the output's shape (input 0 is the value so far).
 struct Epilogue {
   int32_t zero_point_out;
   int32_t clamp_low, clamp_high;
   uint32_t flags;  // EpilogueFlag
   Address table;   // 256 bytes
-  Address addend;  // dense, like the output; may be exactly the output: an element is read before the one in its place is written
+  Address addend;  // may be exactly the output: an element is read before the one in its place is written
+  Strides addend_strides;
   AddArguments add;
 };
-enum EpilogueFlag : uint32_t { kWithTable = 1u << 0, kWithAdd = 1u << 1 };
+enum EpilogueFlag : uint32_t { kWithTable = 1u << 0, kWithAdd = 1u << 1, kOneRounding = 1u << 2 };
 
 // Parameters of the output channels, three int32 arrays one behind the other, each round_up(channels, M) long:
 // bias (− zero_point_in · Σ weights folded in), multiplier, shift.

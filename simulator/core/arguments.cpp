@@ -1,6 +1,7 @@
 #include "simulator/core/arguments.h"
 
 #include <cstdint>
+#include <utility>
 
 #include "numerics/resize.h"
 
@@ -14,6 +15,19 @@ constexpr bool is_clamp(int32_t low, int32_t high) { return is_int8(low) && is_i
 constexpr bool within(uint32_t value, uint32_t most) { return value >= 1 && value <= most; }
 constexpr bool rescale_valid(const Rescale& rescale) { return simulator::rescale_valid(rescale.multiplier, rescale.shift); }
 
+constexpr bool pad_valid(int32_t pad) { return pad >= -kMaxPad && pad <= kMaxPad; }
+
+// No two elements of the box lie at one place: each level's neighbours are as far apart as what is inside of it is long.
+bool apart(const Strides& strides, uint32_t batch, uint32_t height, uint32_t width, uint32_t channels) {
+  uint64_t length = channels;
+  for (const auto& [count, stride] : {std::pair{width, strides.pixel}, std::pair{height, strides.row}, std::pair{batch, strides.batch}}) {
+    if (count == 1) continue;
+    if (stride < length || count > UINT32_MAX / uint64_t{stride}) return false;
+    length += (count - uint64_t{1}) * stride;
+  }
+  return true;
+}
+
 // Positions stay far from the ends of 32 bits: with strides and kernels of at most max_kernel no coordinate can overflow 64 bits.
 bool window_valid(const Target& target, const Window& w) {
   const bool extents = w.batch != 0 && w.in_height != 0 && w.in_width != 0 && w.in_channels != 0 && w.out_height != 0 && w.out_width != 0 &&
@@ -21,8 +35,8 @@ bool window_valid(const Target& target, const Window& w) {
   const bool kernel = within(w.kernel_height, target.max_kernel) && within(w.kernel_width, target.max_kernel) &&
                       within(w.stride_height, target.max_kernel) && within(w.stride_width, target.max_kernel) &&
                       within(w.dilation_height, target.max_kernel) && within(w.dilation_width, target.max_kernel);
-  return extents && kernel && w.pad_top <= (w.kernel_height - 1) * w.dilation_height &&
-         w.pad_left <= (w.kernel_width - 1) * w.dilation_width;
+  return extents && kernel && pad_valid(w.pad_top) && pad_valid(w.pad_left) &&
+         apart(w.out, w.batch, w.out_height, w.out_width, w.out_channels);
 }
 
 // Inputs are only ever scaled down: the sum of two of 2^28 at most stays inside 32 bits.
@@ -32,17 +46,17 @@ bool add_valid(const AddArguments& a) {
 }
 
 bool epilogue_valid(const Epilogue& e) {
-  return is_int8(e.zero_point_out) && is_clamp(e.clamp_low, e.clamp_high) && (e.flags & ~uint32_t{kWithTable | kWithAdd}) == 0 &&
-         ((e.flags & kWithAdd) == 0 || add_valid(e.add));
+  return is_int8(e.zero_point_out) && is_clamp(e.clamp_low, e.clamp_high) &&
+         (e.flags & ~uint32_t{kWithTable | kWithAdd | kOneRounding}) == 0 && ((e.flags & kWithAdd) == 0 || add_valid(e.add));
 }
 
 // Each window of one axis has a tap inside of the input.
-bool every_window_hits(uint32_t in, uint32_t out, uint32_t kernel, uint32_t stride, uint32_t dilation, uint32_t pad) {
-  for (uint64_t position = 0; position < out; ++position) {
-    const uint64_t start = position * stride;
-    const uint64_t first = start >= pad ? 0 : (pad - start + dilation - 1) / dilation;  // first tap that is not before the input
-    if (first >= kernel || start + first * dilation - pad >= in) return false;
-    if (start >= pad && start - pad + (out - 1 - position) * stride < in) return true;  // so do all that follow
+bool every_window_hits(uint32_t in, uint32_t out, uint32_t kernel, uint32_t stride, uint32_t dilation, int64_t pad) {
+  for (int64_t position = 0; position < out; ++position) {
+    const int64_t start = position * stride - pad;
+    const int64_t first = start >= 0 ? 0 : (dilation - 1 - start) / dilation;  // first tap that is not before the input
+    if (first >= kernel || start + first * dilation >= in) return false;
+    if (start >= 0 && start + (out - 1 - position) * stride < in) return true;  // so do all that follow
   }
   return true;
 }

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <initializer_list>
+#include <numeric>
 
 #include "abi/crc32.h"
 #include "abi/npu/cycles.h"
@@ -28,24 +29,52 @@ constexpr uint64_t product(std::initializer_list<uint64_t> factors) {
 
 constexpr uint64_t groups(const Target& target, uint64_t channels) { return (channels + target.pipelines - 1) / target.pipelines; }
 
-uint64_t input_bytes(const Window& w) { return product({w.batch, w.in_height, w.in_width, w.in_channels}); }
-uint64_t output_bytes(const Window& w) { return product({w.batch, w.out_height, w.out_width, w.out_channels}); }
 uint64_t parameter_bytes(const Target& target, const Window& w) { return product({groups(target, w.out_channels), target.pipelines, 12}); }
 
 void push(Accesses& list, Address address, uint64_t bytes, bool in_place = false) {
-  list.list[list.count++] = {address, bytes, false, in_place};
+  list.list[list.count++] = {.address = address, .bytes = bytes, .in_place = in_place, .run = bytes};
 }
-void push_output(Accesses& list, Address address, uint64_t bytes) { list.list[list.count++] = {address, bytes, true, false}; }
+void push_output(Accesses& list, Address address, uint64_t bytes) {
+  list.list[list.count++] = {.address = address, .bytes = bytes, .write = true, .run = bytes};
+}
+
+// An image at its strides; pixels and rows without gaps between them are one run.
+Access image(Address address, uint64_t batch, uint64_t height, uint64_t width, uint64_t channels, const Strides& strides) {
+  Access access{.address = address, .bytes = channels, .run = channels};
+  size_t level = 0;
+  for (const Repeat& repeat : {Repeat{width, strides.pixel}, Repeat{height, strides.row}, Repeat{batch, strides.batch}}) {
+    if (repeat.count == 0) return {.address = address};
+    if (repeat.count == 1) continue;
+    access.bytes += product({repeat.count - 1, repeat.stride});
+    if (level == 0 && repeat.stride == access.run) {
+      access.run = product({access.run, repeat.count});
+    } else {
+      access.repeats[level++] = repeat;
+    }
+  }
+  return access;
+}
+Access input_image(Address address, const Window& w) { return image(address, w.batch, w.in_height, w.in_width, w.in_channels, w.in); }
+Access output_image(Address address, const Window& w) {
+  Access access = image(address, w.batch, w.out_height, w.out_width, w.out_channels, w.out);
+  access.write = true;
+  return access;
+}
 
 template <class Command>
 Accesses convolution_accesses(const Target& target, const Command& command, uint64_t weight_bytes) {
   Accesses list;
-  push(list, command.input, input_bytes(command.window));
+  const Window& w = command.window;
+  list.list[list.count++] = input_image(command.input, w);
   push(list, command.weights, weight_bytes);
-  push(list, command.parameters, parameter_bytes(target, command.window));
+  push(list, command.parameters, parameter_bytes(target, w));
   if ((command.epilogue.flags & kWithTable) != 0) push(list, command.epilogue.table, 256);
-  if ((command.epilogue.flags & kWithAdd) != 0) push(list, command.epilogue.addend, output_bytes(command.window), true);
-  push_output(list, command.output, output_bytes(command.window));
+  if ((command.epilogue.flags & kWithAdd) != 0) {
+    Access& addend = list.list[list.count++];
+    addend = image(command.epilogue.addend, w.batch, w.out_height, w.out_width, w.out_channels, command.epilogue.addend_strides);
+    addend.in_place = true;
+  }
+  list.list[list.count++] = output_image(command.output, w);
   return list;
 }
 
@@ -76,10 +105,8 @@ Status check_accesses(const Payload& payload, const Accesses& touched, bool is_c
   const Access& output = touched.list[touched.count - 1];
   for (const Access& input : touched.all().first(touched.count - 1)) {
     if (input.address.region != output.address.region) continue;
-    if (input.in_place && input.address == output.address && input.bytes == output.bytes) continue;
-    const bool apart =
-        input.address.offset + input.bytes <= output.address.offset || output.address.offset + output.bytes <= input.address.offset;
-    if (!apart) return Status::kBadArgument;
+    if (input.in_place && input.address == output.address && same_box(input, output)) continue;
+    if (!apart(input, output, int64_t{output.address.offset} - input.address.offset)) return Status::kBadArgument;
   }
   return Status::kOk;
 }
@@ -230,6 +257,19 @@ Fault decode(const Target& target, std::span<const std::byte> payload, Payload& 
   return visit(result, Checker(target, result));
 }
 
+bool apart(const Access& a, const Access& b, int64_t distance) {
+  const auto length = [](const Access& access) { return static_cast<int64_t>(access.bytes); };
+  if (distance >= length(a) || -distance >= length(b)) return true;
+  uint64_t period = 0;
+  for (const Access* access : {&a, &b})
+    for (const Repeat& repeat : access->repeats)
+      if (repeat.count > 1) period = std::gcd(period, repeat.stride);
+  if (period == 0 || period > kTooLarge) return false;
+  const auto of = static_cast<int64_t>(period);
+  const auto from = static_cast<uint64_t>((distance % of + of) % of);  // of b's runs inside of the period that starts with a's
+  return a.run <= from && from + b.run <= period;
+}
+
 Accesses accesses(const Target&, const Copy& command) {
   Accesses list;
   push(list, command.source, command.bytes);
@@ -253,8 +293,8 @@ Accesses accesses(const Target& target, const Depthwise& command) {
 
 Accesses accesses(const Target&, const Pool& command) {
   Accesses list;
-  push(list, command.input, input_bytes(command.window));
-  push_output(list, command.output, output_bytes(command.window));
+  list.list[list.count++] = input_image(command.input, command.window);
+  list.list[list.count++] = output_image(command.output, command.window);
   return list;
 }
 

@@ -44,21 +44,35 @@ struct End {
   static constexpr npu::Opcode kOpcode = npu::Opcode::kEnd;
 };
 
-// A range of memory that a command touches. An input may be the output's own range where `in_place` says so.
+// `count` times what is inside, `stride` bytes apart.
+struct Repeat {
+  uint64_t count = 1, stride = 0;
+};
+
+// Memory that a command touches. An input may be the output's own where `in_place` says so.
 struct Access {
   npu::Address address{};
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;  // from the first to behind the last byte
   bool write = false;
   bool in_place = false;
+  uint64_t run = 0;                 // bytes side by side; all of them if nothing is repeated
+  std::array<Repeat, 3> repeats{};  // of runs, innermost first
 };
+// No byte belongs to both; `distance` is from the first byte of `a` to the first of `b`. Boxes whose spans meet are apart if all of their
+// strides are multiples of one period and their runs lie apart inside of it: channels of one tensor, for one.
+bool apart(const Access& a, const Access& b, int64_t distance);
+inline bool same_box(const Access& a, const Access& b) {
+  const auto same = [](const Repeat& x, const Repeat& y) { return x.count == y.count && (x.count == 1 || x.stride == y.stride); };
+  return a.bytes == b.bytes && a.run == b.run && same(a.repeats[0], b.repeats[0]) && same(a.repeats[1], b.repeats[1]) &&
+         same(a.repeats[2], b.repeats[2]);
+}
 struct Accesses {
   std::array<Access, 6> list{};  // the output is the last
   uint32_t count = 0;
   std::span<const Access> all() const& { return {list.data(), count}; }
   std::span<const Access> all() && = delete;
 };
-// Whole ranges, from the first to behind the last byte; a Move or Reduce with strides may touch fewer bytes within. `Wait` and `End` touch
-// none.
+// Boxes are exact, but those of a Move or Reduce, which are their whole spans. `Wait` and `End` touch none.
 Accesses accesses(const npu::Target& target, const npu::Copy& command);
 Accesses accesses(const npu::Target& target, const npu::Conv2d& command);
 Accesses accesses(const npu::Target& target, const npu::Depthwise& command);

@@ -27,30 +27,33 @@ numerics::AddParameters to_add(const AddArguments& a) {
           {to_requantization(a.output), a.zero_point_out, {a.clamp_low, a.clamp_high}}};
 }
 
-// Calls body(batch, out_y, out_x, index of the position) for each output position.
+struct Position {
+  uint32_t batch, y, x;
+  size_t of(const Strides& strides) const { return place(strides, batch, y, x); }
+};
+
+// Calls body(position) for each output position.
 template <class Body>
 void for_positions(const Window& w, Body body) {
-  size_t position = 0;
   for (uint32_t b = 0; b < w.batch; ++b)
     for (uint32_t y = 0; y < w.out_height; ++y)
-      for (uint32_t x = 0; x < w.out_width; ++x) body(b, y, x, position++);
+      for (uint32_t x = 0; x < w.out_width; ++x) body(Position{b, y, x});
 }
 
 // Input coordinate of a tap; negative or ≥ the extent where it lies in the padding.
-constexpr int64_t coordinate(uint32_t position, uint32_t stride, uint32_t tap, uint32_t dilation, uint32_t pad) {
+constexpr int64_t coordinate(uint32_t position, uint32_t stride, uint32_t tap, uint32_t dilation, int32_t pad) {
   return static_cast<int64_t>(uint64_t{position} * stride + uint64_t{tap} * dilation) - pad;
 }
 
 // Calls body(kernel_y, kernel_x, the tap's channels or null in the padding) for each tap of a window.
 template <class Body>
-void for_taps(const Window& w, const int8_t* input, uint32_t batch, uint32_t out_y, uint32_t out_x, Body body) {
+void for_taps(const Window& w, const int8_t* input, Position at, Body body) {
   for (uint32_t ky = 0; ky < w.kernel_height; ++ky) {
-    const int64_t y = coordinate(out_y, w.stride_height, ky, w.dilation_height, w.pad_top);
+    const int64_t y = coordinate(at.y, w.stride_height, ky, w.dilation_height, w.pad_top);
     for (uint32_t kx = 0; kx < w.kernel_width; ++kx) {
-      const int64_t x = coordinate(out_x, w.stride_width, kx, w.dilation_width, w.pad_left);
+      const int64_t x = coordinate(at.x, w.stride_width, kx, w.dilation_width, w.pad_left);
       const bool inside = y >= 0 && y < w.in_height && x >= 0 && x < w.in_width;
-      const size_t pixel = inside ? (size_t{batch} * w.in_height + static_cast<size_t>(y)) * w.in_width + static_cast<size_t>(x) : 0;
-      body(ky, kx, inside ? input + pixel * w.in_channels : nullptr);
+      body(ky, kx, inside ? input + place(w.in, at.batch, static_cast<uint32_t>(y), static_cast<uint32_t>(x)) : nullptr);
     }
   }
 }
@@ -59,19 +62,25 @@ void for_taps(const Window& w, const int8_t* input, uint32_t batch, uint32_t out
 class Finish {
  public:
   Finish(const Target& target, const Window& window, const Epilogue& epilogue, const ConvolutionMemory& memory)
-      : epilogue_(epilogue), memory_(memory), parameters_(target, window, memory.parameters), add_(to_add(epilogue.add)) {}
+      : out_(window.out),
+        epilogue_(epilogue),
+        memory_(memory),
+        parameters_(target, window, memory.parameters),
+        add_(to_add(epilogue.add)) {}
   uint32_t start(uint32_t channel) const { return static_cast<uint32_t>(parameters_.bias(channel)); }
-  void operator()(uint32_t channel, size_t element, uint32_t accumulator) const {
+  void operator()(Position at, uint32_t channel, uint32_t accumulator) const {
     const numerics::OutputStage stage{{parameters_.multiplier(channel), parameters_.shift(channel)},
                                       epilogue_.zero_point_out,
                                       {epilogue_.clamp_low, epilogue_.clamp_high}};
-    int8_t value = stage(static_cast<int32_t>(accumulator));
+    const auto sum = static_cast<int32_t>(accumulator);
+    int8_t value = (epilogue_.flags & kOneRounding) != 0 ? stage.with_one_rounding(sum) : stage(sum);
     if ((epilogue_.flags & kWithTable) != 0) value = memory_.table[value + 128];
-    if ((epilogue_.flags & kWithAdd) != 0) value = add_(value, memory_.addend[element]);
-    memory_.output[element] = value;
+    if ((epilogue_.flags & kWithAdd) != 0) value = add_(value, memory_.addend[at.of(epilogue_.addend_strides) + channel]);
+    memory_.output[at.of(out_) + channel] = value;
   }
 
  private:
+  const Strides& out_;
   const Epilogue& epilogue_;
   const ConvolutionMemory& memory_;
   ChannelParameters parameters_;
@@ -82,16 +91,16 @@ void conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& me
   const Window& w = command.window;
   const ConvolutionWeights weights(call.target, command);
   const Finish finish(call.target, w, command.epilogue, memory);
-  for_positions(w, [&](uint32_t b, uint32_t y, uint32_t x, size_t position) {
+  for_positions(w, [&](Position at) {
     for (uint32_t channel = 0; channel < w.out_channels; ++channel) {
       uint32_t accumulator = finish.start(channel);
-      for_taps(w, memory.input, b, y, x, [&](uint32_t ky, uint32_t kx, const int8_t* pixel) {
+      for_taps(w, memory.input, at, [&](uint32_t ky, uint32_t kx, const int8_t* pixel) {
         for (uint32_t i = 0; i < w.in_channels; ++i) {
           const int32_t value = pixel != nullptr ? pixel[i] : command.pad_value;
           accumulator += static_cast<uint32_t>(value * memory.weights[weights.index(channel, ky, kx, i)]);
         }
       });
-      finish(channel, position * w.out_channels + channel, accumulator);
+      finish(at, channel, accumulator);
     }
   });
 }
@@ -100,23 +109,23 @@ void depthwise(const Call& call, const Depthwise& command, const ConvolutionMemo
   const Window& w = command.window;
   const uint32_t outputs_per_input = w.out_channels / w.in_channels;
   const Finish finish(call.target, w, command.epilogue, memory);
-  for_positions(w, [&](uint32_t b, uint32_t y, uint32_t x, size_t position) {
+  for_positions(w, [&](Position at) {
     for (uint32_t channel = 0; channel < w.out_channels; ++channel) {
       uint32_t accumulator = finish.start(channel);
-      for_taps(w, memory.input, b, y, x, [&](uint32_t ky, uint32_t kx, const int8_t* pixel) {
+      for_taps(w, memory.input, at, [&](uint32_t ky, uint32_t kx, const int8_t* pixel) {
         const int32_t value = pixel != nullptr ? pixel[channel / outputs_per_input] : command.pad_value;
         accumulator +=
             static_cast<uint32_t>(value * memory.weights[depthwise_weight_index(call.target, w, channel, ky * w.kernel_width + kx)]);
       });
-      finish(channel, position * w.out_channels + channel, accumulator);
+      finish(at, channel, accumulator);
     }
   });
 }
 
-int8_t pool_element(const Pool& command, const int8_t* input, uint32_t b, uint32_t y, uint32_t x, uint32_t channel) {
+int8_t pool_element(const Pool& command, const int8_t* input, Position at, uint32_t channel) {
   const Window& w = command.window;
   int32_t highest = -128, sum = 0, inside = 0;
-  for_taps(w, input, b, y, x, [&](uint32_t, uint32_t, const int8_t* pixel) {
+  for_taps(w, input, at, [&](uint32_t, uint32_t, const int8_t* pixel) {
     if (pixel == nullptr) {
       if (command.kind == PoolKind::kMean) sum += command.pad_value;
       return;
@@ -141,9 +150,9 @@ int8_t pool_element(const Pool& command, const int8_t* input, uint32_t b, uint32
 
 void pool(const Call&, const Pool& command, const int8_t* input, int8_t* output) {
   const Window& w = command.window;
-  for_positions(w, [&](uint32_t b, uint32_t y, uint32_t x, size_t position) {
+  for_positions(w, [&](Position at) {
     for (uint32_t channel = 0; channel < w.out_channels; ++channel)
-      output[position * w.out_channels + channel] = pool_element(command, input, b, y, x, channel);
+      output[at.of(w.out) + channel] = pool_element(command, input, at, channel);
   });
 }
 
@@ -234,9 +243,10 @@ int8_t finish_reduction(const Reduce& command, Range range, int32_t highest, int
 
 const Kernels kPlainKernels = {conv2d, depthwise, pool, add, lookup, softmax, move, fill, reduce, resize};
 
-bool ChannelParameters::valid(uint32_t channels) const {
-  for (uint32_t channel = 0; channel < channels; ++channel)
-    if (!rescale_valid(multiplier(channel), shift(channel))) return false;
+bool ChannelParameters::valid(const Window& window, const Epilogue& epilogue) const {
+  const int32_t highest = (epilogue.flags & kOneRounding) != 0 ? 30 : 31;
+  for (uint32_t channel = 0; channel < window.out_channels; ++channel)
+    if (!rescale_valid(multiplier(channel), shift(channel)) || shift(channel) > highest) return false;
   return true;
 }
 

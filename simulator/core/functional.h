@@ -55,7 +55,7 @@ class ChannelParameters {
   int32_t multiplier(uint32_t channel) const { return at(size_t{stride_} + channel); }
   int32_t shift(uint32_t channel) const { return at(2 * size_t{stride_} + channel); }
   // They are data in memory, so only a run can tell whether requantization is defined for them.
-  bool valid(uint32_t channels) const;
+  bool valid(const npu::Window& window, const npu::Epilogue& epilogue) const;
 
  private:
   int32_t at(size_t index) const {
@@ -81,6 +81,10 @@ class ConvolutionWeights {
   bool by_rows_;
   uint32_t pipelines_, macs_, in_channels_, kernel_width_, steps_per_run_, steps_;
 };
+// Bytes from the first element of an image's channels at a position.
+inline size_t place(const npu::Strides& strides, uint32_t batch, uint32_t y, uint32_t x) {
+  return size_t{batch} * strides.batch + size_t{y} * strides.row + size_t{x} * strides.pixel;
+}
 inline size_t depthwise_weight_index(const npu::Target& target, const npu::Window& window, uint32_t channel, uint32_t tap) {
   const size_t taps = size_t{window.kernel_height} * window.kernel_width;
   return (channel / target.pipelines * taps + tap) * target.pipelines + channel % target.pipelines;

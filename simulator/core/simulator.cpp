@@ -62,7 +62,7 @@ class Execution {
                                    reinterpret_cast<const std::byte*>(at(command.parameters)),
                                    (epilogue.flags & kWithTable) != 0 ? at(epilogue.table) : nullptr,
                                    (epilogue.flags & kWithAdd) != 0 ? at(epilogue.addend) : nullptr};
-    if (!ChannelParameters(target_, command.window, memory.parameters).valid(command.window.out_channels)) return Status::kBadArgument;
+    if (!ChannelParameters(target_, command.window, memory.parameters).valid(command.window, epilogue)) return Status::kBadArgument;
     kernel(call, command, memory);
     return Status::kOk;
   }

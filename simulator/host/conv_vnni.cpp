@@ -81,6 +81,38 @@ struct TameRescaler {
   }
 };
 
+// Sixteen times numerics::requantize_with_one_rounding, with zero point and clamp as above, in 64 bits. The shift is at least 1, and
+// |a · b| + half of 2^shift stays below 2^63.
+struct OneRoundingRescaler {
+  __m512i multiplier, multiplier_odd, shift_even, shift_odd, half_even, half_odd;
+  __m512i low, high, zero_point;
+
+  DTR_VNNI_INLINE void load(const VnniBlock& block, uint32_t vector) {
+    multiplier = _mm512_loadu_si512(block.multiplier + vector * kVnniLanes);
+    multiplier_odd = _mm512_srli_epi64(multiplier, 32);
+    const __m512i left = _mm512_loadu_si512(block.left_shift + vector * kVnniLanes);
+    const __m512i right = _mm512_loadu_si512(block.right_shift + vector * kVnniLanes);
+    const __m512i shift = _mm512_add_epi32(_mm512_sub_epi32(right, left), _mm512_set1_epi32(31));
+    const __m512i one = _mm512_set1_epi64(1);
+    shift_even = _mm512_and_si512(shift, _mm512_set1_epi64(63));
+    shift_odd = _mm512_srli_epi64(shift, 32);
+    half_even = _mm512_sllv_epi64(one, _mm512_sub_epi64(shift_even, one));
+    half_odd = _mm512_sllv_epi64(one, _mm512_sub_epi64(shift_odd, one));
+    low = _mm512_set1_epi64(block.clamp_low - block.zero_point);
+    high = _mm512_set1_epi64(block.clamp_high - block.zero_point);
+    zero_point = _mm512_set1_epi32(block.zero_point);
+  }
+  DTR_VNNI_INLINE __m512i round(__m512i product, __m512i half, __m512i shift) const {
+    return _mm512_min_epi64(_mm512_max_epi64(_mm512_srav_epi64(_mm512_add_epi64(product, half), shift), low), high);
+  }
+  DTR_VNNI_INLINE __m128i operator()(__m512i accumulator) const {
+    const __m512i even = round(_mm512_mul_epi32(accumulator, multiplier), half_even, shift_even);
+    const __m512i odd = round(_mm512_mul_epi32(_mm512_srli_epi64(accumulator, 32), multiplier_odd), half_odd, shift_odd);
+    const __m512i joined = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
+    return _mm512_cvtepi32_epi8(_mm512_add_epi32(joined, zero_point));
+  }
+};
+
 // Positions beyond the last repeat it.
 DTR_VNNI_INLINE inline uint32_t existing(const VnniBlock& block, uint32_t position) {
   return position < block.positions ? position : block.positions - 1;
@@ -184,6 +216,7 @@ DTR_VNNI void convolve_with(const VnniBlock& block) {
 
 template <uint32_t kRows, uint32_t kVectors>
 DTR_VNNI void convolve(const VnniBlock& block) {
+  if (block.one_rounding) return convolve_with<kRows, kVectors, OneRoundingRescaler>(block);
   return block.tame ? convolve_with<kRows, kVectors, TameRescaler>(block) : convolve_with<kRows, kVectors, Rescaler>(block);
 }
 

@@ -24,7 +24,7 @@ struct VnniBlock {
   const int32_t* multiplier;
   const int32_t* left_shift;
   const int32_t* right_shift;
-  bool tame;                // PackedConvolution::tame
+  bool tame, one_rounding;  // as in PackedConvolution
   const int32_t* rounding;  // if tame
   int32_t zero_point, clamp_low, clamp_high;
   int8_t* output;  // of the first position and the block's first channel

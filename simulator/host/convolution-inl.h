@@ -40,6 +40,12 @@ HWY_INLINE Rescale rescale_at(const PackedConvolution& packed, size_t at) {
   return {hn::LoadU(d, &packed.multiplier[at]), hn::LoadU(d, &packed.left_shift[at]), hn::LoadU(d, &packed.right_shift[at])};
 }
 
+HWY_INLINE OneRounding one_rounding_at(const PackedConvolution& packed, size_t at) {
+  const D32 d;
+  const V32 net = hn::Sub(hn::LoadU(d, &packed.right_shift[at]), hn::LoadU(d, &packed.left_shift[at]));
+  return {hn::LoadU(d, &packed.multiplier[at]), hn::Add(net, hn::Set(d, 31))};
+}
+
 HWY_INLINE TameRescale tame_rescale_at(const PackedConvolution& packed, size_t at) {
   const D32 d;
   return {hn::LoadU(d, &packed.multiplier[at]), hn::Add(hn::LoadU(d, &packed.left_shift[at]), hn::Set(d, 1)),
@@ -105,6 +111,7 @@ struct Tile {
   const int16_t* band;
   uint32_t positions;
   int8_t* output;
+  size_t output_stride;
 
   uint32_t existing(uint32_t position) const { return std::min(position, positions - 1); }
   const int16_t* window(uint32_t position) const { return band + plan.offsets[existing(position)]; }
@@ -170,11 +177,14 @@ HWY_INLINE void convolve_tile(const Tile& tile, uint32_t block, uint32_t first) 
     const auto finish = [&](auto rescaled) HWY_ATTR {
       for (uint32_t m = 0; m < kRows; ++m)
         store_int8(rescaled(hn::Load(D32(), &buffer[m * kBlockChannels + n * kLanes])), out_channels - at,
-                   tile.output + size_t{tile.existing(first + m)} * out_channels + at);
+                   tile.output + tile.existing(first + m) * tile.output_stride + at);
     };
     if (tile.packed.tame) {
       const TameRescale rescale = tame_rescale_at(tile.packed, at);
       finish([&](V32 sum) HWY_ATTR { return tile.limit.clamp(rescale(sum)); });
+    } else if (tile.packed.one_rounding) {
+      const OneRounding rescale = one_rounding_at(tile.packed, at);
+      finish([&](V32 sum) HWY_ATTR { return rescale(sum, tile.limit); });
     } else {
       const Rescale rescale = rescale_at(tile.packed, at);
       finish([&](V32 sum) HWY_ATTR { return tile.limit(rescale(sum)); });
@@ -195,22 +205,27 @@ void convolve(const Call& call, const Command& command, const ConvolutionMemory&
   const npu::Window& w = plan.window;
   const Runs runs(w);
   const Limit limit{command.epilogue.clamp_low, command.epilogue.clamp_high, command.epilogue.zero_point_out};
-  const size_t row_elements = size_t{w.out_width} * w.out_channels;
-  const BandOutput outputs(kit()->kernels, call, command.epilogue, memory, plan.band_rows * row_elements);
+  const BandOutput outputs(kit()->kernels, call, command.window, command.epilogue, memory, plan, false);
   std::byte* band = context.band_of(plan.band_bytes());
   for (uint32_t image = 0; image < w.batch; ++image) {
     for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
       const uint32_t count = std::min(plan.band_rows, w.out_height - row);
       plan.load_band(memory.input, image, row, count, widen, band);
-      const size_t first_element = (size_t{image} * w.out_height + row) * row_elements;
-      const Tile tile{
-          plan, runs, *packed, limit, reinterpret_cast<const int16_t*>(band), count * w.out_width, outputs.begin(first_element)};
+      const size_t first = (size_t{image} * w.out_height + row) * w.out_width;
+      const Tile tile{plan,
+                      runs,
+                      *packed,
+                      limit,
+                      reinterpret_cast<const int16_t*>(band),
+                      count * w.out_width,
+                      outputs.begin(first),
+                      outputs.pixel_stride()};
       for (uint32_t block = 0; block * kBlockChannels < w.out_channels; ++block) {
         uint32_t position = 0;
         for (; position + 1 < tile.positions; position += kTileRows) convolve_tile<kTileRows>(tile, block, position);
         if (position < tile.positions) convolve_tile<1>(tile, block, position);
       }
-      outputs.finish(first_element, count * row_elements);
+      outputs.finish(first, tile.positions);
     }
   }
 }
@@ -253,6 +268,7 @@ inline void pack_depthwise(const npu::Target& target, const npu::Depthwise& comm
   PackedConvolution plain;
   pack_parameters(target, w, command.epilogue, parameters, magnitudes, w.out_channels, plain);
   packed.tame = plain.tame;
+  packed.one_rounding = plain.one_rounding;
   constexpr AlignedVector<int32_t> PackedConvolution::*kLists[] = {&PackedConvolution::bias,       &PackedConvolution::multiplier,
                                                                    &PackedConvolution::left_shift, &PackedConvolution::right_shift,
                                                                    &PackedConvolution::rounding,   &PackedConvolution::sign_mask};
@@ -274,8 +290,10 @@ inline void pack_depthwise(const npu::Target& target, const npu::Depthwise& comm
       }
 }
 
+enum class Rounding : uint8_t { kTame, kTwice, kOnce };
+
 // `length` values from `input`, whose channels start at the first block.
-template <bool kTame>
+template <Rounding kRounding>
 void depthwise_run(const PackedConvolution& packed, const std::vector<uint32_t>& taps, size_t blocks, const Limit& limit,
                    const int16_t* input, size_t length, int8_t* output) {
   const D32 d;
@@ -294,15 +312,18 @@ void depthwise_run(const PackedConvolution& packed, const std::vector<uint32_t>&
       low = multiply_pairs(hn::InterleaveLower(d16, a, b), hn::Load(d16, weights), low);
       high = multiply_pairs(hn::InterleaveUpper(d16, a, b), hn::Load(d16, weights + kRunLanes), high);
     }
-    if constexpr (kTame) {
+    if constexpr (kRounding == Rounding::kTame) {
       low = tame_rescale_at(packed, parameter)(low);
       high = tame_rescale_at(packed, parameter + kLanes)(high);
+    } else if constexpr (kRounding == Rounding::kOnce) {
+      low = one_rounding_at(packed, parameter)(low, limit);
+      high = one_rounding_at(packed, parameter + kLanes)(high, limit);
     } else {
       low = limit(rescale_at(packed, parameter)(low));
       high = limit(rescale_at(packed, parameter + kLanes)(high));
     }
     auto bytes = hn::DemoteTo(d8, hn::ReorderDemote2To(d16, low, high));
-    if constexpr (kTame)
+    if constexpr (kRounding == Rounding::kTame)
       bytes =
           hn::Min(hn::Max(bytes, hn::Set(d8, static_cast<int8_t>(limit.clamp_low))), hn::Set(d8, static_cast<int8_t>(limit.clamp_high)));
     if (at + kRunLanes <= length) {
@@ -335,16 +356,18 @@ inline void depthwise(const Call& call, const npu::Depthwise& command, const Con
 
   const Limit limit{command.epilogue.clamp_low, command.epilogue.clamp_high, command.epilogue.zero_point_out};
   const size_t row_elements = size_t{w.out_width} * w.out_channels;
-  const BandOutput outputs(kit()->kernels, call, command.epilogue, memory, plan.band_rows * row_elements);
-  const auto run_values = packed->tame ? depthwise_run<true> : depthwise_run<false>;
+  const BandOutput outputs(kit()->kernels, call, command.window, command.epilogue, memory, plan, true);
+  const auto run_values = packed->tame           ? depthwise_run<Rounding::kTame>
+                          : packed->one_rounding ? depthwise_run<Rounding::kOnce>
+                                                 : depthwise_run<Rounding::kTwice>;
   std::byte* band = context.band_of(plan.band_bytes());
   for (uint32_t image = 0; image < w.batch; ++image) {
     for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
       const uint32_t count = std::min(plan.band_rows, w.out_height - row);
       plan.load_band(memory.input, image, row, count, widen, band);
       const auto* values = reinterpret_cast<const int16_t*>(band);
-      const size_t first_element = (size_t{image} * w.out_height + row) * row_elements;
-      int8_t* output = outputs.begin(first_element);
+      const size_t first = (size_t{image} * w.out_height + row) * w.out_width;
+      int8_t* output = outputs.begin(first);
       for (uint32_t y = 0; y < count; ++y, output += row_elements) {
         const uint32_t* offsets = &plan.offsets[size_t{y} * w.out_width];
         if (run.whole_rows) {
@@ -354,7 +377,7 @@ inline void depthwise(const Call& call, const npu::Depthwise& command, const Con
         for (uint32_t x = 0; x < w.out_width; ++x)
           run_values(*packed, taps, run.blocks, limit, values + offsets[x], w.out_channels, output + size_t{x} * w.out_channels);
       }
-      outputs.finish(first_element, count * row_elements);
+      outputs.finish(first, size_t{count} * w.out_width);
     }
   }
 }

@@ -13,7 +13,8 @@ void pack_parameters(const npu::Target& target, const npu::Window& window, const
   for (AlignedVector<int32_t>* list :
        {&packed.bias, &packed.multiplier, &packed.left_shift, &packed.right_shift, &packed.rounding, &packed.sign_mask})
     list->assign(count, 0);
-  packed.tame = true;
+  packed.one_rounding = (epilogue.flags & npu::kOneRounding) != 0;
+  packed.tame = !packed.one_rounding;
   for (uint32_t channel = 0; channel < window.out_channels; ++channel) {
     const int32_t shift = from.shift(channel);
     const int32_t left = shift > 0 ? shift : 0, right = shift > 0 ? 0 : -shift;
@@ -52,30 +53,59 @@ void read_kernel_row(const npu::Target& target, const npu::Depthwise& command, c
   for (uint32_t x = 0; x < columns; ++x) row[x] = weights[depthwise_weight_index(target, command.window, channel, kernel_y * columns + x)];
 }
 
-BandOutput::BandOutput(const Kernels& kernels, const Call& call, const npu::Epilogue& epilogue, const ConvolutionMemory& memory,
-                       size_t band_bytes)
+namespace {
+
+bool evenly_spaced(const npu::Strides& strides, const npu::Window& w, bool across_rows) {
+  return strides.row == uint64_t{strides.pixel} * w.out_width && (!across_rows || strides.batch == uint64_t{strides.row} * w.out_height);
+}
+
+}  // namespace
+
+BandOutput::BandOutput(const Kernels& kernels, const Call& call, const npu::Window& window, const npu::Epilogue& epilogue,
+                       const ConvolutionMemory& memory, const Plan& plan, bool dense)
     : kernels_(kernels),
       call_(call),
+      window_(window),
       epilogue_(epilogue),
       memory_(memory),
-      staged_(memory.table != nullptr || memory.addend != nullptr),
-      buffer_(staged_ ? static_cast<KitContext*>(call.context)->staging_of(band_bytes) : nullptr) {}
+      staged_(memory.table != nullptr || memory.addend != nullptr ||
+              !evenly_spaced(window.out, window, plan.window.out_height != window.out_height || plan.window.batch != window.batch) ||
+              (dense && window.out.pixel != window.out_channels)),
+      buffer_(staged_
+                  ? static_cast<KitContext*>(call.context)->staging_of(size_t{plan.band_rows} * plan.window.out_width * window.out_channels)
+                  : nullptr) {}
 
-void BandOutput::finish(size_t first, size_t count) const {
-  if (!staged_) return;
-  int8_t* output = memory_.output + first;
-  const int8_t* values = buffer_;
+// `count` elements of one position, or of several without gaps between them.
+void BandOutput::finish_run(int8_t* values, size_t first, uint32_t count) const {
+  int8_t* output = memory_.output + offset(window_.out, first);
   if (memory_.table != nullptr) {
     npu::Lookup lookup{};
-    lookup.elements = static_cast<uint32_t>(count);
-    int8_t* looked_up = memory_.addend != nullptr ? buffer_ : output;
+    lookup.elements = count;
+    int8_t* looked_up = memory_.addend != nullptr ? values : output;
     kernels_.lookup(call_, lookup, values, memory_.table, looked_up);
   }
   if (memory_.addend != nullptr) {
     npu::Add add{};
-    add.elements = static_cast<uint32_t>(count);
+    add.elements = count;
     add.arguments = epilogue_.add;
-    kernels_.add(call_, add, values, memory_.addend + first, output);
+    kernels_.add(call_, add, values, memory_.addend + offset(epilogue_.addend_strides, first), output);
+  }
+  if (memory_.table == nullptr && memory_.addend == nullptr) std::memcpy(output, values, count);
+}
+
+void BandOutput::finish(size_t first, size_t count) const {
+  if (!staged_) return;
+  const uint32_t channels = window_.out_channels;
+  const auto gapless = [&](const npu::Strides& strides) { return strides.pixel == channels && evenly_spaced(strides, window_, true); };
+  const bool with_addend = memory_.addend != nullptr;
+  if (gapless(window_.out) && (!with_addend || gapless(epilogue_.addend_strides)))
+    return finish_run(buffer_, first, static_cast<uint32_t>(count * channels));
+  const bool whole_rows = window_.out.pixel == channels && (!with_addend || epilogue_.addend_strides.pixel == channels);
+  for (size_t done = 0; done < count;) {
+    const size_t rest_of_row = window_.out_width - (first + done) % window_.out_width;
+    const size_t run = whole_rows ? std::min(rest_of_row, count - done) : 1;
+    finish_run(buffer_ + done * channels, first + done, static_cast<uint32_t>(run * channels));
+    done += run;
   }
 }
 

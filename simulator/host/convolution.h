@@ -7,7 +7,7 @@
 
 namespace dtr::simulator {
 
-// The arrays of `packed` in channel order, `count` entries long. `magnitudes`: Σ |weight| of each output channel.
+// The arrays and flags of `packed`, in channel order, `count` entries long. `magnitudes`: Σ |weight| of each output channel.
 //
 // Tame arithmetic. Let A = |bias| + 128 · Σ |weight| bound an accumulator x. If A · 2^(left + 1) < 2^31, doubling 2^left · x does not
 // overflow, and its high multiply is the upper half of 2 · 2^left · x · multiplier + 2^31, below 2^30 + 1 in magnitude. If also
@@ -32,19 +32,30 @@ inline void run_plain(const Call& call, const npu::Depthwise& command, const Con
   kPlainKernels.depthwise(call, command, memory);
 }
 
-// Where a band of outputs goes: straight to the output, or, if a table or an addend follows, to a buffer first. So the fast kernels can
-// write a band at once even where the output lies over its addend.
+// Where a band of outputs goes: straight to the output, or, if a table or an addend follows or its pixels are not evenly spaced, to a
+// dense buffer first. So the fast kernels can write a band at once even where the output lies over its addend.
 class BandOutput {
  public:
-  BandOutput(const Kernels& kernels, const Call& call, const npu::Epilogue& epilogue, const ConvolutionMemory& memory, size_t band_bytes);
-  // For the outputs from element `first` on.
-  int8_t* begin(size_t first) const { return staged_ ? buffer_ : memory_.output + first; }
-  // The band's `count` elements are computed: applies table and addend.
+  // `dense`: the kernel writes only pixels without gaps. Bands that cross rows come from a flattened plan.
+  BandOutput(const Kernels& kernels, const Call& call, const npu::Window& window, const npu::Epilogue& epilogue,
+             const ConvolutionMemory& memory, const Plan& plan, bool dense);
+  // For the outputs from position `first` on; a pixel's neighbour is pixel_stride() bytes away.
+  int8_t* begin(size_t first) const { return staged_ ? buffer_ : memory_.output + offset(window_.out, first); }
+  uint32_t pixel_stride() const { return staged_ ? window_.out_channels : window_.out.pixel; }
+  // The band's `count` positions are computed: applies table and addend and spreads what was staged.
   void finish(size_t first, size_t count) const;
 
  private:
+  size_t offset(const npu::Strides& strides, size_t position) const {
+    const size_t row = position / window_.out_width;
+    return place(strides, static_cast<uint32_t>(row / window_.out_height), static_cast<uint32_t>(row % window_.out_height),
+                 static_cast<uint32_t>(position % window_.out_width));
+  }
+  void finish_run(int8_t* values, size_t first, uint32_t count) const;
+
   const Kernels& kernels_;
   const Call& call_;
+  const npu::Window& window_;
   const npu::Epilogue& epilogue_;
   const ConvolutionMemory& memory_;
   bool staged_;

@@ -64,7 +64,7 @@ inline void lookup(const Call&, const npu::Lookup& command, const int8_t* input,
 // Taps of a window that lie inside of the input, on one axis.
 struct Taps {
   uint32_t first, last;  // [first, last)
-  HWY_INLINE Taps(uint32_t position, uint32_t in, uint32_t kernel, uint32_t stride, uint32_t dilation, uint32_t pad) {
+  HWY_INLINE Taps(uint32_t position, uint32_t in, uint32_t kernel, uint32_t stride, uint32_t dilation, int32_t pad) {
     const int64_t start = int64_t{position} * stride - pad;
     const int64_t low = start >= 0 ? 0 : (-start + dilation - 1) / dilation;
     const int64_t high = start >= in ? 0 : (in - 1 - start) / dilation + 1;
@@ -89,8 +89,8 @@ inline void pool_position(const npu::Pool& command, const Taps& rows, const Taps
     if (command.kind == npu::PoolKind::kMax) highest.fill(-128);
     for (uint32_t ky = rows.first; ky < rows.last; ++ky)
       for (uint32_t kx = columns.first; kx < columns.last; ++kx) {
-        const int64_t pixel = (y + int64_t{ky} * w.dilation_height) * w.in_width + x + int64_t{kx} * w.dilation_width;
-        const int8_t* values = image + static_cast<size_t>(pixel) * w.in_channels + first;
+        const int64_t pixel = (y + int64_t{ky} * w.dilation_height) * w.in.row + (x + int64_t{kx} * w.dilation_width) * w.in.pixel;
+        const int8_t* values = image + pixel + first;
         if (command.kind == npu::PoolKind::kMax) {
           for (size_t c = 0; c < count; ++c) highest[c] = std::max(highest[c], values[c]);
         } else {
@@ -117,13 +117,13 @@ inline void pool_position(const npu::Pool& command, const Taps& rows, const Taps
 
 inline void pool(const Call&, const npu::Pool& command, const int8_t* input, int8_t* output) {
   const npu::Window& w = command.window;
-  for (uint32_t b = 0; b < w.batch; ++b, input += size_t{w.in_height} * w.in_width * w.in_channels)
+  for (uint32_t b = 0; b < w.batch; ++b)
     for (uint32_t oy = 0; oy < w.out_height; ++oy) {
       const Taps rows(oy, w.in_height, w.kernel_height, w.stride_height, w.dilation_height, w.pad_top);
-      for (uint32_t ox = 0; ox < w.out_width; ++ox, output += w.out_channels) {
+      for (uint32_t ox = 0; ox < w.out_width; ++ox) {
         const Taps columns(ox, w.in_width, w.kernel_width, w.stride_width, w.dilation_width, w.pad_left);
-        pool_position(command, rows, columns, input, int64_t{oy} * w.stride_height - w.pad_top, int64_t{ox} * w.stride_width - w.pad_left,
-                      output);
+        pool_position(command, rows, columns, input + size_t{b} * w.in.batch, int64_t{oy} * w.stride_height - w.pad_top,
+                      int64_t{ox} * w.stride_width - w.pad_left, output + place(w.out, b, oy, ox));
       }
     }
 }

@@ -40,7 +40,7 @@ class Packer {
     if (pack_weights == nullptr || !staged_[index]) return Status::kOk;
     const std::byte* parameters = constants_ + staged_[index]->parameters;
     // The run will find them.
-    if (!ChannelParameters(target_, command.window, parameters).valid(command.window.out_channels)) return Status::kOk;
+    if (!ChannelParameters(target_, command.window, parameters).valid(command.window, command.epilogue)) return Status::kOk;
     auto made = std::make_unique<PackedConvolution>();
     pack_weights(target_, command, reinterpret_cast<const int8_t*>(constants_ + staged_[index]->weights), parameters, *made);
     packed_[index] = made.get();

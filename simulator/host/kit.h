@@ -14,7 +14,9 @@ struct PackedConvolution {
   Plan plan;
   AlignedVector<std::byte> weights;
   AlignedVector<int32_t> bias, multiplier, left_shift, right_shift;  // padded with zeros to whole vectors
-  // Weights and biases are so small that nothing can overflow when an accumulator is rescaled: less arithmetic gives the same result.
+  bool one_rounding = false;                                         // npu::kOneRounding
+  // Rounded twice, and weights and biases are so small that nothing can overflow when an accumulator is rescaled: less arithmetic gives the
+  // same result.
   bool tame = false;
   AlignedVector<int32_t> rounding;   // if tame: to add before the right shift: half of 2^right, and zero_point · 2^right
   AlignedVector<int32_t> sign_mask;  // if tame: −1 where right_shift > 0: there negative values round half away from zero

@@ -87,16 +87,15 @@ void convolve(const Call& call, const Command& command, const ConvolutionMemory&
   const Window& w = plan.window;
   const Segments segments(plan);
   const Blocks blocks(w.out_channels);
-  const size_t row_elements = size_t{w.out_width} * w.out_channels;
-  const BandOutput outputs(vnni_kit()->kernels, call, command.epilogue, memory, plan.band_rows * row_elements);
+  const BandOutput outputs(vnni_kit()->kernels, call, command.window, command.epilogue, memory, plan, false);
   std::byte* band = context.band_of(plan.band_bytes());
   for (uint32_t image = 0; image < w.batch; ++image) {
     for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
       const uint32_t rows = std::min(plan.band_rows, w.out_height - row);
       plan.load_band(memory.input, image, row, rows, vnni_to_unsigned, band);
       const auto* weights = reinterpret_cast<const int8_t*>(packed->weights.data());
-      const size_t first_element = (size_t{image} * w.out_height + row) * row_elements;
-      int8_t* output = outputs.begin(first_element);
+      const size_t first_position = (size_t{image} * w.out_height + row) * w.out_width;
+      int8_t* output = outputs.begin(first_position);
       for (uint32_t index = 0; index < blocks.count; ++index) {
         const uint32_t first = blocks.first(index) * kVnniLanes;
         VnniBlock block{};
@@ -113,17 +112,18 @@ void convolve(const Call& call, const Command& command, const ConvolutionMemory&
         block.left_shift = packed->left_shift.data() + first;
         block.right_shift = packed->right_shift.data() + first;
         block.tame = packed->tame;
+        block.one_rounding = packed->one_rounding;
         block.rounding = packed->rounding.data() + first;
         block.zero_point = command.epilogue.zero_point_out;
         block.clamp_low = command.epilogue.clamp_low;
         block.clamp_high = command.epilogue.clamp_high;
         block.output = output + first;
-        block.output_stride = w.out_channels;
+        block.output_stride = outputs.pixel_stride();
         block.channels = std::min(w.out_channels - first, block.vectors * kVnniLanes);
         vnni_convolve(block);
         weights += size_t{block.segment_count} * block.steps * block.vectors * kVnniLanes * kVnniDepth;
       }
-      outputs.finish(first_element, rows * row_elements);
+      outputs.finish(first_position, size_t{rows} * w.out_width);
     }
   }
 }

@@ -23,19 +23,26 @@ std::string shapes(const Window& w) {
                      w.out_channels);
 }
 
-// What differs from a 1×1 kernel without stride, dilation or padding.
+std::string strides(const Strides& s) { return fmt::format("={},{},{}", s.pixel, s.row, s.batch); }
+
+// What differs from a 1×1 kernel without stride, dilation or padding over dense tensors.
 std::string window(const Window& w) {
   std::string out = fmt::format(" kernel={}x{}", w.kernel_height, w.kernel_width);
   if (w.stride_height != 1 || w.stride_width != 1) out += fmt::format(" stride={}x{}", w.stride_height, w.stride_width);
   if (w.dilation_height != 1 || w.dilation_width != 1) out += fmt::format(" dilation={}x{}", w.dilation_height, w.dilation_width);
   if (w.pad_top != 0 || w.pad_left != 0) out += fmt::format(" pad={},{}", w.pad_top, w.pad_left);
+  const Window tight = dense(w);
+  if (w.in != tight.in) out += " in" + strides(w.in);
+  if (w.out != tight.out) out += " out" + strides(w.out);
   return out;
 }
 
-std::string epilogue(const Epilogue& e) {
+std::string epilogue(const Window& w, const Epilogue& e) {
   std::string out = fmt::format(" zero_point={} clamp=[{},{}]", e.zero_point_out, e.clamp_low, e.clamp_high);
   if ((e.flags & kWithTable) != 0) out += " table=" + at(e.table);
   if ((e.flags & kWithAdd) != 0) out += " addend=" + at(e.addend);
+  if ((e.flags & kWithAdd) != 0 && e.addend_strides != w.out) out += " addend_strides" + strides(e.addend_strides);
+  if ((e.flags & kOneRounding) != 0) out += " one_rounding";
   return out;
 }
 
@@ -61,12 +68,12 @@ class Lines {
     return call(index, "conv2d", c,
                 fmt::format("{}{} {} <- {} weights={} parameters={} pad_value={} packing={}{}", shapes(c.window), window(c.window),
                             at(c.output), at(c.input), at(c.weights), at(c.parameters), c.pad_value,
-                            c.packing == Packing::kRows ? "rows" : "channels", epilogue(c.epilogue)));
+                            c.packing == Packing::kRows ? "rows" : "channels", epilogue(c.window, c.epilogue)));
   }
   Status operator()(uint32_t index, const Depthwise& c) {
     return call(index, "depthwise", c,
                 fmt::format("{}{} {} <- {} weights={} parameters={} pad_value={}{}", shapes(c.window), window(c.window), at(c.output),
-                            at(c.input), at(c.weights), at(c.parameters), c.pad_value, epilogue(c.epilogue)));
+                            at(c.input), at(c.weights), at(c.parameters), c.pad_value, epilogue(c.window, c.epilogue)));
   }
   Status operator()(uint32_t index, const Pool& c) {
     constexpr const char* kKinds[] = {"max", "average", "mean"};

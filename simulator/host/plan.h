@@ -32,7 +32,7 @@ using AlignedVector = std::vector<T, CacheAligned<T>>;
 using Convert = void (*)(const int8_t* from, void* to, size_t count);
 
 struct Plan {
-  npu::Window window{};           // a pointwise convolution is taken as one column of pixels
+  npu::Window window{};           // a pointwise convolution of evenly spaced pixels is taken as one column of them
   uint32_t element_bytes = 1;     // of the band's values
   uint32_t repeat = 1;            // times each input channel stands in the band (depthwise with a multiplier)
   uint32_t phases = 1;            // columns x with equal x % phases lie together, so that a stride becomes 1

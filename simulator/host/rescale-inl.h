@@ -93,6 +93,29 @@ HWY_INLINE V32 multiply_pairs(V16 a, V16 b, V32 sum) {
 }
 
 // Stores the low bytes of the first `count` lanes.
+// numerics::requantize_with_one_rounding, then the zero point and the clamp, in 64 bits, even and odd lanes apart: the shift is at least 1,
+// and |x · multiplier| + half of 2^shift stays below 2^63.
+struct OneRounding {
+  V32 multiplier, shift;
+
+  HWY_INLINE V32 operator()(V32 value, const Limit& limit) const {
+    const D32 d;
+    const hn::Repartition<int64_t, D32> d64;
+    const hn::Repartition<uint64_t, D32> du64;
+    const auto odd_lanes = [&](V32 v) HWY_ATTR { return hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(du64, v))); };
+    const auto low = hn::Set(d64, limit.clamp_low - limit.zero_point), high = hn::Set(d64, limit.clamp_high - limit.zero_point);
+    const auto rescale = [&](V32 x, V32 by, V32 places) HWY_ATTR {
+      const auto wide = hn::And(hn::BitCast(d64, places), hn::Set(d64, 63));
+      const auto half = hn::Shl(hn::Set(d64, 1), hn::Sub(wide, hn::Set(d64, 1)));
+      return hn::Min(hn::Max(hn::Shr(hn::Add(hn::MulEven(x, by), half), wide), low), high);
+    };
+    const auto even = rescale(value, multiplier, shift);
+    const auto odd = rescale(odd_lanes(value), odd_lanes(multiplier), odd_lanes(shift));
+    const V32 joined = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(hn::BitCast(du64, odd))), hn::BitCast(d, even));
+    return hn::Add(joined, hn::Set(d, limit.zero_point));
+  }
+};
+
 HWY_INLINE void store_int8(V32 values, size_t count, int8_t* to) {
   const hn::Rebind<int8_t, D32> d8;
   const auto bytes = hn::DemoteTo(d8, values);

@@ -68,15 +68,22 @@ class Watch {
   Status operator()(uint32_t, const Call& command) {
     const Accesses touched = accesses(target_, command);
     const Access& output = touched.list[touched.count - 1];
-    const Range to = range(output);
     for (const Access& input : touched.all().first(touched.count - 1)) {
-      const Range from = range(input);
-      if (const Status status = readable(input.address.region, from); status != Status::kOk) return status;
-      const bool same = input.in_place && from.first == to.first && from.bytes == to.bytes;
-      if (!same && from.first < to.end() && to.first < from.end()) return Status::kBadArgument;
+      Status status = Status::kOk;
+      for_runs(input, [&](const Range& run) {
+        if (status == Status::kOk) status = readable(input.address.region, run);
+      });
+      if (status != Status::kOk) return status;
+      const auto distance = static_cast<int64_t>(range(output).first) - static_cast<int64_t>(range(input).first);
+      const bool same = input.in_place && distance == 0 && same_box(input, output);
+      if (!same && !apart(input, output, distance)) return Status::kBadArgument;
     }
-    if (const Status status = writable(to); status != Status::kOk) return status;
-    fill(to, written_by(output.address.region));
+    Status status = Status::kOk;
+    for_runs(output, [&](const Range& run) {
+      if (status == Status::kOk) status = writable(run);
+    });
+    if (status != Status::kOk) return status;
+    for_runs(output, [&](const Range& run) { fill(run, written_by(output.address.region)); });
     return Status::kOk;
   }
 
@@ -120,6 +127,14 @@ class Watch {
     return touches_flight(range) ? Status::kReadsInFlight : Status::kReadsUninitialized;
   }
 
+  template <class Body>
+  void for_runs(const Access& access, Body body) const {
+    const auto& [inner, middle, outer] = access.repeats;
+    for (uint64_t i = 0; i < outer.count; ++i)
+      for (uint64_t j = 0; j < middle.count; ++j)
+        for (uint64_t k = 0; k < inner.count; ++k)
+          body(Range{range(access).first + i * outer.stride + j * middle.stride + k * inner.stride, access.run});
+  }
   // The dense runs of a strided box.
   template <class Body>
   void for_runs(const uint32_t (&extent)[kMoveRank], Address address, const int32_t (&stride)[kMoveRank], Body body) const {

@@ -15,7 +15,8 @@ def command(opcode, *arguments):
 
 
 def window(channels, kernel=1, pad=0):
-    return (1, 4, 5, channels, 4, 5, channels, kernel, kernel, 1, 1, 1, 1, pad, pad)
+    dense = (channels, 5 * channels, 20 * channels)
+    return (1, 4, 5, channels, 4, 5, channels, kernel, kernel, 1, 1, 1, 1, pad, pad, *dense, *dense)
 
 
 weights = bytes((i * 37) % 251 for i in range(3 * 64 + 9 * 8))
@@ -29,14 +30,14 @@ A, B = STAGED, STAGED + 112  # two tensors of 4 × 5 × 5 bytes
 SIZE = 100
 
 add = (1, -2, 3, *HALF, *HALF, 1 << 30, -17, -128, 127)
-no_epilogue = (0, -128, 127, 0, 0, 0, 0, 0, *[0] * 11)
+no_epilogue = (0, -128, 127, 0, 0, 0, 0, 0, *[0] * 14)
 command(0x01, SCRATCH, 0, CONSTANTS, 0, PARAMETERS, 1)
 command(0x01, SCRATCH, PARAMETERS, CONSTANTS, PARAMETERS, STAGED - PARAMETERS, 2)
 command(0x02, 1)
 command(0x02, 2)
 command(0x10, *window(5), INPUT, 0, SCRATCH, A, SCRATCH, 0, SCRATCH, PARAMETERS, -3, 0, *no_epilogue)
 command(0x11, *window(5, 3, 1), SCRATCH, A, SCRATCH, B, SCRATCH, 192, SCRATCH, PARAMETERS, -3,
-        2, -100, 100, 3, SCRATCH, TABLE, SCRATCH, A, *add)
+        2, -100, 100, 3, SCRATCH, TABLE, SCRATCH, A, 5, 25, 100, *add)
 command(0x12, *window(5, 2, 1), SCRATCH, B, SCRATCH, A, 2, 7, 7, -7, 1 << 30, -2, -128, 127)
 command(0x13, SCRATCH, A, INPUT, 0, SCRATCH, A, SIZE, *add)
 command(0x14, SCRATCH, A, SCRATCH, A, SCRATCH, TABLE, SIZE)

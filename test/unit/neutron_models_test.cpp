@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include "frontends/tflite/tflite.h"
-#include "ir/rewriter.h"
 #include "test/unit/neutron_kit.h"
 #include "test/unit/test_files.h"
 
@@ -52,9 +51,6 @@ TEST_P(NeutronModel, IsBitExactAndWithinItsBounds) {
   if (path.empty()) GTEST_SKIP() << relative << " is not here";
   Result<Program> program = tflite::read_tflite(path.string());
   ASSERT_TRUE(program) << to_text(program.error());
-  // The NPU rounds accumulators of linear layers twice, as it does those of convolutions; TFLite's kernel for the former once.
-  Rewriter rewriter(program->forward());
-  for (const OpId op : program->forward().ops()) rewriter.erase_attribute(op, "one_rounding");
   const Compiled compiled = expect_bit_exact(*program);
   ASSERT_NE(compiled.partition, nullptr);
   const neutron::Timeline timeline = compiled.details().timeline();

@@ -131,7 +131,9 @@ Window any_window(Random& random, uint32_t channels, bool dilated_columns) {
   w.stride_height = random.chance(60) ? 1 : 1 + random.upto(3), w.stride_width = random.chance(60) ? 1 : 1 + random.upto(3);
   w.dilation_height = random.chance(80) ? 1 : 1 + random.upto(2);
   w.dilation_width = !dilated_columns || random.chance(80) ? 1 : 1 + random.upto(2);
-  w.pad_top = random.upto((w.kernel_height - 1) * w.dilation_height), w.pad_left = random.upto((w.kernel_width - 1) * w.dilation_width);
+  w.pad_top = static_cast<int32_t>(random.upto((w.kernel_height - 1) * w.dilation_height));
+  w.pad_left = static_cast<int32_t>(random.upto((w.kernel_width - 1) * w.dilation_width));
+  if (random.chance(15)) w.pad_top = random.between(-4, 20), w.pad_left = random.between(-4, 20);
   w.out_height = 1 + random.upto(8), w.out_width = 1 + random.upto(8);
   if (pointwise && random.chance(70)) {
     w.stride_height = w.stride_width = 1;
@@ -140,27 +142,42 @@ Window any_window(Random& random, uint32_t channels, bool dilated_columns) {
   return w;
 }
 
+// Mostly dense, sometimes a part of a larger tensor.
+Strides any_strides(Random& random, uint32_t height, uint32_t width, uint32_t channels) {
+  if (random.chance(60)) return dense_strides(height, width, channels);
+  const auto gap = [&] { return random.chance(50) ? random.upto(5) : 0; };
+  const uint32_t pixel = channels + gap(), row = pixel * width + gap();
+  return {pixel, row, row * height + gap()};
+}
+void set_strides(Random& random, Window& w) {
+  w.in = any_strides(random, w.in_height, w.in_width, w.in_channels);
+  w.out = any_strides(random, w.out_height, w.out_width, w.out_channels);
+}
+uint32_t output_bytes(const Window& w) { return w.batch * std::max(w.out.batch, w.out.row * w.out_height); }
+uint32_t input_bytes(const Window& w) { return w.batch * std::max(w.in.batch, w.in.row * w.in_height); }
+
 std::vector<test::Channel> any_channels(Random& random, uint32_t count) {
   std::vector<test::Channel> channels;
   const bool extreme = random.chance(25);
   for (uint32_t c = 0; c < count; ++c) {
-    const Rescale by = extreme ? any_rescale(random, -31, 31) : any_rescale(random, -14, 1);
+    const Rescale by = extreme ? any_rescale(random, -31, 30) : any_rescale(random, -14, 1);
     channels.push_back(
         {extreme ? random.any() : random.between(-50000, 50000), extreme ? random.between(0, INT32_MAX) : by.multiplier, by.shift});
   }
   return channels;
 }
 
-Epilogue any_epilogue(Random& random, Case& to, uint32_t output_bytes) {
+Epilogue any_epilogue(Random& random, Case& to, const Window& w) {
   const int32_t low = random.between(-128, 0);
-  Epilogue epilogue{random.between(-128, 127), low, random.between(low, 127), 0, {}, {}, {}};
+  Epilogue epilogue{random.between(-128, 127), low, random.between(low, 127), random.chance(25) ? kOneRounding : 0u, {}, {}, {}};
   if (random.chance(20)) {
     epilogue.flags |= kWithTable;
     epilogue.table = to.builder.stage(random.int8(256));
   }
   if (random.chance(20)) {
     epilogue.flags |= kWithAdd;
-    epilogue.addend = to.input(random.int8(output_bytes));
+    epilogue.addend_strides = random.chance(50) ? w.out : any_strides(random, w.out_height, w.out_width, w.out_channels);
+    epilogue.addend = to.input(random.int8(w.batch * std::max(epilogue.addend_strides.batch, epilogue.addend_strides.row * w.out_height)));
     epilogue.add = any_add(random);
   }
   return epilogue;
@@ -175,32 +192,38 @@ std::vector<int8_t> bytes_of(const std::vector<int32_t>& words) {
   std::memcpy(bytes.data(), words.data(), bytes.size());
   return bytes;
 }
-uint32_t output_bytes(const Window& w) { return w.batch * w.out_height * w.out_width * w.out_channels; }
-uint32_t input_bytes(const Window& w) { return w.batch * w.in_height * w.in_width * w.in_channels; }
+// An output whose gaps have been written.
+Address output_of(Case& to, const Window& w) {
+  const Address y = to.builder.output(output_bytes(w));
+  to.builder.add(Fill{y, output_bytes(w), 77});
+  return y;
+}
 
 void add_conv2d(Random& random, Case& to) {
   const Packing packing = random.chance(50) ? Packing::kRows : Packing::kChannels;
-  const Window w = any_window(random, random.chance(20) ? 150 : 20, packing == Packing::kChannels);
+  Window w = any_window(random, random.chance(20) ? 150 : 20, packing == Packing::kChannels);
+  set_strides(random, w);
   const Address x = to.input(random.int8(input_bytes(w)));
   const size_t count = size_t{w.out_channels} * w.kernel_height * w.kernel_width * w.in_channels;
   const Address weights = place(random, to, test::pack_conv2d(kTarget, w, packing, random.int8(count)));
   const Address parameters = place(random, to, bytes_of(test::pack_parameters(kTarget, any_channels(random, w.out_channels))));
-  const Epilogue epilogue = any_epilogue(random, to, output_bytes(w));
-  const bool in_place = (epilogue.flags & kWithAdd) != 0 && random.chance(50);
-  const Address y = in_place ? epilogue.addend : to.builder.output(output_bytes(w));
+  const Epilogue epilogue = any_epilogue(random, to, w);
+  const bool in_place = (epilogue.flags & kWithAdd) != 0 && epilogue.addend_strides == w.out && random.chance(50);
+  const Address y = in_place ? epilogue.addend : output_of(to, w);
   to.builder.add(Conv2d{w, x, y, weights, parameters, random.between(-128, 127), packing, epilogue});
 }
 
 void add_depthwise(Random& random, Case& to) {
   Window w = any_window(random, random.chance(20) ? 150 : random.chance(20) ? 0 : 40, true);
   w.out_channels = w.in_channels * (random.chance(60) ? 1 : 1 + random.upto(w.in_channels == 1 ? 70 : 3));
+  set_strides(random, w);
   const Address x = to.input(random.int8(input_bytes(w)));
   const size_t count = size_t{w.out_channels} * w.kernel_height * w.kernel_width;
   const Address weights = place(random, to, test::pack_depthwise(kTarget, w, random.int8(count)));
   const Address parameters = place(random, to, bytes_of(test::pack_parameters(kTarget, any_channels(random, w.out_channels))));
-  const Epilogue epilogue = any_epilogue(random, to, output_bytes(w));
-  const bool in_place = (epilogue.flags & kWithAdd) != 0 && random.chance(50);
-  const Address y = in_place ? epilogue.addend : to.builder.output(output_bytes(w));
+  const Epilogue epilogue = any_epilogue(random, to, w);
+  const bool in_place = (epilogue.flags & kWithAdd) != 0 && epilogue.addend_strides == w.out && random.chance(50);
+  const Address y = in_place ? epilogue.addend : output_of(to, w);
   to.builder.add(Depthwise{w, x, y, weights, parameters, random.between(-128, 127), epilogue});
 }
 
@@ -209,15 +232,17 @@ void add_pool(Random& random, Case& to) {
   w.out_channels = w.in_channels;
   const PoolKind kind = static_cast<PoolKind>(random.upto(2));
   if (kind != PoolKind::kMean) {  // every window must hit the input
-    w.pad_top = w.pad_top % w.dilation_height == 0 ? w.pad_top : 0, w.pad_left = w.pad_left % w.dilation_width == 0 ? w.pad_left : 0;
-    w.out_height = std::min(w.out_height, (w.in_height - 1 + w.pad_top) / w.stride_height + 1);
-    w.out_width = std::min(w.out_width, (w.in_width - 1 + w.pad_left) / w.stride_width + 1);
+    w.pad_top = std::clamp(w.pad_top, 0, static_cast<int32_t>(w.kernel_height) - 1);
+    w.pad_left = std::clamp(w.pad_left, 0, static_cast<int32_t>(w.kernel_width) - 1);
+    w.out_height = std::min(w.out_height, (w.in_height - 1 + static_cast<uint32_t>(w.pad_top)) / w.stride_height + 1);
+    w.out_width = std::min(w.out_width, (w.in_width - 1 + static_cast<uint32_t>(w.pad_left)) / w.stride_width + 1);
     if (w.dilation_height > w.in_height) w.pad_top = 0, w.out_height = 1;
     if (w.dilation_width > w.in_width) w.pad_left = 0, w.out_width = 1;
     if (w.dilation_height > 1) w.pad_top = 0, w.out_height = std::min(w.out_height, (w.in_height - 1) / w.stride_height + 1);
     if (w.dilation_width > 1) w.pad_left = 0, w.out_width = std::min(w.out_width, (w.in_width - 1) / w.stride_width + 1);
   }
-  const Address x = to.input(random.int8(input_bytes(w))), y = to.builder.output(output_bytes(w));
+  set_strides(random, w);
+  const Address x = to.input(random.int8(input_bytes(w))), y = output_of(to, w);
   const int32_t low = random.between(-128, 0);
   to.builder.add(Pool{w, x, y, kind, random.between(-128, 127), random.between(-128, 127), random.between(-128, 127),
                       any_rescale(random, -10, 2), low, random.between(low, 127)});
@@ -367,9 +392,9 @@ INSTANTIATE_TEST_SUITE_P(Commands, SimulatorKits,
                          [](const testing::TestParamInfo<Generator>& instance) { return std::string(instance.param.name); });
 
 // Rescaling of accumulators at ties, next to them, and at the ends of 32 bits: an input of 0 leaves the bias alone in the accumulator.
-TEST(SimulatorKitsRescale, TiesAndExtremes) {
+void expect_rescaling(uint32_t flags, int32_t highest_shift) {
   std::vector<test::Channel> channels;
-  for (int32_t shift = -31; shift <= 31; ++shift)
+  for (int32_t shift = -31; shift <= highest_shift; ++shift)
     for (const int32_t multiplier : {0, 1, 1 << 30, (1 << 30) + 1, INT32_MAX}) {
       const int right = shift < 0 ? -shift : 0;
       for (const int64_t k : {0, 1, 2, 63, 64, 127})
@@ -383,15 +408,19 @@ TEST(SimulatorKitsRescale, TiesAndExtremes) {
   const auto count = static_cast<uint32_t>(channels.size());
   for (const int32_t zero_point : {0, -128, 127}) {
     Case test_case;
-    const Window w{1, 1, 1, 1, 1, 1, count, 1, 1, 1, 1, 1, 1, 0, 0};
+    const Window w = dense({1, 1, 1, 1, 1, 1, count, 1, 1, 1, 1, 1, 1, 0, 0});
     const Address x = test_case.input({0}), y = test_case.builder.output(count), z = test_case.builder.output(count);
     const Address weights = test_case.builder.stage(test::pack_conv2d(kTarget, w, Packing::kChannels, std::vector<int8_t>(count, 1)));
     const Address thin = test_case.builder.stage(test::pack_depthwise(kTarget, w, std::vector<int8_t>(count, 1)));
     const Address parameters = test_case.builder.stage(test::pack_parameters(kTarget, channels));
-    test_case.builder.add(Conv2d{w, x, y, weights, parameters, 0, Packing::kChannels, {zero_point, -128, 127, 0, {}, {}, {}}});
-    test_case.builder.add(Depthwise{w, x, z, thin, parameters, 0, {zero_point, -100, 99, 0, {}, {}, {}}});
+    test_case.builder.add(Conv2d{w, x, y, weights, parameters, 0, Packing::kChannels, {zero_point, -128, 127, flags, {}, {}, {}}});
+    test_case.builder.add(Depthwise{w, x, z, thin, parameters, 0, {zero_point, -100, 99, flags, {}, {}, {}}});
     expect_kits_agree(test_case, kits());
   }
+}
+TEST(SimulatorKitsRescale, TiesAndExtremes) {
+  expect_rescaling(0, 31);
+  expect_rescaling(kOneRounding, 30);
 }
 
 // Larger than one band, and channels that end within a vector.
@@ -400,8 +429,9 @@ TEST(SimulatorKitsLarge, BandsAndTails) {
   Random random(7);
   for (const uint32_t stride : {1U, 2U}) {
     Case test_case;
-    Window w{1, 61, 67, 37, 0, 0, 37, 3, 3, stride, stride, 1, 1, 1, 1};
+    Window w = dense({1, 61, 67, 37, 0, 0, 37, 3, 3, stride, stride, 1, 1, 1, 1});
     w.out_height = (w.in_height - 1) / stride + 1, w.out_width = (w.in_width - 1) / stride + 1;
+    w = dense(w);
     const Address x = test_case.input(random.int8(input_bytes(w)));
     const Address y = test_case.builder.output(output_bytes(w)), z = test_case.builder.output(output_bytes(w));
     const Address weights = test_case.builder.stage(test::pack_conv2d(kTarget, w, Packing::kChannels, random.int8(37 * 9 * 37)));
@@ -418,7 +448,7 @@ TEST(SimulatorKitsLarge, BandsAndTails) {
 // A pointwise convolution whose weights and parameters come from flash; `edit` may change the parts before they are put together.
 struct Staged {
   Case test_case;
-  Window w{1, 2, 2, 8, 2, 2, 8, 1, 1, 1, 1, 1, 1, 0, 0};
+  Window w = dense({1, 2, 2, 8, 2, 2, 8, 1, 1, 1, 1, 1, 1, 0, 0});
   Address x, y, weights, parameters, constant;
   bool wait = true;
   Staged() {

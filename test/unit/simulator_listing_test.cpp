@@ -14,13 +14,13 @@ TEST(SimulatorListing, OneLineACommand) {
   test::PayloadBuilder builder;
   const Address x = builder.input(12), y = builder.output(12), sum = builder.scratch(16);
   const Address table = builder.stage(std::vector<int8_t>(256));
-  const Window w{1, 2, 2, 3, 2, 2, 3, 3, 3, 1, 1, 1, 1, 1, 1};
+  const Window w = dense({1, 2, 2, 3, 2, 2, 3, 3, 3, 1, 1, 1, 1, 1, 1});
   const Address weights = builder.stage(test::pack_depthwise(target, w, std::vector<int8_t>(27)), false);
   const Address parameters = builder.stage(test::pack_parameters(target, std::vector<test::Channel>(3)));
   const Rescale one{1 << 30, 0};
   builder.add(Depthwise{w, x, sum, weights, parameters, -5, {1, -128, 127, kWithTable, table, {}, {}}});
-  builder.add(
-      Conv2d{{1, 2, 2, 3, 2, 2, 3, 1, 1, 1, 1, 1, 1, 0, 0}, x, y, weights, parameters, 0, Packing::kRows, {1, -128, 127, 0, {}, {}, {}}});
+  builder.add(Conv2d{
+      dense({1, 2, 2, 3, 2, 2, 3, 1, 1, 1, 1, 1, 1, 0, 0}), x, y, weights, parameters, 0, Packing::kRows, {1, -128, 127, 0, {}, {}, {}}});
   builder.add(Pool{w, x, sum, PoolKind::kMean, 0, 4, 5, one, -128, 127});
   builder.add(Add{sum, x, sum, 12, {1, 2, 3, one, one, one, -128, 127}});
   builder.add(Lookup{sum, sum, table, 12});

@@ -104,7 +104,7 @@ class PayloadBuilder {
     raw(0, {});
     npu::Header header{};
     header.magic = npu::kMagic;
-    header.version = 2u << 16;
+    header.version = uint32_t{npu::kVersionMajor} << 16;
     header.target_hash = npu::hash(target_);
     header.microcode_words = static_cast<uint32_t>(sizeof header / 4 + operands_.size() * 2 + words_.size());
     header.command_count = commands_;

@@ -70,7 +70,7 @@ constexpr AddArguments kPlainAdd{0, 0, 0, {1 << 30, 0}, {1 << 30, 0}, {1 << 30, 
 TEST(SimulatorCore, PointwiseByHand) {
   // One pixel, channels {1, −2, 3}; weights of two outputs {1, 1, 1} and {10, −20, 30}; biases 5 and −7.
   PayloadBuilder builder;
-  const Window w{1, 1, 1, 3, 1, 1, 2, 1, 1, 1, 1, 1, 1, 0, 0};
+  const Window w = dense({1, 1, 1, 3, 1, 1, 2, 1, 1, 1, 1, 1, 1, 0, 0});
   const Address x = builder.input(3), y = builder.output(2);
   const Address weights = builder.stage(test::pack_conv2d(kTarget, w, Packing::kChannels, {1, 1, 1, 10, -20, 30}));
   const Address parameters = builder.stage(test::pack_parameters(kTarget, {{5, 1 << 30, 1}, {-7, 1 << 30, 0}}));
@@ -85,7 +85,7 @@ TEST(SimulatorCore, PointwiseByHand) {
 TEST(SimulatorCore, PaddingAndStrideByHand) {
   // 1×3 image {1, 2, 3}, kernel {1, 10, 30}, padding −1 by one, stride 2: (−1, 1, 2) and (2, 3, −1).
   PayloadBuilder builder;
-  const Window w{1, 1, 3, 1, 1, 2, 1, 1, 3, 1, 2, 1, 1, 0, 1};
+  const Window w = dense({1, 1, 3, 1, 1, 2, 1, 1, 3, 1, 2, 1, 1, 0, 1});
   const Address x = builder.input(3), y = builder.output(2);
   const Address weights = builder.stage(test::pack_depthwise(kTarget, w, {1, 10, 30}));
   const Address parameters = builder.stage(test::pack_parameters(kTarget, {{0, 1 << 30, 1}}));
@@ -98,14 +98,15 @@ TEST(SimulatorCore, PaddingAndStrideByHand) {
 
 TEST(SimulatorCore, EpilogueAppliesTableThenAddend) {
   PayloadBuilder builder;
-  const Window w{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0};
+  const Window w = dense({1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0});
   const Address x = builder.input(1), z = builder.input(1), y = builder.output(1);
   std::vector<int8_t> table(256);
   for (int q = -128; q < 128; ++q) table[static_cast<size_t>(q + 128)] = static_cast<int8_t>(-q / 2);
   const Address table_at = builder.stage(table);
   const Address weights = builder.stage(test::pack_conv2d(kTarget, w, Packing::kRows, {3}));
   const Address parameters = builder.stage(test::pack_parameters(kTarget, {{0, 1 << 30, 1}}));
-  builder.add(Conv2d{w, x, y, weights, parameters, 0, Packing::kRows, {0, -128, 127, kWithTable | kWithAdd, table_at, z, kPlainAdd}});
+  builder.add(
+      Conv2d{w, x, y, weights, parameters, 0, Packing::kRows, {0, -128, 127, kWithTable | kWithAdd, table_at, z, w.out, kPlainAdd}});
   Outcome result = run(builder, {{20}, {7}});
   ASSERT_EQ(result.report.status, Status::kOk);
   EXPECT_EQ(result.output(2)[0], -30 + 7);
@@ -116,7 +117,7 @@ TEST(SimulatorCore, PoolsByHand) {
   const auto pooled = [&](PoolKind kind, Rescale rescale) {
     PayloadBuilder builder;
     const Address x = builder.input(4), y = builder.output(1);
-    builder.add(Pool{{1, 2, 2, 1, 1, 1, 1, 3, 3, 1, 1, 1, 1, 1, 1}, x, y, kind, 2, 2, 9, rescale, -128, 127});
+    builder.add(Pool{dense({1, 2, 2, 1, 1, 1, 1, 3, 3, 1, 1, 1, 1, 1, 1}), x, y, kind, 2, 2, 9, rescale, -128, 127});
     Outcome result = run(builder, {image});
     EXPECT_EQ(result.report.status, Status::kOk);
     return result.report.status == Status::kOk ? result.output(1)[0] : int8_t{0};
@@ -130,7 +131,7 @@ TEST(SimulatorCore, PoolsByHand) {
 TEST(SimulatorCore, AverageRoundsHalfAwayFromZero) {
   PayloadBuilder builder;
   const Address x = builder.input(4), y = builder.output(2);
-  builder.add(Pool{{1, 1, 2, 2, 1, 1, 2, 1, 2, 1, 1, 1, 1, 0, 0}, x, y, PoolKind::kAverage, 0, 0, 0, {}, -128, 127});
+  builder.add(Pool{dense({1, 1, 2, 2, 1, 1, 2, 1, 2, 1, 1, 1, 1, 0, 0}), x, y, PoolKind::kAverage, 0, 0, 0, {}, -128, 127});
   Outcome result = run(builder, {{3, -3, 4, -4}});
   ASSERT_EQ(result.report.status, Status::kOk);
   EXPECT_EQ(result.output(1)[0], 4);
@@ -234,10 +235,15 @@ TEST(SimulatorCore, ConvolutionsAgreeWithUnpackedLoops) {
     w.stride_height = 1 + random.upto(2), w.stride_width = 1 + random.upto(2);
     const Packing packing = random.chance(50) ? Packing::kRows : Packing::kChannels;
     w.dilation_height = 1 + random.upto(1), w.dilation_width = packing == Packing::kRows ? 1 : 1 + random.upto(1);
-    w.pad_top = random.upto((w.kernel_height - 1) * w.dilation_height), w.pad_left = random.upto((w.kernel_width - 1) * w.dilation_width);
+    w.pad_top = random.between(-3, 8), w.pad_left = random.between(-3, 8);
     w.out_height = 1 + random.upto(4), w.out_width = 1 + random.upto(4);
+    w = dense(w);
+    const uint32_t in_gap = random.upto(3), out_gap = random.upto(3);  // channels and columns of a larger tensor
+    w.in = dense_strides(w.in_height, w.in_width + in_gap, w.in_channels + in_gap);
+    w.out = dense_strides(w.out_height, w.out_width + out_gap, w.out_channels + out_gap);
+    const bool one_rounding = random.chance(50);
     const uint32_t taps = w.kernel_height * w.kernel_width;
-    const std::vector<int8_t> input = random.int8(size_t{w.batch} * w.in_height * w.in_width * w.in_channels);
+    const std::vector<int8_t> input = random.int8(size_t{w.batch} * w.in.batch);
     const std::vector<int8_t> plain = random.int8(size_t{w.out_channels} * taps * w.in_channels);
     std::vector<test::Channel> channels;
     for (uint32_t c = 0; c < w.out_channels; ++c)
@@ -246,34 +252,36 @@ TEST(SimulatorCore, ConvolutionsAgreeWithUnpackedLoops) {
 
     PayloadBuilder builder;
     const Address x = builder.input(static_cast<uint32_t>(input.size()));
-    const Address y = builder.output(w.batch * w.out_height * w.out_width * w.out_channels);
+    const Address y = builder.output(w.batch * w.out.batch);
     const Address weights = builder.stage(test::pack_conv2d(kTarget, w, packing, plain));
     const Address parameters = builder.stage(test::pack_parameters(kTarget, channels));
-    builder.add(Conv2d{w, x, y, weights, parameters, pad, packing, {zero_point, -120, 115, 0, {}, {}, {}}});
+    builder.add(Fill{y, w.batch * w.out.batch, 99});
+    builder.add(Conv2d{w, x, y, weights, parameters, pad, packing, {zero_point, -120, 115, one_rounding ? kOneRounding : 0u, {}, {}, {}}});
     Outcome result = run(builder, {input});
     ASSERT_EQ(result.prepared, Status::kOk);
     ASSERT_EQ(result.report.status, Status::kOk);
-    size_t element = 0;
+    int64_t untouched = std::ranges::count(result.output(1), int8_t{99});
     for (uint32_t b = 0; b < w.batch; ++b)
       for (uint32_t oy = 0; oy < w.out_height; ++oy)
         for (uint32_t ox = 0; ox < w.out_width; ++ox)
-          for (uint32_t c = 0; c < w.out_channels; ++c, ++element) {
+          for (uint32_t c = 0; c < w.out_channels; ++c) {
+            const size_t element = size_t{b} * w.out.batch + size_t{oy} * w.out.row + size_t{ox} * w.out.pixel + c;
             int32_t sum = channels[c].bias;
             for (uint32_t tap = 0; tap < taps; ++tap)
               for (uint32_t i = 0; i < w.in_channels; ++i) {
-                const int iy =
-                    static_cast<int>(oy * w.stride_height + tap / w.kernel_width * w.dilation_height) - static_cast<int>(w.pad_top);
-                const int ix =
-                    static_cast<int>(ox * w.stride_width + tap % w.kernel_width * w.dilation_width) - static_cast<int>(w.pad_left);
+                const int iy = static_cast<int>(oy * w.stride_height + tap / w.kernel_width * w.dilation_height) - w.pad_top;
+                const int ix = static_cast<int>(ox * w.stride_width + tap % w.kernel_width * w.dilation_width) - w.pad_left;
                 const bool inside = iy >= 0 && ix >= 0 && iy < static_cast<int>(w.in_height) && ix < static_cast<int>(w.in_width);
-                const size_t at =
-                    ((size_t{b} * w.in_height + static_cast<size_t>(iy)) * w.in_width + static_cast<size_t>(ix)) * w.in_channels + i;
+                const size_t at = size_t{b} * w.in.batch + static_cast<size_t>(iy) * w.in.row + static_cast<size_t>(ix) * w.in.pixel + i;
                 sum += (inside ? input[at] : pad) * plain[(size_t{c} * taps + tap) * w.in_channels + i];
               }
-            const int32_t expected =
-                numerics::clamp(numerics::requantize(sum, {channels[c].multiplier, channels[c].shift}) + zero_point, -120, 115);
+            const numerics::Requantization by{channels[c].multiplier, channels[c].shift};
+            const int32_t rescaled = one_rounding ? numerics::requantize_with_one_rounding(sum, by) : numerics::requantize(sum, by);
+            const int32_t expected = numerics::clamp(rescaled + zero_point, -120, 115);
             ASSERT_EQ(result.output(1)[element], expected) << "element " << element;
+            untouched += expected == 99 ? 0 : 1;
           }
+    ASSERT_EQ(untouched, int64_t{w.batch} * w.out.batch);
   }
 }
 
@@ -316,7 +324,7 @@ TEST(SimulatorCore, TimelineAddsUp) {
 struct Everything {
   PayloadBuilder builder;
   Address x, y, sum;
-  Window w{1, 2, 2, 8, 2, 2, 8, 1, 1, 1, 1, 1, 1, 0, 0};
+  Window w = dense({1, 2, 2, 8, 2, 2, 8, 1, 1, 1, 1, 1, 1, 0, 0});
   Address weights, parameters, table;
   Conv2d conv{};
   Depthwise depthwise{};
@@ -333,7 +341,7 @@ struct Everything {
     weights = builder.stage(std::vector<int8_t>(64, 1));
     parameters = builder.stage(std::vector<int32_t>(24, 1));
     table = builder.stage(std::vector<int8_t>(256, 1));
-    conv = {w, x, y, weights, parameters, 0, Packing::kChannels, {0, -128, 127, kWithTable | kWithAdd, table, sum, kPlainAdd}};
+    conv = {w, x, y, weights, parameters, 0, Packing::kChannels, {0, -128, 127, kWithTable | kWithAdd, table, sum, w.out, kPlainAdd}};
     depthwise = {w, x, sum, weights, parameters, 0, {0, -128, 127, 0, {}, {}, {}}};
     pool = {w, x, y, PoolKind::kMean, 0, 0, 0, kOne, -128, 127};
     add = {x, sum, sum, 32, kPlainAdd};
@@ -457,7 +465,20 @@ TEST(SimulatorDecoder, ChecksOverlap) {
   EXPECT_EQ(edited([](Everything& e) { e.conv.output = e.x; }), Status::kBadArgument);
   EXPECT_EQ(edited([](Everything& e) { e.conv.epilogue.addend = e.y; }), Status::kOk);  // a sum may replace its addend
   EXPECT_EQ(edited([](Everything& e) { e.conv.epilogue.addend = {e.y.region, e.y.offset + 1}; }), Status::kOutOfBounds);
+  EXPECT_EQ(edited([](Everything& e) { e.conv.epilogue.addend = e.y, e.conv.epilogue.addend_strides.row = 0; }), Status::kBadArgument);
   EXPECT_EQ(edited([](Everything& e) { e.pool.output = e.x; }), Status::kBadArgument);
+  // Channels of one tensor: 0 to 4 read, 4 to 8 written.
+  const auto slices = [](uint32_t offset, uint32_t out_row) {
+    return edited([=](Everything& e) {
+      e.pool.window.in_channels = e.pool.window.out_channels = 4;
+      e.pool.output = {e.pool.input.region, e.pool.input.offset + offset};
+      e.pool.window.out.row = out_row;
+    });
+  };
+  EXPECT_EQ(slices(4, 16), Status::kOk);
+  EXPECT_EQ(slices(3, 16), Status::kBadArgument);
+  EXPECT_EQ(slices(4, 12), Status::kBadArgument);  // pixels overlap
+  EXPECT_EQ(slices(4, 20), Status::kOutOfBounds);
   EXPECT_EQ(edited([](Everything& e) { e.move.output = e.x; }), Status::kBadArgument);
   EXPECT_EQ(edited([](Everything& e) { e.move.input_stride[5] = -1; }), Status::kOutOfBounds);
   EXPECT_EQ(edited([](Everything& e) { e.move.input_stride[5] = -1, e.move.input.offset = 7; }), Status::kOk);
@@ -476,14 +497,18 @@ TEST(SimulatorDecoder, ChecksArguments) {
       [](Everything& e) { e.conv.window.stride_width = 0; },
       [](Everything& e) { e.conv.window.kernel_height = 5000; },
       [](Everything& e) { e.conv.window.dilation_width = 5000; },
-      [](Everything& e) { e.conv.window.pad_top = 1; },
-      [](Everything& e) { e.conv.window.pad_left = UINT32_MAX; },
+      [](Everything& e) { e.conv.window.pad_top = kMaxPad + 1; },
+      [](Everything& e) { e.conv.window.pad_left = -kMaxPad - 1; },
+      [](Everything& e) { e.conv.window.out.pixel = 7; },  // pixels of the output overlap
+      [](Everything& e) { e.conv.window.out.row = 15; },
+      [](Everything& e) { e.conv.window.batch = 2, e.conv.window.out.batch = 31; },
+      [](Everything& e) { e.conv.window.out.pixel = UINT32_MAX; },
       [](Everything& e) { e.conv.window.in_channels = UINT32_MAX; },
       [](Everything& e) { e.conv.window.in_channels = 65536; },
       [](Everything& e) { e.conv.pad_value = 128; },
       [](Everything& e) { e.conv.packing = static_cast<Packing>(2); },
       [](Everything& e) { e.conv.packing = Packing::kRows, e.conv.window.dilation_width = 2; },
-      [](Everything& e) { e.conv.epilogue.flags = 4; },
+      [](Everything& e) { e.conv.epilogue.flags = 8; },
       [](Everything& e) { e.conv.epilogue.clamp_low = 1, e.conv.epilogue.clamp_high = 0; },
       [](Everything& e) { e.conv.epilogue.zero_point_out = -129; },
       [](Everything& e) { e.conv.epilogue.add.output.shift = 32; },
@@ -558,17 +583,22 @@ TEST(SimulatorDriver, ChecksOperandsAndScratch) {
 }
 
 TEST(SimulatorDriver, RefusesParametersOutOfRange) {
-  for (const test::Channel channel : {test::Channel{0, 1 << 30, 32}, test::Channel{0, 1 << 30, -32}, test::Channel{0, -1, 0}}) {
+  const auto run_with = [](test::Channel channel, uint32_t flags) {
     PayloadBuilder builder;
-    const Window w{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0};
+    const Window w = dense({1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0});
     const Address x = builder.input(1), y = builder.output(1);
     const Address weights = builder.stage(std::vector<int8_t>(64, 1));
     const Address parameters = builder.stage(test::pack_parameters(kTarget, {channel}));
-    builder.add(Conv2d{w, x, y, weights, parameters, 0, Packing::kChannels, {0, -128, 127, 0, {}, {}, {}}});
-    const Outcome result = run(builder, {{1}});
-    EXPECT_EQ(result.report.status, Status::kBadArgument);
-    EXPECT_EQ(result.report.command, 4U);
+    builder.add(Conv2d{w, x, y, weights, parameters, 0, Packing::kChannels, {0, -128, 127, flags, {}, {}, {}}});
+    return run(builder, {{1}}).report;
+  };
+  for (const test::Channel channel : {test::Channel{0, 1 << 30, 32}, test::Channel{0, 1 << 30, -32}, test::Channel{0, -1, 0}}) {
+    EXPECT_EQ(run_with(channel, 0).status, Status::kBadArgument);
+    EXPECT_EQ(run_with(channel, 0).command, 4U);
   }
+  EXPECT_EQ(run_with({0, 1 << 30, 31}, 0).status, Status::kOk);
+  EXPECT_EQ(run_with({0, 1 << 30, 31}, kOneRounding).status, Status::kBadArgument);
+  EXPECT_EQ(run_with({0, 1 << 30, 30}, kOneRounding).status, Status::kOk);
 }
 
 }  // namespace

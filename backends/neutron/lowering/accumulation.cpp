@@ -73,7 +73,6 @@ constexpr const Check* kLinearChecks[] = {&kInt8Operand,
                                           &kNotEmpty,
                                           &kConstantWeight,
                                           &kConstantBias,
-                                          &kTwoRoundings,
                                           &kReductionSize<linear_reduction>,
                                           &kFitsSram<staged_for_linear>};
 
@@ -104,11 +103,13 @@ void emit(Builder& builder, const Group& group, const Accumulation& accumulation
     const size_t own = graph.producer(add.operands[0]) == before ? 0 : 1;
     epilogue.flags |= npu::kWithAdd;
     epilogue.addend = builder.read(add.operands[1 - own], source.result_order);
+    epilogue.addend_strides = accumulation.window.out;
     epilogue.add = add_arguments(*add_view, own, group.add_clamp);
   }
 
   const std::vector<numerics::OutputStage> stages = ops::output_stages(*view, filters.out);
   const numerics::Range range = group.clamp.value_or(stages.front().range);
+  if (view->attribute_or("one_rounding", false)) epilogue.flags |= npu::kOneRounding;
   epilogue.zero_point_out = stages.front().zero_point;
   epilogue.clamp_low = range.low;
   epilogue.clamp_high = range.high;
@@ -213,39 +214,39 @@ constexpr Rule kRules[] = {
 
 npu::Window window_of(const ops::ConvolutionShape& shape) {
   const auto& [h, w] = shape.window;
-  return {.batch = word(shape.batch),
-          .in_height = word(h.in),
-          .in_width = word(w.in),
-          .in_channels = word(shape.groups * shape.in),
-          .out_height = word(h.out),
-          .out_width = word(w.out),
-          .out_channels = word(shape.groups * shape.out),
-          .kernel_height = word(h.kernel),
-          .kernel_width = word(w.kernel),
-          .stride_height = word(h.stride),
-          .stride_width = word(w.stride),
-          .dilation_height = word(h.dilation),
-          .dilation_width = word(w.dilation),
-          .pad_top = word(h.pad),
-          .pad_left = word(w.pad)};
+  npu::Window made{.batch = word(shape.batch),
+                   .in_height = word(h.in),
+                   .in_width = word(w.in),
+                   .in_channels = word(shape.groups * shape.in),
+                   .out_height = word(h.out),
+                   .out_width = word(w.out),
+                   .out_channels = word(shape.groups * shape.out),
+                   .kernel_height = word(h.kernel),
+                   .kernel_width = word(w.kernel),
+                   .stride_height = word(h.stride),
+                   .stride_width = word(w.stride),
+                   .dilation_height = word(h.dilation),
+                   .dilation_width = word(w.dilation),
+                   .pad_top = static_cast<int32_t>(h.pad),
+                   .pad_left = static_cast<int32_t>(w.pad)};
+  return npu::dense(made);
 }
 
 npu::Window window_of_linear(int64_t rows, int64_t in, int64_t out) {
-  return {.batch = word(rows),
-          .in_height = 1,
-          .in_width = 1,
-          .in_channels = word(in),
-          .out_height = 1,
-          .out_width = 1,
-          .out_channels = word(out),
-          .kernel_height = 1,
-          .kernel_width = 1,
-          .stride_height = 1,
-          .stride_width = 1,
-          .dilation_height = 1,
-          .dilation_width = 1,
-          .pad_top = 0,
-          .pad_left = 0};
+  npu::Window made{.batch = word(rows),
+                   .in_height = 1,
+                   .in_width = 1,
+                   .in_channels = word(in),
+                   .out_height = 1,
+                   .out_width = 1,
+                   .out_channels = word(out),
+                   .kernel_height = 1,
+                   .kernel_width = 1,
+                   .stride_height = 1,
+                   .stride_width = 1,
+                   .dilation_height = 1,
+                   .dilation_width = 1};
+  return npu::dense(made);
 }
 
 Mapping choose_mapping(const Machine& machine, const npu::Window& window, bool depthwise_only) {

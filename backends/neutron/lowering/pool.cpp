@@ -18,21 +18,21 @@ npu::Window window_of_pool(const Shape& shape, const ops::Window& window) {
   const auto& [h, w] = window;
   const size_t rank = shape.size();
   const uint32_t channels = word(shape[rank - 3]);
-  return {.batch = rank == 4 ? word(shape[0]) : 1,
-          .in_height = word(h.in),
-          .in_width = word(w.in),
-          .in_channels = channels,
-          .out_height = word(h.out),
-          .out_width = word(w.out),
-          .out_channels = channels,
-          .kernel_height = word(h.kernel),
-          .kernel_width = word(w.kernel),
-          .stride_height = word(h.stride),
-          .stride_width = word(w.stride),
-          .dilation_height = word(h.dilation),
-          .dilation_width = word(w.dilation),
-          .pad_top = word(h.pad),
-          .pad_left = word(w.pad)};
+  return npu::dense({.batch = rank == 4 ? word(shape[0]) : 1,
+                     .in_height = word(h.in),
+                     .in_width = word(w.in),
+                     .in_channels = channels,
+                     .out_height = word(h.out),
+                     .out_width = word(w.out),
+                     .out_channels = channels,
+                     .kernel_height = word(h.kernel),
+                     .kernel_width = word(w.kernel),
+                     .stride_height = word(h.stride),
+                     .stride_width = word(w.stride),
+                     .dilation_height = word(h.dilation),
+                     .dilation_width = word(w.dilation),
+                     .pad_top = static_cast<int32_t>(h.pad),
+                     .pad_left = static_cast<int32_t>(w.pad)});
 }
 
 void set_clamp(npu::Pool& pool, const Group& group, const Quantization& out) {
@@ -179,19 +179,19 @@ Order reduced_last(const OpView& view) {
 
 npu::Pool pool_of(const Mean& mean) {
   npu::Pool pool{.kind = npu::PoolKind::kMean};
-  pool.window = {.batch = word(mean.outer),
-                 .in_height = word(mean.height),
-                 .in_width = word(mean.width),
-                 .in_channels = word(mean.inner),
-                 .out_height = 1,
-                 .out_width = 1,
-                 .out_channels = word(mean.inner),
-                 .kernel_height = word(mean.height),
-                 .kernel_width = word(mean.width),
-                 .stride_height = 1,
-                 .stride_width = 1,
-                 .dilation_height = 1,
-                 .dilation_width = 1};
+  pool.window = npu::dense({.batch = word(mean.outer),
+                            .in_height = word(mean.height),
+                            .in_width = word(mean.width),
+                            .in_channels = word(mean.inner),
+                            .out_height = 1,
+                            .out_width = 1,
+                            .out_channels = word(mean.inner),
+                            .kernel_height = word(mean.height),
+                            .kernel_width = word(mean.width),
+                            .stride_height = 1,
+                            .stride_width = 1,
+                            .dilation_height = 1,
+                            .dilation_width = 1});
   return pool;
 }
 

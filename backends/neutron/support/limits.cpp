@@ -80,10 +80,6 @@ const Check kConstantBias{"npu-dynamic-weight", "the NPU needs a constant bias",
 const Check kNotTransposed{
     "npu-transposed-convolution", "the NPU convolves forward", "upsample by nearest neighbours, then convolve",
     [](const Question& q) { return q.view.attribute<bool>("transposed") ? Outside("this convolution is transposed") : std::nullopt; }};
-const Check kTwoRoundings{
-    "npu-one-rounding", "the NPU rounds accumulators twice", "quantize the float model with Deuteron", [](const Question& q) {
-      return q.view.attribute_or("one_rounding", false) ? Outside("FULLY_CONNECTED of a .tflite file is rounded once") : std::nullopt;
-    }};
 const Check kGroups{"npu-convolution-groups", "the NPU convolves in 1 group or with 1 input channel a group",
                     "use 1 group, or as many groups as input channels", [](const Question& q) -> Outside {
                       const ops::ConvolutionShape shape = ops::convolution_shape(q.view);

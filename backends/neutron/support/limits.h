@@ -65,8 +65,6 @@ extern const Check kRank;
 extern const Check kConstantWeight;
 extern const Check kConstantBias;
 extern const Check kNotTransposed;
-// Accumulators are rescaled as those of TFLite's convolutions.
-extern const Check kTwoRoundings;
 // One group, or one input channel a group.
 extern const Check kGroups;
 
