@@ -1,4 +1,4 @@
-// Softmax of int8 values in 32-bit fixed point: exponential of negative numbers, sum, reciprocal.
+// Softmax of int8 values, and its logarithm, in 32-bit fixed point: exponential of negative numbers, sum, reciprocal.
 //
 // Source: TFLite's SOFTMAX for int8 (reference_ops::Softmax) with gemmlowp's definitions of exp and 1 / (1 + x). A number "Qm.n"
 // has m integer and n = 31 − m fractional bits.
@@ -58,46 +58,115 @@ constexpr int32_t reciprocal_of_one_plus(int32_t x) {
 
 }  // namespace fixed_point
 
+// The longest row: its sum of exponentials has 12 integer bits.
+constexpr int64_t kMaxSoftmaxColumns = 4095;
+
 struct SoftmaxParameters {
-  Requantization to_exponent;  // from differences of quantized values to Q5.26
-  int32_t difference_min = 0;  // differences below it contribute nothing
+  Requantization to_exponent;    // from differences of quantized values to Q5.26
+  int32_t difference_min = 0;    // differences below it contribute nothing
+  Requantization to_result;      // softmax: 1 / s_out; its logarithm: 2^−10 / s_out
+  Requantization to_difference;  // logarithm: from differences to steps of the result, 16 fractional bits
+  int32_t zero_point = -128;
 };
 
-// For β = 1; scale > 0.
-constexpr SoftmaxParameters softmax_parameters(float scale) {
+// For β = 1; scales > 0. TFLite knows results of scale 1/256 and zero point −128 only.
+constexpr SoftmaxParameters softmax_parameters(float scale, float scale_out = 1.0F / 256, int32_t zero_point = -128) {
   constexpr int kIntegerBits = 5;
   constexpr double kLargest = 2147483647.0;
   const double real = static_cast<double>(scale) * (1 << (31 - kIntegerBits));
   const Requantization by = quantize_multiplier(real < kLargest ? real : kLargest);
   const int64_t radius = static_cast<int64_t>((1 << kIntegerBits) - 1) << (31 - kIntegerBits);
   const int64_t differences = by.shift >= 0 ? radius >> by.shift : radius;
-  return {by, differences > 256 ? -256 : -static_cast<int32_t>(differences)};
+  return {by,
+          differences > 256 ? -256 : -static_cast<int32_t>(differences),
+          quantize_multiplier(1 / static_cast<double>(scale_out)),
+          {},
+          zero_point};
 }
 
-// One row of `count` values at x[0], x[stride], …; y likewise and it may be x. The result has scale 1/256 and zero point −128.
-constexpr void softmax(const int8_t* x, int8_t* y, int64_t count, int64_t stride, const SoftmaxParameters& by) {
-  constexpr int kSumBits = 12;  // integer bits of the sum, Q12.19
+// The same for the logarithm. scale_out ≥ kMinLogSoftmaxScale and scale ≤ kMaxLogSoftmaxRatio · scale_out, or 32 bits overflow.
+constexpr float kMinLogSoftmaxScale = 0x1p-10F;
+constexpr float kMaxLogSoftmaxRatio = 64;
+constexpr SoftmaxParameters log_softmax_parameters(float scale, float scale_out, int32_t zero_point) {
+  SoftmaxParameters by = softmax_parameters(scale, scale_out, zero_point);
+  by.to_result = quantize_multiplier(1 / (1024 * static_cast<double>(scale_out)));
+  by.to_difference = quantize_multiplier(65536 * static_cast<double>(scale) / static_cast<double>(scale_out));
+  return by;
+}
+
+namespace internal {
+
+constexpr int kSumBits = 12;  // integer bits of the sum of exponentials, Q12.19
+
+constexpr int32_t exponential(int32_t difference, const SoftmaxParameters& by) {
+  return fixed_point::exp_of_negative(requantize(difference, by.to_exponent));
+}
+
+struct SoftmaxRow {
   int32_t highest = -128;
-  for (int64_t i = 0; i < count; ++i) highest = x[i * stride] > highest ? x[i * stride] : highest;
-  const auto exponential = [&](int32_t difference) { return fixed_point::exp_of_negative(requantize(difference, by.to_exponent)); };
-  uint32_t sum = 0;
+  uint32_t sum = 0;  // Σ exp(x − highest), Q12.19
+};
+constexpr SoftmaxRow softmax_row(const int8_t* x, int64_t count, int64_t stride, const SoftmaxParameters& by) {
+  SoftmaxRow row;
+  for (int64_t i = 0; i < count; ++i) row.highest = x[i * stride] > row.highest ? x[i * stride] : row.highest;
   for (int64_t i = 0; i < count; ++i) {
-    const int32_t difference = x[i * stride] - highest;
-    if (difference >= by.difference_min) sum += static_cast<uint32_t>(rounding_divide_by_power_of_two(exponential(difference), kSumBits));
+    const int32_t difference = x[i * stride] - row.highest;
+    if (difference >= by.difference_min)
+      row.sum += static_cast<uint32_t>(rounding_divide_by_power_of_two(exponential(difference, by), kSumBits));
   }
-  const int leading_zeros = std::countl_zero(sum);
-  const auto fraction = static_cast<int32_t>((sum << leading_zeros) - (uint32_t{1} << 31));
+  return row;
+}
+
+}  // namespace internal
+
+// One row of `count` values at x[0], x[stride], …; y likewise and it may be x. The quotient is brought to the result's scale and rounded
+// in one step, half away from zero, which at scale 1/256 is TFLite's division by a power of two.
+constexpr void softmax(const int8_t* x, int8_t* y, int64_t count, int64_t stride, const SoftmaxParameters& by) {
+  const internal::SoftmaxRow row = internal::softmax_row(x, count, stride, by);
+  const int leading_zeros = std::countl_zero(row.sum);
+  const auto fraction = static_cast<int32_t>((row.sum << leading_zeros) - (uint32_t{1} << 31));
   const int32_t reciprocal = fixed_point::reciprocal_of_one_plus(fraction);
-  const int shift = kSumBits - leading_zeros + 31 - 8;
+  const int shift = internal::kSumBits - leading_zeros + 62 - by.to_result.shift;  // at least 31
   for (int64_t i = 0; i < count; ++i) {
-    const int32_t difference = x[i * stride] - highest;
-    int32_t result = -128;
-    if (difference >= by.difference_min) {
-      const int32_t product = saturating_rounding_doubling_high_mul(reciprocal, exponential(difference));
-      // Beyond 31 the quotient is below a half; gemmlowp's division is not defined there.
-      result = shift > 31 ? -128 : clamp(rounding_divide_by_power_of_two(product, shift) - 128, -128, 127);
+    const int32_t difference = x[i * stride] - row.highest;
+    int64_t result = by.zero_point;
+    if (difference >= by.difference_min && shift <= 62) {  // beyond, the quotient is below a half
+      const int32_t product = saturating_rounding_doubling_high_mul(reciprocal, internal::exponential(difference, by));
+      result += (static_cast<int64_t>(product) * by.to_result.multiplier + (int64_t{1} << (shift - 1))) >> shift;
     }
-    y[i * stride] = static_cast<int8_t>(result);
+    y[i * stride] = static_cast<int8_t>(result < -128 ? -128 : result > 127 ? 127 : result);
+  }
+}
+
+namespace fixed_point {
+
+// ln(x · 2^−19) as Q5.26 for x ≥ 2^19: bits of the binary logarithm by repeated squaring, then · ln 2. Ours: TFLite's LOG_SOFTMAX has
+// another approximation and one scale, 1/16.
+constexpr int32_t logarithm(uint32_t x) {
+  constexpr int kFraction = 26;
+  constexpr int64_t kLn2 = 1488522236;  // Q0.31
+  const int leading_zeros = std::countl_zero(x);
+  uint64_t mantissa = uint64_t{x} << leading_zeros;  // [1, 2) in Q1.31
+  int64_t binary = int64_t{12 - leading_zeros} << kFraction;
+  for (int bit = kFraction - 1; bit >= 0; --bit) {
+    mantissa = mantissa * mantissa >> 31;
+    if (mantissa >> 32 == 0) continue;
+    mantissa >>= 1;
+    binary += int64_t{1} << bit;
+  }
+  return static_cast<int32_t>((binary * kLn2 + (int64_t{1} << 30)) >> 31);
+}
+
+}  // namespace fixed_point
+
+// The logarithm of softmax, x − max − ln Σ exp(x − max): both terms in steps of the result with 16 fractional bits, rounded once.
+constexpr void log_softmax(const int8_t* x, int8_t* y, int64_t count, int64_t stride, const SoftmaxParameters& by) {
+  const internal::SoftmaxRow row = internal::softmax_row(x, count, stride, by);
+  const int32_t log_of_sum = requantize(fixed_point::logarithm(row.sum), by.to_result);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t steps = int64_t{requantize(x[i * stride] - row.highest, by.to_difference)} - log_of_sum;
+    const int64_t result = ((steps + (1 << 15)) >> 16) + by.zero_point;
+    y[i * stride] = static_cast<int8_t>(result < -128 ? -128 : result > 127 ? 127 : result);
   }
 }
 

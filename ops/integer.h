@@ -19,6 +19,12 @@ std::vector<int16_t> centered_values(const Type& type, const TensorView& tensor)
 // activation included.
 std::vector<numerics::OutputStage> output_stages(const OpView& view, int64_t channels);
 
+// Products in the sum of a quantized matmul: each at most 255², together at most 2^31 − 1.
+inline constexpr int64_t kMaxQuantizedInner = 33024;
+
+// From the sums of a matmul to its result.
+numerics::OutputStage matmul_output_stage(const OpView& view);
+
 // Operand 0 with the quantization of the result, limited to `bounds`.
 void rescale(const OpView& view, const RealBounds& bounds, const TensorView& operand, const TensorView& result);
 

@@ -70,8 +70,8 @@ class Converter {
         merged.merge(at->second);
       }
       const Range range = best_range(merged);
-      quantizations_.push_back(group.spec.kind == Kind::kSymmetric ? symmetric_quantization(range, kActivationEps)
-                                                                   : affine_quantization(range, kActivationEps));
+      quantizations_.push_back(group.spec.kind == Kind::kSymmetric ? symmetric_quantization(range, group.spec.least_scale)
+                                                                   : affine_quantization(range, group.spec.least_scale));
     }
     return {};
   }

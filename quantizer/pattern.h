@@ -27,6 +27,7 @@ struct QuantSpec {
 
   Kind kind = Kind::kNone;
   Observer observer = Observer::kHistogram;  // kAffine, kSymmetric
+  float least_scale = kActivationEps;        // kAffine, kSymmetric: of the result of observing
   int axis = -1;                             // kPerChannel
   float scale = 0;                           // kFixed
   int32_t zero_point = 0;                    // kFixed
@@ -40,6 +41,12 @@ struct QuantSpec {
   static QuantSpec channelwise(int along) { return {.kind = Kind::kPerChannel, .axis = along}; }
   static QuantSpec bias() { return {.kind = Kind::kBias}; }
   static QuantSpec fixed(float s, int32_t zp) { return {.kind = Kind::kFixed, .scale = s, .zero_point = zp}; }
+  // The same with another smallest scale.
+  QuantSpec at_least(float smallest) const {
+    QuantSpec spec = *this;
+    spec.least_scale = smallest;
+    return spec;
+  }
   static QuantSpec shared_with(uint32_t index, bool may_widen = false) {
     return {.kind = Kind::kShared, .operand = index, .widens = may_widen};
   }

@@ -79,8 +79,9 @@ Cycles cycles(const Target& target, const Lookup& command) {
 }
 
 Cycles cycles(const Target& target, const Softmax& command) {
-  // Three passes of one element a cycle (maximum, sum of exponentials, scaling) and a 32-step reciprocal per row.
-  return stream(target, uint64_t{command.rows} * (3 * uint64_t{command.columns} + 32), 0, Limit::kArray);
+  // Three passes of one element a cycle (maximum, sum of exponentials, scaling) and a 32-step reciprocal or logarithm per row.
+  const uint64_t rows = uint64_t{command.outer} * command.inner;
+  return stream(target, rows * (3 * uint64_t{command.columns} + 32), 0, Limit::kArray);
 }
 
 Cycles cycles(const Target& target, const Move& command) {
@@ -115,6 +116,56 @@ Cycles cycles(const Target& target, const Resize& command) {
   const uint64_t taps = command.kind == ResizeKind::kBilinear ? 4 : 1;
   const uint64_t positions = uint64_t{command.batch} * command.height.out * command.width.out;
   return stream(target, positions * taps * div_up(command.channels, target.pipelines), 0, Limit::kActivationPort);
+}
+
+// The right operand takes the weights' way into the pipelines, the left one that of activations. A block of M × N bytes is read as runs
+// along either of its dimensions and transposed on its way; where neither is dense, a byte a cycle. The same holds for a tile of results.
+Cycles cycles(const Target& target, const Matmul& command) {
+  const auto dense = [](uint32_t stride, uint32_t extent) { return stride == 1 || extent == 1; };
+  const bool right_runs = dense(command.right_inner_stride, command.inner) || dense(command.right_column_stride, command.columns);
+  const bool left_runs = dense(command.left_inner_stride, command.inner) || dense(command.left_row_stride, command.rows);
+  const uint64_t block = uint64_t{target.pipelines} * target.macs;
+  const uint64_t load = right_runs ? div_up(target.pipelines * target.macs, target.weight_port) : block;
+  const uint64_t feed = left_runs ? 1 : target.macs;
+  const auto drain = [&](uint64_t positions) -> uint64_t {
+    if (dense(command.output_column_stride, command.columns)) return positions * div_up(target.pipelines, target.write_port);
+    if (dense(command.output_row_stride, command.rows)) return target.pipelines;
+    return positions * target.pipelines;
+  };
+  const uint64_t steps = div_up(command.inner, target.macs);
+  const auto tile = [&](uint64_t positions) { return larger(steps * larger(positions * feed, load), drain(positions)); };
+  const uint64_t full = command.rows / target.accumulators;
+  const uint64_t rest = command.rows % target.accumulators;
+  uint64_t passes = div_up(command.columns, target.pipelines);
+  for (const uint32_t extent : command.batch) passes *= extent;
+  Cycles result;
+  result.array = passes * command.rows * steps;
+  result.total = target.call_npu_cycles + passes * (full * tile(target.accumulators) + (rest != 0 ? tile(rest) : 0)) +
+                 drain(rest != 0 ? rest : target.accumulators);
+  if ((command.flags & kWithTable) != 0) result.total += table_cycles(target);
+  const uint64_t loaded = passes * (full + (rest != 0 ? 1 : 0)) * steps * load;
+  const uint64_t fed = result.array * feed;
+  const uint64_t drained = passes * (full * drain(target.accumulators) + (rest != 0 ? drain(rest) : 0));
+  result.limit = drained > loaded && drained > fed ? Limit::kWritePort
+                 : loaded > fed                    ? Limit::kWeightPort
+                 : fed > result.array              ? Limit::kActivationPort
+                                                   : Limit::kArray;
+  if (target.call_npu_cycles > result.total / 2) result.limit = Limit::kStart;
+  return result;
+}
+
+Cycles cycles(const Target& target, const Normalize& command) {
+  // Two passes over a row: sums of values and squares; scaling, which takes the rescaling multipliers of the drain stage twice. Between
+  // them a square root and a division of 32 steps each.
+  const uint64_t rows = uint64_t{command.extent[0]} * command.extent[1];
+  const uint64_t blocks = command.stride[3] == 1 || command.extent[3] == 1
+                              ? uint64_t{command.extent[2]} * div_up(command.extent[3], target.activation_port)
+                          : command.stride[2] == 1 ? uint64_t{command.extent[3]} * div_up(command.extent[2], target.activation_port)
+                                                   : uint64_t{command.extent[2]} * command.extent[3];
+  uint64_t last = 0;
+  for (uint32_t d = 0; d < kNormalizeRank; ++d) last += uint64_t{command.extent[d] - 1} * command.parameter_stride[d];
+  const uint64_t parameters = div_up(static_cast<uint32_t>(last + 1) * 8, target.weight_port);
+  return stream(target, rows * (3 * blocks + 64), parameters, Limit::kArray);
 }
 
 uint64_t copy_cycles(const Target& target, const Copy& command) {

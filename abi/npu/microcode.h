@@ -60,6 +60,8 @@ enum class Opcode : uint16_t {
   kFill = 0x17,
   kReduce = 0x18,
   kResize = 0x19,
+  kMatmul = 0x1A,
+  kNormalize = 0x1B,
 };
 
 // All structs below follow the first word; every field is one word. Tensors are int8 and dense NHWC unless strides say otherwise.
@@ -99,7 +101,7 @@ struct Window {
   int32_t pad_top, pad_left;  // magnitude at most kMaxPad
   Strides in, out;
 };
-constexpr int32_t kMaxPad = 1 << 25;
+constexpr int32_t kMaxPad = 1 << 24;
 // The window over dense tensors.
 constexpr Window dense(Window window) {
   window.in = dense_strides(window.in_height, window.in_width, window.in_channels);
@@ -187,13 +189,60 @@ struct Lookup {
   uint32_t elements;
 };
 
-// Softmax over the last dimension in TFLite's int8 fixed-point arithmetic; output scale 1/256, zero point −128.
+// Softmax, or its logarithm, in TFLite's int8 fixed-point arithmetic (numerics/softmax.h) along the middle dimension of a dense tensor
+// (outer, columns, inner).
+enum class SoftmaxKind : uint32_t { kProbability = 0, kLogarithm = 1 };
 struct Softmax {
   static constexpr Opcode kOpcode = Opcode::kSoftmax;
   Address input, output;  // may be equal
-  uint32_t rows, columns;
+  uint32_t outer, columns, inner;
+  SoftmaxKind kind;
   Rescale input_rescale;  // scale · 2^26 with 5 integer bits
   int32_t diff_min;       // differences below give 0
+  Rescale difference;     // kLogarithm: 2^16 · s_in / s_out
+  Rescale output_rescale;  // kProbability: 1 / s_out; kLogarithm: 2^−10 / s_out
+  int32_t zero_point_out;
+};
+
+// output[b][r][c] = Σ_k (left[b][r][k] − zero_point_left) · (right[b][k][c] − zero_point_right), rescaled, plus zero point, clamped, then
+// through the table if there is one. b is an index of up to 4 dimensions; every operand has its own strides in bytes (0 repeats it), so
+// that transposed, permuted and broadcast operands are read as they lie. The output is dense: each of its bytes is written once.
+constexpr uint32_t kMatmulBatchRank = 4;
+struct Matmul {
+  static constexpr Opcode kOpcode = Opcode::kMatmul;
+  Address left, right, output;
+  uint32_t batch[kMatmulBatchRank];  // outermost first; unused dimensions have extent 1
+  uint32_t left_batch_stride[kMatmulBatchRank], right_batch_stride[kMatmulBatchRank], output_batch_stride[kMatmulBatchRank];
+  uint32_t rows, inner, columns;
+  uint32_t left_row_stride, left_inner_stride;
+  uint32_t right_inner_stride, right_column_stride;
+  uint32_t output_row_stride, output_column_stride;
+  int32_t zero_point_left, zero_point_right;
+  Rescale rescale;  // s_left · s_right / s_out
+  int32_t zero_point_out;
+  int32_t clamp_low, clamp_high;
+  uint32_t flags;  // kWithTable or 0
+  Address table;   // 256 bytes
+};
+// Sums of that many products of differences of int8 values stay inside 32 bits.
+constexpr uint32_t kMaxMatmulInner = 33024;
+
+// Each row minus its mean (if `center`), divided by its standard deviation (by its root mean square), times the gain plus the offset of
+// each element's parameter: numerics/normalize.h. A row is a box of 2 dimensions, rows are counted in 2; input and output lie alike, at
+// these strides in bytes; the same loops walk through the parameters.
+constexpr uint32_t kNormalizeRank = 4;  // dimensions 0 and 1 count rows, 2 and 3 are a row
+struct Normalize {
+  static constexpr Opcode kOpcode = Opcode::kNormalize;
+  Address input, output;  // may be equal
+  Address parameters;     // int32 gain and offset of each
+  uint32_t extent[kNormalizeRank];
+  uint32_t stride[kNormalizeRank];
+  uint32_t parameter_stride[kNormalizeRank];  // in parameters
+  uint32_t center;                            // 1: minus the mean
+  int32_t zero_point_in, zero_point_out;
+  uint32_t epsilon_low, epsilon_high;  // added to n · Σd² − (Σd)²: two words of a 64-bit number
+  uint32_t gain_shift;                 // gains are in units of 2^−gain_shift output steps
+  int32_t clamp_low, clamp_high;
 };
 
 // output[Σ i_d · output_stride_d] = input[Σ i_d · input_stride_d] for all indices; strides in bytes, innermost last, unused dimensions

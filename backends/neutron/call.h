@@ -16,7 +16,7 @@
 namespace dtr::neutron {
 
 using Kernel = std::variant<npu::Conv2d, npu::Depthwise, npu::Pool, npu::Add, npu::Lookup, npu::Softmax, npu::Move, npu::Fill, npu::Reduce,
-                            npu::Resize>;
+                            npu::Resize, npu::Matmul, npu::Normalize>;
 
 // Until encoding, `region` of an address is a storage's index, or kOwnConstants: the call's own block of constants. `offset` counts
 // from its start.
@@ -66,6 +66,11 @@ void visit_addresses(K& kernel, Visit visit) {
     visit(kernel.input_0, Access::kRead);
     visit(kernel.input_1, Access::kRead);
     visit(kernel.output, Access::kWrite);
+  } else if constexpr (std::is_same_v<Plain, npu::Matmul>) {
+    visit(kernel.left, Access::kRead);
+    visit(kernel.right, Access::kRead);
+    if ((kernel.flags & npu::kWithTable) != 0) visit(kernel.table, Access::kRead);
+    visit(kernel.output, Access::kWrite);
   } else {
     visit(kernel.input, Access::kRead);
     visit(kernel.output, Access::kWrite);
@@ -76,6 +81,8 @@ void visit_addresses(K& kernel, Visit visit) {
       if ((kernel.epilogue.flags & npu::kWithAdd) != 0) visit(kernel.epilogue.addend, Access::kRead);
     } else if constexpr (std::is_same_v<Plain, npu::Lookup>) {
       visit(kernel.table, Access::kRead);
+    } else if constexpr (std::is_same_v<Plain, npu::Normalize>) {
+      visit(kernel.parameters, Access::kRead);
     }
   }
 }

@@ -1,11 +1,15 @@
 #include "backends/neutron/quantization.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "ops/ops.h"
+#include "numerics/softmax.h"
+#include "ops/define.h"
+#include "ops/integer.h"
 
 namespace dtr::neutron {
 namespace {
@@ -63,18 +67,53 @@ Specs weighted(const OpView& view, int channel_axis) {
 Specs convolution(const OpView& view) { return weighted(view, view.attribute<bool>("transposed") ? 1 : 0); }
 Specs linear(const OpView& view) { return weighted(view, 0); }
 
+// Both operands have ranges of their own, with a zero point (ExecuTorch: symmetric), which costs the machine nothing.
+Specs product(const OpView& view) {
+  if (const int64_t inner = view.operand(0).shape.back(); inner > ops::kMaxQuantizedInner)
+    return stays_float(
+        fmt::format("the NPU adds at most {} products of two computed values, this one adds {}", ops::kMaxQuantizedInner, inner));
+  return OpAnnotation{{QuantSpec::affine(), QuantSpec::affine()}, {QuantSpec::affine()}};
+}
+
+// Probabilities of a few classes keep [0, 1]; of many classes, each is so small that ExecuTorch's fixed 1/256 would lose it.
+Specs softmax(const OpView& view) {
+  constexpr int64_t kFewClasses = 16;
+  const Type& x = view.operand(0);
+  const int64_t columns = x.rank() == 0 ? 1 : x.shape[*ops::normalize_dim(view.attribute<int64_t>("dim"), x.rank())];
+  if (columns > numerics::kMaxSoftmaxColumns)
+    return stays_float(fmt::format("the NPU's sum holds at most {} exponentials, this one has {}", numerics::kMaxSoftmaxColumns, columns));
+  if (view.def == &ops::kLogSoftmax)
+    return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::affine().at_least(numerics::kMinLogSoftmaxScale)}};
+  if (columns <= kFewClasses) return unit_interval(view);
+  constexpr float kLeastScale = 0x1p-24F;  // of 4,095 equal probabilities each is a code in [0, 255] at 2^-20
+  return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::affine().at_least(kLeastScale)}};
+}
+
 struct Pattern {
   const OpDef* op;
   Specs (*specs)(const OpView&);
   bool constant_weights = false;  // operands after the first
+  bool constant_first = false;    // the first operand may be a constant
 };
 
 constexpr std::array kPatterns{
-    Pattern{&ops::kAddTensor, sum},         Pattern{&ops::kAvgPool2d, shared},      Pattern{&ops::kCat, joined},
-    Pattern{&ops::kClamp, clamp},           Pattern{&ops::kConstantPadNd, pad},     Pattern{&ops::kConvolution, convolution, true},
-    Pattern{&ops::kHardswish, independent}, Pattern{&ops::kLinear, linear, true},   Pattern{&ops::kMaxPool2d, shared},
-    Pattern{&ops::kMeanDim, independent},   Pattern{&ops::kPermute, shared},        Pattern{&ops::kRelu, independent},
-    Pattern{&ops::kSigmoid, unit_interval}, Pattern{&ops::kSoftmax, unit_interval}, Pattern{&ops::kTanh, signed_unit_interval},
+    Pattern{&ops::kAddTensor, sum},
+    Pattern{&ops::kAvgPool2d, shared},
+    Pattern{&ops::kCat, joined},
+    Pattern{&ops::kClamp, clamp},
+    Pattern{&ops::kConstantPadNd, pad},
+    Pattern{&ops::kConvolution, convolution, true},
+    Pattern{&ops::kHardswish, independent},
+    Pattern{&ops::kLinear, linear, true},
+    Pattern{&ops::kMaxPool2d, shared},
+    Pattern{&ops::kMeanDim, independent},
+    Pattern{&ops::kPermute, shared},
+    Pattern{&ops::kRelu, independent},
+    Pattern{&ops::kSigmoid, unit_interval},
+    Pattern{&ops::kLogSoftmax, softmax},
+    Pattern{.op = &ops::kMatmul, .specs = product, .constant_first = true},
+    Pattern{&ops::kSoftmax, softmax},
+    Pattern{&ops::kTanh, signed_unit_interval},
     Pattern{&ops::kView, shared},
 };
 
@@ -84,7 +123,7 @@ class NeutronPatterns final : public QuantizationPatterns {
     const Op& op = graph.op(id);
     for (const Pattern& pattern : kPatterns) {
       if (pattern.op != op.def) continue;
-      if (graph.is_constant(op.operands[0])) return stays_float("its first operand is a constant");
+      if (graph.is_constant(op.operands[0]) && !pattern.constant_first) return stays_float("its first operand is a constant");
       for (size_t i = 1; pattern.constant_weights && i < op.operands.size(); ++i)
         if (op.operands[i].valid() && !graph.is_constant(op.operands[i])) return stays_float("its weights are not constant");
       const BoundOpView view(graph, id);

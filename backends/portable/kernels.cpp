@@ -103,8 +103,20 @@ KernelCall mean(Program&, const Graph&, const Op& op) {
   return {.name = "aten::mean.out", .arguments = {op.operands[0], ints(op, "dim"), boolean(op, "keepdim"), std::monostate{}}};
 }
 
+template <const char* kName>
 KernelCall softmax(Program&, const Graph&, const Op& op) {
-  return {.name = "aten::_softmax.out", .arguments = {op.operands[0], integer(op, "dim"), false}};
+  return {.name = kName, .arguments = {op.operands[0], integer(op, "dim"), false}};
+}
+
+// Upstream's runtime has kernels for one matrix and for one dimension of them.
+KernelCall matmul(Program&, const Graph& graph, const Op& op) {
+  const Shape& left = graph.type(op.operands[0]).shape;
+  const Shape& right = graph.type(op.operands[1]).shape;
+  KernelCall call{.name = "aten::matmul.out"};
+  if (left.size() == 2 && right.size() == 2) call.name = "aten::mm.out";
+  if (left.size() == 3 && right.size() == 3 && left[0] == right[0]) call.name = "aten::bmm.out";
+  for (const ValueId operand : op.operands) call.arguments.push_back(constant_or_value(graph, operand));
+  return call;
 }
 
 KernelCall view(Program&, const Graph& graph, const Op& op) {
@@ -137,6 +149,8 @@ KernelCall to_dim_order_copy(Program&, const Graph& graph, const Op& op) {
 }
 
 constexpr char kAbs[] = "aten::abs.out";
+constexpr char kSoftmax[] = "aten::_softmax.out";
+constexpr char kLogSoftmax[] = "aten::_log_softmax.out";
 constexpr char kRelu[] = "aten::relu.out";
 constexpr char kHardswish[] = "aten::hardswish.out";
 constexpr char kSigmoid[] = "aten::sigmoid.out";
@@ -154,13 +168,15 @@ constexpr std::array kRows{
     Row{&ops::kDequantize, true, dequantize},
     Row{&ops::kHardswish, false, plain<kHardswish>},
     Row{&ops::kLinear, false, linear},
+    Row{&ops::kLogSoftmax, false, softmax<kLogSoftmax>},
+    Row{&ops::kMatmul, false, matmul},
     Row{&ops::kMaxPool2d, false, max_pool2d},
     Row{&ops::kMeanDim, false, mean},
     Row{&ops::kPermute, true, permute},
     Row{&ops::kQuantize, true, quantize},
     Row{&ops::kRelu, false, plain<kRelu>},
     Row{&ops::kSigmoid, false, plain<kSigmoid>},
-    Row{&ops::kSoftmax, false, softmax},
+    Row{&ops::kSoftmax, false, softmax<kSoftmax>},
     Row{&ops::kTanh, false, plain<kTanh>},
     Row{&ops::kToDimOrderCopy, true, to_dim_order_copy},
     Row{&ops::kView, true, view},

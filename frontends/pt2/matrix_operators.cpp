@@ -6,58 +6,108 @@
 namespace dtr::pt2 {
 namespace {
 
-// a · b as linear with b's axes exchanged.
-Result<ValueId> product(NodeImport& node, ValueId a, ValueId b, ValueId bias = {}) {
-  DTR_ASSIGN(const ValueId weight, node.transposed(b));
-  Values operands{a, weight};
-  if (bias.valid()) operands.push_back(bias);
-  return node.emit("aten.linear", std::move(operands));
+// The value is known when the model is compiled: a constant, or computed from constants alone.
+bool is_static(const Graph& graph, ValueId value) {
+  if (graph.is_constant(value)) return true;
+  const OpId op = graph.producer(value);
+  if (!op.valid() || graph.op(op).operands.size() != 1) return false;  // dequantize, permute, view
+  return is_static(graph, graph.op(op).operands[0]);
 }
 
-Result<Values> mm(NodeImport& node) {
+// a · b: linear with b's axes exchanged where b is a matrix of parameters, else matmul. Vectors become matrices of one row or column.
+Result<ValueId> product(NodeImport& node, ValueId a, ValueId b) {
+  if (node.type(b).rank() == 2 && node.type(a).rank() >= 1 && is_static(node.graph(), b)) {
+    DTR_ASSIGN(const ValueId weight, node.transposed(b));
+    return node.emit("aten.linear", {a, weight});
+  }
+  const Shape left = node.type(a).shape, right = node.type(b).shape;
+  if (left.empty() || right.empty()) return node.unsupported("a product with a scalar", "multiply with `*`");
+  if (left.size() == 1) {
+    DTR_ASSIGN(a, node.view(a, {1, left[0]}));
+  }
+  if (right.size() == 1) {
+    DTR_ASSIGN(b, node.view(b, {right[0], 1}));
+  }
+  DTR_ASSIGN(const ValueId result, node.emit("aten.matmul", {a, b}));
+  Shape shape = node.type(result).shape;
+  if (left.size() == 1) shape.erase(shape.end() - 2);
+  if (right.size() == 1) shape.pop_back();
+  return node.view(result, shape);
+}
+
+// value · factor.
+Result<ValueId> scaled(NodeImport& node, ValueId value, double factor, std::string_view name) {
+  if (factor == 1) return value;
+  DTR_ASSIGN(const ValueId constant, node.constant(node.type(value).dtype, {}, factor, name));
+  return node.emit("aten.mul.Tensor", {value, constant});
+}
+
+// beta · self + alpha · (a · b), self broadcast. With parameters, beta and alpha disappear into them and self into the bias of a linear
+// layer where it is one value a column.
+Result<Values> add_product(NodeImport& node, std::string_view name_a, std::string_view name_b) {
+  DTR_ASSIGN(ValueId bias, node.tensor("self"));
+  DTR_ASSIGN(const ValueId a, node.tensor(name_a));
+  DTR_ASSIGN(ValueId b, node.tensor(name_b));
+  DTR_ASSIGN(const double alpha, node.number("alpha", 1));
+  DTR_ASSIGN(const double beta, node.number("beta", 1));
+  const Shape shape = node.type(b).shape;
+  const bool fixed = is_static(node.graph(), b);
+  if (fixed && beta != 0 && shape.size() == 2) {
+    const int64_t columns = shape[1];
+    const Shape bias_shape = node.type(bias).shape;
+    if (bias_shape == Shape{columns} || bias_shape == Shape{1, columns}) {
+      DTR_ASSIGN(bias, node.view(bias, {columns}));
+      DTR_ASSIGN(bias, scaled(node, bias, beta, "beta"));
+      DTR_ASSIGN(b, scaled(node, b, alpha, "alpha"));
+      DTR_ASSIGN(const ValueId weight, node.transposed(b));
+      DTR_ASSIGN(const ValueId result, node.emit("aten.linear", {a, weight, bias}));
+      return Values{result};
+    }
+  }
+  if (fixed) {
+    DTR_ASSIGN(b, scaled(node, b, alpha, "alpha"));
+  }
+  DTR_ASSIGN(ValueId result, product(node, a, b));
+  if (!fixed) {
+    DTR_ASSIGN(result, scaled(node, result, alpha, "alpha"));
+  }
+  if (beta == 0) return Values{result};  // as PyTorch: self is not read then
+  DTR_ASSIGN(bias, scaled(node, bias, beta, "beta"));
+  DTR_ASSIGN(result, node.emit("aten.add.Tensor", {result, bias}));
+  return Values{result};
+}
+Result<Values> addmm(NodeImport& node) { return add_product(node, "mat1", "mat2"); }
+Result<Values> baddbmm(NodeImport& node) { return add_product(node, "batch1", "batch2"); }
+Result<Values> addmv(NodeImport& node) { return add_product(node, "mat", "vec"); }
+
+template <class Name>
+Result<Values> product_with(NodeImport& node, Name other) {
   DTR_ASSIGN(const ValueId a, node.tensor("self"));
-  DTR_ASSIGN(const ValueId b, node.tensor("mat2"));
+  DTR_ASSIGN(const ValueId b, node.tensor(other));
   DTR_ASSIGN(const ValueId result, product(node, a, b));
   return Values{result};
 }
+Result<Values> mm(NodeImport& node) { return product_with(node, "mat2"); }
+Result<Values> mv(NodeImport& node) { return product_with(node, "vec"); }
+Result<Values> dot(NodeImport& node) { return product_with(node, "tensor"); }
+Result<Values> matmul(NodeImport& node) { return product_with(node, "other"); }
 
-// beta · self + alpha · (mat1 · mat2): linear where the bias is one value a column and both factors are 1.
-Result<Values> addmm(NodeImport& node) {
-  DTR_ASSIGN(ValueId bias, node.tensor("self"));
-  DTR_ASSIGN(const ValueId a, node.tensor("mat1"));
-  DTR_ASSIGN(const ValueId b, node.tensor("mat2"));
-  DTR_ASSIGN(const double alpha, node.number("alpha", 1));
-  DTR_ASSIGN(const double beta, node.number("beta", 1));
-  if (node.type(b).rank() != 2) return node.unsupported(fmt::format("`mat2` has shape {}", to_string(node.type(b).shape)));
-  const int64_t columns = node.type(b).shape[1];
-  const Shape shape = node.type(bias).shape;
-  if (alpha == 1 && beta == 1 && (shape == Shape{columns} || shape == Shape{1, columns})) {
-    DTR_ASSIGN(bias, node.view(bias, {columns}));
-    DTR_ASSIGN(const ValueId result, product(node, a, b, bias));
+// x · weightᵀ + bias; a weight that is computed makes it a matmul.
+Result<Values> linear(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("input"));
+  DTR_ASSIGN(const ValueId weight, node.tensor("weight"));
+  DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
+  if (is_static(node.graph(), weight) && (!bias.valid() || is_static(node.graph(), bias))) {
+    Values operands{x, weight};
+    if (bias.valid()) operands.push_back(bias);
+    DTR_ASSIGN(const ValueId result, node.emit("aten.linear", std::move(operands)));
     return Values{result};
   }
-  DTR_ASSIGN(ValueId result, product(node, a, b));
-  if (alpha != 1) {
-    DTR_ASSIGN(const ValueId scale, node.constant(node.type(result).dtype, {}, alpha, "alpha"));
-    DTR_ASSIGN(result, node.emit("aten.mul.Tensor", {result, scale}));
+  DTR_ASSIGN(const ValueId right, node.transposed(weight));
+  DTR_ASSIGN(ValueId result, product(node, x, right));
+  if (bias.valid()) {
+    DTR_ASSIGN(result, node.emit("aten.add.Tensor", {result, bias}));
   }
-  if (beta != 0) {
-    DTR_ASSIGN(result, node.emit("aten.add.Tensor", {result, bias}, {{"alpha", beta}}));
-  }
-  return Values{result};
-}
-
-Result<Values> matmul(NodeImport& node) {
-  DTR_ASSIGN(const ValueId a, node.tensor("self"));
-  DTR_ASSIGN(const ValueId b, node.tensor("other"));
-  const size_t rank_a = node.type(a).rank();
-  const size_t rank_b = node.type(b).rank();
-  if (rank_b == 2 && rank_a >= 2) {
-    DTR_ASSIGN(const ValueId result, product(node, a, b));
-    return Values{result};
-  }
-  if (rank_a != 3 || rank_b != 3) return node.unsupported(fmt::format("operands of rank {} and {}", rank_a, rank_b));
-  DTR_ASSIGN(const ValueId result, node.emit("aten.bmm", {a, b}));
   return Values{result};
 }
 
@@ -76,25 +126,32 @@ Result<Values> batch_norm(NodeImport& node) {
   return Values{result};
 }
 
-Result<Values> softmax(NodeImport& node) {
+template <class Op>
+Result<Values> softmax_as(NodeImport& node, Op op) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
   DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
   DTR_ASSIGN(const bool half_to_float, node.boolean("half_to_float", false));
   if (half_to_float || (dtype && *dtype != node.type(x).dtype)) return node.unsupported("softmax that converts its input");
-  DTR_ASSIGN(const ValueId result, node.emit("aten.softmax", {x}, {{"dim", dim}}));
+  DTR_ASSIGN(const ValueId result, node.emit(op, {x}, {{"dim", dim}}));
   return Values{result};
 }
+Result<Values> softmax(NodeImport& node) { return softmax_as(node, "aten.softmax"); }
+Result<Values> log_softmax(NodeImport& node) { return softmax_as(node, "aten.log_softmax"); }
 
 }  // namespace
 
 std::vector<Operator> matrix_operators() {
   return {
-      {.target = "aten.linear.default", .op = "aten.linear", .params = {{"input"}, {"weight"}, {"bias", Take::kOptionalTensor}}},
-      {.target = "aten.mm.default", .op = "aten.linear", .build = mm},
+      {.target = "aten.linear.default", .op = "aten.linear", .build = linear},
+      {.target = "aten.mm.default", .op = "aten.matmul", .build = mm},
       {.target = "aten.addmm.default", .op = "aten.linear", .build = addmm},
-      {.target = "aten.matmul.default", .op = "aten.linear", .build = matmul},
-      {.target = "aten.bmm.default", .op = "aten.bmm", .params = {{"self"}, {"mat2"}}},
+      {.target = "aten.addmv.default", .op = "aten.matmul", .build = addmv},
+      {.target = "aten.baddbmm.default", .op = "aten.matmul", .build = baddbmm},
+      {.target = "aten.matmul.default", .op = "aten.matmul", .build = matmul},
+      {.target = "aten.bmm.default", .op = "aten.matmul", .build = mm},
+      {.target = "aten.mv.default", .op = "aten.matmul", .build = mv},
+      {.target = "aten.dot.default", .op = "aten.matmul", .build = dot},
       {.target = "aten.batch_norm.default", .op = "aten.batch_norm", .build = batch_norm},
       {.target = "aten._native_batch_norm_legit_no_training.default", .op = "aten.batch_norm", .build = batch_norm},
       {.target = "aten.layer_norm.default",
@@ -106,6 +163,8 @@ std::vector<Operator> matrix_operators() {
                   {"eps", Take::kNumber, 1e-5}}},
       {.target = "aten.softmax.int", .op = "aten.softmax", .build = softmax},
       {.target = "aten._softmax.default", .op = "aten.softmax", .build = softmax},
+      {.target = "aten.log_softmax.int", .op = "aten.log_softmax", .build = log_softmax},
+      {.target = "aten._log_softmax.default", .op = "aten.log_softmax", .build = log_softmax},
   };
 }
 

@@ -278,9 +278,37 @@ Result<ValueId> transpose(Importer& importer) {
   return importer.append(ops::kPermute, {x}, {{"dims", dims}});
 }
 
+// A value of rank 4 with its dimensions in the file's order instead of the logical one; `back` the other way.
+Result<ValueId> in_file_order(Importer& importer, ValueId value, size_t rank, bool back) {
+  if (rank != 4) return value;
+  return importer.append_moving(ops::kPermute, value, {{"dims", back ? Ints{0, 3, 1, 2} : Ints{0, 2, 3, 1}}});
+}
+
+Result<ValueId> batch_matmul(Importer& importer) {
+  DTR_ASSIGN(const fb::BatchMatMulOptions* options, importer.options<fb::BatchMatMulOptions>(OptionsType::BatchMatMulOptions));
+  std::vector<ValueId> operands;
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    const size_t rank = importer.tensor(i).shape.size();
+    if (rank < 2)
+      return importer.invalid(fmt::format("input {} has shape {}, expected 2 dimensions", i, to_string(importer.tensor(i).shape)));
+    DTR_ASSIGN(ValueId value, importer.value(i));
+    DTR_ASSIGN(value, in_file_order(importer, value, rank, false));
+    if (i == 0 ? options->adj_x() : options->adj_y()) {
+      Ints dims(rank);
+      for (size_t d = 0; d < rank; ++d) dims[d] = static_cast<int64_t>(d);
+      std::swap(dims[rank - 2], dims[rank - 1]);
+      DTR_ASSIGN(value, importer.append_moving(ops::kPermute, value, {{"dims", dims}}));
+    }
+    operands.push_back(value);
+  }
+  DTR_ASSIGN(const ValueId product, importer.append(ops::kMatmul, std::move(operands)));
+  return in_file_order(importer, product, importer.output().shape.size(), true);
+}
+
 constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::ADD, 2, 2, add},
     {BuiltinOperator::AVERAGE_POOL_2D, 1, 1, pool<false>},
+    {BuiltinOperator::BATCH_MATMUL, 2, 2, batch_matmul},
     {BuiltinOperator::CONCATENATION, 1, kAnyNumber, concatenation},
     {BuiltinOperator::CONV_2D, 2, 3, conv_2d},
     {BuiltinOperator::DEPTHWISE_CONV_2D, 2, 3, depthwise_conv_2d},

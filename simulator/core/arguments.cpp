@@ -1,9 +1,13 @@
 #include "simulator/core/arguments.h"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
+#include "numerics/normalize.h"
 #include "numerics/resize.h"
+#include "numerics/softmax.h"
 
 namespace dtr::simulator {
 namespace {
@@ -76,6 +80,22 @@ bool writes_once(const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kM
   return true;
 }
 
+// Loops with these strides reach each byte of as many as they have elements, and each once.
+template <size_t kLoops>
+bool is_dense(const Target& target, std::array<uint32_t, kLoops> extent, const std::array<uint32_t, kLoops>& stride) {
+  uint64_t covered = 1;
+  for (size_t round = 0; round < kLoops; ++round)
+    for (size_t loop = 0; loop < kLoops; ++loop) {
+      if (extent[loop] <= 1 || stride[loop] != covered) continue;
+      covered *= extent[loop];
+      if (covered > target.sram_bytes) return false;
+      extent[loop] = 1;
+    }
+  for (const uint32_t left : extent)
+    if (left != 1) return false;
+  return true;
+}
+
 }  // namespace
 
 bool arguments_valid(const Target& target, const Conv2d& command) {
@@ -119,13 +139,42 @@ bool arguments_valid(const Target&, const Add& command) { return command.element
 
 bool arguments_valid(const Target&, const Lookup& command) { return command.elements != 0; }
 
-// The largest difference, scaled, must stay inside 32 bits.
+// The largest differences, scaled, must stay inside 32 bits; so must the logarithm of the sum, at most 2^30.
 bool arguments_valid(const Target&, const Softmax& command) {
-  if (command.rows == 0 || command.columns == 0 || command.columns > kMaxSoftmaxColumns) return false;
-  if (!rescale_valid(command.input_rescale) || command.diff_min > 0) return false;
-  const int64_t difference = command.diff_min < -255 ? 255 : -int64_t{command.diff_min};
-  const int left = command.input_rescale.shift > 0 ? command.input_rescale.shift : 0;
-  return difference << left <= INT32_MAX;
+  if (command.outer == 0 || command.inner == 0 || command.columns == 0 || command.columns > numerics::kMaxSoftmaxColumns) return false;
+  if (!rescale_valid(command.input_rescale) || !rescale_valid(command.output_rescale) || command.diff_min > 0 ||
+      !is_int8(command.zero_point_out))
+    return false;
+  const auto scaled_fits = [](int64_t difference, int32_t shift) { return difference << (shift > 0 ? shift : 0) <= INT32_MAX; };
+  if (!scaled_fits(command.diff_min < -255 ? 255 : -int64_t{command.diff_min}, command.input_rescale.shift)) return false;
+  switch (command.kind) {
+    case SoftmaxKind::kProbability:
+      return true;
+    case SoftmaxKind::kLogarithm:
+      return rescale_valid(command.difference) && scaled_fits(255, command.difference.shift) && command.output_rescale.shift <= 1;
+  }
+  return false;
+}
+
+bool arguments_valid(const Target& target, const Matmul& command) {
+  const bool numbers = command.inner != 0 && command.inner <= kMaxMatmulInner && is_int8(command.zero_point_left) &&
+                       is_int8(command.zero_point_right) && is_int8(command.zero_point_out) && rescale_valid(command.rescale) &&
+                       is_clamp(command.clamp_low, command.clamp_high) && (command.flags & ~uint32_t{kWithTable}) == 0;
+  const uint32_t* const batch = command.batch;
+  const uint32_t* const stride = command.output_batch_stride;
+  static_assert(kMatmulBatchRank == 4);
+  return numbers && is_dense<6>(target, {batch[0], batch[1], batch[2], batch[3], command.rows, command.columns},
+                                {stride[0], stride[1], stride[2], stride[3], command.output_row_stride, command.output_column_stride});
+}
+
+bool arguments_valid(const Target& target, const Normalize& command) {
+  const uint32_t* const extent = command.extent;
+  const uint32_t* const stride = command.stride;
+  static_assert(kNormalizeRank == 4);
+  return is_dense<4>(target, {extent[0], extent[1], extent[2], extent[3]}, {stride[0], stride[1], stride[2], stride[3]}) &&
+         uint64_t{extent[2]} * extent[3] <= numerics::kMaxNormalizeElements && command.center <= 1 && command.gain_shift <= 40 &&
+         command.epsilon_high <= uint32_t{1} << 29 && is_int8(command.zero_point_in) && is_int8(command.zero_point_out) &&
+         is_clamp(command.clamp_low, command.clamp_high);
 }
 
 bool arguments_valid(const Target& target, const Move& command) {

@@ -16,11 +16,10 @@ bool arguments_valid(const npu::Target& target, const npu::Move& command);
 bool arguments_valid(const npu::Target& target, const npu::Fill& command);
 bool arguments_valid(const npu::Target& target, const npu::Reduce& command);
 bool arguments_valid(const npu::Target& target, const npu::Resize& command);
+bool arguments_valid(const npu::Target& target, const npu::Matmul& command);
+bool arguments_valid(const npu::Target& target, const npu::Normalize& command);
 
 // A multiplier that is not negative and a shift in [−31, 31]: what numerics::requantize is defined for; with one rounding up to 30.
 constexpr bool rescale_valid(int32_t multiplier, int32_t shift) { return multiplier >= 0 && shift >= -31 && shift <= 31; }
-
-// The longest row of a softmax: its sum of exponentials has 12 integer bits.
-constexpr uint32_t kMaxSoftmaxColumns = 4095;
 
 }  // namespace dtr::simulator

@@ -78,6 +78,14 @@ Accesses convolution_accesses(const Target& target, const Command& command, uint
   return list;
 }
 
+// From the first to behind the last byte of a box with these strides.
+template <uint32_t kRank>
+uint64_t span_of(const uint32_t (&extent)[kRank], const uint32_t (&stride)[kRank]) {
+  uint64_t last = 0;
+  for (uint32_t d = 0; d < kRank; ++d) last += product({extent[d] - uint64_t{1}, stride[d]});
+  return last + 1;
+}
+
 // How far a strided box reaches before and behind its first element. Arguments have been checked, so that nothing overflows.
 struct Reach {
   int64_t low = 0, high = 0;
@@ -179,6 +187,10 @@ constexpr uint32_t words_of(Opcode opcode) {
       return command_words<Reduce>();
     case Opcode::kResize:
       return command_words<Resize>();
+    case Opcode::kMatmul:
+      return command_words<Matmul>();
+    case Opcode::kNormalize:
+      return command_words<Normalize>();
   }
   return 0;
 }
@@ -316,7 +328,7 @@ Accesses accesses(const Target&, const Lookup& command) {
 
 Accesses accesses(const Target&, const Softmax& command) {
   Accesses list;
-  const uint64_t bytes = product({command.rows, command.columns});
+  const uint64_t bytes = product({command.outer, command.columns, command.inner});
   push(list, command.input, bytes, true);
   push_output(list, command.output, bytes);
   return list;
@@ -329,6 +341,33 @@ Accesses accesses(const Target&, const Move& command) {
   Accesses list;
   list.list[list.count++] = input.from(command.input, false);
   list.list[list.count++] = output.from(command.output, true);
+  return list;
+}
+
+Accesses accesses(const Target&, const Matmul& command) {
+  Accesses list;
+  const auto span = [&](const uint32_t(&stride)[kMatmulBatchRank], std::array<uint32_t, 2> extents, std::array<uint32_t, 2> strides) {
+    const uint32_t matrix_extent[] = {extents[0], extents[1]};
+    const uint32_t matrix_stride[] = {strides[0], strides[1]};
+    return span_of(command.batch, stride) + span_of(matrix_extent, matrix_stride) - 1;
+  };
+  push(list, command.left,
+       span(command.left_batch_stride, {command.rows, command.inner}, {command.left_row_stride, command.left_inner_stride}));
+  push(list, command.right,
+       span(command.right_batch_stride, {command.inner, command.columns}, {command.right_inner_stride, command.right_column_stride}));
+  if ((command.flags & kWithTable) != 0) push(list, command.table, 256);
+  push_output(
+      list, command.output,
+      span(command.output_batch_stride, {command.rows, command.columns}, {command.output_row_stride, command.output_column_stride}));
+  return list;
+}
+
+Accesses accesses(const Target&, const Normalize& command) {
+  Accesses list;
+  const uint64_t bytes = span_of(command.extent, command.stride);
+  push(list, command.input, bytes, true);
+  push(list, command.parameters, product({span_of(command.extent, command.parameter_stride), 8}));
+  push_output(list, command.output, bytes);
   return list;
 }
 

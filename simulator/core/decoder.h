@@ -84,6 +84,8 @@ Accesses accesses(const npu::Target& target, const npu::Move& command);
 Accesses accesses(const npu::Target& target, const npu::Fill& command);
 Accesses accesses(const npu::Target& target, const npu::Reduce& command);
 Accesses accesses(const npu::Target& target, const npu::Resize& command);
+Accesses accesses(const npu::Target& target, const npu::Matmul& command);
+Accesses accesses(const npu::Target& target, const npu::Normalize& command);
 inline Accesses accesses(const npu::Target&, const npu::Wait&) { return {}; }
 inline Accesses accesses(const npu::Target&, const End&) { return {}; }
 
@@ -149,6 +151,12 @@ Fault visit(const std::byte* commands, uint32_t count, Visitor&& visitor) {
         break;
       case Opcode::kResize:
         status = internal::apply<npu::Resize>(index, arguments, visitor);
+        break;
+      case Opcode::kMatmul:
+        status = internal::apply<npu::Matmul>(index, arguments, visitor);
+        break;
+      case Opcode::kNormalize:
+        status = internal::apply<npu::Normalize>(index, arguments, visitor);
         break;
       default:
         status = npu::Status::kUnknownOpcode;

@@ -5,6 +5,7 @@
 
 #include "abi/npu/cycles.h"
 #include "numerics/add.h"
+#include "numerics/normalize.h"
 #include "numerics/requantize.h"
 #include "numerics/resize.h"
 #include "numerics/softmax.h"
@@ -166,11 +167,15 @@ void lookup(const Call&, const Lookup& command, const int8_t* input, const int8_
 }
 
 void softmax(const Call&, const Softmax& command, const int8_t* input, int8_t* output) {
-  const numerics::SoftmaxParameters parameters{to_requantization(command.input_rescale), command.diff_min};
-  for (uint32_t row = 0; row < command.rows; ++row) {
-    const size_t start = size_t{row} * command.columns;
-    numerics::softmax(input + start, output + start, command.columns, 1, parameters);
-  }
+  const numerics::SoftmaxParameters parameters{to_requantization(command.input_rescale), command.diff_min,
+                                               to_requantization(command.output_rescale), to_requantization(command.difference),
+                                               command.zero_point_out};
+  const auto row = command.kind == SoftmaxKind::kLogarithm ? numerics::log_softmax : numerics::softmax;
+  for (uint32_t outer = 0; outer < command.outer; ++outer)
+    for (uint32_t inner = 0; inner < command.inner; ++inner) {
+      const size_t start = size_t{outer} * command.columns * command.inner + inner;
+      row(input + start, output + start, command.columns, command.inner, parameters);
+    }
 }
 
 void move(const Call&, const Move& command, const int8_t* input, int8_t* output) {
@@ -226,6 +231,73 @@ void resize(const Call&, const Resize& command, const int8_t* input, int8_t* out
   }
 }
 
+// Calls body(offset in left, in right, in the output) for each matrix product of the batch.
+template <class Body>
+void for_batch(const Matmul& m, Body body) {
+  uint32_t index[kMatmulBatchRank] = {};
+  for (;;) {
+    size_t left = 0, right = 0, output = 0;
+    for (uint32_t d = 0; d < kMatmulBatchRank; ++d) {
+      left += size_t{index[d]} * m.left_batch_stride[d];
+      right += size_t{index[d]} * m.right_batch_stride[d];
+      output += size_t{index[d]} * m.output_batch_stride[d];
+    }
+    body(left, right, output);
+    uint32_t d = kMatmulBatchRank;
+    while (d > 0 && ++index[d - 1] == m.batch[d - 1]) index[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
+void matmul(const Call&, const Matmul& command, const MatmulMemory& memory) {
+  const numerics::OutputStage stage{to_requantization(command.rescale), command.zero_point_out, {command.clamp_low, command.clamp_high}};
+  for_batch(command, [&](size_t left_offset, size_t right_offset, size_t output_offset) {
+    for (uint32_t row = 0; row < command.rows; ++row)
+      for (uint32_t column = 0; column < command.columns; ++column) {
+        const int8_t* left = memory.left + left_offset + size_t{row} * command.left_row_stride;
+        const int8_t* right = memory.right + right_offset + size_t{column} * command.right_column_stride;
+        int32_t sum = 0;
+        for (uint32_t k = 0; k < command.inner; ++k)
+          sum += (left[size_t{k} * command.left_inner_stride] - command.zero_point_left) *
+                 (right[size_t{k} * command.right_inner_stride] - command.zero_point_right);
+        int8_t value = stage(sum);
+        if (memory.table != nullptr) value = memory.table[value + 128];
+        memory.output[output_offset + size_t{row} * command.output_row_stride + size_t{column} * command.output_column_stride] = value;
+      }
+  });
+}
+
+void normalize(const Call&, const Normalize& command, const int8_t* input, const std::byte* parameters, int8_t* output) {
+  const numerics::NormalizeRow by{command.center != 0, command.zero_point_in, uint64_t{command.epsilon_high} << 32 | command.epsilon_low};
+  const uint32_t* const extent = command.extent;
+  const auto for_row = [&](uint32_t a, uint32_t b, auto body) {
+    for (uint32_t c = 0; c < extent[2]; ++c)
+      for (uint32_t d = 0; d < extent[3]; ++d) {
+        const auto at = [&](const uint32_t(&stride)[kNormalizeRank]) {
+          return size_t{a} * stride[0] + size_t{b} * stride[1] + size_t{c} * stride[2] + size_t{d} * stride[3];
+        };
+        body(at(command.stride), at(command.parameter_stride));
+      }
+  };
+  for (uint32_t a = 0; a < extent[0]; ++a)
+    for (uint32_t b = 0; b < extent[1]; ++b) {
+      int64_t sum = 0;
+      uint64_t squares = 0;
+      for_row(a, b, [&](size_t element, size_t) {
+        const int32_t difference = input[element] - command.zero_point_in;
+        sum += difference;
+        squares += static_cast<uint32_t>(difference * difference);
+      });
+      const numerics::NormalizedRow row(by, int64_t{extent[2]} * extent[3], sum, squares);
+      for_row(a, b, [&](size_t element, size_t index) {
+        numerics::NormalizeParameter parameter;
+        std::memcpy(&parameter, parameters + index * sizeof parameter, sizeof parameter);
+        output[element] = row(input[element] - command.zero_point_in, parameter, static_cast<int>(command.gain_shift),
+                              command.zero_point_out, {command.clamp_low, command.clamp_high});
+      });
+    }
+}
+
 }  // namespace
 
 int8_t finish_reduction(const Reduce& command, Range range, int32_t highest, int32_t lowest, int32_t sum) {
@@ -241,7 +313,7 @@ int8_t finish_reduction(const Reduce& command, Range range, int32_t highest, int
   return numerics::OutputStage{to_requantization(command.rescale), command.zero_point_out, range}(sum);
 }
 
-const Kernels kPlainKernels = {conv2d, depthwise, pool, add, lookup, softmax, move, fill, reduce, resize};
+const Kernels kPlainKernels = {conv2d, depthwise, pool, add, lookup, softmax, move, fill, reduce, resize, matmul, normalize};
 
 bool ChannelParameters::valid(const Window& window, const Epilogue& epilogue) const {
   const int32_t highest = (epilogue.flags & kOneRounding) != 0 ? 30 : 31;

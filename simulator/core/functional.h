@@ -27,6 +27,13 @@ struct ConvolutionMemory {
   const int8_t* addend;         // null without kWithAdd
 };
 
+struct MatmulMemory {
+  const int8_t* left;
+  const int8_t* right;
+  const int8_t* table;  // null without kWithTable
+  int8_t* output;
+};
+
 struct Kernels {
   void (*conv2d)(const Call&, const npu::Conv2d&, const ConvolutionMemory&);
   void (*depthwise)(const Call&, const npu::Depthwise&, const ConvolutionMemory&);
@@ -38,6 +45,8 @@ struct Kernels {
   void (*fill)(const Call&, const npu::Fill&, int8_t* output);
   void (*reduce)(const Call&, const npu::Reduce&, const int8_t* input, int8_t* output);
   void (*resize)(const Call&, const npu::Resize&, const int8_t* input, int8_t* output);
+  void (*matmul)(const Call&, const npu::Matmul&, const MatmulMemory&);
+  void (*normalize)(const Call&, const npu::Normalize&, const int8_t* input, const std::byte* parameters, int8_t* output);
 };
 
 // Plain loops, the definition of what is right. They need no context.

@@ -88,6 +88,16 @@ class Execution {
     kernels_.move(call, command, at(command.input), at(command.output));
     return Status::kOk;
   }
+  Status compute(const Call& call, const Matmul& command) {
+    kernels_.matmul(
+        call, command,
+        {at(command.left), at(command.right), (command.flags & kWithTable) != 0 ? at(command.table) : nullptr, at(command.output)});
+    return Status::kOk;
+  }
+  Status compute(const Call& call, const Normalize& command) {
+    kernels_.normalize(call, command, at(command.input), reinterpret_cast<const std::byte*>(at(command.parameters)), at(command.output));
+    return Status::kOk;
+  }
   Status compute(const Call& call, const Fill& command) {
     kernels_.fill(call, command, at(command.output));
     return Status::kOk;

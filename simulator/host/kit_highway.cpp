@@ -13,6 +13,7 @@
 #include <hwy/highway.h>
 #include "simulator/host/convolution-inl.h"
 #include "simulator/host/elementwise-inl.h"
+#include "simulator/host/matmul-inl.h"
 #include "simulator/host/strided-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,11 +24,11 @@ const Kit* kit() {
 #if HWY_HAVE_SCALABLE || HWY_TARGET == HWY_SCALAR
   return nullptr;  // the order of channels in a vector is laid out for blocks of 128 bits
 #else
-  static const Kit made = {
-      hwy::TargetName(HWY_TARGET),
-      {convolve<npu::Conv2d>, depthwise, pool, add, lookup, kPlainKernels.softmax, move, kPlainKernels.fill, reduce, kPlainKernels.resize},
-      pack_dense<npu::Conv2d>,
-      pack_depthwise};
+  static const Kit made = {hwy::TargetName(HWY_TARGET),
+                           {convolve<npu::Conv2d>, depthwise, pool, add, lookup, kPlainKernels.softmax, move, kPlainKernels.fill, reduce,
+                            kPlainKernels.resize, matmul, kPlainKernels.normalize},
+                           pack_dense<npu::Conv2d>,
+                           pack_depthwise};
   return &made;
 #endif
 }

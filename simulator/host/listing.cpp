@@ -46,8 +46,8 @@ std::string epilogue(const Window& w, const Epilogue& e) {
   return out;
 }
 
-template <class T>
-std::string list(const T (&values)[kMoveRank]) {
+template <class T, uint32_t kCount>
+std::string list(const T (&values)[kCount]) {
   return fmt::format("{}", fmt::join(std::begin(values), std::end(values), ","));
 }
 
@@ -95,8 +95,25 @@ class Lines {
   }
   Status operator()(uint32_t index, const Softmax& c) {
     return call(index, "softmax", c,
-                fmt::format("{} <- {} rows={} columns={} rescale={} diff_min={}", at(c.output), at(c.input), c.rows, c.columns,
-                            rescale(c.input_rescale), c.diff_min));
+                fmt::format("{} <- {} outer={} columns={} inner={} kind={} rescale={} diff_min={} zero_point={}", at(c.output), at(c.input),
+                            c.outer, c.columns, c.inner, c.kind == SoftmaxKind::kLogarithm ? "logarithm" : "probability",
+                            rescale(c.input_rescale), c.diff_min, c.zero_point_out));
+  }
+  Status operator()(uint32_t index, const Matmul& c) {
+    std::string text =
+        fmt::format("{}: {}x{}x{} {} <- {}, {} ", list(c.batch), c.rows, c.inner, c.columns, at(c.output), at(c.left), at(c.right));
+    text += fmt::format("strides={},{},{};{},{},{};{},{},{} zero_points={},{},{} rescale={} clamp=[{},{}]", list(c.left_batch_stride),
+                        c.left_row_stride, c.left_inner_stride, list(c.right_batch_stride), c.right_inner_stride, c.right_column_stride,
+                        list(c.output_batch_stride), c.output_row_stride, c.output_column_stride, c.zero_point_left, c.zero_point_right,
+                        c.zero_point_out, rescale(c.rescale), c.clamp_low, c.clamp_high);
+    if ((c.flags & kWithTable) != 0) text += " table=" + at(c.table);
+    return call(index, "matmul", c, text);
+  }
+  Status operator()(uint32_t index, const Normalize& c) {
+    return call(index, "normalize", c,
+                fmt::format("{} <- {} parameters={} extent={} stride={} parameter_stride={} center={} zero_points={},{} clamp=[{},{}]",
+                            at(c.output), at(c.input), at(c.parameters), list(c.extent), list(c.stride), list(c.parameter_stride), c.center,
+                            c.zero_point_in, c.zero_point_out, c.clamp_low, c.clamp_high));
   }
   Status operator()(uint32_t index, const Move& c) {
     return call(index, "move", c,

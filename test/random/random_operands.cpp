@@ -104,13 +104,34 @@ bool draw_batch_norm(RandomGraph& graph, Draft& draft) {
   return true;
 }
 
+// The other operand: the same value, one that fits, or a constant; its batch the same, shorter, or repeated.
+bool draw_matmul(RandomGraph& graph, Draft& draft) {
+  const Shape shape = graph.type(draft.operands[0]).shape;
+  if (shape.size() < 2) return false;
+  Dice& dice = graph.dice();
+  Shape other = shape;
+  const size_t rank = shape.size();
+  other[rank - 2] = shape[rank - 1];
+  other[rank - 1] = dice.coin() ? shape[rank - 2] : 1 + dice.below(9);
+  for (size_t d = 0; d + 2 < rank; ++d)
+    if (dice.one_in(4)) other[d] = 1;
+  if (dice.one_in(4)) other.erase(other.begin(), other.end() - 2);
+  draft.operands.push_back(graph.value_of_shape(other, draft.operands[0]));
+  if (dice.one_in(3) && other.size() == rank) {
+    other = graph.type(draft.operands[1]).shape;
+    std::swap(other[rank - 2], other[rank - 1]);
+    if (other[rank - 2] == shape[rank - 1]) draft.operands[1] = graph.value_of_shape(other, draft.operands[0]);
+  }
+  draft.spread *= std::sqrt(static_cast<double>(shape.back()));
+  return true;
+}
+
 // Stand between float and int8 in every graph with floats.
 bool draw_elsewhere(RandomGraph&, Draft&) { return false; }
 
 constexpr OperandRow kRows[] = {
-    {"aten.batch_norm", draw_batch_norm}, {"aten.cat", draw_cat},   {"aten.convolution", draw_convolution},
-    {"aten.linear", draw_linear},         {"aten.view", draw_view}, {"dequantize", draw_elsewhere},
-    {"quantize", draw_elsewhere},
+    {"aten.batch_norm", draw_batch_norm}, {"aten.cat", draw_cat},   {"aten.convolution", draw_convolution}, {"aten.linear", draw_linear},
+    {"aten.matmul", draw_matmul},         {"aten.view", draw_view}, {"dequantize", draw_elsewhere},         {"quantize", draw_elsewhere},
 };
 
 }  // namespace

@@ -271,6 +271,95 @@ TEST(NeutronSoftmax, AnyDimensionInBothLayouts) {
                                    layout, dim));
 }
 
+TEST(NeutronSoftmax, OtherScalesAndLogarithm) {
+  for (const std::string_view text : {"quant<0.0001:-128> = aten.softmax", "quant<0.02:5> = aten.softmax",
+                                      "quant<0.06:127> = aten.log_softmax", "quant<0.0009765625:-3> = aten.log_softmax"})
+    EXPECT_EQ(expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[3,67,5] quant<0.05:5>) {{
+      %y: i8[3,67,5] {}(%x) {{dim = 1}}
+      return %y
+    }})",
+                                           text))
+                  .kernels(),
+              Kernels{"Softmax"});
+}
+
+std::string matmul_text(std::string_view left, std::string_view right, std::string_view result) {
+  return fmt::format(R"(graph @forward(%x: i8[{}] quant<0.05:-7>, %y: i8[{}] quant<0.03:11>) {{
+    %z: i8[{}] quant<0.09:5> = aten.matmul(%x, %y)
+    return %z
+  }})",
+                     left, right, result);
+}
+
+TEST(NeutronMatmul, AnyRankAndBroadcast) {
+  constexpr std::array<std::array<std::string_view, 3>, 9> kShapes{{{"5,7", "7,11", "5,11"},
+                                                                    {"3,5,7", "3,7,11", "3,5,11"},
+                                                                    {"3,5,7", "7,11", "3,5,11"},
+                                                                    {"5,7", "3,7,11", "3,5,11"},
+                                                                    {"2,1,5,7", "3,7,11", "2,3,5,11"},
+                                                                    {"2,3,5,1", "1,3,1,11", "2,3,5,11"},
+                                                                    {"2,3,2,3,1,7", "3,7,1", "2,3,2,3,1,1"},
+                                                                    {"1,9", "9,100", "1,100"},
+                                                                    {"100,9", "9,1", "100,1"}}};
+  for (const auto& [left, right, result] : kShapes)
+    EXPECT_EQ(expect_bit_exact(matmul_text(left, right, result)).kernels(), Kernels{"Matmul"});
+}
+
+TEST(NeutronMatmul, OtherMachines) {
+  for (const uint32_t size : {4u, 16u}) {
+    npu::Target target;
+    target.pipelines = target.macs = size;
+    target.activation_port = target.weight_port = target.write_port = size;
+    expect_bit_exact(matmul_text("3,5,7", "3,7,11", "3,5,11"), target);
+  }
+}
+
+TEST(NeutronMatmul, ConstantOperandOnEitherSide) {
+  for (const std::string_view operands : {"%c, %x", "%x, %c", "%x, %x"})
+    EXPECT_EQ(expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,13,13] quant<0.05:-7>) {{
+      %c: i8[2,13,13] quant<0.02:3> = constant seeded<3>
+      %z: i8[2,13,13] quant<0.09:5> = aten.matmul({})
+      return %z
+    }})",
+                                           operands))
+                  .kernels(),
+              Kernels{"Matmul"});
+}
+
+// Attention: heads are split off and joined again, keys transposed, all by strides; what follows the product is its table.
+TEST(NeutronMatmul, PermutationsAreStrides) {
+  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[11,15] quant<0.05:-7>) {
+    %w: i8[15,15] quant<0.011> = constant seeded<3>
+    %q: i8[11,15] quant<0.05:3> = aten.linear(%x, %w, _)
+    %qv: i8[11,3,5] quant<0.05:3> = aten.view(%q) {size = [11, 3, 5]}
+    %qp: i8[3,11,5] quant<0.05:3> = aten.permute(%qv) {dims = [1, 0, 2]}
+    %k: i8[3,5,11] quant<0.05:3> = aten.permute(%qv) {dims = [1, 2, 0]}
+    %s: i8[3,11,11] quant<0.09:5> = aten.matmul(%qp, %k)
+    %t: i8[3,11,11] quant<0.0078125:0> = aten.tanh(%s)
+    %a: i8[3,11,11] quant<0.00390625:-128> = aten.softmax(%t) {dim = 2}
+    %o: i8[3,11,5] quant<0.02:5> = aten.matmul(%a, %qp)
+    %p: i8[11,3,5] quant<0.02:5> = aten.permute(%o) {dims = [1, 0, 2]}
+    %v: i8[11,15] quant<0.02:5> = aten.view(%p) {size = [11, 15]}
+    %y: i8[11,15] quant<0.05:3> = aten.linear(%v, %w, _)
+    return %y
+  })");
+  EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d", "Matmul", "Softmax", "Matmul", "Conv2d"}));
+}
+
+// A convolution's result lies channels-last: the product reads it as it lies.
+TEST(NeutronMatmul, BehindAConvolution) {
+  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[1,3,5,7] channels_last quant<0.05:-7>) {
+    %w: i8[11,3,1,1] quant<0.011> = constant seeded<3>
+    %c: i8[1,11,5,7] channels_last quant<0.09:11> = aten.convolution(%x, %w, _) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+    %m: i8[1,11,5,7] channels_last quant<0.09:11> = aten.relu(%c)
+    %a: i8[1,11,35] quant<0.09:11> = aten.view(%m) {size = [1, 11, 35]}
+    %b: i8[1,35,11] quant<0.09:11> = aten.permute(%a) {dims = [0, 2, 1]}
+    %y: i8[1,11,11] quant<0.2:-3> = aten.matmul(%a, %b)
+    return %y
+  })");
+  EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d", "Matmul"}));
+}
+
 TEST(NeutronMovement, ViewOfContiguousIsFree) {
   const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[2,3,5,7] quant<0.05:5>) {
     %v: i8[6,35] quant<0.05:5> = aten.view(%x) {size = [6, 35]}

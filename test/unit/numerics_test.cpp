@@ -115,6 +115,28 @@ TEST(Numerics, SoftmaxIsWithinOneStepOfTheRealOne) {
     }
 }
 
+// Rescaling of the quotient is rounded once: half a step, and what the fixed-point exponential loses.
+TEST(Numerics, SoftmaxOfAnyScale) {
+  std::mt19937 random(8);
+  for (const float scale_out : {0x1p-20F, 0.0003F, 1.0F / 256, 0.02F})
+    for (const int64_t count : {1, 7, 300, 4095}) {
+      const float scale = 0.03F;
+      std::vector<int8_t> x(static_cast<size_t>(count)), y(x.size()), z(x.size());
+      for (int8_t& value : x) value = static_cast<int8_t>(random() % 256 - 128);
+      softmax(x.data(), y.data(), count, 1, softmax_parameters(scale, scale_out, -100));
+      log_softmax(x.data(), z.data(), count, 1, log_softmax_parameters(scale, 0.06F, 127));
+      double sum = 0;
+      for (const int8_t value : x) sum += std::exp(static_cast<double>(scale) * value);
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double real = std::exp(static_cast<double>(scale) * x[i]) / sum;
+        const double steps = std::clamp(real / static_cast<double>(scale_out) - 100, -128.0, 127.0);
+        EXPECT_LE(std::abs(steps - y[i]), 0.51 + 1e-5 * (steps + 100)) << scale_out << " " << count << " " << i;
+        const double log_steps = std::clamp(std::log(real) / static_cast<double>(0.06F) + 127, -128.0, 127.0);
+        EXPECT_LE(std::abs(log_steps - z[i]), 0.501) << count << " " << i;
+      }
+    }
+}
+
 TEST(Numerics, HardswishIsWithinTwoStepsOfTheRealOne) {
   for (const float scale : {0.0001F, 0.01F, 0.1F, 1.0F})
     for (const int32_t zero_point : {-128, 0, 127}) {

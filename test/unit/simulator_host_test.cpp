@@ -263,10 +263,77 @@ void add_lookup(Random& random, Case& to) {
 }
 
 void add_softmax(Random& random, Case& to) {
-  const uint32_t rows = 1 + random.upto(3), columns = 1 + random.upto(40);
-  const Address x = to.input(random.int8(rows * columns));
-  to.builder.add(
-      Softmax{x, to.builder.output(rows * columns), rows, columns, {random.between(1 << 30, INT32_MAX), random.between(15, 23)}, -128});
+  Softmax softmax = test::probability({}, {}, 1 + random.upto(3), 1 + random.upto(40), random.between(15, 23));
+  softmax.inner = 1 + random.upto(3);
+  softmax.input_rescale.multiplier = random.between(1 << 30, INT32_MAX);
+  softmax.output_rescale = {random.between(1 << 30, INT32_MAX), random.between(-4, 12)};
+  softmax.zero_point_out = random.between(-128, 127);
+  if (random.chance(40)) {
+    softmax.kind = SoftmaxKind::kLogarithm;
+    softmax.difference = {random.between(1 << 30, INT32_MAX), random.between(8, 22)};
+    softmax.output_rescale.shift = random.between(-12, 1);
+  }
+  const uint32_t bytes = softmax.outer * softmax.columns * softmax.inner;
+  softmax.input = to.input(random.int8(bytes));
+  softmax.output = to.builder.output(bytes);
+  to.builder.add(softmax);
+}
+
+// Strides of a dense tensor with its dimensions in a random order.
+template <size_t kRank>
+std::array<uint32_t, kRank> any_strides(Random& random, const std::array<uint32_t, kRank>& extent) {
+  std::array<size_t, kRank> order{};
+  for (size_t i = 0; i < kRank; ++i) order[i] = i;
+  for (size_t i = kRank; i-- > 1;) std::swap(order[i], order[random.upto(static_cast<uint32_t>(i))]);
+  std::array<uint32_t, kRank> strides{};
+  uint32_t stride = 1;
+  for (const size_t dim : order) {
+    strides[dim] = stride;
+    stride *= extent[dim];
+  }
+  return strides;
+}
+template <size_t kRank>
+uint32_t product_of(const std::array<uint32_t, kRank>& extent) {
+  uint32_t product = 1;
+  for (const uint32_t e : extent) product *= e;
+  return product;
+}
+
+// Any orders of the three tensors, batches repeated in one of the operands.
+void add_matmul(Random& random, Case& to) {
+  Matmul m{.rows = 1 + random.upto(9),
+           .inner = 1 + random.upto(20),
+           .columns = 1 + random.upto(19),
+           .zero_point_left = random.between(-128, 127),
+           .zero_point_right = random.between(-128, 127),
+           .rescale = {random.between(1 << 30, INT32_MAX), random.between(-14, -4)},
+           .zero_point_out = random.between(-128, 127),
+           .clamp_low = random.between(-128, 0),
+           .clamp_high = random.between(1, 127)};
+  std::array<uint32_t, 6> left{}, right{}, output{};
+  for (uint32_t d = 0; d < kMatmulBatchRank; ++d) {
+    output[d] = m.batch[d] = random.chance(60) ? 1 : 1 + random.upto(2);
+    left[d] = random.chance(20) ? 1 : m.batch[d];
+    right[d] = random.chance(20) ? 1 : m.batch[d];
+  }
+  left[4] = output[4] = m.rows;
+  left[5] = right[4] = m.inner;
+  right[5] = output[5] = m.columns;
+  const auto left_strides = any_strides(random, left), right_strides = any_strides(random, right), strides = any_strides(random, output);
+  for (uint32_t d = 0; d < kMatmulBatchRank; ++d) {
+    m.left_batch_stride[d] = left[d] == 1 ? 0 : left_strides[d];
+    m.right_batch_stride[d] = right[d] == 1 ? 0 : right_strides[d];
+    m.output_batch_stride[d] = strides[d];
+  }
+  m.left_row_stride = left_strides[4], m.left_inner_stride = left_strides[5];
+  m.right_inner_stride = right_strides[4], m.right_column_stride = right_strides[5];
+  m.output_row_stride = strides[4], m.output_column_stride = strides[5];
+  m.left = to.input(random.int8(product_of(left)));
+  m.right = to.input(random.int8(product_of(right)));
+  if (random.chance(30)) m.flags = kWithTable, m.table = to.builder.stage(random.int8(256));
+  m.output = to.builder.output(product_of(output));
+  to.builder.add(m);
 }
 
 // A permutation of a box, the input with gaps.
@@ -385,10 +452,10 @@ TEST_P(SimulatorKits, AgreeWithTheCore) {
 INSTANTIATE_TEST_SUITE_P(Commands, SimulatorKits,
                          testing::Values(Generator{"Conv2d", add_conv2d, 400}, Generator{"Depthwise", add_depthwise, 400},
                                          Generator{"Pool", add_pool, 200}, Generator{"Add", add_add, 200},
-                                         Generator{"Lookup", add_lookup, 50}, Generator{"Softmax", add_softmax, 50},
-                                         Generator{"Move", add_move, 200}, Generator{"StridedMove", add_strided_move, 200},
-                                         Generator{"Reduce", add_reduce, 400}, Generator{"Resize", add_resize, 200},
-                                         Generator{"Fill", add_fill, 10}),
+                                         Generator{"Lookup", add_lookup, 50}, Generator{"Softmax", add_softmax, 200},
+                                         Generator{"Matmul", add_matmul, 300}, Generator{"Move", add_move, 200},
+                                         Generator{"StridedMove", add_strided_move, 200}, Generator{"Reduce", add_reduce, 400},
+                                         Generator{"Resize", add_resize, 200}, Generator{"Fill", add_fill, 10}),
                          [](const testing::TestParamInfo<Generator>& instance) { return std::string(instance.param.name); });
 
 // Rescaling of accumulators at ties, next to them, and at the ends of 32 bits: an input of 0 leaves the bias alone in the accumulator.

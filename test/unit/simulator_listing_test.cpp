@@ -24,7 +24,7 @@ TEST(SimulatorListing, OneLineACommand) {
   builder.add(Pool{w, x, sum, PoolKind::kMean, 0, 4, 5, one, -128, 127});
   builder.add(Add{sum, x, sum, 12, {1, 2, 3, one, one, one, -128, 127}});
   builder.add(Lookup{sum, sum, table, 12});
-  builder.add(Softmax{sum, sum, 4, 3, {1 << 30, 20}, -248});
+  builder.add(test::probability(sum, sum, 4, 3, 20));
   builder.add(Move{sum, y, {1, 1, 1, 1, 3, 4}, {0, 0, 0, 0, 1, 3}, {0, 0, 0, 0, 4, 1}});
   builder.add(Fill{{kScratch, 0}, 4, -1});
   builder.add(Reduce{{x.region, 3},
@@ -63,7 +63,7 @@ TEST(SimulatorListing, OneLineACommand) {
         " kind=mean clamp=[-128,127] pad_value=0 zero_points=4,5 rescale=1073741824*2^-31",
         "\n   8  add       scratch+0 <- scratch+0, operand0+0 elements=12 zero_points=1,2,3 ",
         "\n   9  lookup    scratch+0 <- scratch+0 table=scratch+16 elements=12  ; 98 cycles, start\n",
-        "\n  10  softmax   scratch+0 <- scratch+0 rows=4 columns=3 ",
+        "\n  10  softmax   scratch+0 <- scratch+0 outer=4 columns=3 inner=1 kind=probability ",
         "\n  11  move      operand1+0 <- scratch+0 extent=1,1,1,1,3,4 input_stride=0,0,0,0,1,3 output_stride=0,0,0,0,4,1  ;",
         "\n  12  fill      scratch+0 bytes=4 value=-1  ; 65 cycles, start\n",
         "\n  13  reduce    scratch+0 <- operand0+3 kind=sum extent=1,1,1,1,1,3 input_stride=0,0,0,0,0,4 output_stride=0,0,0,0,0,1 "

@@ -51,6 +51,21 @@ class AlignedBytes {
   size_t bytes_ = 0;
 };
 
+// TFLite's softmax of dense rows whose operand's scale makes that shift; the result has scale 1/256 and zero point −128.
+inline npu::Softmax probability(npu::Address input, npu::Address output, uint32_t rows, uint32_t columns, int32_t shift) {
+  return {.input = input,
+          .output = output,
+          .outer = rows,
+          .columns = columns,
+          .inner = 1,
+          .kind = npu::SoftmaxKind::kProbability,
+          .input_rescale = {1 << 30, shift},
+          .diff_min = -248,
+          .difference = {},
+          .output_rescale = {1 << 30, 9},
+          .zero_point_out = -128};
+}
+
 class PayloadBuilder {
  public:
   explicit PayloadBuilder(npu::Target target = {}) : target_(target) {}

@@ -218,7 +218,7 @@ TEST(SimulatorCore, ResizesByHand) {
 TEST(SimulatorCore, SoftmaxOfEqualValues) {
   PayloadBuilder builder;
   const Address x = builder.input(8), y = builder.output(8);
-  builder.add(Softmax{x, y, 2, 4, {1 << 30, 23}, -248});
+  builder.add(test::probability(x, y, 2, 4, 23));
   Outcome result = run(builder, {{5, 5, 5, 5, -128, 127, -128, -128}});
   ASSERT_EQ(result.report.status, Status::kOk);
   const std::vector<int8_t> expected{-64, -64, -64, -64, -128, 127, -128, -128};
@@ -336,6 +336,8 @@ struct Everything {
   Fill fill{};
   Reduce reduce{};
   Resize resize{};
+  Matmul matmul{};
+  Normalize normalize{};
   Everything() {
     x = builder.input(32), y = builder.output(32), sum = builder.scratch(32);
     weights = builder.stage(std::vector<int8_t>(64, 1));
@@ -346,7 +348,7 @@ struct Everything {
     pool = {w, x, y, PoolKind::kMean, 0, 0, 0, kOne, -128, 127};
     add = {x, sum, sum, 32, kPlainAdd};
     lookup = {sum, sum, table, 32};
-    softmax = {sum, sum, 4, 8, {1 << 30, 23}, -248};
+    softmax = test::probability(sum, sum, 4, 8, 23);
     move = {x, y, {1, 1, 1, 2, 2, 8}, {0, 0, 0, 16, 8, 1}, {0, 0, 0, 16, 8, 1}};
     fill = {sum, 32, 0};
     reduce = {x,
@@ -363,10 +365,49 @@ struct Everything {
               -128,
               127};
     resize = {x, sum, ResizeKind::kBilinear, 1, 8, {2, 2, 1024, 0, 10}, {2, 2, 1024, 0, 10}};
+    matmul = {.left = x,
+              .right = sum,
+              .output = y,
+              .batch = {1, 1, 1, 2},
+              .left_batch_stride = {0, 0, 0, 16},
+              .right_batch_stride = {0, 0, 0, 16},
+              .output_batch_stride = {0, 0, 0, 16},
+              .rows = 4,
+              .inner = 4,
+              .columns = 4,
+              .left_row_stride = 4,
+              .left_inner_stride = 1,
+              .right_inner_stride = 4,
+              .right_column_stride = 1,
+              .output_row_stride = 4,
+              .output_column_stride = 1,
+              .zero_point_left = 0,
+              .zero_point_right = 0,
+              .rescale = kOne,
+              .zero_point_out = 0,
+              .clamp_low = -128,
+              .clamp_high = 127,
+              .flags = kWithTable,
+              .table = table};
+    normalize = {.input = sum,
+                 .output = sum,
+                 .parameters = parameters,
+                 .extent = {2, 2, 4, 2},
+                 .stride = {16, 8, 2, 1},
+                 .parameter_stride = {0, 0, 2, 1},
+                 .center = 1,
+                 .zero_point_in = 0,
+                 .zero_point_out = 0,
+                 .epsilon_low = 1,
+                 .epsilon_high = 0,
+                 .gain_shift = 20,
+                 .clamp_low = -128,
+                 .clamp_high = 127};
   }
   AlignedBytes build(const std::function<void(Header&)>& edit = {}) {
     builder.add(depthwise), builder.add(conv), builder.add(pool), builder.add(add), builder.add(lookup);
     builder.add(softmax), builder.add(move), builder.add(fill), builder.add(reduce), builder.add(resize);
+    builder.add(matmul), builder.add(normalize);
     return builder.build(edit);
   }
 };
@@ -523,9 +564,26 @@ TEST(SimulatorDecoder, ChecksArguments) {
       [](Everything& e) { e.add.arguments.zero_point_1 = 1000; },
       [](Everything& e) { e.lookup.elements = 0; },
       [](Everything& e) { e.softmax.columns = 5000; },
-      [](Everything& e) { e.softmax.rows = 0; },
+      [](Everything& e) { e.softmax.outer = 0; },
       [](Everything& e) { e.softmax.input_rescale.shift = 31; },
       [](Everything& e) { e.softmax.diff_min = 1; },
+      [](Everything& e) { e.softmax.kind = static_cast<SoftmaxKind>(2); },
+      [](Everything& e) { e.softmax.kind = SoftmaxKind::kLogarithm, e.softmax.output_rescale.shift = 2; },
+      [](Everything& e) { e.softmax.kind = SoftmaxKind::kLogarithm, e.softmax.difference.shift = 24; },
+      [](Everything& e) { e.softmax.zero_point_out = 128; },
+      [](Everything& e) { e.matmul.inner = kMaxMatmulInner + 1; },
+      [](Everything& e) { e.matmul.rows = 0; },
+      [](Everything& e) { e.matmul.output_row_stride = 5; },        // bytes that nobody writes
+      [](Everything& e) { e.matmul.output_batch_stride[3] = 4; },  // writes twice
+      [](Everything& e) { e.matmul.batch[0] = e.matmul.batch[1] = UINT32_MAX; },
+      [](Everything& e) { e.matmul.flags = kWithAdd; },
+      [](Everything& e) { e.matmul.zero_point_right = -129; },
+      [](Everything& e) { e.matmul.rescale.shift = 32; },
+      [](Everything& e) { e.normalize.center = 2; },
+      [](Everything& e) { e.normalize.gain_shift = 41; },
+      [](Everything& e) { e.normalize.epsilon_high = UINT32_MAX; },
+      [](Everything& e) { e.normalize.stride[2] = 4; },
+      [](Everything& e) { e.normalize.zero_point_in = 200; },
       [](Everything& e) { e.move.extent[0] = 0; },
       [](Everything& e) { e.move.extent[0] = 2; },  // writes twice
       [](Everything& e) { e.move.extent[0] = UINT32_MAX, e.move.extent[1] = UINT32_MAX; },

@@ -89,7 +89,7 @@ class Planner {
       (group.add.valid() ? group.add_clamp : group.clamp) = range = *clamp;
       return true;
     }
-    if (kind != Absorbs::kEpilogue || group.add.valid()) return false;
+    if ((kind != Absorbs::kEpilogue && kind != Absorbs::kTable) || group.add.valid()) return false;
     group.table = table;
     return true;
   }

@@ -1,6 +1,8 @@
-// aten.softmax: the kernel works on rows that lie side by side, so the dimension goes innermost in memory (in channels-last memory
-// dimension 1 is there already).
-#include "numerics/softmax.h"
+// aten.softmax and aten.log_softmax: the kernel walks along any dimension of dense memory, so operands are taken as they lie as long as
+// the dimension has one stride there.
+#include "ops/softmax.h"
+
+#include <algorithm>
 
 #include "backends/neutron/lowering/rules.h"
 #include "ops/define.h"
@@ -12,54 +14,70 @@ size_t softmax_dim(const OpView& view) { return *ops::normalize_dim(view.attribu
 
 constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
 
-LayoutChoice layouts(const OpView& view) {
-  const size_t rank = view.operand(0).rank();
-  if (rank < 3) return {};
-  const size_t dim = softmax_dim(view);
-  if (dim == 1) return {.contiguous = false, .channels_last = true};
-  return {.contiguous = true, .channels_last = dim + 1 != rank};
-}
+// A tensor as (outer, columns, inner) bytes of dense memory, columns being the dimension.
+struct Rows {
+  Order order;
+  int64_t outer = 1, columns = 1, inner = 1;
+};
 
-npu::Softmax shape_of(const OpView& view) {
-  if (view.operand(0).rank() == 0) return {.rows = 1, .columns = 1};
-  const int64_t columns = view.operand(0).shape[softmax_dim(view)];
-  return {.rows = static_cast<uint32_t>(view.operand(0).elements() / columns), .columns = static_cast<uint32_t>(columns)};
-}
-
-std::optional<Kernel> estimate(const Machine&, const OpView& view) { return shape_of(view); }
-
-// The order as it lies if the dimension is innermost there, else contiguous with the dimension moved to the end.
-Order wanted_order(const Builder& builder, ValueId x, const Shape& shape, size_t dim) {
-  if (shape.empty()) return {};
+// nullopt if the dimension has no single stride in that order.
+std::optional<Rows> rows_of(const Order& order, const Shape& shape, size_t dim) {
+  Rows rows{.order = order};
+  if (shape.empty()) return rows;
+  rows.columns = shape[dim];
+  rows.outer = element_count(shape) / rows.columns;
+  if (rows.columns == 1) return rows;
+  const auto digits = split_at_dims(order, shape);
+  if (!digits) return std::nullopt;
   const int64_t place = strides(shape, Layout::kContiguous)[dim];
-  if (!builder.graph().is_constant(x)) {
-    const Order& lies = builder.order(x);
-    const auto digits = split_at_dims(lies, shape);
-    if (digits && (shape[dim] == 1 || (!digits->empty() && digits->back() == Digit{shape[dim], place, 1}))) return lies;
-  }
-  std::vector<int> dims;
-  for (size_t i = 0; i < shape.size(); ++i)
-    if (i != dim) dims.push_back(static_cast<int>(i));
-  dims.push_back(static_cast<int>(dim));
-  return dense_order(shape, dims);
+  const auto digit = std::ranges::find_if(*digits, [&](const Digit& d) { return d.place == place && d.extent == rows.columns; });
+  if (digit == digits->end()) return std::nullopt;
+  rows.inner = digit->step;
+  rows.outer /= rows.inner;
+  return rows;
 }
+
+npu::Softmax kernel_of(const Rows& rows) {
+  return {.outer = static_cast<uint32_t>(rows.outer),
+          .columns = static_cast<uint32_t>(rows.columns),
+          .inner = static_cast<uint32_t>(rows.inner)};
+}
+
+size_t dim_of(const OpView& view) { return view.operand(0).rank() == 0 ? 0 : softmax_dim(view); }
+
+Rows plain_rows(const OpView& view) {
+  const Shape& shape = view.operand(0).shape;
+  return *rows_of(contiguous_order(element_count(shape)), shape, dim_of(view));
+}
+
+std::optional<Kernel> estimate(const Machine&, const OpView& view) { return kernel_of(plain_rows(view)); }
+
+npu::Rescale rescale(numerics::Requantization by) { return {by.multiplier, by.shift}; }
 
 void lower(Builder& builder, const Group& group) {
   const Graph& graph = builder.graph();
   const Op& op = graph.op(group.head);
   const BoundOpView view(graph, group.head);
-  const Shape& shape = view->operand(0).shape;
-  const Order order = wanted_order(builder, op.operands[0], shape, shape.empty() ? 0 : softmax_dim(*view));
-  npu::Softmax softmax = shape_of(*view);
-  const auto parameters = numerics::softmax_parameters(view->operand(0).quantization->scale());
-  softmax.input_rescale = {parameters.to_exponent.multiplier, parameters.to_exponent.shift};
+  std::optional<Rows> rows;
+  if (!graph.is_constant(op.operands[0])) rows = rows_of(builder.order(op.operands[0]), view->operand(0).shape, dim_of(*view));
+  if (!rows) rows = plain_rows(*view);
+  npu::Softmax softmax = kernel_of(*rows);
+  const numerics::SoftmaxParameters parameters = ops::softmax_parameters(*view);
+  softmax.kind = view->def == &ops::kLogSoftmax ? npu::SoftmaxKind::kLogarithm : npu::SoftmaxKind::kProbability;
+  softmax.input_rescale = rescale(parameters.to_exponent);
   softmax.diff_min = parameters.difference_min;
-  softmax.input = builder.read(op.operands[0], order);
-  softmax.output = builder.define(op.results[0], order);
+  softmax.difference = rescale(parameters.to_difference);
+  softmax.output_rescale = rescale(parameters.to_result);
+  softmax.zero_point_out = parameters.zero_point;
+  softmax.input = builder.read(op.operands[0], rows->order);
+  softmax.output = builder.define(op.results[0], rows->order);
   builder.emit(softmax, op.origin);
 }
 
-constexpr Rule kRules[] = {{&ops::kSoftmax, kChecks, layouts, estimate, lower}};
+constexpr Rule kRules[] = {
+    {&ops::kSoftmax, kChecks, any_layout, estimate, lower},
+    {&ops::kLogSoftmax, kChecks, any_layout, estimate, lower},
+};
 
 }  // namespace
 

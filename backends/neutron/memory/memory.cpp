@@ -24,6 +24,7 @@ std::vector<npu::Address> overwritable(const Kernel& kernel) {
   if (const auto* add = std::get_if<npu::Add>(&kernel)) return {add->input_0, add->input_1};
   if (const auto* lookup = std::get_if<npu::Lookup>(&kernel)) return {lookup->input};
   if (const auto* softmax = std::get_if<npu::Softmax>(&kernel)) return {softmax->input};
+  if (const auto* normalize = std::get_if<npu::Normalize>(&kernel)) return {normalize->input};
   return {};
 }
 

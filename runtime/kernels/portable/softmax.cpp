@@ -1,12 +1,15 @@
-// aten::_softmax.out(self, dim, half_to_float, out): exp(x − max) / Σ exp(x − max) along `dim`, float.
+// aten::_softmax.out(self, dim, half_to_float, out): exp(x − max) / Σ exp(x − max) along `dim`, and aten::_log_softmax.out, its logarithm.
+// Float.
 #include <cmath>
 
 #include "runtime/kernels/portable/elements.h"
 #include "runtime/kernels/portable/kernels.h"
 
 namespace dtr::runtime::portable {
+namespace {
 
-Error softmax_out(std::span<Value* const> values) {
+template <bool kLogarithm>
+Error softmax(std::span<Value* const> values) {
   Arguments arguments(values);
   const Tensor& in = arguments.tensor(0);
   const int64_t dim = arguments.integer(1);
@@ -15,7 +18,7 @@ Error softmax_out(std::span<Value* const> values) {
   if (in.dtype != ScalarType::kFloat || out.dtype != ScalarType::kFloat) return Error::kKernelDtype;
   if (in.rank == 0) {
     if (dim != 0 && dim != -1) return Error::kKernelArguments;
-    *out.values<float>() = 1.0f;
+    *out.values<float>() = kLogarithm ? 0.0f : 1.0f;
     return Error::kOk;
   }
   const int axis = wrap_dim(dim, in.rank);
@@ -39,10 +42,20 @@ Error softmax_out(std::span<Value* const> values) {
       y[i * out_step] = e;
       sum += e;
     }
-    for (int32_t i = 0; i < count; ++i) y[i * out_step] /= sum;
+    if (kLogarithm) {
+      const float log_of_sum = std::log(sum);
+      for (int32_t i = 0; i < count; ++i) y[i * out_step] = x[i * in_step] - max - log_of_sum;
+    } else {
+      for (int32_t i = 0; i < count; ++i) y[i * out_step] /= sum;
+    }
   };
   for_each_offset({sizes, in.rank}, row, in_strides, out_strides);
   return Error::kOk;
 }
+
+}  // namespace
+
+Error softmax_out(std::span<Value* const> values) { return softmax<false>(values); }
+Error log_softmax_out(std::span<Value* const> values) { return softmax<true>(values); }
 
 }  // namespace dtr::runtime::portable

@@ -160,6 +160,14 @@ case("quantize_per_channel", "quantized_decomposed::quantize_per_channel.out", [
 case("dequantize_per_channel", "quantized_decomposed::dequantize_per_channel.out", [quantized, *arguments, None],
      q.dequantize_per_channel(quantized, *arguments))
 
+torch.manual_seed(1)
+for name, shapes in (("mm", [(5, 7), (7, 3)]), ("bmm", [(3, 5, 7), (3, 7, 2)]), ("matmul", [(2, 1, 5, 7), (3, 7, 4)]), ("matmul", [(3, 5, 0), (0, 4)])):
+    left, right = (rand(*shape) for shape in shapes)
+    case(f"{name}_{len(shapes[0])}{len(shapes[1])}", f"aten::{name}.out", [left, right], left @ right, tolerance=ROUND)
+for dim in (1, -1):
+    t = rand(2, 3, 5, 7) * 6
+    case(f"log_softmax_{dim}", "aten::_log_softmax.out", [t, dim, False], torch.log_softmax(t, dim), tolerance=ROUND)
+
 here = pathlib.Path(__file__).parent
 np.savez_compressed(here / "cases.npz", **arrays)
 (here / "cases.json").write_text("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
