@@ -54,19 +54,21 @@ Status check_weight_and_bias(const OpView& view, int channel_axis, int64_t chann
     return {};
   }
 
-  const auto per_tensor_or_channel = [&](const Quantization& q, int axis) {
-    const size_t entries = q.per_channel() ? static_cast<size_t>(channels) : 1;
+  // Groups of a transposed convolution share the entries of the weight's output channels.
+  const auto per_tensor_or_channel = [&](const Quantization& q, int axis, int64_t extent) {
+    const size_t entries = q.per_channel() ? static_cast<size_t>(extent) : 1;
     if ((q.per_channel() && q.axis != axis) || q.scales.size() != entries || q.zero_points.size() != entries) return false;
     for (const int32_t zero_point : q.zero_points)
       if (zero_point != 0) return false;
     return true;
   };
-  if (weight.dtype != DType::kInt8 || !weight.quantized() || !per_tensor_or_channel(*weight.quantization, channel_axis))
+  if (weight.dtype != DType::kInt8 || !weight.quantized() ||
+      !per_tensor_or_channel(*weight.quantization, channel_axis, weight.shape[static_cast<size_t>(channel_axis)]))
     return broken(view, fmt::format("the weight is not i8 quantized per tensor or along axis {} with zero point 0", channel_axis));
   if (bias == nullptr) return {};
-  if (bias->dtype != DType::kInt32 || !bias->quantized() || !per_tensor_or_channel(*bias->quantization, 0))
+  if (bias->dtype != DType::kInt32 || !bias->quantized() || !per_tensor_or_channel(*bias->quantization, 0, channels))
     return broken(view, "the bias is not i32 quantized with zero point 0");
-  const auto scale_of = [](const Quantization& q, size_t c) { return static_cast<double>(q.scales[q.per_channel() ? c : 0]); };
+  const auto scale_of = [](const Quantization& q, size_t c) { return static_cast<double>(q.scales[c % q.scales.size()]); };
   constexpr double kTolerance = 1e-6;  // float products, taken in another order or rounded twice
   for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
     const double expected = static_cast<double>(x.quantization->scale()) * scale_of(*weight.quantization, c);

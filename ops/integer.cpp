@@ -24,7 +24,7 @@ std::vector<numerics::OutputStage> output_stages(const OpView& view, int64_t cha
   const numerics::Range range = activation_range(activation_bounds(view), out);
   std::vector<numerics::OutputStage> stages;
   for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
-    const double weight_scale = weight.scales[weight.per_channel() ? c : 0];
+    const double weight_scale = weight.scales[c % weight.scales.size()];  // groups of a transposed convolution share them
     const double factor = static_cast<double>(x.scale()) * weight_scale / static_cast<double>(out.scale());
     stages.push_back({numerics::quantize_multiplier(factor), out.zero_point(), range});
   }

@@ -101,7 +101,7 @@ struct Window {
   int32_t pad_top, pad_left;  // magnitude at most kMaxPad
   Strides in, out;
 };
-constexpr int32_t kMaxPad = 1 << 24;
+constexpr int32_t kMaxPad = 1 << 25;
 // The window over dense tensors.
 constexpr Window dense(Window window) {
   window.in = dense_strides(window.in_height, window.in_width, window.in_channels);

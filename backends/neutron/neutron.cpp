@@ -36,7 +36,9 @@ class NeutronBackend final : public Backend {
   uint64_t cost(const Graph& graph, OpId op) const override {
     const BoundOpView view(graph, op);
     const Rule* rule = find_rule(*view->def);
-    const std::optional<Kernel> kernel = rule == nullptr ? std::nullopt : rule->estimate(machine_, *view);
+    if (rule == nullptr) return 0;
+    if (rule->cost != nullptr) return rule->cost(machine_, *view);
+    const std::optional<Kernel> kernel = rule->estimate(machine_, *view);
     return kernel ? machine_.target.call_host_cycles + cycles(machine_.target, *kernel).total : 0;
   }
 

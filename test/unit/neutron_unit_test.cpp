@@ -84,11 +84,6 @@ TEST(NeutronWeights, PackedDepthwise) {
   EXPECT_EQ(as_ints(neutron::pack_depthwise(filters, {.pipelines = 2})), (std::vector<int>{1, 11, 2, 12, 21, 0, 22, 0}));
 }
 
-TEST(NeutronWeights, FromPyTorchsOrder) {
-  const int8_t oihw[] = {1, 2, 3, 4, 5, 6, 7, 8};  // 1 filter, 2 channels of 2×2
-  EXPECT_EQ(neutron::filters_from_oihw(oihw, 1, 2, 2, 2).weights, (std::vector<int8_t>{1, 5, 2, 6, 3, 7, 4, 8}));
-}
-
 TEST(NeutronWeights, BiasTakesTheZeroPoint) {
   const neutron::Filters filters{.out = 2, .height = 1, .width = 1, .in = 3, .weights = {1, 2, 3, -4, -5, -6}};
   const int32_t bias[] = {1000, -1000};
@@ -150,13 +145,6 @@ TEST(NeutronSupport, SaysWhyNot) {
   EXPECT_EQ(refusal("graph @forward(%x: f32[3]) {\n %y: i8[3] quant<0.1> = quantize(%x)\n return %y }"),
             "npu-operator: the NPU has no kernel for quantize; the CPU runs it; `deuteron ops` lists what the NPU runs");
   EXPECT_EQ(
-      refusal(conv("1,4,9,9", "6,2,3,3", "1,6,7,7", kPlain, 2)),
-      "npu-convolution-groups: the NPU convolves in 1 group or with 1 input channel a group; this convolution has 2 groups of 2 input "
-      "channels; use 1 group, or as many groups as input channels");
-  EXPECT_EQ(refusal(conv("1,4,9,9", "4,6,3,3", "1,6,11,11", kPlain, 1, true)),
-            "npu-transposed-convolution: the NPU convolves forward; this convolution is transposed; upsample by nearest neighbours, then "
-            "convolve");
-  EXPECT_EQ(
       refusal("graph @forward(%x: i8[1,3,5,5] quant<0.1>, %w: i8[4,3,1,1] quant<0.1>) {\n %y: i8[1,4,5,5] quant<0.1> = "
               "aten.convolution(%x, %w, _) {dilation = [1, 1], padding = [0, 0], stride = [1, 1], groups = 1, output_padding = [0, 0], "
               "transposed = false}\n return %y }"),
@@ -192,6 +180,20 @@ TEST(NeutronSupport, LimitsOfConvolutions) {
             "npu-stride: the NPU takes strides of at most 4096 per axis; this one is 4097x1; choose a stride of at most 4096");
   EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,5,5", "dilation = [1, 4097], padding = [0, 0], stride = [1, 1]")),
             "npu-dilation: the NPU takes dilations of at most 4096 per axis; this one is 1x4097; choose a dilation of at most 4096");
+  EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,1,8193", "dilation = [1, 1], padding = [0, 16777216], stride = [4096, 4096]")), "");
+  EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,1,8193", "dilation = [1, 1], padding = [0, 16777217], stride = [4096, 4096]")),
+            "npu-padding: the NPU takes padding of at most 16777216 per axis; this one is 0x16777217; choose less padding");
+}
+
+TEST(NeutronSupport, LimitsOfCalls) {
+  EXPECT_EQ(refusal(conv("1,2048,1,1", "1024,2,1,1", "1,1024,1,1", kPlain, 1024)), "");
+  EXPECT_EQ(refusal(conv("1,2050,1,1", "1025,2,1,1", "1,1025,1,1", kPlain, 1025)),
+            "npu-convolution-calls: a convolution takes at most 1024 calls of the NPU: one for each group, times stride x stride if it is "
+            "transposed; this one would take 1025; use fewer groups, or a smaller stride of the transposed convolution");
+  EXPECT_EQ(refusal(conv("1,4,2,2", "4,6,32,32", "1,6,64,64", "dilation = [1, 1], padding = [0, 0], stride = [32, 32]", 1, true)), "");
+  EXPECT_EQ(refusal(conv("1,4,2,2", "4,6,33,32", "1,6,66,64", "dilation = [1, 1], padding = [0, 0], stride = [33, 32]", 1, true)),
+            "npu-convolution-calls: a convolution takes at most 1024 calls of the NPU: one for each group, times stride x stride if it is "
+            "transposed; this one would take 1056; use fewer groups, or a smaller stride of the transposed convolution");
 }
 
 // What the table of operators prints is what a refusal begins with.

@@ -93,6 +93,30 @@ std::optional<Order> permuted(const Order& order, const Shape& shape, std::span<
   return normalized(std::move(*digits));
 }
 
+Order compacted(Order order) {
+  int64_t step = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    order[i].step = step;
+    step *= order[i].extent;
+  }
+  return normalized(std::move(order));
+}
+
+std::optional<std::vector<int64_t>> steps_of(const Order& order, const Shape& shape) {
+  const auto digits = split_at_dims(order, shape);
+  if (!digits) return std::nullopt;
+  const std::vector<int64_t> places = strides(shape, Layout::kContiguous);
+  std::vector<int64_t> steps(shape.size(), 0);
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    if (shape[dim] == 1) continue;
+    const auto digit = std::find_if(digits->begin(), digits->end(),
+                                    [&](const Digit& of) { return of.place == places[dim] && of.extent == shape[dim]; });
+    if (digit == digits->end()) return std::nullopt;
+    steps[dim] = digit->step;
+  }
+  return steps;
+}
+
 std::optional<std::vector<CopyLoop>> copy_loops(const Order& from, const Order& to) {
   std::optional<Order> a = split_at(from, places_of(to));
   std::optional<Order> b = split_at(to, places_of(from));

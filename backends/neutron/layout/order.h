@@ -41,6 +41,12 @@ std::optional<Order> split_at_dims(const Order& order, const Shape& shape);
 // Order of the permuted tensor over the same memory: dimension i of the result is dims[i] of the operand. nullopt as for split_at.
 std::optional<Order> permuted(const Order& order, const Shape& shape, std::span<const size_t> dims);
 
+// The same digits without gaps between them in memory.
+Order compacted(Order order);
+
+// Bytes between neighbours along each dimension, 0 where the extent is 1; nullopt if a dimension has no such step.
+std::optional<std::vector<int64_t>> steps_of(const Order& order, const Shape& shape);
+
 // What a strided copy has to do: loops by falling step of the destination.
 struct CopyLoop {
   int64_t extent = 1;

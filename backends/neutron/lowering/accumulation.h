@@ -1,31 +1,39 @@
-// Convolutions and linear layers as calls of the array.
+// What convolutions and linear layers share: how the array does one accumulation, and the call that does it.
 #pragma once
 
-#include <optional>
-
-#include "abi/npu/microcode.h"
-#include "backends/neutron/lowering/builder.h"
+#include "backends/neutron/lowering/rules.h"
 #include "backends/neutron/lowering/weights.h"
-#include "ops/convolution.h"
 
 namespace dtr::neutron {
 
-// How the array does one accumulation.
 struct Mapping {
   bool depthwise = false;
   npu::Packing packing = npu::Packing::kChannels;
 };
-
-npu::Window window_of(const ops::ConvolutionShape& shape);
-// A linear layer is a convolution of a 1×1 input with a 1×1 kernel; rows are the batch.
-npu::Window window_of_linear(int64_t rows, int64_t in, int64_t out);
 
 // The mapping with the fewest cycles of the NPU, of equals the one with the fewest bytes of constants. `depthwise_only`: each output
 // channel reads one input channel.
 Mapping choose_mapping(const Machine& machine, const npu::Window& window, bool depthwise_only);
 // The kernel without addresses.
 Kernel kernel_of(const npu::Window& window, Mapping mapping);
-// Bytes of the call's block of constants, table not counted.
-uint64_t staged_bytes(const npu::Target& target, const npu::Window& window, Mapping mapping);
+// The least bytes of constants that a call needs at a time: one with Conv2d can be split by output channels.
+uint64_t least_staged_bytes(const npu::Target& target, const npu::Window& window, Mapping mapping);
+
+// One call of an op, which may need several.
+struct Accumulation {
+  npu::Window window;
+  Mapping mapping;
+  npu::Address input, output;
+  npu::Address addend = {};  // if the group has an addition
+  npu::Strides addend_strides = {};
+  int64_t first_channel = 0;  // of the op's, that the first filter computes
+  int64_t macs = 0;
+  uint32_t part = 0, parts = 1;
+};
+// `filters`: of the channels of the call.
+void emit_accumulation(Builder& builder, const Group& group, const Accumulation& accumulation, const Filters& filters);
+
+// The operand that the addition of a group reads beside the group's own value; invalid without an addition.
+ValueId addend_of(const Graph& graph, const Group& group);
 
 }  // namespace dtr::neutron

@@ -74,7 +74,9 @@ Origin Builder::origin_of(ValueId value) const {
   return op.valid() ? graph_.op(op).origin : Origin{};
 }
 
-const Order& Builder::order(ValueId value) const { return location(value).order; }
+Order Builder::lies(ValueId value) const {
+  return graph_.is_constant(value) ? contiguous_order(graph_.type(value).elements()) : location(value).order;
+}
 
 npu::Address Builder::constant(std::span<const std::byte> bytes) {
   block_.resize(npu::round_up(static_cast<uint32_t>(block_.size()), npu::kAlignment));
@@ -115,7 +117,7 @@ npu::Address Builder::read_broadcast(ValueId value, const Shape& shape, const Or
   }
   const auto [known, added] = rearranged_.try_emplace({value.index, key_of(wanted, shape)});
   if (added) {
-    Order lies = order(value);
+    Order lies = this->lies(value);
     npu::Address address{location(value).storage, location(value).offset};
     if (const auto digits = split_at_dims(lies, type.shape); !digits || digits->size() > type.rank()) {
       lies = contiguous_order(type.elements());

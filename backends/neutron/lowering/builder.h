@@ -19,8 +19,10 @@ class Builder {
   const Program& program() const { return program_; }
   const Graph& graph() const { return graph_; }
 
-  // Physical order of a value as it lies; constants are contiguous.
-  const Order& order(ValueId value) const;
+  // Physical order of a value as it lies, perhaps with gaps between elements; constants are contiguous.
+  Order lies(ValueId value) const;
+  // The same without gaps: the dense order in which it is read with the least effort.
+  Order order(ValueId value) const { return compacted(lies(value)); }
 
   // Address of a value in exactly that order, for the call being built. Emits a Move before it if the value lies otherwise (once for
   // each order); a constant becomes part of the call's block.

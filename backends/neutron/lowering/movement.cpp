@@ -13,11 +13,6 @@ constexpr const Check* kChecks[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSr
 std::optional<Kernel> estimate_free(const Machine&, const OpView&) { return std::nullopt; }
 LayoutChoice free_layouts(const OpView&) { return {.contiguous = true, .channels_last = true, .mixed = true}; }
 
-// The order in which an operand lies.
-Order lies(Builder& builder, ValueId x) {
-  return builder.graph().is_constant(x) ? contiguous_order(builder.graph().type(x).elements()) : builder.order(x);
-}
-
 // `y` shows the elements of `x` in that order over the same bytes.
 void show(Builder& builder, const Op& op, Order order) {
   const ValueId x = op.operands[0];
@@ -30,7 +25,7 @@ void show(Builder& builder, const Op& op, Order order) {
 
 void lower_view(Builder& builder, const Group& group) {
   const Op& op = builder.graph().op(group.head);
-  show(builder, op, lies(builder, op.operands[0]));
+  show(builder, op, builder.lies(op.operands[0]));
 }
 
 void lower_permute(Builder& builder, const Group& group) {
@@ -39,7 +34,7 @@ void lower_permute(Builder& builder, const Group& group) {
   const Shape& shape = graph.type(op.operands[0]).shape;
   std::vector<size_t> dims;
   for (const int64_t dim : op.attributes.get<Ints>("dims")) dims.push_back(*ops::normalize_dim(dim, shape.size()));
-  auto order = permuted(lies(builder, op.operands[0]), shape, dims);
+  auto order = permuted(builder.lies(op.operands[0]), shape, dims);
   if (order && order->size() <= npu::kMoveRank) return show(builder, op, std::move(*order));
   // Digits of earlier views do not divide at these dimensions: bring the operand into its logical order first.
   const Order plain = contiguous_order(graph.type(op.operands[0]).elements());
@@ -72,7 +67,7 @@ void lower_cat(Builder& builder, const Group& group) {
     const Type& part = graph.type(operand);
     const npu::Address to{whole.region, word(at * steps[dim])};
     at += part.shape[dim];
-    Order order = lies(builder, operand);
+    Order order = builder.lies(operand);
     const npu::Address from = builder.read(operand, order);
     builder.copy(from, order, to, strided_order(part.shape, steps), part.elements(), op.origin);
   }

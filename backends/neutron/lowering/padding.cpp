@@ -2,11 +2,6 @@
 
 namespace dtr::neutron {
 
-bool padding_in_kernel(const ops::Window& window) {
-  const auto fits = [](const ops::WindowAxis& axis) { return axis.pad <= (axis.kernel - 1) * axis.dilation; };
-  return fits(window.h) && fits(window.w);
-}
-
 int64_t padded_bytes(const Image& image, const ops::Window& window) {
   const auto extent = [](const ops::WindowAxis& axis) { return axis.in + axis.pad + axis.pad_end; };
   return image.batch * image.channels * extent(window.h) * extent(window.w);

@@ -1,4 +1,4 @@
-// Padding that a kernel cannot imagine by itself is made in memory: a Fill and a Move.
+// Padding that counts as elements is made in memory: a Fill and a Move.
 #pragma once
 
 #include "backends/neutron/lowering/builder.h"
@@ -11,8 +11,6 @@ struct Image {  // an NHWC tensor
   Order order;
 };
 
-// The window's first taps reach the input, as the kernels need it (`abi/npu/microcode.h`, Window).
-bool padding_in_kernel(const ops::Window& window);
 // Bytes of the padded tensor.
 int64_t padded_bytes(const Image& image, const ops::Window& window);
 

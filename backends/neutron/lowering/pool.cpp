@@ -1,4 +1,5 @@
 // Pools and means over dimensions that are neighbours in memory.
+#include "backends/neutron/lowering/image.h"
 #include "backends/neutron/lowering/padding.h"
 #include "backends/neutron/lowering/rules.h"
 #include "numerics/mean.h"
@@ -9,10 +10,7 @@ namespace {
 
 uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
-// (N, C, H, W) or (C, H, W) as NHWC.
-Order pool_order(const Shape& shape) {
-  return shape.size() == 4 ? dense_order(shape, std::array{0, 2, 3, 1}) : dense_order(shape, std::array{1, 2, 0});
-}
+ImageDims dims_of(const Shape& shape) { return shape.size() == 4 ? kBatchOfImages : kSingleImage; }
 
 npu::Window window_of_pool(const Shape& shape, const ops::Window& window) {
   const auto& [h, w] = window;
@@ -48,7 +46,9 @@ bool pads_first(const OpView& view, const ops::Window& window) {
   const bool padded = (window.h.pad | window.w.pad | window.h.pad_end | window.w.pad_end) != 0;
   return view.def == &ops::kAvgPool2d && view.attribute<bool>("count_include_pad") && padded;
 }
-Image image_of(const Shape& shape) { return {shape.size() == 4 ? shape[0] : 1, shape[shape.size() - 3], pool_order(shape)}; }
+Image image_of(const Shape& shape) {
+  return {shape.size() == 4 ? shape[0] : 1, shape[shape.size() - 3], image_order(shape, dims_of(shape))};
+}
 
 ops::Window window_of_question(const Question& q) { return ops::pool_window(q.view); }
 uint64_t padded_first(const Question& q) {
@@ -87,13 +87,18 @@ void lower_pool(Builder& builder, const Group& group) {
   const Type& x = view->operand(0);
   ops::Window window = ops::pool_window(*view);
   const Image image = image_of(x.shape);
-  const npu::Address input = pads_first(*view, window) ? read_padded(builder, op.operands[0], image, window, op.origin)
-                                                       : builder.read(op.operands[0], image.order);
+  const ImageDims dims = dims_of(x.shape);
+  const bool padded = pads_first(*view, window);
+  const Pixels input =
+      padded ? Pixels{read_padded(builder, op.operands[0], image, window, op.origin), {}} : read_image(builder, op.operands[0], dims);
   npu::Pool pool{.window = window_of_pool(x.shape, window),
-                 .input = input,
+                 .input = input.address,
                  .kind = view->def == &ops::kMaxPool2d ? npu::PoolKind::kMax : npu::PoolKind::kAverage};
   set_clamp(pool, group, view->def == &ops::kMaxPool2d ? Quantization{} : *view->result().quantization);
-  pool.output = builder.define(graph.op(group.root()).results[0], pool_order(view->result().shape));
+  const Pixels output = define_image(builder, graph.op(group.root()).results[0], dims);
+  pool.output = output.address;
+  pool.window.out = output.strides;
+  if (!padded) pool.window.in = input.strides;
   builder.emit(pool, origin_of(graph, group));
 }
 

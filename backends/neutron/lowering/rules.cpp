@@ -5,7 +5,8 @@
 namespace dtr::neutron {
 
 const Rule* find_rule(const OpDef& def) {
-  for (const std::span<const Rule> rules : {accumulation_rules(), pool_rules(), addition_rules(), softmax_rules(), matmul_rules(), movement_rules()})
+  for (const std::span<const Rule> rules :
+       {convolution_rules(), linear_rules(), pool_rules(), addition_rules(), softmax_rules(), matmul_rules(), movement_rules()})
     for (const Rule& rule : rules)
       if (rule.def == &def) return &rule;
   return is_table_op(def) ? &elementwise_rule() : nullptr;

@@ -36,16 +36,19 @@ struct Rule {
   std::optional<Kernel> (*estimate)(const Machine&, const OpView&);
   void (*lower)(Builder&, const Group&);
   Absorbs absorbs = Absorbs::kNothing;
+  // Instead of `estimate`, where the op may be several calls: cycles of all of them, the host's included.
+  uint64_t (*cost)(const Machine&, const OpView&) = nullptr;
 };
 
 // The rule of an op, or nullptr.
 const Rule* find_rule(const OpDef& def);
 
 // Per file of lowering/: rows of the table.
-std::span<const Rule> accumulation_rules();  // convolution, linear
-std::span<const Rule> pool_rules();          // max_pool2d, avg_pool2d, mean.dim
-std::span<const Rule> addition_rules();      // add.Tensor
-std::span<const Rule> softmax_rules();       // softmax, log_softmax
+std::span<const Rule> convolution_rules();
+std::span<const Rule> linear_rules();
+std::span<const Rule> pool_rules();      // max_pool2d, avg_pool2d, mean.dim
+std::span<const Rule> addition_rules();  // add.Tensor
+std::span<const Rule> softmax_rules();   // softmax, log_softmax
 std::span<const Rule> matmul_rules();
 std::span<const Rule> movement_rules();  // view, permute, constant_pad_nd, cat, dim order
 const Rule& elementwise_rule();          // every other elementwise op of one operand

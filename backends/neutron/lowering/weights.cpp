@@ -8,16 +8,6 @@
 
 namespace dtr::neutron {
 
-Filters filters_from_oihw(std::span<const int8_t> weights, int64_t out, int64_t in, int64_t height, int64_t width) {
-  Filters filters{out, height, width, in, std::vector<int8_t>(weights.size())};
-  const int64_t taps = height * width;
-  for (int64_t o = 0; o < out; ++o)
-    for (int64_t i = 0; i < in; ++i)
-      for (int64_t tap = 0; tap < taps; ++tap)
-        filters.weights[static_cast<size_t>((o * taps + tap) * in + i)] = weights[static_cast<size_t>((o * in + i) * taps + tap)];
-  return filters;
-}
-
 std::vector<std::byte> pack_conv2d(const Filters& filters, npu::Packing packing, const npu::Target& target) {
   const int64_t units = target.pipelines;
   const int64_t lanes = target.macs;

@@ -22,8 +22,6 @@ struct Filters {
     return std::span(weights).subspan(static_cast<size_t>(channel * reduction()), static_cast<size_t>(reduction()));
   }
 };
-// From PyTorch's order: output channel, input channel, row, column.
-Filters filters_from_oihw(std::span<const int8_t> weights, int64_t out, int64_t in, int64_t height, int64_t width);
 
 std::vector<std::byte> pack_conv2d(const Filters& filters, npu::Packing packing, const npu::Target& target);
 // `filters.in` is 1.

@@ -28,8 +28,8 @@ Timeline simulate(const npu::Target& target, std::span<const Call> calls, const 
 // kMemoryExceeded if the constants of one call do not fit beside its operands. Linear in calls times the calls that a copy is ahead.
 Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls, std::span<const uint64_t> live_bytes);
 
-// Splits calls with one output position (linear layers of one row) by output channels: where their constants would not fit SRAM beside
-// `live_bytes`, and where computing the first part while the second is being copied shortens the program.
+// Splits convolutions and linear layers by output channels: where their constants would not fit SRAM beside `live_bytes`, and where
+// computing the first part while the second is being copied shortens the program.
 void split_calls(const Machine& machine, LoweredGraph& graph, std::span<const uint64_t> live_bytes);
 
 }  // namespace dtr::neutron

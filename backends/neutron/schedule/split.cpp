@@ -1,5 +1,5 @@
 // Output channels are computed in groups that do not depend on each other, and parameters and weights lie group by group: a part of a
-// call is a slice of its constants.
+// call is a slice of its constants, and writes its channels where they lie in the result.
 #include <algorithm>
 #include <cstring>
 
@@ -12,10 +12,8 @@ namespace {
 const npu::Conv2d* splittable(const Call& call) {
   const auto* conv = std::get_if<npu::Conv2d>(&call.kernel);
   if (conv == nullptr || conv->parameters.region != kOwnConstants || conv->input.region == kOwnConstants) return nullptr;
-  const npu::Window& window = conv->window;
-  const bool one_position = uint64_t{window.batch} * window.out_height * window.out_width == 1;
   const bool constant_addend = (conv->epilogue.flags & npu::kWithAdd) != 0 && conv->epilogue.addend.region == kOwnConstants;
-  return one_position && !constant_addend ? conv : nullptr;
+  return constant_addend ? nullptr : conv;
 }
 
 // Part `part` of `parts` of a call that splittable accepts.

@@ -77,15 +77,6 @@ const Check kConstantWeight{"npu-dynamic-weight", "the NPU needs a constant weig
                             [](const Question& q) { return computed(q.graph, q.op, 1); }};
 const Check kConstantBias{"npu-dynamic-weight", "the NPU needs a constant bias", kParameter,
                           [](const Question& q) { return computed(q.graph, q.op, 2); }};
-const Check kNotTransposed{
-    "npu-transposed-convolution", "the NPU convolves forward", "upsample by nearest neighbours, then convolve",
-    [](const Question& q) { return q.view.attribute<bool>("transposed") ? Outside("this convolution is transposed") : std::nullopt; }};
-const Check kGroups{"npu-convolution-groups", "the NPU convolves in 1 group or with 1 input channel a group",
-                    "use 1 group, or as many groups as input channels", [](const Question& q) -> Outside {
-                      const ops::ConvolutionShape shape = ops::convolution_shape(q.view);
-                      if (shape.groups == 1 || shape.in == 1) return std::nullopt;
-                      return fmt::format("this convolution has {} groups of {} input channels", shape.groups, shape.in);
-                    }};
 
 std::string with_numbers(std::string_view text, const npu::Target& target) {
   return fmt::format(fmt::runtime(text), fmt::arg("max_kernel", target.max_kernel), fmt::arg("max_reduction", target.max_reduction),

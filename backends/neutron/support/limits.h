@@ -64,9 +64,6 @@ extern const Check kRank;
 // Operands 1 and 2 are constants.
 extern const Check kConstantWeight;
 extern const Check kConstantBias;
-extern const Check kNotTransposed;
-// One group, or one input channel a group.
-extern const Check kGroups;
 
 // Functions of the checks below, which rules parametrize.
 std::optional<std::string> beyond(int64_t limit, int64_t height, int64_t width);
