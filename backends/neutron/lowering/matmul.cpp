@@ -23,21 +23,6 @@ LayoutChoice layouts(const OpView&) { return {.contiguous = true, .channels_last
 
 using Steps = std::vector<int64_t>;  // byte strides of the dimensions; 0 along those of extent 1
 
-// nullopt if a dimension has no single stride.
-std::optional<Steps> steps_of(const Order& order, const Shape& shape) {
-  const auto digits = split_at_dims(order, shape);
-  if (!digits) return std::nullopt;
-  const Steps places = strides(shape, Layout::kContiguous);
-  Steps steps(shape.size(), 0);
-  for (size_t dim = 0; dim < shape.size(); ++dim) {
-    if (shape[dim] == 1) continue;
-    const auto digit = std::ranges::find_if(*digits, [&](const Digit& d) { return d.extent == shape[dim] && d.place == places[dim]; });
-    if (digit == digits->end()) return std::nullopt;
-    steps[dim] = digit->step;
-  }
-  return steps;
-}
-
 // One of the three tensors: how it may lie, and its strides then.
 struct Side {
   Order order;
@@ -141,7 +126,7 @@ void lower(Builder& builder, const Group& group) {
   const BoundOpView view(graph, group.head);
   const ValueId result = graph.op(group.root()).results[0];
   const npu::Target& target = builder.target();
-  const auto lies = [&](ValueId value) { return graph.is_constant(value) ? std::nullopt : std::optional(builder.order(value)); };
+  const auto lies = [&](ValueId value) { return graph.is_constant(value) ? std::nullopt : std::optional(builder.lies(value)); };
   const std::array<std::optional<Order>, 3> found{lies(op.operands[0]), lies(op.operands[1]), order_for_reader(graph, result)};
   const std::array<const Type*, 3> types{&view->operand(0), &view->operand(1), &view->result()};
   std::array<std::vector<Side>, 3> sides;
