@@ -21,7 +21,7 @@ constexpr const Check* kChecks[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSr
 
 LayoutChoice layouts(const OpView&) { return {.contiguous = true, .channels_last = true, .mixed = true}; }
 
-using Steps = std::vector<int64_t>;  // byte strides of the dimensions; 0 along those of extent 1
+using Steps = std::vector<int64_t>;  // as steps_of gives them
 
 // One of the three tensors: how it may lie, and its strides then.
 struct Side {
@@ -111,7 +111,7 @@ std::optional<Order> order_for_reader(const Graph& graph, ValueId value) {
 std::vector<Side> sides_of(const Shape& shape, const std::optional<Order>& lies) {
   std::vector<Side> sides;
   if (lies)
-    if (auto steps = steps_of(*lies, shape)) sides.push_back({*lies, std::move(*steps)});
+    if (auto steps = steps_of(*lies, shape); steps && std::ranges::min(*steps) >= 0) sides.push_back({*lies, std::move(*steps)});
   Side plain = contiguous_side(shape);
   if (sides.empty() || sides[0].order != plain.order) sides.push_back(std::move(plain));
   return sides;
