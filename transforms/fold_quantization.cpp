@@ -192,11 +192,14 @@ class Pass {
 
   // Operand 2 as int32 constant of scale s_in·s_w: it is that already, has a scale that rounds to another, or is float.
   ValueId quantized_bias(const std::vector<ValueId>& operands) {
-    const ValueId given = operands[2];
+    ValueId given = operands[2];  // perhaps a row of a matrix
+    for (OpId view = graph_.producer(given); view.valid() && graph_.op(view).def == &ops::kView; view = graph_.producer(given))
+      given = graph_.op(view).operands[0];
     const ValueId source = quantized_source(given);
     const ValueId constant = source.valid() ? source : given;
     if (!graph_.is_constant(constant) || !graph_.type(operands[0]).quantized() || !graph_.type(operands[1]).quantized()) return {};
-    const Type type = graph_.type(constant);
+    Type type = graph_.type(constant);
+    type.shape = graph_.type(operands[2]).shape;
     if (type.rank() != 1 || (type.dtype != DType::kInt32 && type.dtype != DType::kFloat32)) return {};
     const Quantization wanted =
         bias_quantization(*graph_.type(operands[0]).quantization, *graph_.type(operands[1]).quantization, type.shape[0]);
@@ -217,7 +220,8 @@ class Pass {
       codes.push_back(static_cast<int32_t>(std::nearbyint(code)));
     }
     const ConstantId id = program_.constants.add_values<int32_t>(DType::kInt32, codes);
-    if (id == graph_.value(constant).constant && type.quantization == wanted) return constant;
+    const bool is_that = constant == operands[2] || constant == quantized_source(operands[2]);
+    if (is_that && id == graph_.value(constant).constant && type.quantization == wanted) return constant;
     const std::string name = graph_.value(constant).name;
     return rewriter_.add_constant({.dtype = DType::kInt32, .shape = type.shape, .quantization = wanted}, id, name);
   }

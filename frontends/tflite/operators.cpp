@@ -99,6 +99,49 @@ Result<ValueId> depthwise_conv_2d(Importer& importer) {
                                                  importer.tensor(0).shape[3], weight[3]);
 }
 
+// Operands: extents of the result, weight (OHWI), x, bias. The file's result may be longer than what the kernel reaches (`output_padding`)
+// or shorter (`padding_end`).
+Result<ValueId> transpose_conv(Importer& importer) {
+  DTR_ASSIGN(const fb::TransposeConvOptions* options, importer.options<fb::TransposeConvOptions>(OptionsType::TransposeConvOptions));
+  const Shape& weight = importer.tensor(1).shape;
+  const Shape& in = importer.tensor(2).shape;
+  const Shape& out = importer.output().shape;
+  for (const Shape* shape : {&weight, &in, &out})
+    if (shape->size() != 4 || std::ranges::any_of(*shape, [](int64_t extent) { return extent < 1; }))
+      return importer.invalid(fmt::format("a shape is {}, expected 4 dimensions", to_string(*shape)));
+  DTR_ASSIGN(const Ints extents, importer.integers(0));
+  if (extents != out)
+    return importer.invalid(fmt::format("its output has shape {}, its first input says {}", to_string(out), to_string(extents)));
+  if (importer.tensor(1).scales.size() > 1 && importer.tensor(1).quantized_dimension != 0)
+    return importer.unsupported(
+        fmt::format("its weight is quantized along dimension {}, expected 0", importer.tensor(1).quantized_dimension));
+  const Ints kernel{weight[1], weight[2]};
+  const Ints stride{options->stride_h(), options->stride_w()};
+  DTR_ASSIGN(Attributes attributes, window(importer, options->padding(), out, kernel, stride, {1, 1}));
+  const Ints begin = attributes.get<Ints>("padding");
+  Ints end(2), beyond(2);
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t rest = (in[1 + i] - 1) * stride[i] + kernel[i] - begin[i] - out[1 + i];
+    end[i] = std::max<int64_t>(rest, 0);
+    beyond[i] = std::max<int64_t>(-rest, 0);
+  }
+  attributes.set("padding_end", end);
+  attributes.set("output_padding", beyond);
+  attributes.set("dilation", Ints{1, 1});
+  attributes.set("transposed", true);
+  attributes.set("groups", int64_t{1});
+  DTR_ASSIGN(const std::string activation, importer.activation(options->fused_activation_function()));
+  set_activation(attributes, activation);
+  DTR_ASSIGN(const ValueId x, importer.value(2));
+  DTR_ASSIGN(const ValueId w, importer.permuted_constant(1, {3, 0, 1, 2}, 1));
+  std::vector<ValueId> operands{x, w};
+  if (importer.has(3)) {
+    DTR_ASSIGN(const ValueId bias, importer.value(3));
+    operands.push_back(bias);
+  }
+  return importer.append(ops::kConvolution, std::move(operands), std::move(attributes));
+}
+
 Result<ValueId> fully_connected(Importer& importer) {
   DTR_ASSIGN(const fb::FullyConnectedOptions* options, importer.options<fb::FullyConnectedOptions>(OptionsType::FullyConnectedOptions));
   if (options->weights_format() != fb::FullyConnectedOptionsWeightsFormat::DEFAULT) return importer.unsupported("its weights are shuffled");
@@ -329,6 +372,7 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::SOFTMAX, 1, 1, softmax},
     {BuiltinOperator::TANH, 1, 1, unary<ops::kTanh>},
     {BuiltinOperator::TRANSPOSE, 2, 2, transpose},
+    {BuiltinOperator::TRANSPOSE_CONV, 3, 4, transpose_conv},
 };
 
 }  // namespace

@@ -115,6 +115,16 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
     spec.tensors.push_back({.shape = std::move(shape), .type = type, .buffer = static_cast<uint32_t>(spec.buffers.size() - 1)});
     spec.ops[0].inputs.push_back(static_cast<int32_t>(spec.tensors.size() - 1));
   };
+  const auto transposed_on = [&](Spec& spec, int32_t channels) {  // 1×3×3×2, weight 4×3×3×2, stride 2; extents 1×7×7×4
+    operator_with_options(fb::BuiltinOperator::TRANSPOSE_CONV, fb::OptionsType::TransposeConvOptions,
+                          [](auto& b) { return fb::CreateTransposeConvOptions(b, fb::Padding::VALID, 2, 2); })(spec);
+    spec.tensors = {{.shape = {1, 3, 3, 2}}, {.shape = {1, 7, 7, channels}}, {.shape = {4, 3, 3, 2}, .buffer = 1}};
+    spec.buffers.emplace_back(288);
+    spec.ops[0].inputs.clear();
+    constant(spec, {4}, 16);
+    spec.buffers.back() = {1, 0, 0, 0, 7, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 0};
+    spec.ops[0].inputs.insert(spec.ops[0].inputs.end(), {2, 0});
+  };
   const Case cases[] = {
       {"version", [](Spec& s) { s.version = 2; }, "tflite-invalid", {"version 2"}},
       {"no subgraph", [](Spec& s) { s.subgraphs = 0; }, "tflite-invalid", {"no subgraph"}},
@@ -305,6 +315,25 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
        },
        "tflite-invalid",
        {"its bias has shape 2"}},
+      {"extents of a transposed convolution",
+       [&](Spec& s) { transposed_on(s, 3); },
+       "tflite-invalid",
+       {"TRANSPOSE_CONV", "its output has shape 1x7x7x3, its first input says 1x7x7x4"}},
+      {"axis of the scales of a transposed convolution",
+       [&](Spec& s) {
+         transposed_on(s, 4);
+         s.tensors[2].scales = {1, 1}, s.tensors[2].zero_points = {0, 0}, s.tensors[2].quantized_dimension = 3;
+         s.tensors[2].type = fb::TensorType::INT8, s.buffers[1].resize(72);
+       },
+       "tflite-unsupported-option",
+       {"quantized along dimension 3, expected 0"}},
+      {"rank of a transposed convolution",
+       [&](Spec& s) {
+         transposed_on(s, 4);
+         s.tensors[0].shape = {1, 3, 6};
+       },
+       "tflite-invalid",
+       {"a shape is 1x3x6"}},
       {"computed padding",
        [](Spec& s) {
          s.codes = {fb::BuiltinOperator::PAD};
