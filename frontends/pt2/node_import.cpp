@@ -20,7 +20,8 @@ bool is_float_attribute(const OpDef& def, std::string_view name) {
 
 }  // namespace
 
-NodeImport::NodeImport(Importer& importer, size_t index) : importer_(importer), index_(index), node_(importer.file_.nodes[index]) {}
+NodeImport::NodeImport(Importer& importer, size_t index)
+    : importer_(importer), index_(index), node_(importer.file_.nodes[index]), read_(node_.inputs.size(), false) {}
 
 const Graph& NodeImport::graph() const { return importer_.program_.forward(); }
 const Type& NodeImport::type(ValueId value) const { return graph().type(value); }
@@ -42,9 +43,26 @@ tl::unexpected<Diagnostic> NodeImport::bad_argument(std::string_view name) const
 }
 
 const Argument* NodeImport::find(std::string_view name) const {
-  for (const auto& [argument, value] : node_.inputs)
-    if (argument == name) return std::holds_alternative<std::monostate>(value) ? nullptr : &value;
+  for (size_t i = 0; i < node_.inputs.size(); ++i) {
+    const auto& [argument, value] = node_.inputs[i];
+    if (argument != name) continue;
+    read_[i] = true;
+    return std::holds_alternative<std::monostate>(value) ? nullptr : &value;
+  }
   return nullptr;
+}
+
+Status NodeImport::check_all_read() const {
+  // Where memory lies and who computes; a dtype shows in the type of the result, which is compared with that of the file.
+  constexpr std::string_view kHarmless[] = {"copy",    "cudnn_enable", "cudnn_enabled", "device",   "dtype",        "implicit",
+                                            "inplace", "layout",       "memory_format", "momentum", "non_blocking", "pin_memory"};
+  for (size_t i = 0; i < node_.inputs.size(); ++i) {
+    const auto& [argument, value] = node_.inputs[i];
+    if (read_[i] || std::holds_alternative<std::monostate>(value)) continue;
+    if (std::find(std::begin(kHarmless), std::end(kHarmless), argument) != std::end(kHarmless)) continue;
+    return unsupported(fmt::format("the argument `{}` is not supported", argument), "leave the argument at its default");
+  }
+  return {};
 }
 
 bool NodeImport::has(std::string_view name) const { return find(name) != nullptr; }

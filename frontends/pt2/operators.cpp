@@ -76,7 +76,11 @@ OperatorMatch find_operator(std::string_view target) {
 }
 
 Result<Values> import_operator(NodeImport& node, const Operator& row) {
-  if (row.build != nullptr) return row.build(node);
+  if (row.build != nullptr) {
+    DTR_ASSIGN(Values values, row.build(node));
+    if (!row.op.empty()) DTR_TRY(node.check_all_read());
+    return values;
+  }
   Values operands;
   Attributes attributes;
   for (const Param& param : row.params) {
@@ -109,6 +113,7 @@ Result<Values> import_operator(NodeImport& node, const Operator& row) {
     }
   }
   while (!operands.empty() && !operands.back().valid()) operands.pop_back();
+  DTR_TRY(node.check_all_read());
   DTR_ASSIGN(const ValueId result, node.emit(row.op, std::move(operands), attributes));
   return Values{result};
 }

@@ -58,6 +58,9 @@ class NodeImport {
   // The matrix with its axes exchanged; constants are exchanged right away.
   Result<ValueId> transposed(ValueId matrix);
 
+  // Refuses a node with an argument that nobody asked for: it may change what the operator means.
+  Status check_all_read() const;
+
   tl::unexpected<Diagnostic> unsupported(std::string reason, std::string fix = {}) const;
   tl::unexpected<Diagnostic> refuse(DiagnosticId id, std::string reason, std::string fix) const;
   Place place() const;
@@ -69,6 +72,7 @@ class NodeImport {
   Importer& importer_;
   size_t index_;
   const Node& node_;
+  mutable std::vector<bool> read_;  // by argument
 };
 
 // How an argument of the node becomes an operand or attribute.
