@@ -31,6 +31,14 @@ BUSY_GOAL = 1.35
 ACCURACY_GOALS = {"digits_cnn": {"sqnr_db": 30.4, "accuracy": 0.9907}, "kws_dscnn": {"sqnr_db": 27.7, "accuracy": 0.8825}, "ic_resnet8": {"sqnr_db": 17.6},
                   "vww_mobilenetv1": {"sqnr_db": 30.7}, "ad_fcae": {"sqnr_db": 22.2}, "mobilenet_v2": {"sqnr_db": 37.6}}
 SRAM_GOAL = 1.10
+ARRAY, BIG_SHAPE, USEFUL_SHARE = 64, 65536, 0.6
+GRAPH_SIZES, GRAPH_SECONDS = (500, 1000, 2000), 5.0
+# What the limit that the cycle model names means for the kernel.
+LIMITS = {
+    ("Depthwise", "array"): "array: one channel a unit, its 8 multipliers see one product each",
+    ("Conv2d", "weight port"): "weight port: each weight serves few output positions",
+    ("Conv2d", "array"): "array: channels below a multiple of 8, few output positions or a short row",
+}
 
 
 def wall_seconds(command, repeats):
@@ -136,6 +144,63 @@ def memory_table(measured):
     return table(["model", "activations, B", "live bytes, B", "ratio", "staging, B", "SRAM total, B", "touched, B", "flash, B", "met"], rows)
 
 
+def utilization(shapes):
+    """MAC-weighted utilization of the array per kernel kind, and the shapes that leave it idle."""
+    kinds, slow, refused = {}, [], []
+    for shape in shapes:
+        if "refused" in shape:
+            refused.append(shape)
+            continue
+        kinds.setdefault(shape["kind"], []).append(shape)
+    rows, moving = [], []
+    for kind, group in kinds.items():
+        macs, cycles = sum(s["macs"] for s in group), sum(s["cycles"] for s in group)
+        if not macs:
+            moving.append([kind, len(group), f"{sum(s['bytes'] for s in group) / cycles:.1f}", max(group, key=lambda s: s["bytes"])["limit"]])
+            continue
+        shares = [s["macs"] / (s["cycles"] * ARRAY) for s in group]
+        rows.append([kind, len(group), f"{macs:,}", f"{100 * macs / (cycles * ARRAY):.0f} %", f"{100 * min(shares):.0f} %", f"{100 * max(shares):.0f} %"])
+        slow += [(share, s) for share, s in zip(shares, group) if s["macs"] >= BIG_SHAPE and share < USEFUL_SHARE]
+    slow.sort(key=lambda entry: entry[0])
+    text = table(["kernel kind", "shapes", "MACs", "MAC-weighted", "worst", "best"], rows)
+    text += f"\n\nShapes of at least {BIG_SHAPE:,} MACs that fill less than {100 * USEFUL_SHARE:.0f} % of the array, and what limits them:\n\n"
+    text += table(["kernel kind", "shape", "kernel", "MACs", "utilization", "limited by"],
+                  [[s["kind"], s["shape"], s["kernel"], f"{s['macs']:,}", f"{100 * share:.0f} %", LIMITS.get((s["kernel"], s["limit"]), s["limit"])]
+                   for share, s in slow], 3)
+    text += "\n\nKernels without products, in bytes read and written a cycle (the ports together move 24):\n\n"
+    text += table(["kernel kind", "shapes", "bytes a cycle", "limited by"], moving)
+    if refused:
+        text += "\n\nNot on the NPU: " + "; ".join(sorted({f"{s['kind']} ({s['refused']})" for s in refused})) + "."
+    return text
+
+
+def compile_growth(deuteron, work):
+    """Wall time of `compile` for chains of quantized operators of 500, 1,000 and 2,000."""
+    rows = []
+    for count in GRAPH_SIZES:
+        path = work / f"chain{count}.ir"
+        path.write_text(chain(count))
+        best, median = wall_seconds([deuteron, "compile", path, "--no-check", "-o", work / "chain.pte"], 3)
+        rows.append([f"{count:,}", f"{best:.2f}", f"{median:.2f}", f"{1e6 * best / count:.0f}"])
+    return table(["operators", "s", "median", "µs an operator"], rows, 0)
+
+
+def chain(count):
+    """IR text of a network of residual blocks: convolution, relu, convolution, add."""
+    lines = ["graph @forward(%v0: i8[1,8,8,8] quant<0.05>) {"]
+    convolution = "{{dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [1, 1], stride = [1, 1], transposed = false}}"
+    for i in range(1, count + 1):
+        if i % 4 in (1, 3):
+            lines.append(f"  %w{i}: i8[8,8,3,3] quant<0.01> = constant seeded<{i}>")
+            operation = f"aten.convolution(%v{i - 1}, %w{i}) " + convolution.format()
+        elif i % 4 == 2:
+            operation = f"aten.hardswish(%v{i - 1})"
+        else:
+            operation = f"aten.add.Tensor(%v{i - 1}, %v{i - 4})"
+        lines.append(f"  %v{i}: i8[1,8,8,8] quant<0.05> = {operation}")
+    return "\n".join(lines + [f"  return %v{count}", "}", ""])
+
+
 def operator_tables(measured):
     parts = []
     for name, figures in measured.items():
@@ -145,7 +210,7 @@ def operator_tables(measured):
     return "\n\n".join(parts)
 
 
-def document(measured, missing, anchors, pace):
+def document(measured, missing, anchors, pace, shapes, growth):
     versions = ", ".join(f"{name} {version}" for name, version in anchors["versions"].items())
     skipped = f"\n\nNot measured, no data here: {', '.join(missing)}." if missing else ""
     return f"""# Performance
@@ -170,6 +235,11 @@ one thread, closed converter replaced by one that costs nothing; imports are not
 
 {compile_table(measured, anchors)}
 
+Operators and time: chains of residual blocks in quantized IR text, whole process without the comparison on one sample. Goal: 2,000 operators in less than
+{GRAPH_SECONDS:g} s, and the time of an operator does not grow with their number.
+
+{growth}
+
 ## Functional simulation
 
 One inference, one thread, against LiteRT's bit-exact reference kernels (`BUILTIN_REF`) on the int8 model.
@@ -190,6 +260,12 @@ Live bytes: the maximum, over calls in the program's order, of the bytes of all 
 ≤ {SRAM_GOAL:.2f}× of that, and the total reported is the highest byte that the simulator saw touched.
 
 {memory_table(measured)}
+
+## Utilization of the array
+
+Each shape alone, products ÷ (64 × busy cycles of its calls); no host cost, no copies (`bench/utilization.cpp`).
+
+{utilization(shapes)}
 
 ## Operators on the NPU
 
@@ -214,7 +290,10 @@ def main():
                 continue
             print(f"measuring {name}", flush=True)
             measured[name] = measure(args.build / "deuteron", folder, Path(work), args.repeats)
-    args.output.write_text(document(measured, missing, anchors, min(pace, yardstick_ms())))
+        growth = compile_growth(args.build / "deuteron", Path(work))
+    lines = subprocess.run([args.build / "bench/bench_utilization"], check=True, text=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL).stdout
+    shapes = [json.loads(line) for line in lines.splitlines()]
+    args.output.write_text(document(measured, missing, anchors, min(pace, yardstick_ms()), shapes, growth))
     print(f"wrote {args.output}")
 
 
