@@ -7,10 +7,12 @@
 
 #include "compiler/emit.h"
 #include "compiler/onednn_executor.h"
+#include "compiler/placement_report.h"
+#include "compiler/selection.h"
 #include "ir/rewriter.h"
 #include "ops/ops.h"
-#include "partitioner/float_fallback.h"
 #include "partitioner/layout.h"
+#include "partitioner/partition.h"
 #include "program/memory_planner.h"
 #include "program/writer.h"
 #include "quantizer/annotate.h"
@@ -59,41 +61,13 @@ void strip_io_quantization(Graph& graph) {
   }
 }
 
-// Ops that no backend takes as they are run in float; then each backend rewrites what it has no kernel for.
-Result<Placement> place_everything(Program& program, Graph& graph, const Recipe& recipe, std::vector<RefusalRow>& refusals) {
-  std::vector<OpId> ops;
-  for (const OpId op : graph.ops()) ops.push_back(op);
-  for (const OpId op : ops) {
-    const bool homeless =
-        std::all_of(recipe.begin(), recipe.end(), [&](const auto& backend) { return backend->refuse(program, graph, op).has_value(); });
-    if (!homeless || !can_fall_back_to_float(graph, op)) continue;
-    // The reason that counts is that of the delegate for the quantized op, not what it says of the float one.
-    const BoundOpView view(graph, op);
-    const Place place = place_of(program, graph, op);
-    const std::optional<Refusal> refusal = recipe.front()->refuse(program, graph, op);
-    refusals.push_back({.name = place.node,
-                        .op = std::string(view->def->name),
-                        .module_path = place.module_path,
-                        .source_line = place.source_line,
-                        .backend = std::string(recipe.front()->name()),
-                        .id = std::string(refusal->id),
-                        .reason = refusal->reason,
-                        .remedy = refusal->remedy,
-                        .macs = view->def->macs == nullptr ? 0 : view->def->macs(*view)});
-    DTR_TRY(fall_back_to_float(program, graph, op));
-  }
-  DTR_ASSIGN(Placement placement, place(program, graph, recipe));
-  ops.clear();
-  for (const OpId op : graph.ops()) ops.push_back(op);
-  bool changed = false;
-  for (const OpId op : ops) {
-    DTR_ASSIGN(const bool rewritten, recipe[placement.backend[op.index]]->legalize(graph, op));
-    changed |= rewritten;
-  }
-  if (changed) {
-    DTR_ASSIGN(placement, place(program, graph, recipe));
-  }
-  return placement;
+// What the options and the conversion say about where ops run.
+Result<PlacementOptions> placement_options(const Program& program, const CompileSettings& settings, const ConversionReport* conversion) {
+  PlacementOptions options{.weigh_costs = settings.weigh_costs};
+  DTR_ASSIGN(options.wishes, resolve_wishes(program, settings.keep_off, settings.force_on));
+  if (conversion != nullptr)
+    for (const FloatOp& op : conversion->float_ops) options.known[op.id] = {op.why.id, op.why.reason, op.why.remedy};
+  return options;
 }
 
 std::string joined_names(const Program& program, const Origin& origin) {
@@ -196,19 +170,18 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
   report.model = program.file;
   report.target = settings.target->name;
   report.clock_hz = npu.clock_hz;
-  if (conversion != nullptr)
-    for (const FloatOp& op : conversion->float_ops)
-      report.float_reasons.push_back(fmt::format("{} ({}): {}", op.place.node, op.op, op.reason));
 
   const Recipe recipe = make_recipe(*settings.target, settings.backend);
   if (settings.io == Io::kInt8) strip_io_quantization(graph);
   EmittedProgram emitted;
   {
     const Stage stage(settings, "place and lower");
-    DTR_ASSIGN(Placement placement, place_everything(program, graph, recipe, report.refusals));
+    DTR_ASSIGN(const PlacementOptions options, placement_options(program, settings, conversion));
+    DTR_ASSIGN(Placement placement, place(program, graph, recipe, options));
+    report.refusals = refusal_rows(program, graph, placement);
     DTR_ASSIGN(const LayoutResult layouts, assign_layouts(program, graph, recipe, placement));
-    report.layout_conversions = layouts.conversions;
     DTR_ASSIGN(emitted, emit(program, graph, recipe, partition(graph, placement, recipe)));
+    report.transposes = transpose_rows(program, graph, recipe, placement, layouts, emitted);
   }
   emitted.plan.target = settings.target->name;
   emitted.plan.target_hash = npu::hash(npu);

@@ -22,6 +22,8 @@ struct CompileSettings {
   BackendOptions backend = {};
   Io io = Io::kFloat;
   QuantSpec::Observer observer = QuantSpec::Observer::kHistogram;  // kMinMax replaces what the patterns ask for
+  std::vector<std::string> keep_off = {}, force_on = {};           // nodes and operators, see compiler/selection.h
+  bool weigh_costs = true;                                         // PlacementOptions
   bool debug_map = true;
   uint64_t source_hash = 0;  // of the model file, for the program's manifest
   unsigned threads = 0;

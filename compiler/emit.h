@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "partitioner/placement.h"
+#include "partitioner/partition.h"
 #include "program/plan.h"
 
 namespace dtr {

@@ -4,19 +4,20 @@
 
 #include <algorithm>
 
+#include "compiler/placement_report.h"
+
 namespace dtr {
 namespace {
-
-// 12345678 → "12,345,678"
-std::string grouped(uint64_t value) {
-  std::string digits = std::to_string(value);
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
-}
 
 std::string clipped(const std::string& text, size_t width) { return text.size() <= width ? text : text.substr(0, width - 1) + "~"; }
 
 }  // namespace
+
+std::string with_thousands(uint64_t value) {
+  std::string digits = std::to_string(value);
+  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
 
 std::string to_json(const CompileReport& report) {
   std::string text = "{\n";
@@ -32,8 +33,7 @@ std::string to_json(const CompileReport& report) {
       "  \"sram\": {{\"planned_bytes\": {}, \"live_bound_bytes\": {}, \"staging_bytes\": {}, \"total_bytes\": {}, "
       "\"target_bytes\": {}}},\n",
       sram.planned_bytes, sram.live_bound_bytes, sram.staging_bytes, sram.total_bytes, sram.target_bytes);
-  text += fmt::format("  \"flash_bytes\": {}, \"program_bytes\": {}, \"layout_conversions\": {},\n", report.flash_bytes,
-                      report.program_bytes, report.layout_conversions);
+  text += fmt::format("  \"flash_bytes\": {}, \"program_bytes\": {},\n", report.flash_bytes, report.program_bytes);
   if (report.checked) text += fmt::format("  \"check_sqnr_db\": {:.2f},\n", report.check_sqnr_db);
   text += "  \"operators\": [";
   for (size_t i = 0; i < report.operators.size(); ++i) {
@@ -44,16 +44,7 @@ std::string to_json(const CompileReport& report) {
         i == 0 ? "" : ",", json_quote(row.name), json_quote(row.op), json_quote(row.module_path), json_quote(row.source_line),
         json_quote(row.backend), json_quote(row.kernel), row.macs, row.cycles, row.utilization, json_quote(row.limited_by));
   }
-  text += "\n  ],\n  \"refusals\": [";
-  for (size_t i = 0; i < report.refusals.size(); ++i) {
-    const RefusalRow& row = report.refusals[i];
-    text += fmt::format(
-        "{}\n    {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, \"backend\": {}, \"id\": {}, \"reason\": {}, "
-        "\"remedy\": {}, \"macs\": {}}}",
-        i == 0 ? "" : ",", json_quote(row.name), json_quote(row.op), json_quote(row.module_path), json_quote(row.source_line),
-        json_quote(row.backend), json_quote(row.id), json_quote(row.reason), json_quote(row.remedy), row.macs);
-  }
-  return text + "\n  ]\n}\n";
+  return fmt::format("{}\n  ],\n{},\n{}\n}}\n", text, refusals_json(report), transposes_json(report));
 }
 
 std::string to_text(const CompileReport& report) {
@@ -70,26 +61,21 @@ std::string to_text(const CompileReport& report) {
     const std::string utilization = row.macs > 0 && row.cycles > 0 ? fmt::format("{:.0f} %", 100 * row.utilization) : "";
     text += fmt::format("{:<{}}  {:<{}}  {:<8}  {:<{}}  {:>12}  {:>11}  {:>5}  {}\n", clipped(row.name, name_width), name_width,
                         clipped(row.module_path, module_width), module_width, row.backend, clipped(row.kernel, kernel_width), kernel_width,
-                        row.macs > 0 ? grouped(static_cast<uint64_t>(row.macs)) : "", row.cycles > 0 ? grouped(row.cycles) : "",
-                        utilization, row.limited_by);
+                        row.macs > 0 ? with_thousands(static_cast<uint64_t>(row.macs)) : "",
+                        row.cycles > 0 ? with_thousands(row.cycles) : "", utilization, row.limited_by);
   }
-  if (!report.refusals.empty()) text += "\nNot on the NPU:\n";
-  for (const RefusalRow& row : report.refusals) {
-    text += fmt::format("  {} ({}){}{}: [{}] {}\n", row.name, row.op, row.module_path.empty() ? "" : " in " + row.module_path,
-                        row.source_line.empty() ? "" : ", " + row.source_line, row.id, row.reason);
-    if (!row.remedy.empty()) text += fmt::format("    fix: {}\n", row.remedy);
-  }
-  for (const std::string& reason : report.float_reasons) text += fmt::format("  stays float: {}\n", reason);
+  text += refusals_text(report) + transposes_text(report);
   const SramUse& sram = report.sram;
   text += fmt::format("\nNPU     {} kernel calls in {} partition{}: {} cycles busy + {} host + {} waiting for flash\n", report.npu_calls,
-                      report.partitions, report.partitions == 1 ? "" : "s", grouped(report.npu_busy_cycles),
-                      grouped(report.npu_host_cycles), grouped(report.npu_stall_cycles));
-  text += fmt::format("time    {} cycles = {:.1f} µs simulated at {} MHz (machine model: docs/npu.md)\n", grouped(report.npu_total_cycles),
-                      report.microseconds(), report.clock_hz / 1'000'000);
-  text += fmt::format("SRAM    {} bytes of {}: activations {} (no plan needs less than {}), staged weights {}\n", grouped(sram.total_bytes),
-                      grouped(sram.target_bytes), grouped(sram.planned_bytes), grouped(sram.live_bound_bytes), grouped(sram.staging_bytes));
-  text += fmt::format("flash   {} bytes of constants and microcode, {} bytes of program in all\n", grouped(report.flash_bytes),
-                      grouped(report.program_bytes));
+                      report.partitions, report.partitions == 1 ? "" : "s", with_thousands(report.npu_busy_cycles),
+                      with_thousands(report.npu_host_cycles), with_thousands(report.npu_stall_cycles));
+  text += fmt::format("time    {} cycles = {:.1f} µs simulated at {} MHz (machine model: docs/npu.md)\n",
+                      with_thousands(report.npu_total_cycles), report.microseconds(), report.clock_hz / 1'000'000);
+  text += fmt::format("SRAM    {} bytes of {}: activations {} (no plan needs less than {}), staged weights {}\n",
+                      with_thousands(sram.total_bytes), with_thousands(sram.target_bytes), with_thousands(sram.planned_bytes),
+                      with_thousands(sram.live_bound_bytes), with_thousands(sram.staging_bytes));
+  text += fmt::format("flash   {} bytes of constants and microcode, {} bytes of program in all\n", with_thousands(report.flash_bytes),
+                      with_thousands(report.program_bytes));
   if (report.checked) text += fmt::format("check   first sample: int8 program against the float model {:.1f} dB\n", report.check_sqnr_db);
   return text;
 }

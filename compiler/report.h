@@ -24,11 +24,24 @@ struct OperatorRow {
   std::string limited_by;  // "array", "weight port", …
 };
 
+// An operator that does not run on the NPU.
 struct RefusalRow {
   std::string name, op, module_path, source_line;
-  std::string backend;  // who refused
+  std::string backend;  // who does not run it: "neutron"
   std::string id, reason, remedy;
+  std::string limit, value;  // the two halves of the reason, where it has them
+  std::string because_of;    // name of the operator that is the cause, if this one only follows it
   int64_t macs = 0;
+  uint64_t cycles_lost = 0;  // estimated: what the CPU needs beyond the least that the NPU would
+};
+
+// A transposition that the layouts leave, and what it costs.
+struct TransposeRow {
+  std::string value;  // the tensor
+  std::string to;     // "contiguous", "channels_last"
+  std::string for_operator, backend;
+  int64_t bytes = 0;
+  uint64_t cycles = 0;  // estimated
 };
 
 struct SramUse {
@@ -42,13 +55,12 @@ struct SramUse {
 struct CompileReport {
   std::string model, target;
   uint32_t clock_hz = 0;
-  std::vector<OperatorRow> operators;      // in program order
-  std::vector<RefusalRow> refusals;        // ops that a delegate refused and another backend runs
-  std::vector<std::string> float_reasons;  // why ops stayed float, one sentence each
+  std::vector<OperatorRow> operators;  // in program order
+  std::vector<RefusalRow> refusals;    // most cycles lost first, followers behind their cause
+  std::vector<TransposeRow> transposes;
   uint32_t partitions = 0;
   uint32_t npu_calls = 0;
   uint64_t npu_busy_cycles = 0, npu_host_cycles = 0, npu_stall_cycles = 0, npu_total_cycles = 0;
-  size_t layout_conversions = 0;
   SramUse sram;
   uint64_t flash_bytes = 0;    // constants and payloads
   uint64_t program_bytes = 0;  // the .pte file
@@ -59,7 +71,12 @@ struct CompileReport {
 };
 
 std::string to_json(const CompileReport& report);
+// The operators that are not on the NPU, alone: docs/placement.md.
+std::string placement_json(const CompileReport& report);
 // The table of operators, then cycles, time, memory; fits 140 columns.
 std::string to_text(const CompileReport& report);
+
+// 12345678 → "12,345,678".
+std::string with_thousands(uint64_t value);
 
 }  // namespace dtr

@@ -6,6 +6,7 @@ Result<bool> Backend::legalize(Graph&, OpId) const { return false; }
 
 uint64_t Backend::bound(const Graph&, OpId) const { return 0; }
 uint64_t Backend::hand_over_cycles() const { return 0; }
+uint64_t Backend::conversion_cycles(int64_t) const { return 0; }
 
 // Each backend overrides one of the two: delegates lower partitions, the others name kernels.
 // NOLINTNEXTLINE(performance-unnecessary-value-param): backends that override it consume the graph

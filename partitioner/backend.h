@@ -59,6 +59,7 @@ struct StepInfo {
   int64_t macs = 0;
   uint64_t cycles = 0;          // busy cycles of the NPU
   std::string_view limit = {};  // "array", "weight port", …
+  std::string rearranges = {};  // value that the step brings into another order of bytes, if it does nothing else
 };
 
 // Where a value of the source graph lies inside a delegate while it exists, for the debug map; values lost to fusion have none.
@@ -114,6 +115,8 @@ class Backend {
   virtual uint64_t bound(const Graph& graph, OpId op) const;
   // Delegates only: cycles to start one call of the delegate, beside its work.
   virtual uint64_t hand_over_cycles() const;
+  // Others only: cycles to quantize or dequantize that many elements.
+  virtual uint64_t conversion_cycles(int64_t elements) const;
 
   // Rewrites an op that was placed here into ops this backend has kernels for (fused activations, for one). Returns whether it did.
   virtual Result<bool> legalize(Graph& graph, OpId op) const;

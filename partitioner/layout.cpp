@@ -74,7 +74,7 @@ class Solver {
 
 Result<LayoutResult> assign_layouts(const Program& program, Graph& graph, const Recipe& recipe, Placement& placement) {
   const Solver solver(graph, recipe, placement);
-  LayoutResult result{.conversions = 0, .bytes_moved = solver.cost()};
+  LayoutResult result{.conversions = {}, .bytes_moved = solver.cost()};
   Rewriter rewriter(graph);
   std::vector<OpId> ops;
   for (const OpId op : graph.ops()) ops.push_back(op);
@@ -92,7 +92,7 @@ Result<LayoutResult> assign_layouts(const Program& program, Graph& graph, const 
     DTR_ASSIGN(const OpId copy, rewriter.insert(before, std::move(spec)));
     rewriter.set_layout(graph.op(copy).results[0], wanted);
     placement.backend.resize(graph.op_slots(), Placement::kNowhere);
-    placement.refusals.resize(graph.op_slots());
+    placement.reasons.resize(graph.op_slots());
     std::vector<uint8_t> candidates;
     if (before.valid()) candidates.push_back(placement.backend[before.index]);
     if (const OpId from = graph.producer(value); from.valid()) candidates.push_back(placement.backend[from.index]);
@@ -103,7 +103,7 @@ Result<LayoutResult> assign_layouts(const Program& program, Graph& graph, const 
       break;
     }
     DTR_CHECK(placement.backend[copy.index] != Placement::kNowhere);
-    ++result.conversions;
+    result.conversions.push_back(copy);
     return graph.op(copy).results[0];
   };
 

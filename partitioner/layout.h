@@ -7,8 +7,8 @@
 namespace dtr {
 
 struct LayoutResult {
-  size_t conversions = 0;   // inserted dim_order_ops._to_dim_order_copy
-  int64_t bytes_moved = 0;  // cost of the cut: bytes converted, each tensor once per conversion
+  std::vector<OpId> conversions;  // inserted dim_order_ops._to_dim_order_copy
+  int64_t bytes_moved = 0;        // cost of the cut: bytes converted, each tensor once per conversion
 };
 
 // Sets Type.layout of every op result and inserts explicit conversions; `placement` gets entries for them: on the backend of the ops

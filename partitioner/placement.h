@@ -1,8 +1,11 @@
-// Which backend runs which op, why others refused, and how ops group into partitions.
+// Which backend runs which op, and for every op that the recipe's delegates do not run, why.
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "partitioner/backend.h"
@@ -11,34 +14,34 @@ namespace dtr {
 
 using Recipe = std::vector<std::unique_ptr<Backend>>;  // first choice first
 
-struct RefusedBy {
-  size_t backend;  // index into the recipe
+enum class Wish : uint8_t { kNone, kKeepOff, kForceOn };
+
+struct PlacementOptions {
+  std::vector<Wish> wishes = {};       // by op slot; shorter: no wish
+  std::map<OpId, Refusal> known = {};  // why ops stayed float when the model was quantized: no delegate is asked about them
+  bool weigh_costs = true;             // let units run on the host where that is faster
+};
+
+// Why an op is not on a delegate.
+struct Reason {
+  std::string_view backend;  // the delegate that does not run it
   Refusal refusal;
+  std::string because_of;  // the operator that is the root of the chain, if this op only follows it; then `refusal` says how
+  int64_t macs = 0;
+  uint64_t host_cycles = 0;   // estimated, conversions to float and back included
+  uint64_t bound_cycles = 0;  // the least that the delegate would need
 };
 
 struct Placement {
   static constexpr uint8_t kNowhere = 255;
-  std::vector<uint8_t> backend;                  // by op slot: index into the recipe
-  std::vector<std::vector<RefusedBy>> refusals;  // by op slot, in recipe order
+  std::vector<uint8_t> backend;                // by op slot: index into the recipe
+  std::vector<std::optional<Reason>> reasons;  // by op slot: of ops that a user would know, not of conversions
 };
 
-// Each op goes to the first backend of the recipe that takes it. Errors: kNoBackend, naming every op that no backend takes, with the
-// reasons.
-Result<Placement> place(const Program& program, const Graph& graph, const Recipe& recipe);
-
-// Ops that run together: one delegate call, or one op as a kernel call of the program.
-struct Unit {
-  uint8_t backend = 0;
-  std::vector<OpId> ops;         // in program order
-  std::vector<ValueId> inputs;   // values from outside, constants not counted, in order of first use
-  std::vector<ValueId> outputs;  // values used outside, in order of definition
-};
-
-// Groups the ops of delegates into units that are as large as they can be without a cycle between units, and orders all units so that
-// each comes after those it reads from. Linear in the size of the graph.
-std::vector<Unit> partition(const Graph& graph, const Placement& placement, const Recipe& recipe);
-
-// A unit as a graph of its own: inputs and outputs in the unit's order, names, origins, layouts and quantization kept.
-Graph extract(const Graph& graph, const Unit& unit);
+// Each op goes to the first backend of the recipe that takes it, and every backend is asked once about an op at most. What none takes as it
+// is runs in float (float_fallback.h); a unit of a delegate that computes nothing, or that would cost more beside its neighbours on the
+// host than the host needs for it, runs there too. Then backends rewrite what they have no kernel for (Backend::legalize).
+// Errors: kNoBackend, naming every op that no backend takes with the reasons; kPlacementForced.
+Result<Placement> place(Program& program, Graph& graph, const Recipe& recipe, const PlacementOptions& options = {});
 
 }  // namespace dtr

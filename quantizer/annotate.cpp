@@ -112,13 +112,15 @@ class Annotator {
   }
 
  private:
-  tl::expected<OpAnnotation, std::string> ask(OpId id) const {
+  tl::expected<OpAnnotation, FloatReason> ask(OpId id) const {
     const Op& op = graph_.op(id);
     const auto not_float = [&](ValueId value) { return value.valid() && graph_.type(value).dtype != DType::kFloat32; };
     for (const std::vector<ValueId>* values : {&op.operands, &op.results})
       if (const auto at = std::find_if(values->begin(), values->end(), not_float); at != values->end())
-        return tl::unexpected(fmt::format("works on {}, only f32 is quantized", name(graph_.type(*at).dtype)));
-    std::string reason = "no backend of the target has a quantization pattern for it";
+        return tl::unexpected(FloatReason{
+            "quantizer-dtype", fmt::format("only f32 is quantized; `{}` is {}", graph_.value(*at).name, name(graph_.type(*at).dtype)),
+            "convert the model to float32 where it need not be of another dtype"});
+    FloatReason reason{"quantizer-no-pattern", "no backend of the target has a quantization pattern for it"};
     for (const auto& pattern : patterns_) {
       auto specs = pattern->annotate(graph_, id);
       if (specs) {

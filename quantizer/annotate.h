@@ -26,7 +26,7 @@ struct Annotation {
   static constexpr int kNoGroup = -1;
 
   std::vector<std::optional<AnnotatedOp>> ops;  // by op slot; empty: the op stays float
-  std::vector<std::string> reasons;             // by op slot: why it stays float
+  std::vector<FloatReason> reasons;             // by op slot: why it stays float
   std::vector<QuantizationGroup> groups;
   // By value slot. For a value that an annotated op makes: its quantization. For any other (input of the graph, result of a float op):
   // the quantization in which most annotated ops read it. An operand may ask for another (operand_groups).

@@ -234,8 +234,10 @@ class Converter {
       DTR_ASSIGN(const ValueId real, dequantized(operand, op, graph_.op(op).origin));
       rewriter_.set_operand(op, i, real);
     }
-    report_.float_ops.push_back(
-        {.place = place_of(program_, graph_, op), .op = std::string(graph_.op(op).def->name), .reason = annotation_.reasons[op.index]});
+    report_.float_ops.push_back({.id = op,
+                                 .place = place_of(program_, graph_, op),
+                                 .op = std::string(graph_.op(op).def->name),
+                                 .why = annotation_.reasons[op.index]});
     return {};
   }
 

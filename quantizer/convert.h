@@ -10,9 +10,10 @@ namespace dtr {
 
 // An op that stays float in a quantized graph.
 struct FloatOp {
+  OpId id;
   Place place;
   std::string op;
-  std::string reason;
+  FloatReason why;
 };
 
 struct ConversionReport {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/graph.h"
@@ -58,11 +59,18 @@ struct OpAnnotation {
   std::vector<QuantSpec> results;
 };
 
+// Why an op stays float.
+struct FloatReason {
+  std::string_view id;  // stable, kebab-case: "quantizer-no-pattern"
+  std::string reason;
+  std::string remedy = {};
+};
+
 class QuantizationPatterns {
  public:
   virtual ~QuantizationPatterns() = default;
-  // How to quantize `op`, or the sentence that says why it stays float.
-  virtual tl::expected<OpAnnotation, std::string> annotate(const Graph& graph, OpId op) const = 0;
+  // How to quantize `op`, or why it stays float.
+  virtual tl::expected<OpAnnotation, FloatReason> annotate(const Graph& graph, OpId op) const = 0;
 };
 
 }  // namespace dtr

@@ -8,6 +8,7 @@
 
 #include "compiler/check.h"
 #include "compiler/read_model.h"
+#include "compiler/selection.h"
 #include "ir/npz.h"
 #include "ir/printer.h"
 #include "support/mapped_file.h"
@@ -52,8 +53,11 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   CompileSettings settings{.backend = {.row_packing = options.row_packing},
                            .io = options.io == "int8" ? Io::kInt8 : Io::kFloat,
                            .observer = options.observer == "min-max" ? QuantSpec::Observer::kMinMax : QuantSpec::Observer::kHistogram,
+                           .keep_off = options.keep_off,
+                           .force_on = options.force_on,
                            .debug_map = options.debug_map,
                            .threads = common.threads};
+  settings.weigh_costs = std::erase(settings.force_on, "all") == 0;
   DTR_ASSIGN(settings.target, resolve_target(options.target));
   const std::string output =
       options.output.empty() ? std::filesystem::path(options.model).replace_extension(".pte").string() : options.output;
@@ -61,6 +65,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   DTR_ASSIGN(OutputFile file, OutputFile::create(output));
 
   DTR_ASSIGN(Program program, read_model(options.model));
+  if (!options.stop_at.empty()) DTR_TRY(stop_at(program, options.stop_at));
   DTR_ASSIGN(const MappedFile model, MappedFile::open(options.model));
   settings.source_hash = content_hash(model.bytes());
   watch_passes(options, program, settings);
@@ -90,6 +95,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
 
   DTR_TRY(file.write(compiled.pte));
   DTR_TRY(file.commit());
+  if (!options.placement.empty()) DTR_TRY(write_file(options.placement, placement_json(compiled.report)));
   if (!options.report_json.empty()) DTR_TRY(write_file(options.report_json, to_json(compiled.report)));
   fmt::print("{}program {}\n", to_text(compiled.report), output);
   return {};

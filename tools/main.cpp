@@ -47,6 +47,16 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
   verb->add_flag("--row-packing", o.row_packing,
                  "Let convolutions of few channels fill the array from neighbouring columns (an assumption, see docs/npu.md)");
   verb->add_flag("!--no-debug-map", o.debug_map, "Leave out the map that verify and profile read");
+  verb->add_option("--keep-off", o.keep_off, "Keep a node, or every node of an operator, off the NPU (repeatable)")
+      ->type_name("NODE|OP")
+      ->allow_extra_args(false);
+  verb->add_option("--force-on", o.force_on,
+                   "Run a node or operator on the NPU even where handing it over costs more than it saves; an error if it cannot run there "
+                   "(repeatable; all: whatever can)")
+      ->type_name("NODE|OP")
+      ->allow_extra_args(false);
+  verb->add_option("--stop-at", o.stop_at, "Compile up to this node: its value becomes the output")->type_name("NODE");
+  verb->add_option("--placement", o.placement, "Write why operators are not on the NPU, as JSON (docs/placement.md)");
   verb->add_option("--report-json", o.report_json, "Write operators, cycles, memory and refusals as JSON");
   verb->add_option("--emit-ir", o.emit_ir, "Write the quantized graph as IR text");
   verb->add_flag("--elide-constants", o.elide_constants,

@@ -25,6 +25,25 @@ Status targets(bool markdown) {
   return {};
 }
 
+namespace {
+
+// Operator × target × backend: dtypes and conditions, from the functions that decide.
+void print_support() {
+  fmt::print("\n| operator | target | backend | dtype | runs there if |\n|---|---|---|---|---|\n");
+  for (const OpDef* op : all_ops())
+    for (const TargetDescription& target : all_targets())
+      for (const std::unique_ptr<Backend>& backend : make_recipe(target)) {
+        const std::optional<OperatorSupport> support = backend->support(*op);
+        if (!support) continue;
+        std::string conditions;
+        for (const std::string& condition : support->conditions)
+          conditions += fmt::format("{}{}", conditions.empty() ? "" : "; ", condition);
+        fmt::print("| `{}` | `{}` | {} | {} | {} |\n", op->name, target.name, backend->name(), support->dtypes, conditions);
+      }
+}
+
+}  // namespace
+
 Status ops(bool markdown) {
   if (markdown) fmt::print("| operator | what it is | quantized | traits |\n|---|---|---|---|\n");
   for (const OpDef* op : all_ops()) {
@@ -42,6 +61,7 @@ Status ops(bool markdown) {
       fmt::print("{:<38} {}{}\n", op->name, op->summary, op->evaluate_integer != nullptr ? "" : " (float only)");
     }
   }
+  if (markdown) print_support();
   return {};
 }
 

@@ -24,7 +24,9 @@ struct CompileOptions {
   std::string load_calibration, save_calibration;  // .json
   std::string observer = "histogram";
   std::string io = "float";
-  std::string report_json, emit_ir, print_after;
+  std::vector<std::string> keep_off, force_on;  // nodes or operators; "all" forces whatever the NPU can run
+  std::string stop_at;                          // node
+  std::string report_json, placement, emit_ir, print_after;
   bool check = true;
   bool row_packing = false;
   bool debug_map = true;

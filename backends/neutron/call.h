@@ -36,6 +36,7 @@ struct Call {
   std::vector<std::byte> constants;  // parameters, weights, table, constant operands: one block in flash, one copy
   Origin origin;
   int64_t macs = 0;
+  std::string rearranges = {};  // a Move that brings a value into another order: the value's name
 };
 
 // A value of the graph, where and how it lies when it exists; std::nullopt in `LoweredGraph::values` for values lost to fusion.

@@ -50,7 +50,7 @@ class NeutronBackend final : public Backend {
     return support;
   }
 
-  // The array is busy with nothing but products, or the write port with nothing but results.
+  // The array is busy with nothing but products, or the write port with nothing but results; the call may be that of a neighbour.
   uint64_t bound(const Graph& graph, OpId op) const override {
     const BoundOpView view(graph, op);
     const npu::Target& target = machine_.target;
@@ -58,7 +58,7 @@ class NeutronBackend final : public Backend {
     uint64_t written = 0;
     for (const Type* result : view->results) written += static_cast<uint64_t>(result->elements());
     const uint64_t array = uint64_t{target.pipelines} * target.macs;
-    return target.call_host_cycles + std::max((macs + array - 1) / array, (written + target.write_port - 1) / target.write_port);
+    return std::max((macs + array - 1) / array, (written + target.write_port - 1) / target.write_port);
   }
 
   // As a kernel call: the host enters the driver once more and blocks until the delegate is done.

@@ -52,7 +52,7 @@ void Partition::describe_steps() {
       step_info.push_back({.command = i, .kernel = "Copy", .origin = call.origin, .limit = "flash"});
     } else if (commands_[i].kind == Command::Kind::kCall) {
       const npu::Cycles cost = cycles(target_, call.kernel);
-      step_info.push_back({i, std::string(name(call.kernel)), call.origin, call.macs, cost.total, text(cost.limit)});
+      step_info.push_back({i, std::string(name(call.kernel)), call.origin, call.macs, cost.total, text(cost.limit), call.rearranges});
     }
   }
 }

@@ -14,8 +14,10 @@
 namespace dtr::neutron {
 namespace {
 
-using Specs = tl::expected<OpAnnotation, std::string>;
-tl::unexpected<std::string> stays_float(std::string reason) { return tl::unexpected(std::move(reason)); }
+using Specs = tl::expected<OpAnnotation, FloatReason>;
+tl::unexpected<FloatReason> stays_float(std::string reason, std::string_view id = "quantizer-form", std::string remedy = {}) {
+  return tl::unexpected(FloatReason{id, std::move(reason), std::move(remedy)});
+}
 
 constexpr float kUnitScale = 1.0F / 256;    // [0, 1) in 256 codes from zero point −128
 constexpr float kSignedScale = 1.0F / 128;  // [−1, 1) around zero point 0
@@ -119,17 +121,20 @@ constexpr std::array kPatterns{
 
 class NeutronPatterns final : public QuantizationPatterns {
  public:
-  tl::expected<OpAnnotation, std::string> annotate(const Graph& graph, OpId id) const override {
+  tl::expected<OpAnnotation, FloatReason> annotate(const Graph& graph, OpId id) const override {
     const Op& op = graph.op(id);
     for (const Pattern& pattern : kPatterns) {
       if (pattern.op != op.def) continue;
-      if (graph.is_constant(op.operands[0]) && !pattern.constant_first) return stays_float("its first operand is a constant");
+      if (graph.is_constant(op.operands[0]) && !pattern.constant_first)
+        return stays_float("the NPU computes what depends on an input; its first operand is a constant", "quantizer-constant-operand");
       for (size_t i = 1; pattern.constant_weights && i < op.operands.size(); ++i)
-        if (op.operands[i].valid() && !graph.is_constant(op.operands[i])) return stays_float("its weights are not constant");
+        if (op.operands[i].valid() && !graph.is_constant(op.operands[i]))
+          return stays_float("the NPU needs constant weights; these are computed while the model runs", "quantizer-dynamic-weight",
+                             "make them parameters or buffers of the module");
       const BoundOpView view(graph, id);
       return pattern.specs(view);
     }
-    return stays_float("the NPU has no quantization pattern for it");
+    return stays_float("the NPU has no kernel and no quantization pattern for it", "quantizer-no-pattern");
   }
 };
 

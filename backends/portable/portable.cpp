@@ -17,6 +17,10 @@ bool is_asymmetric(const Op& op) {
   return end != nullptr && std::get<Ints>(*end) != op.attributes.get<Ints>("padding");
 }
 
+// About what a Cortex-M33 needs in float, for an element of a result and for a multiply-accumulate.
+constexpr int64_t kElementCycles = 10;
+constexpr int64_t kMacCycles = 4;
+
 class PortableBackend final : public Backend {
  public:
   std::string_view name() const override { return "portable"; }
@@ -48,11 +52,11 @@ class PortableBackend final : public Backend {
   }
 
   uint64_t cost(const Graph& graph, OpId id) const override {
-    // About ten cycles an element, and four a multiply-accumulate, of a Cortex-M33 in float.
     const BoundOpView view(graph, id);
     const int64_t macs = view->def->macs == nullptr ? 0 : view->def->macs(*view);
-    return static_cast<uint64_t>(10 * graph.type(graph.op(id).results[0]).elements() + 4 * macs);
+    return static_cast<uint64_t>(kElementCycles * graph.type(graph.op(id).results[0]).elements() + kMacCycles * macs);
   }
+  uint64_t conversion_cycles(int64_t elements) const override { return static_cast<uint64_t>(kElementCycles * elements); }
 
   std::optional<OperatorSupport> support(const OpDef& op) const override {
     const portable::Row* row = portable::find_row(&op);

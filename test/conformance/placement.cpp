@@ -38,8 +38,6 @@ bool counts(const OperatorRow& row) {
 std::string why(const CompileReport& report, const OperatorRow& row) {
   for (const RefusalRow& refusal : report.refusals)
     if (row.name.find(refusal.name) != std::string::npos) return refusal.reason;
-  for (const std::string& reason : report.float_reasons)
-    if (reason.starts_with(row.name + " ")) return reason;
   return "no reason is given";
 }
 

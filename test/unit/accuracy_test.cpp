@@ -72,7 +72,7 @@ TEST_P(Accuracy, ReachesUpstream) {
   const auto report = convert(*program, graph, annotation, *calibration);
   ASSERT_TRUE(report) << to_text(report.error());
   const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
-  EXPECT_TRUE(report->float_ops.empty()) << report->float_ops.front().op << ": " << report->float_ops.front().reason;
+  EXPECT_TRUE(report->float_ops.empty()) << report->float_ops.front().op << ": " << report->float_ops.front().why.reason;
   const Status verified = verify(*program);
   ASSERT_TRUE(verified) << to_text(verified.error());
 

@@ -1,11 +1,9 @@
-// Minimum cut, placement, partitions, layouts, float fallback, the portable backend.
+// Minimum cut, layouts, float fallback, the portable backend.
 #include <gtest/gtest.h>
 
 #include <random>
 #include <set>
 
-#include "backends/portable/portable.h"
-#include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/rewriter.h"
 #include "ir/verifier.h"
@@ -14,41 +12,10 @@
 #include "partitioner/float_fallback.h"
 #include "partitioner/layout.h"
 #include "partitioner/min_cut.h"
+#include "test/unit/fake_recipe.h"
 
 namespace dtr {
 namespace {
-
-Program parse(std::string_view text) {
-  Result<Program> program = parse_program(text, "test.ir");
-  EXPECT_TRUE(program) << (program ? "" : to_text(program.error()));
-  return program ? std::move(*program) : Program{};
-}
-
-// A delegate that takes the ops it is told to, in the layout it is told to.
-class FakeDelegate final : public Backend {
- public:
-  FakeDelegate(std::set<std::string_view> takes, LayoutChoice layout) : takes_(std::move(takes)), layout_(layout) {}
-  std::string_view name() const override { return "fake"; }
-  std::string_view delegate_id() const override { return "Fake"; }
-  std::optional<Refusal> refuse(const Program&, const Graph& graph, OpId op) const override {
-    if (takes_.contains(graph.op(op).def->name)) return std::nullopt;
-    return Refusal{"fake-no", "the fake delegate does not take this operator", "take another"};
-  }
-  LayoutChoice layouts(const Graph&, OpId) const override { return layout_; }
-  uint64_t cost(const Graph&, OpId) const override { return 1; }
-  std::optional<OperatorSupport> support(const OpDef&) const override { return std::nullopt; }
-
- private:
-  std::set<std::string_view> takes_;
-  LayoutChoice layout_;
-};
-
-Recipe recipe_with(std::set<std::string_view> takes, LayoutChoice layout = {}) {
-  Recipe recipe;
-  recipe.push_back(std::make_unique<FakeDelegate>(std::move(takes), layout));
-  recipe.push_back(make_portable_backend());
-  return recipe;
-}
 
 TEST(MinCut, EqualsTheBestOfAllLabelings) {
   std::mt19937 random(5);
@@ -85,79 +52,6 @@ TEST(MinCut, EqualsTheBestOfAllLabelings) {
   }
 }
 
-TEST(Placement, NamesEveryHomelessOpWithReasons) {
-  const Program program = parse(R"(
-graph @forward(%x: i8[1,5] quant<0.5>) {
-  %a: i8[1,5] quant<0.5> = aten.relu(%x)
-  %b: i8[1,5] quant<0.00390625:-128> = aten.softmax(%a) {dim = 1}
-  return %b
-})");
-  const Result<Placement> placement = place(program, program.forward(), recipe_with({}));
-  ASSERT_FALSE(placement);
-  EXPECT_EQ(placement.error().id, DiagnosticId::kNoBackend);
-  EXPECT_EQ(placement.error().reason,
-            "no backend of the target runs these operators:\n"
-            "  `a` (aten.relu)\n    fake: the fake delegate does not take this operator\n"
-            "    portable: the portable kernel of aten.relu computes in float32, the operand is i8\n"
-            "  `b` (aten.softmax)\n    fake: the fake delegate does not take this operator\n"
-            "    portable: the portable kernel of aten.softmax computes in float32, the operand is i8");
-}
-
-TEST(Partition, ABranchOutsideSplitsTheDelegate) {
-  // relu → tanh (outside) → relu, and a way around: both relus in one partition would depend on themselves.
-  const Program program = parse(R"(
-graph @forward(%x: f32[1,5]) {
-  %a: f32[1,5] = aten.relu(%x)
-  %t: f32[1,5] = aten.tanh(%a)
-  %b: f32[1,5] = aten.add.Tensor(%a, %t)
-  %c: f32[1,5] = aten.relu(%b)
-  return %c
-})");
-  const Recipe recipe = recipe_with({"aten.relu", "aten.add.Tensor"});
-  const Placement placement = *place(program, program.forward(), recipe);
-  const std::vector<Unit> units = partition(program.forward(), placement, recipe);
-  ASSERT_EQ(units.size(), 3U);
-  EXPECT_EQ(units[0].ops.size(), 1U);
-  EXPECT_EQ(units[1].backend, 1);
-  EXPECT_EQ(units[2].ops.size(), 2U);
-  EXPECT_EQ(units[2].inputs.size(), 2U);
-  const Graph part = extract(program.forward(), units[2]);
-  EXPECT_EQ(part.inputs().size(), 2U);
-  EXPECT_EQ(part.op_count(), 2U);
-  EXPECT_EQ(part.value(part.outputs()[0]).name, "c");
-}
-
-// On random graphs: every op once, units in an order in which everything they read exists.
-TEST(Partition, UnitsNeverDependOnLaterOnes) {
-  std::mt19937 random(9);
-  for (int round = 0; round < 200; ++round) {
-    Program program;
-    program.graphs.emplace_back();
-    Rewriter rewriter(program.forward());
-    std::vector<ValueId> values{rewriter.add_input({.shape = {2, 3}}, "x")};
-    const OpDef* const kinds[] = {&ops::kRelu, &ops::kTanh, &ops::kAddTensor};
-    for (int i = 0; i < 20; ++i) {
-      const OpDef* kind = kinds[random() % 3];
-      std::vector<ValueId> operands{values[random() % values.size()]};
-      if (kind == &ops::kAddTensor) operands.push_back(values[random() % values.size()]);
-      values.push_back(*rewriter.append({.def = kind, .operands = operands}));
-    }
-    rewriter.set_outputs({values.back(), values[values.size() / 2]});
-    const Graph& graph = program.forward();
-    const Recipe recipe = recipe_with({"aten.relu", "aten.add.Tensor"});
-    const Placement placement = *place(program, graph, recipe);
-    std::set<ValueId> ready(graph.inputs().begin(), graph.inputs().end());
-    size_t ops = 0;
-    for (const Unit& unit : partition(graph, placement, recipe)) {
-      for (const ValueId input : unit.inputs) EXPECT_TRUE(ready.contains(input));
-      for (const ValueId output : unit.outputs) ready.insert(output);
-      ops += unit.ops.size();
-    }
-    EXPECT_EQ(ops, graph.op_count());
-    for (const ValueId output : graph.outputs()) EXPECT_TRUE(ready.contains(output));
-  }
-}
-
 constexpr std::string_view kTwoConvolutions = R"(
 graph @forward(%x: f32[1,3,8,9]) {
   %q: i8[1,3,8,9] quant<0.02> = quantize(%x)
@@ -172,10 +66,10 @@ graph @forward(%x: f32[1,3,8,9]) {
 TEST(Layout, QuantizeAndDequantizeAbsorbTheTranspositions) {
   Program program = parse(kTwoConvolutions);
   const Recipe recipe = recipe_with({"aten.convolution"}, {.contiguous = false, .channels_last = true});
-  Placement placement = *place(program, program.forward(), recipe);
+  Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
   const Result<LayoutResult> result = assign_layouts(program, program.forward(), recipe, placement);
   ASSERT_TRUE(result);
-  EXPECT_EQ(result->conversions, 0U);
+  EXPECT_TRUE(result->conversions.empty());
   EXPECT_EQ(result->bytes_moved, 0);
   const Graph& graph = program.forward();
   for (const OpId op : graph.ops())
@@ -194,10 +88,10 @@ graph @forward(%x: f32[1,3,8,9]) {
   return %a, %b, %s
 })");
   const Recipe recipe = recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
-  Placement placement = *place(program, program.forward(), recipe);
+  Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
   const Result<LayoutResult> result = assign_layouts(program, program.forward(), recipe, placement);
   ASSERT_TRUE(result);
-  EXPECT_EQ(result->conversions, 3U);  // the relu's result once for both pools, and each pool's output back
+  EXPECT_EQ(result->conversions.size(), 3U);  // the relu's result once for both pools, and each pool's output back
   EXPECT_EQ(result->bytes_moved, 4 * (216 + 48 + 168));
   EXPECT_TRUE(verify(program));
 }
@@ -209,8 +103,8 @@ graph @forward(%x: f32[1,1,8,9]) {
   return %a
 })");
   const Recipe recipe = recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
-  Placement placement = *place(program, program.forward(), recipe);
-  EXPECT_EQ(assign_layouts(program, program.forward(), recipe, placement)->conversions, 0U);
+  Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
+  EXPECT_TRUE(assign_layouts(program, program.forward(), recipe, placement)->conversions.empty());
 }
 
 TEST(FloatFallback, ComputesWithinOneStepOfTheIntegerOp) {

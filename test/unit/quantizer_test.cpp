@@ -53,7 +53,7 @@ std::vector<std::unique_ptr<QuantizationPatterns>> neutron_patterns() {
 // The NPU's patterns with plain ranges, whose numbers follow by hand.
 class MinMaxPatterns final : public QuantizationPatterns {
  public:
-  tl::expected<OpAnnotation, std::string> annotate(const Graph& graph, OpId op) const override {
+  tl::expected<OpAnnotation, FloatReason> annotate(const Graph& graph, OpId op) const override {
     auto specs = neutron_->annotate(graph, op);
     if (!specs) return specs;
     for (std::vector<QuantSpec>* list : {&specs->operands, &specs->results})
@@ -143,9 +143,9 @@ class FixedPatterns final : public QuantizationPatterns {
  public:
   using Table = std::map<std::string, OpAnnotation, std::less<>>;
   explicit FixedPatterns(Table table) : table_(std::move(table)) {}
-  tl::expected<OpAnnotation, std::string> annotate(const Graph& graph, OpId op) const override {
+  tl::expected<OpAnnotation, FloatReason> annotate(const Graph& graph, OpId op) const override {
     const auto at = table_.find(graph.op(op).def->name);
-    if (at == table_.end()) return tl::unexpected(std::string("not in the table"));
+    if (at == table_.end()) return tl::unexpected(FloatReason{"test", "not in the table"});
     return at->second;
   }
 
@@ -192,7 +192,7 @@ graph @forward(%x: f32[1,3,5]) {
                                       "dequantize", "dequantize"}));
   ASSERT_EQ(report.float_ops.size(), 1U);
   EXPECT_EQ(report.float_ops[0].place.module_path, "second");
-  EXPECT_EQ(report.float_ops[0].reason, "not in the table");
+  EXPECT_EQ(report.float_ops[0].why.reason, "not in the table");
   const Graph& graph = program.forward();
   EXPECT_EQ(graph.op(graph.producer(graph.outputs()[1])).origin.sources, std::vector<uint32_t>{1});  // serves the hardswish first
 }

@@ -94,7 +94,7 @@ npu::Address Builder::read(ValueId value, const Order& wanted) {
   const auto [known, added] = rearranged_.try_emplace({value.index, key_of(wanted, {})});
   if (added) {
     known->second = temporary(bytes_of(type), graph_.value(value).name);
-    copy(address, at.order, known->second, wanted, type.elements(), origin_of(value));
+    rearrange(value, address, at.order, known->second, wanted);
   }
   return known->second;
 }
@@ -171,6 +171,13 @@ void Builder::copy(npu::Address from, const Order& from_order, npu::Address to, 
   push(move_of(middle, to, *second));
 }
 
+void Builder::rearrange(ValueId value, npu::Address from, const Order& from_order, npu::Address to, const Order& to_order) {
+  const size_t first = built_.calls.size();
+  copy(from, from_order, to, to_order, graph_.type(value).elements(), origin_of(value));
+  if (from_order == to_order) return;
+  for (size_t i = first; i < built_.calls.size(); ++i) built_.calls[i].rearranges = graph_.value(value).name;
+}
+
 void Builder::end_op() {
   for (const ValueId value : defined_) built_.values[value.index]->after_call = static_cast<uint32_t>(built_.calls.size() - 1);
   defined_.clear();
@@ -192,7 +199,7 @@ LoweredGraph Builder::finish() {
     if (graph_.is_constant(id)) {
       copy(read(id, wanted), wanted, target, wanted, value.type.elements(), origin_of(id));
     } else {
-      copy({at->storage, at->offset}, at->order, target, wanted, value.type.elements(), origin_of(id));
+      rearrange(id, {at->storage, at->offset}, at->order, target, wanted);
     }
   }
   return std::move(built_);

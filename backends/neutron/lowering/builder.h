@@ -50,6 +50,8 @@ class Builder {
   LoweredGraph finish();
 
  private:
+  // Copies a value into another order.
+  void rearrange(ValueId value, npu::Address from, const Order& from_order, npu::Address to, const Order& to_order);
   const Location& location(ValueId value) const;
   Origin origin_of(ValueId value) const;
   uint32_t add_storage(Storage storage);

@@ -1,0 +1,54 @@
+// A recipe of a delegate that does as it is told, and the portable backend.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "backends/portable/portable.h"
+#include "ir/parser.h"
+#include "partitioner/placement.h"
+
+namespace dtr {
+
+inline Program parse(std::string_view text) {
+  Result<Program> program = parse_program(text, "test.ir");
+  EXPECT_TRUE(program) << (program ? "" : to_text(program.error()));
+  return program ? std::move(*program) : Program{};
+}
+
+// A delegate that takes the ops it is told to, in the layout it is told to.
+class FakeDelegate final : public Backend {
+ public:
+  FakeDelegate(std::set<std::string_view> takes, LayoutChoice layout, uint64_t hand_over)
+      : takes_(std::move(takes)), layout_(layout), hand_over_(hand_over) {}
+  std::string_view name() const override { return "fake"; }
+  std::string_view delegate_id() const override { return "Fake"; }
+  std::optional<Refusal> refuse(const Program&, const Graph& graph, OpId op) const override {
+    ++questions;
+    if (takes_.contains(graph.op(op).def->name)) return std::nullopt;
+    return Refusal{"fake-no", "the fake delegate does not take this operator", "take another"};
+  }
+  LayoutChoice layouts(const Graph&, OpId) const override { return layout_; }
+  uint64_t cost(const Graph&, OpId) const override { return 1; }
+  uint64_t hand_over_cycles() const override { return hand_over_; }
+  std::optional<OperatorSupport> support(const OpDef& op) const override {
+    return takes_.contains(op.name) ? std::optional(OperatorSupport{.dtypes = "any", .conditions = {}}) : std::nullopt;
+  }
+
+  mutable size_t questions = 0;
+
+ private:
+  std::set<std::string_view> takes_;
+  LayoutChoice layout_;
+  uint64_t hand_over_;
+};
+
+inline Recipe recipe_with(std::set<std::string_view> takes, LayoutChoice layout = {}, uint64_t hand_over = 0) {
+  Recipe recipe;
+  recipe.push_back(std::make_unique<FakeDelegate>(std::move(takes), layout, hand_over));
+  recipe.push_back(make_portable_backend());
+  return recipe;
+}
+
+}  // namespace dtr
