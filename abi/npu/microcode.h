@@ -91,7 +91,9 @@ struct Wait {
 
 // Spatial window shared by convolutions and pools. Reads outside of the input give `pad_value`. With a negative pad the first window
 // starts inside of the input. Pixels of the output do not overlap: out_channels ≤ out.pixel, a row ends before the next one starts, an
-// image too. Those of the input may.
+// image too. Those of the input may. A call may read and write one tensor where no byte is both: the ranges from first to last byte are
+// apart, or all strides of both are multiples of one period, and within it what is read side by side ends before what is written begins,
+// or the other way round: some channels are read, others written.
 struct Window {
   uint32_t batch, in_height, in_width, in_channels;
   uint32_t out_height, out_width, out_channels;

@@ -65,7 +65,14 @@ class NeutronBackend final : public Backend {
   uint64_t hand_over_cycles() const override { return machine_.target.call_host_cycles; }
 
   Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const override {
-    Builder builder(machine_, program, graph);
+    // What is computed in place in a concatenation keeps all of it in memory from the first part on.
+    Result<std::unique_ptr<LoweredPartition>> joined = lower(program, graph, true);
+    return joined || joined.error().id != DiagnosticId::kMemoryExceeded ? std::move(joined) : lower(program, graph, false);
+  }
+
+ private:
+  Result<std::unique_ptr<LoweredPartition>> lower(const Program& program, const Graph& graph, bool join) const {
+    Builder builder(machine_, program, graph, join);
     for (const Group& group : plan_groups(machine_, graph)) {
       const Rule* rule = find_rule(*graph.op(group.head).def);
       DTR_CHECK(rule != nullptr);  // placement asked `refuse` for every op
@@ -79,7 +86,6 @@ class NeutronBackend final : public Backend {
     return std::make_unique<Partition>(machine_, graph, std::move(lowered), std::move(memory), std::move(schedule));
   }
 
- private:
   Machine machine_;
 };
 

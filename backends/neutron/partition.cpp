@@ -67,7 +67,7 @@ void Partition::describe_values(const Graph& graph, const LoweredGraph& lowered)
       if (at) {
         described.after_step = at->after_call;
         for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
-          if (at->order != order_of(value.type.shape, layout)) continue;
+          if (at->offset != 0 || at->order != order_of(value.type.shape, layout)) continue;
           described.type.layout = layout;
           const uint32_t buffer = interior_of_[memory_.buffer_of[at->storage]];
           if (buffer != kNone) described.buffer = buffer;

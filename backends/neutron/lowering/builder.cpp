@@ -49,7 +49,9 @@ bool fits_one_move(const std::optional<std::vector<CopyLoop>>& loops) { return l
 
 }  // namespace
 
-Builder::Builder(const Machine& machine, const Program& program, const Graph& graph) : machine_(machine), program_(program), graph_(graph) {
+Builder::Builder(const Machine& machine, const Program& program, const Graph& graph, bool join)
+    : machine_(machine), program_(program), graph_(graph) {
+  if (join) parts_ = plan_parts(graph);
   built_.values.resize(graph.value_slots());
   for (uint32_t i = 0; i < graph.inputs().size(); ++i) {
     const Value& value = graph.value(graph.inputs()[i]);
@@ -130,12 +132,48 @@ npu::Address Builder::read_broadcast(ValueId value, const Shape& shape, const Or
   return rearranged_.at({value.index, key_of(wanted, shape)});
 }
 
+uint32_t Builder::storage_of(ValueId whole) {
+  const auto [known, added] = wholes_.try_emplace(whole);
+  if (added) known->second = add_storage({Storage::Kind::kInterior, 0, bytes_of(graph_.type(whole)), graph_.value(whole).name});
+  return known->second;
+}
+
 npu::Address Builder::define(ValueId value, Order order) {
   const Value& of = graph_.value(value);
-  const uint32_t storage = add_storage({Storage::Kind::kInterior, 0, bytes_of(of.type), of.name});
-  built_.values[value.index] = Location{storage, 0, std::move(order)};
+  Location at{0, 0, std::move(order)};
+  if (const Part* part = planned(value); part != nullptr && part->order == at.order) {
+    at.storage = storage_of(part->whole);
+    at.offset = static_cast<uint32_t>(part->offset);
+  } else if (started(value)) {
+    at.storage = storage_of(value);
+  } else {
+    at.storage = add_storage({Storage::Kind::kInterior, 0, bytes_of(of.type), of.name});
+  }
+  built_.values[value.index] = at;
   defined_.push_back(value);
-  return {storage, 0};
+  return {at.storage, at.offset};
+}
+
+const Part* Builder::planned(ValueId value) const {
+  const auto part = parts_.find(value);
+  return part == parts_.end() ? nullptr : &part->second;
+}
+
+bool Builder::may_write(const Part& part, std::span<const ValueId> read) const {
+  const auto whole = wholes_.find(part.whole);
+  if (whole == wholes_.end()) return true;
+  return std::ranges::all_of(read, [&](ValueId value) {
+    if (!value.valid() || graph_.is_constant(value)) return true;
+    const Location& at = location(value);
+    return at.storage != whole->second || apart(at.order, part.order, part.offset - at.offset);
+  });
+}
+
+bool Builder::in_place(ValueId value) const {
+  const Part* part = planned(value);
+  if (part == nullptr || !started(part->whole)) return false;
+  const Location& at = location(value);
+  return at.storage == wholes_.at(part->whole) && at.offset == part->offset && at.order == part->order;
 }
 
 void Builder::alias(ValueId value, ValueId of, Order order) {

@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "backends/neutron/call.h"
+#include "backends/neutron/lowering/concatenation.h"
 #include "backends/neutron/support/limits.h"
 
 namespace dtr::neutron {
 
 class Builder {
  public:
-  Builder(const Machine& machine, const Program& program, const Graph& graph);
+  // `join`: operands of concatenations are computed in place where they can be (`lowering/concatenation.h`).
+  Builder(const Machine& machine, const Program& program, const Graph& graph, bool join = true);
 
   const Machine& machine() const { return machine_; }
   const npu::Target& target() const { return machine_.target; }
@@ -32,8 +34,17 @@ class Builder {
   // Appends bytes to the block of the call being built, 16-byte aligned.
   npu::Address constant(std::span<const std::byte> bytes);
 
-  // Storage for a value that the call being built writes in that dense order.
+  // Storage for a value that the call being built writes in that order: dense, or that of its planned part. A part of a concatenation
+  // whose planned order it is lies there.
   npu::Address define(ValueId value, Order order);
+  // Where a concatenation wants the value, or nullptr.
+  const Part* planned(ValueId value) const;
+  // What lies where `part` will, and next to it, has nothing in common with it: calls that read these values may write the part.
+  bool may_write(const Part& part, std::span<const ValueId> read) const;
+  // The value lies where its part is planned.
+  bool in_place(ValueId value) const;
+  // Parts of this concatenation have been computed already.
+  bool started(ValueId whole) const { return wholes_.contains(whole); }
   // `value` is the same bytes as `of` (no call).
   void alias(ValueId value, ValueId of, Order order);
   // Storage without a value.
@@ -55,11 +66,14 @@ class Builder {
   const Location& location(ValueId value) const;
   Origin origin_of(ValueId value) const;
   uint32_t add_storage(Storage storage);
+  uint32_t storage_of(ValueId whole);
 
   const Machine& machine_;
   const Program& program_;
   const Graph& graph_;
   LoweredGraph built_;
+  std::map<ValueId, Part> parts_;
+  std::map<ValueId, uint32_t> wholes_;                                            // storages of concatenations with parts in place
   std::vector<ValueId> defined_;                                                  // by the op being lowered
   std::vector<std::byte> block_;                                                  // constants of the call being built
   std::map<std::pair<uint32_t, std::vector<int64_t>>, npu::Address> rearranged_;  // by value and order

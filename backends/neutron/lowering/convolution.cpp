@@ -222,7 +222,7 @@ void lower(Builder& builder, const Group& group) {
     const Part& part = plan->parts[i];
     const Pixels input = read_image(builder, op.operands[0], dims);
     const Pixels addend = other.valid() ? read_image(builder, other, dims) : Pixels{};
-    if (!output) output = define_image(builder, graph.op(group.root()).results[0], dims);
+    if (!output) output = define_image(builder, graph.op(group.root()).results[0], dims, std::array{op.operands[0], other});
     // Of a tensor like the result: where the part's first output lies, and how far apart its outputs are.
     const auto first = [&](const Pixels& of) {
       return moved(of.address, part.group * shape.out + part.h->first * of.strides.row + part.w->first * of.strides.pixel);

@@ -37,8 +37,10 @@ Pixels read_image(Builder& builder, ValueId value, const ImageDims& dims) {
   return {builder.read(value, dense), *strides_of(dense, shape, dims)};
 }
 
-Pixels define_image(Builder& builder, ValueId value, const ImageDims& dims) {
+Pixels define_image(Builder& builder, ValueId value, const ImageDims& dims, std::span<const ValueId> read) {
   const Shape& shape = builder.graph().type(value).shape;
+  if (const Part* part = builder.planned(value); part != nullptr && builder.may_write(*part, read))
+    if (const auto strides = strides_of(part->order, shape, dims)) return {builder.define(value, part->order), *strides};
   const Order dense = image_order(shape, dims);
   return {builder.define(value, dense), *strides_of(dense, shape, dims)};
 }

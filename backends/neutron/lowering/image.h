@@ -25,7 +25,7 @@ struct Pixels {
 Order image_order(const Shape& shape, const ImageDims& dims);
 // A value for the call being built; it is copied first if its channels do not lie side by side.
 Pixels read_image(Builder& builder, ValueId value, const ImageDims& dims);
-// Where the call being built writes a value.
-Pixels define_image(Builder& builder, ValueId value, const ImageDims& dims);
+// Where calls that read the values `read` write `value`: in a concatenation, if one wants it and they may.
+Pixels define_image(Builder& builder, ValueId value, const ImageDims& dims, std::span<const ValueId> read);
 
 }  // namespace dtr::neutron

@@ -59,16 +59,25 @@ void lower_cat(Builder& builder, const Group& group) {
   const Op& op = graph.op(group.head);
   const Type& result = graph.type(op.results[0]);
   const size_t dim = *ops::normalize_dim(op.attributes.get<int64_t>("dim"), result.rank());
-  const Layout layout = layout_of(builder, op);
-  const std::vector<int64_t> steps = strides(result.shape, layout);
-  const npu::Address whole = builder.define(op.results[0], order_of(result.shape, layout));
+  // In the order of the concatenation around it, or in which operands lie in it already.
+  const Part* outer = builder.planned(op.results[0]);
+  const Layout layout = builder.started(op.results[0]) ? result.layout : layout_of(builder, op);
+  const std::vector<int64_t> steps = outer != nullptr ? outer->steps : strides(result.shape, layout);
+  const npu::Address whole = builder.define(op.results[0], strided_order(result.shape, steps));
   int64_t at = 0;
   for (const ValueId operand : op.operands) {
     const Type& part = graph.type(operand);
-    const npu::Address to{whole.region, word(at * steps[dim])};
+    const npu::Address to{whole.region, whole.offset + word(at * steps[dim])};
     at += part.shape[dim];
+    if (builder.in_place(operand)) continue;
     Order order = builder.lies(operand);
-    const npu::Address from = builder.read(operand, order);
+    npu::Address from = builder.read(operand, order);
+    if (from.region == whole.region) {  // a view of another part: copies do not read and write one tensor
+      const npu::Address aside = builder.temporary(bytes_of(part), graph.value(operand).name);
+      builder.copy(from, order, aside, compacted(order), part.elements(), op.origin);
+      from = aside;
+      order = compacted(order);
+    }
     builder.copy(from, order, to, strided_order(part.shape, steps), part.elements(), op.origin);
   }
 }

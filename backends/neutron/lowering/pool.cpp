@@ -95,7 +95,7 @@ void lower_pool(Builder& builder, const Group& group) {
                  .input = input.address,
                  .kind = view->def == &ops::kMaxPool2d ? npu::PoolKind::kMax : npu::PoolKind::kAverage};
   set_clamp(pool, group, view->def == &ops::kMaxPool2d ? Quantization{} : *view->result().quantization);
-  const Pixels output = define_image(builder, graph.op(group.root()).results[0], dims);
+  const Pixels output = define_image(builder, graph.op(group.root()).results[0], dims, std::array{op.operands[0]});
   pool.output = output.address;
   pool.window.out = output.strides;
   if (!padded) pool.window.in = input.strides;

@@ -16,7 +16,8 @@ struct Life {
 // Operands that the output of the kernel may equal.
 std::vector<npu::Address> overwritable(const Kernel& kernel) {
   const auto with_addend = [](const auto& command) {
-    const bool legal = (command.epilogue.flags & npu::kWithAdd) != 0 && command.epilogue.addend.region != command.input.region;
+    const bool legal = (command.epilogue.flags & npu::kWithAdd) != 0 && command.epilogue.addend.region != command.input.region &&
+                       command.epilogue.addend_strides == command.window.out;
     return legal ? std::vector{command.epilogue.addend} : std::vector<npu::Address>{};
   };
   if (const auto* conv = std::get_if<npu::Conv2d>(&kernel)) return with_addend(*conv);
