@@ -66,7 +66,8 @@ class Network {
   void go(const Point& point) { shape_ = point.shape, at_ = point.at; }
   Network& add(const Point& other) {
     const Address to = builder_.scratch(shape_.bytes());
-    builder_.add(Add{at_, other.at, to, shape_.bytes(), {0, 0, 0, {1 << 30, 0}, {1 << 30, 0}, {1 << 30, -18}, -128, 127}});
+    builder_.add(test::binary(BinaryKind::kAdd, at_, other.at, to, shape_.bytes(),
+                              {0, 0, 0, {1 << 30, 0}, {1 << 30, 0}, {1 << 30, -18}, -128, 127}));
     at_ = to;
     return *this;
   }

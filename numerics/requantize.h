@@ -86,8 +86,7 @@ struct OutputStage {
 
   constexpr int8_t operator()(int32_t accumulator) const { return finish(requantize(accumulator, by)); }
   constexpr int8_t with_one_rounding(int32_t accumulator) const { return finish(requantize_with_one_rounding(accumulator, by)); }
-
- private:
+  // Of values that are rescaled already.
   constexpr int8_t finish(int32_t rescaled) const { return static_cast<int8_t>(range.clamp(saturating_add(rescaled, zero_point))); }
 };
 

@@ -54,6 +54,9 @@ class Converter {
         quantizations_.push_back(Quantization::per_tensor(group.spec.scale, group.spec.zero_point));
         continue;
       }
+      // A constant is known exactly; only what was observed may turn out smaller than it will be.
+      const bool constant = std::ranges::all_of(group.observed, [&](ValueId id) { return graph_.is_constant(id); });
+      const float least = constant ? std::numeric_limits<float>::min() : group.spec.least_scale;
       ValueStatistics merged(group.spec.observer == QuantSpec::Observer::kHistogram);
       for (const ValueId id : group.observed) {
         const Value& value = graph_.value(id);
@@ -70,8 +73,8 @@ class Converter {
         merged.merge(at->second);
       }
       const Range range = best_range(merged);
-      quantizations_.push_back(group.spec.kind == Kind::kSymmetric ? symmetric_quantization(range, group.spec.least_scale)
-                                                                   : affine_quantization(range, group.spec.least_scale));
+      quantizations_.push_back(group.spec.kind == Kind::kSymmetric ? symmetric_quantization(range, least)
+                                                                   : affine_quantization(range, least));
     }
     return {};
   }

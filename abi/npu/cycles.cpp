@@ -70,8 +70,15 @@ Cycles cycles(const Target& target, const Pool& command) {
   return stream(target, positions(command.window) * taps * groups, 0, Limit::kActivationPort);
 }
 
-Cycles cycles(const Target& target, const Add& command) {
-  return stream(target, div_up(command.elements, target.activation_port), 0, Limit::kActivationPort);
+Cycles cycles(const Target& target, const Binary& command) {
+  uint64_t elements = 1;
+  for (const uint32_t extent : command.extent) elements *= extent;
+  const uint32_t inner = command.extent[kMoveRank - 1];
+  // A port delivers neighbours, or one byte to all lanes; what lies apart comes one by one.
+  const auto in_step = [](int32_t stride) { return stride == 0 || stride == 1; };
+  const bool lanes = in_step(command.stride_0[kMoveRank - 1]) && in_step(command.stride_1[kMoveRank - 1]);
+  const uint64_t runs = inner == 0 ? 0 : elements / inner;
+  return stream(target, lanes ? runs * div_up(inner, target.activation_port) : elements, 0, Limit::kActivationPort);
 }
 
 Cycles cycles(const Target& target, const Lookup& command) {

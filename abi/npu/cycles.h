@@ -25,7 +25,7 @@ constexpr uint64_t reduction_steps(const Target& target, const Window& window, P
 Cycles cycles(const Target& target, const Conv2d& command);
 Cycles cycles(const Target& target, const Depthwise& command);
 Cycles cycles(const Target& target, const Pool& command);
-Cycles cycles(const Target& target, const Add& command);
+Cycles cycles(const Target& target, const Binary& command);
 Cycles cycles(const Target& target, const Lookup& command);
 Cycles cycles(const Target& target, const Softmax& command);
 Cycles cycles(const Target& target, const Move& command);

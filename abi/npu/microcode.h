@@ -53,7 +53,7 @@ enum class Opcode : uint16_t {
   kConv2d = 0x10,
   kDepthwise = 0x11,
   kPool = 0x12,
-  kAdd = 0x13,
+  kBinary = 0x13,
   kLookup = 0x14,
   kSoftmax = 0x15,
   kMove = 0x16,
@@ -117,8 +117,8 @@ struct Rescale {
   int32_t shift;
 };
 
-// (q − zero_point) of both inputs shifted left by 20 and rescaled, added, rescaled, plus zero point, clamped: TFLite's ADD.
-struct AddArguments {
+// What an elementwise function of two values needs: numerics/binary.h has the formulas of each kind.
+struct BinaryArguments {
   int32_t zero_point_0, zero_point_1, zero_point_out;
   Rescale input_0, input_1, output;
   int32_t clamp_low, clamp_high;
@@ -134,7 +134,7 @@ struct Epilogue {
   Address table;   // 256 bytes
   Address addend;  // may be exactly the output: an element is read before the one in its place is written
   Strides addend_strides;
-  AddArguments add;
+  BinaryArguments add;
 };
 enum EpilogueFlag : uint32_t { kWithTable = 1u << 0, kWithAdd = 1u << 1, kOneRounding = 1u << 2 };
 
@@ -177,12 +177,40 @@ struct Pool {
   int32_t clamp_low, clamp_high;
 };
 
-struct Add {
-  static constexpr Opcode kOpcode = Opcode::kAdd;
-  Address input_0, input_1, output;  // output may be input_0 or input_1
-  uint32_t elements;
-  AddArguments arguments;
+// output[i] = function(input_0[Σ i_d · stride_0_d], input_1[Σ i_d · stride_1_d]) for all indices, innermost last; unused dimensions
+// have extent 1. Strides in bytes, 0 where an input is broadcast; the output is dense. It may be an input that is read densely.
+constexpr uint32_t kMoveRank = 6;  // loops of strided commands
+enum class BinaryKind : uint32_t { kAdd = 0, kSubtract = 1, kMultiply = 2, kMaximum = 3, kMinimum = 4, kPrelu = 5 };
+struct Binary {
+  static constexpr Opcode kOpcode = Opcode::kBinary;
+  BinaryKind kind;
+  Address input_0, input_1, output;
+  uint32_t extent[kMoveRank];
+  int32_t stride_0[kMoveRank];
+  int32_t stride_1[kMoveRank];
+  BinaryArguments arguments;
 };
+// Both inputs dense, one run of elements; the caller sets addresses and arguments.
+constexpr Binary dense_binary(BinaryKind kind, uint32_t elements) {
+  return {.kind = kind,
+          .input_0 = {},
+          .input_1 = {},
+          .output = {},
+          .extent = {1, 1, 1, 1, 1, elements},
+          .stride_0 = {0, 0, 0, 0, 0, 1},
+          .stride_1 = {0, 0, 0, 0, 0, 1},
+          .arguments = {}};
+}
+// Whether a box is walked through byte by byte in the order of memory.
+constexpr bool is_dense(const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kMoveRank]) {
+  int64_t step = 1;
+  for (uint32_t d = kMoveRank; d-- > 0;) {
+    if (extent[d] == 1) continue;
+    if (stride[d] != step) return false;
+    step *= extent[d];
+  }
+  return true;
+}
 
 // output[i] = table[input[i] + 128]: any function of one int8 value. Output may be the input.
 struct Lookup {
@@ -250,7 +278,6 @@ struct Normalize {
 // output[Σ i_d · output_stride_d] = input[Σ i_d · input_stride_d] for all indices; strides in bytes, innermost last, unused dimensions
 // have extent 1. Transposition, slice, concatenation, padding (with kFill); with input strides of 0 repetition, with negative ones
 // reversal. Regions must not overlap.
-constexpr uint32_t kMoveRank = 6;
 struct Move {
   static constexpr Opcode kOpcode = Opcode::kMove;
   Address input, output;

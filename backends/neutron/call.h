@@ -15,8 +15,8 @@
 
 namespace dtr::neutron {
 
-using Kernel = std::variant<npu::Conv2d, npu::Depthwise, npu::Pool, npu::Add, npu::Lookup, npu::Softmax, npu::Move, npu::Fill, npu::Reduce,
-                            npu::Resize, npu::Matmul, npu::Normalize>;
+using Kernel = std::variant<npu::Conv2d, npu::Depthwise, npu::Pool, npu::Binary, npu::Lookup, npu::Softmax, npu::Move, npu::Fill,
+                            npu::Reduce, npu::Resize, npu::Matmul, npu::Normalize>;
 
 // Until encoding, `region` of an address is a storage's index, or kOwnConstants: the call's own block of constants. `offset` counts
 // from its start.
@@ -63,7 +63,7 @@ void visit_addresses(K& kernel, Visit visit) {
     std::visit([&](auto& command) { visit_addresses(command, visit); }, kernel);
   } else if constexpr (std::is_same_v<Plain, npu::Fill>) {
     visit(kernel.output, Access::kWrite);
-  } else if constexpr (std::is_same_v<Plain, npu::Add>) {
+  } else if constexpr (std::is_same_v<Plain, npu::Binary>) {
     visit(kernel.input_0, Access::kRead);
     visit(kernel.input_1, Access::kRead);
     visit(kernel.output, Access::kWrite);

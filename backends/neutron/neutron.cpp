@@ -20,7 +20,7 @@ class NeutronBackend final : public Backend {
 
   std::optional<Refusal> refuse(const Program&, const Graph& graph, OpId op) const override {
     const BoundOpView view(graph, op);
-    const Rule* rule = find_rule(*view->def);
+    const Rule* rule = find_rule(graph, op);
     if (rule == nullptr)
       return Refusal{"npu-operator", fmt::format("the NPU has no kernel for {}", view->def->name),
                      "the CPU runs it; `deuteron ops` lists what the NPU runs"};
@@ -29,13 +29,13 @@ class NeutronBackend final : public Backend {
 
   LayoutChoice layouts(const Graph& graph, OpId op) const override {
     const BoundOpView view(graph, op);
-    const Rule* rule = find_rule(*view->def);
+    const Rule* rule = find_rule(graph, op);
     return rule == nullptr ? LayoutChoice{} : rule->layouts(*view);
   }
 
   uint64_t cost(const Graph& graph, OpId op) const override {
     const BoundOpView view(graph, op);
-    const Rule* rule = find_rule(*view->def);
+    const Rule* rule = find_rule(graph, op);
     if (rule == nullptr) return 0;
     if (rule->cost != nullptr) return rule->cost(machine_, *view);
     const std::optional<Kernel> kernel = rule->estimate(machine_, *view);
@@ -73,8 +73,8 @@ class NeutronBackend final : public Backend {
  private:
   Result<std::unique_ptr<LoweredPartition>> lower(const Program& program, const Graph& graph, bool join) const {
     Builder builder(machine_, program, graph, join);
-    for (const Group& group : plan_groups(machine_, graph)) {
-      const Rule* rule = find_rule(*graph.op(group.head).def);
+    for (const Group& group : plan_groups(machine_, program, graph)) {
+      const Rule* rule = find_rule(graph, group.head);
       DTR_CHECK(rule != nullptr);  // placement asked `refuse` for every op
       rule->lower(builder, group);
       builder.end_op();

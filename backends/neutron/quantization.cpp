@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "backends/neutron/elementwise_patterns.h"
 #include "numerics/softmax.h"
 #include "ops/define.h"
 #include "ops/integer.h"
@@ -46,11 +47,6 @@ Specs clamp(const OpView& view) {
   for (const auto& relu : kReluBounds)
     if (bounds == relu) return independent(view);
   return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::shared_with(0, true)}};
-}
-
-Specs sum(const OpView& view) {
-  if (view.attribute_or("alpha", 1.0) != 1.0) return stays_float("`alpha` is not 1");
-  return OpAnnotation{{QuantSpec::affine(), QuantSpec::affine()}, {QuantSpec::affine()}};
 }
 
 // All operands and the result share one quantization, so that joining is copying.
@@ -99,7 +95,6 @@ struct Pattern {
 };
 
 constexpr std::array kPatterns{
-    Pattern{&ops::kAddTensor, sum},
     Pattern{&ops::kAvgPool2d, shared},
     Pattern{&ops::kCat, joined},
     Pattern{&ops::kClamp, clamp},
@@ -123,6 +118,7 @@ class NeutronPatterns final : public QuantizationPatterns {
  public:
   tl::expected<OpAnnotation, FloatReason> annotate(const Graph& graph, OpId id) const override {
     const Op& op = graph.op(id);
+    if (auto specs = annotate_binary(graph, id)) return std::move(*specs);
     for (const Pattern& pattern : kPatterns) {
       if (pattern.op != op.def) continue;
       if (graph.is_constant(op.operands[0]) && !pattern.constant_first)

@@ -46,8 +46,10 @@ KernelCall dequantize(Program&, const Graph& graph, const Op& op) {
   return call;
 }
 
-KernelCall add(Program&, const Graph& graph, const Op& op) {
-  return {.name = "aten::add.out",
+// add.Tensor and sub.Tensor.
+template <const char* kName>
+KernelCall sum(Program&, const Graph& graph, const Op& op) {
+  return {.name = kName,
           .arguments = {constant_or_value(graph, op.operands[0]), constant_or_value(graph, op.operands[1]),
                         op.attributes.get_or<double>("alpha", 1.0)}};
 }
@@ -148,6 +150,13 @@ KernelCall to_dim_order_copy(Program&, const Graph& graph, const Op& op) {
   return {.name = "dim_order_ops::_to_dim_order_copy.out", .arguments = {op.operands[0], false, order}};
 }
 
+constexpr char kAdd[] = "aten::add.out";
+constexpr char kSub[] = "aten::sub.out";
+constexpr char kMul[] = "aten::mul.out";
+constexpr char kDiv[] = "aten::div.out";
+constexpr char kMaximum[] = "aten::maximum.out";
+constexpr char kMinimum[] = "aten::minimum.out";
+constexpr char kPrelu[] = "aten::prelu.out";
 constexpr char kAbs[] = "aten::abs.out";
 constexpr char kSoftmax[] = "aten::_softmax.out";
 constexpr char kLogSoftmax[] = "aten::_log_softmax.out";
@@ -158,7 +167,7 @@ constexpr char kTanh[] = "aten::tanh.out";
 
 constexpr std::array kRows{
     Row{&ops::kAbs, false, plain<kAbs>},
-    Row{&ops::kAddTensor, false, add},
+    Row{&ops::kAddTensor, false, sum<kAdd>},
     Row{&ops::kAvgPool2d, false, avg_pool2d},
     Row{&ops::kBatchNorm, false, batch_norm},
     Row{&ops::kCat, true, cat},
@@ -166,17 +175,23 @@ constexpr std::array kRows{
     Row{&ops::kConstantPadNd, true, constant_pad_nd},
     Row{&ops::kConvolution, false, convolution},
     Row{&ops::kDequantize, true, dequantize},
+    Row{&ops::kDivTensor, false, plain<kDiv>},
     Row{&ops::kHardswish, false, plain<kHardswish>},
     Row{&ops::kLinear, false, linear},
     Row{&ops::kLogSoftmax, false, softmax<kLogSoftmax>},
     Row{&ops::kMatmul, false, matmul},
     Row{&ops::kMaxPool2d, false, max_pool2d},
+    Row{&ops::kMaximum, false, plain<kMaximum>},
     Row{&ops::kMeanDim, false, mean},
+    Row{&ops::kMinimum, false, plain<kMinimum>},
+    Row{&ops::kMulTensor, false, plain<kMul>},
     Row{&ops::kPermute, true, permute},
+    Row{&ops::kPrelu, false, plain<kPrelu>},
     Row{&ops::kQuantize, true, quantize},
     Row{&ops::kRelu, false, plain<kRelu>},
     Row{&ops::kSigmoid, false, plain<kSigmoid>},
     Row{&ops::kSoftmax, false, softmax<kSoftmax>},
+    Row{&ops::kSubTensor, false, sum<kSub>},
     Row{&ops::kTanh, false, plain<kTanh>},
     Row{&ops::kToDimOrderCopy, true, to_dim_order_copy},
     Row{&ops::kView, true, view},

@@ -43,6 +43,19 @@ Result<Values> hardtanh(NodeImport& node) {
 
 Result<Values> relu6(NodeImport& node) { return emit_clamp(node, 0.0, 6.0); }
 
+// The weight is one number, or one a channel along dimension 1.
+Result<Values> prelu(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(ValueId weight, node.tensor("weight"));
+  if (node.type(weight).elements() != 1 && node.type(x).rank() > 2) {
+    Shape shape(node.type(x).rank() - 1, 1);
+    shape[0] = node.type(weight).elements();
+    DTR_ASSIGN(weight, node.view(weight, shape));
+  }
+  DTR_ASSIGN(const ValueId result, node.emit("aten.prelu", {x, weight}));
+  return Values{result};
+}
+
 // Row of an operator with one operand and no attributes.
 Operator unary(std::string_view target, std::string_view op) { return {.target = target, .op = op, .params = {{"self"}}}; }
 
@@ -69,7 +82,8 @@ std::vector<Operator> elementwise_operators() {
       {.target = "aten.gelu.default", .op = "aten.gelu", .params = {{"self"}, {"approximate", Take::kString}}},
       {.target = "aten.leaky_relu.default", .op = "aten.leaky_relu", .params = {{"self"}, {"negative_slope", Take::kNumber, 0.01}}},
       {.target = "aten.elu.default", .op = "aten.elu", .params = {{"self"}, {"alpha", Take::kNumber, 1.0}}},
-      {.target = "aten.prelu.default", .op = "aten.prelu", .params = {{"self"}, {"weight"}}},
+      {.target = "aten.prelu.default", .op = "aten.prelu", .build = prelu},
+      {.target = "aten._prelu_kernel.default", .op = "aten.prelu", .params = {{"self"}, {"weight"}}},
 
       {.target = "aten.clamp.default", .op = "aten.clamp", .build = clamp},
       {.target = "aten.clamp_min.default", .op = "aten.clamp", .build = clamp},

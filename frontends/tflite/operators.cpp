@@ -166,7 +166,7 @@ Result<ValueId> fully_connected(Importer& importer) {
   return importer.reshape(y, {rows[0], weight[0]}, importer.output().shape);
 }
 
-// An operand of ADD with as many dimensions as the result, so that broadcasting in logical order is the file's.
+// An operand of an elementwise operator with as many dimensions as the result, so that broadcasting in logical order is the file's.
 Result<ValueId> aligned(Importer& importer, size_t operand) {
   DTR_ASSIGN(const ValueId value, importer.value(operand));
   Shape shape = importer.tensor(operand).shape;
@@ -175,16 +175,25 @@ Result<ValueId> aligned(Importer& importer, size_t operand) {
   return importer.reshape(value, importer.tensor(operand).shape, shape);
 }
 
-Result<ValueId> add(Importer& importer) {
+template <const OpDef& kDef>
+Result<ValueId> binary(Importer& importer) {
+  DTR_ASSIGN(const ValueId a, aligned(importer, 0));
+  DTR_ASSIGN(const ValueId b, aligned(importer, 1));
+  return importer.append(kDef, {a, b});
+}
+
+// ADD, SUB and MUL, whose options have a fused activation.
+template <const OpDef& kDef, class Options, OptionsType kType>
+Result<ValueId> arithmetic(Importer& importer) {
   Attributes attributes;
   if (importer.op().options != nullptr) {
-    DTR_ASSIGN(const fb::AddOptions* options, importer.options<fb::AddOptions>(OptionsType::AddOptions));
+    DTR_ASSIGN(const Options* options, importer.options<Options>(kType));
     DTR_ASSIGN(const std::string activation, importer.activation(options->fused_activation_function()));
     set_activation(attributes, activation);
   }
   DTR_ASSIGN(const ValueId a, aligned(importer, 0));
   DTR_ASSIGN(const ValueId b, aligned(importer, 1));
-  return importer.append(ops::kAddTensor, {a, b}, std::move(attributes));
+  return importer.append(kDef, {a, b}, std::move(attributes));
 }
 
 template <bool kMaximum>
@@ -349,7 +358,7 @@ Result<ValueId> batch_matmul(Importer& importer) {
 }
 
 constexpr OperatorDef kOperators[] = {
-    {BuiltinOperator::ADD, 2, 2, add},
+    {BuiltinOperator::ADD, 2, 2, arithmetic<ops::kAddTensor, fb::AddOptions, OptionsType::AddOptions>},
     {BuiltinOperator::AVERAGE_POOL_2D, 1, 1, pool<false>},
     {BuiltinOperator::BATCH_MATMUL, 2, 2, batch_matmul},
     {BuiltinOperator::CONCATENATION, 1, kAnyNumber, concatenation},
@@ -360,9 +369,13 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::HARD_SWISH, 1, 1, unary<ops::kHardswish>},
     {BuiltinOperator::LOGISTIC, 1, 1, unary<ops::kSigmoid>},
     {BuiltinOperator::MAX_POOL_2D, 1, 1, pool<true>},
+    {BuiltinOperator::MAXIMUM, 2, 2, binary<ops::kMaximum>},
     {BuiltinOperator::MEAN, 2, 2, mean},
+    {BuiltinOperator::MINIMUM, 2, 2, binary<ops::kMinimum>},
+    {BuiltinOperator::MUL, 2, 2, arithmetic<ops::kMulTensor, fb::MulOptions, OptionsType::MulOptions>},
     {BuiltinOperator::PAD, 2, 2, pad},
     {BuiltinOperator::PADV2, 3, 3, pad},
+    {BuiltinOperator::PRELU, 2, 2, binary<ops::kPrelu>},
     {BuiltinOperator::QUANTIZE, 1, 1, quantize},
     {BuiltinOperator::RELU, 1, 1, unary<ops::kRelu>},
     {BuiltinOperator::RELU6, 1, 1, clamp<0, 6>},
@@ -370,6 +383,7 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::RELU_N1_TO_1, 1, 1, clamp<-1, 1>},
     {BuiltinOperator::RESHAPE, 1, 2, reshape},
     {BuiltinOperator::SOFTMAX, 1, 1, softmax},
+    {BuiltinOperator::SUB, 2, 2, arithmetic<ops::kSubTensor, fb::SubOptions, OptionsType::SubOptions>},
     {BuiltinOperator::TANH, 1, 1, unary<ops::kTanh>},
     {BuiltinOperator::TRANSPOSE, 2, 2, transpose},
     {BuiltinOperator::TRANSPOSE_CONV, 3, 4, transpose_conv},

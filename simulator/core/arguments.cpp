@@ -43,15 +43,19 @@ bool window_valid(const Target& target, const Window& w) {
          apart(w.out, w.batch, w.out_height, w.out_width, w.out_channels);
 }
 
-// Inputs are only ever scaled down: the sum of two of 2^28 at most stays inside 32 bits.
-bool add_valid(const AddArguments& a) {
-  return a.input_0.shift <= 0 && a.input_1.shift <= 0 && is_int8(a.zero_point_0) && is_int8(a.zero_point_1) && is_int8(a.zero_point_out) &&
-         rescale_valid(a.input_0) && rescale_valid(a.input_1) && rescale_valid(a.output) && is_clamp(a.clamp_low, a.clamp_high);
+bool binary_valid(BinaryKind kind, const BinaryArguments& a) {
+  if (kind > BinaryKind::kPrelu) return false;
+  // Inputs of sums are only ever scaled down: the sum of two of 2^28 at most stays inside 32 bits.
+  const bool sum = kind == BinaryKind::kAdd || kind == BinaryKind::kSubtract;
+  if (sum && (a.input_0.shift > 0 || a.input_1.shift > 0)) return false;
+  return is_int8(a.zero_point_0) && is_int8(a.zero_point_1) && is_int8(a.zero_point_out) && rescale_valid(a.input_0) &&
+         rescale_valid(a.input_1) && rescale_valid(a.output) && is_clamp(a.clamp_low, a.clamp_high);
 }
 
 bool epilogue_valid(const Epilogue& e) {
   return is_int8(e.zero_point_out) && is_clamp(e.clamp_low, e.clamp_high) &&
-         (e.flags & ~uint32_t{kWithTable | kWithAdd | kOneRounding}) == 0 && ((e.flags & kWithAdd) == 0 || add_valid(e.add));
+         (e.flags & ~uint32_t{kWithTable | kWithAdd | kOneRounding}) == 0 &&
+         ((e.flags & kWithAdd) == 0 || binary_valid(BinaryKind::kAdd, e.add));
 }
 
 // Each window of one axis has a tap inside of the input.
@@ -135,7 +139,10 @@ bool arguments_valid(const Target& target, const Pool& command) {
   return false;
 }
 
-bool arguments_valid(const Target&, const Add& command) { return command.elements != 0 && add_valid(command.arguments); }
+// Outputs are dense, so there cannot be more elements than bytes in SRAM.
+bool arguments_valid(const Target& target, const Binary& command) {
+  return box_valid(command.extent, target.sram_bytes) && binary_valid(command.kind, command.arguments);
+}
 
 bool arguments_valid(const Target&, const Lookup& command) { return command.elements != 0; }
 

@@ -173,8 +173,8 @@ constexpr uint32_t words_of(Opcode opcode) {
       return command_words<Depthwise>();
     case Opcode::kPool:
       return command_words<Pool>();
-    case Opcode::kAdd:
-      return command_words<Add>();
+    case Opcode::kBinary:
+      return command_words<Binary>();
     case Opcode::kLookup:
       return command_words<Lookup>();
     case Opcode::kSoftmax:
@@ -310,11 +310,20 @@ Accesses accesses(const Target&, const Pool& command) {
   return list;
 }
 
-Accesses accesses(const Target&, const Add& command) {
+Accesses accesses(const Target&, const Binary& command) {
   Accesses list;
-  push(list, command.input_0, command.elements, true);
-  push(list, command.input_1, command.elements, true);
-  push_output(list, command.output, command.elements);
+  uint64_t elements = 1;
+  for (const uint32_t extent : command.extent) elements = product({elements, extent});
+  const auto push_box = [&](Address address, const int32_t(&stride)[kMoveRank]) {
+    Reach reach;
+    reach.extend(command.extent, stride);
+    Access& access = list.list[list.count++] = reach.from(address, false);
+    access.run = access.bytes;
+    access.in_place = is_dense(command.extent, stride);
+  };
+  push_box(command.input_0, command.stride_0);
+  push_box(command.input_1, command.stride_1);
+  push_output(list, command.output, elements);
   return list;
 }
 

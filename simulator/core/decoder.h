@@ -72,12 +72,12 @@ struct Accesses {
   std::span<const Access> all() const& { return {list.data(), count}; }
   std::span<const Access> all() && = delete;
 };
-// Boxes are exact, but those of a Move or Reduce, which are their whole spans. `Wait` and `End` touch none.
+// Boxes are exact, but those of a Move, Binary or Reduce, which are their whole spans. `Wait` and `End` touch none.
 Accesses accesses(const npu::Target& target, const npu::Copy& command);
 Accesses accesses(const npu::Target& target, const npu::Conv2d& command);
 Accesses accesses(const npu::Target& target, const npu::Depthwise& command);
 Accesses accesses(const npu::Target& target, const npu::Pool& command);
-Accesses accesses(const npu::Target& target, const npu::Add& command);
+Accesses accesses(const npu::Target& target, const npu::Binary& command);
 Accesses accesses(const npu::Target& target, const npu::Lookup& command);
 Accesses accesses(const npu::Target& target, const npu::Softmax& command);
 Accesses accesses(const npu::Target& target, const npu::Move& command);
@@ -131,8 +131,8 @@ Fault visit(const std::byte* commands, uint32_t count, Visitor&& visitor) {
       case Opcode::kPool:
         status = internal::apply<npu::Pool>(index, arguments, visitor);
         break;
-      case Opcode::kAdd:
-        status = internal::apply<npu::Add>(index, arguments, visitor);
+      case Opcode::kBinary:
+        status = internal::apply<npu::Binary>(index, arguments, visitor);
         break;
       case Opcode::kLookup:
         status = internal::apply<npu::Lookup>(index, arguments, visitor);

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "abi/npu/cycles.h"
-#include "numerics/add.h"
+#include "numerics/binary.h"
 #include "numerics/normalize.h"
 #include "numerics/requantize.h"
 #include "numerics/resize.h"
@@ -20,8 +20,9 @@ using numerics::Range;
 
 constexpr numerics::Requantization to_requantization(const Rescale& rescale) { return {rescale.multiplier, rescale.shift}; }
 
-numerics::AddParameters to_add(const AddArguments& a) {
-  return {a.zero_point_0,
+numerics::BinaryParameters to_binary(BinaryKind kind, const BinaryArguments& a) {
+  return {static_cast<numerics::BinaryKind>(kind),
+          a.zero_point_0,
           a.zero_point_1,
           to_requantization(a.input_0),
           to_requantization(a.input_1),
@@ -67,7 +68,7 @@ class Finish {
         epilogue_(epilogue),
         memory_(memory),
         parameters_(target, window, memory.parameters),
-        add_(to_add(epilogue.add)) {}
+        add_(to_binary(BinaryKind::kAdd, epilogue.add)) {}
   uint32_t start(uint32_t channel) const { return static_cast<uint32_t>(parameters_.bias(channel)); }
   void operator()(Position at, uint32_t channel, uint32_t accumulator) const {
     const numerics::OutputStage stage{{parameters_.multiplier(channel), parameters_.shift(channel)},
@@ -85,7 +86,7 @@ class Finish {
   const Epilogue& epilogue_;
   const ConvolutionMemory& memory_;
   ChannelParameters parameters_;
-  numerics::AddParameters add_;
+  numerics::BinaryParameters add_;
 };
 
 void conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& memory) {
@@ -157,9 +158,12 @@ void pool(const Call&, const Pool& command, const int8_t* input, int8_t* output)
   });
 }
 
-void add(const Call&, const Add& command, const int8_t* input_0, const int8_t* input_1, int8_t* output) {
-  const numerics::AddParameters sum = to_add(command.arguments);
-  for (uint32_t i = 0; i < command.elements; ++i) output[i] = sum(input_0[i], input_1[i]);
+void binary(const Call&, const Binary& command, const int8_t* input_0, const int8_t* input_1, int8_t* output) {
+  const numerics::BinaryParameters function = to_binary(command.kind, command.arguments);
+  uint32_t index[kMoveRank] = {};
+  Stream from_0{command.stride_0}, from_1{command.stride_1};
+  do *output++ = function(input_0[from_0.at], input_1[from_1.at]);
+  while (advance(command.extent, kMoveRank, index, from_0, from_1));
 }
 
 void lookup(const Call&, const Lookup& command, const int8_t* input, const int8_t* table, int8_t* output) {
@@ -313,7 +317,7 @@ int8_t finish_reduction(const Reduce& command, Range range, int32_t highest, int
   return numerics::OutputStage{to_requantization(command.rescale), command.zero_point_out, range}(sum);
 }
 
-const Kernels kPlainKernels = {conv2d, depthwise, pool, add, lookup, softmax, move, fill, reduce, resize, matmul, normalize};
+const Kernels kPlainKernels = {conv2d, depthwise, pool, binary, lookup, softmax, move, fill, reduce, resize, matmul, normalize};
 
 bool ChannelParameters::valid(const Window& window, const Epilogue& epilogue) const {
   const int32_t highest = (epilogue.flags & kOneRounding) != 0 ? 30 : 31;

@@ -38,7 +38,7 @@ struct Kernels {
   void (*conv2d)(const Call&, const npu::Conv2d&, const ConvolutionMemory&);
   void (*depthwise)(const Call&, const npu::Depthwise&, const ConvolutionMemory&);
   void (*pool)(const Call&, const npu::Pool&, const int8_t* input, int8_t* output);
-  void (*add)(const Call&, const npu::Add&, const int8_t* input_0, const int8_t* input_1, int8_t* output);
+  void (*binary)(const Call&, const npu::Binary&, const int8_t* input_0, const int8_t* input_1, int8_t* output);
   void (*lookup)(const Call&, const npu::Lookup&, const int8_t* input, const int8_t* table, int8_t* output);
   void (*softmax)(const Call&, const npu::Softmax&, const int8_t* input, int8_t* output);
   void (*move)(const Call&, const npu::Move&, const int8_t* input, int8_t* output);

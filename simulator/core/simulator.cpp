@@ -72,8 +72,8 @@ class Execution {
     kernels_.pool(call, command, at(command.input), at(command.output));
     return Status::kOk;
   }
-  Status compute(const Call& call, const Add& command) {
-    kernels_.add(call, command, at(command.input_0), at(command.input_1), at(command.output));
+  Status compute(const Call& call, const Binary& command) {
+    kernels_.binary(call, command, at(command.input_0), at(command.input_1), at(command.output));
     return Status::kOk;
   }
   Status compute(const Call& call, const Lookup& command) {

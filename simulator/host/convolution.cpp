@@ -85,10 +85,9 @@ void BandOutput::finish_run(int8_t* values, size_t first, uint32_t count) const 
     kernels_.lookup(call_, lookup, values, memory_.table, looked_up);
   }
   if (memory_.addend != nullptr) {
-    npu::Add add{};
-    add.elements = count;
+    npu::Binary add = npu::dense_binary(npu::BinaryKind::kAdd, count);
     add.arguments = epilogue_.add;
-    kernels_.add(call_, add, values, memory_.addend + offset(epilogue_.addend_strides, first), output);
+    kernels_.binary(call_, add, values, memory_.addend + offset(epilogue_.addend_strides, first), output);
   }
   if (memory_.table == nullptr && memory_.addend == nullptr) std::memcpy(output, values, count);
 }

@@ -1,4 +1,4 @@
-// Everything but convolutions for each of Highway's targets. Compiled once a target.
+// Tables and pools for each of Highway's targets. Compiled once a target.
 #if defined(DTR_SIMULATOR_HOST_ELEMENTWISE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef DTR_SIMULATOR_HOST_ELEMENTWISE_INL_H
 #undef DTR_SIMULATOR_HOST_ELEMENTWISE_INL_H
@@ -21,34 +21,6 @@ namespace dtr::simulator {
 namespace HWY_NAMESPACE {
 
 #if !HWY_HAVE_SCALABLE && HWY_TARGET != HWY_SCALAR
-
-HWY_INLINE Rescale same_rescale(const npu::Rescale& rescale) {
-  const D32 d;
-  return {hn::Set(d, rescale.multiplier), hn::Set(d, rescale.shift > 0 ? rescale.shift : 0),
-          hn::Set(d, rescale.shift > 0 ? 0 : -rescale.shift)};
-}
-
-inline void add(const Call&, const npu::Add& command, const int8_t* input_0, const int8_t* input_1, int8_t* output) {
-  const D32 d;
-  const hn::Rebind<int8_t, D32> d8;
-  const npu::AddArguments& a = command.arguments;
-  const Rescale rescale_0 = same_rescale(a.input_0), rescale_1 = same_rescale(a.input_1), rescale = same_rescale(a.output);
-  const Limit limit{a.clamp_low, a.clamp_high, a.zero_point_out};
-  const V32 zero_0 = hn::Set(d, a.zero_point_0), zero_1 = hn::Set(d, a.zero_point_1);
-  const auto sum = [&](const int8_t* x0, const int8_t* x1) HWY_ATTR {
-    const V32 raised_0 = rescale_0(hn::ShiftLeft<20>(hn::Sub(hn::PromoteTo(d, hn::LoadU(d8, x0)), zero_0)));
-    const V32 raised_1 = rescale_1(hn::ShiftLeft<20>(hn::Sub(hn::PromoteTo(d, hn::LoadU(d8, x1)), zero_1)));
-    return limit(rescale(hn::Add(raised_0, raised_1)));
-  };
-  constexpr size_t kStep = hn::MaxLanes(D32());
-  size_t i = 0;
-  for (; i + kStep <= command.elements; i += kStep) store_int8(sum(input_0 + i, input_1 + i), kStep, output + i);
-  if (i == command.elements) return;
-  int8_t rest_0[kStep] = {}, rest_1[kStep] = {};
-  std::memcpy(rest_0, input_0 + i, command.elements - i);
-  std::memcpy(rest_1, input_1 + i, command.elements - i);
-  store_int8(sum(rest_0, rest_1), command.elements - i, output + i);
-}
 
 inline void lookup(const Call&, const npu::Lookup& command, const int8_t* input, const int8_t* table, int8_t* output) {
   const int8_t* middle = table + 128;

@@ -11,6 +11,7 @@
 #include <hwy/foreach_target.h>
 // Below foreach_target.h, as Highway asks for.
 #include <hwy/highway.h>
+#include "simulator/host/binary-inl.h"
 #include "simulator/host/convolution-inl.h"
 #include "simulator/host/elementwise-inl.h"
 #include "simulator/host/matmul-inl.h"
@@ -25,7 +26,7 @@ const Kit* kit() {
   return nullptr;  // the order of channels in a vector is laid out for blocks of 128 bits
 #else
   static const Kit made = {hwy::TargetName(HWY_TARGET),
-                           {convolve<npu::Conv2d>, depthwise, pool, add, lookup, kPlainKernels.softmax, move, kPlainKernels.fill, reduce,
+                           {convolve<npu::Conv2d>, depthwise, pool, binary, lookup, kPlainKernels.softmax, move, kPlainKernels.fill, reduce,
                             kPlainKernels.resize, matmul, kPlainKernels.normalize},
                            pack_dense<npu::Conv2d>,
                            pack_depthwise};

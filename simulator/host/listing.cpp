@@ -83,11 +83,13 @@ class Lines {
       text += fmt::format(" pad_value={} zero_points={},{} rescale={}", c.pad_value, c.zero_point_in, c.zero_point_out, rescale(c.rescale));
     return call(index, "pool", c, text);
   }
-  Status operator()(uint32_t index, const Add& c) {
-    const AddArguments& a = c.arguments;
-    return call(index, "add", c,
-                fmt::format("{} <- {}, {} elements={} zero_points={},{},{} rescale={},{},{} clamp=[{},{}]", at(c.output), at(c.input_0),
-                            at(c.input_1), c.elements, a.zero_point_0, a.zero_point_1, a.zero_point_out, rescale(a.input_0),
+  Status operator()(uint32_t index, const Binary& c) {
+    constexpr const char* kKinds[] = {"add", "subtract", "multiply", "maximum", "minimum", "prelu"};
+    const BinaryArguments& a = c.arguments;
+    return call(index, "binary", c,
+                fmt::format("{} <- {}, {} kind={} extent={} strides={};{} zero_points={},{},{} rescale={},{},{} clamp=[{},{}]",
+                            at(c.output), at(c.input_0), at(c.input_1), kKinds[static_cast<uint32_t>(c.kind)], list(c.extent),
+                            list(c.stride_0), list(c.stride_1), a.zero_point_0, a.zero_point_1, a.zero_point_out, rescale(a.input_0),
                             rescale(a.input_1), rescale(a.output), a.clamp_low, a.clamp_high));
   }
   Status operator()(uint32_t index, const Lookup& c) {

@@ -64,16 +64,35 @@ class Watch {
     const Status status = readable(input.address.region, range(input));
     return status == Status::kOk ? write_box(command) : status;
   }
+  Status operator()(uint32_t, const Binary& command) {
+    Status status = Status::kOk;
+    const auto check = [&](Address address, const int32_t(&stride)[kMoveRank]) {
+      uint32_t extent[kMoveRank];  // dimensions that stand still are walked through once
+      for (uint32_t d = 0; d < kMoveRank; ++d) extent[d] = stride[d] == 0 ? 1 : command.extent[d];
+      for_runs(extent, address, stride, [&](const Range& run) {
+        if (status == Status::kOk) status = readable(address.region, run);
+      });
+    };
+    check(command.input_0, command.stride_0);
+    check(command.input_1, command.stride_1);
+    return status == Status::kOk ? write_apart(accesses(target_, command)) : status;
+  }
   template <class Call>
   Status operator()(uint32_t, const Call& command) {
     const Accesses touched = accesses(target_, command);
-    const Access& output = touched.list[touched.count - 1];
-    for (const Access& input : touched.all().first(touched.count - 1)) {
-      Status status = Status::kOk;
+    Status status = Status::kOk;
+    for (const Access& input : touched.all().first(touched.count - 1))
       for_runs(input, [&](const Range& run) {
         if (status == Status::kOk) status = readable(input.address.region, run);
       });
-      if (status != Status::kOk) return status;
+    return status == Status::kOk ? write_apart(touched) : status;
+  }
+
+ private:
+  // The output, which may be an input only where the command allows it.
+  Status write_apart(const Accesses& touched) {
+    const Access& output = touched.list[touched.count - 1];
+    for (const Access& input : touched.all().first(touched.count - 1)) {
       const auto distance = static_cast<int64_t>(range(output).first) - static_cast<int64_t>(range(input).first);
       const bool same = input.in_place && distance == 0 && same_box(input, output);
       if (!same && !apart(input, output, distance)) return Status::kBadArgument;
@@ -87,7 +106,6 @@ class Watch {
     return Status::kOk;
   }
 
- private:
   struct Flight {
     uint32_t ticket, region;
     Range range;

@@ -76,7 +76,7 @@ TEST(NeutronFusion, NotOverValuesThatAreReadTwice) {
     %d: i8[1,5,7,9] channels_last quant<0.05:5> = aten.relu(%c)
     return %c, %d
   })"));
-  EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d", "Lookup", "Add", "Lookup"}));
+  EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d", "Lookup", "Binary", "Lookup"}));
 }
 
 TEST(NeutronFusion, OffLeavesOneCallAnOp) {
@@ -88,18 +88,18 @@ TEST(NeutronFusion, OffLeavesOneCallAnOp) {
     return %c
   })"),
                                              {}, {.fuse = false});
-  EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d", "Lookup", "Add"}));
+  EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d", "Lookup", "Binary"}));
 }
 
 TEST(NeutronFusion, ClampsOfPoolsAndSums) {
-  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[1,5,8,6] channels_last quant<0.05:5>) {
+  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[1,5,8,6] channels_last quant<0.05:5>, %z: i8[5,1,1] quant<0.02:-1>) {
     %a: i8[1,5,4,3] channels_last quant<0.05:5> = aten.max_pool2d(%x) {ceil_mode = false, dilation = [1, 1], kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]}
     %b: i8[1,5,4,3] channels_last quant<0.05:5> = aten.relu(%a)
-    %c: i8[1,5,4,3] channels_last quant<0.06:-5> = aten.add.Tensor(%b, %b)
+    %c: i8[1,5,4,3] channels_last quant<0.06:-5> = aten.add.Tensor(%b, %z)
     %d: i8[1,5,4,3] channels_last quant<0.06:-5> = aten.clamp(%c) {max = 3.0, min = -2.0}
     return %d
   })");
-  EXPECT_EQ(compiled.kernels(), (Kernels{"Pool", "Add"}));
+  EXPECT_EQ(compiled.kernels(), (Kernels{"Pool", "Binary"}));
 }
 
 // The ways of lowering that a program does not choose. That programs are right is the business of deuteron-random.

@@ -120,48 +120,96 @@ TEST(NeutronLinear, RowsOfAnyRank) {
                                  rows));
 }
 
-TEST(NeutronAdd, SameShapeAndActivation) {
+TEST(NeutronBinary, SameShapeAndActivation) {
   const Compiled compiled = expect_bit_exact(R"(graph @forward(%a: i8[1,3,5,7] quant<0.05:-7>, %b: i8[1,3,5,7] quant<0.02:9>) {
     %y: i8[1,3,5,7] quant<0.06:-3> = aten.add.Tensor(%a, %b) {activation = "relu"}
     return %y
   })");
-  EXPECT_EQ(compiled.kernels(), Kernels{"Add"});
+  EXPECT_EQ(compiled.kernels(), Kernels{"Binary"});
 }
 
-TEST(NeutronAdd, ValueToItself) {
-  expect_bit_exact(R"(graph @forward(%a: i8[3,5] quant<0.05:-7>) {
-    %y: i8[3,5] quant<0.06:-3> = aten.add.Tensor(%a, %a)
-    return %y
-  })");
+TEST(NeutronBinary, ValueWithItselfIsATable) {
+  for (const std::string_view op : {"aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.div.Tensor"}) {
+    const Compiled compiled = expect_bit_exact(fmt::format(R"(graph @forward(%a: i8[3,5] quant<0.05:-7>) {{
+      %y: i8[3,5] quant<0.06:-3> = {}(%a, %a)
+      return %y
+    }})",
+                                                           op));
+    EXPECT_EQ(compiled.kernels(), Kernels{"Lookup"});
+  }
 }
 
-TEST(NeutronAdd, OperandsInOtherLayouts) {
+TEST(NeutronBinary, OperandsInOtherLayoutsAreReadAsTheyLie) {
   const Compiled compiled =
       expect_bit_exact(R"(graph @forward(%a: i8[2,3,5,7] channels_last quant<0.05:-7>, %b: i8[2,3,5,7] quant<0.02:9>) {
     %y: i8[2,3,5,7] channels_last quant<0.06:-3> = aten.add.Tensor(%a, %b)
     return %y
   })");
-  EXPECT_EQ(compiled.kernels(), (Kernels{"Move", "Add"}));
+  EXPECT_EQ(compiled.kernels(), Kernels{"Binary"});
 }
 
-TEST(NeutronAdd, BroadcastIsRepeatedInMemory) {
-  for (const std::string_view shape : {"3,1,1", "7", "1,3,1,7", "2,1,5,1", "1"})
-    for (const std::string_view layout : {"", "channels_last "})
-      expect_bit_exact(fmt::format(R"(graph @forward(%a: i8[2,3,5,7] {1}quant<0.05:-7>, %b: i8[{0}] quant<0.02:9>) {{
-        %y: i8[2,3,5,7] {1}quant<0.06:-3> = aten.add.Tensor(%b, %a)
+// Every operator with one operand broadcast, from either side; none is repeated in memory first.
+TEST(NeutronBinary, BroadcastIsReadInPlace) {
+  for (const std::string_view op : {"add.Tensor", "sub.Tensor", "mul.Tensor", "maximum", "minimum"})
+    for (const std::string_view shape : {"3,1,1", "7", "1,3,1,7", "2,1,5,1", "1", ""})
+      for (const std::string_view layout : {"", "channels_last "}) {
+        const Compiled compiled =
+            expect_bit_exact(fmt::format(R"(graph @forward(%a: i8[2,3,5,7] {1}quant<0.05:-7>, %b: i8[{0}] quant<0.02:9>) {{
+          %y: i8[2,3,5,7] {1}quant<0.06:-3> = aten.{2}(%b, %a)
+          return %y
+        }})",
+                                         shape, layout, op));
+        EXPECT_EQ(compiled.kernels(), Kernels{"Binary"});
+      }
+}
+
+TEST(NeutronBinary, BothOperandsBroadcast) {
+  const std::array<std::string_view, 3> shapes[] = {
+      {"4,1", "1,6", "4,6"}, {"3,1,5,1", "1,2,1,7", "3,2,5,7"}, {"2,1,3,4", "5,1,1,3,1", "5,2,1,3,4"}};
+  for (const auto& [a, b, y] : shapes)
+    for (const std::string_view op : {"sub.Tensor", "minimum"})
+      expect_bit_exact(fmt::format(R"(graph @forward(%a: i8[{}] quant<0.05:-7>, %b: i8[{}] quant<0.02:9>) {{
+        %y: i8[{}] quant<0.06:-3> = aten.{}(%a, %b)
         return %y
       }})",
-                                   shape, layout));
+                                   a, b, y, op));
 }
 
-TEST(NeutronAdd, Constants) {
-  for (const std::string_view shape : {"2,3,5,7", "3,1,1"})
-    expect_bit_exact(fmt::format(R"(graph @forward(%a: i8[2,3,5,7] channels_last quant<0.05:-7>) {{
-      %b: i8[{}] quant<0.02:9> = constant seeded<5>
-      %y: i8[2,3,5,7] channels_last quant<0.06:-3> = aten.add.Tensor(%a, %b)
-      return %y
-    }})",
-                                 shape));
+TEST(NeutronBinary, Constants) {
+  for (const std::string_view op : {"add.Tensor", "sub.Tensor", "mul.Tensor", "maximum", "minimum", "prelu"})
+    for (const std::string_view shape : {"2,3,5,7", "3,1,1"}) {
+      const Compiled compiled = expect_bit_exact(fmt::format(R"(graph @forward(%a: i8[2,3,5,7] channels_last quant<0.05:-7>) {{
+        %b: i8[{}] quant<0.02:9> = constant seeded<5>
+        %y: i8[2,3,5,7] channels_last quant<0.06:-3> = aten.{}(%a, %b)
+        return %y
+      }})",
+                                                             shape, op));
+      EXPECT_EQ(compiled.kernels(), Kernels{"Binary"});
+    }
+}
+
+TEST(NeutronBinary, AConstantNumberMakesATable) {
+  for (const std::string_view op : {"add.Tensor(%a, %b) {alpha = -2.5}", "sub.Tensor(%b, %a)", "mul.Tensor(%a, %b)", "div.Tensor(%a, %b)",
+                                    "div.Tensor(%b, %a)", "maximum(%b, %a)", "minimum(%a, %b)", "prelu(%a, %b)"})
+    for (const std::string_view shape : {"", "1", "1,1,1,1"}) {
+      const Compiled compiled = expect_bit_exact(fmt::format(R"(graph @forward(%a: i8[2,3,5,7] channels_last quant<0.05:-7>) {{
+        %b: i8[{}] quant<0.02:9> = constant dense<-60>
+        %y: i8[2,3,5,7] channels_last quant<0.06:-3> = aten.{}
+        return %y
+      }})",
+                                                             shape, op));
+      EXPECT_EQ(compiled.kernels(), Kernels{"Lookup"});
+    }
+}
+
+TEST(NeutronBinary, AlphaScalesTheSecondOperand) {
+  for (const std::string_view op : {"add.Tensor", "sub.Tensor"})
+    for (const double alpha : {2.0, -1.0, 0.0, 0.3, -100.0})
+      expect_bit_exact(fmt::format(R"(graph @forward(%a: i8[2,3,5,7] quant<0.05:-7>, %b: i8[2,3,5,7] quant<0.02:9>) {{
+        %y: i8[2,3,5,7] quant<0.06:-3> = aten.{}(%a, %b) {{alpha = {:.1f}}}
+        return %y
+      }})",
+                                   op, alpha));
 }
 
 TEST(NeutronElementwise, EveryFunctionOfOneValue) {

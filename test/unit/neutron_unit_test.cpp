@@ -100,8 +100,7 @@ TEST(NeutronTables, HoldTheOpsOwnIntegers) {
     %y: i8[3] quant<0.0078125> = aten.tanh(%x)
     return %y
   })");
-  const BoundOpView view(program.forward(), program.forward().first_op());
-  const neutron::Table table = neutron::table_of(*view);
+  const neutron::Table table = neutron::table_of(program, program.forward(), program.forward().first_op());
   for (int q = -128; q < 128; ++q)
     EXPECT_NEAR(table[static_cast<size_t>(q + 128)], std::min(127.0, 128 * std::tanh(0.03 * (q + 5))), 0.51) << q;
 }
@@ -228,7 +227,7 @@ TEST(NeutronSupport, CostIsThatOfTheCall) {
 // ---- schedule
 
 neutron::Call call_of(uint32_t constants, uint32_t elements) {
-  return {.kernel = npu::Add{.elements = elements}, .constants = std::vector<std::byte>(constants)};
+  return {.kernel = npu::dense_binary(npu::BinaryKind::kAdd, elements), .constants = std::vector<std::byte>(constants)};
 }
 
 TEST(NeutronSchedule, CopiesRunBesideCallsAsLateAsTheyMay) {

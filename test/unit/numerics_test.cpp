@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "numerics/add.h"
+#include "numerics/binary.h"
 #include "numerics/hardswish.h"
 #include "numerics/mean.h"
 #include "numerics/softmax.h"
@@ -74,8 +74,17 @@ static_assert(OutputStage{quantize_multiplier(0.5), 10, {-5, 100}}(-1000) == -5)
 static_assert(OutputStage{{INT32_MAX, 0}, 127, {}}(INT32_MAX) == 127);  // saturates, does not wrap
 
 // --- sums
-static_assert(add_parameters(0.5F, 0, 0.5F, 0, 0.5F, 0, {})(3, 4) == 7);
-static_assert(add_parameters(0.5F, -128, 0.25F, 127, 0.5F, -128, {})(127, -128) == 0);  // 127.5 − 63.75 = 63.75 = 127.5 steps
+constexpr BinaryParameters binary(BinaryKind kind, Affine a, Affine b, Affine out) { return binary_parameters(kind, a, b, out, {}); }
+static_assert(binary(BinaryKind::kAdd, {0.5F, 0}, {0.5F, 0}, {0.5F, 0})(3, 4) == 7);
+// 127.5 − 63.75 = 63.75 = 127.5 steps
+static_assert(binary(BinaryKind::kAdd, {0.5F, -128}, {0.25F, 127}, {0.5F, -128})(127, -128) == 0);
+static_assert(binary(BinaryKind::kSubtract, {0.5F, 0}, {0.25F, 0}, {0.5F, 1})(3, 4) == 2);
+static_assert(binary(BinaryKind::kMultiply, {0.5F, 0}, {0.25F, 10}, {0.125F, -5})(-3, 14) == -17);  // −1.5 · 1
+static_assert(binary(BinaryKind::kMaximum, {0.5F, 0}, {0.25F, 10}, {0.5F, 3})(2, 16) == 6);         // 1 and 1.5
+static_assert(binary(BinaryKind::kMinimum, {0.5F, 0}, {0.25F, 10}, {0.5F, 3})(2, 16) == 5);
+static_assert(binary(BinaryKind::kMaximum, {1e9F, 0}, {1e-9F, 0}, {1e-9F, 0})(1, 127) == 127);  // saturates, does not wrap
+static_assert(binary(BinaryKind::kPrelu, {0.5F, 1}, {0.25F, 2}, {0.25F, 4})(3, 100) == 8);      // 1 = 4 steps
+static_assert(binary(BinaryKind::kPrelu, {0.5F, 1}, {0.25F, 2}, {0.25F, 4})(-3, 6) == -4);      // −2 · 1 = −8 steps
 
 // --- mean: what comes out is the mean of constants, for every count
 constexpr bool mean_keeps_constants() {

@@ -58,7 +58,9 @@ TEST(Ops, RefuseWhatTheyCannotCompute) {
       {"%x: f32[2,3], %z: f32[4]", "f32[2,3] = aten.add.Tensor(%x, %z)", "do not broadcast"},
       {"%x: f32[2,3], %z: i8[3] quant<0.1>", "f32[2,3] = aten.add.Tensor(%x, %z)", "operand 0 is f32 and operand 1 is i8"},
       {"%x: f32[2]", "f32[2] = aten.add.Tensor(%x, %x) {activation = \"gelu\"}", "unknown activation `gelu`"},
-      {"%x: i8[2] quant<0.1>", "i8[2] quant<0.2> = aten.add.Tensor(%x, %x) {alpha = 2.0}", "`alpha`"},
+      {"%x: i8[2] quant<0.1>", "i8[2] quant<0.2> = aten.add.Tensor(%x, %x) {alpha = inf}", "`alpha` of a quantized operator is not finite"},
+      {"%x: f32[2,3], %w: f32[2,1,1]", "f32[2,2,3] = aten.prelu(%x, %w)", "the weight of shape 2x1x1 does not broadcast to 2x3"},
+      {"%x: i64[3]", "i64[3] = aten.mul.Tensor(%x, %x)", "operand 0 is i64 without quantization, expected float or i8 quantized per tensor"},
       {kConvolution,
        "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], output_padding = [0, 0], "
        "transposed = "

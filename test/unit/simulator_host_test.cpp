@@ -112,14 +112,15 @@ void expect_kits_agree(Case& test_case, const std::vector<Kit>& kits) {
 Rescale any_rescale(Random& random, int32_t low, int32_t high) {
   return {random.chance(10) ? 0 : random.between(1 << 30, INT32_MAX), random.between(low, high)};
 }
-AddArguments any_add(Random& random) {
+BinaryArguments any_binary(Random& random, BinaryKind kind) {
+  const bool sum = kind <= BinaryKind::kSubtract;
   const int32_t low = random.between(-128, 127);
   return {random.between(-128, 127),
           random.between(-128, 127),
           random.between(-128, 127),
-          any_rescale(random, -4, 0),
-          any_rescale(random, -4, 0),
-          random.chance(80) ? any_rescale(random, -20, -15) : any_rescale(random, -31, 31),
+          any_rescale(random, -4, sum ? 0 : 3),
+          any_rescale(random, -4, sum ? 0 : 3),
+          random.chance(80) ? (sum ? any_rescale(random, -20, -15) : any_rescale(random, -10, 0)) : any_rescale(random, -31, 31),
           low,
           random.between(low, 127)};
 }
@@ -178,7 +179,7 @@ Epilogue any_epilogue(Random& random, Case& to, const Window& w) {
     epilogue.flags |= kWithAdd;
     epilogue.addend_strides = random.chance(50) ? w.out : any_strides(random, w.out_height, w.out_width, w.out_channels);
     epilogue.addend = to.input(random.int8(w.batch * std::max(epilogue.addend_strides.batch, epilogue.addend_strides.row * w.out_height)));
-    epilogue.add = any_add(random);
+    epilogue.add = any_binary(random, BinaryKind::kAdd);
   }
   return epilogue;
 }
@@ -248,11 +249,36 @@ void add_pool(Random& random, Case& to) {
                       any_rescale(random, -10, 2), low, random.between(low, 127)});
 }
 
-void add_add(Random& random, Case& to) {
-  const uint32_t elements = 1 + random.upto(200);
-  const Address a = to.input(random.int8(elements)), b = to.input(random.int8(elements));
-  const Address y = random.chance(30) ? a : random.chance(30) ? b : to.builder.output(elements);
-  to.builder.add(Add{a, b, y, elements, any_add(random)});
+// Dense operands, operands that stand still along some dimensions, and strided ones with gaps; in place where that is allowed.
+void add_binary(Random& random, Case& to) {
+  const auto kind = static_cast<BinaryKind>(random.upto(5));
+  if (random.chance(40)) {
+    const uint32_t elements = 1 + random.upto(200);
+    const Address a = to.input(random.int8(elements)), b = to.input(random.int8(elements));
+    const Address y = random.chance(30) ? a : random.chance(30) ? b : to.builder.output(elements);
+    return to.builder.add(test::binary(kind, a, b, y, elements, any_binary(random, kind)));
+  }
+  Binary command{};
+  command.kind = kind;
+  command.arguments = any_binary(random, kind);
+  uint32_t elements = 1, dense = 1, span = 1;
+  for (uint32_t d = kMoveRank; d-- > 0;) {
+    command.extent[d] = random.chance(40) ? 1 : 1 + random.upto(d == kMoveRank - 1 ? 40 : 4);
+    elements *= command.extent[d];
+    if (random.chance(70)) {
+      command.stride_0[d] = dense;
+      dense *= command.extent[d];
+    }
+    if (random.chance(70)) {
+      command.stride_1[d] = random.chance(80) ? span : span + 1;
+      span += (command.extent[d] - 1) * command.stride_1[d];
+      span += random.upto(1);
+    }
+  }
+  command.input_0 = to.input(random.int8(dense));
+  command.input_1 = to.input(random.int8(span));
+  command.output = is_dense(command.extent, command.stride_0) && random.chance(50) ? command.input_0 : to.builder.output(elements);
+  to.builder.add(command);
 }
 
 void add_lookup(Random& random, Case& to) {
@@ -451,7 +477,7 @@ TEST_P(SimulatorKits, AgreeWithTheCore) {
 
 INSTANTIATE_TEST_SUITE_P(Commands, SimulatorKits,
                          testing::Values(Generator{"Conv2d", add_conv2d, 400}, Generator{"Depthwise", add_depthwise, 400},
-                                         Generator{"Pool", add_pool, 200}, Generator{"Add", add_add, 200},
+                                         Generator{"Pool", add_pool, 200}, Generator{"Binary", add_binary, 600},
                                          Generator{"Lookup", add_lookup, 50}, Generator{"Softmax", add_softmax, 200},
                                          Generator{"Matmul", add_matmul, 300}, Generator{"Move", add_move, 200},
                                          Generator{"StridedMove", add_strided_move, 200}, Generator{"Reduce", add_reduce, 400},
@@ -665,7 +691,8 @@ TEST(SimulatorWatch, SeesAnOperandThatScratchHasOverwritten) {
   const Address x = test_case.input(std::vector<int8_t>(32, 3)), y = test_case.builder.output(32);
   const Address temporary = test_case.builder.scratch(32);
   test_case.builder.add(Fill{temporary, 32, 1});
-  test_case.builder.add(Add{x, temporary, y, 32, {0, 0, 0, {1 << 30, 0}, {1 << 30, 0}, {1 << 30, -18}, -128, 127}});
+  test_case.builder.add(
+      test::binary(BinaryKind::kAdd, x, temporary, y, 32, {0, 0, 0, {1 << 30, 0}, {1 << 30, 0}, {1 << 30, -18}, -128, 127}));
   const AlignedBytes payload = test_case.builder.build();
   HostSimulator host;
   uint32_t handle = 0;

@@ -66,6 +66,15 @@ inline npu::Softmax probability(npu::Address input, npu::Address output, uint32_
           .zero_point_out = -128};
 }
 
+// A dense Binary with its addresses.
+inline npu::Binary binary(npu::BinaryKind kind, npu::Address a, npu::Address b, npu::Address y, uint32_t elements,
+                          const npu::BinaryArguments& arguments) {
+  npu::Binary made = npu::dense_binary(kind, elements);
+  made.input_0 = a, made.input_1 = b, made.output = y;
+  made.arguments = arguments;
+  return made;
+}
+
 class PayloadBuilder {
  public:
   explicit PayloadBuilder(npu::Target target = {}) : target_(target) {}

@@ -65,7 +65,7 @@ std::vector<int8_t> output_of(PayloadBuilder& builder, const std::vector<int8_t>
 }
 
 constexpr Rescale kOne{1 << 30, 1};
-constexpr AddArguments kPlainAdd{0, 0, 0, {1 << 30, 0}, {1 << 30, 0}, {1 << 30, -18}, -128, 127};  // (a + b) exactly
+constexpr BinaryArguments kPlainAdd{0, 0, 0, {1 << 30, 0}, {1 << 30, 0}, {1 << 30, -18}, -128, 127};  // (a + b) exactly
 
 TEST(SimulatorCore, PointwiseByHand) {
   // One pixel, channels {1, −2, 3}; weights of two outputs {1, 1, 1} and {10, −20, 30}; biases 5 and −7.
@@ -146,7 +146,7 @@ TEST(SimulatorCore, AddLookupFillInPlace) {
   for (int q = -128; q < 128; ++q) table[static_cast<size_t>(q + 128)] = static_cast<int8_t>(q ^ 1);
   const Address table_at = builder.stage(table);
   builder.add(Fill{sum, 3, 100});
-  builder.add(Add{sum, x, sum, 3, kPlainAdd});
+  builder.add(test::binary(BinaryKind::kAdd, sum, x, sum, 3, kPlainAdd));
   builder.add(Lookup{sum, sum, table_at, 3});
   builder.add(Move{sum, y, {1, 1, 1, 1, 1, 3}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
   Outcome result = run(builder, {{27, 28, -100}});
@@ -296,7 +296,7 @@ TEST(SimulatorCore, TimelineAddsUp) {
   builder.add(Wait{1});                                                                  // 2
   builder.add(Move{a, y, {1, 1, 1, 1, 1, 64}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});  // 3
   builder.add(Wait{2});                                                                  // 4
-  builder.add(Add{a, b, y, 64, kPlainAdd});                                              // 5
+  builder.add(test::binary(BinaryKind::kAdd, a, b, y, 64, kPlainAdd));                   // 5
   Outcome result = run(builder);
   ASSERT_EQ(result.report.status, Status::kOk);
   ASSERT_EQ(result.events.size(), 6U);
@@ -329,7 +329,7 @@ struct Everything {
   Conv2d conv{};
   Depthwise depthwise{};
   Pool pool{};
-  Add add{};
+  Binary add{};
   Lookup lookup{};
   Softmax softmax{};
   Move move{};
@@ -346,7 +346,7 @@ struct Everything {
     conv = {w, x, y, weights, parameters, 0, Packing::kChannels, {0, -128, 127, kWithTable | kWithAdd, table, sum, w.out, kPlainAdd}};
     depthwise = {w, x, sum, weights, parameters, 0, {0, -128, 127, 0, {}, {}, {}}};
     pool = {w, x, y, PoolKind::kMean, 0, 0, 0, kOne, -128, 127};
-    add = {x, sum, sum, 32, kPlainAdd};
+    add = test::binary(BinaryKind::kAdd, x, sum, sum, 32, kPlainAdd);
     lookup = {sum, sum, table, 32};
     softmax = test::probability(sum, sum, 4, 8, 23);
     move = {x, y, {1, 1, 1, 2, 2, 8}, {0, 0, 0, 16, 8, 1}, {0, 0, 0, 16, 8, 1}};
@@ -559,7 +559,10 @@ TEST(SimulatorDecoder, ChecksArguments) {
       [](Everything& e) { e.pool.kind = static_cast<PoolKind>(3); },
       [](Everything& e) { e.pool.rescale.multiplier = -1; },
       [](Everything& e) { e.pool.kind = PoolKind::kMax, e.pool.window.out_height = 3; },  // the last window lies outside
-      [](Everything& e) { e.add.elements = 0; },
+      [](Everything& e) { e.add.extent[0] = 0; },
+      [](Everything& e) { e.add.extent[0] = UINT32_MAX, e.add.extent[1] = UINT32_MAX; },
+      [](Everything& e) { e.add.stride_1[5] = 2, e.add.extent[5] = 16, e.add.input_1.offset += 16, e.add.output.offset += 16; },
+      [](Everything& e) { e.add.kind = static_cast<BinaryKind>(6); },
       [](Everything& e) { e.add.arguments.input_0.shift = 1; },  // the sum could overflow
       [](Everything& e) { e.add.arguments.zero_point_1 = 1000; },
       [](Everything& e) { e.lookup.elements = 0; },
@@ -573,7 +576,7 @@ TEST(SimulatorDecoder, ChecksArguments) {
       [](Everything& e) { e.softmax.zero_point_out = 128; },
       [](Everything& e) { e.matmul.inner = kMaxMatmulInner + 1; },
       [](Everything& e) { e.matmul.rows = 0; },
-      [](Everything& e) { e.matmul.output_row_stride = 5; },        // bytes that nobody writes
+      [](Everything& e) { e.matmul.output_row_stride = 5; },       // bytes that nobody writes
       [](Everything& e) { e.matmul.output_batch_stride[3] = 4; },  // writes twice
       [](Everything& e) { e.matmul.batch[0] = e.matmul.batch[1] = UINT32_MAX; },
       [](Everything& e) { e.matmul.flags = kWithAdd; },

@@ -11,12 +11,6 @@ void sort_by_step(Order& digits) {
   std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) { return a.step > b.step; });
 }
 
-std::vector<int64_t> places_of(const Order& order) {
-  std::vector<int64_t> places;
-  for (const Digit& digit : order) places.push_back(digit.place);
-  return places;
-}
-
 }  // namespace
 
 Order normalized(Order digits) {
@@ -109,37 +103,73 @@ std::optional<std::vector<int64_t>> steps_of(const Order& order, const Shape& sh
   std::vector<int64_t> steps(shape.size(), 0);
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     if (shape[dim] == 1) continue;
-    const auto digit = std::find_if(digits->begin(), digits->end(),
-                                    [&](const Digit& of) { return of.place == places[dim] && of.extent == shape[dim]; });
+    const auto digit =
+        std::find_if(digits->begin(), digits->end(), [&](const Digit& of) { return of.place == places[dim] && of.extent == shape[dim]; });
     if (digit == digits->end()) return std::nullopt;
     steps[dim] = digit->step;
   }
   return steps;
 }
 
-std::optional<std::vector<CopyLoop>> copy_loops(const Order& from, const Order& to) {
-  std::optional<Order> a = split_at(from, places_of(to));
-  std::optional<Order> b = split_at(to, places_of(from));
-  if (!a || !b || a->size() != b->size()) return std::nullopt;
-  // Both write the same index in the same radix now: pair the digits by place.
-  const auto by_place = [](const Digit& x, const Digit& y) { return x.place < y.place; };
-  std::sort(a->begin(), a->end(), by_place);
-  std::sort(b->begin(), b->end(), by_place);
-  std::vector<CopyLoop> loops;
-  for (size_t i = 0; i < a->size(); ++i) {
-    if ((*a)[i].place != (*b)[i].place || (*a)[i].extent != (*b)[i].extent) return std::nullopt;
-    loops.push_back({(*a)[i].extent, (*a)[i].step, (*b)[i].step});
+std::optional<std::vector<JointLoop>> joint_loops(std::span<const Order> orders) {
+  std::vector<int64_t> places;
+  for (const Order& order : orders)
+    for (const Digit& digit : order) places.push_back(digit.place);
+  std::vector<JointLoop> loops;
+  for (const Order& order : orders) {
+    // All write the same index in the same radix then: pair the digits by place.
+    std::optional<Order> digits = split_at(order, places);
+    if (!digits || (&order != orders.data() && digits->size() != loops.size())) return std::nullopt;
+    std::sort(digits->begin(), digits->end(), [](const Digit& x, const Digit& y) { return x.place < y.place; });
+    if (&order == orders.data()) loops.resize(digits->size());
+    for (size_t i = 0; i < loops.size(); ++i) {
+      if (loops[i].steps.empty()) loops[i].extent = (*digits)[i].extent;
+      if (loops[i].extent != (*digits)[i].extent) return std::nullopt;
+      loops[i].steps.push_back((*digits)[i].step);
+    }
   }
-  std::sort(loops.begin(), loops.end(), [](const CopyLoop& x, const CopyLoop& y) { return x.to_step > y.to_step; });
-  std::vector<CopyLoop> merged;
-  for (const CopyLoop& loop : loops) {
-    if (!merged.empty() && merged.back().from_step == loop.from_step * loop.extent && merged.back().to_step == loop.to_step * loop.extent) {
-      merged.back() = {merged.back().extent * loop.extent, loop.from_step, loop.to_step};
+  std::sort(loops.begin(), loops.end(), [](const JointLoop& x, const JointLoop& y) { return x.steps.back() > y.steps.back(); });
+  std::vector<JointLoop> merged;
+  for (const JointLoop& loop : loops) {
+    bool continues = !merged.empty();
+    for (size_t i = 0; continues && i < loop.steps.size(); ++i) continues = merged.back().steps[i] == loop.steps[i] * loop.extent;
+    if (continues) {
+      merged.back().extent *= loop.extent;
+      merged.back().steps = loop.steps;
     } else {
       merged.push_back(loop);
     }
   }
   return merged;
+}
+
+std::optional<std::vector<CopyLoop>> copy_loops(const Order& from, const Order& to) {
+  const Order orders[] = {from, to};
+  const auto loops = joint_loops(orders);
+  if (!loops) return std::nullopt;
+  std::vector<CopyLoop> result;
+  for (const JointLoop& loop : *loops) result.push_back({loop.extent, loop.steps[0], loop.steps[1]});
+  return result;
+}
+
+std::optional<Order> broadcast_order(const Order& order, const Shape& from, const Shape& shape) {
+  const std::optional<Order> digits = split_at_dims(order, from);
+  if (!digits) return std::nullopt;
+  const std::vector<int64_t> from_places = strides(from, Layout::kContiguous);
+  const std::vector<int64_t> places = strides(shape, Layout::kContiguous);
+  const size_t shift = shape.size() - from.size();
+  Order result;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    if (dim < shift || from[dim - shift] != shape[dim]) {
+      result.push_back({shape[dim], places[dim], 0});
+      continue;
+    }
+    const int64_t first = from_places[dim - shift];
+    for (const Digit& digit : *digits)
+      if (digit.extent != 1 && digit.place >= first && digit.place < first * shape[dim])
+        result.push_back({digit.extent, digit.place / first * places[dim], digit.step});
+  }
+  return normalized(std::move(result));
 }
 
 std::vector<std::byte> rearranged(std::span<const std::byte> contiguous, const Order& to) {

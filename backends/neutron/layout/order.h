@@ -57,6 +57,18 @@ struct CopyLoop {
 // contiguous order does it in two).
 std::optional<std::vector<CopyLoop>> copy_loops(const Order& from, const Order& to);
 
+// Loops over the elements of one tensor in several orders at once, by falling step of the last of them; neighbours that every order
+// walks through in one go are merged. Steps of 0 are fine. nullopt as for copy_loops.
+struct JointLoop {
+  int64_t extent = 1;
+  std::vector<int64_t> steps;  // one an order
+};
+std::optional<std::vector<JointLoop>> joint_loops(std::span<const Order> orders);
+
+// The order of a tensor seen as broadcast to `shape`: steps of 0 along the dimensions that are repeated. nullopt if a digit reaches
+// across dimensions and cannot be split there.
+std::optional<Order> broadcast_order(const Order& order, const Shape& from, const Shape& shape);
+
 // `from` rearranged, for constants.
 std::vector<std::byte> rearranged(std::span<const std::byte> contiguous, const Order& to);
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/integer.h"
+#include "ops/binary.h"
 
 namespace dtr::neutron {
 namespace {
@@ -34,7 +34,12 @@ void emit_accumulation(Builder& builder, const Group& group, const Accumulation&
     epilogue.flags |= npu::kWithAdd;
     epilogue.addend = accumulation.addend;
     epilogue.addend_strides = accumulation.addend_strides;
-    epilogue.add = add_arguments(*add, own_operand(graph, group), group.add_clamp);
+    numerics::BinaryParameters sum = *ops::binary_parameters(*add);
+    if (own_operand(graph, group) == 1) {
+      std::swap(sum.zero_point_a, sum.zero_point_b);
+      std::swap(sum.a, sum.b);
+    }
+    epilogue.add = binary_arguments(sum, group.add_clamp);
   }
   if (view->attribute_or("one_rounding", false)) epilogue.flags |= npu::kOneRounding;
 

@@ -11,27 +11,6 @@ std::vector<int64_t> key_of(const Order& order, const Shape& shape) {
   return key;
 }
 
-// The order of a tensor seen as broadcast to `shape`: steps of 0 along the dimensions that are repeated.
-Order broadcast_order(const Order& order, const Shape& from, const Shape& shape) {
-  const std::optional<Order> digits = split_at_dims(order, from);
-  DTR_CHECK(digits.has_value());  // callers bring the value into an order of its dimensions first
-  const std::vector<int64_t> from_places = strides(from, Layout::kContiguous);
-  const std::vector<int64_t> places = strides(shape, Layout::kContiguous);
-  const size_t shift = shape.size() - from.size();
-  Order result;
-  for (size_t dim = 0; dim < shape.size(); ++dim) {
-    if (dim < shift || from[dim - shift] != shape[dim]) {
-      result.push_back({shape[dim], places[dim], 0});
-      continue;
-    }
-    const int64_t first = from_places[dim - shift];
-    for (const Digit& digit : *digits)
-      if (digit.extent != 1 && digit.place >= first && digit.place < first * shape[dim])
-        result.push_back({digit.extent, digit.place / first * places[dim], digit.step});
-  }
-  return normalized(std::move(result));
-}
-
 npu::Move move_of(npu::Address from, npu::Address to, std::span<const CopyLoop> loops) {
   npu::Move move{.input = from, .output = to};
   std::fill(std::begin(move.extent), std::end(move.extent), 1u);
@@ -99,37 +78,6 @@ npu::Address Builder::read(ValueId value, const Order& wanted) {
     rearrange(value, address, at.order, known->second, wanted);
   }
   return known->second;
-}
-
-npu::Address Builder::read_broadcast(ValueId value, const Shape& shape, const Order& wanted) {
-  const Type& type = graph_.type(value);
-  if (type.shape == shape) return read(value, wanted);
-  if (graph_.is_constant(value)) {
-    // Broadcast on the host: constants are small or the graph would not add them.
-    const std::span<const std::byte> bytes = program_.constants.bytes(graph_.value(value).constant);
-    const auto elements = static_cast<size_t>(element_count(shape));
-    const Order repeated = broadcast_order(contiguous_order(type.elements()), type.shape, shape);
-    std::vector<std::byte> expanded(elements);
-    for (size_t i = 0; i < elements; ++i) {
-      int64_t source = 0;
-      for (const Digit& digit : repeated) source += static_cast<int64_t>(i) / digit.place % digit.extent * digit.step;
-      expanded[i] = bytes[static_cast<size_t>(source)];
-    }
-    return constant(rearranged(expanded, wanted));
-  }
-  const auto [known, added] = rearranged_.try_emplace({value.index, key_of(wanted, shape)});
-  if (added) {
-    Order lies = this->lies(value);
-    npu::Address address{location(value).storage, location(value).offset};
-    if (const auto digits = split_at_dims(lies, type.shape); !digits || digits->size() > type.rank()) {
-      lies = contiguous_order(type.elements());
-      address = read(value, lies);
-    }
-    const npu::Address target = temporary(static_cast<uint32_t>(element_count(shape)), graph_.value(value).name);
-    rearranged_[{value.index, key_of(wanted, shape)}] = target;
-    copy(address, broadcast_order(lies, type.shape, shape), target, wanted, element_count(shape), origin_of(value));
-  }
-  return rearranged_.at({value.index, key_of(wanted, shape)});
 }
 
 uint32_t Builder::storage_of(ValueId whole) {

@@ -29,8 +29,6 @@ class Builder {
   // Address of a value in exactly that order, for the call being built. Emits a Move before it if the value lies otherwise (once for
   // each order); a constant becomes part of the call's block.
   npu::Address read(ValueId value, const Order& wanted);
-  // As read, of the value broadcast to `shape` (PyTorch's rules).
-  npu::Address read_broadcast(ValueId value, const Shape& shape, const Order& wanted);
   // Appends bytes to the block of the call being built, 16-byte aligned.
   npu::Address constant(std::span<const std::byte> bytes);
 

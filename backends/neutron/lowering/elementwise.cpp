@@ -1,4 +1,4 @@
-// Every elementwise function of one int8 tensor is a table of 256 entries: relu, clamp, hardswish, sigmoid, tanh, requantize, and what
+// Every elementwise function of one int8 tensor is a table of 256 entries: relu, exp, requantize, but also x + 3, x · x and 1 / x, and what
 // ops.inc will gain. The table is the op's own integer evaluation of all 256 values, so it is bit-exact by construction.
 #include "backends/neutron/lowering/rules.h"
 #include "ops/ops.h"
@@ -7,15 +7,15 @@ namespace dtr::neutron {
 namespace {
 
 uint64_t table_bytes(const Question&) { return sizeof(Table); }
-constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kFitsSram<table_bytes>};
+constexpr const Check* kChecks[] = {&kInt8Operands, &kNotEmpty, &kFitsSram<table_bytes>};
 
 std::optional<Kernel> estimate(const Machine&, const OpView& view) {
-  return npu::Lookup{.elements = static_cast<uint32_t>(view.operand(0).elements())};
+  return npu::Lookup{.elements = static_cast<uint32_t>(view.result().elements())};
 }
 
 void lower(Builder& builder, const Group& group) {
   const Graph& graph = builder.graph();
-  const ValueId x = graph.op(group.head).operands[0];
+  const ValueId x = table_operand(graph, group.head);
   const ValueId y = graph.op(group.root()).results[0];
   const Type& type = graph.type(x);
   const Order order = graph.is_constant(x) ? contiguous_order(type.elements()) : builder.order(x);
@@ -30,24 +30,53 @@ void lower(Builder& builder, const Group& group) {
 
 }  // namespace
 
-bool is_table_op(const OpDef& def) {
-  return def.has_trait(kElementwise) && def.min_operands == 1 && def.max_operands == 1 && def.evaluate_integer != nullptr &&
-         &def != &ops::kQuantize && &def != &ops::kDequantize;
+bool is_function(const OpDef& def) {
+  return def.has_trait(kElementwise) && def.evaluate_integer != nullptr && &def != &ops::kQuantize && &def != &ops::kDequantize;
 }
 
-Table table_of(const OpView& view) {
-  Table operands;
+bool is_table_op(const Graph& graph, OpId op) {
+  if (!is_function(*graph.op(op).def)) return false;
+  const ValueId x = table_operand(graph, op);
+  return x.valid() && graph.type(x).shape == graph.type(graph.op(op).results[0]).shape;
+}
+
+ValueId table_operand(const Graph& graph, OpId op) {
+  const std::vector<ValueId>& operands = graph.op(op).operands;
+  if (operands.size() == 1) return operands[0];
+  ValueId x;
+  for (const ValueId operand : operands) {
+    if (graph.is_constant(operand) && graph.type(operand).elements() == 1) continue;
+    if (graph.is_constant(operand) || (x.valid() && operand != x)) return {};
+    x = operand;
+  }
+  return x;
+}
+
+Table table_of(const Program& program, const Graph& graph, OpId id) {
+  const Op& op = graph.op(id);
+  const BoundOpView view(graph, id);
+  const ValueId x = table_operand(graph, id);
+  Table codes;
   Table results{};
-  for (size_t i = 0; i < operands.size(); ++i) operands[i] = static_cast<int8_t>(static_cast<int>(i) - 128);
-  Type operand_type = view.operand(0);
-  Type result_type = view.result();
-  operand_type.shape = result_type.shape = {256};
-  const Type* operand_types[] = {&operand_type};
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<int8_t>(static_cast<int>(i) - 128);
+  std::vector<Type> types;
+  std::vector<TensorView> tensors;
+  for (const ValueId operand : op.operands) {
+    Type& type = types.emplace_back(graph.type(operand));
+    type.shape = {operand == x ? int64_t{256} : int64_t{1}};
+    // Evaluation reads operands only, so that the pool's memory may be viewed as a tensor.
+    std::byte* data = operand == x ? reinterpret_cast<std::byte*>(codes.data())
+                                   : const_cast<std::byte*>(program.constants.bytes(graph.value(operand).constant).data());
+    tensors.push_back({DType::kInt8, type.shape, data});
+  }
+  std::vector<const Type*> operand_types;
+  for (const Type& type : types) operand_types.push_back(&type);
+  Type result_type = view->result();
+  result_type.shape = {256};
   const Type* result_types[] = {&result_type};
-  const OpView row{view.def, operand_types, view.attributes, result_types};
-  const TensorView x{DType::kInt8, {256}, reinterpret_cast<std::byte*>(operands.data())};
-  const TensorView y{DType::kInt8, {256}, reinterpret_cast<std::byte*>(results.data())};
-  view.def->evaluate_integer(row, {&x, 1}, {&y, 1});
+  const OpView row{op.def, operand_types, &op.attributes, result_types};
+  const TensorView y{DType::kInt8, result_type.shape, reinterpret_cast<std::byte*>(results.data())};
+  op.def->evaluate_integer(row, tensors, {&y, 1});
   return results;
 }
 

@@ -5,14 +5,15 @@
 
 #include <algorithm>
 
-#include "ops/integer.h"
+#include "ops/binary.h"
 
 namespace dtr::neutron {
 namespace {
 
 class Planner {
  public:
-  Planner(const Machine& machine, const Graph& graph) : machine_(machine), graph_(graph), taken_(graph.op_slots(), false) {}
+  Planner(const Machine& machine, const Program& program, const Graph& graph)
+      : machine_(machine), program_(program), graph_(graph), taken_(graph.op_slots(), false) {}
 
   std::vector<Group> plan() {
     std::vector<OpId> ops;
@@ -30,7 +31,7 @@ class Planner {
 
  private:
   Absorbs absorbs(OpId op) const {
-    const Rule* rule = find_rule(*graph_.op(op).def);
+    const Rule* rule = find_rule(graph_, op);
     return rule == nullptr ? Absorbs::kNothing : rule->absorbs;
   }
 
@@ -39,7 +40,7 @@ class Planner {
     Group group{.head = head};
     const Absorbs kind = absorbs(head);
     const BoundOpView view(graph_, head);
-    if (kind == Absorbs::kTables) group.table = table_of(*view);
+    if (kind == Absorbs::kTables) group.table = table_of(program_, graph_, head);
     if (!machine_.options.fuse) return group;
     numerics::Range range = range_of_result(*view);  // of the value that the next op reads
     for (OpId from = head;;) {
@@ -61,11 +62,13 @@ class Planner {
 
   bool absorb(Group& group, Absorbs kind, numerics::Range& range, OpId from, OpId next) {
     const BoundOpView view(graph_, next);
-    if (is_table_op(*view->def) && kind != Absorbs::kNothing) return absorb_table(group, kind, range, *view);
+    if (is_table_op(graph_, next) && kind != Absorbs::kNothing) return absorb_table(group, kind, range, table_of(program_, graph_, next));
     if (kind == Absorbs::kEpilogue && view->def == &ops::kAddTensor && !group.add.valid()) {
       const std::vector<ValueId>& operands = graph_.op(next).operands;
       const Shape& shape = view->result().shape;
-      if (view->operand(0).shape != shape || view->operand(1).shape != shape || operands[0] == operands[1]) return false;
+      if (view->operand(0).shape != shape || view->operand(1).shape != shape || operands[0] == operands[1] ||
+          ops::binary_parameters(*view)->kind != numerics::BinaryKind::kAdd)
+        return false;
       DTR_CHECK(graph_.producer(operands[0]) == from || graph_.producer(operands[1]) == from);
       group.add = next;
       range = range_of_result(*view);
@@ -74,8 +77,7 @@ class Planner {
     return false;
   }
 
-  static bool absorb_table(Group& group, Absorbs kind, numerics::Range& range, const OpView& view) {
-    const Table table = table_of(view);
+  static bool absorb_table(Group& group, Absorbs kind, numerics::Range& range, const Table& table) {
     if (kind == Absorbs::kTables) {
       group.table = compose(table, *group.table);
       return true;
@@ -95,6 +97,7 @@ class Planner {
   }
 
   const Machine& machine_;
+  const Program& program_;
   const Graph& graph_;
   std::vector<bool> taken_;
   std::vector<Group> groups_;
@@ -102,6 +105,8 @@ class Planner {
 
 }  // namespace
 
-std::vector<Group> plan_groups(const Machine& machine, const Graph& graph) { return Planner(machine, graph).plan(); }
+std::vector<Group> plan_groups(const Machine& machine, const Program& program, const Graph& graph) {
+  return Planner(machine, program, graph).plan();
+}
 
 }  // namespace dtr::neutron

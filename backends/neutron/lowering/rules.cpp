@@ -6,11 +6,13 @@ namespace dtr::neutron {
 
 const Rule* find_rule(const OpDef& def) {
   for (const std::span<const Rule> rules :
-       {convolution_rules(), linear_rules(), pool_rules(), addition_rules(), softmax_rules(), matmul_rules(), movement_rules()})
+       {convolution_rules(), linear_rules(), pool_rules(), binary_rules(), softmax_rules(), matmul_rules(), movement_rules()})
     for (const Rule& rule : rules)
       if (rule.def == &def) return &rule;
-  return is_table_op(def) ? &elementwise_rule() : nullptr;
+  return is_function(def) && def.max_operands == 1 ? &elementwise_rule() : nullptr;
 }
+
+const Rule* find_rule(const Graph& graph, OpId op) { return is_table_op(graph, op) ? &elementwise_rule() : find_rule(*graph.op(op).def); }
 
 Origin origin_of(const Graph& graph, const Group& group) {
   Origin origin = graph.op(group.head).origin;

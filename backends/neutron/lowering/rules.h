@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/neutron/lowering/builder.h"
-#include "numerics/requantize.h"
+#include "numerics/binary.h"
 #include "partitioner/backend.h"
 
 namespace dtr::neutron {
@@ -40,23 +40,29 @@ struct Rule {
   uint64_t (*cost)(const Machine&, const OpView&) = nullptr;
 };
 
-// The rule of an op, or nullptr.
+// The rule of an op, or nullptr. An operator of two operands has its own unless one of them is a number: then it is a table.
+const Rule* find_rule(const Graph& graph, OpId op);
+// The rule of an operator in general.
 const Rule* find_rule(const OpDef& def);
 
 // Per file of lowering/: rows of the table.
 std::span<const Rule> convolution_rules();
 std::span<const Rule> linear_rules();
 std::span<const Rule> pool_rules();      // max_pool2d, avg_pool2d, mean.dim
-std::span<const Rule> addition_rules();  // add.Tensor
+std::span<const Rule> binary_rules();    // add, sub, mul, maximum, minimum, prelu of two tensors
 std::span<const Rule> softmax_rules();   // softmax, log_softmax
 std::span<const Rule> matmul_rules();
 std::span<const Rule> movement_rules();  // view, permute, constant_pad_nd, cat, dim order
-const Rule& elementwise_rule();          // every other elementwise op of one operand
+const Rule& elementwise_rule();          // every elementwise function of one tensor
 
-// The op is an elementwise function of one int8 tensor that a table can hold.
-bool is_table_op(const OpDef& def);
+// The operator is elementwise and has an integer form from int8 to int8.
+bool is_function(const OpDef& def);
+// The op is an elementwise function of one int8 tensor that a table can hold: each operand is that tensor or a constant of one element.
+bool is_table_op(const Graph& graph, OpId op);
+// The operand that is the tensor.
+ValueId table_operand(const Graph& graph, OpId op);
 // Its values for all 256 operands.
-Table table_of(const OpView& view);
+Table table_of(const Program& program, const Graph& graph, OpId op);
 Table compose(const Table& outer, const Table& inner);
 // [low, high] if the table, over operands in `domain`, is the operand limited to that range.
 std::optional<numerics::Range> as_clamp(const Table& table, numerics::Range domain);
@@ -65,6 +71,6 @@ std::optional<numerics::Range> as_clamp(const Table& table, numerics::Range doma
 Origin origin_of(const Graph& graph, const Group& group);
 LayoutChoice any_layout(const OpView& view);  // results lie as operands do
 LayoutChoice channels_last(const OpView& view);
-npu::AddArguments add_arguments(const OpView& add, size_t first_operand, std::optional<numerics::Range> clamp);
+npu::BinaryArguments binary_arguments(const numerics::BinaryParameters& function, std::optional<numerics::Range> clamp);
 
 }  // namespace dtr::neutron

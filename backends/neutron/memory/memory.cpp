@@ -22,7 +22,12 @@ std::vector<npu::Address> overwritable(const Kernel& kernel) {
   };
   if (const auto* conv = std::get_if<npu::Conv2d>(&kernel)) return with_addend(*conv);
   if (const auto* depthwise = std::get_if<npu::Depthwise>(&kernel)) return with_addend(*depthwise);
-  if (const auto* add = std::get_if<npu::Add>(&kernel)) return {add->input_0, add->input_1};
+  if (const auto* binary = std::get_if<npu::Binary>(&kernel)) {
+    std::vector<npu::Address> inputs;
+    if (npu::is_dense(binary->extent, binary->stride_0)) inputs.push_back(binary->input_0);
+    if (npu::is_dense(binary->extent, binary->stride_1)) inputs.push_back(binary->input_1);
+    return inputs;
+  }
   if (const auto* lookup = std::get_if<npu::Lookup>(&kernel)) return {lookup->input};
   if (const auto* softmax = std::get_if<npu::Softmax>(&kernel)) return {softmax->input};
   if (const auto* normalize = std::get_if<npu::Normalize>(&kernel)) return {normalize->input};

@@ -87,6 +87,29 @@ Error unary_float(std::span<Value* const> values, size_t out_index, F f) {
   return Error::kOk;
 }
 
+// A kernel of two float operands that are broadcast: arguments 0 and 1 are the inputs, `out_index` the output.
+template <class F>
+Error binary_float(std::span<Value* const> values, size_t out_index, F f) {
+  Arguments arguments(values);
+  const Tensor& a = arguments.tensor(0);
+  const Tensor& b = arguments.tensor(1);
+  const Tensor& out = arguments.output(out_index);
+  if (!arguments.good() || !broadcasts_to(a, out) || !broadcasts_to(b, out)) return Error::kKernelArguments;
+  if (a.dtype != ScalarType::kFloat || b.dtype != ScalarType::kFloat || out.dtype != ScalarType::kFloat) return Error::kKernelDtype;
+  const float* x = a.values<float>();
+  const float* y = b.values<float>();
+  float* z = out.values<float>();
+  if (same_shape(a, out) && same_shape(b, out) && same_order(a, out) && same_order(b, out)) {
+    const size_t count = out.elements();
+    for (size_t i = 0; i < count; ++i) z[i] = f(x[i], y[i]);
+  } else {
+    for_each_offset(
+        out.shape(), [&](int32_t i, int32_t j, int32_t k) { z[k] = f(x[i], y[j]); }, broadcast_strides(a, out.rank),
+        broadcast_strides(b, out.rank), strides_of(out));
+  }
+  return Error::kOk;
+}
+
 // Calls f with a null pointer of the C++ type of an integer dtype that quantized tensors have; kKernelDtype for others.
 template <class F>
 Error for_quantized_type(ScalarType dtype, F f) {

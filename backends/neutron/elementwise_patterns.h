@@ -1,0 +1,13 @@
+// Quantization of elementwise operators: see quantizer/pattern.h.
+#pragma once
+
+#include <optional>
+
+#include "quantizer/pattern.h"
+
+namespace dtr::neutron {
+
+// How to quantize an elementwise operator of two operands, or why it stays float; std::nullopt: it is none.
+std::optional<tl::expected<OpAnnotation, FloatReason>> annotate_binary(const Graph& graph, OpId op);
+
+}  // namespace dtr::neutron

@@ -1,0 +1,13 @@
+// aten.minimum: the smaller of a and b with broadcasting; NaN if one of them is.
+#include "ops/binary.h"
+
+namespace dtr::ops {
+namespace {
+
+constexpr auto kFunction = [](auto a, auto b) { return a < b || a != a ? a : b; };
+
+}  // namespace
+
+constinit const OpDef kMinimum = binary_op<kFunction>("aten.minimum", "the smaller of a and b with broadcasting", {}, kCommutative);
+
+}  // namespace dtr::ops
