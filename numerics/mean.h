@@ -1,15 +1,20 @@
-// Mean of int8 values over any number of elements, rescaled in the same step.
+// Sum and mean of int8 values over any number of elements, rescaled in the same step.
 //
-// Source: TFLite's MEAN (QuantizedMeanOrSum): the division by the count is folded into the multiplier.
+// Source: TFLite's SUM and MEAN (QuantizedMeanOrSum): for a mean the division by the count is folded into the multiplier.
 #pragma once
 
 #include "numerics/requantize.h"
 
 namespace dtr::numerics {
 
+// Factor from Σ (q − zero_point) to the steps of the sum.
+constexpr Requantization sum_requantization(float scale_in, float scale_out) {
+  return quantize_multiplier(static_cast<double>(scale_in) / static_cast<double>(scale_out));
+}
+
 // Factor from Σ (q − zero_point) over `count` elements to the result's steps. count ≥ 1.
 constexpr Requantization mean_requantization(float scale_in, float scale_out, int64_t count) {
-  const Requantization by = quantize_multiplier(static_cast<double>(scale_in) / static_cast<double>(scale_out));
+  const Requantization by = sum_requantization(scale_in, scale_out);
   int32_t shift = 63 - std::countl_zero(static_cast<uint64_t>(count));
   if (shift > 32) shift = 32;
   if (shift > 31 + by.shift) shift = 31 + by.shift;

@@ -4,6 +4,11 @@
 namespace dtr::ops {
 namespace {
 
+Status verify(const OpView& view) {
+  DTR_TRY(verify_pool(view));
+  return check_keeps_quantization(view);
+}
+
 template <class T>
 void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
   const Window window = pool_window(view);
@@ -39,7 +44,7 @@ constinit const OpDef kMaxPool2d{
     .summary = "maximum over windows of height and width",
     .attributes = kAttributes,
     .traits = kKeepsQuantization,
-    .verify = verify_pool,
+    .verify = verify,
     .infer = infer_pool,
     .evaluate_float = evaluate<float>,
     .evaluate_double = evaluate<double>,

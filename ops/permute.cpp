@@ -1,6 +1,6 @@
 // aten.permute: dimension i of the result is dimension dims[i] of the operand.
 #include "ir/reorder.h"
-#include "ops/define.h"
+#include "ops/movement.h"
 
 namespace dtr::ops {
 namespace {
@@ -22,8 +22,7 @@ std::optional<std::vector<size_t>> normalized_dims(const OpView& view) {
 
 Status verify(const OpView& view) {
   const Type& x = view.operand(0);
-  DTR_TRY(check_keeps_quantization(view));
-  if (x.quantized() && x.quantization->per_channel()) return broken(view, "the operand is quantized per channel");
+  DTR_TRY(check_moves(view));
   if (!normalized_dims(view))
     return broken(view, fmt::format("`dims` [{}] is not a permutation of the dimensions of {}",
                                     fmt::join(view.attribute<Ints>("dims"), ", "), to_string(x.shape)));

@@ -1,7 +1,7 @@
 // aten.view: the same elements in the same logical order under another shape; flatten, squeeze, unsqueeze and reshape are this.
 #include <cstring>
 
-#include "ops/define.h"
+#include "ops/movement.h"
 
 namespace dtr::ops {
 namespace {
@@ -30,8 +30,7 @@ std::optional<Shape> view_shape(const OpView& view) {
 
 Status verify(const OpView& view) {
   const Type& x = view.operand(0);
-  DTR_TRY(check_keeps_quantization(view));
-  if (x.quantized() && x.quantization->per_channel()) return broken(view, "the operand is quantized per channel");
+  DTR_TRY(check_moves(view));
   if (!view_shape(view))
     return broken(view, fmt::format("`size` [{}] does not hold the elements of the operand {}",
                                     fmt::join(view.attribute<Ints>("size"), ", "), to_string(x.shape)));

@@ -34,7 +34,6 @@ Window pool_window(const OpView& view) {
 
 Status verify_pool(const OpView& view) {
   DTR_TRY(check_activation(view));
-  DTR_TRY(check_keeps_quantization(view));
   const Shape& shape = view.operand(0).shape;
   if (shape.size() != 3 && shape.size() != 4)
     return broken(view, fmt::format("the operand has shape {}, expected 3 or 4 dimensions", to_string(shape)));

@@ -53,4 +53,9 @@ Window pool_window(const OpView& view);
 Status verify_pool(const OpView& view);
 std::vector<Type> infer_pool(const OpView& view);
 
+// An average pool whose result is the mean of codes: operand and result have one quantization, and windows divide by what they count.
+bool averages_codes(const OpView& view);
+// What an average pool divides by; nullopt if windows at the border divide by less than others.
+std::optional<int64_t> average_divisor(const OpView& view);
+
 }  // namespace dtr::ops

@@ -144,7 +144,7 @@ class Pass {
       if (auto* dims = std::get_if<Ints>(&wanted)) {
         for (int64_t& dim : *dims)
           if (dim < 0) dim += rank;
-        if (op.def == &ops::kMeanDim) normalize_reduction(*dims, rank);
+        if (op.attributes.find("keepdim") != nullptr) normalize_reduction(*dims, rank);
       }
       change_attribute(id, key, std::move(wanted));
     }

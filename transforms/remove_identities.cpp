@@ -48,7 +48,9 @@ class Pass {
     if (op.def == &ops::kMaxPool2d || op.def == &ops::kAvgPool2d)
       return all_are(op.attributes.get<Ints>("kernel_size"), 1) && all_are(op.attributes.get<Ints>("stride"), 1) &&
              op.attributes.get_or<int64_t>("divisor_override", 1) == 1;
-    if (op.def == &ops::kMeanDim) return true;  // same shape: every reduced dimension has one element
+    if (op.def == &ops::kMeanDim || op.def == &ops::kSumDim || op.def == &ops::kAmax || op.def == &ops::kAmin)
+      return true;                                                             // same shape: every reduced dimension has one element
+    if (op.def == &ops::kSliceTensor || op.def == &ops::kExpand) return true;  // same shape: all of it
     if (const auto bounds = clamp_bounds(op)) {
       const OpId producer = graph_.producer(op.operands[0]);
       const auto kept = producer.valid() ? result_bounds(graph_.op(producer)) : std::nullopt;
