@@ -236,6 +236,20 @@ Result<ValueId> NodeImport::permute(ValueId value, const Ints& order) {
   return emit("aten.permute", {value}, {{"dims", order}});
 }
 
+Result<ValueId> NodeImport::expand(ValueId value, const Shape& size) {
+  if (type(value).shape == size) return value;
+  return emit("aten.expand", {value}, {{"size", size}});
+}
+
+Result<ValueId> NodeImport::slice(ValueId value, int64_t dim, int64_t start, int64_t end, int64_t step) {
+  const int64_t extent = type(value).shape[static_cast<size_t>(dim)];
+  const auto clip = [&](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + extent : bound, 0, extent); };
+  start = clip(start);
+  end = std::max(start, clip(end));
+  if (start == 0 && end == extent && step == 1) return value;
+  return emit("aten.slice.Tensor", {value}, {{"dim", dim}, {"start", start}, {"end", end}, {"step", step}});
+}
+
 Result<ValueId> NodeImport::constant(DType dtype, const Shape& shape, double value, std::string_view name) {
   const auto count = checked_element_count(shape);
   if (!count || *count * static_cast<int64_t>(byte_size(dtype)) > kMaxCreatedBytes)

@@ -50,6 +50,9 @@ class NodeImport {
                        const std::optional<Quantization>& quantization = {});
   Result<ValueId> view(ValueId value, const Shape& shape);    // nothing if the shape is that already
   Result<ValueId> permute(ValueId value, const Ints& order);  // nothing if the order is the identity
+  Result<ValueId> expand(ValueId value, const Shape& size);   // nothing if the shape is that already
+  // value[start:end:step] along `dim`; bounds are clipped as Python does. Nothing if that is all of it.
+  Result<ValueId> slice(ValueId value, int64_t dim, int64_t start, int64_t end, int64_t step = 1);
   Result<ValueId> constant(DType dtype, const Shape& shape, double value, std::string_view name);
   // Gives an integer value its quantization. Errors: kPt2QuantizationConflict if it has another one.
   Status annotate(ValueId value, const Quantization& quantization);
@@ -108,6 +111,8 @@ std::vector<Operator> convolution_operators();
 std::vector<Operator> pooling_operators();
 std::vector<Operator> elementwise_operators();
 std::vector<Operator> shape_operators();
+std::vector<Operator> tiling_operators();
+std::vector<Operator> resize_operators();
 std::vector<Operator> matrix_operators();
 std::vector<Operator> reduction_operators();
 std::vector<Operator> identity_operators();

@@ -1,5 +1,5 @@
-// Pooling in one and two dimensions, with and without batch → aten.max_pool2d, aten.avg_pool2d; adaptive average pooling → a plain one,
-// or a mean where one element is left.
+// Pooling in one and two dimensions, with and without batch → aten.max_pool2d, aten.avg_pool2d; adaptive pooling → a plain pool, a mean, or
+// where windows differ in size aten.adaptive_avg_pool2d, aten.adaptive_max_pool2d.
 #include <fmt/format.h>
 
 #include <functional>
@@ -71,23 +71,25 @@ Result<Values> avg_pool(NodeImport& node) {
   });
 }
 
-template <size_t spatial>
-Result<Values> adaptive_avg_pool(NodeImport& node) {
+// To a given size: a plain pool where that divides the input's, a mean of all where one element is left.
+template <size_t spatial, bool maximum>
+Result<Values> adaptive_pool(NodeImport& node) {
   return pooled(node, spatial, [&](ValueId x) -> Result<ValueId> {
-    DTR_ASSIGN(const Ints output, window(node, "output_size", spatial, {}, 1));
     const Shape shape = node.type(x).shape;
-    if (output == Ints{1, 1}) return node.emit("aten.mean.dim", {x}, {{"dim", Ints{2, 3}}, {"keepdim", true}});
+    DTR_ASSIGN(Ints output, window(node, "output_size", spatial, {}, 1));
     Ints kernel;
-    for (size_t i = 0; i < 2; ++i) {
-      const int64_t in = shape[2 + i];
-      if (output[i] <= 0 || in % output[i] != 0)
-        return node.unsupported(fmt::format("pooling {} to {} elements needs windows of different sizes", in, output[i]),
-                                "choose an output size that divides the input size");
-      kernel.push_back(in / output[i]);
+    for (size_t i = 0; i < 2; ++i)
+      if (output[i] > 0 && shape[2 + i] % output[i] == 0) kernel.push_back(shape[2 + i] / output[i]);
+    if (kernel.size() < 2)
+      return node.emit(maximum ? "aten.adaptive_max_pool2d" : "aten.adaptive_avg_pool2d", {x}, {{"output_size", std::move(output)}});
+    if (!maximum && output == Ints{1, 1}) return node.emit("aten.mean.dim", {x}, {{"dim", Ints{2, 3}}, {"keepdim", true}});
+    Attributes attributes{{"kernel_size", kernel}, {"stride", kernel}, {"padding", Ints{0, 0}}, {"ceil_mode", false}};
+    if (maximum) {
+      attributes.set("dilation", Ints{1, 1});
+    } else {
+      attributes.set("count_include_pad", true);
     }
-    return node.emit(
-        "aten.avg_pool2d", {x},
-        {{"kernel_size", kernel}, {"stride", kernel}, {"padding", Ints{0, 0}}, {"ceil_mode", false}, {"count_include_pad", true}});
+    return node.emit(maximum ? "aten.max_pool2d" : "aten.avg_pool2d", {x}, attributes);
   });
 }
 
@@ -100,9 +102,12 @@ std::vector<Operator> pooling_operators() {
       {.target = "aten.max_pool2d_with_indices.default", .op = "aten.max_pool2d", .build = max_pool<2>},
       {.target = "aten.avg_pool1d.default", .op = "aten.avg_pool2d", .build = avg_pool<1>},
       {.target = "aten.avg_pool2d.default", .op = "aten.avg_pool2d", .build = avg_pool<2>},
-      {.target = "aten.adaptive_avg_pool1d.default", .op = "aten.avg_pool2d", .build = adaptive_avg_pool<1>},
-      {.target = "aten.adaptive_avg_pool2d.default", .op = "aten.avg_pool2d", .build = adaptive_avg_pool<2>},
-      {.target = "aten._adaptive_avg_pool2d.default", .op = "aten.avg_pool2d", .build = adaptive_avg_pool<2>},
+      {.target = "aten.adaptive_avg_pool1d.default", .op = "aten.adaptive_avg_pool2d", .build = adaptive_pool<1, false>},
+      {.target = "aten.adaptive_avg_pool2d.default", .op = "aten.adaptive_avg_pool2d", .build = adaptive_pool<2, false>},
+      {.target = "aten.adaptive_max_pool1d.default", .op = "aten.adaptive_max_pool2d", .build = adaptive_pool<1, true>},
+      {.target = "aten.adaptive_max_pool2d.default", .op = "aten.adaptive_max_pool2d", .build = adaptive_pool<2, true>},
+      {.target = "aten.max_pool1d_with_indices.default", .op = "aten.max_pool2d", .build = max_pool<1>},
+      {.target = "aten._adaptive_avg_pool2d.default", .op = "aten.adaptive_avg_pool2d", .build = adaptive_pool<2, false>},
   };
 }
 

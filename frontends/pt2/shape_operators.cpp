@@ -1,5 +1,5 @@
-// Operators that move data: reshapes → aten.view, exchanges of axes → aten.permute, parts → aten.slice.Tensor, joins → aten.cat, padding,
-// resizing.
+// Operators that give a tensor another shape, or take it apart: reshapes → aten.view, exchanges of axes → aten.permute, parts →
+// aten.slice.Tensor; and joins → aten.cat.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -82,26 +82,19 @@ Result<Values> permute(NodeImport& node) {
   return permuted(node, x, order);
 }
 
-Result<Values> transpose(NodeImport& node) {
+Result<Values> exchanged(NodeImport& node, std::string_view first, std::string_view second) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   const size_t rank = node.type(x).rank();
-  DTR_ASSIGN(const int64_t a, node.dim("dim0", rank, 0));
-  DTR_ASSIGN(const int64_t b, node.dim("dim1", rank, -1));
+  DTR_ASSIGN(const int64_t a, node.dim(first, rank, 0));
+  DTR_ASSIGN(const int64_t b, node.dim(second, rank, -1));
   Ints order;
   for (size_t i = 0; i < rank; ++i) order.push_back(static_cast<int64_t>(i));
   if (rank != 0) std::swap(order[static_cast<size_t>(a)], order[static_cast<size_t>(b)]);
   return permuted(node, x, order);
 }
 
-// x[start:end:step] along dim; bounds are clipped as Python does. Nothing if that is all of x.
-Result<ValueId> slice(NodeImport& node, ValueId x, int64_t dim, int64_t start, int64_t end, int64_t step = 1) {
-  const int64_t extent = node.type(x).shape[static_cast<size_t>(dim)];
-  const auto clip = [&](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + extent : bound, 0, extent); };
-  start = clip(start);
-  end = std::max(start, clip(end));
-  if (start == 0 && end == extent && step == 1) return x;
-  return node.emit("aten.slice.Tensor", {x}, {{"dim", dim}, {"start", start}, {"end", end}, {"step", step}});
-}
+Result<Values> transpose(NodeImport& node) { return exchanged(node, "dim0", "dim1"); }
+Result<Values> swapaxes(NodeImport& node) { return exchanged(node, "axis0", "axis1"); }
 
 Result<Values> slice_tensor(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
@@ -110,7 +103,7 @@ Result<Values> slice_tensor(NodeImport& node) {
   DTR_ASSIGN(const int64_t start, node.integer("start", 0));
   DTR_ASSIGN(const int64_t end, node.integer("end", INT64_MAX));
   DTR_ASSIGN(const int64_t step, node.integer("step", 1));
-  DTR_ASSIGN(const ValueId result, slice(node, x, dim, start, end, step));
+  DTR_ASSIGN(const ValueId result, node.slice(x, dim, start, end, step));
   return Values{result};
 }
 
@@ -122,9 +115,39 @@ Result<Values> select(NodeImport& node) {
   const int64_t extent = shape.empty() ? 0 : shape[static_cast<size_t>(dim)];
   if (index < -extent || index >= extent) return node.unsupported(fmt::format("index {} of {} elements", index, extent));
   if (index < 0) index += extent;
-  DTR_ASSIGN(const ValueId part, slice(node, x, dim, index, index + 1));
+  DTR_ASSIGN(const ValueId part, node.slice(x, dim, index, index + 1));
   shape.erase(shape.begin() + dim);
   return viewed(node, part, shape);
+}
+
+Result<Values> narrow(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape;
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size()));
+  DTR_ASSIGN(int64_t start, node.integer("start"));
+  DTR_ASSIGN(const int64_t length, node.integer("length"));
+  const int64_t extent = shape.empty() ? 0 : shape[static_cast<size_t>(dim)];
+  if (start < 0) start += extent;
+  if (start < 0 || length < 0 || start > extent || length > extent - start)
+    return node.unsupported(fmt::format("{} elements from {} of {}", length, start, extent));
+  DTR_ASSIGN(const ValueId result, node.slice(x, dim, start, start + length));
+  return Values{result};
+}
+
+Result<Values> unbind(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  Shape shape = node.type(x).shape;
+  if (shape.empty()) return node.unsupported("the tensor is a scalar");
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size(), 0));
+  const int64_t extent = shape[static_cast<size_t>(dim)];
+  if (extent > kMaxParts) return node.unsupported(fmt::format("{} parts", extent));
+  shape.erase(shape.begin() + dim);
+  Values parts;
+  for (int64_t i = 0; i < extent; ++i) {
+    DTR_ASSIGN(const ValueId part, node.slice(x, dim, i, i + 1));
+    DTR_ASSIGN(parts.emplace_back(), node.view(part, shape));
+  }
+  return parts;
 }
 
 // Parts of the given sizes along `dim`, in order.
@@ -132,7 +155,7 @@ Result<Values> split_into(NodeImport& node, ValueId x, int64_t dim, const Ints& 
   Values parts;
   int64_t start = 0;
   for (const int64_t size : sizes) {
-    DTR_ASSIGN(const ValueId part, slice(node, x, dim, start, start + size));
+    DTR_ASSIGN(const ValueId part, node.slice(x, dim, start, start + size));
     parts.push_back(part);
     start += size;
   }
@@ -181,48 +204,89 @@ Result<Values> stack(NodeImport& node) {
   return Values{result};
 }
 
-Result<Values> pad(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(Ints amounts, node.ints("pad"));
-  DTR_ASSIGN(const std::string_view mode, node.string("mode", "constant"));
-  if (mode == "constant") {
-    DTR_ASSIGN(const double value, node.number("value", 0));
-    DTR_ASSIGN(const ValueId result, node.emit("aten.constant_pad_nd", {x}, {{"pad", std::move(amounts)}, {"value", value}}));
-    return Values{result};
-  }
-  DTR_ASSIGN(const ValueId result, node.emit("aten.pad", {x}, {{"pad", std::move(amounts)}, {"mode", std::string(mode)}}));
-  return Values{result};
-}
+// ---- between channels and pixels
 
-// Size [height, width] of a resized image: given, or from the factors.
-Result<Ints> resized(NodeImport& node, ValueId x) {
-  if (node.has("output_size")) return node.spread("output_size", 2);
-  DTR_ASSIGN(const Floats factors, node.floats("scale_factors"));
+// (…, C, H, W) with C = c · f²: (…, c, H · f, W · f); `back` the other way.
+Result<Values> shuffle(NodeImport& node, std::string_view argument, bool back) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const int64_t factor, node.integer(argument));
   const Shape shape = node.type(x).shape;
-  if (factors.size() != 2 || shape.size() != 4) return node.unsupported(fmt::format("input of shape {}", to_string(shape)));
-  Ints size;
-  for (size_t i = 0; i < 2; ++i) {
-    const double extent = std::floor(static_cast<double>(shape[2 + i]) * factors[i]);
-    if (!(extent >= 1 && extent <= 1e9)) return node.unsupported(fmt::format("the factor {}", factors[i]));
-    size.push_back(static_cast<int64_t>(extent));
+  const size_t rank = shape.size();
+  const bool fits = rank >= 3 && factor >= 1 && factor <= 65536 &&
+                    (back ? shape[rank - 2] % factor == 0 && shape[rank - 1] % factor == 0 : shape[rank - 3] % (factor * factor) == 0);
+  if (!fits) return node.unsupported(fmt::format("factor {} for {}", factor, to_string(shape)));
+  const int64_t c = shape[rank - 3], h = shape[rank - 2], w = shape[rank - 1];
+  const int64_t batch = element_count(Shape(shape.begin(), shape.end() - 3));
+  const Shape split =
+      back ? Shape{batch, c, h / factor, factor, w / factor, factor} : Shape{batch, c / (factor * factor), factor, factor, h, w};
+  Shape result(shape.begin(), shape.end() - 3);
+  if (back) {
+    result.insert(result.end(), {c * factor * factor, h / factor, w / factor});
+  } else {
+    result.insert(result.end(), {c / (factor * factor), h * factor, w * factor});
   }
-  return size;
+  DTR_ASSIGN(x, node.view(x, split));
+  DTR_ASSIGN(x, node.permute(x, back ? Ints{0, 1, 3, 5, 2, 4} : Ints{0, 1, 4, 2, 5, 3}));
+  return viewed(node, x, result);
+}
+Result<Values> pixel_shuffle(NodeImport& node) { return shuffle(node, "upscale_factor", false); }
+Result<Values> pixel_unshuffle(NodeImport& node) { return shuffle(node, "downscale_factor", true); }
+
+Result<Values> channel_shuffle(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const int64_t groups, node.integer("groups"));
+  const Shape shape = node.type(x).shape;
+  if (shape.size() < 3 || groups < 1 || shape[1] % groups != 0)
+    return node.unsupported(fmt::format("{} groups for {}", groups, to_string(shape)));
+  const int64_t inner = element_count(Shape(shape.begin() + 2, shape.end()));
+  DTR_ASSIGN(x, node.view(x, {shape[0], groups, shape[1] / groups, inner}));
+  DTR_ASSIGN(x, node.permute(x, {0, 2, 1, 3}));
+  return viewed(node, x, shape);
 }
 
-Result<Values> upsample_nearest(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("input"));
-  DTR_ASSIGN(Ints size, resized(node, x));
-  DTR_ASSIGN(const ValueId result, node.emit("aten.upsample_nearest2d", {x}, {{"output_size", std::move(size)}}));
-  return Values{result};
+Result<Values> movedim(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(Ints from, node.ints("source"));
+  DTR_ASSIGN(Ints to, node.ints("destination"));
+  const auto rank = static_cast<int64_t>(node.type(x).rank());
+  Ints order(static_cast<size_t>(rank), -1);
+  std::vector<bool> moved(static_cast<size_t>(rank), false);
+  if (from.size() != to.size()) return node.unsupported(fmt::format("{} dimensions to {} places", from.size(), to.size()));
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] < 0) from[i] += rank;
+    if (to[i] < 0) to[i] += rank;
+    if (from[i] < 0 || from[i] >= rank || to[i] < 0 || to[i] >= rank || order[static_cast<size_t>(to[i])] != -1)
+      return node.unsupported(fmt::format("dimension {} to {}, the rank is {}", from[i], to[i], rank));
+    order[static_cast<size_t>(to[i])] = from[i];
+    moved[static_cast<size_t>(from[i])] = true;
+  }
+  int64_t next = 0;
+  for (int64_t& dim : order) {
+    if (dim != -1) continue;
+    while (moved[static_cast<size_t>(next)]) ++next;
+    dim = next++;
+  }
+  return permuted(node, x, order);
 }
 
-Result<Values> upsample_bilinear(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("input"));
-  DTR_ASSIGN(Ints size, resized(node, x));
-  DTR_ASSIGN(const bool align_corners, node.boolean("align_corners"));
-  DTR_ASSIGN(const ValueId result,
-             node.emit("aten.upsample_bilinear2d", {x}, {{"output_size", std::move(size)}, {"align_corners", align_corners}}));
-  return Values{result};
+Result<Values> unflatten(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  Shape shape = node.type(x).shape;
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size()));
+  DTR_ASSIGN(Shape sizes, node.ints("sizes"));
+  if (shape.empty()) return node.unsupported("the tensor is a scalar");
+  const int64_t extent = shape[static_cast<size_t>(dim)];
+  shape.erase(shape.begin() + dim);
+  const auto unknown = std::find(sizes.begin(), sizes.end(), -1);
+  if (unknown != sizes.end()) {
+    *unknown = 1;
+    const auto known = checked_element_count(sizes);
+    if (!known || *known == 0 || extent % *known != 0)
+      return node.unsupported(fmt::format("sizes {} do not divide {}", to_string(sizes), extent));
+    *unknown = extent / *known;
+  }
+  shape.insert(shape.begin() + dim, sizes.begin(), sizes.end());
+  return viewed(node, x, shape);
 }
 
 }  // namespace
@@ -230,6 +294,9 @@ Result<Values> upsample_bilinear(NodeImport& node) {
 std::vector<Operator> shape_operators() {
   const auto moving = [](std::string_view target, std::string_view op, Result<Values> (*build)(NodeImport&)) -> Operator {
     return {.target = target, .op = op, .build = build, .aliases = true};
+  };
+  const auto making = [](std::string_view target, std::string_view op, Result<Values> (*build)(NodeImport&)) -> Operator {
+    return {.target = target, .op = op, .build = build};
   };
   const auto cat = [](std::string_view target) -> Operator {
     return {.target = target, .op = "aten.cat", .params = {{"tensors", Take::kTensors}, {"dim", Take::kDim, 0}}};
@@ -244,27 +311,34 @@ std::vector<Operator> shape_operators() {
       moving("aten.view.default", "aten.view", view),
       moving("aten._unsafe_view.default", "aten.view", view),
 
+      moving("aten.unflatten.int", "aten.view", unflatten),
+
+      moving("aten.movedim.int", "aten.permute", movedim),
+      moving("aten.movedim.intlist", "aten.permute", movedim),
+      moving("aten.moveaxis.int", "aten.permute", movedim),
+      moving("aten.moveaxis.intlist", "aten.permute", movedim),
       moving("aten.permute.default", "aten.permute", permute),
+      moving("aten.swapaxes.default", "aten.permute", swapaxes),
+      moving("aten.swapdims.default", "aten.permute", transpose),
       moving("aten.t.default", "aten.permute", transpose),
       moving("aten.transpose.int", "aten.permute", transpose),
 
       moving("aten.chunk.default", "aten.slice.Tensor", split),
+      moving("aten.narrow.default", "aten.slice.Tensor", narrow),
       moving("aten.select.int", "aten.slice.Tensor", select),
       moving("aten.slice.Tensor", "aten.slice.Tensor", slice_tensor),
       moving("aten.split.Tensor", "aten.slice.Tensor", split),
       moving("aten.split_with_sizes.default", "aten.slice.Tensor", split),
+      moving("aten.unbind.int", "aten.slice.Tensor", unbind),
+
+      making("aten.channel_shuffle.default", "aten.permute", channel_shuffle),
+      making("aten.pixel_shuffle.default", "aten.permute", pixel_shuffle),
+      making("aten.pixel_unshuffle.default", "aten.permute", pixel_unshuffle),
 
       cat("aten.cat.default"),
       cat("aten.concat.default"),
-      {.target = "aten.stack.default", .op = "aten.cat", .build = stack},
-
-      {.target = "aten.constant_pad_nd.default",
-       .op = "aten.constant_pad_nd",
-       .params = {{"self"}, {"pad", Take::kInts}, {"value", Take::kNumber, 0}}},
-      {.target = "aten.pad.default", .op = "aten.constant_pad_nd", .build = pad},
-
-      {.target = "aten.upsample_bilinear2d.vec", .op = "aten.upsample_bilinear2d", .build = upsample_bilinear},
-      {.target = "aten.upsample_nearest2d.vec", .op = "aten.upsample_nearest2d", .build = upsample_nearest},
+      cat("aten.concatenate.default"),
+      making("aten.stack.default", "aten.cat", stack),
   };
 }
 

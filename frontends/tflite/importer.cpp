@@ -123,26 +123,45 @@ Status Importer::add_inputs() {
 Status Importer::convert(const OperatorInfo& op) {
   op_ = &op;
   const OperatorDef& def = *find_operator(op.code);
-  if (op.outputs.size() != 1) return invalid(fmt::format("it has {} outputs, expected 1", op.outputs.size()));
+  if (op.outputs.empty() || (op.outputs.size() != 1 && def.convert_several == nullptr))
+    return invalid(fmt::format("it has {} outputs, expected 1", op.outputs.size()));
   if (op.inputs.size() < def.min_inputs || op.inputs.size() > def.max_inputs)
     return invalid(fmt::format("it has {} inputs", op.inputs.size()));
   for (size_t i = 0; i < def.min_inputs; ++i)
     if (!has(i)) return invalid(fmt::format("input {} is absent", i));
-  ValueId& made = import_.values[static_cast<size_t>(op.outputs[0])];
-  if (made.valid() || output().constant())
-    return invalid("its output is an input of the model, a constant, or made by another operator too");
+  for (size_t i = 0; i < op.outputs.size(); ++i)
+    if (import_.values[static_cast<size_t>(op.outputs[i])].valid() || output(i).constant())
+      return invalid("its output is an input of the model, a constant, or made by another operator too");
   origin_ = {.sources = {static_cast<uint32_t>(import_.program.sources.size())}};
   import_.program.sources.push_back({.name = output().name, .target = op.name});
 
-  DTR_ASSIGN(const ValueId result, def.convert(*this));
-  DTR_ASSIGN(const Type expected, type_of(output(), logical_dims(output().shape.size()), -1));
+  std::vector<ValueId> results;
+  if (def.convert_several != nullptr) {
+    DTR_ASSIGN(results, def.convert_several(*this));
+  } else {
+    DTR_ASSIGN(results.emplace_back(), def.convert(*this));
+  }
+  if (results.size() != op.outputs.size())
+    return invalid(fmt::format("it makes {} tensors, the file says {}", results.size(), op.outputs.size()));
+  for (size_t i = 0; i < results.size(); ++i) DTR_TRY(define(i, results[i]));
+  return {};
+}
+
+Status Importer::define(size_t index, ValueId result) {
+  DTR_ASSIGN(const Type expected, type_of(output(index), logical_dims(output(index).shape.size()), -1));
   const Type& actual = rewriter_.graph().type(result);
   if (actual.shape != expected.shape || actual.dtype != expected.dtype)
     return invalid(fmt::format("it makes {} of shape {}, the file says {} of shape {} (logical order)", dtr::name(actual.dtype),
                                to_string(actual.shape), dtr::name(expected.dtype), to_string(expected.shape)));
-  made = result;
-  rewriter_.rename(result, output().name);
+  import_.values[static_cast<size_t>(op_->outputs[index])] = result;
+  rewriter_.rename(result, output(index).name);
   return {};
+}
+
+Result<int64_t> Importer::logical_axis(int64_t axis, size_t rank) const {
+  const auto signed_rank = static_cast<int64_t>(rank);
+  if (axis < -signed_rank || axis >= signed_rank) return invalid(fmt::format("axis {} is out of range for rank {}", axis, rank));
+  return static_cast<int64_t>(logical_dim(static_cast<size_t>(axis < 0 ? axis + signed_rank : axis), rank));
 }
 
 Status Importer::finish() {

@@ -20,7 +20,7 @@ class Importer {
   // ---- what conversions of operators use; `op` is the operator that is being converted ----
   const OperatorInfo& op() const { return *op_; }
   const TensorInfo& tensor(size_t operand) const { return file_.tensors[static_cast<size_t>(op_->inputs[operand])]; }
-  const TensorInfo& output() const { return file_.tensors[static_cast<size_t>(op_->outputs[0])]; }
+  const TensorInfo& output(size_t index = 0) const { return file_.tensors[static_cast<size_t>(op_->outputs[index])]; }
   bool has(size_t operand) const { return operand < op_->inputs.size() && op_->inputs[operand] >= 0; }
   // Options table of the operator. Errors: kTfliteInvalid if the file has another or none.
   template <class Table>
@@ -47,6 +47,9 @@ class Importer {
   // are not in the same order as NHWC and as NCHW.
   Result<ValueId> reshape(ValueId value, const Shape& from, const Shape& to);
 
+  // `axis` of the file, negative from the end, as a logical dimension of a tensor of that rank.
+  Result<int64_t> logical_axis(int64_t axis, size_t rank) const;
+
   // The activation name of the IR, "" for none. Errors: kTfliteUnsupportedOption.
   Result<std::string> activation(fb::ActivationFunctionType type) const;
 
@@ -57,6 +60,7 @@ class Importer {
   Status check_operators() const;
   Status add_inputs();
   Status convert(const OperatorInfo& op);
+  Status define(size_t index, ValueId result);
   Status finish();
   Result<Type> type_of(const TensorInfo& tensor, const Ints& dims, int axis) const;
   Place place(std::string node) const { return {.file = import_.program.file, .node = std::move(node)}; }
@@ -69,14 +73,18 @@ class Importer {
   Origin origin_;
 };
 
-// The conversion of an operator: appends ops and returns the value of the (only) output tensor.
+// The conversion of an operator: appends ops and returns the value of the (only) output tensor, or of all of them.
 using Conversion = Result<ValueId> (*)(Importer&);
+using ConversionOfSeveral = Result<std::vector<ValueId>> (*)(Importer&);
 struct OperatorDef {
   fb::BuiltinOperator code;
   size_t min_inputs;
   size_t max_inputs;  // kAnyNumber: no limit
   Conversion convert;
+  ConversionOfSeveral convert_several = nullptr;  // instead
 };
+// Rows of operators that take tensors apart, repeat and join them.
+std::span<const OperatorDef> movement_operators();
 inline constexpr size_t kAnyNumber = SIZE_MAX;
 // nullptr: not imported.
 const OperatorDef* find_operator(fb::BuiltinOperator code);

@@ -232,13 +232,6 @@ Result<ValueId> reshape(Importer& importer) {
   return importer.reshape(x, importer.tensor(0).shape, to);
 }
 
-// `axis` of the file, negative from the end, as a logical dimension.
-Result<int64_t> logical_axis(const Importer& importer, int64_t axis, size_t rank) {
-  const auto signed_rank = static_cast<int64_t>(rank);
-  if (axis < -signed_rank || axis >= signed_rank) return importer.invalid(fmt::format("axis {} is out of range for rank {}", axis, rank));
-  return static_cast<int64_t>(logical_dim(static_cast<size_t>(axis < 0 ? axis + signed_rank : axis), rank));
-}
-
 Result<ValueId> pad(Importer& importer) {
   const size_t rank = importer.tensor(0).shape.size();
   DTR_ASSIGN(const Ints paddings, importer.integers(1));
@@ -259,20 +252,23 @@ Result<ValueId> pad(Importer& importer) {
   return importer.append(ops::kConstantPadNd, {x}, {{"pad", pads}, {"value", value}});
 }
 
-Result<ValueId> mean(Importer& importer) {
+template <const OpDef& kDef>
+Result<ValueId> reduction(Importer& importer) {
   DTR_ASSIGN(const fb::ReducerOptions* options, importer.options<fb::ReducerOptions>(OptionsType::ReducerOptions));
   const Shape& shape = importer.tensor(0).shape;
   DTR_ASSIGN(const Ints axes, importer.integers(1));
   Ints dims;
   for (const int64_t axis : axes) {
-    DTR_ASSIGN(const int64_t dim, logical_axis(importer, axis, shape.size()));
+    DTR_ASSIGN(const int64_t dim, importer.logical_axis(axis, shape.size()));
     if (std::ranges::find(dims, dim) == dims.end()) dims.push_back(dim);
   }
   std::ranges::sort(dims);
   DTR_ASSIGN(const ValueId x, importer.value(0));
   if (dims.empty()) return importer.unsupported("it reduces no axis");
   const auto reduced = [&](int64_t dim) { return std::ranges::find(dims, dim) != dims.end(); };
-  DTR_ASSIGN(const ValueId y, importer.append(ops::kMeanDim, {x}, {{"dim", dims}, {"keepdim", options->keep_dims()}}));
+  Attributes attributes{{"dim", dims}, {"keepdim", options->keep_dims()}};
+  if (&kDef == &ops::kSumDim && !importer.tensor(0).scales.empty()) attributes.set("of_bytes", true);
+  DTR_ASSIGN(const ValueId y, importer.append(kDef, {x}, std::move(attributes)));
   if (options->keep_dims()) return y;
   if (shape.size() != 4)
     return importer.output().shape.size() == 4 ? importer.append_moving(ops::kPermute, y, {{"dims", logical_dims(4)}}) : y;
@@ -285,6 +281,18 @@ Result<ValueId> mean(Importer& importer) {
   for (int64_t i = batch + 1; i < rank; ++i) order.push_back(i);
   order.push_back(batch);
   return importer.append_moving(ops::kPermute, y, {{"dims", order}});
+}
+
+template <class Options, OptionsType kOptions, const OpDef& kDef>
+Result<ValueId> resize(Importer& importer) {
+  DTR_ASSIGN(const Options* options, importer.options<Options>(kOptions));
+  DTR_ASSIGN(const Ints size, importer.integers(1));
+  if (size.size() != 2) return importer.invalid(fmt::format("its size has {} entries, expected 2", size.size()));
+  Attributes attributes{
+      {"output_size", size}, {"align_corners", options->align_corners()}, {"half_pixel_centers", options->half_pixel_centers()}};
+  if (&kDef == &ops::kUpsampleBilinear2d) attributes.set("fraction_bits", int64_t{10});
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  return importer.append(kDef, {x}, std::move(attributes));
 }
 
 template <const OpDef& kDef>
@@ -307,7 +315,7 @@ Result<ValueId> quantize(Importer& importer) {
 Result<ValueId> concatenation(Importer& importer) {
   DTR_ASSIGN(const fb::ConcatenationOptions* options, importer.options<fb::ConcatenationOptions>(OptionsType::ConcatenationOptions));
   if (options->fused_activation_function() != fb::ActivationFunctionType::NONE) return importer.unsupported("it has a fused activation");
-  DTR_ASSIGN(const int64_t dim, logical_axis(importer, options->axis(), importer.output().shape.size()));
+  DTR_ASSIGN(const int64_t dim, importer.logical_axis(options->axis(), importer.output().shape.size()));
   std::vector<ValueId> operands;
   for (size_t i = 0; i < importer.op().inputs.size(); ++i) {
     if (!importer.has(i)) return importer.invalid(fmt::format("input {} is absent", i));
@@ -324,7 +332,7 @@ Result<ValueId> transpose(Importer& importer) {
     return importer.invalid(fmt::format("{} dimensions are permuted, its input has {}", permutation.size(), rank));
   Ints dims(rank);
   for (size_t i = 0; i < rank; ++i) {
-    DTR_ASSIGN(dims[logical_dim(i, rank)], logical_axis(importer, permutation[i], rank));
+    DTR_ASSIGN(dims[logical_dim(i, rank)], importer.logical_axis(permutation[i], rank));
   }
   DTR_ASSIGN(const ValueId x, importer.value(0));
   return importer.append(ops::kPermute, {x}, {{"dims", dims}});
@@ -370,20 +378,27 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::LOGISTIC, 1, 1, unary<ops::kSigmoid>},
     {BuiltinOperator::MAX_POOL_2D, 1, 1, pool<true>},
     {BuiltinOperator::MAXIMUM, 2, 2, binary<ops::kMaximum>},
-    {BuiltinOperator::MEAN, 2, 2, mean},
+    {BuiltinOperator::MEAN, 2, 2, reduction<ops::kMeanDim>},
     {BuiltinOperator::MINIMUM, 2, 2, binary<ops::kMinimum>},
     {BuiltinOperator::MUL, 2, 2, arithmetic<ops::kMulTensor, fb::MulOptions, OptionsType::MulOptions>},
     {BuiltinOperator::PAD, 2, 2, pad},
     {BuiltinOperator::PADV2, 3, 3, pad},
     {BuiltinOperator::PRELU, 2, 2, binary<ops::kPrelu>},
     {BuiltinOperator::QUANTIZE, 1, 1, quantize},
+    {BuiltinOperator::REDUCE_MAX, 2, 2, reduction<ops::kAmax>},
+    {BuiltinOperator::REDUCE_MIN, 2, 2, reduction<ops::kAmin>},
     {BuiltinOperator::RELU, 1, 1, unary<ops::kRelu>},
     {BuiltinOperator::RELU6, 1, 1, clamp<0, 6>},
     {BuiltinOperator::RELU_0_TO_1, 1, 1, clamp<0, 1>},
     {BuiltinOperator::RELU_N1_TO_1, 1, 1, clamp<-1, 1>},
     {BuiltinOperator::RESHAPE, 1, 2, reshape},
+    {BuiltinOperator::RESIZE_BILINEAR, 2, 2,
+     resize<fb::ResizeBilinearOptions, OptionsType::ResizeBilinearOptions, ops::kUpsampleBilinear2d>},
+    {BuiltinOperator::RESIZE_NEAREST_NEIGHBOR, 2, 2,
+     resize<fb::ResizeNearestNeighborOptions, OptionsType::ResizeNearestNeighborOptions, ops::kUpsampleNearest2d>},
     {BuiltinOperator::SOFTMAX, 1, 1, softmax},
     {BuiltinOperator::SUB, 2, 2, arithmetic<ops::kSubTensor, fb::SubOptions, OptionsType::SubOptions>},
+    {BuiltinOperator::SUM, 2, 2, reduction<ops::kSumDim>},
     {BuiltinOperator::TANH, 1, 1, unary<ops::kTanh>},
     {BuiltinOperator::TRANSPOSE, 2, 2, transpose},
     {BuiltinOperator::TRANSPOSE_CONV, 3, 4, transpose_conv},
@@ -392,8 +407,10 @@ constexpr OperatorDef kOperators[] = {
 }  // namespace
 
 const OperatorDef* find_operator(BuiltinOperator code) {
-  const auto* at = std::ranges::find(kOperators, code, &OperatorDef::code);
-  return at == std::end(kOperators) ? nullptr : at;
+  for (const std::span<const OperatorDef> operators : {std::span<const OperatorDef>(kOperators), movement_operators()})
+    for (const OperatorDef& row : operators)
+      if (row.code == code) return &row;
+  return nullptr;
 }
 
 }  // namespace dtr::tflite
