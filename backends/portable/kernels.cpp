@@ -105,6 +105,58 @@ KernelCall mean(Program&, const Graph&, const Op& op) {
   return {.name = "aten::mean.out", .arguments = {op.operands[0], ints(op, "dim"), boolean(op, "keepdim"), std::monostate{}}};
 }
 
+KernelCall sum_dim(Program&, const Graph&, const Op& op) {
+  return {.name = "aten::sum.IntList_out", .arguments = {op.operands[0], ints(op, "dim"), boolean(op, "keepdim"), std::monostate{}}};
+}
+
+template <const char* kName>
+KernelCall extreme(Program&, const Graph&, const Op& op) {
+  return {.name = kName, .arguments = {op.operands[0], ints(op, "dim"), boolean(op, "keepdim")}};
+}
+
+KernelCall adaptive_avg_pool2d(Program&, const Graph&, const Op& op) {
+  return {.name = "aten::_adaptive_avg_pool2d.out", .arguments = {op.operands[0], ints(op, "output_size")}};
+}
+
+KernelCall adaptive_max_pool2d(Program&, const Graph& graph, const Op& op) {
+  const Type& type = graph.type(op.results[0]);
+  return {.name = "aten::adaptive_max_pool2d.out",
+          .arguments = {op.operands[0], ints(op, "output_size")},
+          .extra_outputs = {{.dtype = DType::kInt64, .shape = type.shape, .layout = type.layout}}};
+}
+
+void push_scales(KernelCall& call, const Op& op) {
+  for (const double factor : op.attributes.get_or("scales", Floats{0, 0}))
+    call.arguments.push_back(factor == 0 ? KernelArgument{} : KernelArgument{factor});
+}
+
+KernelCall upsample_nearest2d(Program&, const Graph&, const Op& op) {
+  KernelCall call{.name = "aten::upsample_nearest2d.out", .arguments = {op.operands[0], ints(op, "output_size")}};
+  push_scales(call, op);
+  return call;
+}
+
+KernelCall upsample_bilinear2d(Program&, const Graph&, const Op& op) {
+  KernelCall call{.name = "aten::upsample_bilinear2d.out",
+                  .arguments = {op.operands[0], ints(op, "output_size"), boolean(op, "align_corners")}};
+  push_scales(call, op);
+  return call;
+}
+
+KernelCall slice(Program&, const Graph& graph, const Op& op) {
+  return {.name = "aten::slice_copy.Tensor_out",
+          .arguments = {constant_or_value(graph, op.operands[0]), integer(op, "dim"), integer(op, "start"), integer(op, "end"),
+                        integer(op, "step")}};
+}
+
+KernelCall expand(Program&, const Graph& graph, const Op& op) {
+  return {.name = "aten::expand_copy.out", .arguments = {constant_or_value(graph, op.operands[0]), ints(op, "size"), false}};
+}
+
+KernelCall flip(Program&, const Graph& graph, const Op& op) {
+  return {.name = "aten::flip.out", .arguments = {constant_or_value(graph, op.operands[0]), ints(op, "dims")}};
+}
+
 template <const char* kName>
 KernelCall softmax(Program&, const Graph&, const Op& op) {
   return {.name = kName, .arguments = {op.operands[0], integer(op, "dim"), false}};
@@ -160,6 +212,8 @@ constexpr char kPrelu[] = "aten::prelu.out";
 constexpr char kAbs[] = "aten::abs.out";
 constexpr char kSoftmax[] = "aten::_softmax.out";
 constexpr char kLogSoftmax[] = "aten::_log_softmax.out";
+constexpr char kAmax[] = "aten::amax.out";
+constexpr char kAmin[] = "aten::amin.out";
 constexpr char kRelu[] = "aten::relu.out";
 constexpr char kHardswish[] = "aten::hardswish.out";
 constexpr char kSigmoid[] = "aten::sigmoid.out";
@@ -167,7 +221,11 @@ constexpr char kTanh[] = "aten::tanh.out";
 
 constexpr std::array kRows{
     Row{&ops::kAbs, false, plain<kAbs>},
+    Row{&ops::kAdaptiveAvgPool2d, false, adaptive_avg_pool2d},
+    Row{&ops::kAdaptiveMaxPool2d, false, adaptive_max_pool2d},
     Row{&ops::kAddTensor, false, sum<kAdd>},
+    Row{&ops::kAmax, false, extreme<kAmax>},
+    Row{&ops::kAmin, false, extreme<kAmin>},
     Row{&ops::kAvgPool2d, false, avg_pool2d},
     Row{&ops::kBatchNorm, false, batch_norm},
     Row{&ops::kCat, true, cat},
@@ -176,6 +234,8 @@ constexpr std::array kRows{
     Row{&ops::kConvolution, false, convolution},
     Row{&ops::kDequantize, true, dequantize},
     Row{&ops::kDivTensor, false, plain<kDiv>},
+    Row{&ops::kExpand, true, expand},
+    Row{&ops::kFlip, true, flip},
     Row{&ops::kHardswish, false, plain<kHardswish>},
     Row{&ops::kLinear, false, linear},
     Row{&ops::kLogSoftmax, false, softmax<kLogSoftmax>},
@@ -192,8 +252,12 @@ constexpr std::array kRows{
     Row{&ops::kSigmoid, false, plain<kSigmoid>},
     Row{&ops::kSoftmax, false, softmax<kSoftmax>},
     Row{&ops::kSubTensor, false, sum<kSub>},
+    Row{&ops::kSliceTensor, true, slice},
+    Row{&ops::kSumDim, false, sum_dim},
     Row{&ops::kTanh, false, plain<kTanh>},
     Row{&ops::kToDimOrderCopy, true, to_dim_order_copy},
+    Row{&ops::kUpsampleBilinear2d, false, upsample_bilinear2d},
+    Row{&ops::kUpsampleNearest2d, false, upsample_nearest2d},
     Row{&ops::kView, true, view},
 };
 

@@ -21,6 +21,15 @@ bool is_asymmetric(const Op& op) {
 constexpr int64_t kElementCycles = 10;
 constexpr int64_t kMacCycles = 4;
 
+// Ways to place pixels that PyTorch's plain resizes do not have.
+bool resizes_as_tflite(const Op& op) {
+  if (op.def == &ops::kUpsampleNearest2d)
+    return op.attributes.get_or("align_corners", false) || op.attributes.get_or("half_pixel_centers", false);
+  if (op.def != &ops::kUpsampleBilinear2d) return false;
+  const bool aligned = op.attributes.get<bool>("align_corners");
+  return op.attributes.get_or("half_pixel_centers", !aligned) == aligned;
+}
+
 class PortableBackend final : public Backend {
  public:
   std::string_view name() const override { return "portable"; }
@@ -38,6 +47,9 @@ class PortableBackend final : public Backend {
                        fmt::format("the portable kernel of {} computes in float32, the operand is {}", op.def->name,
                                    dtr::name(graph.type(value).dtype)),
                        {}};
+    if (resizes_as_tflite(op))
+      return Refusal{"portable-resize", "the portable kernels place pixels as PyTorch does; this resize aligns them otherwise",
+                     "quantize the model, or export it from PyTorch"};
     if (op.def == &ops::kAvgPool2d && is_asymmetric(op))
       return Refusal{"portable-asymmetric-padding", "the portable average pool pads both ends alike", "pad before the pool"};
     return std::nullopt;

@@ -168,6 +168,34 @@ for dim in (1, -1):
     t = rand(2, 3, 5, 7) * 6
     case(f"log_softmax_{dim}", "aten::_log_softmax.out", [t, dim, False], torch.log_softmax(t, dim), tolerance=ROUND)
 
+torch.manual_seed(2)
+r = rand(2, 3, 5, 7)
+r[1, 2, 0, 3] = float("nan")
+for name, kernel, function in (("sum", "aten::sum.IntList_out", torch.sum), ("amax", "aten::amax.out", torch.amax), ("amin", "aten::amin.out", torch.amin)):
+    for dims, keep in (([2, 3], True), ([-2], False), ([0, 3], False), ([0, 1, 2, 3], False)):
+        t = x if name == "sum" else r
+        more = [None] if name == "sum" else []
+        case(f"{name}_{''.join(map(str, dims))}", kernel, [t, dims, keep, *more], function(t, dims, keep), tolerance=ROUND if name == "sum" else 0)
+for dim, start, end, step in ((1, 1, 3, 1), (-1, 0, 7, 3), (2, -4, -1, 2), (0, None, None, 1)):
+    case(f"slice_{dim}_{step}", "aten::slice_copy.Tensor_out", [x, dim, start, end, step], torch.ops.aten.slice_copy.Tensor(x, dim, start, end, step))
+case("slice_int8", "aten::slice_copy.Tensor_out", [i8, 2, 1, 4, 2], i8[:, :, 1:4:2])
+case("expand", "aten::expand_copy.out", [x[:, :1], [2, 3, 5, 7], False], x[:, :1].expand(2, 3, 5, 7))
+case("expand_rank", "aten::expand_copy.out", [x[0, :, :1], [2, 3, 5, 7], False], x[0, :, :1].expand(2, 3, 5, 7))
+case("flip", "aten::flip.out", [x, [0, -1]], torch.flip(x, [0, -1]))
+case("flip_int8", "aten::flip.out", [i8, [2]], torch.flip(i8, [2]))
+for size in ([5, 7], [9, 4], [13, 21], [1, 1]):
+    label = "x".join(map(str, size))
+    case(f"nearest_{label}", "aten::upsample_nearest2d.out", [x, size, None, None], torch.ops.aten.upsample_nearest2d(x, size))
+    for align in (False, True):
+        case(f"bilinear_{label}_{align}", "aten::upsample_bilinear2d.out", [x, size, align, None, None],
+             torch.ops.aten.upsample_bilinear2d(x, size, align), tolerance=ROUND)
+case("nearest_factor", "aten::upsample_nearest2d.out", [x, [8, 9], 1.7, 1.3], torch.ops.aten.upsample_nearest2d(x, [8, 9], 1.7, 1.3))
+case("bilinear_factor", "aten::upsample_bilinear2d.out", [x, [8, 9], False, 1.7, 1.3],
+     torch.ops.aten.upsample_bilinear2d(x, [8, 9], False, 1.7, 1.3), tolerance=ROUND)
+for size in ([2, 3], [5, 4], [9, 7]):
+    case(f"adaptive_avg_{size[0]}", "aten::_adaptive_avg_pool2d.out", [x, size], torch.ops.aten._adaptive_avg_pool2d(x, size), tolerance=ROUND)
+    case(f"adaptive_max_{size[0]}", "aten::adaptive_max_pool2d.out", [r, size], *torch.ops.aten.adaptive_max_pool2d(r, size))
+
 here = pathlib.Path(__file__).parent
 np.savez_compressed(here / "cases.npz", **arrays)
 (here / "cases.json").write_text("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")

@@ -1,0 +1,60 @@
+// What reductions over dimensions share: the dimensions `dims`, all of them if the list is empty or none.
+#pragma once
+
+#include "runtime/kernels/portable/elements.h"
+
+namespace dtr::runtime::portable {
+
+struct Reduction {
+  int32_t outer[kMaxRank];  // by dimension of the input: its extent, or 1 where it is reduced
+  int32_t inner[kMaxRank];  // the other way round
+  int64_t count = 1;        // elements that are reduced to one
+  Strides in_strides, out_strides;
+};
+
+// False if dimensions or shapes do not fit together.
+inline bool make_reduction(const Tensor& in, std::span<const int64_t> dims, bool keepdim, const Tensor& out, Reduction* reduction) {
+  bool reduced[kMaxRank] = {};
+  for (const int64_t dim : dims) {
+    const int axis = wrap_dim(dim, in.rank);
+    if (axis < 0 || reduced[axis]) return false;
+    reduced[axis] = true;
+  }
+  if (dims.empty()) std::fill_n(reduced, in.rank, true);
+  reduction->in_strides = strides_of(in);
+  const Strides own = strides_of(out);
+  int out_dim = 0;
+  for (int dim = 0; dim < in.rank; ++dim) {
+    reduction->outer[dim] = reduced[dim] ? 1 : in.sizes[dim];
+    reduction->inner[dim] = reduced[dim] ? in.sizes[dim] : 1;
+    if (reduced[dim]) reduction->count *= in.sizes[dim];
+    if (reduced[dim] && !keepdim) continue;
+    if (out_dim >= out.rank || out.sizes[out_dim] != reduction->outer[dim]) return false;
+    reduction->out_strides.of[dim] = own.of[out_dim++];
+  }
+  return out_dim == out.rank;
+}
+
+// out = finish(step(… step(first, x0) …, xn), n) for floats.
+template <class Step, class Finish>
+Error reduce_float(const Tensor& in, std::span<const int64_t> dims, bool keepdim, const Tensor& out, float first, Step step,
+                   Finish finish) {
+  if (in.dtype != ScalarType::kFloat || out.dtype != ScalarType::kFloat) return Error::kKernelDtype;
+  Reduction reduction;
+  if (!make_reduction(in, dims, keepdim, out, &reduction)) return Error::kKernelArguments;
+  const auto result = [&](int32_t from, int32_t to) {
+    float value = first;
+    for_each_offset(
+        {reduction.inner, in.rank}, [&](int32_t at) { value = step(value, in.values<float>()[from + at]); }, reduction.in_strides);
+    out.values<float>()[to] = finish(value, reduction.count);
+  };
+  for_each_offset({reduction.outer, in.rank}, result, reduction.in_strides, reduction.out_strides);
+  return Error::kOk;
+}
+
+// The dimensions at argument `index`.
+inline std::span<const int64_t> dims_or_all(Arguments& arguments, size_t index) {
+  return arguments.is_none(index) ? std::span<const int64_t>() : arguments.ints(index);
+}
+
+}  // namespace dtr::runtime::portable

@@ -1,0 +1,58 @@
+// What the resizing kernels share: which inputs an output position reads. Positions are computed in float as PyTorch does.
+#pragma once
+
+#include "runtime/kernels/portable/window.h"
+
+namespace dtr::runtime::portable {
+
+struct ResizeAxis {
+  int32_t in = 1, out = 1;
+  float step = 1;
+
+  int32_t nearest(int32_t o) const { return std::min(static_cast<int32_t>(static_cast<float>(o) * step), in - 1); }
+  // Inputs on both sides and the weight of the upper one.
+  struct Taps {
+    int32_t lower, upper;
+    float weight;
+  };
+  Taps taps(int32_t o, bool align_corners) const {
+    const auto real = static_cast<float>(o);
+    const float at = align_corners ? real * step : std::max((real + 0.5F) * step - 0.5F, 0.0F);
+    const int32_t lower = std::min(static_cast<int32_t>(at), in - 1);
+    return {lower, std::min(lower + 1, in - 1), std::min(at - static_cast<float>(lower), 1.0F)};
+  }
+};
+
+// `factor`: PyTorch's scale argument, 0 for none.
+inline ResizeAxis resize_axis(int32_t in, int32_t out, double factor, bool align_corners) {
+  ResizeAxis axis{in, out, 0};
+  if (align_corners) {
+    axis.step = out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0F;
+  } else {
+    axis.step = factor > 0 ? static_cast<float>(1.0 / factor) : static_cast<float>(in) / static_cast<float>(out);
+  }
+  return axis;
+}
+
+// [N, C, H, W] to [N, C, output_size].
+inline bool resizes_to(const Tensor& in, const Tensor& out, std::span<const int64_t> size) {
+  if (in.rank != 4 || out.rank != 4 || size.size() != 2) return false;
+  for (const int32_t extent : in.shape()) {
+    if (extent < 1) return false;
+  }
+  return in.sizes[0] == out.sizes[0] && in.sizes[1] == out.sizes[1] && out.sizes[2] == size[0] && out.sizes[3] == size[1];
+}
+
+// Calls row(offset of the plane in the input, output row, offset of the row in the output) for every output row.
+template <class Row>
+void for_each_row(const Image& in, const Image& out, Row row) {
+  for (int32_t n = 0; n < out.batch; ++n) {
+    for (int32_t c = 0; c < out.channels; ++c) {
+      for (int32_t y = 0; y < out.height; ++y) {
+        row(n * in.batch_stride + c * in.channel_stride, y, n * out.batch_stride + c * out.channel_stride + y * out.row_stride);
+      }
+    }
+  }
+}
+
+}  // namespace dtr::runtime::portable
