@@ -64,10 +64,11 @@ void Partition::describe_values(const Graph& graph, const LoweredGraph& lowered)
       InteriorValue described{
           .name = value.name, .type = value.type, .buffer = std::nullopt, .after_step = 0, .origin = graph.op(op).origin};
       const std::optional<Location>& at = lowered.values[id.index];
-      if (at) {
+      // Only whole buffers are described.
+      if (at && at->offset == 0 && storages_[at->storage].bytes == bytes_of(value.type)) {
         described.after_step = at->after_call;
         for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
-          if (at->offset != 0 || at->order != order_of(value.type.shape, layout)) continue;
+          if (at->order != order_of(value.type.shape, layout)) continue;
           described.type.layout = layout;
           const uint32_t buffer = interior_of_[memory_.buffer_of[at->storage]];
           if (buffer != kNone) described.buffer = buffer;

@@ -11,6 +11,7 @@
 #include "numerics/softmax.h"
 #include "ops/define.h"
 #include "ops/integer.h"
+#include "ops/window.h"
 
 namespace dtr::neutron {
 namespace {
@@ -23,12 +24,15 @@ tl::unexpected<FloatReason> stays_float(std::string reason, std::string_view id 
 constexpr float kUnitScale = 1.0F / 256;    // [0, 1) in 256 codes from zero point −128
 constexpr float kSignedScale = 1.0F / 128;  // [−1, 1) around zero point 0
 
-// Operand and result have ranges of their own. So has a mean (ExecuTorch: shared): means spread less than what they average, and in the
-// operand's steps would lose most of their bits.
+// Operand and result have ranges of their own. So have means and sums (ExecuTorch: shared): means spread less than what they average, and
+// in the operand's steps would lose most of their bits; sums do not fit the operand's range.
 Specs independent(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::affine()}}; }
 
-// The result takes the quantization of the operand, whose elements it moves, selects or averages.
+// The result takes the quantization of the operand, whose elements it moves, selects or interpolates.
 Specs shared(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::shared_with(0)}}; }
+
+// As a mean, unless windows at the border divide by less than others: then a mean of codes.
+Specs average(const OpView& view) { return ops::average_divisor(view) ? independent(view) : shared(view); }
 
 Specs unit_interval(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::fixed(kUnitScale, -128)}}; }
 
@@ -95,11 +99,17 @@ struct Pattern {
 };
 
 constexpr std::array kPatterns{
-    Pattern{&ops::kAvgPool2d, shared},
+    Pattern{&ops::kAdaptiveAvgPool2d, independent},
+    Pattern{&ops::kAdaptiveMaxPool2d, shared},
+    Pattern{&ops::kAmax, shared},
+    Pattern{&ops::kAmin, shared},
+    Pattern{&ops::kAvgPool2d, average},
     Pattern{&ops::kCat, joined},
     Pattern{&ops::kClamp, clamp},
     Pattern{&ops::kConstantPadNd, pad},
     Pattern{&ops::kConvolution, convolution, true},
+    Pattern{&ops::kExpand, shared},
+    Pattern{&ops::kFlip, shared},
     Pattern{&ops::kHardswish, independent},
     Pattern{&ops::kLinear, linear, true},
     Pattern{&ops::kMaxPool2d, shared},
@@ -110,7 +120,11 @@ constexpr std::array kPatterns{
     Pattern{&ops::kLogSoftmax, softmax},
     Pattern{.op = &ops::kMatmul, .specs = product, .constant_first = true},
     Pattern{&ops::kSoftmax, softmax},
+    Pattern{&ops::kSliceTensor, shared},
+    Pattern{&ops::kSumDim, independent},
     Pattern{&ops::kTanh, signed_unit_interval},
+    Pattern{&ops::kUpsampleBilinear2d, shared},
+    Pattern{&ops::kUpsampleNearest2d, shared},
     Pattern{&ops::kView, shared},
 };
 

@@ -153,16 +153,6 @@ TEST(NeutronSupport, SaysWhyNot) {
             "npu-rank: the NPU copies tensors of up to 6 dimensions; this one has 7; merge dimensions with a view before the operator");
   EXPECT_EQ(refusal("graph @forward(%x: i8[0,3] quant<0.1>) {\n %y: i8[0,3] quant<0.1> = aten.relu(%x)\n return %y }"),
             "npu-empty-tensor: the NPU needs at least one element; a tensor has shape 0x3; remove the operator: it computes nothing");
-  EXPECT_EQ(
-      refusal("graph @forward(%x: i8[1,3,9,9] quant<0.1>) {\n %y: i8[1,3,4,4] quant<0.1> = aten.avg_pool2d(%x) {ceil_mode = false, "
-              "count_include_pad = true, divisor_override = 3, kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]}\n return %y }"),
-      "npu-divisor-override: the NPU divides by the number of elements of the window; this pool has a `divisor_override`; leave "
-      "`divisor_override` out");
-  EXPECT_EQ(
-      refusal("graph @forward(%x: i8[1,2,8209,1] quant<0.1>) {\n %y: i8[1,2] quant<0.1> = aten.mean.dim(%x) {dim = [2, 3], keepdim = "
-              "false}\n return %y }"),
-      "npu-mean-elements: the NPU takes the mean of height x width elements, each at most 4096; 8209 elements do not divide so; reduce "
-      "in two steps, or choose another extent");
 }
 
 // Examples of spec/ops.md 12.4, and both sides of each limit.

@@ -1,6 +1,7 @@
 #include "backends/neutron/layout/order.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "support/diagnostic.h"
 
@@ -8,10 +9,51 @@ namespace dtr::neutron {
 namespace {
 
 void sort_by_step(Order& digits) {
-  std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) { return a.step > b.step; });
+  std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) { return std::abs(a.step) > std::abs(b.step); });
+}
+
+// The digits of each dimension, highest place first; places count within the dimension.
+using DigitsOfDims = std::vector<std::vector<Digit>>;
+
+std::optional<DigitsOfDims> digits_of_dims(const Order& order, const Shape& shape) {
+  const std::optional<Order> digits = split_at_dims(order, shape);
+  if (!digits) return std::nullopt;
+  const std::vector<int64_t> places = strides(shape, Layout::kContiguous);
+  DigitsOfDims result(shape.size());
+  for (const Digit& digit : *digits) {
+    if (digit.extent == 1) continue;
+    for (size_t dim = 0; dim < shape.size(); ++dim) {
+      if (shape[dim] == 1 || digit.place < places[dim] || digit.place >= places[dim] * shape[dim]) continue;
+      result[dim].push_back({digit.extent, digit.place / places[dim], digit.step});
+      break;
+    }
+  }
+  for (std::vector<Digit>& of_dim : result)
+    std::sort(of_dim.begin(), of_dim.end(), [](const Digit& a, const Digit& b) { return a.place > b.place; });
+  return result;
+}
+
+Order order_of_dims(const DigitsOfDims& dims, const Shape& shape) {
+  const std::vector<int64_t> places = strides(shape, Layout::kContiguous);
+  Order digits;
+  for (size_t dim = 0; dim < shape.size(); ++dim)
+    for (const Digit& digit : dims[dim]) digits.push_back({digit.extent, digit.place * places[dim], digit.step});
+  return normalized(std::move(digits));
 }
 
 }  // namespace
+
+Order compacted(const Order& order) {
+  Order digits = order;
+  if (std::any_of(digits.begin(), digits.end(), [](const Digit& digit) { return digit.step == 0; }))
+    std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) { return a.place > b.place; });
+  int64_t step = 1;
+  for (size_t i = digits.size(); i-- > 0;) {
+    digits[i].step = step;
+    step *= digits[i].extent;
+  }
+  return normalized(std::move(digits));
+}
 
 Order normalized(Order digits) {
   std::erase_if(digits, [](const Digit& digit) { return digit.extent == 1; });
@@ -69,31 +111,61 @@ std::optional<Order> split_at(const Order& order, std::span<const int64_t> place
 std::optional<Order> split_at_dims(const Order& order, const Shape& shape) { return split_at(order, strides(shape, Layout::kContiguous)); }
 
 std::optional<Order> permuted(const Order& order, const Shape& shape, std::span<const size_t> dims) {
-  std::optional<Order> digits = split_at_dims(order, shape);
+  const std::optional<DigitsOfDims> digits = digits_of_dims(order, shape);
   if (!digits) return std::nullopt;
-  const std::vector<int64_t> old_places = strides(shape, Layout::kContiguous);
+  DigitsOfDims moved;
   Shape new_shape;
-  for (const size_t dim : dims) new_shape.push_back(shape[dim]);
-  const std::vector<int64_t> new_places = strides(new_shape, Layout::kContiguous);
-  for (Digit& digit : *digits) {
-    if (digit.extent == 1) continue;
-    for (size_t i = 0; i < dims.size(); ++i) {
-      const int64_t old_place = old_places[dims[i]];
-      if (shape[dims[i]] == 1 || digit.place < old_place || digit.place >= old_place * shape[dims[i]]) continue;
-      digit.place = digit.place / old_place * new_places[i];
-      break;
-    }
+  for (const size_t dim : dims) {
+    moved.push_back((*digits)[dim]);
+    new_shape.push_back(shape[dim]);
   }
-  return normalized(std::move(*digits));
+  return order_of_dims(moved, new_shape);
 }
 
-Order compacted(Order order) {
-  int64_t step = 1;
-  for (size_t i = order.size(); i-- > 0;) {
-    order[i].step = step;
-    step *= order[i].extent;
+std::optional<Section> sliced(const Order& order, const Shape& shape, size_t dim, int64_t start, int64_t count, int64_t step) {
+  std::optional<DigitsOfDims> digits = digits_of_dims(order, shape);
+  if (!digits) return std::nullopt;
+  Section part;
+  std::vector<Digit> kept;
+  for (const Digit& digit : (*digits)[dim]) {
+    const int64_t last = start + (count - 1) * step;
+    if (start / digit.place == last / digit.place) {  // one value of this digit
+      part.offset += start / digit.place * digit.step;
+      start %= digit.place;
+      continue;
+    }
+    if (digit.place == 1) {
+      kept.push_back({count, 1, digit.step * step});
+    } else if (step == 1 && start % digit.place == 0 && count % digit.place == 0) {  // whole values of it, and all of those below
+      kept.push_back({count / digit.place, digit.place, digit.step});
+      count = digit.place;
+    } else {
+      return std::nullopt;
+    }
+    part.offset += start / digit.place * digit.step;
+    start = 0;
   }
-  return normalized(std::move(order));
+  Shape new_shape = shape;
+  new_shape[dim] = 1;
+  for (const Digit& digit : kept) new_shape[dim] *= digit.extent;
+  (*digits)[dim] = std::move(kept);
+  part.order = order_of_dims(*digits, new_shape);
+  return part;
+}
+
+std::optional<Section> reversed(const Order& order, const Shape& shape, const std::vector<bool>& dims) {
+  std::optional<DigitsOfDims> digits = digits_of_dims(order, shape);
+  if (!digits) return std::nullopt;
+  Section part;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    if (!dims[dim]) continue;
+    for (Digit& digit : (*digits)[dim]) {
+      part.offset += (digit.extent - 1) * digit.step;
+      digit.step = -digit.step;
+    }
+  }
+  part.order = order_of_dims(*digits, shape);
+  return part;
 }
 
 std::optional<std::vector<int64_t>> steps_of(const Order& order, const Shape& shape) {

@@ -19,8 +19,9 @@ struct Digit {
   bool operator==(const Digit&) const = default;
 };
 
-// Digits by falling step: outermost in memory first, without digits of extent 1, neighbours merged where they are one run. Two orders of
-// the same tensor are equal exactly if every element lies at the same address.
+// Digits by falling size of the step: outermost in memory first, without digits of extent 1, neighbours merged where they are one run.
+// Two orders of the same tensor are equal exactly if every element lies at the same address. Steps may leave gaps (a slice), be negative
+// (reversed: the address is that of the element of index 0) or 0 (repeated); without any of these an order is dense.
 using Order = std::vector<Digit>;
 
 Order normalized(Order digits);
@@ -32,6 +33,9 @@ inline Order order_of(const Type& type) { return order_of(type.shape, type.layou
 // Dimensions at given byte strides (a part of a larger tensor).
 Order strided_order(const Shape& shape, std::span<const int64_t> steps);
 
+// The dense order closest to it; the contiguous one where elements are repeated.
+Order compacted(const Order& order);
+
 // The same addresses with digits split so that none reaches across one of `places`; nullopt if a digit cannot be split there (the
 // place divides it unevenly). The result is sorted by step and not merged.
 std::optional<Order> split_at(const Order& order, std::span<const int64_t> places);
@@ -41,11 +45,18 @@ std::optional<Order> split_at_dims(const Order& order, const Shape& shape);
 // Order of the permuted tensor over the same memory: dimension i of the result is dims[i] of the operand. nullopt as for split_at.
 std::optional<Order> permuted(const Order& order, const Shape& shape, std::span<const size_t> dims);
 
-// The same digits without gaps between them in memory.
-Order compacted(Order order);
-
 // Bytes between neighbours along each dimension, 0 where the extent is 1; nullopt if a dimension has no such step.
 std::optional<std::vector<int64_t>> steps_of(const Order& order, const Shape& shape);
+
+// A part of a tensor, or all of it, over the same memory, which begins `offset` bytes from it.
+struct Section {
+  Order order;
+  int64_t offset = 0;
+};
+// `count` elements along dimension `dim`, `step` apart from `start`; nullopt where digits that the dimension is made of do not divide so.
+std::optional<Section> sliced(const Order& order, const Shape& shape, size_t dim, int64_t start, int64_t count, int64_t step);
+// In reverse order along the marked dimensions.
+std::optional<Section> reversed(const Order& order, const Shape& shape, const std::vector<bool>& dims);
 
 // What a strided copy has to do: loops by falling step of the destination.
 struct CopyLoop {

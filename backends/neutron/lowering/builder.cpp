@@ -59,6 +59,15 @@ Order Builder::lies(ValueId value) const {
   return graph_.is_constant(value) ? contiguous_order(graph_.type(value).elements()) : location(value).order;
 }
 
+Placed Builder::placed(ValueId value) {
+  if (graph_.is_constant(value)) {
+    const Order plain = contiguous_order(graph_.type(value).elements());
+    return {read(value, plain), plain};
+  }
+  const Location& at = location(value);
+  return {{at.storage, at.offset}, at.order};
+}
+
 npu::Address Builder::constant(std::span<const std::byte> bytes) {
   block_.resize(npu::round_up(static_cast<uint32_t>(block_.size()), npu::kAlignment));
   const auto offset = static_cast<uint32_t>(block_.size());
@@ -124,10 +133,15 @@ bool Builder::in_place(ValueId value) const {
   return at.storage == wholes_.at(part->whole) && at.offset == part->offset && at.order == part->order;
 }
 
-void Builder::alias(ValueId value, ValueId of, Order order) {
+void Builder::alias(ValueId value, ValueId of) {
   Location at = location(of);
-  at.order = std::move(order);
   built_.values[value.index] = std::move(at);
+}
+
+void Builder::place(ValueId value, const Placed& at) {
+  DTR_CHECK(at.address.region != kOwnConstants);
+  const auto calls = static_cast<uint32_t>(built_.calls.size());
+  built_.values[value.index] = Location{at.address.region, at.address.offset, at.order, calls == 0 ? 0 : calls - 1};
 }
 
 npu::Address Builder::temporary(uint32_t bytes, std::string name) {

@@ -11,6 +11,11 @@
 
 namespace dtr::neutron {
 
+struct Placed {
+  npu::Address address;  // of the element of index 0
+  Order order;
+};
+
 class Builder {
  public:
   // `join`: operands of concatenations are computed in place where they can be (`lowering/concatenation.h`).
@@ -25,6 +30,8 @@ class Builder {
   Order lies(ValueId value) const;
   // The same without gaps: the dense order in which it is read with the least effort.
   Order order(ValueId value) const { return compacted(lies(value)); }
+  // A value as it lies, and where. A constant becomes part of the block of the call being built.
+  Placed placed(ValueId value);
 
   // Address of a value in exactly that order, for the call being built. Emits a Move before it if the value lies otherwise (once for
   // each order); a constant becomes part of the call's block.
@@ -43,8 +50,10 @@ class Builder {
   bool in_place(ValueId value) const;
   // Parts of this concatenation have been computed already.
   bool started(ValueId whole) const { return wholes_.contains(whole); }
-  // `value` is the same bytes as `of` (no call).
-  void alias(ValueId value, ValueId of, Order order);
+  // `value` is `of`, at the same place (no call).
+  void alias(ValueId value, ValueId of);
+  // `value` lies in a storage that is there already.
+  void place(ValueId value, const Placed& at);
   // Storage without a value.
   npu::Address temporary(uint32_t bytes, std::string name);
 

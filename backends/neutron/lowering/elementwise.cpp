@@ -20,7 +20,7 @@ void lower(Builder& builder, const Group& group) {
   const Type& type = graph.type(x);
   const Order order = graph.is_constant(x) ? contiguous_order(type.elements()) : builder.order(x);
   const auto same = as_clamp(*group.table, {});
-  if (same && *same == numerics::Range{} && !graph.is_constant(x)) return builder.alias(y, x, order);
+  if (same && *same == numerics::Range{} && !graph.is_constant(x)) return builder.alias(y, x);
   const npu::Address input = builder.read(x, order);
   const npu::Address table = builder.constant(std::as_bytes(std::span(*group.table)));
   builder.emit(

@@ -54,7 +54,7 @@ class Planner {
 
   // The bounds that the head's arithmetic keeps; the whole of int8 where it has none.
   static numerics::Range range_of_result(const OpView& view) {
-    if (view.def == &ops::kMaxPool2d || !view.result().quantized()) return {};
+    if (view.def->has_trait(kKeepsQuantization) || !view.result().quantized()) return {};  // selects an element
     const bool fused = view.attributes->find("activation") != nullptr;
     return fused ? ops::activation_range(ops::activation_bounds(view), *view.result().quantization)
                  : ops::range_of(*view.result().quantization);

@@ -1,5 +1,7 @@
-// Ops that move data. View, permute and layout conversions only say how the bytes that are there are to be read; bytes move when a
-// kernel, or an output of the partition, needs them in another order. Padding and concatenation copy into a new tensor.
+// Ops that move data. Views, permutations, slices, reversals, repetitions and layout conversions only say how the bytes that are there are
+// to be read; bytes move when a kernel, or an output of the partition, needs them in another order. Padding and concatenation copy into a
+// new tensor.
+#include "ops/movement.h"
 #include "backends/neutron/lowering/rules.h"
 #include "ops/integer.h"
 
@@ -13,35 +15,66 @@ constexpr const Check* kChecks[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSr
 std::optional<Kernel> estimate_free(const Machine&, const OpView&) { return std::nullopt; }
 LayoutChoice free_layouts(const OpView&) { return {.contiguous = true, .channels_last = true, .mixed = true}; }
 
-// `y` shows the elements of `x` in that order over the same bytes.
-void show(Builder& builder, const Op& op, Order order) {
+// The result shows the elements of operand 0, whose order `transform` changes. Where the digits of the order that is there do not divide
+// so, or become too many for a copy, the operand is brought into its logical order first.
+template <class Transform>
+void show(Builder& builder, const Op& op, Transform transform) {
   const ValueId x = op.operands[0];
-  if (!builder.graph().is_constant(x)) return builder.alias(op.results[0], x, std::move(order));
-  const Type& type = builder.graph().type(x);
-  const Order plain = contiguous_order(type.elements());
-  const npu::Address from = builder.read(x, plain);
-  builder.copy(from, plain, builder.define(op.results[0], std::move(order)), plain, type.elements(), op.origin);
+  const ValueId y = op.results[0];
+  const auto shown = [&](const Placed& from) -> std::optional<Placed> {
+    std::optional<Section> part = transform(from.order);
+    if (!part || part->order.size() > npu::kMoveRank) return std::nullopt;
+    return Placed{{from.address.region, word(from.address.offset + part->offset)}, std::move(part->order)};
+  };
+  const Order plain = contiguous_order(builder.graph().type(x).elements());
+  if (builder.graph().is_constant(x)) {
+    const int64_t elements = builder.graph().type(y).elements();
+    const Placed from = *shown(builder.placed(x));
+    return builder.copy(from.address, from.order, builder.define(y, contiguous_order(elements)), contiguous_order(elements), elements,
+                        op.origin);
+  }
+  std::optional<Placed> at = shown(builder.placed(x));
+  if (!at) at = shown({builder.read(x, plain), plain});
+  DTR_CHECK(at.has_value());  // every dimension of the logical order is one digit
+  builder.place(y, *at);
 }
 
 void lower_view(Builder& builder, const Group& group) {
-  const Op& op = builder.graph().op(group.head);
-  show(builder, op, builder.lies(op.operands[0]));
+  show(builder, builder.graph().op(group.head), [](const Order& order) { return std::optional(Section{order}); });
 }
 
 void lower_permute(Builder& builder, const Group& group) {
-  const Graph& graph = builder.graph();
-  const Op& op = graph.op(group.head);
-  const Shape& shape = graph.type(op.operands[0]).shape;
+  const Op& op = builder.graph().op(group.head);
+  const Shape& shape = builder.graph().type(op.operands[0]).shape;
   std::vector<size_t> dims;
   for (const int64_t dim : op.attributes.get<Ints>("dims")) dims.push_back(*ops::normalize_dim(dim, shape.size()));
-  auto order = permuted(builder.lies(op.operands[0]), shape, dims);
-  if (order && order->size() <= npu::kMoveRank) return show(builder, op, std::move(*order));
-  // Digits of earlier views do not divide at these dimensions: bring the operand into its logical order first.
-  const Order plain = contiguous_order(graph.type(op.operands[0]).elements());
-  const npu::Address from = builder.read(op.operands[0], plain);
-  const Order result = contiguous_order(graph.type(op.results[0]).elements());
-  builder.copy(from, *permuted(plain, shape, dims), builder.define(op.results[0], result), result, graph.type(op.results[0]).elements(),
-               op.origin);
+  show(builder, op, [&](const Order& lies) {
+    std::optional<Order> order = permuted(lies, shape, dims);
+    return order ? std::optional(Section{std::move(*order)}) : std::nullopt;
+  });
+}
+
+void lower_slice(Builder& builder, const Group& group) {
+  const BoundOpView view(builder.graph(), group.head);
+  const ops::Slice slice = ops::slice_of(*view);
+  show(builder, builder.graph().op(group.head),
+       [&](const Order& lies) { return sliced(lies, view->operand(0).shape, slice.dim, slice.start, slice.count, slice.step); });
+}
+
+void lower_flip(Builder& builder, const Group& group) {
+  const Op& op = builder.graph().op(group.head);
+  const Shape& shape = builder.graph().type(op.operands[0]).shape;
+  std::vector<bool> dims(shape.size(), false);
+  for (const int64_t dim : op.attributes.get<Ints>("dims")) dims[*ops::normalize_dim(dim, shape.size())] = true;
+  show(builder, op, [&](const Order& lies) { return reversed(lies, shape, dims); });
+}
+
+void lower_expand(Builder& builder, const Group& group) {
+  const BoundOpView view(builder.graph(), group.head);
+  show(builder, builder.graph().op(group.head), [&](const Order& lies) {
+    std::optional<Order> order = broadcast_order(lies, view->operand(0).shape, view->result().shape);
+    return order ? std::optional(Section{std::move(*order)}) : std::nullopt;
+  });
 }
 
 // Channels-last if the first operand that is computed lies so, else contiguous.
@@ -70,15 +103,13 @@ void lower_cat(Builder& builder, const Group& group) {
     const npu::Address to{whole.region, whole.offset + word(at * steps[dim])};
     at += part.shape[dim];
     if (builder.in_place(operand)) continue;
-    Order order = builder.lies(operand);
-    npu::Address from = builder.read(operand, order);
-    if (from.region == whole.region) {  // a view of another part: copies do not read and write one tensor
-      const npu::Address aside = builder.temporary(bytes_of(part), graph.value(operand).name);
-      builder.copy(from, order, aside, compacted(order), part.elements(), op.origin);
+    Placed from = builder.placed(operand);
+    if (from.address.region == whole.region) {  // a view of another part: copies do not read and write one tensor
+      const Placed aside{builder.temporary(bytes_of(part), graph.value(operand).name), compacted(from.order)};
+      builder.copy(from.address, from.order, aside.address, aside.order, part.elements(), op.origin);
       from = aside;
-      order = compacted(order);
     }
-    builder.copy(from, order, to, strided_order(part.shape, steps), part.elements(), op.origin);
+    builder.copy(from.address, from.order, to, strided_order(part.shape, steps), part.elements(), op.origin);
   }
 }
 
@@ -123,6 +154,9 @@ void lower_pad(Builder& builder, const Group& group) {
 constexpr Rule kRules[] = {
     {&ops::kView, kChecks, free_layouts, estimate_free, lower_view},
     {&ops::kPermute, kChecks, free_layouts, estimate_free, lower_permute},
+    {&ops::kSliceTensor, kChecks, free_layouts, estimate_free, lower_slice},
+    {&ops::kExpand, kChecks, free_layouts, estimate_free, lower_expand},
+    {&ops::kFlip, kChecks, free_layouts, estimate_free, lower_flip},
     {&ops::kToDimOrderCopy, kChecks, free_layouts, estimate_free, lower_view},
     {&ops::kCat, kChecks, any_layout, estimate_cat, lower_cat},
     {&ops::kConstantPadNd, kChecks, any_layout, estimate_cat, lower_pad},

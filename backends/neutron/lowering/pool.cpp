@@ -1,8 +1,12 @@
-// Pools and means over dimensions that are neighbours in memory.
+// Pools. Where windows are larger than those of the Pool command, or differ in size, the Reduce command does them.
+#include <numeric>
+
 #include "backends/neutron/lowering/image.h"
 #include "backends/neutron/lowering/padding.h"
-#include "backends/neutron/lowering/rules.h"
+#include "backends/neutron/lowering/reduction.h"
 #include "numerics/mean.h"
+#include "ops/adaptive_pool.h"
+#include "ops/integer.h"
 #include "ops/window.h"
 
 namespace dtr::neutron {
@@ -11,6 +15,8 @@ namespace {
 uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
 ImageDims dims_of(const Shape& shape) { return shape.size() == 4 ? kBatchOfImages : kSingleImage; }
+// (N, C, H, W) or (C, H, W) as NHWC.
+Order pool_order(const Shape& shape) { return image_order(shape, dims_of(shape)); }
 
 npu::Window window_of_pool(const Shape& shape, const ops::Window& window) {
   const auto& [h, w] = window;
@@ -33,34 +39,44 @@ npu::Window window_of_pool(const Shape& shape, const ops::Window& window) {
                      .pad_left = static_cast<int32_t>(w.pad)});
 }
 
-void set_clamp(npu::Pool& pool, const Group& group, const Quantization& out) {
-  const numerics::Range range = group.clamp.value_or(numerics::Range{out.qmin, out.qmax});
-  pool.clamp_low = range.low;
-  pool.clamp_high = range.high;
-}
+Image image_of(const Shape& shape) { return {shape.size() == 4 ? shape[0] : 1, shape[shape.size() - 3], pool_order(shape)}; }
 
 // ---- max_pool2d, avg_pool2d
 
-// Elements of the padding count: the padded tensor is made first.
+bool is_max(const OpView& view) { return view.def == &ops::kMaxPool2d; }
+
+// A mean of codes divides by the taps inside of the input. Where elements of the padding count, the padded tensor is made first.
 bool pads_first(const OpView& view, const ops::Window& window) {
   const bool padded = (window.h.pad | window.w.pad | window.h.pad_end | window.w.pad_end) != 0;
-  return view.def == &ops::kAvgPool2d && view.attribute<bool>("count_include_pad") && padded;
-}
-Image image_of(const Shape& shape) {
-  return {shape.size() == 4 ? shape[0] : 1, shape[shape.size() - 3], image_order(shape, dims_of(shape))};
+  return !is_max(view) && ops::averages_codes(view) && view.attribute<bool>("count_include_pad") && padded;
 }
 
-ops::Window window_of_question(const Question& q) { return ops::pool_window(q.view); }
+// Windows of any size, as long as all of them lie inside of the input and divide by one number.
+bool is_reduction(const npu::Target& target, const OpView& view, const ops::Window& window) {
+  bool larger = false;
+  for (const ops::WindowAxis* axis : {&window.h, &window.w}) {
+    if (axis->pad != 0 || axis->pad_end != 0 || (axis->out - 1) * axis->stride + (axis->kernel - 1) * axis->dilation >= axis->in)
+      return false;
+    larger = larger || std::max({axis->kernel, axis->stride, axis->dilation}) > target.max_kernel;
+  }
+  return larger && (is_max(view) || !ops::averages_codes(view));
+}
+
+// The window that the bounds of the Pool command apply to.
+ops::Window window_of_question(const Question& q) {
+  const ops::Window window = ops::pool_window(q.view);
+  return is_reduction(q.machine.target, q.view, window) ? ops::Window{} : window;
+}
 uint64_t padded_first(const Question& q) {
   const ops::Window window = ops::pool_window(q.view);
   return pads_first(q.view, window) ? static_cast<uint64_t>(padded_bytes(image_of(q.view.operand(0).shape), window)) : 0;
 }
-constexpr Check kNoDivisor{"npu-divisor-override", "the NPU divides by the number of elements of the window",
-                           "leave `divisor_override` out", [](const Question& q) {
-                             return q.view.attributes->find("divisor_override") == nullptr
-                                        ? std::nullopt
-                                        : std::optional<std::string>("this pool has a `divisor_override`");
-                           }};
+constexpr Check kOneDivisor{"npu-average-divisor", "the NPU divides the windows of an average with a range of its own by one number",
+                            "count the padding (`count_include_pad`), or leave out padding and `ceil_mode`", [](const Question& q) {
+                              return ops::averages_codes(q.view) || ops::average_divisor(q.view)
+                                         ? std::nullopt
+                                         : std::optional<std::string>("windows at the border of this one count fewer elements");
+                            }};
 constexpr const Check* kMaxPoolChecks[] = {&kInt8Operand,
                                            &kNotEmpty,
                                            &kKernelSize<window_of_question>,
@@ -70,7 +86,7 @@ constexpr const Check* kMaxPoolChecks[] = {&kInt8Operand,
                                            &kFitsSram<padded_first>};
 constexpr const Check* kAvgPoolChecks[] = {&kInt8Operand,
                                            &kNotEmpty,
-                                           &kNoDivisor,
+                                           &kOneDivisor,
                                            &kKernelSize<window_of_question>,
                                            &kStride<window_of_question>,
                                            &kWindowNotOfPadding<window_of_question>,
@@ -85,173 +101,122 @@ void lower_pool(Builder& builder, const Group& group) {
   const BoundOpView view(graph, group.head);
   const Op& op = graph.op(group.head);
   const Type& x = view->operand(0);
+  const Quantization& in = *x.quantization;
+  const Quantization& out = *view->result().quantization;
+  const ValueId result = graph.op(group.root()).results[0];
+  const Order result_order = pool_order(view->result().shape);
+  const numerics::Range range = group.clamp.value_or(is_max(*view) ? numerics::Range{} : ops::range_of(out));
+  const bool sums = !is_max(*view) && !ops::averages_codes(*view);
+  const numerics::Requantization by =
+      sums ? numerics::mean_requantization(in.scale(), out.scale(), *ops::average_divisor(*view)) : numerics::Requantization{};
   ops::Window window = ops::pool_window(*view);
   const Image image = image_of(x.shape);
+  if (is_reduction(builder.target(), *view, window)) {
+    const auto loops = [](const ops::WindowAxis& axis) {
+      return WindowLoops{
+          .in = axis.in, .out = axis.out, .count = axis.out, .step = axis.stride, .kernel = axis.kernel, .dilation = axis.dilation};
+    };
+    const npu::Address from = builder.read(op.operands[0], image.order);
+    npu::Reduce reduce = reduce_windows(sums ? npu::ReduceKind::kSum : npu::ReduceKind::kMaximum, image.batch, image.channels,
+                                        loops(window.h), loops(window.w), from, builder.define(result, result_order));
+    if (sums) set_sum(reduce, in, out, by);
+    set_clamp(reduce, range);
+    return builder.emit(reduce, origin_of(graph, group));
+  }
   const ImageDims dims = dims_of(x.shape);
   const bool padded = pads_first(*view, window);
   const Pixels input =
       padded ? Pixels{read_padded(builder, op.operands[0], image, window, op.origin), {}} : read_image(builder, op.operands[0], dims);
   npu::Pool pool{.window = window_of_pool(x.shape, window),
                  .input = input.address,
-                 .kind = view->def == &ops::kMaxPool2d ? npu::PoolKind::kMax : npu::PoolKind::kAverage};
-  set_clamp(pool, group, view->def == &ops::kMaxPool2d ? Quantization{} : *view->result().quantization);
-  const Pixels output = define_image(builder, graph.op(group.root()).results[0], dims, std::array{op.operands[0]});
+                 .kind = is_max(*view) ? npu::PoolKind::kMax
+                         : sums        ? npu::PoolKind::kMean
+                                       : npu::PoolKind::kAverage};
+  if (sums) {
+    pool.pad_value = pool.zero_point_in = in.zero_point();
+    pool.zero_point_out = out.zero_point();
+    pool.rescale = {by.multiplier, by.shift};
+  }
+  pool.clamp_low = range.low;
+  pool.clamp_high = range.high;
+  const Pixels output = define_image(builder, result, dims, std::array{op.operands[0]});
   pool.output = output.address;
   pool.window.out = output.strides;
   if (!padded) pool.window.in = input.strides;
   builder.emit(pool, origin_of(graph, group));
 }
 
-// ---- mean.dim
+// ---- adaptive pools
 
-// The mean as a pool over (outer, height, width, inner) elements of memory.
-struct Mean {
-  int64_t outer = 1, height = 1, width = 1, inner = 1;
-  Order x_order, result_order;
+// Windows of an axis repeat after `period` outputs, `step` inputs further on.
+struct Repeat {
+  int64_t period, step, count;
+  explicit Repeat(const ops::AdaptiveAxis& axis)
+      : period(axis.out / std::gcd(axis.in, axis.out)), step(axis.in / std::gcd(axis.in, axis.out)), count(std::gcd(axis.in, axis.out)) {}
 };
-
-std::vector<bool> reduced_dims(const OpView& view) {
-  const size_t rank = view.operand(0).rank();
-  const Ints& dims = view.attribute<Ints>("dim");
-  std::vector<bool> reduced(rank, dims.empty());
-  for (const int64_t dim : dims) reduced[*ops::normalize_dim(dim, rank)] = true;
-  return reduced;
+int64_t different_windows(const OpView& view) {
+  const ops::AdaptiveWindow window = ops::adaptive_window(view);
+  return Repeat(window.h).period * Repeat(window.w).period;
 }
 
-// Divides `total` into height · width, both at most `limit`.
-bool divide(int64_t total, int64_t limit, int64_t& height, int64_t& width) {
-  if (total <= limit) {
-    height = total;
-    return true;
-  }
-  for (width = std::min(limit, total / 2); width > 1; --width)
-    if (total % width == 0 && total / width <= limit) break;
-  height = total / width;
-  return height <= limit;
+constexpr int64_t kMaxWindowCalls = 64;
+constexpr Check kFewWindows{"npu-adaptive-windows",
+                            "the NPU pools to a given size with at most 64 calls, one for each position of a window that repeats",
+                            "choose an output size that divides the input size", [](const Question& q) {
+                              const int64_t calls = different_windows(q.view);
+                              return calls <= kMaxWindowCalls ? std::nullopt : std::optional(fmt::format("this pool would take {}", calls));
+                            }};
+constexpr const Check* kAdaptiveChecks[] = {&kInt8Operand, &kNotEmpty, &kFewWindows, &kFitsSram<nothing_staged>};
+
+WindowLoops adaptive_loops(const ops::AdaptiveAxis& axis, int64_t position) {
+  const Repeat repeat(axis);
+  return {.in = axis.in,
+          .out = axis.out,
+          .first = axis.first(position),
+          .count = repeat.count,
+          .step = repeat.step,
+          .to_first = position,
+          .to_step = repeat.period,
+          .kernel = axis.end(position) - axis.first(position)};
 }
 
-// nullopt if the reduced elements are not neighbours in that order, or their number has no divisors that fit the kernel.
-std::optional<Mean> mean_over(const OpView& view, const Order& order, int64_t max_kernel) {
-  const Shape& shape = view.operand(0).shape;
-  const std::vector<bool> reduced = reduced_dims(view);
-  const std::vector<int64_t> places = strides(shape, Layout::kContiguous);
-  const auto digits = split_at(order, places);
-  if (!digits) return std::nullopt;
-  // Place of each kept dimension in the result.
-  std::vector<int64_t> result_places(shape.size());
-  int64_t place = 1;
-  for (size_t i = shape.size(); i-- > 0;) {
-    result_places[i] = place;
-    if (!reduced[i]) place *= shape[i];
-  }
-  Mean mean{.x_order = order};
-  int64_t count = 1;
-  Order kept;
-  enum class At : uint8_t { kOuter, kReduced, kInner } at = At::kOuter;
-  for (const Digit& digit : *digits) {
-    if (digit.extent == 1) continue;
-    size_t dim = 0;
-    while (shape[dim] == 1 || digit.place < places[dim] || digit.place >= places[dim] * shape[dim]) ++dim;
-    if (reduced[dim]) {
-      if (at == At::kInner) return std::nullopt;
-      at = At::kReduced;
-      count *= digit.extent;
-      continue;
-    }
-    if (at == At::kReduced) at = At::kInner;
-    (at == At::kOuter ? mean.outer : mean.inner) *= digit.extent;
-    kept.push_back({digit.extent, digit.place / places[dim] * result_places[dim], 0});
-  }
-  int64_t step = 1;
-  for (size_t i = kept.size(); i-- > 0;) {
-    kept[i].step = step;
-    step *= kept[i].extent;
-  }
-  mean.result_order = normalized(std::move(kept));
-  if (!divide(count, max_kernel, mean.height, mean.width)) return std::nullopt;
-  return mean;
+// As if all windows were one command.
+std::optional<Kernel> estimate_adaptive(const Machine&, const OpView& view) {
+  const ops::AdaptiveWindow window = ops::adaptive_window(view);
+  const Image image = image_of(view.operand(0).shape);
+  const auto loops = [](const ops::AdaptiveAxis& axis) {
+    return WindowLoops{.in = axis.in, .out = axis.out, .count = axis.out, .kernel = (axis.in + axis.out - 1) / axis.out};
+  };
+  return reduce_windows(npu::ReduceKind::kSum, image.batch, image.channels, loops(window.h), loops(window.w), {}, {});
 }
 
-// Kept dimensions outside, reduced ones innermost: an order in which the mean is always one pool.
-Order reduced_last(const OpView& view) {
-  const std::vector<bool> reduced = reduced_dims(view);
-  std::vector<int> dims;
-  for (const bool wanted : {false, true})
-    for (size_t i = 0; i < reduced.size(); ++i)
-      if (reduced[i] == wanted) dims.push_back(static_cast<int>(i));
-  return dense_order(view.operand(0).shape, dims);
-}
-
-npu::Pool pool_of(const Mean& mean) {
-  npu::Pool pool{.kind = npu::PoolKind::kMean};
-  pool.window = npu::dense({.batch = word(mean.outer),
-                            .in_height = word(mean.height),
-                            .in_width = word(mean.width),
-                            .in_channels = word(mean.inner),
-                            .out_height = 1,
-                            .out_width = 1,
-                            .out_channels = word(mean.inner),
-                            .kernel_height = word(mean.height),
-                            .kernel_width = word(mean.width),
-                            .stride_height = 1,
-                            .stride_width = 1,
-                            .dilation_height = 1,
-                            .dilation_width = 1});
-  return pool;
-}
-
-constexpr Check kMeanElements{"npu-mean-elements", "the NPU takes the mean of height x width elements, each at most {max_kernel}",
-                              "reduce in two steps, or choose another extent", [](const Question& q) -> std::optional<std::string> {
-                                if (mean_over(q.view, reduced_last(q.view), q.machine.target.max_kernel)) return std::nullopt;
-                                return fmt::format("{} elements do not divide so",
-                                                   q.view.operand(0).elements() / q.view.result().elements());
-                              }};
-constexpr const Check* kMeanChecks[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>, &kMeanElements};
-
-std::optional<Kernel> estimate_mean(const Machine& machine, const OpView& view) {
-  // In channels-last memory where that does it, as the solver will place it.
-  const Shape& shape = view.operand(0).shape;
-  auto mean = mean_over(view, order_of(shape, Layout::kChannelsLast), machine.target.max_kernel);
-  if (!mean) mean = mean_over(view, reduced_last(view), machine.target.max_kernel);
-  return mean ? std::optional<Kernel>(pool_of(*mean)) : std::nullopt;
-}
-
-LayoutChoice mean_layouts(const OpView& view) {
-  // Over height and width, channels-last keeps all lanes busy. The result's order follows from the operand's.
-  if (view.operand(0).rank() != 4) return {};
-  const std::vector<bool> reduced = reduced_dims(view);
-  const bool spatial = !reduced[0] && !reduced[1] && reduced[2] && reduced[3];
-  return {.contiguous = !spatial, .channels_last = true, .mixed = spatial};
-}
-
-void lower_mean(Builder& builder, const Group& group) {
+void lower_adaptive(Builder& builder, const Group& group) {
   const Graph& graph = builder.graph();
   const BoundOpView view(graph, group.head);
-  const Op& op = graph.op(group.head);
-  const Type& x = view->operand(0);
-  const int64_t max_kernel = builder.target().max_kernel;
-  std::optional<Mean> mean;
-  if (!graph.is_constant(op.operands[0])) mean = mean_over(*view, builder.order(op.operands[0]), max_kernel);
-  if (!mean) mean = mean_over(*view, reduced_last(*view), max_kernel);
-  DTR_CHECK(mean.has_value());
-  npu::Pool pool = pool_of(*mean);
-  const Quantization& in = *x.quantization;
+  const Quantization& in = *view->operand(0).quantization;
   const Quantization& out = *view->result().quantization;
-  const auto by = numerics::mean_requantization(in.scale(), out.scale(), mean->height * mean->width);
-  pool.pad_value = in.zero_point();
-  pool.zero_point_in = in.zero_point();
-  pool.zero_point_out = out.zero_point();
-  pool.rescale = {by.multiplier, by.shift};
-  set_clamp(pool, group, out);
-  pool.input = builder.read(op.operands[0], mean->x_order);
-  pool.output = builder.define(graph.op(group.root()).results[0], mean->result_order);
-  builder.emit(pool, origin_of(graph, group));
+  const bool max = view->def == &ops::kAdaptiveMaxPool2d;
+  const Image image = image_of(view->operand(0).shape);
+  const ops::AdaptiveWindow window = ops::adaptive_window(*view);
+  npu::Address output{};
+  for (int64_t h = 0; h < Repeat(window.h).period; ++h)
+    for (int64_t w = 0; w < Repeat(window.w).period; ++w) {
+      const WindowLoops rows = adaptive_loops(window.h, h), columns = adaptive_loops(window.w, w);
+      const npu::Address input = builder.read(graph.op(group.head).operands[0], image.order);
+      if (h == 0 && w == 0) output = builder.define(graph.op(group.root()).results[0], pool_order(view->result().shape));
+      npu::Reduce reduce = reduce_windows(max ? npu::ReduceKind::kMaximum : npu::ReduceKind::kSum, image.batch, image.channels, rows,
+                                          columns, input, output);
+      if (!max) set_sum(reduce, in, out, numerics::mean_requantization(in.scale(), out.scale(), rows.kernel * columns.kernel));
+      set_clamp(reduce, group.clamp.value_or(max ? numerics::Range{} : ops::range_of(out)));
+      builder.emit(reduce, origin_of(graph, group));
+    }
 }
 
 constexpr Rule kRules[] = {
+    {&ops::kAdaptiveAvgPool2d, kAdaptiveChecks, channels_last, estimate_adaptive, lower_adaptive, Absorbs::kClamp},
+    {&ops::kAdaptiveMaxPool2d, kAdaptiveChecks, channels_last, estimate_adaptive, lower_adaptive, Absorbs::kClamp},
     {&ops::kAvgPool2d, kAvgPoolChecks, channels_last, estimate_pool, lower_pool, Absorbs::kClamp},
     {&ops::kMaxPool2d, kMaxPoolChecks, channels_last, estimate_pool, lower_pool, Absorbs::kClamp},
-    {&ops::kMeanDim, kMeanChecks, mean_layouts, estimate_mean, lower_mean, Absorbs::kClamp},
 };
 
 }  // namespace

@@ -1,0 +1,173 @@
+// Sums, means and extremes over any dimensions. Each digit of the operand's order is a loop over results or over what is reduced to one, so
+// the operand is read as it lies; results lie in the order in which their elements do.
+#include "backends/neutron/lowering/reduction.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "numerics/mean.h"
+#include "ops/integer.h"
+#include "ops/reduction.h"
+
+namespace dtr::neutron {
+namespace {
+
+struct Loops {
+  std::vector<CopyLoop> results;  // from the operand to the result
+  std::vector<CopyLoop> reduced;  // to_step is 0
+  Order result_order;
+};
+
+// Outermost first; loops that continue each other are one.
+void join(std::vector<CopyLoop>& loops) {
+  std::vector<CopyLoop> joined;
+  for (const CopyLoop& loop : loops) {
+    if (!joined.empty() && joined.back().from_step == loop.from_step * loop.extent && joined.back().to_step == loop.to_step * loop.extent) {
+      joined.back() = {joined.back().extent * loop.extent, loop.from_step, loop.to_step};
+    } else {
+      joined.push_back(loop);
+    }
+  }
+  loops = std::move(joined);
+}
+
+// nullopt where the digits of the order do not divide at the dimensions, or make more loops than the command has.
+std::optional<Loops> loops_over(const OpView& view, const Order& order) {
+  const Shape& shape = view.operand(0).shape;
+  const std::vector<bool> reduced = *ops::reduced_dims(view);
+  const std::optional<Order> digits = split_at_dims(order, shape);
+  if (!digits) return std::nullopt;
+  const std::vector<int64_t> places = strides(shape, Layout::kContiguous);
+  std::vector<int64_t> result_places(shape.size());  // of kept dimensions
+  int64_t place = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    result_places[i] = place;
+    if (!reduced[i]) place *= shape[i];
+  }
+  Loops loops;
+  Order kept;
+  for (const Digit& digit : *digits) {
+    if (digit.extent == 1) continue;
+    size_t dim = 0;
+    while (shape[dim] == 1 || digit.place < places[dim] || digit.place >= places[dim] * shape[dim]) ++dim;
+    if (reduced[dim]) {
+      loops.reduced.push_back({digit.extent, digit.step, 0});
+    } else {
+      kept.push_back({digit.extent, digit.place / places[dim] * result_places[dim], digit.step});
+    }
+  }
+  // Digits are sorted by step; what is repeated gets its place by the logical order.
+  if (std::any_of(kept.begin(), kept.end(), [](const Digit& digit) { return digit.step == 0; }))
+    std::sort(kept.begin(), kept.end(), [](const Digit& a, const Digit& b) { return a.place > b.place; });
+  int64_t step = 1;
+  for (size_t i = kept.size(); i-- > 0;) {
+    loops.results.insert(loops.results.begin(), {kept[i].extent, kept[i].step, step});
+    kept[i].step = step;
+    step *= kept[i].extent;
+  }
+  loops.result_order = normalized(std::move(kept));
+  join(loops.results);
+  join(loops.reduced);
+  if (loops.results.size() > npu::kMoveRank || loops.reduced.size() > npu::kMoveRank) return std::nullopt;
+  return loops;
+}
+
+npu::ReduceKind kind_of(const OpView& view) {
+  if (view.def == &ops::kAmax) return npu::ReduceKind::kMaximum;
+  if (view.def == &ops::kAmin) return npu::ReduceKind::kMinimum;
+  return view.attribute_or("of_bytes", false) ? npu::ReduceKind::kSumOfBytes : npu::ReduceKind::kSum;
+}
+
+npu::Reduce reduce_of(npu::ReduceKind kind, const std::vector<CopyLoop>& results, const std::vector<CopyLoop>& reduced) {
+  npu::Reduce reduce{.kind = kind};
+  std::ranges::fill(reduce.extent, 1u);
+  std::ranges::fill(reduce.reduced_extent, 1u);
+  for (size_t i = 0; i < results.size(); ++i) {
+    const size_t d = npu::kMoveRank - results.size() + i;
+    reduce.extent[d] = static_cast<uint32_t>(results[i].extent);
+    reduce.input_stride[d] = static_cast<int32_t>(results[i].from_step);
+    reduce.output_stride[d] = static_cast<int32_t>(results[i].to_step);
+  }
+  for (size_t i = 0; i < reduced.size(); ++i) {
+    const size_t d = npu::kMoveRank - reduced.size() + i;
+    reduce.reduced_extent[d] = static_cast<uint32_t>(reduced[i].extent);
+    reduce.reduced_stride[d] = static_cast<int32_t>(reduced[i].from_step);
+  }
+  return reduce;
+}
+
+constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
+
+std::optional<Kernel> estimate(const Machine&, const OpView& view) {
+  const std::optional<Loops> loops = loops_over(view, order_of(view.operand(0).shape, Layout::kContiguous));
+  DTR_CHECK(loops.has_value());
+  return reduce_of(kind_of(view), loops->results, loops->reduced);
+}
+
+LayoutChoice layouts(const OpView&) { return {.contiguous = true, .channels_last = true, .mixed = true}; }
+
+void lower(Builder& builder, const Group& group) {
+  const Graph& graph = builder.graph();
+  const BoundOpView view(graph, group.head);
+  const ValueId x = graph.op(group.head).operands[0];
+  Placed from = builder.placed(x);
+  std::optional<Loops> loops = loops_over(*view, from.order);
+  if (!loops) {
+    from.order = contiguous_order(view->operand(0).elements());
+    from.address = builder.read(x, from.order);
+    loops = loops_over(*view, from.order);
+    DTR_CHECK(loops.has_value());  // each dimension is one digit
+  }
+  npu::Reduce reduce = reduce_of(kind_of(*view), loops->results, loops->reduced);
+  const Quantization& in = *view->operand(0).quantization;
+  const Quantization& out = *view->result().quantization;
+  if (view->def == &ops::kMeanDim)
+    set_sum(reduce, in, out,
+            numerics::mean_requantization(in.scale(), out.scale(), view->operand(0).elements() / view->result().elements()));
+  if (view->def == &ops::kSumDim) set_sum(reduce, in, out, numerics::sum_requantization(in.scale(), out.scale()));
+  const bool bytes = reduce.kind == npu::ReduceKind::kSumOfBytes;
+  const bool sums = bytes || reduce.kind == npu::ReduceKind::kSum;
+  set_clamp(reduce, bytes ? numerics::Range{0, 255} : group.clamp.value_or(sums ? ops::range_of(out) : numerics::Range{}));
+  reduce.input = from.address;
+  reduce.output = builder.define(graph.op(group.root()).results[0], loops->result_order);
+  builder.emit(reduce, origin_of(graph, group));
+}
+
+constexpr Rule kRules[] = {
+    {&ops::kAmax, kChecks, layouts, estimate, lower, Absorbs::kClamp},
+    {&ops::kAmin, kChecks, layouts, estimate, lower, Absorbs::kClamp},
+    {&ops::kMeanDim, kChecks, layouts, estimate, lower, Absorbs::kClamp},
+    {&ops::kSumDim, kChecks, layouts, estimate, lower, Absorbs::kClamp},
+};
+
+}  // namespace
+
+npu::Reduce reduce_windows(npu::ReduceKind kind, int64_t batch, int64_t channels, const WindowLoops& h, const WindowLoops& w,
+                           npu::Address input, npu::Address output) {
+  const int64_t row = w.in * channels;
+  const int64_t to_row = w.out * channels;
+  npu::Reduce reduce = reduce_of(kind,
+                                 {{batch, h.in * row, h.out * to_row},
+                                  {h.count, h.step * row, h.to_step * to_row},
+                                  {w.count, w.step * channels, w.to_step * channels},
+                                  {channels, 1, 1}},
+                                 {{h.kernel, h.dilation * row, 0}, {w.kernel, w.dilation * channels, 0}});
+  reduce.input = {input.region, input.offset + static_cast<uint32_t>(h.first * row + w.first * channels)};
+  reduce.output = {output.region, output.offset + static_cast<uint32_t>(h.to_first * to_row + w.to_first * channels)};
+  return reduce;
+}
+
+void set_sum(npu::Reduce& reduce, const Quantization& in, const Quantization& out, numerics::Requantization by) {
+  reduce.zero_point_in = in.zero_point();
+  reduce.zero_point_out = out.zero_point();
+  reduce.rescale = {by.multiplier, by.shift};
+}
+
+void set_clamp(npu::Reduce& reduce, numerics::Range range) {
+  reduce.clamp_low = range.low;
+  reduce.clamp_high = range.high;
+}
+
+std::span<const Rule> reduction_rules() { return kRules; }
+
+}  // namespace dtr::neutron
