@@ -1,4 +1,4 @@
-// conv1d, conv2d, conv3d, their transposed forms and string paddings → aten.convolution.
+// conv1d, conv2d, their transposed forms and string paddings → aten.convolution.
 #include <fmt/format.h>
 
 #include "frontends/pt2/operators.h"
@@ -52,6 +52,8 @@ Result<Values> convolution(NodeImport& node, bool transposed) {
   if (weight_shape.size() < 3 || (rank != weight_shape.size() && rank + 1 != weight_shape.size()))
     return node.unsupported(fmt::format("input of rank {}, weight of rank {}", rank, weight_shape.size()));
   const size_t spatial = weight_shape.size() - 2;
+  if (spatial > 2)
+    return node.unsupported(fmt::format("a convolution over {} dimensions", spatial), "convolve over two dimensions and add the results");
   Attributes attributes{{"transposed", transposed}};
   DTR_ASSIGN(Ints stride, node.spread("stride", spatial, 1));
   DTR_ASSIGN(const Ints dilation, node.spread("dilation", spatial, 1));

@@ -44,7 +44,7 @@ double max_difference(std::span<const float> a, std::span<const float> b) {
 // --- accepted ----------------------------------------------------------------------------------------------------------------------
 
 TEST(Pt2, ComputesWhatPyTorchComputes) {
-  for (const std::string name : {"leftovers", "tied", "channels_last", "in_place", "matrices", "one_dimension", "reshapes"}) {
+  for (const std::string name : {"leftovers", "tied", "channels_last", "in_place", "matrices", "one_dimension", "reshapes", "convolutions"}) {
     const auto program = read_pt2(case_path(name + ".pt2"));
     ASSERT_TRUE(program.has_value()) << error_text(program);
     ASSERT_TRUE(verify(*program).has_value()) << name;
@@ -177,6 +177,7 @@ TEST(Pt2, RefusesWhatCannotCompile) {
       {"overwritten_view", "pt2-mutated-state", "relu_", "`view`", true},
       {"symbolic", "pt2-symbolic-shape", "x", "symbolic size s", false},
       {"training_norm", "pt2-unsupported-argument", "batch_norm", "training mode", true},
+      {"volume", "pt2-unsupported-argument", "conv3d", "a convolution over 3 dimensions", true},
       {"unsupported", "pt2-unsupported-operator", "erfinv", "aten.erfinv.default (2×)", true},
   };
   for (const Case& bad : cases) {

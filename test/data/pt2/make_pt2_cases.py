@@ -163,6 +163,32 @@ class odd_strides(nn.Module):
         return x + 1
 
 
+@case(rand(2, 6, 9, 7), rand(4, 13))
+class convolutions(nn.Module):
+    """String paddings, inputs without a batch, groups, dilation and output padding, forward and transposed."""
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.same = nn.Conv2d(6, 4, (4, 3), padding="same", dilation=(1, 2))
+        self.valid = nn.Conv2d(6, 3, 3, padding="valid", groups=3, stride=2)
+        self.up = nn.ConvTranspose2d(6, 8, (3, 2), stride=(2, 3), padding=1, output_padding=(1, 2), groups=2, dilation=(2, 1))
+        self.row = nn.Conv1d(4, 5, 4, padding="same", bias=False)
+        self.up_row = nn.ConvTranspose1d(4, 6, 3, stride=2, groups=2)
+
+    def forward(self, x, row):
+        return self.same(x), self.same(x[0]), self.valid(x), self.up(x), self.up(x[1]), self.row(row), self.up_row(row)
+
+
+@case(rand(1, 2, 4, 5, 6))
+class volume(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv3d(2, 3, 3)
+
+    def forward(self, x):
+        return self.conv(x)
+
+
 @case(rand(4))
 class unsupported(nn.Module):
     def forward(self, x):
@@ -193,6 +219,6 @@ if __name__ == "__main__":
         with torch.no_grad():
             outputs = cls().eval()(*[i.clone() for i in inputs])
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        if name in ("leftovers", "tied", "channels_last", "in_place", "matrices", "one_dimension", "reshapes"):
+        if name in ("leftovers", "tied", "channels_last", "in_place", "matrices", "one_dimension", "reshapes", "convolutions"):
             np.savez(HERE / f"{name}.npz", **{f"input_{i}": v.contiguous().numpy() for i, v in enumerate(inputs)},
                      **{f"output_{i}": v.detach().contiguous().numpy() for i, v in enumerate(outputs)})
