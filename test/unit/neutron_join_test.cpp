@@ -1,5 +1,8 @@
 // Concatenations whose operands are computed where they belong: no copy, equal to the integer reference byte for byte.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <random>
 
 #include "backends/neutron/lowering/concatenation.h"
 #include "test/unit/neutron_kit.h"
@@ -126,6 +129,94 @@ TEST(NeutronJoin, CopiesWhereSramHasNoRoom) {
   EXPECT_EQ(std::count(kernels.begin(), kernels.end(), "Move"), 2);
 }
 
+// Seeded graphs of convolutions, pools, tables and sums that keep height and width, joined and joined again.
+TEST(NeutronJoin, AnyGraph) {
+  int in_place = 0;
+  for (uint32_t seed = 0; seed < 250; ++seed) {
+    std::mt19937 random(seed);
+    const auto pick = [&](size_t below) { return static_cast<int>(random() % below); };
+    struct Value {
+      std::string name;
+      std::array<int, 4> shape;
+      bool used = false;
+    };
+    std::vector<Value> values{{"%x", {1 + pick(2), 1 + pick(9), 2 + pick(4), 2 + pick(4)}}};
+    const auto type = [](const std::array<int, 4>& s) { return fmt::format("i8[{}] channels_last quant<0.05:-7>", fmt::join(s, ",")); };
+    const auto window = [](int kernel) { return fmt::format("padding = [{0}, {0}]", kernel / 2); };
+    std::string body = fmt::format("graph @forward(%x: {}) {{\n", type(values[0].shape));
+    const int ops = 3 + pick(9);
+    for (int i = 0; i < ops; ++i) {
+      const size_t at = values.size() - 1 - static_cast<size_t>(pick(std::min<size_t>(3, values.size())));
+      const std::array<int, 4> shape = values[at].shape;
+      Value made{fmt::format("%v{}", i), shape};
+      std::string op;
+      const int kernel = 1 + 2 * pick(2);
+      switch (pick(8)) {
+        case 0:
+        case 1:
+        case 2: {
+          std::vector<int> divisors;
+          for (int g = 1; g <= shape[1]; ++g)
+            if (shape[1] % g == 0) divisors.push_back(g);
+          const int groups = divisors[static_cast<size_t>(pick(divisors.size()))];
+          const bool transposed = pick(3) == 0;
+          const int out = 1 + pick(3), in = shape[1] / groups;
+          made.shape[1] = groups * out;
+          body += fmt::format("  %w{}: i8[{},{},{},{}] quant<0.02> = constant seeded<{}>\n", i, transposed ? groups * in : groups * out,
+                              transposed ? out : in, kernel, kernel, seed + 7u);
+          op = fmt::format(
+              "aten.convolution({}, %w{}, _) {{dilation = [1, 1], groups = {}, output_padding = [0, 0], {}, stride = [1, 1], "
+              "transposed = {}}}",
+              values[at].name, i, groups, window(kernel), transposed);
+          break;
+        }
+        case 3:
+          op = fmt::format("aten.max_pool2d({0}) {{ceil_mode = false, dilation = [1, 1], kernel_size = [{1}, {1}], {2}, stride = [1, 1]}}",
+                           values[at].name, kernel, window(kernel));
+          break;
+        case 4:
+          op = fmt::format("aten.relu({})", values[at].name);
+          break;
+        case 5: {
+          std::vector<size_t> same;
+          for (size_t v = 0; v < values.size(); ++v)
+            if (values[v].shape == shape) same.push_back(v);
+          Value& other = values[same[static_cast<size_t>(pick(same.size()))]];
+          other.used = true;
+          op = fmt::format("aten.add.Tensor({}, {}) {{alpha = 1.0}}", values[at].name, other.name);
+          break;
+        }
+        default: {
+          const size_t dim = pick(2) == 0 ? 1 : static_cast<size_t>(pick(4));
+          op = fmt::format("aten.cat({}", values[at].name);
+          for (Value& other : values) {
+            std::array<int, 4> fits = other.shape;
+            fits[dim] = shape[dim];
+            if (fits != shape || other.name == values[at].name || pick(3) == 0) continue;
+            other.used = true;
+            made.shape[dim] += other.shape[dim];
+            op += ", " + other.name;
+          }
+          op += fmt::format(") {{dim = {}}}", dim);
+        }
+      }
+      if (made.shape[0] * made.shape[1] * made.shape[2] * made.shape[3] > 20000) continue;
+      values[at].used = true;
+      body += fmt::format("  {}: {} = {}\n", made.name, type(made.shape), op);
+      values.push_back(made);
+    }
+    std::string outputs;
+    for (const Value& value : values)
+      if (!value.used || (value.name != "%x" && pick(9) == 0)) outputs += (outputs.empty() ? "" : ", ") + value.name;
+    const std::string text = body + "  return " + outputs + "\n}\n";
+    const Program program = parse(text);
+    in_place += static_cast<int>(neutron::plan_parts(program.forward()).size());
+    expect_bit_exact(text);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(in_place, 150);
+}
+
 TEST(NeutronJoin, OrdersThatInterleaveAreApart) {
   using neutron::Order;
   const Order dense{{60, 1, 1}};
@@ -139,6 +230,7 @@ TEST(NeutronJoin, OrdersThatInterleaveAreApart) {
   EXPECT_FALSE(neutron::apart(channels, channels, 2));
   EXPECT_FALSE(neutron::apart(channels, channels, 6));
   EXPECT_FALSE(neutron::apart(channels, dense, 3));
+  EXPECT_FALSE(neutron::apart({{60, 1, -1}}, dense, 60));
 }
 
 }  // namespace

@@ -9,14 +9,19 @@
 namespace dtr::neutron {
 namespace {
 
-bool reads_images(const OpDef* def) { return def == &ops::kConvolution || def == &ops::kMaxPool2d || def == &ops::kAvgPool2d; }
+// Operators whose kernels read an operand at any distance of its pixels and rows.
+bool reads_in_place(const OpDef* def) {
+  static constexpr const OpDef* kReaders[] = {&ops::kAddTensor, &ops::kAvgPool2d, &ops::kConvolution, &ops::kMatmul,   &ops::kMaxPool2d,
+                                              &ops::kMaximum,   &ops::kMinimum,   &ops::kMulTensor,   &ops::kSubTensor};
+  return std::ranges::find(kReaders, def) != std::end(kReaders);
+}
 
 bool wanted_once(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
   if (value.kind != ValueKind::kResult || value.output_uses > 0) return false;
   const auto joins = std::ranges::count_if(value.uses, [&](const Use& use) { return graph.op(use.op).def == &ops::kCat; });
   return joins == 1 && std::ranges::all_of(value.uses, [&](const Use& use) {
-           return graph.op(use.op).def == &ops::kCat || reads_images(graph.op(use.op).def);
+           return graph.op(use.op).def == &ops::kCat || reads_in_place(graph.op(use.op).def);
          });
 }
 
@@ -64,6 +69,8 @@ std::map<ValueId, Part> plan_parts(const Graph& graph) {
 }
 
 bool apart(const Order& a, const Order& b, int64_t distance) {
+  const auto rises = [](const Order& order) { return std::ranges::all_of(order, [](const Digit& digit) { return digit.step > 0; }); };
+  if (!rises(a) || !rises(b)) return false;  // read backwards or again and again
   const Box first = box_of(a), second = box_of(b);
   if (distance >= first.length || -distance >= second.length) return true;
   const int64_t period = std::gcd(first.period, second.period);

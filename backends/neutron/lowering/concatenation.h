@@ -16,8 +16,7 @@ struct Part {
   Order order;                 // of the value with these steps
 };
 
-// For every operand of a concatenation that nothing else wants elsewhere: its other readers, if any, are kernels that read images at any
-// distance of pixels and rows.
+// For every operand of a concatenation that nothing else wants elsewhere: its other readers, if any, take it at any strides.
 std::map<ValueId, Part> plan_parts(const Graph& graph);
 
 // No byte belongs to both; `distance` in bytes from the first element of `a` to that of `b`. The rule of `abi/npu/microcode.h` for calls
