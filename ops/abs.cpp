@@ -1,33 +1,26 @@
-// aten.abs: |x|.
-#include <cmath>
-
-#include "ops/define.h"
+// aten.abs: |x|. Source of the quantized form: TFLite's ABS.
+#include "ops/unary.h"
 
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
-  if (!is_float(view.operand(0).dtype)) return broken(view, fmt::format("the operand is {}, expected float", name(view.operand(0).dtype)));
-  return {};
-}
+constexpr auto kFunction = [](auto x) { return std::abs(x); };
 
-template <class T>
-void evaluate(const OpView&, std::span<const TensorView> operands, std::span<const TensorView> results) {
-  const auto x = operands[0].values<T>();
-  const auto y = results[0].values<T>();
-  for (size_t i = 0; i < y.size(); ++i) y[i] = std::abs(x[i]);
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const Quantization& in = *view.operand(0).quantization;
+  const Quantization& out = *view.result().quantization;
+  const double factor = static_cast<double>(in.scale() / out.scale());
+  const numerics::OutputStage stage{numerics::quantize_multiplier(factor), out.zero_point(), range_of(out)};
+  std::ranges::transform(operands[0].values<int8_t>(), results[0].values<int8_t>().begin(),
+                         [&](int8_t q) { return stage(std::abs(q - in.zero_point())); });
 }
 
 }  // namespace
 
-constinit const OpDef kAbs{
-    .name = "aten.abs",
-    .summary = "|x|",
-    .traits = kElementwise,
-    .verify = verify,
-    .infer = infer_like_first,
-    .evaluate_float = evaluate<float>,
-    .evaluate_double = evaluate<double>,
-};
+constinit const OpDef kAbs = [] {
+  OpDef def = unary_op<kFunction>("aten.abs", "|x|");
+  def.evaluate_integer = evaluate_integer;
+  return def;
+}();
 
 }  // namespace dtr::ops

@@ -39,12 +39,4 @@ void rescale(const OpView& view, const RealBounds& bounds, const TensorView& ope
   std::ranges::transform(operand.values<int8_t>(), result.values<int8_t>().begin(), [&](int8_t q) { return stage(q - in.zero_point()); });
 }
 
-void look_up(const OpView& view, float (*function)(float), const TensorView& operand, const TensorView& result) {
-  const Quantization& in = *view.operand(0).quantization;
-  const Quantization& out = *view.result().quantization;
-  const numerics::Table table = numerics::make_table(in.scale(), in.zero_point(), out.scale(), out.zero_point(), range_of(out), function);
-  std::ranges::transform(operand.values<int8_t>(), result.values<int8_t>().begin(),
-                         [&](int8_t q) { return table[static_cast<size_t>(q + 128)]; });
-}
-
 }  // namespace dtr::ops

@@ -1,6 +1,8 @@
 // What the integer evaluations of `ops/` share.
 #pragma once
 
+#include <algorithm>
+
 #include "numerics/requantize.h"
 #include "numerics/tables.h"
 #include "ops/define.h"
@@ -28,7 +30,14 @@ numerics::OutputStage matmul_output_stage(const OpView& view);
 // Operand 0 with the quantization of the result, limited to `bounds`.
 void rescale(const OpView& view, const RealBounds& bounds, const TensorView& operand, const TensorView& result);
 
-// function(real value of operand 0) by a table.
-void look_up(const OpView& view, float (*function)(float), const TensorView& operand, const TensorView& result);
+// function(real value of operand 0), float to float, by a table.
+template <class Function>
+void look_up(const OpView& view, Function function, const TensorView& operand, const TensorView& result) {
+  const Quantization& in = *view.operand(0).quantization;
+  const Quantization& out = *view.result().quantization;
+  const numerics::Table table = numerics::make_table(in.scale(), in.zero_point(), out.scale(), out.zero_point(), range_of(out), function);
+  std::ranges::transform(operand.values<int8_t>(), result.values<int8_t>().begin(),
+                         [&](int8_t q) { return table[static_cast<size_t>(q + 128)]; });
+}
 
 }  // namespace dtr::ops

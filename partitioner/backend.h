@@ -76,7 +76,8 @@ struct ConstantArgument {
   Type type;
   ConstantId constant;
 };
-using KernelArgument = std::variant<std::monostate, ValueId, ConstantArgument, bool, int64_t, double, Ints, std::vector<ValueId>, DType>;
+using KernelArgument =
+    std::variant<std::monostate, ValueId, ConstantArgument, bool, int64_t, double, std::string, Ints, std::vector<ValueId>, DType>;
 struct KernelCall {
   std::string_view name;  // "aten::_softmax.out"
   std::vector<KernelArgument> arguments;

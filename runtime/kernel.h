@@ -57,6 +57,10 @@ class Arguments {
     return value == nullptr ? 0.0 : value->number;
   }
   double number_or(size_t index, double fallback) { return is_none(index) ? fallback : number(index); }
+  std::string_view text(size_t index) {
+    const Value* value = get(index, ValueKind::kString);
+    return value == nullptr ? std::string_view() : std::string_view(value->string.items, value->string.count);
+  }
   std::span<const int64_t> ints(size_t index) {
     const Value* value = get(index, ValueKind::kInts);
     return value == nullptr ? std::span<const int64_t>() : std::span(value->ints.items, value->ints.count);

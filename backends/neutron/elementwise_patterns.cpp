@@ -37,4 +37,14 @@ std::optional<tl::expected<OpAnnotation, FloatReason>> annotate_binary(const Gra
   return specs;
 }
 
+std::optional<OpAnnotation> annotate_unary(const Graph& graph, OpId id) {
+  const Op& op = graph.op(id);
+  if (op.operands.size() != 1 || graph.is_constant(op.operands[0]) || !op.def->has_trait(kElementwise) ||
+      op.def->evaluate_integer == nullptr)
+    return std::nullopt;
+  // Codes of −x and |x| are those of x: in one quantization that holds both, nothing is rounded.
+  const bool mirrors = op.def == &ops::kNeg || op.def == &ops::kAbs;
+  return OpAnnotation{{QuantSpec::affine()}, {mirrors ? QuantSpec::shared_with(0, true) : QuantSpec::affine()}};
+}
+
 }  // namespace dtr::neutron

@@ -9,5 +9,7 @@ namespace dtr::neutron {
 
 // How to quantize an elementwise operator of two operands, or why it stays float; std::nullopt: it is none.
 std::optional<tl::expected<OpAnnotation, FloatReason>> annotate_binary(const Graph& graph, OpId op);
+// How to quantize a function of one tensor that no other pattern names; std::nullopt: it is none.
+std::optional<OpAnnotation> annotate_unary(const Graph& graph, OpId op);
 
 }  // namespace dtr::neutron

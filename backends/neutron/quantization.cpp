@@ -144,6 +144,7 @@ class NeutronPatterns final : public QuantizationPatterns {
       const BoundOpView view(graph, id);
       return pattern.specs(view);
     }
+    if (auto specs = annotate_unary(graph, id)) return std::move(*specs);
     return stays_float("the NPU has no kernel and no quantization pattern for it", "quantizer-no-pattern");
   }
 };

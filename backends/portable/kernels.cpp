@@ -202,6 +202,35 @@ KernelCall to_dim_order_copy(Program&, const Graph& graph, const Op& op) {
   return {.name = "dim_order_ops::_to_dim_order_copy.out", .arguments = {op.operands[0], false, order}};
 }
 
+// A kernel whose arguments after the tensor are numbers, with their defaults.
+struct Number {
+  std::string_view name;
+  double fallback;
+};
+template <size_t kCount>
+KernelCall with_numbers(std::string_view kernel, const Graph& graph, const Op& op, const Number (&numbers)[kCount]) {
+  KernelCall call{.name = kernel, .arguments = {constant_or_value(graph, op.operands[0])}};
+  for (const Number& number : numbers) call.arguments.emplace_back(op.attributes.get_or(number.name, number.fallback));
+  return call;
+}
+
+KernelCall elu(Program&, const Graph& graph, const Op& op) {
+  return with_numbers("aten::elu.out", graph, op, {{"alpha", 1}, {"scale", 1}, {"input_scale", 1}});
+}
+KernelCall leaky_relu(Program&, const Graph& graph, const Op& op) {
+  return with_numbers("aten::leaky_relu.out", graph, op, {{"negative_slope", 0.01}});
+}
+KernelCall pow(Program&, const Graph& graph, const Op& op) {
+  return with_numbers("aten::pow.Tensor_Scalar_out", graph, op, {{"exponent", 1}});
+}
+KernelCall softplus(Program&, const Graph& graph, const Op& op) {
+  return with_numbers("aten::softplus.out", graph, op, {{"beta", 1}, {"threshold", 20}});
+}
+KernelCall gelu(Program&, const Graph& graph, const Op& op) {
+  return {.name = "aten::gelu.out",
+          .arguments = {constant_or_value(graph, op.operands[0]), op.attributes.get_or<std::string>("approximate", "none")}};
+}
+
 constexpr char kAdd[] = "aten::add.out";
 constexpr char kSub[] = "aten::sub.out";
 constexpr char kMul[] = "aten::mul.out";
@@ -209,6 +238,23 @@ constexpr char kDiv[] = "aten::div.out";
 constexpr char kMaximum[] = "aten::maximum.out";
 constexpr char kMinimum[] = "aten::minimum.out";
 constexpr char kPrelu[] = "aten::prelu.out";
+constexpr char kCeil[] = "aten::ceil.out";
+constexpr char kCos[] = "aten::cos.out";
+constexpr char kErf[] = "aten::erf.out";
+constexpr char kExp[] = "aten::exp.out";
+constexpr char kFloor[] = "aten::floor.out";
+constexpr char kHardsigmoid[] = "aten::hardsigmoid.out";
+constexpr char kLog[] = "aten::log.out";
+constexpr char kLogSigmoid[] = "aten::log_sigmoid.out";
+constexpr char kMish[] = "aten::mish.out";
+constexpr char kNeg[] = "aten::neg.out";
+constexpr char kReciprocal[] = "aten::reciprocal.out";
+constexpr char kRound[] = "aten::round.out";
+constexpr char kRsqrt[] = "aten::rsqrt.out";
+constexpr char kSign[] = "aten::sign.out";
+constexpr char kSilu[] = "aten::silu.out";
+constexpr char kSin[] = "aten::sin.out";
+constexpr char kSqrt[] = "aten::sqrt.out";
 constexpr char kAbs[] = "aten::abs.out";
 constexpr char kSoftmax[] = "aten::_softmax.out";
 constexpr char kLogSoftmax[] = "aten::_log_softmax.out";
@@ -229,28 +275,50 @@ constexpr std::array kRows{
     Row{&ops::kAvgPool2d, false, avg_pool2d},
     Row{&ops::kBatchNorm, false, batch_norm},
     Row{&ops::kCat, true, cat},
+    Row{&ops::kCeil, false, plain<kCeil>},
     Row{&ops::kClamp, false, clamp},
     Row{&ops::kConstantPadNd, true, constant_pad_nd},
     Row{&ops::kConvolution, false, convolution},
+    Row{&ops::kCos, false, plain<kCos>},
     Row{&ops::kDequantize, true, dequantize},
     Row{&ops::kDivTensor, false, plain<kDiv>},
     Row{&ops::kExpand, true, expand},
     Row{&ops::kFlip, true, flip},
+    Row{&ops::kElu, false, elu},
+    Row{&ops::kErf, false, plain<kErf>},
+    Row{&ops::kExp, false, plain<kExp>},
+    Row{&ops::kFloor, false, plain<kFloor>},
+    Row{&ops::kGelu, false, gelu},
+    Row{&ops::kHardsigmoid, false, plain<kHardsigmoid>},
     Row{&ops::kHardswish, false, plain<kHardswish>},
+    Row{&ops::kLeakyRelu, false, leaky_relu},
     Row{&ops::kLinear, false, linear},
+    Row{&ops::kLog, false, plain<kLog>},
+    Row{&ops::kLogSigmoid, false, plain<kLogSigmoid>},
     Row{&ops::kLogSoftmax, false, softmax<kLogSoftmax>},
     Row{&ops::kMatmul, false, matmul},
-    Row{&ops::kMaxPool2d, false, max_pool2d},
     Row{&ops::kMaximum, false, plain<kMaximum>},
+    Row{&ops::kMaxPool2d, false, max_pool2d},
     Row{&ops::kMeanDim, false, mean},
     Row{&ops::kMinimum, false, plain<kMinimum>},
+    Row{&ops::kMish, false, plain<kMish>},
     Row{&ops::kMulTensor, false, plain<kMul>},
+    Row{&ops::kNeg, false, plain<kNeg>},
     Row{&ops::kPermute, true, permute},
+    Row{&ops::kPowTensorScalar, false, pow},
     Row{&ops::kPrelu, false, plain<kPrelu>},
     Row{&ops::kQuantize, true, quantize},
+    Row{&ops::kReciprocal, false, plain<kReciprocal>},
     Row{&ops::kRelu, false, plain<kRelu>},
+    Row{&ops::kRound, false, plain<kRound>},
+    Row{&ops::kRsqrt, false, plain<kRsqrt>},
     Row{&ops::kSigmoid, false, plain<kSigmoid>},
+    Row{&ops::kSign, false, plain<kSign>},
+    Row{&ops::kSilu, false, plain<kSilu>},
+    Row{&ops::kSin, false, plain<kSin>},
     Row{&ops::kSoftmax, false, softmax<kSoftmax>},
+    Row{&ops::kSoftplus, false, softplus},
+    Row{&ops::kSqrt, false, plain<kSqrt>},
     Row{&ops::kSubTensor, false, sum<kSub>},
     Row{&ops::kSliceTensor, true, slice},
     Row{&ops::kSumDim, false, sum_dim},

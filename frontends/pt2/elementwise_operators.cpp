@@ -43,6 +43,41 @@ Result<Values> hardtanh(NodeImport& node) {
 
 Result<Values> relu6(NodeImport& node) { return emit_clamp(node, 0.0, 6.0); }
 
+Result<Values> gelu(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const std::string_view approximate, node.string("approximate", "none"));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.gelu", {x}, {{"approximate", std::string(approximate)}}));
+  return Values{result};
+}
+
+Result<Values> celu(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const double alpha, node.number("alpha", 1.0));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.elu", {x}, {{"alpha", alpha}, {"input_scale", 1 / alpha}}));
+  return Values{result};
+}
+
+Result<Values> selu(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.elu", {x}, {{"alpha", 1.6732632423543772}, {"scale", 1.0507009873554805}}));
+  return Values{result};
+}
+
+Result<Values> square(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.pow.Tensor_Scalar", {x}, {{"exponent", 2.0}}));
+  return Values{result};
+}
+
+// other − alpha · self.
+Result<Values> rsub(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId other, node.tensor_or_scalar("other", x));
+  DTR_ASSIGN(const double alpha, node.number("alpha", 1.0));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.sub.Tensor", {other, x}, {{"alpha", alpha}}));
+  return Values{result};
+}
+
 // The weight is one number, or one a channel along dimension 1.
 Result<Values> prelu(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
@@ -79,9 +114,29 @@ std::vector<Operator> elementwise_operators() {
       unary("aten.silu.default", "aten.silu"),
       unary("aten.sqrt.default", "aten.sqrt"),
       unary("aten.tanh.default", "aten.tanh"),
-      {.target = "aten.gelu.default", .op = "aten.gelu", .params = {{"self"}, {"approximate", Take::kString}}},
+      unary("aten.ceil.default", "aten.ceil"),
+      unary("aten.cos.default", "aten.cos"),
+      unary("aten.erf.default", "aten.erf"),
+      unary("aten.floor.default", "aten.floor"),
+      unary("aten.log_sigmoid.default", "aten.log_sigmoid"),
+      unary("aten.mish.default", "aten.mish"),
+      unary("aten.negative.default", "aten.neg"),
+      unary("aten.reciprocal.default", "aten.reciprocal"),
+      unary("aten.round.default", "aten.round"),
+      unary("aten.sign.default", "aten.sign"),
+      unary("aten.sin.default", "aten.sin"),
+      {.target = "aten.gelu.default", .op = "aten.gelu", .build = gelu},
+      {.target = "aten.celu.default", .op = "aten.elu", .build = celu},
+      {.target = "aten.selu.default", .op = "aten.elu", .build = selu},
+      {.target = "aten.square.default", .op = "aten.pow.Tensor_Scalar", .build = square},
+      {.target = "aten.pow.Tensor_Scalar", .op = "aten.pow.Tensor_Scalar", .params = {{"self"}, {"exponent", Take::kNumber}}},
+      {.target = "aten.softplus.default",
+       .op = "aten.softplus",
+       .params = {{"self"}, {"beta", Take::kNumber, 1.0}, {"threshold", Take::kNumber, 20.0}}},
       {.target = "aten.leaky_relu.default", .op = "aten.leaky_relu", .params = {{"self"}, {"negative_slope", Take::kNumber, 0.01}}},
-      {.target = "aten.elu.default", .op = "aten.elu", .params = {{"self"}, {"alpha", Take::kNumber, 1.0}}},
+      {.target = "aten.elu.default",
+       .op = "aten.elu",
+       .params = {{"self"}, {"alpha", Take::kNumber, 1.0}, {"scale", Take::kNumber, 1.0}, {"input_scale", Take::kNumber, 1.0}}},
       {.target = "aten.prelu.default", .op = "aten.prelu", .build = prelu},
       {.target = "aten._prelu_kernel.default", .op = "aten.prelu", .params = {{"self"}, {"weight"}}},
 
@@ -103,6 +158,8 @@ std::vector<Operator> elementwise_operators() {
       {.target = "aten.sub.Scalar",
        .op = "aten.sub.Tensor",
        .params = {{"self"}, {"other", Take::kTensorOrScalar}, {"alpha", Take::kNumber, 1}}},
+      {.target = "aten.rsub.Tensor", .op = "aten.sub.Tensor", .build = rsub},
+      {.target = "aten.rsub.Scalar", .op = "aten.sub.Tensor", .build = rsub},
       binary("aten.mul.Tensor", "aten.mul.Tensor"),
       binary("aten.mul.Scalar", "aten.mul.Tensor"),
       binary("aten.div.Tensor", "aten.div.Tensor"),

@@ -301,6 +301,18 @@ Result<ValueId> unary(Importer& importer) {
   return importer.append(kDef, {x});
 }
 
+Result<ValueId> leaky_relu(Importer& importer) {
+  DTR_ASSIGN(const fb::LeakyReluOptions* options, importer.options<fb::LeakyReluOptions>(OptionsType::LeakyReluOptions));
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  return importer.append(ops::kLeakyRelu, {x}, {{"negative_slope", static_cast<double>(options->alpha())}});
+}
+
+Result<ValueId> gelu(Importer& importer) {
+  DTR_ASSIGN(const fb::GeluOptions* options, importer.options<fb::GeluOptions>(OptionsType::GeluOptions));
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  return importer.append(ops::kGelu, {x}, {{"approximate", std::string(options->approximate() ? "tanh" : "none")}});
+}
+
 template <int kLow, int kHigh>
 Result<ValueId> clamp(Importer& importer) {
   DTR_ASSIGN(const ValueId x, importer.value(0));
@@ -366,6 +378,7 @@ Result<ValueId> batch_matmul(Importer& importer) {
 }
 
 constexpr OperatorDef kOperators[] = {
+    {BuiltinOperator::ABS, 1, 1, unary<ops::kAbs>},
     {BuiltinOperator::ADD, 2, 2, arithmetic<ops::kAddTensor, fb::AddOptions, OptionsType::AddOptions>},
     {BuiltinOperator::AVERAGE_POOL_2D, 1, 1, pool<false>},
     {BuiltinOperator::BATCH_MATMUL, 2, 2, batch_matmul},
@@ -373,8 +386,13 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::CONV_2D, 2, 3, conv_2d},
     {BuiltinOperator::DEPTHWISE_CONV_2D, 2, 3, depthwise_conv_2d},
     {BuiltinOperator::DEQUANTIZE, 1, 1, unary<ops::kDequantize>},
+    {BuiltinOperator::ELU, 1, 1, unary<ops::kElu>},
+    {BuiltinOperator::EXP, 1, 1, unary<ops::kExp>},
     {BuiltinOperator::FULLY_CONNECTED, 2, 3, fully_connected},
+    {BuiltinOperator::GELU, 1, 1, gelu},
     {BuiltinOperator::HARD_SWISH, 1, 1, unary<ops::kHardswish>},
+    {BuiltinOperator::LEAKY_RELU, 1, 1, leaky_relu},
+    {BuiltinOperator::LOG, 1, 1, unary<ops::kLog>},
     {BuiltinOperator::LOGISTIC, 1, 1, unary<ops::kSigmoid>},
     {BuiltinOperator::MAX_POOL_2D, 1, 1, pool<true>},
     {BuiltinOperator::MAXIMUM, 2, 2, binary<ops::kMaximum>},

@@ -70,9 +70,17 @@ AttributeValue draw_pad(Dice& dice, const Shape& shape) {
   return pad;
 }
 
+AttributeValue draw_approximate(Dice& dice, const Shape&) { return std::string(dice.coin() ? "none" : "tanh"); }
+AttributeValue draw_exponent(Dice& dice, const Shape&) {
+  constexpr double kValues[] = {2, 3, 0.5, -1, -0.5, 1.25};
+  return kValues[dice.below(6)];
+}
+
 constexpr AttributeRow kRows[] = {
     {"activation", AttributeKind::kString, draw_activation},
     {"alpha", AttributeKind::kFloat, draw_alpha},
+    {"approximate", AttributeKind::kString, draw_approximate},
+    {"beta", AttributeKind::kFloat, draw_float<1, 3>},
     {"ceil_mode", AttributeKind::kBool, draw_bool},
     {"count_include_pad", AttributeKind::kBool, draw_bool},
     {"dilation", AttributeKind::kInts, draw_pair<1, 2>},
@@ -81,16 +89,21 @@ constexpr AttributeRow kRows[] = {
     {"dims", AttributeKind::kInts, draw_permutation},
     {"divisor_override", AttributeKind::kInt, draw_int<1, 9>},
     {"eps", AttributeKind::kFloat, draw_small},
+    {"exponent", AttributeKind::kFloat, draw_exponent},
+    {"input_scale", AttributeKind::kFloat, draw_float<1, 2>},
     {"keepdim", AttributeKind::kBool, draw_bool},
     {"kernel_size", AttributeKind::kInts, draw_pair<1, 3>},
     {"layout", AttributeKind::kString, draw_layout},
     {"max", AttributeKind::kFloat, draw_float<0, 6>},
     {"min", AttributeKind::kFloat, draw_float<-4, 0>},
+    {"negative_slope", AttributeKind::kFloat, draw_float<-1, 2>},
     {"one_rounding", AttributeKind::kBool, draw_bool},
     {"pad", AttributeKind::kInts, draw_pad},
     {"padding", AttributeKind::kInts, draw_pair<0, 1>},
     {"padding_end", AttributeKind::kInts, draw_pair<0, 1>},
+    {"scale", AttributeKind::kFloat, draw_float<1, 2>},
     {"stride", AttributeKind::kInts, draw_pair<1, 3>},
+    {"threshold", AttributeKind::kFloat, draw_float<1, 20>},
     {"value", AttributeKind::kFloat, draw_float<0, 1>},
 };
 

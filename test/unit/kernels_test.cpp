@@ -147,6 +147,7 @@ class Runner {
     if (entry.key == "int") return int64_t{entry.value};
     if (entry.key == "bool") return bool{entry.value};
     if (entry.key == "double") return double{entry.value};
+    if (entry.key == "string") return std::string(std::string_view(entry.value));
     if (entry.key == "tensors") {
       TensorRefs refs;
       for (const simdjson::dom::element name : entry.value.get_array()) refs.emplace_back(input(std::string_view(name)));

@@ -244,11 +244,11 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
        {"quantized INT16"}},
       {"operators",
        [](Spec& s) {
-         s.codes = {fb::BuiltinOperator::WHILE, fb::BuiltinOperator::ABS};
+         s.codes = {fb::BuiltinOperator::WHILE, fb::BuiltinOperator::RFFT2D};
          s.ops = {{.code = 1}, {.code = 0}, {.code = 1}};
        },
        "tflite-unsupported-operator",
-       {"ABS, WHILE"}},
+       {"RFFT2D, WHILE"}},
       {"custom operator",
        [](Spec& s) {
          s.codes = {fb::BuiltinOperator::CUSTOM};

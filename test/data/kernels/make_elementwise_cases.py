@@ -8,6 +8,7 @@ import pathlib
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 torch.set_num_threads(1)
 torch.manual_seed(7)
@@ -45,6 +46,21 @@ case("maximum_channel", "aten::maximum.out", [channel, y], torch.maximum(channel
 case("minimum", "aten::minimum.out", [x, y], torch.minimum(x, y))
 case("prelu", "aten::prelu.out", [x, channel], torch.prelu(x, channel[:, 0, 0]))
 case("prelu_number", "aten::prelu.out", [x, torch.tensor([0.3])], torch.prelu(x, torch.tensor([0.3])))
+
+positive = x.abs() + 0.1
+for name in ("ceil", "cos", "erf", "exp", "floor", "neg", "reciprocal", "round", "sign", "sin"):
+    case(name, f"aten::{name}.out", [x * 3], getattr(torch, name)(x * 3), tolerance=ROUND)
+for name in ("log", "rsqrt", "sqrt"):
+    case(name, f"aten::{name}.out", [positive], getattr(torch, name)(positive), tolerance=ROUND)
+for name, function in (("hardsigmoid", F.hardsigmoid), ("log_sigmoid", F.logsigmoid), ("mish", F.mish), ("silu", F.silu)):
+    case(name, f"aten::{name}.out", [x * 3], function(x * 3), tolerance=ROUND)
+case("elu", "aten::elu.out", [x, 1.5, 1.25, 0.5], torch.ops.aten.elu(x, 1.5, 1.25, 0.5), tolerance=ROUND)
+case("gelu", "aten::gelu.out", [x * 2, "none"], F.gelu(x * 2), tolerance=ROUND)
+case("gelu_tanh", "aten::gelu.out", [x * 2, "tanh"], F.gelu(x * 2, approximate="tanh"), tolerance=ROUND)
+case("leaky_relu", "aten::leaky_relu.out", [x, 0.3], F.leaky_relu(x, 0.3))
+case("pow", "aten::pow.Tensor_Scalar_out", [x, 3], x**3, tolerance=ROUND)
+case("pow_fraction", "aten::pow.Tensor_Scalar_out", [positive, -1.75], positive**-1.75, tolerance=ROUND)
+case("softplus", "aten::softplus.out", [x * 9, 0.5, 4.0], F.softplus(x * 9, 0.5, 4.0), tolerance=ROUND)
 
 here = pathlib.Path(__file__).parent
 np.savez_compressed(here / "elementwise.npz", **arrays)
