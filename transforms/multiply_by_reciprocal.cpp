@@ -1,0 +1,46 @@
+// Makes x / c for a constant tensor c of several elements x · (1 / c), which the NPU computes; the reciprocals are rounded once. Dividing
+// by one number stays: that is a table. Not where a reciprocal is not finite.
+#include <algorithm>
+#include <cmath>
+
+#include "transforms/edit.h"
+
+namespace dtr::passes {
+namespace {
+
+Result<size_t> run(Program& program, Graph& graph) {
+  Rewriter rewriter(graph);
+  size_t changes = 0;
+  DTR_TRY(for_each_op(graph, [&](OpId id) -> Status {
+    const Op& op = graph.op(id);
+    if (op.def != &ops::kDivTensor || !is_float_constant(graph, op.operands[1]) || graph.is_constant(op.operands[0])) return {};
+    const ValueId divisor = op.operands[1];
+    const Type type = graph.type(divisor);
+    if (type.elements() < 2) return {};
+    std::vector<double> values = constant_doubles(program, graph, divisor);
+    for (double& value : values) value = 1 / value;
+    if (!std::ranges::all_of(values, [](double value) { return std::isfinite(static_cast<float>(value)); })) return {};
+    const ValueId reciprocal =
+        add_float_constant(program, rewriter, type.dtype, type.shape, values, graph.value(divisor).name + "_reciprocal");
+    rewriter.set_layout(reciprocal, type.layout);
+    const Type result = graph.type(op.results[0]);
+    const std::string name = graph.value(op.results[0]).name;
+    DTR_ASSIGN(const ValueId product,
+               rewriter.insert_value(id, {.def = &ops::kMulTensor, .operands = {op.operands[0], reciprocal}, .origin = op.origin}));
+    rewriter.set_layout(product, result.layout);
+    rewriter.replace(id, product);
+    rewriter.rename(product, name);
+    ++changes;
+    return {};
+  }));
+  return changes;
+}
+
+}  // namespace
+
+constinit const PassDef kMultiplyByReciprocal{.name = "multiply_by_reciprocal",
+                                              .summary = "division by a constant tensor becomes multiplication by its reciprocal",
+                                              .exactness = Exactness::kFloatRounding,
+                                              .run = run};
+
+}  // namespace dtr::passes
