@@ -1,5 +1,5 @@
-// aten.leaky_relu: x where it is positive, else negative_slope · x. Source of the quantized form: TFLite's LEAKY_RELU, a multiplier for
-// each sign.
+// aten.leaky_relu: x where it is positive, else negative_slope · x. The quantized form is rounded once. With `two_roundings` it is TFLite's
+// LEAKY_RELU: a multiplier for each sign, whose products are rounded twice.
 #include "numerics/binary.h"
 #include "ops/unary.h"
 
@@ -17,6 +17,7 @@ struct Function {
 };
 
 void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  if (!view.attribute_or("two_roundings", false)) return evaluate_unary_integer<Function>(view, operands, results);
   constexpr double kMost = 0x1p20;  // beyond it results leave int8 anyway
   const Quantization& in = *view.operand(0).quantization;
   const Quantization& out = *view.result().quantization;
@@ -31,7 +32,7 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   });
 }
 
-constexpr AttributeDef kAttributes[] = {{"negative_slope", AttributeKind::kFloat, false}};
+constexpr AttributeDef kAttributes[] = {{"negative_slope", AttributeKind::kFloat, false}, {"two_roundings", AttributeKind::kBool, false}};
 
 }  // namespace
 

@@ -304,7 +304,7 @@ Result<ValueId> unary(Importer& importer) {
 Result<ValueId> leaky_relu(Importer& importer) {
   DTR_ASSIGN(const fb::LeakyReluOptions* options, importer.options<fb::LeakyReluOptions>(OptionsType::LeakyReluOptions));
   DTR_ASSIGN(const ValueId x, importer.value(0));
-  return importer.append(ops::kLeakyRelu, {x}, {{"negative_slope", static_cast<double>(options->alpha())}});
+  return importer.append(ops::kLeakyRelu, {x}, {{"negative_slope", static_cast<double>(options->alpha())}, {"two_roundings", true}});
 }
 
 Result<ValueId> gelu(Importer& importer) {

@@ -104,6 +104,7 @@ constexpr AttributeRow kRows[] = {
     {"scale", AttributeKind::kFloat, draw_float<1, 2>},
     {"stride", AttributeKind::kInts, draw_pair<1, 3>},
     {"threshold", AttributeKind::kFloat, draw_float<1, 20>},
+    {"two_roundings", AttributeKind::kBool, draw_bool},
     {"value", AttributeKind::kFloat, draw_float<0, 1>},
 };
 
