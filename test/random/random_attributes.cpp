@@ -60,6 +60,12 @@ AttributeValue draw_alpha(Dice& dice, const Shape&) {
 AttributeValue draw_layout(Dice& dice, const Shape&) { return std::string(dice.coin() ? "contiguous" : "channels_last"); }
 AttributeValue draw_small(Dice&, const Shape&) { return 0x1p-10; }
 
+// Of resizing; 0: the ratio of the extents.
+AttributeValue draw_factors(Dice& dice, const Shape&) {
+  constexpr double kValues[] = {0, 0.5, 1.7, 2};
+  return Floats{kValues[dice.below(4)], kValues[dice.below(4)]};
+}
+
 AttributeValue draw_pad(Dice& dice, const Shape& shape) {
   Ints pad;
   const int64_t dims = 1 + dice.below(rank_of(shape));
@@ -78,6 +84,7 @@ AttributeValue draw_exponent(Dice& dice, const Shape&) {
 
 constexpr AttributeRow kRows[] = {
     {"activation", AttributeKind::kString, draw_activation},
+    {"align_corners", AttributeKind::kBool, draw_bool},
     {"alpha", AttributeKind::kFloat, draw_alpha},
     {"approximate", AttributeKind::kString, draw_approximate},
     {"beta", AttributeKind::kFloat, draw_float<1, 3>},
@@ -91,17 +98,22 @@ constexpr AttributeRow kRows[] = {
     {"eps", AttributeKind::kFloat, draw_small},
     {"exponent", AttributeKind::kFloat, draw_exponent},
     {"input_scale", AttributeKind::kFloat, draw_float<1, 2>},
+    {"fraction_bits", AttributeKind::kInt, draw_int<10, 10>},
+    {"half_pixel_centers", AttributeKind::kBool, draw_bool},
     {"keepdim", AttributeKind::kBool, draw_bool},
     {"kernel_size", AttributeKind::kInts, draw_pair<1, 3>},
     {"layout", AttributeKind::kString, draw_layout},
     {"max", AttributeKind::kFloat, draw_float<0, 6>},
     {"min", AttributeKind::kFloat, draw_float<-4, 0>},
     {"negative_slope", AttributeKind::kFloat, draw_float<-1, 2>},
+    {"of_bytes", AttributeKind::kBool, draw_bool},
     {"one_rounding", AttributeKind::kBool, draw_bool},
+    {"output_size", AttributeKind::kInts, draw_pair<1, 9>},
     {"pad", AttributeKind::kInts, draw_pad},
     {"padding", AttributeKind::kInts, draw_pair<0, 1>},
     {"padding_end", AttributeKind::kInts, draw_pair<0, 1>},
     {"scale", AttributeKind::kFloat, draw_float<1, 2>},
+    {"scales", AttributeKind::kFloats, draw_factors},
     {"stride", AttributeKind::kInts, draw_pair<1, 3>},
     {"threshold", AttributeKind::kFloat, draw_float<1, 20>},
     {"two_roundings", AttributeKind::kBool, draw_bool},

@@ -16,7 +16,7 @@ constexpr int64_t kMaxElements = 6000;
 
 // Attributes that a row for operands sets itself.
 bool row_sets(const OpDef& def, std::string_view attribute) {
-  return (def.name == "aten.convolution" && attribute != "activation") || (def.name == "aten.view" && attribute == "size");
+  return (def.name == "aten.convolution" && attribute != "activation") || def.name == "aten.slice.Tensor" || attribute == "size";
 }
 
 // Operands follow from the definition: one, or several of broadcast shapes.

@@ -95,6 +95,41 @@ bool draw_view(RandomGraph& graph, Draft& draft) {
   return true;
 }
 
+// Bounds from both ends.
+bool draw_slice(RandomGraph& graph, Draft& draft) {
+  const Shape shape = graph.type(draft.operands[0]).shape;
+  if (shape.empty()) return false;
+  Dice& dice = graph.dice();
+  const int64_t dim = dice.below(static_cast<int64_t>(shape.size()));
+  const int64_t extent = shape[static_cast<size_t>(dim)];
+  const int64_t start = dice.below(extent);
+  const int64_t end = start + 1 + dice.below(extent - start);
+  draft.attributes.set("dim", dice.one_in(4) ? dim - static_cast<int64_t>(shape.size()) : dim);
+  draft.attributes.set("start", dice.one_in(3) ? start - extent : start);
+  draft.attributes.set("end", end < extent && dice.one_in(3) ? end - extent : end);
+  draft.attributes.set("step", 1 + (dice.coin() ? dice.below(3) : 0));
+  return true;
+}
+
+bool draw_flip(RandomGraph& graph, Draft& draft) {
+  Ints dims;
+  for (int64_t d = 0; d < static_cast<int64_t>(graph.type(draft.operands[0]).rank()); ++d)
+    if (graph.dice().one_in(3)) dims.push_back(d);
+  draft.attributes.set("dims", dims);
+  return true;
+}
+
+// Dimensions of one element are repeated, and new ones in front.
+bool draw_expand(RandomGraph& graph, Draft& draft) {
+  Ints size = graph.type(draft.operands[0]).shape;
+  Dice& dice = graph.dice();
+  for (int64_t& extent : size)
+    if (extent == 1 && dice.coin()) extent = 1 + dice.below(5);
+  if (size.size() < 5 && dice.one_in(3)) size.insert(size.begin(), 1 + dice.below(3));
+  draft.attributes.set("size", size);
+  return true;
+}
+
 // Weight and bias or not, mean, variance: float only.
 bool draw_batch_norm(RandomGraph& graph, Draft& draft) {
   const Shape shape = graph.type(draft.operands[0]).shape;
@@ -130,8 +165,10 @@ bool draw_matmul(RandomGraph& graph, Draft& draft) {
 bool draw_elsewhere(RandomGraph&, Draft&) { return false; }
 
 constexpr OperandRow kRows[] = {
-    {"aten.batch_norm", draw_batch_norm}, {"aten.cat", draw_cat},   {"aten.convolution", draw_convolution}, {"aten.linear", draw_linear},
-    {"aten.matmul", draw_matmul},         {"aten.view", draw_view}, {"dequantize", draw_elsewhere},         {"quantize", draw_elsewhere},
+    {"aten.batch_norm", draw_batch_norm}, {"aten.cat", draw_cat},       {"aten.convolution", draw_convolution},
+    {"aten.linear", draw_linear},         {"aten.expand", draw_expand}, {"aten.flip", draw_flip},
+    {"aten.slice.Tensor", draw_slice},    {"aten.matmul", draw_matmul}, {"aten.view", draw_view},
+    {"dequantize", draw_elsewhere},       {"quantize", draw_elsewhere},
 };
 
 }  // namespace
