@@ -214,9 +214,37 @@ TEST(NeutronBinary, AlphaScalesTheSecondOperand) {
 
 TEST(NeutronElementwise, EveryFunctionOfOneValue) {
   const std::pair<std::string_view, std::string_view> ops[] = {
-      {"aten.relu(%x)", "0.04:-128"},    {"aten.clamp(%x) {max = 1.5, min = -0.7}", "0.05:5"},
-      {"aten.hardswish(%x)", "0.03:-9"}, {"aten.sigmoid(%x)", "0.00390625:-128"},
-      {"aten.tanh(%x)", "0.0078125:0"},  {"requantize(%x)", "0.02:7"}};
+      {"aten.relu(%x)", "0.04:-128"},
+      {"aten.clamp(%x) {max = 1.5, min = -0.7}", "0.05:5"},
+      {"aten.hardswish(%x)", "0.03:-9"},
+      {"aten.sigmoid(%x)", "0.00390625:-128"},
+      {"aten.abs(%x)", "0.05:-90"},
+      {"aten.ceil(%x)", "0.05:0"},
+      {"aten.cos(%x)", "0.0078125:0"},
+      {"aten.elu(%x) {alpha = 1.5}", "0.03:-60"},
+      {"aten.erf(%x)", "0.0078125:0"},
+      {"aten.exp(%x)", "0.5:-128"},
+      {"aten.floor(%x)", "0.05:0"},
+      {"aten.gelu(%x)", "0.03:-100"},
+      {"aten.gelu(%x) {approximate = \"tanh\"}", "0.03:-100"},
+      {"aten.hardsigmoid(%x)", "0.00390625:-128"},
+      {"aten.leaky_relu(%x) {negative_slope = 0.3}", "0.03:-60"},
+      {"aten.leaky_relu(%x) {negative_slope = -2.0, two_roundings = true}", "0.06:-60"},
+      {"aten.log(%x)", "0.02:20"},
+      {"aten.log_sigmoid(%x)", "0.03:127"},
+      {"aten.mish(%x)", "0.03:-100"},
+      {"aten.neg(%x)", "0.05:5"},
+      {"aten.pow.Tensor_Scalar(%x) {exponent = 3.0}", "0.4:0"},
+      {"aten.reciprocal(%x)", "0.1:0"},
+      {"aten.round(%x)", "0.05:0"},
+      {"aten.rsqrt(%x)", "0.03:-128"},
+      {"aten.sign(%x)", "0.01:0"},
+      {"aten.silu(%x)", "0.03:-100"},
+      {"aten.sin(%x)", "0.0078125:0"},
+      {"aten.softplus(%x)", "0.03:-128"},
+      {"aten.sqrt(%x)", "0.01:-128"},
+      {"aten.tanh(%x)", "0.0078125:0"},
+      {"requantize(%x)", "0.02:7"}};
   for (const auto& [op, quantization] : ops) {
     const Compiled compiled = expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,3,5,7] channels_last quant<0.05:5>) {{
       %y: i8[2,3,5,7] channels_last quant<{}> = {}

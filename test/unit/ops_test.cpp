@@ -60,7 +60,9 @@ TEST(Ops, RefuseWhatTheyCannotCompute) {
       {"%x: f32[2]", "f32[2] = aten.add.Tensor(%x, %x) {activation = \"gelu\"}", "unknown activation `gelu`"},
       {"%x: i8[2] quant<0.1>", "i8[2] quant<0.2> = aten.add.Tensor(%x, %x) {alpha = inf}", "`alpha` of a quantized operator is not finite"},
       {"%x: f32[2,3], %w: f32[2,1,1]", "f32[2,2,3] = aten.prelu(%x, %w)", "the weight of shape 2x1x1 does not broadcast to 2x3"},
-      {"%x: i64[3]", "i64[3] = aten.mul.Tensor(%x, %x)", "operand 0 is i64 without quantization, expected float or i8 quantized per tensor"},
+      {"%x: f32[2]", "f32[2] = aten.gelu(%x) {approximate = \"erf\"}", "`approximate` is `erf`, expected none or tanh"},
+      {"%x: i64[3]", "i64[3] = aten.mul.Tensor(%x, %x)",
+       "operand 0 is i64 without quantization, expected float or i8 quantized per tensor"},
       {kConvolution,
        "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], output_padding = [0, 0], "
        "transposed = "
@@ -137,6 +139,25 @@ TEST(Ops, RefuseWhatTheyCannotCompute) {
     const std::string reason = refused_op(one.inputs, one.op);
     EXPECT_NE(reason.find(one.reason), std::string::npos) << one.op << "\n  said: " << reason << "\n  expected: " << one.reason;
   }
+}
+
+// Codes −2 … 2 stand for −1 … 1. Where a function is not defined its table has the value of the nearest point where it is.
+TEST(Ops, TablesEndWhereFunctionsDo) {
+  const std::string x = "%x: i8[5] quant<0.5> = constant dense<-2, -1, 0, 1, 2>";
+  const auto text = [&](const std::string& op) {
+    const std::vector<int8_t> codes = evaluate<int8_t>(x, "i8[5] quant<0.25> = " + op);
+    return fmt::format("{}", fmt::join(codes, " "));
+  };
+  EXPECT_EQ(text("aten.log(%x)"), "-128 -128 -128 -3 0");
+  EXPECT_EQ(text("aten.sqrt(%x)"), "0 0 0 3 4");
+  EXPECT_EQ(text("aten.rsqrt(%x)"), "127 127 127 6 4");
+  EXPECT_EQ(text("aten.reciprocal(%x)"), "-4 -8 127 8 4");
+  EXPECT_EQ(text("aten.pow.Tensor_Scalar(%x) {exponent = 2.0}"), "4 1 0 1 4");
+  EXPECT_EQ(text("aten.pow.Tensor_Scalar(%x) {exponent = 0.5}"), "0 0 0 3 4");
+  EXPECT_EQ(text("aten.neg(%x)"), "4 2 0 -2 -4");
+  EXPECT_EQ(text("aten.abs(%x)"), "4 2 0 2 4");
+  EXPECT_EQ(text("aten.sign(%x)"), "-4 -4 0 4 4");
+  EXPECT_EQ(text("aten.div.Tensor(%x, %x)"), "4 4 0 4 4");
 }
 
 TEST(Ops, NanAndInfinityGoWherePyTorchSendsThem) {
