@@ -3,17 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "compiler/compare.h"
-#include "compiler/compile.h"
 #include "compiler/read_model.h"
-#include "compiler/session.h"
 #include "ir/npz.h"
 #include "ops/executor.h"
+#include "test/conformance/build.h"
 #include "test/conformance/placement.h"
 
 namespace dtr::conformance {
@@ -36,33 +34,6 @@ TensorView sample_of(const Tensor& array, size_t index) {
 const Tensor* find(const std::vector<NamedTensor>& arrays, const std::string& name) {
   const auto at = std::find_if(arrays.begin(), arrays.end(), [&](const NamedTensor& array) { return array.name == name; });
   return at == arrays.end() ? nullptr : &at->tensor;
-}
-
-// A model compiled for the default target, and what is known of it.
-struct Built {
-  Program program;
-  Graph quantized;  // before placement: the integer reference
-  CompiledProgram compiled;
-  std::unique_ptr<Session> session;
-};
-
-// Everything that can runs on the NPU, even where the CPU would be faster.
-CompileSettings settings() { return {.target = &all_targets().front(), .weigh_costs = false, .threads = 1}; }
-
-Result<std::unique_ptr<Built>> build(Program program, const Samples* samples) {
-  auto built = std::make_unique<Built>();
-  built->program = std::move(program);
-  std::optional<ConversionReport> conversion;
-  if (is_quantized(built->program.forward())) {
-    DTR_TRY(import_quantization(built->program, settings()));
-  } else {
-    std::optional<CalibrationResult> calibration;
-    DTR_ASSIGN(conversion, quantize_program(built->program, settings(), samples, calibration));
-  }
-  built->quantized = built->program.forward();
-  DTR_ASSIGN(built->compiled, compile_program(built->program, settings(), conversion ? &*conversion : nullptr));
-  DTR_ASSIGN(built->session, Session::load(built->compiled.pte, built->program.file));
-  return built;
 }
 
 // Steps of an output: the scale of the last quantized value before it, 1 for integers; 0 if there is none.
@@ -107,16 +78,27 @@ class Case {
   void run() {
     if (const Status read = read_arrays(); !read) return failed("data", to_text(read.error()));
     post_training_ = std::filesystem::exists(folder_ / "quantized.pt2");
+    const char* quantized = post_training_ ? "quantized.pt2" : "qat.pt2";
+    own_ = !std::filesystem::exists(folder_ / quantized);
     float_model();
-    quantized_model(post_training_ ? "quantized.pt2" : "qat.pt2");
+    layouts("float.pt2");
+    if (!own_) {
+      quantized_model(quantized);
+      layouts(quantized);
+    }
     for (int part = 0; std::filesystem::exists(folder_ / fmt::format("neutron_ir_{}.tflite", part)); ++part) neutron_ir(part);
     Check placed{.name = "placement"};
-    const Status judged = judge_placement(folder_ / "upstream.json", reports_, placed);
+    const Status judged = judge_placement(own_ ? std::filesystem::path() : folder_ / "upstream.json", reports_, placed);
     if (!judged) return failed("placement", to_text(judged.error()));
     sink_(placed);
+    sink_({.name = "operators", .passed = true, .figures = {{"names", operators_}}});
   }
 
  private:
+  void note_operators(const Graph& graph) {
+    for (const OpId op : graph.ops()) operators_.emplace(graph.op(op).def->name);
+  }
+
   Status read_arrays() {
     DTR_ASSIGN(calibration_, read_npz(folder_ / "calibration.npz"));
     DTR_ASSIGN(expected_, read_npz(folder_ / "expected.npz"));
@@ -134,8 +116,12 @@ class Case {
     DTR_ASSIGN(Program program, read_model(folder_ / file));
     const Graph signature = program.forward();
     DTR_ASSIGN(const Samples samples, Samples::bind(signature, calibration_, folder_ / "calibration.npz"));
+    note_operators(signature);
     Run run;
-    DTR_ASSIGN(run.built, build(std::move(program), &samples));
+    std::optional<CalibrationResult> calibration;
+    DTR_ASSIGN(run.built, build(std::move(program), &samples, calibration));
+    note_operators(run.built->quantized);
+    note_operators(run.built->program.forward());
     const auto reference = make_reference_executor(run.built->program, run.built->quantized);
     for (size_t i = 0; i < samples.size(); ++i) {
       DTR_ASSIGN(std::vector<Tensor> out, run.built->session->run(samples.inputs(i)));
@@ -196,24 +182,26 @@ class Case {
     if (!run) return failed("float", to_text(run.error()));
     Check check{.name = "float", .passed = true};
     check.figures["outputs"] = nlohmann::json::array();
-    for (size_t k = 0; k < run->outputs[0].size() && check.passed; ++k) {
+    for (size_t k = 0; k < run->outputs[0].size(); ++k) {
       const double step = step_of(run->built->quantized, run->built->quantized.outputs()[k]);
       const std::optional<Comparison> comparison = compare_output(*run, k, "float_output", step, check);
       if (!comparison) {
         check.passed = false;
         break;
       }
-      const double upstream = upstream_decibels(k), ours = comparison->decibels();
+      const double upstream = own_ ? kGood : upstream_decibels(k), ours = comparison->decibels();
       check.figures["outputs"].push_back({{"sqnr_db", ours}, {"upstream_sqnr_db", upstream}});
+      std::string wrong;
+      const bool poor = own_ || (post_training_ && upstream < kPoorUpstream);
       if (comparison->largest_expected() == 0) {
-        check.passed = comparison->max_steps() <= 1;
-        if (!check.passed) check.text = fmt::format("output {} is zero everywhere, ours up to {:.2f} steps", k, comparison->max_steps());
-        continue;
+        if (comparison->max_steps() > 1)
+          wrong = fmt::format("output {} is zero everywhere, ours up to {:.2f} steps", k, comparison->max_steps());
+      } else if (ours < upstream - kMaxLoss || (poor && ours < kGood)) {
+        wrong = fmt::format("output {}: {:.1f} dB{}{}", k, ours, own_ ? "" : fmt::format(", upstream {:.1f} dB", upstream),
+                            poor ? ", 30 dB wanted" : "");
       }
-      const bool poor = post_training_ && upstream < kPoorUpstream;
-      check.passed = ours >= upstream - kMaxLoss && (!poor || ours >= kGood);
-      if (!check.passed)
-        check.text = fmt::format("output {}: {:.1f} dB, upstream {:.1f} dB{}", k, ours, upstream, poor ? ", 30 dB wanted" : "");
+      check.passed &= wrong.empty();
+      if (!wrong.empty()) check.text += (check.text.empty() ? "" : "; ") + wrong;
     }
     sink_(check);
     equal("equal float", *run);
@@ -260,6 +248,25 @@ class Case {
     reports_.push_back({"quantized", run->built->compiled.report});
   }
 
+  void layouts(const char* model) {
+    Check check{.name = fmt::format("layout {}", model)};
+    const Status judged = layouts(folder_ / model, check);
+    if (!judged) check.text = to_text(judged.error());
+    sink_(check);
+  }
+
+  Status layouts(const std::filesystem::path& model, Check& check) const {
+    DTR_ASSIGN(const Program program, read_model(model));
+    DTR_ASSIGN(const Samples samples, Samples::bind(program.forward(), calibration_, folder_ / "calibration.npz"));
+    DTR_ASSIGN(const LayoutProof proof, prove_layouts(model, samples, 2));
+    check.passed = proof.equal && proof.same_cycles();
+    check.figures = {{"cycles", proof.cycles}, {"conversions", proof.conversions}, {"conversion_cycles", proof.conversion_cycles}};
+    if (!proof.equal) check.text = "the results differ";
+    if (!proof.same_cycles())
+      check.text += fmt::format("{} cycles as exported, {} with the other layout", proof.cycles[0], proof.cycles[1]);
+    return {};
+  }
+
   void neutron_ir(int part) {
     Check check{.name = fmt::format("neutron_ir_{}", part)};
     const Status status = neutron_ir(folder_ / (check.name + ".tflite"), check);
@@ -288,11 +295,13 @@ class Case {
       check.passed = true;
       check.text = "no stored outputs: TFLite's reference does not run it";
       DTR_ASSIGN(Program program, read_model(model));
-      return build(std::move(program), nullptr).map([](const auto&) {});
+      std::optional<CalibrationResult> none;
+      return build(std::move(program), nullptr, none).map([](const auto&) {});
     }
     DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_npz(data));
     DTR_ASSIGN(Program program, read_model(model));
-    DTR_ASSIGN(const std::unique_ptr<Built> built, build(std::move(program), nullptr));
+    std::optional<CalibrationResult> none;
+    DTR_ASSIGN(const std::unique_ptr<Built> built, build(std::move(program), nullptr, none));
     const size_t inputs = built->session->signature().inputs().size();
     const Tensor* first = find(arrays, "output_0");
     const size_t samples = first == nullptr ? 0 : static_cast<size_t>(first->shape()[0]);
@@ -332,8 +341,10 @@ class Case {
   std::filesystem::path folder_;
   const Sink& sink_;
   bool post_training_ = false;
+  bool own_ = false;  // without anything of upstream's
   std::vector<NamedTensor> calibration_, expected_;
   std::vector<PlacementReport> reports_;
+  std::set<std::string> operators_;  // that occur in the imported, the quantized or the placed graphs
 };
 
 }  // namespace

@@ -80,7 +80,9 @@ size_t full_count() {
 }
 
 int report(const Options& options, const std::vector<CaseResult>& results, const Exceptions& exceptions) {
-  const Verdict verdict = judge(results, exceptions);
+  Verdict verdict = judge(results, exceptions);
+  if (options.filter == Options().filter)
+    for (const std::string& op : missing_operators(results)) verdict.failures.push_back(fmt::format("operators: no case holds {}", op));
   for (const std::string& failure : verdict.failures) fmt::print("FAIL {}\n", failure);
   for (const std::string& stale : verdict.stale) fmt::print("PASS {}: no exception any more, take it off the list\n", stale);
   if (!results.empty()) fmt::print("{}", group_table(results, false));

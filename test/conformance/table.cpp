@@ -7,11 +7,13 @@
 #include <fstream>
 #include <set>
 
+#include "ir/op_def.h"
+
 namespace dtr::conformance {
 namespace {
 
 // Kinds of checks, as columns.
-constexpr std::array<std::string_view, 5> kColumns = {"float", "quantized", "equal", "neutron_ir", "placement"};
+constexpr std::array<std::string_view, 6> kColumns = {"float", "quantized", "equal", "layout", "neutron_ir", "placement"};
 
 size_t column_of(const std::string& check) {
   for (size_t i = 0; i < kColumns.size(); ++i)
@@ -97,6 +99,16 @@ Verdict judge(const std::vector<CaseResult>& results, const Exceptions& exceptio
       if (key.first == result.name && !failing.contains(key.second)) verdict.stale.push_back(key.first + " " + key.second);
   }
   return verdict;
+}
+
+std::vector<std::string> missing_operators(const std::vector<CaseResult>& results) {
+  std::set<std::string> missing;
+  for (const OpDef* op : all_ops()) missing.emplace(op->name);
+  for (const CaseResult& result : results)
+    for (const Check& check : result.checks)
+      if (check.name == "operators")
+        for (const nlohmann::json& name : check.figures["names"]) missing.erase(name.get<std::string>());
+  return {missing.begin(), missing.end()};
 }
 
 std::string group_table(const std::vector<CaseResult>& results, bool markdown) {

@@ -24,6 +24,9 @@ struct Verdict {
 };
 Verdict judge(const std::vector<CaseResult>& results, const Exceptions& exceptions);
 
+// Operators of ops/ops.inc that no case holds.
+std::vector<std::string> missing_operators(const std::vector<CaseResult>& results);
+
 // One line a group of cases, passed/all of every kind of check, the least distance to upstream and the most steps; then all groups.
 std::string group_table(const std::vector<CaseResult>& results, bool markdown);
 // The page: figures by group, distributions, exceptions with their causes, every case.

@@ -14,9 +14,8 @@ namespace {
 
 constexpr int64_t kMaxElements = 6000;
 
-// Attributes that a row for operands sets itself.
-bool row_sets(const OpDef& def, std::string_view attribute) {
-  return (def.name == "aten.convolution" && attribute != "activation") || def.name == "aten.slice.Tensor" || attribute == "size";
+bool row_sets(const OperandRow& row, std::string_view attribute) {
+  return (" " + std::string(row.sets) + " ").find(" " + std::string(attribute) + " ") != std::string::npos;
 }
 
 // Operands follow from the definition: one, or several of broadcast shapes.
@@ -34,7 +33,7 @@ std::string why_not_drawn(const OpDef& def) {
   if (row == nullptr && !operands_follow(def))
     return fmt::format("operands of {} do not follow from its definition: give it a row in random_operands.cpp", def.name);
   for (const AttributeDef& attribute : def.attributes)
-    if (find_attribute_row(attribute) == nullptr && (row == nullptr || !row_sets(def, attribute.name)))
+    if (find_attribute_row(attribute) == nullptr && (row == nullptr || !row_sets(*row, attribute.name)))
       return fmt::format("attribute `{}` of {} has no row in random_attributes.cpp", attribute.name, def.name);
   return {};
 }

@@ -90,6 +90,7 @@ std::string why_not_drawn(const OpDef& def);
 struct OperandRow {
   std::string_view op;
   bool (*draw)(RandomGraph& graph, Draft& draft);
+  std::string_view sets = {};  // names of the attributes that it sets, with spaces between
 };
 const OperandRow* find_operand_row(std::string_view op);
 

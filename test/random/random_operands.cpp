@@ -161,14 +161,54 @@ bool draw_matmul(RandomGraph& graph, Draft& draft) {
   return true;
 }
 
+// Whole multiples more often than other sizes; factors as PyTorch stores them, or none.
+bool draw_upsample(RandomGraph& graph, Draft& draft) {
+  const Shape& shape = graph.type(draft.operands[0]).shape;
+  if (shape.size() != 4) return false;
+  Dice& dice = graph.dice();
+  Ints size;
+  Floats scales;
+  for (size_t d = 2; d < 4; ++d) {
+    size.push_back(dice.one_in(3) ? dice.extent() : shape[d] * (1 + dice.below(4)));
+    scales.push_back(static_cast<double>(size.back()) / static_cast<double>(shape[d]));
+  }
+  draft.attributes.set("output_size", size);
+  if (dice.coin()) draft.attributes.set("scales", scales);
+  return true;
+}
+
+bool draw_adaptive_pool(RandomGraph& graph, Draft& draft) {
+  const Shape& shape = graph.type(draft.operands[0]).shape;
+  if (shape.size() < 3) return false;
+  Dice& dice = graph.dice();
+  Ints size;
+  for (size_t d = shape.size() - 2; d < shape.size(); ++d) {
+    size.push_back(dice.coin() ? shape[d] : 1 + dice.below(3));
+    while (size.back() > 1 && (shape[d] % size.back() != 0 || dice.coin())) --size.back();
+  }
+  draft.attributes.set("output_size", size);
+  return true;
+}
+
 // Stand between float and int8 in every graph with floats.
 bool draw_elsewhere(RandomGraph&, Draft&) { return false; }
 
 constexpr OperandRow kRows[] = {
-    {"aten.batch_norm", draw_batch_norm}, {"aten.cat", draw_cat},       {"aten.convolution", draw_convolution},
-    {"aten.linear", draw_linear},         {"aten.expand", draw_expand}, {"aten.flip", draw_flip},
-    {"aten.slice.Tensor", draw_slice},    {"aten.matmul", draw_matmul}, {"aten.view", draw_view},
-    {"dequantize", draw_elsewhere},       {"quantize", draw_elsewhere},
+    {"aten.adaptive_avg_pool2d", draw_adaptive_pool, "output_size"},
+    {"aten.adaptive_max_pool2d", draw_adaptive_pool, "output_size"},
+    {"aten.batch_norm", draw_batch_norm},
+    {"aten.cat", draw_cat, "dim"},
+    {"aten.convolution", draw_convolution, "stride padding padding_end dilation output_padding transposed groups"},
+    {"aten.expand", draw_expand, "size"},
+    {"aten.flip", draw_flip, "dims"},
+    {"aten.linear", draw_linear},
+    {"aten.matmul", draw_matmul},
+    {"aten.slice.Tensor", draw_slice, "dim start end step"},
+    {"aten.upsample_bilinear2d", draw_upsample, "output_size scales"},
+    {"aten.upsample_nearest2d", draw_upsample, "output_size scales"},
+    {"aten.view", draw_view, "size"},
+    {"dequantize", draw_elsewhere},
+    {"quantize", draw_elsewhere},
 };
 
 }  // namespace

@@ -1,0 +1,68 @@
+#include "test/conformance/build.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "compiler/read_model.h"
+#include "ir/rewriter.h"
+
+namespace dtr::conformance {
+
+Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, std::optional<CalibrationResult>& calibration) {
+  // Everything that can runs on the NPU, even where the CPU would be faster.
+  const CompileSettings settings{.target = &all_targets().front(), .weigh_costs = false, .threads = 1};
+  auto built = std::make_unique<Built>();
+  built->program = std::move(program);
+  std::optional<ConversionReport> conversion;
+  if (is_quantized(built->program.forward())) {
+    DTR_TRY(import_quantization(built->program, settings));
+  } else {
+    DTR_ASSIGN(conversion, quantize_program(built->program, settings, samples, calibration));
+  }
+  built->quantized = built->program.forward();
+  DTR_ASSIGN(built->compiled, compile_program(built->program, settings, conversion ? &*conversion : nullptr));
+  DTR_ASSIGN(built->session, Session::load(built->compiled.pte, built->program.file));
+  return built;
+}
+
+void flip_input_layouts(Graph& graph) {
+  Rewriter rewriter(graph);
+  for (const ValueId input : graph.inputs())
+    if (graph.type(input).rank() >= 3)
+      rewriter.set_layout(input, graph.type(input).layout == Layout::kContiguous ? Layout::kChannelsLast : Layout::kContiguous);
+}
+
+bool LayoutProof::same_cycles() const {
+  const uint64_t more = std::max(cycles[0], cycles[1]), less = std::min(cycles[0], cycles[1]);
+  return (more - less) * 100 <= less;
+}
+
+Result<LayoutProof> prove_layouts(const std::string& model, const Samples& samples, size_t count) {
+  LayoutProof proof;
+  std::optional<CalibrationResult> calibration;
+  std::vector<std::vector<Tensor>> outputs;
+  for (const size_t flipped : {size_t{0}, size_t{1}}) {
+    DTR_ASSIGN(Program program, read_model(model));
+    if (flipped == 1) flip_input_layouts(program.forward());
+    DTR_ASSIGN(const std::unique_ptr<Built> built, build(std::move(program), &samples, calibration));
+    for (const OperatorRow& row : built->compiled.report.operators)
+      if (row.kernel == "Move") {
+        proof.moves.push_back(row);
+        proof.conversion_cycles[flipped] += row.cycles;
+      }
+    proof.conversions[flipped] = built->compiled.report.transposes.size();
+    for (size_t i = 0; i < std::min(count, samples.size()); ++i) {
+      RunStats stats;
+      DTR_ASSIGN(std::vector<Tensor> results, built->session->run(samples.inputs(i), &stats));
+      proof.cycles[flipped] = stats.total_cycles;
+      if (flipped == 0) {
+        outputs.push_back(std::move(results));
+        continue;
+      }
+      for (size_t k = 0; k < results.size(); ++k) proof.equal &= std::ranges::equal(results[k].bytes(), outputs[i][k].bytes());
+    }
+  }
+  return proof;
+}
+
+}  // namespace dtr::conformance

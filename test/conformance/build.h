@@ -1,0 +1,37 @@
+// A model compiled for the default target, and what is known of it.
+#pragma once
+
+#include <memory>
+
+#include "compiler/compile.h"
+#include "compiler/session.h"
+
+namespace dtr::conformance {
+
+struct Built {
+  Program program;
+  Graph quantized;  // before placement: the integer reference
+  CompiledProgram compiled;
+  std::unique_ptr<Session> session;
+};
+
+// Quantized models as they are, float ones calibrated with `samples`; `calibration` is used if it holds one, and filled.
+Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, std::optional<CalibrationResult>& calibration);
+
+// Gives every input of rank 3 and more the other layout: what an export with the other strides says.
+void flip_input_layouts(Graph& graph);
+
+// What becomes of a model when its inputs have the other layout.
+struct LayoutProof {
+  bool equal = true;            // all outputs of all samples, bit for bit
+  uint64_t cycles[2] = {0, 0};  // of the NPU, as exported and flipped
+  size_t conversions[2] = {0, 0};
+  uint64_t conversion_cycles[2] = {0, 0};  // of the kernel calls that only move data on the NPU
+  std::vector<OperatorRow> moves;          // these calls, of both programs
+
+  // Cycles differ by at most 1 %.
+  bool same_cycles() const;
+};
+Result<LayoutProof> prove_layouts(const std::string& model, const Samples& samples, size_t count);
+
+}  // namespace dtr::conformance
