@@ -39,7 +39,8 @@ ConstantId dequantized(Program& program, const Value& value) {
 
 bool can_fall_back_to_float(const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
-  if (op.def == &ops::kQuantize || op.def == &ops::kDequantize || op.def->evaluate_float == nullptr) return false;
+  if (op.def == &ops::kQuantize || op.def == &ops::kDequantize) return false;
+  if (op.def->evaluate_float == nullptr && op.def != &ops::kRequantize) return false;
   return std::any_of(op.results.begin(), op.results.end(), [&](ValueId result) { return graph.type(result).quantized(); });
 }
 
@@ -60,10 +61,15 @@ Status fall_back_to_float(Program& program, Graph& graph, OpId id) {
     }
     spec.operands.push_back(real);
   }
-  DTR_ASSIGN(const OpId in_float, rewriter.insert(id, std::move(spec)));
+  // In float a requantize is nothing: dequantize and quantize do what it does.
+  std::vector<ValueId> real_results = spec.operands;
+  if (op.def != &ops::kRequantize) {
+    DTR_ASSIGN(const OpId in_float, rewriter.insert(id, std::move(spec)));
+    real_results = graph.op(in_float).results;
+  }
   for (size_t i = 0; i < op.results.size(); ++i) {
     const OpSpec quantize{.def = &ops::kQuantize,
-                          .operands = {graph.op(in_float).results[i]},
+                          .operands = {real_results[i]},
                           .origin = op.origin,
                           .name = graph.value(op.results[i]).name,
                           .quantization = graph.type(op.results[i]).quantization};
