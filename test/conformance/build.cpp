@@ -8,7 +8,7 @@
 
 namespace dtr::conformance {
 
-Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, std::optional<CalibrationResult>& calibration) {
+Result<std::unique_ptr<Built>> build(Program program, const Samples* samples) {
   // Everything that can runs on the NPU, even where the CPU would be faster.
   const CompileSettings settings{.target = &all_targets().front(), .weigh_costs = false, .threads = 1};
   auto built = std::make_unique<Built>();
@@ -17,6 +17,7 @@ Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, st
   if (is_quantized(built->program.forward())) {
     DTR_TRY(import_quantization(built->program, settings));
   } else {
+    std::optional<CalibrationResult> calibration;
     DTR_ASSIGN(conversion, quantize_program(built->program, settings, samples, calibration));
   }
   built->quantized = built->program.forward();
@@ -39,12 +40,11 @@ bool LayoutProof::same_cycles() const {
 
 Result<LayoutProof> prove_layouts(const std::string& model, const Samples& samples, size_t count) {
   LayoutProof proof;
-  std::optional<CalibrationResult> calibration;
   std::vector<std::vector<Tensor>> outputs;
   for (const size_t flipped : {size_t{0}, size_t{1}}) {
     DTR_ASSIGN(Program program, read_model(model));
     if (flipped == 1) flip_input_layouts(program.forward());
-    DTR_ASSIGN(const std::unique_ptr<Built> built, build(std::move(program), &samples, calibration));
+    DTR_ASSIGN(const std::unique_ptr<Built> built, build(std::move(program), &samples));
     for (const OperatorRow& row : built->compiled.report.operators)
       if (row.kernel == "Move") {
         proof.moves.push_back(row);

@@ -15,8 +15,8 @@ struct Built {
   std::unique_ptr<Session> session;
 };
 
-// Quantized models as they are, float ones calibrated with `samples`; `calibration` is used if it holds one, and filled.
-Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, std::optional<CalibrationResult>& calibration);
+// Quantized models as they are, float ones calibrated with `samples`.
+Result<std::unique_ptr<Built>> build(Program program, const Samples* samples);
 
 // Gives every input of rank 3 and more the other layout: what an export with the other strides says.
 void flip_input_layouts(Graph& graph);

@@ -118,8 +118,7 @@ class Case {
     DTR_ASSIGN(const Samples samples, Samples::bind(signature, calibration_, folder_ / "calibration.npz"));
     note_operators(signature);
     Run run;
-    std::optional<CalibrationResult> calibration;
-    DTR_ASSIGN(run.built, build(std::move(program), &samples, calibration));
+    DTR_ASSIGN(run.built, build(std::move(program), &samples));
     note_operators(run.built->quantized);
     note_operators(run.built->program.forward());
     const auto reference = make_reference_executor(run.built->program, run.built->quantized);
@@ -295,13 +294,11 @@ class Case {
       check.passed = true;
       check.text = "no stored outputs: TFLite's reference does not run it";
       DTR_ASSIGN(Program program, read_model(model));
-      std::optional<CalibrationResult> none;
-      return build(std::move(program), nullptr, none).map([](const auto&) {});
+      return build(std::move(program), nullptr).map([](const auto&) {});
     }
     DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_npz(data));
     DTR_ASSIGN(Program program, read_model(model));
-    std::optional<CalibrationResult> none;
-    DTR_ASSIGN(const std::unique_ptr<Built> built, build(std::move(program), nullptr, none));
+    DTR_ASSIGN(const std::unique_ptr<Built> built, build(std::move(program), nullptr));
     const size_t inputs = built->session->signature().inputs().size();
     const Tensor* first = find(arrays, "output_0");
     const size_t samples = first == nullptr ? 0 : static_cast<size_t>(first->shape()[0]);

@@ -59,8 +59,12 @@ Failure compare_outputs(const std::vector<Tensor>& expected, const std::vector<T
 Failure judge(Program& program, uint64_t seed, bool in_float) {
   if (const Status valid = verify(program); !valid) return failure_of("verifier", valid.error());
   const Graph original = program.forward();
-  const CompileSettings settings{
-      .target = &all_targets().front(), .backend = {.row_packing = seed % 3 == 0}, .debug_map = seed % 2 == 0, .threads = 1};
+  // What costs decide may run in float.
+  const CompileSettings settings{.target = &all_targets().front(),
+                                 .backend = {.row_packing = seed % 3 == 0},
+                                 .weigh_costs = in_float && seed % 4 != 0,
+                                 .debug_map = seed % 2 == 0,
+                                 .threads = 1};
   const Result<CompiledProgram> compiled = compile_program(program, settings);
   if (!compiled && in_float && compiled.error().id == DiagnosticId::kNoBackend) return {.refused = true};
   if (!compiled) return failure_of("compile", compiled.error());
