@@ -172,7 +172,7 @@ ops::Window window(const Question& q) {
 Reduction reduction(const Question& q) {
   const ops::ConvolutionShape shape = ops::convolution_shape(q.view);
   const auto taps = [&](const ops::WindowAxis& axis) {
-    const int64_t apart = shape.transposed ? axis.stride / std::gcd(axis.stride, axis.dilation) : 1;
+    const int64_t apart = shape.transposed ? std::max<int64_t>(1, axis.stride / std::gcd(axis.stride, axis.dilation)) : 1;
     return (axis.kernel + apart - 1) / apart;
   };
   return {taps(shape.window.h), taps(shape.window.w), shape.in};
