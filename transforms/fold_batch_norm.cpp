@@ -3,8 +3,6 @@
 //
 // Not where the operand has other users or a fused activation, where a parameter is not constant, or where a linear's features are not the
 // dimension that batch_norm normalizes (its result has more than two dimensions). The constants are new: other users keep the old ones.
-#include <cmath>
-
 #include "transforms/edit.h"
 
 namespace dtr::passes {
@@ -23,15 +21,10 @@ class Pass {
   }
 
  private:
-  // Affine form of the batch_norm: y[c] = x[c]·scale[c] + offset[c].
-  struct Affine {
-    std::vector<double> scale, offset;
-  };
-
   void fold(OpId norm) {
     const OpId linear = graph_.producer(graph_.op(norm).operands[0]);
     if (!linear.valid() || !takes_batch_norm(linear, norm)) return;
-    const auto affine = affine_of(graph_.op(norm));
+    const auto affine = batch_norm_affine(program_, graph_, graph_.op(norm));
     if (!affine) return;
 
     const Op& op = graph_.op(linear);
@@ -60,25 +53,6 @@ class Pass {
     const ValueId bias = operand_or_absent(op, 2);
     return per_feature && takes_activation(op) && graph_.sole_user(op.results[0]) == norm && is_float_constant(graph_, op.operands[1]) &&
            (!bias.valid() || is_float_constant(graph_, bias)) && graph_.type(op.results[0]) == graph_.type(graph_.op(norm).results[0]);
-  }
-
-  std::optional<Affine> affine_of(const Op& norm) const {
-    std::vector<double> parameters[5];  // x has none; weight, bias, mean, var
-    for (size_t i = 1; i < 5; ++i) {
-      const ValueId parameter = operand_or_absent(norm, i);
-      if (!parameter.valid()) continue;
-      if (!is_float_constant(graph_, parameter)) return std::nullopt;
-      parameters[i] = constant_doubles(program_, graph_, parameter);
-    }
-    const auto& [x, gamma, beta, mean, variance] = parameters;
-    Affine affine;
-    for (size_t c = 0; c < mean.size(); ++c) {
-      const double scale = (gamma.empty() ? 1.0 : gamma[c]) / std::sqrt(variance[c] + norm.attributes.get<double>("eps"));
-      if (!std::isfinite(scale)) return std::nullopt;
-      affine.scale.push_back(scale);
-      affine.offset.push_back((beta.empty() ? 0.0 : beta[c]) - mean[c] * scale);
-    }
-    return affine;
   }
 
   // Output channels lie along dimension 0 of the weight; of a transposed convolution along dimension 1, once a group.

@@ -9,9 +9,11 @@ namespace {
 // Constants are folded before anything looks for them; activations are fused before shapes become canonical, because the views that
 // make a 1-D convolution 2-D would stand between it and its activation.
 constexpr const PassDef* kFloatPasses[] = {
-    &passes::kRemoveDeadCode, &passes::kRemoveIdentities,   &passes::kFoldConstants,
-    &passes::kFoldBatchNorm,  &passes::kFoldPadding,        &passes::kMultiplyByReciprocal,
-    &passes::kFuseActivation, &passes::kCanonicalizeShapes, &passes::kMergeCommonSubexpressions,
+    &passes::kRemoveDeadCode,       &passes::kRemoveIdentities,
+    &passes::kFoldConstants,        &passes::kFoldBatchNorm,
+    &passes::kConvolveBatchNorm,    &passes::kFoldPadding,
+    &passes::kMultiplyByReciprocal, &passes::kFuseActivation,
+    &passes::kCanonicalizeShapes,   &passes::kMergeCommonSubexpressions,
 };
 
 // Quantization is folded first, so that the other passes see quantized ops and not what stands between dequantize and quantize; equal
