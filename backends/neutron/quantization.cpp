@@ -11,6 +11,7 @@
 #include "numerics/softmax.h"
 #include "ops/define.h"
 #include "ops/integer.h"
+#include "ops/normalize.h"
 #include "ops/window.h"
 
 namespace dtr::neutron {
@@ -77,6 +78,16 @@ Specs product(const OpView& view) {
   return OpAnnotation{{QuantSpec::affine(), QuantSpec::affine()}, {QuantSpec::affine()}};
 }
 
+// Weight and bias become fixed-point numbers of their own.
+Specs normalization(const OpView& view) {
+  if (const int64_t count = ops::normalize_shape(view).count(); count > numerics::kMaxNormalizeElements)
+    return stays_float(
+        fmt::format("the NPU normalizes at most {} elements together, these are {}", numerics::kMaxNormalizeElements, count));
+  OpAnnotation specs{{QuantSpec::affine()}, {QuantSpec::affine()}};
+  specs.operands.resize(view.operands.size(), QuantSpec::none());
+  return specs;
+}
+
 // Probabilities of a few classes keep [0, 1]; of many classes, each is so small that ExecuTorch's fixed 1/256 would lose it.
 Specs softmax(const OpView& view) {
   constexpr int64_t kFewClasses = 16;
@@ -111,6 +122,9 @@ constexpr std::array kPatterns{
     Pattern{&ops::kExpand, shared},
     Pattern{&ops::kFlip, shared},
     Pattern{&ops::kHardswish, independent},
+    Pattern{&ops::kGroupNorm, normalization, true},
+    Pattern{&ops::kLayerNorm, normalization, true},
+    Pattern{&ops::kRmsNorm, normalization, true},
     Pattern{&ops::kLinear, linear, true},
     Pattern{&ops::kMaxPool2d, shared},
     Pattern{&ops::kMeanDim, independent},

@@ -173,6 +173,38 @@ KernelCall matmul(Program&, const Graph& graph, const Op& op) {
   return call;
 }
 
+ValueId operand_or_none(const Op& op, size_t index) { return index < op.operands.size() ? op.operands[index] : ValueId{}; }
+
+// Kernels that also give the mean and the inverse of the deviation of each row.
+std::vector<Type> moments(Shape shape) { return std::vector<Type>(2, {.dtype = DType::kFloat32, .shape = std::move(shape)}); }
+
+KernelCall layer_norm(Program&, const Graph& graph, const Op& op) {
+  const Ints& shape = op.attributes.get<Ints>("normalized_shape");
+  Shape rows = graph.type(op.operands[0]).shape;
+  for (size_t i = rows.size() - shape.size(); i < rows.size(); ++i) rows[i] = 1;
+  return {.name = "aten::native_layer_norm.out",
+          .arguments = {op.operands[0], shape, constant_or_value(graph, operand_or_none(op, 1)),
+                        constant_or_value(graph, operand_or_none(op, 2)), op.attributes.get<double>("eps")},
+          .extra_outputs = moments(std::move(rows))};
+}
+
+KernelCall rms_norm(Program&, const Graph& graph, const Op& op) {
+  return {.name = "aten::rms_norm.out",
+          .arguments = {op.operands[0], ints(op, "normalized_shape"), constant_or_value(graph, operand_or_none(op, 1)),
+                        op.attributes.get<double>("eps")}};
+}
+
+KernelCall group_norm(Program&, const Graph& graph, const Op& op) {
+  const Shape& shape = graph.type(op.operands[0]).shape;
+  const int64_t groups = integer(op, "num_groups");
+  const int64_t planes = shape[0] * shape[1];
+  const int64_t pixels = planes == 0 ? 0 : element_count(shape) / planes;
+  return {.name = "aten::native_group_norm.out",
+          .arguments = {op.operands[0], constant_or_value(graph, operand_or_none(op, 1)), constant_or_value(graph, operand_or_none(op, 2)),
+                        shape[0], shape[1], pixels, groups, op.attributes.get<double>("eps")},
+          .extra_outputs = moments({shape[0], groups})};
+}
+
 KernelCall view(Program&, const Graph& graph, const Op& op) {
   return {.name = "aten::view_copy.out", .arguments = {constant_or_value(graph, op.operands[0]), Ints(graph.type(op.results[0]).shape)}};
 }
@@ -289,8 +321,10 @@ constexpr std::array kRows{
     Row{&ops::kExp, false, plain<kExp>},
     Row{&ops::kFloor, false, plain<kFloor>},
     Row{&ops::kGelu, false, gelu},
+    Row{&ops::kGroupNorm, false, group_norm},
     Row{&ops::kHardsigmoid, false, plain<kHardsigmoid>},
     Row{&ops::kHardswish, false, plain<kHardswish>},
+    Row{&ops::kLayerNorm, false, layer_norm},
     Row{&ops::kLeakyRelu, false, leaky_relu},
     Row{&ops::kLinear, false, linear},
     Row{&ops::kLog, false, plain<kLog>},
@@ -310,6 +344,7 @@ constexpr std::array kRows{
     Row{&ops::kQuantize, true, quantize},
     Row{&ops::kReciprocal, false, plain<kReciprocal>},
     Row{&ops::kRelu, false, plain<kRelu>},
+    Row{&ops::kRmsNorm, false, rms_norm},
     Row{&ops::kRound, false, plain<kRound>},
     Row{&ops::kRsqrt, false, plain<kRsqrt>},
     Row{&ops::kSigmoid, false, plain<kSigmoid>},

@@ -126,6 +126,54 @@ Result<Values> batch_norm(NodeImport& node) {
   return Values{result};
 }
 
+Result<Values> layer_norm(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("input"));
+  DTR_ASSIGN(const ValueId weight, node.optional_tensor("weight"));
+  DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
+  DTR_ASSIGN(const Ints shape, node.ints("normalized_shape"));
+  DTR_ASSIGN(const double eps, node.number("eps", 1e-5));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.layer_norm", {x, weight, bias}, {{"normalized_shape", shape}, {"eps", eps}}));
+  return Values{result};
+}
+
+Result<Values> rms_norm(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("input"));
+  DTR_ASSIGN(const ValueId weight, node.optional_tensor("weight"));
+  DTR_ASSIGN(const Ints shape, node.ints("normalized_shape"));
+  DTR_ASSIGN(const double eps, node.number("eps", 0x1p-23));  // None: the epsilon of float32
+  DTR_ASSIGN(const ValueId result, node.emit("aten.rms_norm", {x, weight}, {{"normalized_shape", shape}, {"eps", eps}}));
+  return Values{result};
+}
+
+Result<Values> emit_group_norm(NodeImport& node, ValueId x, int64_t groups) {
+  DTR_ASSIGN(const ValueId weight, node.optional_tensor("weight"));
+  DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
+  DTR_ASSIGN(const double eps, node.number("eps", 1e-5));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.group_norm", {x, weight, bias}, {{"num_groups", groups}, {"eps", eps}}));
+  return Values{result};
+}
+
+template <class Name>
+Result<Values> group_norm_of(NodeImport& node, Name groups_argument) {
+  DTR_ASSIGN(const ValueId x, node.tensor("input"));
+  DTR_ASSIGN(const int64_t groups, node.integer(groups_argument));
+  for (const std::string_view repeated : {"N", "C", "HxW"}) {  // of native_group_norm: what the shape says
+    DTR_TRY(node.integer(repeated, 0));
+  }
+  return emit_group_norm(node, x, groups);
+}
+Result<Values> group_norm(NodeImport& node) { return group_norm_of(node, "num_groups"); }
+Result<Values> native_group_norm(NodeImport& node) { return group_norm_of(node, "group"); }
+
+// Each channel is a group of its own; with running statistics it is a batch norm.
+Result<Values> instance_norm(NodeImport& node) {
+  DTR_ASSIGN(const bool own_statistics, node.boolean("use_input_stats"));
+  if (!own_statistics) return batch_norm(node);
+  DTR_ASSIGN(const ValueId x, node.tensor("input"));
+  if (node.type(x).rank() < 2) return node.unsupported(fmt::format("the input has shape {}", to_string(node.type(x).shape)));
+  return emit_group_norm(node, x, node.type(x).shape[1]);
+}
+
 template <class Op>
 Result<Values> softmax_as(NodeImport& node, Op op) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
@@ -154,13 +202,12 @@ std::vector<Operator> matrix_operators() {
       {.target = "aten.dot.default", .op = "aten.matmul", .build = dot},
       {.target = "aten.batch_norm.default", .op = "aten.batch_norm", .build = batch_norm},
       {.target = "aten._native_batch_norm_legit_no_training.default", .op = "aten.batch_norm", .build = batch_norm},
-      {.target = "aten.layer_norm.default",
-       .op = "aten.layer_norm",
-       .params = {{"input"},
-                  {"weight", Take::kOptionalTensor},
-                  {"bias", Take::kOptionalTensor},
-                  {"normalized_shape", Take::kInts},
-                  {"eps", Take::kNumber, 1e-5}}},
+      {.target = "aten.layer_norm.default", .op = "aten.layer_norm", .build = layer_norm},
+      {.target = "aten.native_layer_norm.default", .op = "aten.layer_norm", .build = layer_norm},
+      {.target = "aten.rms_norm.default", .op = "aten.rms_norm", .build = rms_norm},
+      {.target = "aten.group_norm.default", .op = "aten.group_norm", .build = group_norm},
+      {.target = "aten.native_group_norm.default", .op = "aten.group_norm", .build = native_group_norm},
+      {.target = "aten.instance_norm.default", .op = "aten.group_norm", .build = instance_norm},
       {.target = "aten.softmax.int", .op = "aten.softmax", .build = softmax},
       {.target = "aten._softmax.default", .op = "aten.softmax", .build = softmax},
       {.target = "aten.log_softmax.int", .op = "aten.log_softmax", .build = log_softmax},

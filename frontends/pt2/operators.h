@@ -114,6 +114,7 @@ std::vector<Operator> shape_operators();
 std::vector<Operator> tiling_operators();
 std::vector<Operator> resize_operators();
 std::vector<Operator> matrix_operators();
+std::vector<Operator> attention_operators();
 std::vector<Operator> reduction_operators();
 std::vector<Operator> identity_operators();
 std::vector<Operator> quantization_operators();

@@ -190,6 +190,30 @@ bool draw_adaptive_pool(RandomGraph& graph, Draft& draft) {
   return true;
 }
 
+// Weight and bias of any shape, or neither; they stay float in the quantized form.
+bool add_gains(RandomGraph& graph, Draft& draft, const Shape& shape, int most) {
+  for (int64_t count = graph.dice().below(most + 1); count > 0; --count)
+    draft.operands.push_back(graph.constant(DType::kFloat32, shape, std::nullopt));
+  draft.spread = 1;
+  return true;
+}
+template <int kMost>
+bool draw_last_norm(RandomGraph& graph, Draft& draft) {
+  const Shape shape = graph.type(draft.operands[0]).shape;
+  if (shape.empty()) return false;
+  const Shape last(shape.begin() + graph.dice().below(static_cast<int64_t>(shape.size())), shape.end());
+  draft.attributes.set("normalized_shape", last);
+  return add_gains(graph, draft, last, kMost);
+}
+bool draw_group_norm(RandomGraph& graph, Draft& draft) {
+  const Shape shape = graph.type(draft.operands[0]).shape;
+  if (shape.size() < 2) return false;
+  int64_t groups = 1 + graph.dice().below(shape[1]);
+  while (shape[1] % groups != 0) --groups;
+  draft.attributes.set("num_groups", groups);
+  return add_gains(graph, draft, {shape[1]}, 2);
+}
+
 // Stand between float and int8 in every graph with floats.
 bool draw_elsewhere(RandomGraph&, Draft&) { return false; }
 
@@ -201,8 +225,11 @@ constexpr OperandRow kRows[] = {
     {"aten.convolution", draw_convolution, "stride padding padding_end dilation output_padding transposed groups"},
     {"aten.expand", draw_expand, "size"},
     {"aten.flip", draw_flip, "dims"},
+    {"aten.group_norm", draw_group_norm, "num_groups"},
+    {"aten.layer_norm", draw_last_norm<2>, "normalized_shape"},
     {"aten.linear", draw_linear},
     {"aten.matmul", draw_matmul},
+    {"aten.rms_norm", draw_last_norm<1>, "normalized_shape"},
     {"aten.slice.Tensor", draw_slice, "dim start end step"},
     {"aten.upsample_bilinear2d", draw_upsample, "output_size scales"},
     {"aten.upsample_nearest2d", draw_upsample, "output_size scales"},

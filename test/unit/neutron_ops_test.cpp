@@ -436,6 +436,25 @@ TEST(NeutronMatmul, BehindAConvolution) {
   EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d", "Matmul"}));
 }
 
+TEST(NeutronNormalize, BoxesInBothLayouts) {
+  for (const std::string_view layout : {"", "channels_last "})
+    for (const std::string_view op :
+         {"layer_norm(%x) {eps = 0.001, normalized_shape = [7]}", "layer_norm(%x) {eps = 0.001, normalized_shape = [6, 5, 7]}",
+          "layer_norm(%x, %w, %b) {eps = 0.0, normalized_shape = [5, 7]}", "rms_norm(%x, %w) {eps = 0.00001, normalized_shape = [5, 7]}",
+          "group_norm(%x, %g, %g) {eps = 0.00001, num_groups = 3}", "group_norm(%x, _, %g) {eps = 0.00001, num_groups = 6}",
+          "group_norm(%x) {eps = 0.00001, num_groups = 1}"})
+      EXPECT_EQ(expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,6,5,7] {0}quant<0.05:5>) {{
+        %w: f32[5,7] = constant seeded<3>
+        %b: f32[5,7] = constant seeded<4>
+        %g: f32[6] = constant seeded<5>
+        %y: i8[2,6,5,7] {0}quant<0.02:-11> = aten.{1}
+        return %y
+      }})",
+                                             layout, op))
+                    .kernels(),
+                Kernels{"Normalize"});
+}
+
 TEST(NeutronMovement, ViewOfContiguousIsFree) {
   const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[2,3,5,7] quant<0.05:5>) {
     %v: i8[6,35] quant<0.05:5> = aten.view(%x) {size = [6, 35]}

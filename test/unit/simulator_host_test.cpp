@@ -362,6 +362,35 @@ void add_matmul(Random& random, Case& to) {
   to.builder.add(m);
 }
 
+// Rows of two loops, parameters shared along some of them.
+void add_normalize(Random& random, Case& to) {
+  const std::array<uint32_t, kNormalizeRank> extent{1 + random.upto(3), 1 + random.upto(2), 1 + random.upto(5), 1 + random.upto(20)};
+  const auto stride = any_strides(random, extent);
+  Normalize n{.center = random.upto(2) % 2,
+              .zero_point_in = random.between(-128, 127),
+              .zero_point_out = random.between(-128, 127),
+              .epsilon_low = random.upto(1000),
+              .epsilon_high = random.upto(2),
+              .gain_shift = 12 + random.upto(20),
+              .clamp_low = random.between(-128, 0),
+              .clamp_high = random.between(1, 127)};
+  uint32_t parameters = 1;
+  for (uint32_t d = 0; d < kNormalizeRank; ++d) {
+    n.extent[d] = extent[d];
+    n.stride[d] = stride[d];
+    if (!random.chance(50)) continue;
+    n.parameter_stride[d] = parameters;
+    parameters *= extent[d];
+  }
+  std::vector<int32_t> values;
+  for (uint32_t i = 0; i < 2 * parameters; ++i) values.push_back(random.between(-(1 << 24), 1 << 24));
+  n.parameters = to.builder.stage(values);
+  const uint32_t bytes = product_of(extent);
+  n.input = to.input(random.int8(bytes));
+  n.output = random.chance(30) ? n.input : to.builder.output(bytes);
+  to.builder.add(n);
+}
+
 // A permutation of a box, the input with gaps.
 void add_move(Random& random, Case& to) {
   Move move{};
@@ -479,9 +508,10 @@ INSTANTIATE_TEST_SUITE_P(Commands, SimulatorKits,
                          testing::Values(Generator{"Conv2d", add_conv2d, 400}, Generator{"Depthwise", add_depthwise, 400},
                                          Generator{"Pool", add_pool, 200}, Generator{"Binary", add_binary, 600},
                                          Generator{"Lookup", add_lookup, 50}, Generator{"Softmax", add_softmax, 200},
-                                         Generator{"Matmul", add_matmul, 300}, Generator{"Move", add_move, 200},
-                                         Generator{"StridedMove", add_strided_move, 200}, Generator{"Reduce", add_reduce, 400},
-                                         Generator{"Resize", add_resize, 200}, Generator{"Fill", add_fill, 10}),
+                                         Generator{"Matmul", add_matmul, 300}, Generator{"Normalize", add_normalize, 200},
+                                         Generator{"Move", add_move, 200}, Generator{"StridedMove", add_strided_move, 200},
+                                         Generator{"Reduce", add_reduce, 400}, Generator{"Resize", add_resize, 200},
+                                         Generator{"Fill", add_fill, 10}),
                          [](const testing::TestParamInfo<Generator>& instance) { return std::string(instance.param.name); });
 
 // Rescaling of accumulators at ties, next to them, and at the ends of 32 bits: an input of 0 leaves the bias alone in the accumulator.

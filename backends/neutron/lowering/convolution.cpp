@@ -160,7 +160,8 @@ Filters filters_of(const Plan& plan, const Part& part, std::span<const int8_t> w
 
 uint64_t cost(const Machine& machine, const OpView& view) {
   uint64_t sum = 0;
-  for (const Part& part : plan_of(machine, view)->parts) sum += cost_of(machine.target, part);
+  const std::unique_ptr<Plan> plan = plan_of(machine, view);
+  for (const Part& part : plan->parts) sum += cost_of(machine.target, part);
   return sum;
 }
 
@@ -179,8 +180,8 @@ Reduction reduction(const Question& q) {
 }
 uint64_t staged(const Question& q) {
   uint64_t most = 0;
-  for (const Part& part : plan_of(q.machine, q.view)->parts)
-    most = std::max(most, least_staged_bytes(q.machine.target, part.window, part.mapping));
+  const std::unique_ptr<Plan> plan = plan_of(q.machine, q.view);
+  for (const Part& part : plan->parts) most = std::max(most, least_staged_bytes(q.machine.target, part.window, part.mapping));
   return most;
 }
 int64_t calls(const Question& q) {

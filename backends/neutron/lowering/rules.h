@@ -54,8 +54,9 @@ std::span<const Rule> resize_rules();     // upsample_nearest2d, upsample_biline
 std::span<const Rule> binary_rules();     // add, sub, mul, maximum, minimum, prelu of two tensors
 std::span<const Rule> softmax_rules();    // softmax, log_softmax
 std::span<const Rule> matmul_rules();
-std::span<const Rule> movement_rules();  // view, permute, slice, expand, flip, constant_pad_nd, cat, dim order
-const Rule& elementwise_rule();          // every elementwise function of one tensor
+std::span<const Rule> normalize_rules();  // layer_norm, group_norm, rms_norm
+std::span<const Rule> movement_rules();   // view, permute, slice, expand, flip, constant_pad_nd, cat, dim order
+const Rule& elementwise_rule();           // every elementwise function of one tensor
 
 // The operator is elementwise and has an integer form from int8 to int8.
 bool is_function(const OpDef& def);

@@ -196,6 +196,17 @@ for size in ([2, 3], [5, 4], [9, 7]):
     case(f"adaptive_avg_{size[0]}", "aten::_adaptive_avg_pool2d.out", [x, size], torch.ops.aten._adaptive_avg_pool2d(x, size), tolerance=ROUND)
     case(f"adaptive_max_{size[0]}", "aten::adaptive_max_pool2d.out", [r, size], *torch.ops.aten.adaptive_max_pool2d(r, size))
 
+torch.manual_seed(3)
+t, gain, offset = rand(2, 6, 5, 7) * 3 + 1, rand(5, 7), rand(5, 7)
+for name, weight, bias in (("", gain, offset), ("_plain", None, None)):
+    case(f"layer_norm{name}", "aten::native_layer_norm.out", [t, [5, 7], weight, bias, 1e-3],
+         *torch.ops.aten.native_layer_norm(t, [5, 7], weight, bias, 1e-3), tolerance=ROUND)
+    case(f"rms_norm{name}", "aten::rms_norm.out", [t, [5, 7], weight, 1e-3 if name else None], F.rms_norm(t, [5, 7], weight, 1e-3 if name else None), tolerance=ROUND)
+gain, offset = rand(6), rand(6)
+for name, weight, bias, groups in (("", gain, offset, 3), ("_plain", None, None, 6)):
+    case(f"group_norm{name}", "aten::native_group_norm.out", [t, weight, bias, 2, 6, 35, groups, 1e-3],
+         *torch.ops.aten.native_group_norm(t, weight, bias, 2, 6, 35, groups, 1e-3), tolerance=ROUND)
+
 here = pathlib.Path(__file__).parent
 np.savez_compressed(here / "cases.npz", **arrays)
 (here / "cases.json").write_text("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")

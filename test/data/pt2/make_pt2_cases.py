@@ -195,6 +195,43 @@ class unsupported(nn.Module):
         return torch.fft.rfft(torch.erfinv(x)).real + torch.erfinv(x).cumsum(0)[:3]
 
 
+@case(rand(2, 5, 7), rand(2, 7, 4), rand(4, 7), rand(7), rand(2, 5, 4))
+class products(nn.Module):
+    """Matrix products of computed tensors: vectors, matrices, batches, sums with factors, einsum."""
+    def forward(self, a, b, w, v, c):
+        return (a @ b, a @ v, v @ b, torch.mv(a[0], v), torch.dot(v, v), torch.mm(a[1], b[0]), torch.baddbmm(c, a, b, beta=0.5, alpha=2),
+                torch.addmm(c[0], a[0], b[1], alpha=3), F.linear(a, w, v[:4]), torch.einsum("bik,bkj->jbi", a, b),
+                torch.einsum("bik,jk -> bij", a, w), torch.einsum("bij->jib", a), torch.matmul(a.unsqueeze(1), b))
+
+
+@case(rand(2, 3, 5, 4), rand(2, 3, 6, 4), rand(2, 3, 6, 4), rand(5, 6))
+class attention(nn.Module):
+    def forward(self, q, k, v, mask):
+        plain = F.scaled_dot_product_attention(q, k, v)
+        return plain, F.scaled_dot_product_attention(q, k, v, mask, scale=0.75), F.log_softmax(plain, 1)
+
+
+@case(rand(1, 3, 6), strict=False)
+class causal(nn.Module):
+    def forward(self, x):
+        return F.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+
+@case(rand(2, 4, 5, 7))
+class norms(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(2)
+        self.layer, self.rms, self.group = nn.LayerNorm((5, 7)), nn.RMSNorm(7), nn.GroupNorm(2, 4)
+        self.instance, self.stored = nn.InstanceNorm2d(4), nn.InstanceNorm2d(4, affine=True, track_running_stats=True)
+        for parameter in self.parameters():
+            nn.init.normal_(parameter)
+
+    def forward(self, x):
+        native = torch.ops.aten.native_group_norm(x, None, None, 2, 4, 35, 4, 1e-3)[0] + torch.ops.aten.native_layer_norm(x, [7], None, None, 1e-3)[0]
+        return self.layer(x), self.rms(x), self.group(x), self.instance(x), self.stored(x), native
+
+
 def portable(path):
     """Cuts folders out of the stack traces, and sample inputs and the history of the graph, which nothing reads, out of the file."""
     with zipfile.ZipFile(path) as old:
@@ -219,6 +256,7 @@ if __name__ == "__main__":
         with torch.no_grad():
             outputs = cls().eval()(*[i.clone() for i in inputs])
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        if name in ("leftovers", "tied", "channels_last", "in_place", "matrices", "one_dimension", "reshapes", "convolutions"):
+        if name in ("leftovers", "tied", "channels_last", "in_place", "matrices", "one_dimension", "reshapes", "convolutions",
+                    "products", "attention", "norms"):
             np.savez(HERE / f"{name}.npz", **{f"input_{i}": v.contiguous().numpy() for i, v in enumerate(inputs)},
                      **{f"output_{i}": v.detach().contiguous().numpy() for i, v in enumerate(outputs)})
