@@ -25,27 +25,6 @@ std::string describe(const Graph& graph, const Op& op) {
   return fmt::format("`{}` ({})", name, op.def->name);
 }
 
-Status verify_bias(const Graph& graph, const Op& op) {
-  if (op.operands.size() < 3 || !op.operands[0].valid() || !op.operands[1].valid() || !op.operands[2].valid()) return {};
-  const Type& input = graph.type(op.operands[0]);
-  const Type& weight = graph.type(op.operands[1]);
-  const Type& bias = graph.type(op.operands[2]);
-  if (bias.dtype != DType::kInt32 || !input.quantized() || !weight.quantized()) return {};
-  if (!bias.quantized()) return broken(fmt::format("{}: int32 bias without quantization", describe(graph, op)));
-  if (bias.rank() != 1) return broken(fmt::format("{}: bias of rank {}", describe(graph, op), bias.rank()));
-  const Quantization wanted = bias_quantization(*input.quantization, *weight.quantization, bias.elements());
-  const Quantization& actual = *bias.quantization;
-  for (size_t c = 0; c < static_cast<size_t>(bias.elements()); ++c) {
-    const float scale = actual.scales[actual.per_channel() ? c : 0];
-    const float product = wanted.scales[wanted.per_channel() ? c : 0];
-    if (!(std::abs(scale - product) <= 1e-6F * product))
-      return broken(fmt::format("{}: bias scale {} of channel {} is not s_in·s_w = {}", describe(graph, op), scale, c, product));
-    if (actual.zero_points[actual.per_channel() ? c : 0] != 0)
-      return broken(fmt::format("{}: bias zero point of channel {} is not 0", describe(graph, op), c));
-  }
-  return {};
-}
-
 // Where each value is defined and each operand used, to compare with the lists that the graph keeps.
 class GraphVerifier {
  public:
@@ -171,7 +150,7 @@ Status verify_op(const Program& program, const Graph& graph, OpId id) {
   }
   if (op.origin.part >= op.origin.parts)
     return broken(fmt::format("{}: part {} of {}", describe(graph, op), op.origin.part, op.origin.parts));
-  return verify_bias(graph, op);
+  return {};
 }
 
 Status verify_quantization(const Type& type) {
