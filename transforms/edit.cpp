@@ -60,6 +60,11 @@ bool is_constant_of(const Program& program, const Graph& graph, ValueId value, d
   return false;
 }
 
+void erase_if_unused(Rewriter& rewriter, OpId op) {
+  const Graph& graph = rewriter.graph();
+  if (graph.value(graph.op(op).results[0]).unused()) rewriter.erase(op);
+}
+
 ValueId operand_or_absent(const Op& op, size_t index) { return index < op.operands.size() ? op.operands[index] : ValueId{}; }
 
 std::optional<Bounds> clamp_bounds(const Op& op) {

@@ -29,6 +29,9 @@ bool is_float_constant(const Graph& graph, ValueId value);
 // Whether a constant has this value everywhere: real value, so zero point where it is quantized.
 bool is_constant_of(const Program& program, const Graph& graph, ValueId value, double wanted);
 
+// Erases an op of one result that nobody reads any more.
+void erase_if_unused(Rewriter& rewriter, OpId op);
+
 // Operand `index` of an op, invalid where it is absent.
 ValueId operand_or_absent(const Op& op, size_t index);
 

@@ -59,7 +59,7 @@ class Pass {
     if (attributes.find("padding_end") == nullptr) rewriter_.erase_attribute(id, "padding_end");
     rewriter_.set_operand(id, 0, graph_.op(pad).operands[0]);
     rewriter_.set_origin(id, merge(op.origin, graph_.op(pad).origin));
-    if (graph_.value(graph_.op(pad).results[0]).unused()) rewriter_.erase(pad);
+    erase_if_unused(rewriter_, pad);
     ++changes_;
     return true;
   }

@@ -111,7 +111,7 @@ class Pass {
     rewriter_.replace(id, clamped);
     rewriter_.rename(clamped, name);
     ++changes_;
-    erase_if_unused(inner);
+    erase_if_unused(rewriter_, inner);
     return {};
   }
 
@@ -119,13 +119,9 @@ class Pass {
     rewriter_.set_operand(id, 0, graph_.op(inner).operands[0]);
     rewriter_.set_origin(id, merge(graph_.op(id).origin, graph_.op(inner).origin));
     ++changes_;
-    erase_if_unused(inner);
+    erase_if_unused(rewriter_, inner);
     if (const ValueId same = identity_of(id); same.valid()) rewriter_.replace(id, same);
     return {};
-  }
-
-  void erase_if_unused(OpId id) {
-    if (graph_.value(graph_.op(id).results[0]).unused()) rewriter_.erase(id);
   }
 
   static bool all_are(const Ints& values, int64_t wanted) {
