@@ -24,7 +24,7 @@ class NeutronBackend final : public Backend {
     if (rule == nullptr)
       return Refusal{"npu-operator", fmt::format("the NPU has no kernel for {}", view->def->name),
                      "the CPU runs it; `deuteron ops` lists what the NPU runs"};
-    return rule->checks.refuse({machine_, graph, op, *view});
+    return neutron::refuse(rule->checks, {machine_, graph, op, *view});
   }
 
   LayoutChoice layouts(const Graph& graph, OpId op) const override {
@@ -46,7 +46,7 @@ class NeutronBackend final : public Backend {
     const Rule* rule = find_rule(op);
     if (rule == nullptr) return std::nullopt;
     OperatorSupport support{.dtypes = "int8", .conditions = {}};
-    for (const Check* check : rule->checks.list()) support.conditions.push_back(with_numbers(check->condition, machine_.target));
+    for (const Check* check : rule->checks) support.conditions.push_back(with_numbers(check->condition, machine_.target));
     return support;
   }
 

@@ -56,10 +56,6 @@ Refusal refusal(const Check& check, const npu::Target& target, std::string value
           .value = std::move(value)};
 }
 
-MaybeRefusal refusal_if(const Check& check, Outside outside, const npu::Target& target = {}) {
-  return outside ? MaybeRefusal(refusal(check, target, std::move(*outside))) : std::nullopt;
-}
-
 constexpr std::string_view kInt8Only = "the NPU computes int8 with one scale and zero point a tensor";
 constexpr std::string_view kQuantize = "quantize the model: compile it with calibration data";
 constexpr std::string_view kParameter = "make it a parameter or a buffer of the module";
@@ -84,14 +80,9 @@ std::string with_numbers(std::string_view text, const npu::Target& target) {
                      fmt::arg("rank", npu::kMoveRank));
 }
 
-MaybeRefusal refuse(const Check& check, const Question& question) {
-  return refusal_if(check, check.outside(question), question.machine.target);
-}
-
-MaybeRefusal Checks::refuse(const Question& question) const {
-  if (all_ != nullptr) return all_(question);
-  for (const Check* check : list_)
-    if (MaybeRefusal refused = neutron::refuse(*check, question)) return refused;
+MaybeRefusal refuse(Checks checks, const Question& question) {
+  for (const Check* check : checks)
+    if (Outside outside = check->outside(question)) return refusal(*check, question.machine.target, std::move(*outside));
   return std::nullopt;
 }
 
@@ -125,20 +116,6 @@ Outside beyond_sram(const Question& q, uint64_t staged) {
   for (const ValueId result : op.results) activations += static_cast<uint64_t>(q.graph.type(result).bytes());
   if (activations + staged <= q.machine.target.sram_bytes) return std::nullopt;
   return fmt::format("operands and results take {} bytes and constants {} bytes", activations, staged);
-}
-
-MaybeRefusal refuse_element_type(const OpView& view, size_t index) {
-  return refusal_if(kInt8Operands, other_element_type(view, index, index + 1));
-}
-MaybeRefusal refuse_empty(const OpView& view) { return refusal_if(kNotEmpty, empty_tensor(view)); }
-MaybeRefusal refuse_rank(const OpView& view) { return refusal_if(kRank, large_rank(view)); }
-MaybeRefusal refuse_dynamic(const Graph& graph, OpId op, size_t index, std::string_view what) {
-  return refusal_if(what == "weight" ? kConstantWeight : kConstantBias, computed(graph, op, index));
-}
-MaybeRefusal refuse_memory(const npu::Target& target, const Graph& graph, OpId op, uint64_t staged) {
-  const Machine machine{target, {}};
-  const BoundOpView view(graph, op);
-  return refusal_if(kFitsSram<nothing_staged>, beyond_sram({machine, graph, op, *view}, staged), target);
 }
 
 }  // namespace dtr::neutron

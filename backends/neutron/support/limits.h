@@ -37,22 +37,10 @@ struct Check {
 
 // A condition or remedy with the target's numbers.
 std::string with_numbers(std::string_view text, const npu::Target& target);
-MaybeRefusal refuse(const Check& check, const Question& question);
 
-// What a rule asks, in order.
-class Checks {
- public:
-  template <size_t kCount>
-  constexpr Checks(const Check* const (&list)[kCount]) : list_(list) {}
-  constexpr Checks(MaybeRefusal (*all)(const Question&)) : all_(all) {}  // bounds that no table lists
-
-  std::span<const Check* const> list() const { return list_; }
-  MaybeRefusal refuse(const Question& question) const;
-
- private:
-  std::span<const Check* const> list_;
-  MaybeRefusal (*all_)(const Question&) = nullptr;
-};
+// What a rule asks, in order; the first check that an operator is outside of is its refusal.
+using Checks = std::span<const Check* const>;
+MaybeRefusal refuse(Checks checks, const Question& question);
 
 // Operand 0, or every operand, and all results are int8 with one scale and zero point a tensor.
 extern const Check kInt8Operand;
@@ -108,20 +96,5 @@ inline constexpr Check kFitsSram{"npu-sram", "an operator's operands, results an
                                  "use smaller tensors: a lower resolution, fewer channels or a smaller batch",
                                  [](const Question& q) { return beyond_sram(q, kStaged(q)); }};
 inline uint64_t nothing_staged(const Question&) { return 0; }
-
-// For rules whose bounds no table lists.
-MaybeRefusal refuse_element_type(const OpView& view, size_t index = 0);
-MaybeRefusal refuse_empty(const OpView& view);
-MaybeRefusal refuse_rank(const OpView& view);
-MaybeRefusal refuse_dynamic(const Graph& graph, OpId op, size_t index, std::string_view what);
-MaybeRefusal refuse_memory(const npu::Target& target, const Graph& graph, OpId op, uint64_t staged);
-
-// The first refusal of several checks; later ones are not asked.
-inline MaybeRefusal first_of() { return std::nullopt; }
-template <class First, class... Rest>
-MaybeRefusal first_of(const First& check, const Rest&... rest) {
-  if (MaybeRefusal refusal = check()) return refusal;
-  return first_of(rest...);
-}
 
 }  // namespace dtr::neutron
