@@ -33,12 +33,6 @@ ACCURACY_GOALS = {"digits_cnn": {"sqnr_db": 30.4, "accuracy": 0.9907}, "kws_dscn
 SRAM_GOAL = 1.10
 ARRAY, BIG_SHAPE, USEFUL_SHARE = 64, 65536, 0.6
 GRAPH_SIZES, GRAPH_SECONDS = (500, 1000, 2000), 5.0
-# What the limit that the cycle model names means for the kernel.
-LIMITS = {
-    ("Depthwise", "array"): "array: one channel a unit, its 8 multipliers see one product each",
-    ("Conv2d", "weight port"): "weight port: each weight serves few output positions",
-    ("Conv2d", "array"): "array: channels below a multiple of 8, few output positions or a short row",
-}
 
 
 def wall_seconds(command, repeats):
@@ -144,6 +138,16 @@ def memory_table(measured):
     return table(["model", "activations, B", "live bytes, B", "ratio", "staging, B", "SRAM total, B", "touched, B", "flash, B", "met"], rows)
 
 
+def limited_by(shape, share):
+    if shape["kernel"] == "Depthwise":
+        return "one channel a unit: its 8 multipliers see one product each"
+    padding = f"channels padded to 8 leave {100 * shape['ceiling']:.0f} %" if shape["ceiling"] < 0.9 else ""
+    if padding and share > 0.8 * shape["ceiling"]:
+        return padding
+    words = {"weight port": "weight port: each weight serves few positions", "start": "start of the call", "array": "few positions for the accumulators"}
+    return "; ".join(filter(None, [padding, words.get(shape["limit"], shape["limit"])]))
+
+
 def utilization(shapes):
     """MAC-weighted utilization of the array per kernel kind, and the shapes that leave it idle."""
     kinds, slow, refused = {}, [], []
@@ -165,7 +169,7 @@ def utilization(shapes):
     text = table(["kernel kind", "shapes", "MACs", "MAC-weighted", "worst", "best"], rows)
     text += f"\n\nShapes of at least {BIG_SHAPE:,} MACs that fill less than {100 * USEFUL_SHARE:.0f} % of the array, and what limits them:\n\n"
     text += table(["kernel kind", "shape", "kernel", "MACs", "utilization", "limited by"],
-                  [[s["kind"], s["shape"], s["kernel"], f"{s['macs']:,}", f"{100 * share:.0f} %", LIMITS.get((s["kernel"], s["limit"]), s["limit"])]
+                  [[s["kind"], s["shape"], s["kernel"], f"{s['macs']:,}", f"{100 * share:.0f} %", limited_by(s, share)]
                    for share, s in slow], 3)
     text += "\n\nKernels without products, in bytes read and written a cycle (the ports together move 24):\n\n"
     text += table(["kernel kind", "shapes", "bytes a cycle", "limited by"], moving)

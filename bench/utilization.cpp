@@ -16,7 +16,13 @@ struct Shape2d {
   int channels, height, width, out, kernel, stride;
 };
 
-void measure(std::string_view kind, const std::string& shape, const std::string& text) {
+// Share of the array that channels padded to its sides leave.
+double padded_share(int in, int out) {
+  const auto full = [](int channels) { return (channels + 7) / 8 * 8; };
+  return static_cast<double>(in) * out / (static_cast<double>(full(in)) * full(out));
+}
+
+void measure(std::string_view kind, const std::string& shape, const std::string& text, double ceiling = 1) {
   Result<Program> program = parse_program(text, "bench.ir");
   if (!program) return fmt::print(stderr, "{}\n", to_text(program.error()));
   const auto backend = make_neutron_backend({});
@@ -43,8 +49,9 @@ void measure(std::string_view kind, const std::string& shape, const std::string&
   for (const ValueId input : graph.inputs()) bytes += static_cast<uint64_t>(graph.type(input).bytes());
   for (const ValueId output : graph.outputs()) bytes += static_cast<uint64_t>(graph.type(output).bytes());
   fmt::print(
-      "{{\"kind\": \"{}\", \"shape\": \"{}\", \"kernel\": \"{}\", \"macs\": {}, \"bytes\": {}, \"cycles\": {}, \"limit\": \"{}\"}}\n", kind,
-      shape, kernel, macs, bytes, cycles, limit);
+      "{{\"kind\": \"{}\", \"shape\": \"{}\", \"kernel\": \"{}\", \"macs\": {}, \"bytes\": {}, \"cycles\": {}, \"limit\": \"{}\", "
+      "\"ceiling\": {:.3f}}}\n",
+      kind, shape, kernel, macs, bytes, cycles, limit, ceiling);
 }
 
 void convolution(std::string_view kind, const Shape2d& s, int groups, bool transposed = false) {
@@ -60,7 +67,8 @@ void convolution(std::string_view kind, const Shape2d& s, int groups, bool trans
   return %y
 }})",
                       s.channels, s.height, s.width, weight, s.kernel, s.out, extent(s.height), extent(s.width), groups, pad, s.stride,
-                      transposed));
+                      transposed),
+          groups == s.channels ? 1.0 / 8 : padded_share(s.channels / groups, s.out / groups));
 }
 
 void linear(int rows, int in, int out) {
@@ -71,7 +79,18 @@ void linear(int rows, int in, int out) {
   %y: i8[{0},{2}] quant<0.05> = aten.linear(%x, %w, %b)
   return %y
 }})",
-                      rows, in, out));
+                      rows, in, out),
+          padded_share(in, out));
+}
+
+void matmul(int batch, int rows, int inner, int columns) {
+  measure("matmul", fmt::format("{} x {} x {} x {}", batch, rows, inner, columns),
+          fmt::format(R"(graph @forward(%x: i8[{0},{1},{2}] quant<0.05>, %z: i8[{0},{2},{3}] quant<0.04>) {{
+  %y: i8[{0},{1},{3}] quant<0.5> = aten.matmul(%x, %z)
+  return %y
+}})",
+                      batch, rows, inner, columns),
+          padded_share(inner, columns));
 }
 
 void pool(std::string_view op, const Shape2d& s) {
@@ -86,13 +105,13 @@ void pool(std::string_view op, const Shape2d& s) {
 }
 
 void elementwise(std::string_view op, int elements) {
-  const bool sum = op == "add.Tensor";
+  const bool binary = op.ends_with(".Tensor");
   measure(op, fmt::format("{} elements", elements),
-          fmt::format(R"(graph @forward(%x: i8[1,{0}] quant<0.05>, %z: i8[1,{0}] quant<0.04>) {{
+          fmt::format(R"(graph @forward(%x: i8[1,{0}] quant<0.05>{3}) {{
   %y: i8[1,{0}] quant<0.06> = aten.{1}(%x{2})
   return %y
 }})",
-                      elements, op, sum ? ", %z" : ""));
+                      elements, op, binary ? ", %z" : "", binary ? fmt::format(", %z: i8[1,{}] quant<0.04>", elements) : ""));
 }
 
 void softmax(int rows, int columns) {
@@ -125,9 +144,13 @@ int main() {
   for (const int rows : {1, 8, 49})
     for (const int in : {64, 250, 1024})
       for (const int out : {10, 128, 1000}) linear(rows, in, out);
+  for (const int batch : {1, 4})
+    for (const int rows : {17, 64})
+      for (const int inner : {16, 50, 128})
+        for (const int columns : {17, 64}) matmul(batch, rows, inner, columns);
   for (const std::string_view op : {"max_pool2d", "avg_pool2d"})
     for (const int channels : {8, 20, 64}) pool(op, {channels, 32, 32, channels, 2, 2});
-  for (const std::string_view op : {"add.Tensor", "sigmoid", "hardswish"})
+  for (const std::string_view op : {"add.Tensor", "mul.Tensor", "sigmoid", "hardswish"})
     for (const int elements : {100, 1000, 65536}) elementwise(op, elements);
   for (const int columns : {10, 128, 1000}) softmax(16, columns);
   return 0;
