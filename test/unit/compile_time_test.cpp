@@ -1,0 +1,92 @@
+// Compile time grows linearly with operators: processor time of whole compilations of generated graphs.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "compiler/compile.h"
+#include "ir/parser.h"
+
+namespace dtr {
+namespace {
+
+// Residual blocks: convolution, hardswish (tanh in float, so that values stay finite), convolution, sum with the block's input. Every
+// `on_host`th operator is an average that the NPU refuses (0: none).
+std::string network(int ops, int on_host, bool quantized) {
+  const std::string type = quantized ? "i8[1,8,4,4] quant<0.05>" : "f32[1,8,4,4]";
+  std::string text = fmt::format("graph @forward(%v0: {}) {{\n", type);
+  for (int i = 1; i <= ops; ++i) {
+    std::string op = i % 4 == 0 ? fmt::format("aten.add.Tensor(%v{}, %v{})", i - 1, i - 4)
+                                : fmt::format("aten.{}(%v{})", quantized ? "hardswish" : "tanh", i - 1);
+    if (on_host != 0 && i % on_host == 0) {
+      op = fmt::format(
+          "aten.avg_pool2d(%v{}) {{ceil_mode = false, count_include_pad = true, divisor_override = 2, kernel_size = [1, 1], padding = [0, "
+          "0], stride = [1, 1]}}",
+          i - 1);
+    } else if (i % 2 == 1) {
+      text += quantized ? fmt::format("  %w{0}: i8[8,8,1,1] quant<0.01> = constant seeded<{0}>\n", i)
+                        : fmt::format("  %w{0}: f32[8,8,1,1] = constant seeded<{0}>\n", i);
+      op = fmt::format(
+          "aten.convolution(%v{}, %w{}) {{dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], "
+          "transposed = false}}",
+          i - 1, i);
+    }
+    text += fmt::format("  %v{}: {} = {}\n", i, type, op);
+  }
+  return text + fmt::format("  return %v{}\n}}\n", ops);
+}
+
+// Processor seconds of a compilation from text to program.
+double seconds(int ops, int on_host, bool quantized) {
+  const std::string text = network(ops, on_host, quantized);
+  const std::clock_t start = std::clock();
+  Result<Program> program = parse_program(text, "network.ir");
+  if (!program) {
+    ADD_FAILURE() << to_text(program.error());
+    return 0;
+  }
+  const CompileSettings settings{.target = &all_targets().front(), .threads = 1};
+  std::optional<ConversionReport> conversion;
+  if (quantized) {
+    const Status imported = import_quantization(*program, settings);
+    EXPECT_TRUE(imported) << to_text(imported.error());
+  } else {
+    const Samples samples = Samples::random(program->forward(), 1);
+    std::optional<CalibrationResult> calibration;
+    Result<ConversionReport> converted = quantize_program(*program, settings, &samples, calibration);
+    EXPECT_TRUE(converted) << to_text(converted.error());
+    if (converted) conversion = std::move(*converted);
+  }
+  const Result<CompiledProgram> compiled = compile_program(*program, settings, conversion ? &*conversion : nullptr);
+  EXPECT_TRUE(compiled) << to_text(compiled.error());
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+}
+
+struct Kind {
+  const char* name;
+  int on_host;
+  bool quantized;
+};
+
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+class CompileTime : public testing::TestWithParam<Kind> {};
+
+// Quadratic parts would take 16 times as long for four times the operators.
+TEST_P(CompileTime, IsLinearAndShortFor2000Operators) {
+  const Kind kind = GetParam();
+  seconds(100, kind.on_host, kind.quantized);  // first use of everything
+  const double small = seconds(500, kind.on_host, kind.quantized), large = seconds(2000, kind.on_host, kind.quantized);
+  RecordProperty("milliseconds", static_cast<int>(large * 1000));
+  EXPECT_LT(large, 5) << "seconds for 2,000 operators";
+  EXPECT_LT(large, 8 * small + 0.1) << small << " seconds for 500 operators";
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, CompileTime,
+                         testing::Values(Kind{"quantized", 0, true}, Kind{"mixed", 5, true}, Kind{"mostly_host", 2, true},
+                                         Kind{"floats", 0, false}, Kind{"floats_mixed", 5, false}),
+                         [](const testing::TestParamInfo<Kind>& kind) { return kind.param.name; });
+
+}  // namespace
+}  // namespace dtr
