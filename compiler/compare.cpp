@@ -120,11 +120,12 @@ double Comparison::decibels() const {
 }
 
 Tensor real_values(const Tensor& tensor, const Type& type) {
-  if (!type.quantized()) return Tensor::copy_of(tensor.dtype(), tensor.shape(), tensor.bytes());
+  if (!type.quantized() && tensor.dtype() == DType::kFloat32) return Tensor::copy_of(tensor.dtype(), tensor.shape(), tensor.bytes());
   Tensor real(DType::kFloat32, tensor.shape());
-  const auto from = tensor.values<int8_t>();
   const auto to = real.values<float>();
-  for (size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(from[i] - type.quantization->zero_point()) * type.quantization->scale();
+  const int32_t zero_point = type.quantized() ? type.quantization->zero_point() : 0;
+  const float scale = type.quantized() ? type.quantization->scale() : 1;
+  for (size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(element(tensor.view(), i) - zero_point) * scale;
   return real;
 }
 

@@ -78,7 +78,7 @@ class Comparison {
   Histogram histogram_ = {};
 };
 
-// Real values of a tensor of that type: dequantized integers, or a copy of floats.
+// Real values of a tensor of that type: dequantized integers, or its elements as float32.
 Tensor real_values(const Tensor& tensor, const Type& type);
 // Floats to the integers of a quantized type, as the program's own quantize does it.
 Tensor quantized(const TensorView& real, const Type& type);

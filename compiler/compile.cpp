@@ -131,9 +131,31 @@ bool is_quantized(const Graph& graph) {
   return false;
 }
 
+Status check_model(const Program& program, const TargetDescription& target) {
+  const Graph& graph = program.forward();
+  const auto check = [&](ValueId id, Place place) -> Status {
+    const Value& value = graph.value(id);
+    if (place.node.empty()) place.node = value.name;
+    if (value.type.dtype == DType::kFloat64)
+      return fail(DiagnosticId::kPt2UnsupportedDtype, fmt::format("`{}` is f64; programs compute in f32 and in int8", value.name),
+                  "export the model and its example inputs as float32: model.float()", std::move(place));
+    if (value.type.elements() > static_cast<int64_t>(target.npu.sram_bytes))
+      return fail(DiagnosticId::kMemoryExceeded,
+                  fmt::format("`{}` of shape {} has {} elements; {} has {} bytes of SRAM", value.name, to_string(value.type.shape),
+                              value.type.elements(), target.name, target.npu.sram_bytes),
+                  "use a smaller input", std::move(place));
+    return {};
+  };
+  for (const ValueId input : graph.inputs()) DTR_TRY(check(input, {.file = program.file}));
+  for (const OpId op : graph.ops())
+    for (const ValueId result : graph.op(op).results) DTR_TRY(check(result, place_of(program, graph, op)));
+  return {};
+}
+
 Result<ConversionReport> quantize_program(Program& program, const CompileSettings& settings, const Samples* samples,
                                           std::optional<CalibrationResult>& calibration) {
   Graph& graph = program.forward();
+  DTR_TRY(check_model(program, *settings.target));
   {
     const Stage stage(settings, "float passes");
     DTR_TRY(run_pipeline(program, graph, float_pipeline(), settings.passes));
@@ -157,6 +179,7 @@ Result<ConversionReport> quantize_program(Program& program, const CompileSetting
 }
 
 Status import_quantization(Program& program, const CompileSettings& settings) {
+  DTR_TRY(check_model(program, *settings.target));
   const Stage stage(settings, "quantized passes");
   DTR_TRY(run_pipeline(program, program.forward(), quantized_pipeline(), settings.passes));
   return {};

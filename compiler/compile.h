@@ -36,6 +36,10 @@ struct CompileSettings {
 // Whether some op of the graph works on quantized types, or quantize and dequantize say how it should: such a model is taken as it is.
 bool is_quantized(const Graph& graph);
 
+// Whether the target could run a model of these types, before anything of their size is allocated.
+// Errors: kPt2UnsupportedDtype (float64), kMemoryExceeded (a tensor that would not fit into SRAM even as int8).
+Status check_model(const Program& program, const TargetDescription& target);
+
 // Float passes, calibration (unless `calibration` holds one already; it is filled), conversion. `samples` may be null with a calibration.
 // Errors: kCalibrationMissing without either, and those of the stages.
 Result<ConversionReport> quantize_program(Program& program, const CompileSettings& settings, const Samples* samples,

@@ -120,6 +120,13 @@ class Annotator {
         return tl::unexpected(FloatReason{
             "quantizer-dtype", fmt::format("only f32 is quantized; `{}` is {}", graph_.value(*at).name, name(graph_.type(*at).dtype)),
             "convert the model to float32 where it need not be of another dtype"});
+    const auto empty = [&](ValueId value) { return value.valid() && graph_.type(value).elements() == 0; };
+    for (const std::vector<ValueId>* values : {&op.operands, &op.results})
+      if (const auto at = std::find_if(values->begin(), values->end(), empty); at != values->end())
+        return tl::unexpected(FloatReason{"quantizer-empty",
+                                          fmt::format("a range comes from elements; `{}` has none, its shape is {}", graph_.value(*at).name,
+                                                      to_string(graph_.type(*at).shape)),
+                                          "remove the operator: it computes nothing"});
     FloatReason reason{"quantizer-no-pattern", "no backend of the target has a quantization pattern for it"};
     for (const auto& pattern : patterns_) {
       auto specs = pattern->annotate(graph_, id);

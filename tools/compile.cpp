@@ -66,6 +66,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
 
   DTR_ASSIGN(Program program, read_model(options.model));
   if (!options.stop_at.empty()) DTR_TRY(stop_at(program, options.stop_at));
+  DTR_TRY(check_model(program, *settings.target));
   DTR_ASSIGN(const MappedFile model, MappedFile::open(options.model));
   settings.source_hash = content_hash(model.bytes());
   watch_passes(options, program, settings);

@@ -1,0 +1,135 @@
+"""Makes the small .pt2 files of this folder with PyTorch 2.13: keywords that change what an operator means, and unusual shapes and dtypes.
+
+    python make_edge_cases.py
+
+NAME.pt2 is the program; NAME.npz holds input_I and output_I as PyTorch computes them. test/e2e/edge_cases.py says which are computed and with
+which words the others are refused. Where a case says what the operator would be `without` its keyword, the results must differ, or the case could not
+tell whether the keyword was read.
+"""
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "pt2"))
+from make_pt2_cases import portable  # noqa: E402
+
+CASES = {}
+
+
+def rand(*shape):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(sum(shape) + len(shape))) * 2 - 1
+
+
+def case(name, function, *inputs, without=None):
+    CASES[name] = (function, inputs, without)
+
+
+X = rand(2, 3, 7, 9)
+MATRIX = rand(3, 5)
+# Keywords.
+case("avg_pool_ceil_mode", lambda x: F.avg_pool2d(x, 2, 2, ceil_mode=True), X, without=lambda x: F.avg_pool2d(x, 2, 2))
+case("avg_pool_count_include_pad", lambda x: F.avg_pool2d(x, 3, 2, padding=1, count_include_pad=False), X, without=lambda x: F.avg_pool2d(x, 3, 2, padding=1))
+case("avg_pool_divisor_override", lambda x: F.avg_pool2d(x, 2, divisor_override=3), X, without=lambda x: F.avg_pool2d(x, 2))
+case("avg_pool_all_keywords", lambda x: F.avg_pool2d(x, 3, 2, 1, True, False, 5), X, without=lambda x: F.avg_pool2d(x, 3, 2, 1))
+case("max_pool_ceil_mode", lambda x: F.max_pool2d(x, 2, 2, ceil_mode=True), X, without=lambda x: F.max_pool2d(x, 2, 2))
+case("max_pool_dilation", lambda x: F.max_pool2d(x, 2, 1, dilation=2), X, without=lambda x: F.max_pool2d(x, 2, 1))
+case("max_pool_indices", lambda x: F.max_pool2d(x, 2, return_indices=True)[1], X)
+case("mean_keepdim", lambda x: x.mean((1, 3), keepdim=True), X, without=lambda x: x.mean((1, 3)))
+case("sum_keepdim", lambda x: x.sum(-1, keepdim=True), X, without=lambda x: x.sum(-1))
+case("mean_dtype", lambda x: x.mean((2, 3), dtype=torch.float64), X)
+case("amax_keepdim", lambda x: torch.amax(x, 2, keepdim=True), X, without=lambda x: torch.amax(x, 2))
+case("upsample_align_corners", lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True), X,
+     without=lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False))
+case("upsample_half_pixel", lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False), X)
+case("upsample_antialias", lambda x: F.interpolate(x, size=(3, 4), mode="bilinear", antialias=True), X)
+case("upsample_bicubic", lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), X)
+case("gelu_tanh", lambda x: F.gelu(4 * x, approximate="tanh"), X, without=lambda x: F.gelu(4 * x))
+case("gelu_none", lambda x: F.gelu(4 * x), X)
+case("add_alpha", lambda x, y: torch.add(x, y, alpha=2), X, X.flip(3), without=lambda x, y: x + y)
+case("sub_alpha", lambda x, y: torch.sub(x, y, alpha=0.5), X, X.flip(3), without=lambda x, y: x - y)
+case("rsub_alpha", lambda x: torch.rsub(x, 3, alpha=2), X, without=lambda x: torch.rsub(x, 3))
+case("addmm_beta_alpha", lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2), rand(5), rand(4, 3), MATRIX, without=torch.addmm)
+case("softmax_dtype", lambda x: torch.softmax(x, 1, dtype=torch.float32), X)
+case("softmax_float64", lambda x: torch.softmax(x, 1, dtype=torch.float64), X)
+case("elu_alpha", lambda x: F.elu(x, 0.25), X, without=F.elu)
+case("selu", lambda x: F.selu(x), X, without=F.elu)
+case("celu", lambda x: F.celu(x, 0.5), X, without=F.celu)
+case("leaky_relu_slope", lambda x: F.leaky_relu(x, 0.5), X, without=F.leaky_relu)
+case("softplus_beta", lambda x: F.softplus(x, beta=2), X, without=F.softplus)
+case("clamp_integers", lambda x: torch.clamp(4 * x, -1, 2), X)
+case("clamp_tensor_bounds", lambda x, y: torch.clamp(x, min=y), X, X.flip(3))
+case("div_floor", lambda x: torch.div(8 * x, 3, rounding_mode="floor"), X, without=lambda x: 8 * x / 3)
+case("layer_norm_eps", lambda x: F.layer_norm(x, (9,), eps=0.5), X, without=lambda x: F.layer_norm(x, (9,)))
+case("pad_replicate", lambda x: F.pad(x, (1, 2, 0, 1), mode="replicate"), X, without=lambda x: F.pad(x, (1, 2, 0, 1)))
+case("pad_negative", lambda x: F.pad(x, (-1, 2), value=0.5), X, without=lambda x: F.pad(x, (0, 2), value=0.5)[..., 1:] * 0)
+case("argmax_keepdim", lambda x: torch.argmax(x, 1, keepdim=True), X, without=lambda x: torch.argmax(x, 1))
+case("cumsum", lambda x: torch.cumsum(x, 1), X)
+# Shapes.
+case("one_element", lambda x: torch.relu(x) + x, rand(1))
+case("rank_0", lambda x: torch.relu(x) + x, torch.tensor(0.5))
+case("rank_7", lambda x: torch.relu(x) + x, rand(1, 2, 1, 3, 1, 2, 2))
+case("rank_7_permute", lambda x: x.permute(6, 1, 0, 3, 5, 4, 2), rand(2, 2, 1, 3, 1, 2, 2))
+case("rank_17", lambda x: torch.relu(x) + x, rand(*[1] * 15, 2, 3))
+case("no_elements", lambda x: torch.relu(x) + x, torch.zeros(0, 3))
+case("no_elements_inside", lambda x: torch.cat((x[:, 1:1], x), 1), rand(2, 3))
+# Dtypes.
+case("float64", lambda x: torch.relu(x) + x, X.double())
+case("float16", lambda x: torch.relu(x) + x, X.half())
+case("bfloat16", lambda x: torch.relu(x) + x, X.bfloat16())
+case("int32_passes", lambda x, y: (torch.relu(x), y.reshape(6)), X, torch.arange(6, dtype=torch.int32).reshape(2, 3))
+case("int32_added", lambda x: x + 1, torch.arange(6, dtype=torch.int32))
+case("int64_index", lambda x, i: x[i], X, torch.tensor([1, 0]))
+case("int64_times_float", lambda x, y: x * y, rand(2, 3), torch.arange(6).reshape(2, 3))
+case("bool_passes", lambda x, y: (torch.relu(x), y.reshape(6)), X, torch.arange(6).reshape(2, 3) % 2 == 0)
+case("bool_mask", lambda x, y: torch.where(y, x, torch.zeros_like(x)), rand(2, 3), torch.arange(6).reshape(2, 3) % 2 == 0)
+case("int8_input", lambda x: x.reshape(6), torch.arange(6, dtype=torch.int8))
+case("complex64", lambda x: x * 2, torch.complex(rand(3), rand(3)))
+
+
+class Module(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+def outputs_of(function, inputs):
+    with torch.no_grad():
+        outputs = function(*[i.clone() for i in inputs])
+    return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+def sqnr(expected, actual):
+    return 10 * torch.log10(expected.square().sum() / (expected - actual).square().sum())
+
+
+def deflate(path):
+    """The graph's JSON, which is most of such a file, compressed."""
+    with zipfile.ZipFile(path) as old:
+        members = [(m.filename, old.read(m)) for m in old.infolist()]
+    with zipfile.ZipFile(path, "w") as new:
+        for name, data in members:
+            new.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED if name.endswith(".json") else zipfile.ZIP_STORED)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for name, (function, inputs, without) in CASES.items():
+        torch.export.save(torch.export.export(Module(function), inputs, strict=False), HERE / f"{name}.pt2")
+        portable(HERE / f"{name}.pt2")
+        deflate(HERE / f"{name}.pt2")
+        outputs = outputs_of(function, inputs)
+        if without is not None:
+            for a, b in zip(outputs, outputs_of(without, inputs)):
+                assert a.shape != b.shape or sqnr(a, b) < (80 if name == "gelu_tanh" else 20), name
+        arrays = {f"input_{i}": v for i, v in enumerate(inputs)} | {f"output_{i}": v for i, v in enumerate(outputs)}
+        if all(v.dtype != torch.bfloat16 for v in arrays.values()):
+            np.savez_compressed(HERE / f"{name}.npz", **{key: v.contiguous().numpy() for key, v in arrays.items()})
