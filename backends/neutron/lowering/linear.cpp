@@ -21,13 +21,13 @@ std::optional<Kernel> estimate(const Machine& machine, const OpView& view) {
   return kernel_of(window, choose_mapping(machine, window, false));
 }
 
-Reduction reduction(const Question& q) { return {1, 1, q.view.operand(1).shape[1]}; }
-uint64_t staged(const Question& q) {
+Reduction linear_reduction(const Question& q) { return {1, 1, q.view.operand(1).shape[1]}; }
+uint64_t staged_for_linear(const Question& q) {
   const npu::Window window = window_of(q.view);
   return least_staged_bytes(q.machine.target, window, choose_mapping(q.machine, window, false));
 }
-constexpr const Check* kChecks[] = {&kInt8Operand,     &kNotEmpty, &kConstantWeight, &kConstantBias, &kReductionSize<reduction>,
-                                    &kFitsSram<staged>};
+constexpr const Check* kChecks[] = {
+    &kInt8Operand, &kNotEmpty, &kConstantWeight, &kConstantBias, &kReductionSize<linear_reduction>, &kFitsSram<staged_for_linear>};
 
 LayoutChoice layouts(const OpView& view) {
   // In channels-last memory the features (last dimension) of rank 3 and more do not lie side by side.

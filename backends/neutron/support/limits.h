@@ -53,7 +53,8 @@ extern const Check kRank;
 extern const Check kConstantWeight;
 extern const Check kConstantBias;
 
-// Functions of the checks below, which rules parametrize.
+// Functions of the checks below, which rules parametrize. The functions that they are parametrized with need names of their own in
+// all of the library: g++ gives the lambdas of two checks one symbol if their functions have one name, even in unnamed namespaces.
 std::optional<std::string> beyond(int64_t limit, int64_t height, int64_t width);
 std::optional<std::string> window_of_padding(const ops::Window& window);
 std::optional<std::string> beyond_reduction(const npu::Target& target, int64_t height, int64_t width, int64_t channels);
