@@ -82,7 +82,7 @@ class Placer {
                     place_of(program_, graph_, op));
       refusals.emplace_back(i, std::move(*refusal));
     }
-    if (can_fall_back_to_float(graph_, op)) {
+    if (alone_in_float(op)) {
       explain(op, refusals);
       return run_in_float(op);
     }
@@ -167,6 +167,27 @@ class Placer {
     return {};
   }
 
+  // The op by itself as it would run in float; nullopt if it has no float form.
+  std::optional<Graph> alone_in_float(OpId id) {
+    if (!can_fall_back_to_float(graph_, id)) return std::nullopt;
+    Unit alone{.ops = {id}, .outputs = graph_.op(id).results};
+    for (const ValueId operand : graph_.op(id).operands)
+      if (operand.valid() && !graph_.is_constant(operand) && std::ranges::find(alone.inputs, operand) == alone.inputs.end())
+        alone.inputs.push_back(operand);
+    Graph part = extract(graph_, alone);
+    if (!fall_back_to_float(program_, part, part.first_op())) return std::nullopt;
+    return part;
+  }
+
+  bool runs_on_host(OpId op) {
+    if (!host().refuse(program_, graph_, op)) return true;
+    const std::optional<Graph> part = alone_in_float(op);
+    if (!part) return false;
+    bool taken = true;
+    for (const OpId made : part->ops()) taken = taken && !host().refuse(program_, *part, made);
+    return taken;
+  }
+
   Status choose_on_host(OpId op) {
     for (size_t i = host_; i < recipe_.size(); ++i) {
       if (recipe_[i]->refuse(program_, graph_, op)) continue;
@@ -188,7 +209,7 @@ class Placer {
       const Backend& delegate = *recipe_[unit.backend];
       std::optional<Reason> reason = computes_nothing(unit);
       if (!reason && options_.weigh_costs) reason = costs_more(unit);
-      if (!reason) continue;
+      if (!reason || !std::all_of(unit.ops.begin(), unit.ops.end(), [&](OpId op) { return runs_on_host(op); })) continue;
       for (const OpId op : unit.ops) {
         explain(op, delegate, reason->refusal);
         if (std::optional<Reason>& of_op = placement_.reasons[op.index]) {
