@@ -114,6 +114,7 @@ Failure judge_apart(Program& program, uint64_t seed, bool in_float) {
   close(channel[0]);
   int status = 0;
   waitpid(process, &status, 0);
+  if (WIFSIGNALED(status)) text = fmt::format("signal {}\n", WTERMSIG(status)) + text;
   if (status != 0) return {"crash", text};
   const size_t end = text.find('\n');
   return end == std::string::npos ? Failure{} : Failure{text.substr(0, end), text.substr(end + 1)};

@@ -56,6 +56,7 @@ class RandomGraph {
 
   // For the rows of operators.
   Dice& dice() { return dice_; }
+  bool floats() const { return options_.floats; }
   const Type& type(ValueId value) const { return program_.forward().type(value); }
   // One of the last values; of that shape if one is given, x if there is no other.
   ValueId any_value();

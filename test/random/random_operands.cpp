@@ -161,7 +161,8 @@ bool draw_matmul(RandomGraph& graph, Draft& draft) {
   return true;
 }
 
-// Whole multiples more often than other sizes; factors as PyTorch stores them, or none.
+// Whole multiples more often than other sizes; factors as PyTorch stores them, or none. Weights of bilinear interpolation in float are
+// exact where the factor is a power of two.
 bool draw_upsample(RandomGraph& graph, Draft& draft) {
   const Shape& shape = graph.type(draft.operands[0]).shape;
   if (shape.size() != 4) return false;
@@ -169,10 +170,15 @@ bool draw_upsample(RandomGraph& graph, Draft& draft) {
   Ints size;
   Floats scales;
   for (size_t d = 2; d < 4; ++d) {
-    size.push_back(dice.one_in(3) ? dice.extent() : shape[d] * (1 + dice.below(4)));
+    const int64_t multiple = shape[d] << dice.below(3);
+    size.push_back(graph.floats() ? multiple : dice.one_in(3) ? dice.extent() : shape[d] * (1 + dice.below(4)));
     scales.push_back(static_cast<double>(size.back()) / static_cast<double>(shape[d]));
   }
   draft.attributes.set("output_size", size);
+  if (graph.floats()) {
+    draft.attributes.set("align_corners", false);
+    draft.attributes.erase("scales");
+  }
   if (dice.coin()) draft.attributes.set("scales", scales);
   return true;
 }
@@ -231,8 +237,8 @@ constexpr OperandRow kRows[] = {
     {"aten.matmul", draw_matmul},
     {"aten.rms_norm", draw_last_norm<1>, "normalized_shape"},
     {"aten.slice.Tensor", draw_slice, "dim start end step"},
-    {"aten.upsample_bilinear2d", draw_upsample, "output_size scales"},
-    {"aten.upsample_nearest2d", draw_upsample, "output_size scales"},
+    {"aten.upsample_bilinear2d", draw_upsample, "output_size scales align_corners"},
+    {"aten.upsample_nearest2d", draw_upsample, "output_size scales align_corners"},
     {"aten.view", draw_view, "size"},
     {"dequantize", draw_elsewhere},
     {"quantize", draw_elsewhere},

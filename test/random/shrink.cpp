@@ -63,7 +63,10 @@ class Copy {
         if (!made) return std::nullopt;
         spec.operands.push_back(*made);
       }
-      if (const Result<OpId> made = rewriter.insert({}, std::move(spec))) result = to_.forward().op(*made).results[value.result];
+      if (const Result<OpId> made = rewriter.insert({}, std::move(spec))) {
+        result = to_.forward().op(*made).results[value.result];
+        rewriter.set_layout(*result, value.type.layout);
+      }
     }
     if (result) made_[id] = *result;
     return result;
