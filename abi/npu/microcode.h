@@ -227,9 +227,9 @@ struct Softmax {
   Address input, output;  // may be equal
   uint32_t outer, columns, inner;
   SoftmaxKind kind;
-  Rescale input_rescale;  // scale · 2^26 with 5 integer bits
-  int32_t diff_min;       // differences below give 0
-  Rescale difference;     // kLogarithm: 2^16 · s_in / s_out
+  Rescale input_rescale;   // scale · 2^26 with 5 integer bits
+  int32_t diff_min;        // differences below give 0
+  Rescale difference;      // kLogarithm: 2^16 · s_in / s_out
   Rescale output_rescale;  // kProbability: 1 / s_out; kLogarithm: 2^−10 / s_out
   int32_t zero_point_out;
 };

@@ -197,9 +197,9 @@ Result<Type> Importer::type_of(const TensorInfo& tensor, const Ints& dims, int a
   Type type{.dtype = *dtype};
   for (const int64_t dim : dims) type.shape.push_back(tensor.shape[static_cast<size_t>(dim)]);
   if (quantized) {
-    const bool narrow =
-        tensor.constant() && *dtype == DType::kInt8 && std::ranges::all_of(tensor.data, [](std::byte b) { return b != std::byte{0x80}; }) &&
-        std::ranges::all_of(tensor.zero_points, [](int32_t zero_point) { return zero_point >= -127; });
+    const bool narrow = tensor.constant() && *dtype == DType::kInt8 &&
+                        std::ranges::all_of(tensor.data, [](std::byte b) { return b != std::byte{0x80}; }) &&
+                        std::ranges::all_of(tensor.zero_points, [](int32_t zero_point) { return zero_point >= -127; });
     const auto limits = *dtype == DType::kInt8 ? std::pair{narrow ? -127 : -128, 127} : std::pair{INT32_MIN, INT32_MAX};
     type.quantization = Quantization{tensor.scales, tensor.zero_points, tensor.scales.size() > 1 ? axis : -1, limits.first, limits.second};
   }

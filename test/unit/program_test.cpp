@@ -147,7 +147,7 @@ struct DelegatePlan {
     partition.step_info = {{.command = 4, .kernel = "Conv2d", .origin = {{0}}, .macs = 77, .cycles = 5, .limit = "array"}};
     partition.values = {{"inner", type, 1, 1, {{1}}}, {"fused", type, std::nullopt, 0, {{0}}}};
     static const std::vector<SourceOp> sources{{"conv", "aten.conv2d.default", "features.0", "model.py:7"},
-                                                {"add", "aten.add.Tensor", "", ""}};
+                                               {"add", "aten.add.Tensor", "", ""}};
     plan.sources = sources;
     plan.inputs = {x};
     plan.outputs = {y};

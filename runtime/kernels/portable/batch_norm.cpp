@@ -1,5 +1,6 @@
-// aten::_native_batch_norm_legit_no_training.out(self, weight, bias, running_mean, running_var, momentum, eps, out, save_mean, save_invstd):
-// (x − mean) / √(var + eps) · weight + bias along dimension 1, float. Nothing is saved: the last two outputs have no elements.
+// aten::_native_batch_norm_legit_no_training.out(self, weight, bias, running_mean, running_var, momentum, eps, out, save_mean,
+// save_invstd): (x − mean) / √(var + eps) · weight + bias along dimension 1, float. Nothing is saved: the last two outputs have no
+// elements.
 #include <cmath>
 
 #include "runtime/kernels/portable/channels.h"
