@@ -64,7 +64,8 @@ class Pass {
     std::vector<ValueId> constants;
     for (size_t i = 0; i < folded.size(); ++i) {
       names.push_back(graph_.value(folded[i]).name);
-      constants.push_back(store(results[i], graph_.type(folded[i]), names.back()));
+      constants.push_back(
+          store(results[i], Type(graph_.type(folded[i])), names.back()));  // a copy: a new constant moves the graph's values
       rewriter_.replace_uses(folded[i], constants.back());
     }
     rewriter_.erase(id);
