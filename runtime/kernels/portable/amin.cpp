@@ -7,14 +7,8 @@
 namespace dtr::runtime::portable {
 
 Error amin_out(std::span<Value* const> values) {
-  Arguments arguments(values);
-  const Tensor& in = arguments.tensor(0);
-  const auto dims = dims_or_all(arguments, 1);
-  const bool keepdim = arguments.flag(2);
-  const Tensor& out = arguments.output(3);
-  if (!arguments.good()) return Error::kKernelArguments;
   return reduce_float(
-      in, dims, keepdim, out, std::numeric_limits<float>::infinity(), [](float best, float x) { return x < best || x != x ? x : best; },
+      values, 3, std::numeric_limits<float>::infinity(), [](float best, float x) { return x < best || x != x ? x : best; },
       [](float best, int64_t) { return best; });
 }
 

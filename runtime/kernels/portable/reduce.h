@@ -57,4 +57,16 @@ inline std::span<const int64_t> dims_or_all(Arguments& arguments, size_t index) 
   return arguments.is_none(index) ? std::span<const int64_t>() : arguments.ints(index);
 }
 
+// reduce_float of a kernel whose arguments are self, dim, keepdim, …, and the out tensor at `output`.
+template <class Step, class Finish>
+Error reduce_float(std::span<Value* const> values, size_t output, float first, Step step, Finish finish) {
+  Arguments arguments(values);
+  const Tensor& in = arguments.tensor(0);
+  const auto dims = dims_or_all(arguments, 1);
+  const bool keepdim = arguments.flag(2);
+  const Tensor& out = arguments.output(output);
+  if (!arguments.good()) return Error::kKernelArguments;
+  return reduce_float(in, dims, keepdim, out, first, step, finish);
+}
+
 }  // namespace dtr::runtime::portable
