@@ -96,6 +96,14 @@ struct Operator {
   bool aliases = false;                            // the result is a view of the first tensor's memory in PyTorch
 };
 
+// Rows of operators that bring a function: `moving` gives a view of its first tensor's memory in PyTorch, `making` a tensor of its own.
+inline Operator moving(std::string_view target, std::string_view op, Result<Values> (*build)(NodeImport&)) {
+  return {.target = target, .op = op, .build = build, .aliases = true};
+}
+inline Operator making(std::string_view target, std::string_view op, Result<Values> (*build)(NodeImport&)) {
+  return {.target = target, .op = op, .build = build};
+}
+
 struct OperatorMatch {
   const Operator* row = nullptr;
   bool in_place = false;  // writes to its first tensor

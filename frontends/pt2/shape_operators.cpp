@@ -292,12 +292,6 @@ Result<Values> unflatten(NodeImport& node) {
 }  // namespace
 
 std::vector<Operator> shape_operators() {
-  const auto moving = [](std::string_view target, std::string_view op, Result<Values> (*build)(NodeImport&)) -> Operator {
-    return {.target = target, .op = op, .build = build, .aliases = true};
-  };
-  const auto making = [](std::string_view target, std::string_view op, Result<Values> (*build)(NodeImport&)) -> Operator {
-    return {.target = target, .op = op, .build = build};
-  };
   const auto cat = [](std::string_view target) -> Operator {
     return {.target = target, .op = "aten.cat", .params = {{"tensors", Take::kTensors}, {"dim", Take::kDim, 0}}};
   };

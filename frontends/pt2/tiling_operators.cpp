@@ -191,12 +191,6 @@ constexpr char kReplicate[] = "replicate";
 }  // namespace
 
 std::vector<Operator> tiling_operators() {
-  const auto moving = [](std::string_view target, std::string_view op, Result<Values> (*build)(NodeImport&)) -> Operator {
-    return {.target = target, .op = op, .build = build, .aliases = true};
-  };
-  const auto making = [](std::string_view target, std::string_view op, Result<Values> (*build)(NodeImport&)) -> Operator {
-    return {.target = target, .op = op, .build = build};
-  };
   return {
       moving("aten.broadcast_to.default", "aten.expand", expand),
       moving("aten.expand.default", "aten.expand", expand),
