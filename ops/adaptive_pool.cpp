@@ -1,5 +1,7 @@
 #include "ops/adaptive_pool.h"
 
+#include "ops/window.h"
+
 namespace dtr::ops {
 
 AdaptiveWindow adaptive_window(const OpView& view) {
@@ -9,12 +11,7 @@ AdaptiveWindow adaptive_window(const OpView& view) {
 }
 
 Status verify_adaptive_pool(const OpView& view) {
-  DTR_TRY(check_activation(view));
-  const Shape& shape = view.operand(0).shape;
-  if (shape.size() != 3 && shape.size() != 4)
-    return broken(view, fmt::format("the operand has shape {}, expected 3 or 4 dimensions", to_string(shape)));
-  for (const int64_t extent : shape)
-    if (extent < 1 || extent > kMaxExtent) return broken(view, fmt::format("the operand has shape {}", to_string(shape)));
+  DTR_TRY(check_pool_operand(view));
   DTR_TRY(check_ints(view, "output_size", 2, 1, kMaxExtent));
   return check_result_shape(view, infer_adaptive_pool(view).front().shape);
 }

@@ -104,6 +104,21 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
 constexpr AttributeDef kLastAttributes[] = {{"normalized_shape", AttributeKind::kInts}, {"eps", AttributeKind::kFloat}};
 constexpr AttributeDef kGroupAttributes[] = {{"num_groups", AttributeKind::kInt}, {"eps", AttributeKind::kFloat}};
 
+// `max_operands`: x, weight and, where there is one, bias.
+constexpr OpDef norm_op(std::string_view name, std::string_view summary, uint8_t max_operands, std::span<const AttributeDef> attributes,
+                        Status (*verify)(const OpView&)) {
+  return {.name = name,
+          .summary = summary,
+          .min_operands = 1,
+          .max_operands = max_operands,
+          .attributes = attributes,
+          .verify = verify,
+          .infer = infer_like_first,
+          .evaluate_float = evaluate<float>,
+          .evaluate_double = evaluate<double>,
+          .evaluate_integer = evaluate_integer};
+}
+
 }  // namespace
 
 NormalizeShape normalize_shape(const OpView& view) {
@@ -139,43 +154,15 @@ QuantizedNormalize quantized_normalize(const OpView& view, std::span<const doubl
   return result;
 }
 
-constinit const OpDef kGroupNorm{
-    .name = "aten.group_norm",
-    .summary = "x of each group of channels, minus its mean, divided by its standard deviation, times weight, plus bias",
-    .min_operands = 1,
-    .max_operands = 3,
-    .attributes = kGroupAttributes,
-    .verify = verify_groups,
-    .infer = infer_like_first,
-    .evaluate_float = evaluate<float>,
-    .evaluate_double = evaluate<double>,
-    .evaluate_integer = evaluate_integer,
-};
+constinit const OpDef kGroupNorm =
+    norm_op("aten.group_norm", "x of each group of channels, minus its mean, divided by its standard deviation, times weight, plus bias", 3,
+            kGroupAttributes, verify_groups);
 
-constinit const OpDef kLayerNorm{
-    .name = "aten.layer_norm",
-    .summary = "x minus its mean over the last dimensions, divided by its standard deviation, times weight, plus bias",
-    .min_operands = 1,
-    .max_operands = 3,
-    .attributes = kLastAttributes,
-    .verify = verify_last,
-    .infer = infer_like_first,
-    .evaluate_float = evaluate<float>,
-    .evaluate_double = evaluate<double>,
-    .evaluate_integer = evaluate_integer,
-};
+constinit const OpDef kLayerNorm =
+    norm_op("aten.layer_norm", "x minus its mean over the last dimensions, divided by its standard deviation, times weight, plus bias", 3,
+            kLastAttributes, verify_last);
 
-constinit const OpDef kRmsNorm{
-    .name = "aten.rms_norm",
-    .summary = "x divided by its root mean square over the last dimensions, times weight",
-    .min_operands = 1,
-    .max_operands = 2,
-    .attributes = kLastAttributes,
-    .verify = verify_last,
-    .infer = infer_like_first,
-    .evaluate_float = evaluate<float>,
-    .evaluate_double = evaluate<double>,
-    .evaluate_integer = evaluate_integer,
-};
+constinit const OpDef kRmsNorm =
+    norm_op("aten.rms_norm", "x divided by its root mean square over the last dimensions, times weight", 2, kLastAttributes, verify_last);
 
 }  // namespace dtr::ops

@@ -27,6 +27,11 @@ Status verify_reduction_of_some(const OpView& view) {
   return {};
 }
 
+Status verify_extreme(const OpView& view) {
+  DTR_TRY(verify_reduction_of_some(view));
+  return check_keeps_quantization(view);
+}
+
 std::vector<Type> infer_reduction(const OpView& view) {
   const std::vector<bool> reduced = *reduced_dims(view);
   const Shape& shape = view.operand(0).shape;

@@ -53,4 +53,19 @@ void reduce_to_extreme(const OpView& view, std::span<const TensorView> operands,
   });
 }
 
+// There is an element to begin with, and the result has the operand's quantization.
+Status verify_extreme(const OpView& view);
+template <bool kGreatest>
+constexpr OpDef extreme_op(std::string_view name, std::string_view summary) {
+  return {.name = name,
+          .summary = summary,
+          .attributes = kReductionAttributes,
+          .traits = kKeepsQuantization,
+          .verify = verify_extreme,
+          .infer = infer_reduction,
+          .evaluate_float = reduce_to_extreme<float, kGreatest>,
+          .evaluate_double = reduce_to_extreme<double, kGreatest>,
+          .evaluate_integer = reduce_to_extreme<int8_t, kGreatest>};
+}
+
 }  // namespace dtr::ops

@@ -32,13 +32,18 @@ Window pool_window(const OpView& view) {
   return {axis(0), axis(1)};
 }
 
-Status verify_pool(const OpView& view) {
+Status check_pool_operand(const OpView& view) {
   DTR_TRY(check_activation(view));
   const Shape& shape = view.operand(0).shape;
   if (shape.size() != 3 && shape.size() != 4)
     return broken(view, fmt::format("the operand has shape {}, expected 3 or 4 dimensions", to_string(shape)));
   for (const int64_t extent : shape)
     if (extent < 1 || extent > kMaxExtent) return broken(view, fmt::format("the operand has shape {}", to_string(shape)));
+  return {};
+}
+
+Status verify_pool(const OpView& view) {
+  DTR_TRY(check_pool_operand(view));
   DTR_TRY(check_ints(view, "kernel_size", 2, 1, kMaxExtent));
   DTR_TRY(check_ints(view, "stride", 2, 1, kMaxExtent));
   const Ints& kernel = view.attribute<Ints>("kernel_size");
@@ -53,7 +58,8 @@ Status verify_pool(const OpView& view) {
   if (view.attributes->find("dilation") != nullptr) DTR_TRY(check_ints(view, "dilation", 2, 1, kMaxExtent));
   const Window window = pool_window(view);
   if (window.h.out < 1 || window.w.out < 1)
-    return broken(view, fmt::format("the kernel {}x{} does not fit the operand {}", kernel[0], kernel[1], to_string(shape)));
+    return broken(view,
+                  fmt::format("the kernel {}x{} does not fit the operand {}", kernel[0], kernel[1], to_string(view.operand(0).shape)));
   return check_result_shape(view, infer_pool(view).front().shape);
 }
 

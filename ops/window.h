@@ -46,6 +46,8 @@ struct Window {
 // Number of outputs of an axis whose other fields are set, as PyTorch computes it; < 1 if the window does not fit.
 int64_t window_outputs(const WindowAxis& axis, bool ceil_mode);
 
+// Operand 0 of a pool, adaptive or not: float or quantized int8, (N, C, H, W) or (C, H, W), not empty.
+Status check_pool_operand(const OpView& view);
 // The window of a pool (attributes kernel_size, stride, padding, optional padding_end and dilation, ceil_mode) over operand 0,
 // (N, C, H, W) or (C, H, W).
 Window pool_window(const OpView& view);
