@@ -36,6 +36,7 @@ constexpr uint64_t normalize_epsilon(double epsilon, float scale, int64_t count)
   const double n = static_cast<double>(count), s = static_cast<double>(scale);
   const double real = n * n * epsilon / (s * s);
   constexpr double kLargest = 2305843009213693952.0;
+  // Constexpr and without libm, hence no lround. NOLINTNEXTLINE(bugprone-incorrect-roundings)
   return real >= kLargest ? uint64_t{1} << 61 : static_cast<uint64_t>(real + 0.5);
 }
 

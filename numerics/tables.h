@@ -17,7 +17,7 @@ using Table = std::array<int8_t, 256>;
 template <class Function>
 Table make_table(float scale_in, int32_t zero_point_in, float scale_out, int32_t zero_point_out, Range range, Function function) {
   std::array<float, 256> reals{};
-  for (int32_t q = -128; q <= 127; ++q) reals[static_cast<size_t>(q + 128)] = function(scale_in * static_cast<float>(q - zero_point_in));
+  for (int32_t q = -128; q <= 127; ++q) reals[static_cast<size_t>(q) + 128] = function(scale_in * static_cast<float>(q - zero_point_in));
   const float inverse_scale = 1.0F / scale_out;
   Table table{};
   for (size_t i = 0; i < table.size(); ++i) {
