@@ -148,6 +148,20 @@ TEST(NeutronBinary, OperandsInOtherLayoutsAreReadAsTheyLie) {
   EXPECT_EQ(compiled.kernels(), Kernels{"Binary"});
 }
 
+// The sum of a dense value and of a part, repeated or reversed, of the same value is not written over either.
+TEST(NeutronBinary, PartOfItsOtherOperandIsNotOverwritten) {
+  for (const std::string_view other : {"aten.slice.Tensor(%x) {dim = 1, start = 2, end = 3, step = 1}", "aten.flip(%x) {dims = [1]}"}) {
+    const bool part = other.find("slice") != std::string_view::npos;
+    expect_bit_exact(fmt::format(R"(graph @forward(%a: i8[5,3] quant<0.05:-7>) {{
+      %x: i8[5,3] quant<0.01:-128> = aten.sigmoid(%a)
+      %o: i8[5,{}] quant<0.01:-128> = {}
+      %y: i8[5,3] quant<0.02:-3> = aten.sub.Tensor(%x, %o)
+      return %y
+    }})",
+                                 part ? 1 : 3, other));
+  }
+}
+
 // Every operator with one operand broadcast, from either side; none is repeated in memory first.
 TEST(NeutronBinary, BroadcastIsReadInPlace) {
   for (const std::string_view op : {"add.Tensor", "sub.Tensor", "mul.Tensor", "maximum", "minimum"})

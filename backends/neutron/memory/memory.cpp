@@ -13,25 +13,34 @@ struct Life {
   }
 };
 
-// Operands that the output of the kernel may equal.
-std::vector<npu::Address> overwritable(const Kernel& kernel) {
+// Operands that the output of the kernel may equal: their addresses in the command.
+using Operands = std::vector<const npu::Address*>;
+Operands overwritable(const Kernel& kernel) {
   const auto with_addend = [](const auto& command) {
-    const bool legal = (command.epilogue.flags & npu::kWithAdd) != 0 && command.epilogue.addend.region != command.input.region &&
-                       command.epilogue.addend_strides == command.window.out;
-    return legal ? std::vector{command.epilogue.addend} : std::vector<npu::Address>{};
+    const bool legal = (command.epilogue.flags & npu::kWithAdd) != 0 && command.epilogue.addend_strides == command.window.out;
+    return legal ? Operands{&command.epilogue.addend} : Operands{};
   };
   if (const auto* conv = std::get_if<npu::Conv2d>(&kernel)) return with_addend(*conv);
   if (const auto* depthwise = std::get_if<npu::Depthwise>(&kernel)) return with_addend(*depthwise);
   if (const auto* binary = std::get_if<npu::Binary>(&kernel)) {
-    std::vector<npu::Address> inputs;
-    if (npu::is_dense(binary->extent, binary->stride_0)) inputs.push_back(binary->input_0);
-    if (npu::is_dense(binary->extent, binary->stride_1)) inputs.push_back(binary->input_1);
+    Operands inputs;
+    if (npu::is_dense(binary->extent, binary->stride_0)) inputs.push_back(&binary->input_0);
+    if (npu::is_dense(binary->extent, binary->stride_1)) inputs.push_back(&binary->input_1);
     return inputs;
   }
-  if (const auto* lookup = std::get_if<npu::Lookup>(&kernel)) return {lookup->input};
-  if (const auto* softmax = std::get_if<npu::Softmax>(&kernel)) return {softmax->input};
-  if (const auto* normalize = std::get_if<npu::Normalize>(&kernel)) return {normalize->input};
+  if (const auto* lookup = std::get_if<npu::Lookup>(&kernel)) return {&lookup->input};
+  if (const auto* softmax = std::get_if<npu::Softmax>(&kernel)) return {&softmax->input};
+  if (const auto* normalize = std::get_if<npu::Normalize>(&kernel)) return {&normalize->input};
   return {};
+}
+
+// Another operand of the call reads the storage, and not as the ones in `alike` do: it would meet results.
+bool reads_otherwise(const Kernel& kernel, uint32_t storage, const Operands& alike) {
+  bool found = false;
+  visit_addresses(kernel, [&](const npu::Address& address, Access access) {
+    found |= access == Access::kRead && address.region == storage && std::ranges::find(alike, &address) == alike.end();
+  });
+  return found;
 }
 
 }  // namespace
@@ -67,8 +76,11 @@ MemoryPlan plan_memory(const LoweredGraph& graph) {
     const npu::Address output = std::visit([](const auto& command) { return command.output; }, kernel);
     if (plan.buffer_of[output.region] != kNone) continue;  // a further part of a tensor that is written by several calls
     const Storage& result = graph.storages[output.region];
-    for (const npu::Address operand : overwritable(kernel)) {
-      if (operand.region == kOwnConstants || operand.region == output.region || operand.offset != output.offset) continue;
+    Operands alike = overwritable(kernel);
+    std::erase_if(alike, [&](const npu::Address* operand) { return operand->offset != output.offset; });
+    for (const npu::Address* at : alike) {
+      const npu::Address operand = *at;
+      if (operand.region == kOwnConstants || operand.region == output.region || reads_otherwise(kernel, operand.region, alike)) continue;
       const Storage& of = graph.storages[operand.region];
       if (of.kind != Storage::Kind::kInterior || of.bytes != result.bytes || lives[operand.region].last != step ||
           plan.buffer_of[operand.region] == kNone)
