@@ -34,9 +34,15 @@ class Pass {
     if (op.operands.empty() || op.results.size() != 1) return {};
     if (op.def == &ops::kAddTensor) return added_to_zero(op);
     const ValueId x = op.operands[0];
-    // Types are compared whole: another layout, quantization or shape is something that the op does.
-    const bool same_type = x.valid() && graph_.type(x) == graph_.type(op.results[0]);
-    return same_type && keeps_elements(op) ? x : ValueId{};
+    return x.valid() && same_type(op, x) && keeps_elements(op) ? x : ValueId{};
+  }
+
+  // Another quantization or shape is something that the op does. Another layout is so only where it was asked for: those of all other
+  // results are chosen later.
+  bool same_type(const Op& op, ValueId x) const {
+    Type type = graph_.type(op.results[0]);
+    if (op.def != &ops::kToDimOrderCopy) type.layout = graph_.type(x).layout;
+    return type == graph_.type(x);
   }
 
   // Whether every element of the result, which has the type of the operand, is the operand's at the same place.
@@ -65,7 +71,7 @@ class Pass {
     for (const size_t other : {0, 1}) {
       const ValueId x = op.operands[1 - other];
       const bool scaled = other == 0 && op.attributes.get_or("alpha", 1.0) != 1.0;
-      if (!scaled && graph_.type(x) == graph_.type(op.results[0]) && is_constant_of(program_, graph_, op.operands[other], 0)) return x;
+      if (!scaled && same_type(op, x) && is_constant_of(program_, graph_, op.operands[other], 0)) return x;
     }
     return {};
   }
@@ -87,7 +93,7 @@ class Pass {
     }
     const auto outer_bounds = clamp_bounds(op);
     const auto inner_bounds = clamp_bounds(graph_.op(inner));
-    const bool one_type = graph_.type(graph_.op(inner).operands[0]) == graph_.type(op.results[0]);
+    const bool one_type = same_type(op, graph_.op(inner).operands[0]);
     if (outer_bounds && inner_bounds && one_type) return join_clamps(id, inner, *outer_bounds, *inner_bounds);
     return {};
   }
