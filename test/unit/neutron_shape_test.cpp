@@ -181,6 +181,16 @@ TEST(NeutronReduce, ManyElements) {
 // As LiteRT's SUM: bytes are unsigned.
 TEST(NeutronReduce, SumOfBytes) { run("", "2,3,5", "aten.sum.dim_IntList(%x) {dim = [3], keepdim = false, of_bytes = true}", "0.31:-7"); }
 
+// The limits of int8 are no limits of bytes.
+TEST(NeutronReduce, SumOfBytesTakesNoClamp) {
+  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[1,13,6,1] quant<0.99913377:-36>) {
+    %s: i8[13,1] quant<0.3710819> = aten.sum.dim_IntList(%x) {dim = [0, 2], keepdim = false, of_bytes = true}
+    %y: i8[13,1] quant<0.3710819> = aten.relu(%s)
+    return %y
+  })");
+  EXPECT_EQ(compiled.kernels(), (std::vector<std::string>{"Reduce", "Lookup"}));
+}
+
 TEST(NeutronPool, KernelsLargerThanThePoolCommand) {
   const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[1,3,5003,2] channels_last quant<0.05:5>) {
     %y: i8[1,3,4,2] channels_last quant<0.05:5> = aten.max_pool2d(%x) {ceil_mode = false, dilation = [1, 1], kernel_size = [5000, 1], padding = [0, 0], stride = [1, 1]}

@@ -32,7 +32,8 @@ class Planner {
  private:
   Absorbs absorbs(OpId op) const {
     const Rule* rule = find_rule(graph_, op);
-    return rule == nullptr ? Absorbs::kNothing : rule->absorbs;
+    const bool bytes = BoundOpView(graph_, op)->attribute_or("of_bytes", false);  // limits of int8 are no limits of bytes
+    return rule == nullptr || bytes ? Absorbs::kNothing : rule->absorbs;
   }
 
   Group grow(OpId head) {
