@@ -67,12 +67,18 @@ double element(const TensorView& tensor, size_t i) {
 
 }  // namespace
 
+void Comparison::count(double difference) {
+  const BinEnds& ends = bin_ends();
+  ++histogram_[static_cast<size_t>(std::lower_bound(ends.begin(), ends.end(), difference) - ends.begin())];
+}
+
 void Comparison::add_element(double expected, double actual, int64_t index) {
   ++elements_;
   const bool same = expected == actual || (std::isnan(expected) && std::isnan(actual));
   const double difference = same ? 0 : std::abs(expected - actual);
   const double apart = std::isnan(difference) ? INFINITY : difference;
   if (!same) ++different_;
+  if (!same && !(apart <= tolerance_.absolute + tolerance_.relative * std::abs(expected))) ++beyond_;
   if (std::isfinite(expected)) {
     largest_ = std::max(largest_, std::abs(expected));
     signal_ += expected * expected;
@@ -90,13 +96,13 @@ void Comparison::add_element(double expected, double actual, int64_t index) {
     actual_ = actual;
   }
   sum_absolute_ += apart;
-  if (step_ == 0) return;
+  if (step_ == 0) return count(apart);
   double steps = apart / step_;
   const double whole = std::round(steps);
   if (std::abs(steps - whole) * step_ <= 0x1p-20 * std::max(std::abs(expected), std::abs(actual))) steps = whole;
   max_steps_ = std::max(max_steps_, steps);
   sum_steps_ += steps;
-  ++histogram_[static_cast<size_t>(std::lower_bound(kBinEnds.begin(), kBinEnds.end(), steps) - kBinEnds.begin())];
+  count(std::round(steps));
 }
 
 void Comparison::add(const TensorView& expected, const TensorView& actual) {

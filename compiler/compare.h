@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 
 #include "ir/tensor.h"
 
@@ -34,18 +35,27 @@ Difference compare(const TensorView& expected, const TensorView& actual);  // fl
 // Everything that is said about one output over all its samples. Tensors are float32 or integers that int32 holds.
 class Comparison {
  public:
-  // Bins of the histogram of differences in steps: 0, 1, 2, 3, 4, 5–8, 9–16, 17–32, more (elements that are not finite count there).
-  static constexpr std::array<int, 8> kBinEnds = {0, 1, 2, 3, 4, 8, 16, 32};
-  using Histogram = std::array<uint64_t, kBinEnds.size() + 1>;
+  // Upper ends of the bins of the histogram of differences; what is beyond the last one, or not finite, counts in one bin more.
+  using BinEnds = std::array<double, 8>;
+  static constexpr BinEnds kStepEnds = {0, 1, 2, 3, 4, 8, 16, 32};  // rounded to steps
+  static constexpr BinEnds kAbsoluteEnds = {0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1};
+  using Histogram = std::array<uint64_t, std::tuple_size_v<BinEnds> + 1>;
 
-  // `step` is the quantization step of the output in its own unit (1 for integers); 0: it has none, nothing is counted in steps.
+  // |expected − actual| ≤ absolute + relative·|expected|.
+  struct Tolerance {
+    double relative = 0, absolute = 0;
+  };
+
+  // `step` is the quantization step of the output in its own unit (1 for integers); 0: it has none, differences are absolute.
   explicit Comparison(double step = 0) : step_(step) {}
+  Comparison(double step, Tolerance tolerance) : step_(step), tolerance_(tolerance) {}
   // The next sample; same shape and dtype.
   void add(const TensorView& expected, const TensorView& actual);
 
   uint64_t samples() const { return samples_; }
   uint64_t elements() const { return elements_; }
   uint64_t different() const { return different_; }
+  uint64_t beyond_tolerance() const { return beyond_; }
   double step() const { return step_; }
   // Largest |expected − actual|, infinite where one is NaN or infinite and the other something else; where it is, and both values.
   double max_absolute() const { return max_absolute_; }
@@ -57,7 +67,9 @@ class Comparison {
   // The same in steps. A multiple of the step that float arithmetic missed by 2^-20 of the values' magnitude counts as the multiple.
   double max_steps() const { return max_steps_; }
   double mean_steps() const { return elements_ == 0 ? 0 : sum_steps_ / static_cast<double>(elements_); }
+  // Counts in steps; of absolute differences if the step is not known.
   const Histogram& histogram() const { return histogram_; }
+  const BinEnds& bin_ends() const { return step_ == 0 ? kAbsoluteEnds : kStepEnds; }
   // Over the elements whose expected value is finite; −99 dB where such an element is not.
   double decibels() const;
   double largest_expected() const { return largest_; }  // magnitude, of the finite ones
@@ -66,9 +78,11 @@ class Comparison {
 
  private:
   void add_element(double expected, double actual, int64_t index);
+  void count(double difference);
 
   double step_;
-  uint64_t samples_ = 0, elements_ = 0, different_ = 0, same_argmax_ = 0;
+  Tolerance tolerance_;
+  uint64_t samples_ = 0, elements_ = 0, different_ = 0, beyond_ = 0, same_argmax_ = 0;
   double max_absolute_ = 0, sum_absolute_ = 0, max_steps_ = 0, sum_steps_ = 0, largest_ = 0;
   double signal_ = 0, noise_ = 0;
   bool broken_ = false;

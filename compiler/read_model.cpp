@@ -8,6 +8,7 @@
 #include "frontends/tflite/tflite.h"
 #include "ir/parser.h"
 #include "support/mapped_file.h"
+#include "support/zip_archive.h"
 
 namespace dtr {
 namespace {
@@ -23,12 +24,28 @@ bool is_text(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-Result<Program> read_model(const std::string& path) {
+Result<FileKind> file_kind(const std::string& path) {
   DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
   const std::span<const std::byte> bytes = file.bytes();
-  if (starts_with(bytes, 0, "PK")) return pt2::read_pt2(path);
-  if (starts_with(bytes, 4, "TFL3")) return tflite::read_tflite(path);
-  if (is_text(bytes)) return parse_program({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  if (starts_with(bytes, 0, "PK")) {
+    DTR_ASSIGN(const ZipArchive archive, ZipArchive::open(bytes, path));
+    const auto& entries = archive.entries();
+    return !entries.empty() && entries.front().name.ends_with(".npy") ? FileKind::kArrays : FileKind::kPt2;
+  }
+  if (starts_with(bytes, 4, "TFL3")) return FileKind::kTflite;
+  if (starts_with(bytes, 4, "ET")) return FileKind::kProgram;
+  if (starts_with(bytes, 0, "\x93NUMPY")) return FileKind::kArrays;
+  return is_text(bytes) ? FileKind::kText : FileKind::kUnknown;
+}
+
+Result<Program> read_model(const std::string& path) {
+  DTR_ASSIGN(const FileKind kind, file_kind(path));
+  if (kind == FileKind::kPt2) return pt2::read_pt2(path);
+  if (kind == FileKind::kTflite) return tflite::read_tflite(path);
+  if (kind == FileKind::kText) {
+    DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+    return parse_program({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path);
+  }
   return fail(DiagnosticId::kModelUnknown, "the file is neither a .pt2 archive, nor a .tflite model, nor IR text",
               "export the model with torch.export.save, or convert it to .tflite", {.file = path});
 }

@@ -1,11 +1,16 @@
-// Reads a model of any kind that Deuteron knows, told apart by content, not by name.
+// Kinds of files, told apart by content, not by name; and models of every kind.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "ir/graph.h"
 
 namespace dtr {
+
+enum class FileKind : uint8_t { kUnknown, kPt2, kTflite, kProgram, kArrays, kText };
+// A zip whose first member is a .npy, or a .npy, holds arrays; another zip is a .pt2. Errors: kFileNotFound, and those of a damaged zip.
+Result<FileKind> file_kind(const std::string& path);
 
 // .pt2 (zip), .tflite (identifier TFL3) or IR text. Errors: kModelUnknown, and those of the reader.
 Result<Program> read_model(const std::string& path);

@@ -1,23 +1,16 @@
 // deuteron inspect
 #include <fmt/format.h>
 
-#include <cstring>
-
+#include "compiler/read_model.h"
 #include "frontends/pt2/describe.h"
 #include "frontends/tflite/tflite.h"
 #include "ir/npz.h"
 #include "program/describe.h"
 #include "simulator/host/listing.h"
-#include "support/mapped_file.h"
-#include "support/zip_archive.h"
 #include "tools/verbs.h"
 
 namespace dtr::tools {
 namespace {
-
-bool has_magic(std::span<const std::byte> bytes, size_t offset, std::string_view magic) {
-  return bytes.size() >= offset + magic.size() && std::memcmp(bytes.data() + offset, magic.data(), magic.size()) == 0;
-}
 
 // Shape, dtype and range of every array.
 std::string describe_arrays(const std::vector<NamedTensor>& arrays) {
@@ -39,15 +32,6 @@ std::string describe_arrays(const std::vector<NamedTensor>& arrays) {
   return text;
 }
 
-Result<std::string> describe_archive(const std::string& path, std::span<const std::byte> bytes) {
-  DTR_ASSIGN(const ZipArchive archive, ZipArchive::open(bytes, path));
-  const auto& entries = archive.entries();
-  const bool arrays = !entries.empty() && entries.front().name.ends_with(".npy");
-  if (!arrays) return pt2::describe_pt2(path);
-  DTR_ASSIGN(const std::vector<NamedTensor> tensors, read_npz(path));
-  return describe_arrays(tensors);
-}
-
 std::string describe_payload(std::string_view delegate, std::span<const std::byte> payload) {
   return delegate == pte::kDelegateId ? simulator::list_payload(npu::Target{}, payload) : std::string();
 }
@@ -55,22 +39,29 @@ std::string describe_payload(std::string_view delegate, std::span<const std::byt
 }  // namespace
 
 Status inspect(const CommonOptions&, const InspectOptions& options) {
-  DTR_ASSIGN(const MappedFile file, MappedFile::open(options.file));
-  const std::span<const std::byte> bytes = file.bytes();
+  DTR_ASSIGN(const FileKind kind, file_kind(options.file));
   Result<std::string> text;
-  if (has_magic(bytes, 0, "PK")) {
-    text = describe_archive(options.file, bytes);
-  } else if (has_magic(bytes, 4, "TFL3")) {
-    text = tflite::describe_tflite(options.file);
-  } else if (has_magic(bytes, 4, "ET")) {
-    DTR_ASSIGN(const ProgramImage image, ProgramImage::open(options.file));
-    text = describe_program(image, {.describe_payload = describe_payload});
-  } else if (has_magic(bytes, 0, "\x93NUMPY")) {
-    DTR_ASSIGN(const std::vector<NamedTensor> tensors, read_tensors(options.file));
-    text = describe_arrays(tensors);
-  } else {
-    text = fail(DiagnosticId::kModelUnknown, "the file is none of the kinds that Deuteron reads or writes",
-                "give a .pt2, .tflite, .pte, .npz or .npy file", {.file = options.file});
+  switch (kind) {
+    case FileKind::kPt2:
+      text = pt2::describe_pt2(options.file);
+      break;
+    case FileKind::kTflite:
+      text = tflite::describe_tflite(options.file);
+      break;
+    case FileKind::kProgram: {
+      DTR_ASSIGN(const ProgramImage image, ProgramImage::open(options.file));
+      text = describe_program(image, {.describe_payload = describe_payload});
+      break;
+    }
+    case FileKind::kArrays: {
+      DTR_ASSIGN(const std::vector<NamedTensor> tensors, read_tensors(options.file));
+      text = describe_arrays(tensors);
+      break;
+    }
+    case FileKind::kText:
+    case FileKind::kUnknown:
+      text = fail(DiagnosticId::kModelUnknown, "the file is none of the kinds that Deuteron reads or writes",
+                  "give a .pt2, .tflite, .pte, .npz or .npy file", {.file = options.file});
   }
   DTR_TRY(text);
   fmt::print("{}", *text);

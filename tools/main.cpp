@@ -103,6 +103,27 @@ CLI::App* add_verify(CLI::App& app, tools::VerifyOptions& o) {
   return verb;
 }
 
+CLI::App* add_compare(CLI::App& app, tools::CompareOptions& o) {
+  CLI::App* verb = app.add_subcommand(
+      "compare", "How far B is from A: results (.npz, .npy), programs or models; exit code 1 if what is asked for does not hold");
+  verb->add_option("A", o.expected, "What is expected: results, a program (.pte), or a model (.pt2, .tflite, .ir)")->required();
+  verb->add_option("B", o.actual, "What is held against it")->required();
+  verb->add_option("--data", o.data, "Samples to run programs and models on (.npz, .npy)");
+  verb->add_option("--samples", o.samples, "Compare only the first N samples (0: all)")->capture_default_str();
+  verb->add_option("--step", o.step, "Quantization step of float outputs; default: that with which a program dequantizes them")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--rtol", o.rtol, "All close: |a - b| <= atol + rtol * |a| for every element")->check(CLI::NonNegativeNumber);
+  verb->add_option("--atol", o.atol, "The absolute part of it")->check(CLI::NonNegativeNumber);
+  verb->add_option("--max-steps", o.max_steps, "No element is further apart than this many quantization steps")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--min-sqnr", o.min_sqnr, "Every output has this many dB or more");
+  verb->add_option("--min-argmax", o.min_argmax, "Share of the samples (0 to 1) whose largest element is the same one")
+      ->check(CLI::Range(0.0, 1.0));
+  verb->add_option("--json", o.json, "Write the figures as JSON");
+  example(verb, "deuteron compare models/digits_cnn/float.pt2 digits.pte --data models/digits_cnn/test.npz --min-sqnr 25");
+  return verb;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -124,12 +145,14 @@ int main(int argc, char** argv) try {
   tools::RunOptions run_options;
   tools::EvalOptions eval_options;
   tools::VerifyOptions verify_options;
+  tools::CompareOptions compare_options;
   tools::InspectOptions inspect_options;
   bool markdown = false;
   const CLI::App* compile = add_compile(app, compile_options);
   const CLI::App* run = add_run(app, run_options);
   const CLI::App* eval = add_eval(app, eval_options);
   const CLI::App* verify = add_verify(app, verify_options);
+  const CLI::App* compare = add_compare(app, compare_options);
   CLI::App* inspect = app.add_subcommand("inspect", "Show a model, a program or data as text");
   inspect->add_option("FILE", inspect_options.file, ".pt2, .tflite, .pte, .npz, .npy")->required();
   example(inspect, "deuteron inspect digits.pte");
@@ -155,6 +178,10 @@ int main(int argc, char** argv) try {
   if (eval->parsed()) return finish(common, tools::eval(common, eval_options));
   if (verify->parsed()) {
     const Result<bool> good = tools::verify(common, verify_options);
+    return !good ? finish(common, tl::unexpected(good.error())) : *good ? kGood : kBadInput;
+  }
+  if (compare->parsed()) {
+    const Result<bool> good = tools::compare(common, compare_options);
     return !good ? finish(common, tl::unexpected(good.error())) : *good ? kGood : kBadInput;
   }
   if (inspect->parsed()) return finish(common, tools::inspect(common, inspect_options));

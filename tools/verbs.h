@@ -58,6 +58,16 @@ struct VerifyOptions {
 // Returns false if a layer is bad.
 Result<bool> verify(const CommonOptions& common, const VerifyOptions& options);
 
+struct CompareOptions {
+  std::string expected, actual, data, json;
+  uint32_t samples = 0;  // 0: all
+  double step = 0;       // of both sides; 0: what is known of them
+  // What must hold; absent: is not asked for.
+  std::optional<double> rtol, atol, max_steps, min_sqnr, min_argmax;
+};
+// Returns false if something that must hold does not.
+Result<bool> compare(const CommonOptions& common, const CompareOptions& options);
+
 struct InspectOptions {
   std::string file;
 };
