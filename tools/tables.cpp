@@ -27,6 +27,16 @@ Status targets(bool markdown) {
 
 namespace {
 
+// A cell of a Markdown table.
+std::string cell(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '|') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
 // Operator × target × backend: dtypes and conditions, from the functions that decide.
 void print_support() {
   fmt::print("\n| operator | target | backend | dtype | runs there if |\n|---|---|---|---|---|\n");
@@ -38,7 +48,7 @@ void print_support() {
         std::string conditions;
         for (const std::string& condition : support->conditions)
           conditions += fmt::format("{}{}", conditions.empty() ? "" : "; ", condition);
-        fmt::print("| `{}` | `{}` | {} | {} | {} |\n", op->name, target.name, backend->name(), support->dtypes, conditions);
+        fmt::print("| `{}` | `{}` | {} | {} | {} |\n", op->name, target.name, backend->name(), support->dtypes, cell(conditions));
       }
 }
 
@@ -56,7 +66,7 @@ Status ops(bool markdown) {
     add(kCommutative, "commutative");
     const std::string_view quantized = op->evaluate_integer != nullptr ? "yes" : "no";
     if (markdown) {
-      fmt::print("| `{}` | {} | {} | {} |\n", op->name, op->summary, quantized, traits);
+      fmt::print("| `{}` | {} | {} | {} |\n", op->name, cell(op->summary), quantized, traits);
     } else {
       fmt::print("{:<38} {}{}\n", op->name, op->summary, op->evaluate_integer != nullptr ? "" : " (float only)");
     }
