@@ -92,6 +92,7 @@ class Annotator {
 
   Annotation run() {
     for (const OpId op : graph_.ops()) {
+      order_.push_back(op);
       auto specs = ask(op);
       if (specs) {
         apply(op, std::move(*specs));
@@ -101,6 +102,7 @@ class Annotator {
     }
     std::vector<int> renumber;
     annotation_.groups = groups_.finish(renumber);
+    observe_what_is_selected();
     const auto update = [&](int& group) {
       if (group != Annotation::kNoGroup) group = renumber[static_cast<size_t>(group)];
     };
@@ -183,10 +185,51 @@ class Annotator {
     }
   }
 
+  // Ranges come from the elements that somebody selects, where all readers of a value select.
+  void observe_what_is_selected() {
+    selected_.resize(graph_.value_slots());
+    for (auto id = order_.rbegin(); id != order_.rend(); ++id)
+      for (const ValueId result : graph_.op(*id).results) selected_[result.index] = selected(result);
+    for (const ValueId input : graph_.inputs()) selected_[input.index] = selected(input);
+    for (QuantizationGroup& group : annotation_.groups) {
+      std::vector<ValueId> observed;
+      for (const ValueId value : group.observed) {
+        const std::vector<ValueId>& instead = selected_[value.index];
+        observed.insert(observed.end(), instead.begin(), instead.end());
+        if (instead.empty()) observed.push_back(value);
+      }
+      std::sort(observed.begin(), observed.end());
+      observed.erase(std::unique(observed.begin(), observed.end()), observed.end());
+      group.observed = std::move(observed);
+    }
+  }
+
+  // The values that hold all that is selected from `value`, behind ops that move data, too; empty: its own elements count. Later values
+  // are known.
+  std::vector<ValueId> selected(ValueId value) const {
+    constexpr size_t kMost = 8;  // so that chains of wide branches take linear time
+    const Value& v = graph_.value(value);
+    if (v.output_uses > 0) return {};
+    std::vector<ValueId> found;
+    for (const Use& use : v.uses) {
+      const Op& op = graph_.op(use.op);
+      const std::optional<AnnotatedOp>& annotated = annotation_.ops[use.op.index];
+      if (!annotated || op.results.size() != 1) return {};
+      const std::vector<ValueId>& behind = selected_[op.results[0].index];
+      if (!annotated->specs.selects && (behind.empty() || !op.def->has_trait(kMovesData))) return {};
+      found.insert(found.end(), behind.begin(), behind.end());
+      if (behind.empty()) found.push_back(op.results[0]);
+      if (found.size() > kMost) return {};
+    }
+    return found;
+  }
+
   const Graph& graph_;
   std::span<const std::unique_ptr<QuantizationPatterns>> patterns_;
   Annotation annotation_;
   Groups groups_;
+  std::vector<OpId> order_;
+  std::vector<std::vector<ValueId>> selected_;  // by value slot
 };
 
 }  // namespace

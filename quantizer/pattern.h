@@ -57,6 +57,9 @@ struct QuantSpec {
 struct OpAnnotation {
   std::vector<QuantSpec> operands;
   std::vector<QuantSpec> results;
+  // The result's elements are elements of the operands, or bounds, and which of them does not depend on the others' exact values:
+  // maximum, clamp, slice. What else such ops read needs no codes of its own; it may saturate.
+  bool selects = false;
 };
 
 // Why an op stays float.

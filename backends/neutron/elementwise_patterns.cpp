@@ -27,6 +27,7 @@ std::optional<tl::expected<OpAnnotation, FloatReason>> annotate_binary(const Gra
   // Operands and result have ranges of their own (ExecuTorch: mul reads [−0.5, 0.5), whatever the operands are).
   OpAnnotation specs{{QuantSpec::affine(), QuantSpec::affine()}, {QuantSpec::affine()}};
   if (!selects) return specs;
+  specs.selects = true;
   // What is selected keeps its code: with one quantization for all, nothing is rounded. A constant has a range of its own, so that it
   // coarsens the other operand only as far as it is selected.
   if (constant_0 || constant_1) {

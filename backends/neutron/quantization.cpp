@@ -32,6 +32,12 @@ Specs independent(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {Q
 // The result takes the quantization of the operand, whose elements it moves, selects or interpolates.
 Specs shared(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::shared_with(0)}}; }
 
+Specs selecting(Specs specs) {
+  specs->selects = true;
+  return specs;
+}
+Specs selected(const OpView& view) { return selecting(shared(view)); }
+
 // As a mean, unless windows at the border divide by less than others: then a mean of codes.
 Specs average(const OpView& view) { return ops::average_divisor(view) ? independent(view) : shared(view); }
 
@@ -50,9 +56,11 @@ Specs clamp(const OpView& view) {
   constexpr std::array<std::array<double, 2>, 4> kReluBounds{{{-1, 1}, {0, 1}, {0, 6}, {0, kInfinity}}};
   const std::array<double, 2> bounds{view.attribute_or("min", -kInfinity), view.attribute_or("max", kInfinity)};
   for (const auto& relu : kReluBounds)
-    if (bounds == relu) return independent(view);
-  return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::shared_with(0, true)}};
+    if (bounds == relu) return selecting(independent(view));
+  return selecting(OpAnnotation{{QuantSpec::affine()}, {QuantSpec::shared_with(0, true)}});
 }
+
+Specs relu(const OpView& view) { return selecting(independent(view)); }
 
 // All operands and the result share one quantization, so that joining is copying.
 Specs joined(const OpView& view) {
@@ -111,9 +119,9 @@ struct Pattern {
 
 constexpr std::array kPatterns{
     Pattern{&ops::kAdaptiveAvgPool2d, independent},
-    Pattern{&ops::kAdaptiveMaxPool2d, shared},
-    Pattern{&ops::kAmax, shared},
-    Pattern{&ops::kAmin, shared},
+    Pattern{&ops::kAdaptiveMaxPool2d, selected},
+    Pattern{&ops::kAmax, selected},
+    Pattern{&ops::kAmin, selected},
     Pattern{&ops::kAvgPool2d, average},
     Pattern{&ops::kCat, joined},
     Pattern{&ops::kClamp, clamp},
@@ -126,15 +134,15 @@ constexpr std::array kPatterns{
     Pattern{&ops::kLayerNorm, normalization, true},
     Pattern{&ops::kRmsNorm, normalization, true},
     Pattern{&ops::kLinear, linear, true},
-    Pattern{&ops::kMaxPool2d, shared},
+    Pattern{&ops::kMaxPool2d, selected},
     Pattern{&ops::kMeanDim, independent},
     Pattern{&ops::kPermute, shared},
-    Pattern{&ops::kRelu, independent},
+    Pattern{&ops::kRelu, relu},
     Pattern{&ops::kSigmoid, unit_interval},
     Pattern{&ops::kLogSoftmax, softmax},
     Pattern{.op = &ops::kMatmul, .specs = product, .constant_first = true},
     Pattern{&ops::kSoftmax, softmax},
-    Pattern{&ops::kSliceTensor, shared},
+    Pattern{&ops::kSliceTensor, selected},
     Pattern{&ops::kSumDim, independent},
     Pattern{&ops::kTanh, signed_unit_interval},
     Pattern{&ops::kUpsampleBilinear2d, shared},

@@ -96,8 +96,59 @@ TEST(Annotate, SharesQuantizationAlongPoolsAndWithReaders) {
   EXPECT_NE(group("s"), group("p"));
   EXPECT_EQ(group("w"), Annotation::kNoGroup);
   const QuantizationGroup& shared = annotation.groups[static_cast<size_t>(group("p"))];
-  EXPECT_EQ(shared.observed.size(), 1U);  // the convolution's result only
+  ASSERT_EQ(shared.observed.size(), 1U);
+  EXPECT_EQ(graph.value(shared.observed[0]).name, "p");  // of the convolution's result, what the pool selects
   EXPECT_EQ(annotation.groups[static_cast<size_t>(group("y"))].spec, QuantSpec::fixed(1.0F / 256, -128));
+}
+
+// Names of what decides the range in which `name` is read or made.
+std::vector<std::string> observed(const Graph& graph, const Annotation& annotation, std::string_view name) {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < graph.value_slots(); ++i)
+    if (graph.value({i}).name == name)
+      for (const ValueId value : annotation.groups[static_cast<size_t>(annotation.group_of_value[i])].observed)
+        names.push_back(graph.value(value).name);
+  return names;
+}
+
+TEST(Annotate, RangesComeFromWhatIsSelected) {
+  const Program program = parse(R"(graph @forward(%x: f32[2,3], %y: f32[2,3], %z: f32[2,3], %u: f32[2,3], %v: f32[2,3]) {
+  %moved: f32[3,2] = aten.permute(%x) {dims = [1, 0]}
+  %top: f32[3] = aten.amax(%moved) {dim = [1], keepdim = false}
+  %part: f32[2,1] = aten.slice.Tensor(%x) {dim = 1, end = 2, start = 1, step = 1}
+  %limited: f32[2,3] = aten.clamp(%y) {max = 0.5, min = -0.25}
+  %twice: f32[2,3] = aten.clamp(%limited) {max = 0.25, min = -0.25}
+  %positive: f32[2,3] = aten.relu(%z)
+  %all: f32[2,3] = aten.hardswish(%z)
+  %larger: f32[2,3] = aten.maximum(%u, %v)
+  return %top, %part, %twice, %positive, %all, %larger, %u
+}
+)");
+  const Graph& graph = program.forward();
+  const Annotation annotation = annotate(graph, neutron_patterns());
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(observed(graph, annotation, "x"), (Names{"top", "part"}));
+  EXPECT_EQ(observed(graph, annotation, "y"), Names{"twice"});
+  EXPECT_EQ(observed(graph, annotation, "z"), (Names{"z"}));            // hardswish reads all of it
+  EXPECT_EQ(observed(graph, annotation, "u"), (Names{"u", "larger"}));  // u is an output; of v only what is larger counts
+}
+
+// What a minimum below the range cannot reach saturates, and the steps are as fine as the result needs.
+TEST(Convert, ReadersThatSelectMakeFinerSteps) {
+  Program program = parse(R"(graph @forward(%x: f32[1,64]) {
+  %y: f32[1,64] = aten.clamp(%x) {max = 0.5, min = -0.25}
+  return %y
+}
+)");
+  Graph& graph = program.forward();
+  std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
+  patterns.push_back(std::make_unique<MinMaxPatterns>());
+  const Annotation annotation = annotate(graph, patterns);
+  const auto calibration = calibrate_reference(program, annotation, ramp("x", {1, 1, 64}, -8, 8));
+  ASSERT_TRUE(calibration) << to_text(calibration.error());
+  ASSERT_TRUE(convert(program, graph, annotation, *calibration));
+  const ValueId x = graph.op(graph.first_op()).results[0];
+  EXPECT_EQ(graph.type(x).quantization->scale(), 0.75F / 255);
 }
 
 TEST(Convert, GivesTheNumbersOfHand) {
