@@ -7,7 +7,7 @@
 #include <set>
 
 #include "ir/rewriter.h"
-#include "transforms/pass.h"
+#include "transforms/pass_manager.h"
 
 namespace dtr {
 namespace {
@@ -109,7 +109,8 @@ Status stop_at(Program& program, const std::string& node) {
   if (!last.valid()) return unknown(program, node, false);
   Rewriter rewriter(graph);
   rewriter.set_outputs(graph.op(last).results);
-  DTR_TRY(passes::kRemoveDeadCode.run(program, graph));
+  constexpr const PassDef* kSweep[] = {&passes::kRemoveDeadCode};
+  DTR_TRY(run_passes(program, graph, kSweep));
   return {};
 }
 

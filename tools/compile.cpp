@@ -70,6 +70,8 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   DTR_ASSIGN(const MappedFile model, MappedFile::open(options.model));
   settings.source_hash = content_hash(model.bytes());
   watch_passes(options, program, settings);
+  Remarks remarks;
+  settings.passes.remarks = &remarks;
   const Graph float_graph = program.forward();
   std::vector<NamedTensor> arrays;
   DTR_ASSIGN(std::optional<Samples> samples, read_samples(float_graph, options, arrays));
@@ -88,6 +90,8 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
     DTR_ASSIGN(conversion, quantize_program(program, settings, samples ? &*samples : nullptr, calibration));
     if (!options.save_calibration.empty()) DTR_TRY(save_calibration(options.save_calibration, *calibration));
   }
+  if (options.verbose)
+    for (const Remark& remark : remarks.list()) fmt::print(stderr, "{}\n", common.json_diagnostics ? to_json(remark) : to_text(remark));
   const Graph quantized_graph = program.forward();
   if (!options.emit_ir.empty()) DTR_TRY(write_file(options.emit_ir, print(program, {.elide_constants = options.elide_constants})));
 

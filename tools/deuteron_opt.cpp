@@ -33,6 +33,7 @@ struct Options {
   bool verify_each = false;
   bool prove = false;
   bool time = false;
+  bool verbose = false;
   bool list = false;
   bool split = false;
   bool no_locations = false;
@@ -64,6 +65,10 @@ void print_times(const Graph& graph, const std::vector<PassRun>& runs) {
   fmt::print(stderr, "{:10.3f} ms total for @{}\n", total, graph.name);
 }
 
+void print_remarks(const Remarks& remarks, const Options& options) {
+  for (const Remark& remark : remarks.list()) fmt::print(stderr, "{}\n", options.diagnostics == "json" ? to_json(remark) : to_text(remark));
+}
+
 Status transform(Program& program, const Options& options) {
   for (Graph& graph : program.graphs) {
     const auto after_pass = [&](const PassDef& pass, const Graph& changed, size_t changes) {
@@ -71,7 +76,8 @@ Status transform(Program& program, const Options& options) {
         if (name == "all" || name == pass.name)
           fmt::print(stderr, "// after {}: {} changes\n{}", pass.name, changes, print(program, changed, options.print));
     };
-    const PassOptions pass_options{options.verify_each, options.prove, options.seed, after_pass};
+    Remarks remarks;
+    const PassOptions pass_options{options.verify_each, options.prove, options.seed, &remarks, after_pass};
     std::vector<const PassDef*> passes;
     for (const std::string& name : options.passes) passes.push_back(find_pass(name));
     DTR_ASSIGN(std::vector<PassRun> runs, run_passes(program, graph, passes, pass_options));
@@ -80,6 +86,7 @@ Status transform(Program& program, const Options& options) {
       runs.insert(runs.end(), more.begin(), more.end());
     }
     if (options.time) print_times(graph, runs);
+    if (options.verbose) print_remarks(remarks, options);
   }
   return {};
 }
@@ -178,6 +185,7 @@ int main(int argc, char** argv) try {
       ->check(CLI::IsMember(names))
       ->type_name("NAME[,NAME]");
   app.add_flag("--time", options.time, "Print time and number of changes of every pass to standard error");
+  app.add_flag("-v,--verbose", options.verbose, "Print why passes left operators as they are to standard error");
   app.add_flag("--split-input-file", options.split, "Treat the parts between lines `// -----` as files of their own");
   app.add_flag("--elide-constants", options.print.elide_constants, "Print big constants as seeded<hash>: small text, other contents");
   app.add_option("--elide-above", options.print.inline_elements, "Elements up to which constants are printed in full")

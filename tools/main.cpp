@@ -62,6 +62,7 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
   verb->add_flag("--elide-constants", o.elide_constants,
                  "In --emit-ir, write big constants as seeded<n>: same shapes and costs, other contents");
   verb->add_option("--print-after", o.print_after, "Print the graph after a pass (its name, or all)");
+  verb->add_flag("-v,--verbose", o.verbose, "Print why passes left operators as they are, such as a batch norm that is not folded");
   verb->add_flag("--time-passes", o.time_passes, "Print the time of every pass and stage");
   example(verb, "deuteron compile models/digits_cnn/float.pt2 --calibrate models/digits_cnn/calibration.npz -o digits.pte");
   return verb;

@@ -31,6 +31,7 @@ struct CompileOptions {
   bool row_packing = false;
   bool debug_map = true;
   bool time_passes = false;
+  bool verbose = false;
   bool elide_constants = false;
 };
 Status compile(const CommonOptions& common, const CompileOptions& options);

@@ -2,6 +2,7 @@
 // computes, and which the backends and the quantizer know. Runs behind fold_batch_norm.
 //
 // Tensors of two or more than four dimensions are seen as (batch, channels, rest). Not where a parameter is not constant, or no element.
+#include "transforms/channel_affine.h"
 #include "transforms/edit.h"
 
 namespace dtr::passes {
@@ -9,7 +10,7 @@ namespace {
 
 class Pass {
  public:
-  Pass(Program& program, Graph& graph) : program_(program), graph_(graph), rewriter_(graph) {}
+  Pass(Program& program, Graph& graph, Remarks& remarks) : program_(program), graph_(graph), rewriter_(graph), remarks_(remarks) {}
 
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
@@ -24,6 +25,7 @@ class Pass {
     const Op op = graph_.op(norm);
     const Type type = graph_.type(op.results[0]);
     const auto affine = batch_norm_affine(program_, graph_, op);
+    if (!affine) remarks_.add(norm, affine.error());
     if (!affine || type.elements() == 0) return {};
     const int64_t channels = type.shape[1];
     ValueId x = op.operands[0];
@@ -63,10 +65,11 @@ class Pass {
   Program& program_;
   Graph& graph_;
   Rewriter rewriter_;
+  Remarks& remarks_;
   size_t changes_ = 0;
 };
 
-Result<size_t> run(Program& program, Graph& graph) { return Pass(program, graph).run(); }
+Result<size_t> run(Program& program, Graph& graph, Remarks& remarks) { return Pass(program, graph, remarks).run(); }
 
 }  // namespace
 

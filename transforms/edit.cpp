@@ -1,7 +1,5 @@
 #include "transforms/edit.h"
 
-#include <cmath>
-
 #include <algorithm>
 #include <limits>
 
@@ -94,25 +92,6 @@ bool takes_activation(const Op& op) {
   const auto& known = op.def->attributes;
   return op.attributes.find("activation") == nullptr &&
          std::any_of(known.begin(), known.end(), [](const AttributeDef& attribute) { return attribute.name == "activation"; });
-}
-
-std::optional<ChannelAffine> batch_norm_affine(const Program& program, const Graph& graph, const Op& norm) {
-  std::vector<double> parameters[5];  // x has none; weight, bias, mean, var
-  for (size_t i = 1; i < 5; ++i) {
-    const ValueId parameter = operand_or_absent(norm, i);
-    if (!parameter.valid()) continue;
-    if (!is_float_constant(graph, parameter)) return std::nullopt;
-    parameters[i] = constant_doubles(program, graph, parameter);
-  }
-  const auto& [x, gamma, beta, mean, variance] = parameters;
-  ChannelAffine affine;
-  for (size_t c = 0; c < mean.size(); ++c) {
-    const double scale = (gamma.empty() ? 1.0 : gamma[c]) / std::sqrt(variance[c] + norm.attributes.get<double>("eps"));
-    if (!std::isfinite(scale)) return std::nullopt;
-    affine.scale.push_back(scale);
-    affine.offset.push_back((beta.empty() ? 0.0 : beta[c]) - mean[c] * scale);
-  }
-  return affine;
 }
 
 }  // namespace dtr

@@ -48,12 +48,6 @@ std::optional<std::string_view> activation_name(const Bounds& bounds);
 // Bounds that all results of an op are known to keep: of its clamp or fused activation, or of its kind (softmax, sigmoid, tanh).
 std::optional<Bounds> result_bounds(const Op& op);
 
-// A batch_norm as y[c] = x[c] · scale[c] + offset[c]; nullopt if a parameter is not constant or a scale not finite.
-struct ChannelAffine {
-  std::vector<double> scale, offset;
-};
-std::optional<ChannelAffine> batch_norm_affine(const Program& program, const Graph& graph, const Op& norm);
-
 // Whether the op may have a fused activation, and has none.
 bool takes_activation(const Op& op);
 

@@ -98,7 +98,7 @@ class Pass {
   size_t changes_ = 0;
 };
 
-Result<size_t> run(Program& program, Graph& graph) { return Pass(program, graph).run(); }
+Result<size_t> run(Program& program, Graph& graph, Remarks&) { return Pass(program, graph).run(); }
 
 }  // namespace
 

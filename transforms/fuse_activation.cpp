@@ -5,7 +5,7 @@
 namespace dtr::passes {
 namespace {
 
-Result<size_t> run(Program&, Graph& graph) {
+Result<size_t> run(Program&, Graph& graph, Remarks&) {
   Rewriter rewriter(graph);
   size_t changes = 0;
   DTR_TRY(for_each_op(graph, [&](OpId id) -> Status {

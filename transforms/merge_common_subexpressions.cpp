@@ -51,7 +51,7 @@ class Pass {
   size_t changes_ = 0;
 };
 
-Result<size_t> run(Program&, Graph& graph) { return Pass(graph).run(); }
+Result<size_t> run(Program&, Graph& graph, Remarks&) { return Pass(graph).run(); }
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 
 #include "ir/graph.h"
 #include "ir/rewriter.h"
+#include "transforms/remarks.h"
 
 namespace dtr {
 
@@ -22,8 +23,8 @@ struct PassDef {
   std::string_view summary;  // one line for `deuteron-opt --list`
   Exactness exactness = Exactness::kExact;
   // Changes `graph` of `program` and returns how often. One call reaches the pass's own fix-point in time linear in the graph; a second
-  // one does nothing unless another pass made new work.
-  Result<size_t> (*run)(Program& program, Graph& graph) = nullptr;
+  // one does nothing unless another pass made new work. What a user would expect to be changed and is not goes to `remarks`.
+  Result<size_t> (*run)(Program& program, Graph& graph, Remarks& remarks) = nullptr;
 };
 
 // The table of all passes, in the order of passes.inc.

@@ -22,11 +22,14 @@ Result<std::vector<PassRun>> run_passes(Program& program, Graph& graph, std::spa
                                         const PassOptions& options) {
   using Clock = std::chrono::steady_clock;
   std::vector<PassRun> runs;
+  Remarks unwanted;
+  Remarks& remarks = options.remarks != nullptr ? *options.remarks : unwanted;
   for (const PassDef* pass : passes) {
     const Graph before = options.prove ? graph : Graph{};
     const auto start = Clock::now();
-    DTR_ASSIGN(const size_t changes, pass->run(program, graph));
+    DTR_ASSIGN(const size_t changes, pass->run(program, graph, remarks));
     runs.push_back({pass, changes, std::chrono::duration<double, std::milli>(Clock::now() - start).count()});
+    remarks.settle(*pass, program, graph);
     if (options.after_pass) options.after_pass(*pass, graph, changes);
     if (changes == 0) continue;
     if (options.verify_each)

@@ -12,9 +12,10 @@
 namespace dtr {
 
 struct PassOptions {
-  bool verify_each = false;  // the verifier after every pass that changed something
-  bool prove = false;        // `prove` after every pass that changed something
-  uint64_t seed = 1;         // of the proof's inputs
+  bool verify_each = false;    // the verifier after every pass that changed something
+  bool prove = false;          // `prove` after every pass that changed something
+  uint64_t seed = 1;           // of the proof's inputs
+  Remarks* remarks = nullptr;  // where passes say why they left an op alone
   // Called after every pass; changes is 0 if it did nothing.
   std::function<void(const PassDef&, const Graph&, size_t changes)> after_pass = {};
 };

@@ -31,19 +31,19 @@ constexpr std::string_view kTanh = "graph @forward(%x: f32[5]) {\n  %y: f32[5] =
 
 // --- the judge sees wrong passes ---
 
-Result<size_t> forget_tanh(Program&, Graph& graph) {
+Result<size_t> forget_tanh(Program&, Graph& graph, Remarks&) {
   Rewriter(graph).replace(graph.first_op(), graph.inputs()[0]);
   return size_t{1};
 }
-Result<size_t> break_order(Program&, Graph& graph) {
+Result<size_t> break_order(Program&, Graph& graph, Remarks&) {
   Rewriter rewriter(graph);
   (void)rewriter.append({.def = &ops::kRelu, .operands = {graph.outputs()[0]}});
   rewriter.move_before(graph.last_op(), graph.first_op());
   return size_t{1};
 }
-Result<size_t> always_change(Program&, Graph&) { return size_t{1}; }
+Result<size_t> always_change(Program&, Graph&, Remarks&) { return size_t{1}; }
 
-std::string error_of(Result<size_t> (*run)(Program&, Graph&), Exactness exactness, const PassOptions& options) {
+std::string error_of(Result<size_t> (*run)(Program&, Graph&, Remarks&), Exactness exactness, const PassOptions& options) {
   Program program = parse(kTanh);
   const PassDef pass{.name = "wrong", .exactness = exactness, .run = run};
   const PassDef* const list[] = {&pass};

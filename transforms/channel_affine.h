@@ -1,0 +1,40 @@
+// y[c] = x[c] · scale[c] + offset[c] along one dimension, and how it goes into the weights of the convolution or linear that makes x or
+// reads y. What batch norms and constants beside a layer become.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/rewriter.h"
+
+namespace dtr {
+
+struct ChannelAffine {
+  std::vector<double> scale, offset;
+  bool shifts() const;  // some offset is not 0
+};
+
+// A batch_norm so.
+// Errors: the reason, if a parameter is not constant or a scale is not finite.
+tl::expected<ChannelAffine, std::string> batch_norm_affine(const Program& program, const Graph& graph, const Op& norm);
+
+// The convolution or linear that makes `value` so that its output channels lie along dimension `axis`, through permutes and views that
+// keep that dimension whole; each value on the way has one user. Without `axis` (one factor for all elements) any order of the elements
+// will do, and with `across_products` also the way through an operand of a matmul.
+// Errors: the reason why there is none whose constant weights can take it.
+tl::expected<OpId, std::string> layer_before(const Graph& graph, ValueId value, std::optional<size_t> axis, bool across_products = false);
+// The convolution or linear that reads `value` so that its input channels lie along `axis`.
+tl::expected<OpId, std::string> layer_after(const Graph& graph, ValueId value, size_t axis);
+
+// Whether the channels of a layer's operand can be shifted by its weights: where it does not pad, and every output is made of all taps.
+bool takes_offsets(const Op& layer);
+
+// New weights and bias, computed in double and rounded once: other users keep the old ones. The counts of channels fit.
+void apply_after(Program& program, Rewriter& rewriter, OpId layer, const ChannelAffine& affine);   // layer(x) becomes affine(layer(x))
+void apply_before(Program& program, Rewriter& rewriter, OpId layer, const ChannelAffine& affine);  // layer(x) becomes layer(affine(x))
+// How many output channels a layer has.
+int64_t output_channels(const Graph& graph, OpId layer);
+
+}  // namespace dtr
