@@ -33,7 +33,8 @@ Result<CalibrationResult> calibrate(const Program& program, const Graph& graph, 
 
 // One JSON document: {"format": "deuteron-calibration", "version": 1, "samples": n, "values": {name: {"min", "max", "zeros", "count",
 // "exponent", "first_bin", "bins"}}, "channels": {name: {"axis", "min", "max", "mean"}}}; without a histogram the last three of a value
-// are absent. Saved numbers load as the same bits.
+// are absent; of a value with few distinct elements there are these only: {"elements": [ascending], "counts": […]}. Saved numbers load as
+// the same bits.
 std::string to_json(const CalibrationResult& calibration);
 Status save_calibration(const std::string& path, const CalibrationResult& calibration);
 // Errors: kFileNotFound, kCalibrationInvalid. `file` names the text in messages.

@@ -35,38 +35,50 @@ bool read_number(const nlohmann::json& object, const char* key, T& value) {
   }
 }
 
-std::optional<ValueStatistics> read_statistics(const nlohmann::json& entry) {
-  Range range;
-  int64_t zeros = 0, count = 0, first_bin = 0;
-  int exponent = 0;
-  if (!entry.is_object() || !read_number(entry, "min", range.min) || !read_number(entry, "max", range.max)) return std::nullopt;
-  if (!read_number(entry, "zeros", zeros) || !read_number(entry, "count", count)) return std::nullopt;
-  const auto list = entry.find("bins");
-  const bool with_histogram = list != entry.end();
-  std::vector<int64_t> bins;
-  if (with_histogram) {
-    if (!read_number(entry, "exponent", exponent) || !read_number(entry, "first_bin", first_bin) || !list->is_array()) return std::nullopt;
-    for (const nlohmann::json& bin : *list) {
-      if (!bin.is_number_integer()) return std::nullopt;
-      bins.push_back(bin.get<int64_t>());
-    }
-  }
-  ValueStatistics statistics(with_histogram);
-  if (!statistics.restore(range, zeros, count, exponent, first_bin, std::move(bins))) return std::nullopt;
-  return statistics;
-}
-
 template <class T>
 bool read_numbers(const nlohmann::json& object, const char* key, std::vector<T>& values) {
   const auto list = object.find(key);
   if (list == object.end() || !list->is_array()) return false;
   for (const nlohmann::json& entry : *list) {
-    if (!entry.is_number()) return false;
-    const auto wide = entry.get<double>();
-    if (std::abs(wide) > static_cast<double>(std::numeric_limits<T>::max())) return false;
-    values.push_back(static_cast<T>(wide));
+    if (std::is_integral_v<T> ? !entry.is_number_integer() : !entry.is_number()) return false;
+    if constexpr (std::is_integral_v<T>) {
+      values.push_back(entry.get<T>());
+    } else {
+      const auto wide = entry.get<double>();
+      if (std::abs(wide) > static_cast<double>(std::numeric_limits<T>::max())) return false;
+      values.push_back(static_cast<T>(wide));
+    }
   }
   return true;
+}
+
+std::optional<ValueStatistics> read_elements(const nlohmann::json& entry) {
+  std::vector<float> values;
+  std::vector<int64_t> counts;
+  if (!read_numbers(entry, "elements", values) || !read_numbers(entry, "counts", counts) || values.size() != counts.size())
+    return std::nullopt;
+  std::vector<ValueStatistics::Element> elements;
+  for (size_t i = 0; i < values.size(); ++i) elements.push_back({values[i], counts[i]});
+  ValueStatistics statistics;
+  if (!statistics.restore(elements)) return std::nullopt;
+  return statistics;
+}
+
+std::optional<ValueStatistics> read_statistics(const nlohmann::json& entry) {
+  if (entry.is_object() && entry.contains("elements")) return read_elements(entry);
+  Range range;
+  int64_t zeros = 0, count = 0, first_bin = 0;
+  int exponent = 0;
+  if (!entry.is_object() || !read_number(entry, "min", range.min) || !read_number(entry, "max", range.max)) return std::nullopt;
+  if (!read_number(entry, "zeros", zeros) || !read_number(entry, "count", count)) return std::nullopt;
+  const bool with_histogram = entry.contains("bins");
+  std::vector<int64_t> bins;
+  if (with_histogram &&
+      (!read_number(entry, "exponent", exponent) || !read_number(entry, "first_bin", first_bin) || !read_numbers(entry, "bins", bins)))
+    return std::nullopt;
+  ValueStatistics statistics(with_histogram);
+  if (!statistics.restore(range, zeros, count, exponent, first_bin, std::move(bins))) return std::nullopt;
+  return statistics;
 }
 
 std::optional<ChannelStatistics> read_channels(const nlohmann::json& entry) {
@@ -86,6 +98,18 @@ std::string to_json(const CalibrationResult& calibration) {
   fmt::format_to(at, R"({{"format": "{}", "version": {}, "samples": {}, "values": {{)", kFormat, kVersion, calibration.samples);
   const char* separator = "\n";
   for (const auto& [name, statistics] : calibration.values) {
+    if (const auto& distinct = statistics.distinct()) {
+      std::vector<float> values;
+      std::vector<int64_t> counts;
+      for (const auto& [value, count] : *distinct) {
+        values.push_back(value);
+        counts.push_back(count);
+      }
+      fmt::format_to(at, R"({}{}: {{"elements": [{}], "counts": [{}]}})", separator, json_quote(name), fmt::join(values, ","),
+                     fmt::join(counts, ","));
+      separator = ",\n";
+      continue;
+    }
     fmt::format_to(at, R"({}{}: {{"min": {}, "max": {}, "zeros": {}, "count": {})", separator, json_quote(name),
                    static_cast<double>(statistics.range().min), static_cast<double>(statistics.range().max), statistics.zeros(),
                    statistics.count());

@@ -72,9 +72,8 @@ class Converter {
                       "calibrate this model again", place_of_value(id));
         merged.merge(at->second);
       }
-      const Range range = best_range(merged);
-      quantizations_.push_back(group.spec.kind == Kind::kSymmetric ? symmetric_quantization(range, least)
-                                                                   : affine_quantization(range, least));
+      quantizations_.push_back(group.spec.kind == Kind::kSymmetric ? symmetric_quantization(best_range(merged), least)
+                                                                   : best_quantization(merged, least));
     }
     return {};
   }

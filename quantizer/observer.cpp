@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -71,6 +72,27 @@ void count_few(std::span<const float> elements, const Grid& grid, std::span<int6
     find_bins(elements.subspan(at, n), grid, bins.data());
     for (size_t i = 0; i < n; ++i) ++counts[static_cast<size_t>(bins[i])];
   }
+}
+
+// The distinct elements, in ascending order, with their counts; nullopt if there are more than kMaxDistinct.
+std::optional<std::vector<ValueStatistics::Element>> distinct_elements(std::span<const float> elements) {
+  constexpr size_t kSlots = 4 * ValueStatistics::kMaxDistinct;
+  static thread_local std::vector<uint16_t> slots;  // 1 + index in `found`; 0: free
+  slots.assign(kSlots, 0);
+  std::vector<ValueStatistics::Element> found;
+  for (const float x : elements) {
+    const float value = x + 0.0F;  // -0 is 0
+    size_t slot = (std::bit_cast<uint32_t>(value) * 2654435769U) >> 20;
+    while (slots[slot] != 0 && found[slots[slot] - 1U].value != value) slot = (slot + 1) % kSlots;
+    if (slots[slot] == 0) {
+      if (found.size() == ValueStatistics::kMaxDistinct) return std::nullopt;
+      found.push_back({value, 0});
+      slots[slot] = static_cast<uint16_t>(found.size());
+    }
+    ++found[slots[slot] - 1U].count;
+  }
+  std::ranges::sort(found, {}, &ValueStatistics::Element::value);
+  return found;
 }
 
 }  // namespace
@@ -168,7 +190,41 @@ bool ValueStatistics::restore(Range range, int64_t zeros, int64_t count, int exp
   exponent_ = with_histogram_ ? exponent : 0;
   first_bin_ = with_histogram_ ? first_bin : 0;
   bins_ = std::move(bins);
+  distinct_.reset();
   return true;
+}
+
+bool ValueStatistics::restore(std::span<const Element> distinct) {
+  if (!with_histogram_ || distinct.empty() || distinct.size() > kMaxDistinct) return false;
+  *this = ValueStatistics();
+  for (size_t i = 0; i < distinct.size(); ++i) {
+    const auto& [value, count] = distinct[i];
+    if (!std::isfinite(value) || std::signbit(value) != (value < 0) || (i > 0 && value <= distinct[i - 1].value)) return false;
+    if (count <= 0 || count > std::numeric_limits<int64_t>::max() - count_) return false;
+    count_ += count;
+    if (value == 0) zeros_ = count;
+  }
+  grow({distinct.front().value, distinct.back().value}, kMinExponent);
+  for (const auto& [value, count] : distinct) bins_[static_cast<size_t>(bin_of(value, exponent_) - first_bin_)] += count;
+  distinct_.emplace(distinct.begin(), distinct.end());
+  return true;
+}
+
+// Adds what stands in ascending order to what stands in ascending order.
+void ValueStatistics::add_distinct(std::span<const Element> elements) {
+  std::vector<Element> all;
+  size_t i = 0;
+  for (const Element& element : elements) {
+    while (i < distinct_->size() && (*distinct_)[i].value < element.value) all.push_back((*distinct_)[i++]);
+    all.push_back(element);
+    if (i < distinct_->size() && (*distinct_)[i].value == element.value) all.back().count += (*distinct_)[i++].count;
+  }
+  all.insert(all.end(), distinct_->begin() + static_cast<std::ptrdiff_t>(i), distinct_->end());
+  if (all.size() > kMaxDistinct) {
+    distinct_.reset();
+  } else {
+    distinct_ = std::move(all);
+  }
 }
 
 // Widens range and bins to hold `range` as well, with bins of at least 2^exponent.
@@ -203,12 +259,24 @@ bool ValueStatistics::observe(std::span<const float> elements) {
     const auto count = elements.size() >= 4 * bins_.size() ? count_many : count_few;
     count(elements, grid, bins_);
   }
+  if (distinct_) {
+    if (const auto few = distinct_elements(elements)) {
+      add_distinct(*few);
+    } else {
+      distinct_.reset();
+    }
+  }
   return true;
 }
 
 void ValueStatistics::merge(const ValueStatistics& other) {
   if (other.empty()) return;
   DTR_CHECK(with_histogram_ == other.with_histogram_);
+  if (distinct_ && other.distinct_) {
+    add_distinct(*other.distinct_);
+  } else {
+    distinct_.reset();
+  }
   grow(other.range_, other.exponent_);
   count_ += other.count_;
   zeros_ += other.zeros_;
@@ -326,6 +394,68 @@ Quantization affine_quantization(Range range, float eps, int32_t qmin, int32_t q
   const float zero = static_cast<float>(qmin) - std::nearbyint(low / scale);
   const auto zero_point = static_cast<int32_t>(std::clamp(zero, static_cast<float>(qmin), static_cast<float>(qmax)));
   return Quantization::per_tensor(scale, zero_point, qmin, qmax);
+}
+
+namespace {
+
+// What `q` costs: the squared errors of the elements; the square of their sum, spread over all of them, because errors of one sign add up
+// in what is computed from the elements; and step²/12 for as many elements that are not known (none for exact zeros).
+double exact_error(std::span<const ValueStatistics::Element> elements, const Quantization& q) {
+  const auto scale = static_cast<double>(q.scale());
+  const double low = q.qmin - q.zero_point(), high = q.qmax - q.zero_point();
+  double total = 0, unseen = 0, sum = 0, squares = 0;
+  for (const auto& [value, count] : elements) {
+    const double x = static_cast<double>(value) / scale;
+    const double error = x - std::clamp(std::nearbyint(x), low, high);
+    const auto n = static_cast<double>(count);
+    const double weight = x < low - 0.5 || x > high + 0.5 ? kSaturationWeight : 1;
+    total += n;
+    unseen += value == 0 ? 0 : n;
+    sum += n * error;
+    squares += weight * n * error * error;
+  }
+  return (squares + sum * sum / total + unseen / 12) * scale * scale;
+}
+
+// The scale with which the codes that the elements have in `q` are nearest to them (least squares); 0 if all codes are zero.
+double fitted_scale(std::span<const ValueStatistics::Element> elements, const Quantization& q) {
+  double products = 0, squares = 0;
+  for (const auto& [value, count] : elements) {
+    const double code = std::clamp(std::nearbyint(static_cast<double>(value) / static_cast<double>(q.scale())),
+                                   static_cast<double>(q.qmin - q.zero_point()), static_cast<double>(q.qmax - q.zero_point()));
+    products += static_cast<double>(count) * code * static_cast<double>(value);
+    squares += static_cast<double>(count) * code * code;
+  }
+  return squares == 0 ? 0 : products / squares;
+}
+
+}  // namespace
+
+Quantization best_quantization(const ValueStatistics& statistics, float eps) {
+  const Range range = best_range(statistics);
+  Quantization best = affine_quantization(range, eps);
+  if (!statistics.distinct()) return best;
+  const std::span<const ValueStatistics::Element> elements = *statistics.distinct();
+  double least = exact_error(elements, best);
+  const auto offer = [&](double scale) {
+    // The grid is the scale's multiples; where the range ends only says which of them have codes.
+    const double low = std::min(range.min, 0.0F), high = std::max(range.max, 0.0F);
+    const double slack = 255 * scale - (high - low);
+    const double below = low == 0 ? 0 : high == 0 ? slack : slack / 2;
+    const Quantization q = affine_quantization({static_cast<float>(low - below), static_cast<float>(high + slack - below)}, eps);
+    const double error = exact_error(elements, q);
+    if (error >= least) return false;
+    best = q;
+    least = error;
+    return true;
+  };
+  // The error of an outermost element goes up and down once while the scale changes by 1/255. Half a code beyond the range is free.
+  constexpr int kSteps = 4096, kNarrowest = -kSteps / 512, kWidest = kSteps / 15;
+  const auto start = static_cast<double>(best.scale());
+  for (int step = kNarrowest; step <= kWidest; ++step) offer(start * (1 + static_cast<double>(step) / kSteps));
+  while (offer(fitted_scale(elements, best))) {
+  }
+  return best;
 }
 
 Quantization symmetric_quantization(Range range, float eps) {

@@ -291,7 +291,9 @@ TEST(Convert, JoinedOperandsShareOneQuantization) {
   const Graph& graph = program.forward();
   const Op& cat = graph.op(graph.producer(graph.op(graph.last_op()).operands[0]));
   for (const ValueId operand : cat.operands) EXPECT_EQ(graph.type(operand).quantization, graph.type(cat.results[0]).quantization);
-  EXPECT_NEAR(graph.type(cat.results[0]).quantization->scale(), 13.0F / 255, 0.001F);  // from −4 to 9 of the constant
+  const double steps = 13 / static_cast<double>(graph.type(cat.results[0]).quantization->scale());  // from −4 to 9 of the constant
+  EXPECT_GE(steps, 255 * 15.0 / 16);
+  EXPECT_LE(steps, 256);
 }
 
 // A bias of 1e9 quantization steps of a tiny weight does not fit; the channel's weights become coarser, the others stay.
@@ -420,6 +422,31 @@ TEST(Calibrate, RefusesDamagedJson) {
     ASSERT_FALSE(result) << text;
     EXPECT_EQ(result.error().id, DiagnosticId::kCalibrationInvalid);
     EXPECT_EQ(result.error().place.file, "cal.json");
+  }
+  const auto with_elements = [](const std::string& elements, const std::string& counts) {
+    return R"({"format": "deuteron-calibration", "version": 1, "samples": 1, "values": {"x": {"elements": [)" + elements +
+           R"(], "counts": [)" + counts + R"(]}}, "channels": {}})";
+  };
+  const auto few = parse_calibration(with_elements("-1, 0, 0.5", "1, 2, 3"), "cal.json");
+  ASSERT_TRUE(few) << to_text(few.error());
+  EXPECT_EQ(few->values.at("x").count(), 6);
+  EXPECT_EQ(few->values.at("x").zeros(), 2);
+  EXPECT_EQ(to_json(*parse_calibration(to_json(*few), "cal.json")), to_json(*few));
+  const std::pair<const char*, const char*> wrong[] = {{"", ""},
+                                                       {"1, 0", "1, 1"},
+                                                       {"1, 1", "1, 1"},
+                                                       {"1, 2", "1"},
+                                                       {"1, 2", "1, 0"},
+                                                       {"1, 2", "1, 1.5"},
+                                                       {"1e300", "1"},
+                                                       {"-0.0", "1"},
+                                                       {"1, \"2\"", "1, 1"},
+                                                       {"1, 2", "1, [1]"},
+                                                       {"1, 2", "9223372036854775807, 9"}};
+  for (const auto& [elements, counts] : wrong) {
+    const auto result = parse_calibration(with_elements(elements, counts), "cal.json");
+    ASSERT_FALSE(result) << elements << " " << counts;
+    EXPECT_EQ(result.error().id, DiagnosticId::kCalibrationInvalid);
   }
   EXPECT_EQ(load_calibration("/nowhere/cal.json").error().id, DiagnosticId::kFileNotFound);
   // No text, whatever is in it, crashes the parser.
