@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Copies one small case of each group here: make_subset.py SHARED/conformance. Archives are deflated again, their content is the same."""
+"""Copies the cases that have a folder here again: make_subset.py SHARED/conformance. Archives are deflated again, their content is the same."""
 import shutil
 import sys
 import zipfile

@@ -240,7 +240,7 @@ def portable(path):
         for name, data in members:
             if name.endswith("models/model.json"):
                 text = data.decode()
-                text = re.sub(r'File \\"[^"]*/((?:site-packages/torch/|make_\w+_cases)[^"]*)\\"', r'File \\"\1\\"', text)
+                text = re.sub(r'File \\"[^"]*/((?:site-packages/torch/|make_\w+)[^"]*)\\"', r'File \\"\1\\"', text)
                 text = re.sub(r', "from_node": "(?:[^"\\]|\\.)*"', "", text)
                 data = text.encode()
             new.writestr(zipfile.ZipInfo(name), data)
