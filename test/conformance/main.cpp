@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "support/output_file.h"
 #include "test/conformance/table.h"
@@ -19,27 +21,35 @@ using namespace dtr::conformance;
 enum ExitCode : int { kGood = 0, kFailed = 1, kUsage = 2 };
 
 struct Options {
-  std::string data, filter = ".", results, json, markdown, exceptions;
+  std::string data, filter = ".", results, json, markdown, check, exceptions;
   unsigned jobs = 0, seconds = 120;
   bool list = false, resume = false;
 };
+
+constexpr const char* kCommitted = DTR_SOURCE "/test/data/conformance";
 
 // Folder of the full set if it is there, else of the committed cases.
 std::filesystem::path default_data() {
   const char* shared = std::getenv("DEUTERON_SHARED");
   if (shared != nullptr && std::filesystem::exists(std::filesystem::path(shared) / "conformance"))
     return std::filesystem::path(shared) / "conformance";
-  return DTR_SOURCE "/test/data/conformance";
+  return kCommitted;
 }
 
+// The cases of `data`, and our own, which are only among the committed ones.
 std::vector<std::filesystem::path> find_cases(const std::filesystem::path& data, const std::regex& filter) {
-  std::vector<std::filesystem::path> cases;
+  std::map<std::string, std::filesystem::path> cases;
   std::error_code missing;
-  for (const auto& entry : std::filesystem::directory_iterator(data, missing))
-    if (std::filesystem::exists(entry.path() / "float.pt2") && std::regex_search(entry.path().filename().string(), filter))
-      cases.push_back(entry.path());
-  std::sort(cases.begin(), cases.end());
-  return cases;
+  for (const std::filesystem::path& from : {std::filesystem::path(kCommitted), data})
+    for (const auto& entry : std::filesystem::directory_iterator(from, missing)) {
+      const std::string name = entry.path().filename();
+      if ((from == data || name.starts_with("own_")) && std::filesystem::exists(entry.path() / "float.pt2") &&
+          std::regex_search(name, filter))
+        cases[name] = entry.path();
+    }
+  std::vector<std::filesystem::path> folders;
+  for (auto& [name, folder] : cases) folders.push_back(std::move(folder));
+  return folders;
 }
 
 // Results of an earlier run that was ended, a line of JSON a case; a last line that is incomplete does not count.
@@ -71,26 +81,43 @@ std::vector<CaseResult> run(const Options& options, std::vector<std::filesystem:
   return results;
 }
 
-// How many cases the full set has: a line each in cases.txt.
-size_t full_count() {
+// Cases of the full set: a line each in cases.txt.
+struct FullSet {
+  size_t count = 0, ran = 0;
+  bool complete() const { return ran == count; }
+};
+
+FullSet full_set(const std::vector<CaseResult>& results) {
+  std::set<std::string> names;
+  for (const CaseResult& result : results) names.insert(result.name);
+  FullSet set;
   std::ifstream file(DTR_SOURCE "/test/conformance/cases.txt");
-  size_t count = 0;
-  for (std::string line; std::getline(file, line);) ++count;
-  return count;
+  for (std::string line; std::getline(file, line); ++set.count) set.ran += names.contains(line) ? 1 : 0;
+  return set;
 }
 
 int report(const Options& options, const std::vector<CaseResult>& results, const Exceptions& exceptions) {
   Verdict verdict = judge(results, exceptions);
+  const FullSet set = full_set(results);
+  if (!options.check.empty()) {
+    std::stringstream text;
+    text << std::ifstream(options.check).rdbuf();
+    for (const std::string& line : stale_lines(text.str(), results, exceptions, set.complete()))
+      verdict.failures.push_back(
+          fmt::format("{} is out of date, run `make conformance` with the full set; it lacks: {}", options.check, line));
+  }
   if (options.filter == Options().filter)
     for (const std::string& op : missing_operators(results)) verdict.failures.push_back(fmt::format("operators: no case holds {}", op));
   for (const std::string& failure : verdict.failures) fmt::print("FAIL {}\n", failure);
   for (const std::string& stale : verdict.stale) fmt::print("PASS {}: no exception any more, take it off the list\n", stale);
-  if (!results.empty()) fmt::print("{}", group_table(results, false));
-  fmt::print("{} of {} cases, {} failures, {} known exceptions\n", results.size(), full_count(), verdict.failures.size(), verdict.excepted);
+  if (!results.empty()) fmt::print("{}", group_table(results, exceptions));
+  fmt::print("{} of {} cases, {} of our own, {} failures, {} known exceptions\n", set.ran, set.count, results.size() - set.ran,
+             verdict.failures.size(), verdict.excepted);
+  if (!options.markdown.empty() && !set.complete()) fmt::print("{} is written from the full set (DEUTERON_SHARED)\n", options.markdown);
   nlohmann::json all = nlohmann::json::array();
   for (const CaseResult& result : results) all.push_back(to_json(result));
   for (const auto& [path, text] : {std::pair(options.json, all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"),
-                                   std::pair(options.markdown, options.markdown.empty() ? std::string() : page(results, exceptions))})
+                                   std::pair(set.complete() ? options.markdown : std::string(), page(results, exceptions))})
     if (!path.empty())
       if (const Status written = write_file(path, text); !written) {
         fmt::print(stderr, "{}\n", to_text(written.error()));
@@ -115,7 +142,8 @@ int main(int argc, char** argv) {
   CLI::Option* results = app.add_option("--results", options.results, "Write a line of JSON here as soon as a case is done");
   app.add_flag("--resume", options.resume, "Do not run again what --results already holds")->needs(results);
   app.add_option("--json", options.json, "Write all results as one JSON document");
-  app.add_option("--markdown", options.markdown, "Write the tables of docs/conformance.md");
+  app.add_option("--markdown", options.markdown, "Write the page docs/conformance.md, if the full set runs");
+  app.add_option("--check", options.check, "Fail if this page says something else than the run")->check(CLI::ExistingFile);
   app.add_option("--exceptions", options.exceptions, "Known exceptions (JSON)");
   app.add_flag("--list", options.list, "Only list the cases");
   try {

@@ -11,10 +11,14 @@
 
 namespace dtr::conformance {
 
-// Known exceptions: why a check of a case does not hold.
-using Exceptions = std::map<std::pair<std::string, std::string>, std::string>;  // (case, check) → cause
+// Known exceptions: why a check of a case does not hold. `says` is part of the check's text: what fails in another way is no exception.
+struct Exception {
+  std::string says, cause;
+};
+using Exceptions = std::map<std::pair<std::string, std::string>, Exception>;  // (case, check)
 
-// {"exceptions": [{"case": "cat_001", "check": "float", "cause": "…"}, …]}. Errors: kFileNotFound (missing or damaged).
+// {"exceptions": [{"case": "cat_001", "check": "float", "says": "…", "proof": "…", "cause": "…"}, …]}; prove_exceptions.py reads `proof`.
+// Errors: kFileNotFound (missing or damaged).
 Result<Exceptions> read_exceptions(const std::string& path);
 
 struct Verdict {
@@ -28,8 +32,11 @@ Verdict judge(const std::vector<CaseResult>& results, const Exceptions& exceptio
 std::vector<std::string> missing_operators(const std::vector<CaseResult>& results);
 
 // One line a group of cases, passed/all of every kind of check, the least distance to upstream and the most steps; then all groups.
-std::string group_table(const std::vector<CaseResult>& results, bool markdown);
-// The page: figures by group, distributions, exceptions with their causes, every case.
+std::string group_table(const std::vector<CaseResult>& results, const Exceptions& exceptions);
+// The page docs/conformance.md, of a run of the full set: checks by group, figures by group, exceptions with their causes.
 std::string page(const std::vector<CaseResult>& results, const Exceptions& exceptions);
+// What of that page a run of `results` can say and another page says otherwise: lines that it lacks. Without the full set, exceptions.
+std::vector<std::string> stale_lines(const std::string& page, const std::vector<CaseResult>& results, const Exceptions& exceptions,
+                                     bool full_set);
 
 }  // namespace dtr::conformance
