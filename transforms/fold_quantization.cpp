@@ -3,6 +3,7 @@
 //
 //   quantize(dequantize(x))      x, or requantize where the quantizations differ
 //   quantize(constant)           a quantized constant
+//   dequantize(constant) · c     dequantize of the constant with c times its scale, c > 0
 //   move(dequantize(x))          dequantize(move(x)), for ops that move data, relu and max_pool: their results are on x's grid
 //   quantize(move(x))            move(quantize(x)), for ops that move data, and clamps, because quantizing is monotone: so an activation
 //                                 without a quantization of its own before it ends up behind the quantized op, where `fuse_activation`
@@ -24,7 +25,10 @@ class Pass {
   Pass(Program& program, Graph& graph) : program_(program), graph_(graph), rewriter_(graph) {}
 
   Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) { return graph_.op(id).def == &ops::kQuantize ? fold_quantize(id) : sink_dequantize(id); }));
+    DTR_TRY(for_each_op(graph_, [&](OpId id) {
+      const OpDef* def = graph_.op(id).def;
+      return def == &ops::kQuantize ? fold_quantize(id) : def == &ops::kMulTensor ? scale_constant(id) : sink_dequantize(id);
+    }));
     return changes_;
   }
 
@@ -40,6 +44,30 @@ class Pass {
   }
 
   // --- dequantize downwards ---
+
+  // A quantized weight or bias times a number, as `addmm` with alpha or beta writes it.
+  Status scale_constant(OpId id) {
+    const Op& op = graph_.op(id);
+    for (const size_t side : {size_t{0}, size_t{1}}) {
+      const ValueId constant = quantized_source(op.operands[side]), factor = op.operands[1 - side];
+      if (!constant.valid() || !graph_.is_constant(constant) || !is_float_constant(graph_, factor)) continue;
+      const Type result = graph_.type(op.results[0]);
+      Type type = graph_.type(constant);
+      if (graph_.type(factor).elements() != 1 || type.shape != result.shape || result.dtype != DType::kFloat32) continue;
+      const double by = constant_doubles(program_, graph_, factor)[0];
+      bool possible = true;
+      for (float& scale : type.quantization->scales) {
+        scale = static_cast<float>(static_cast<double>(scale) * by);
+        possible = possible && std::isnormal(scale) && scale > 0;
+      }
+      if (!possible) continue;
+      const ValueId scaled = rewriter_.add_constant(type, graph_.value(constant).constant, graph_.value(constant).name);
+      DTR_ASSIGN(const ValueId real, rewriter_.insert_value(id, {.def = &ops::kDequantize, .operands = {scaled}, .origin = op.origin}));
+      put_in_place(id, real, result.layout);
+      return {};
+    }
+    return {};
+  }
 
   // Results are elements of the operand or its zero point, at another place.
   static bool stays_on_grid(const Op& op) {

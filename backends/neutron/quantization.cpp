@@ -38,8 +38,12 @@ Specs selecting(Specs specs) {
 }
 Specs selected(const OpView& view) { return selecting(shared(view)); }
 
-// As a mean, unless windows at the border divide by less than others: then a mean of codes.
-Specs average(const OpView& view) { return ops::average_divisor(view) ? independent(view) : shared(view); }
+// As a mean, unless windows at the border divide by less than others: then a mean of codes. The mean of one element is that element.
+Specs average(const OpView& view) {
+  const std::optional<int64_t> divisor = ops::average_divisor(view);
+  if (divisor == 1) return selected(view);
+  return divisor ? independent(view) : shared(view);
+}
 
 Specs unit_interval(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::fixed(kUnitScale, -128)}}; }
 
