@@ -105,7 +105,7 @@ class Network {
   }
 
  private:
-  static constexpr Epilogue kEpilogue{3, -128, 127, 0, {}, {}, {}};
+  static constexpr Epilogue kEpilogue{3, -128, 127, 0, {}, {}, {}, {}};
 
   // "Same" padding.
   Window window(uint32_t channels, uint32_t kernel_height, uint32_t kernel_width, uint32_t stride) const {

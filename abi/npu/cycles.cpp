@@ -33,13 +33,25 @@ Cycles accumulate(const Target& target, uint64_t groups, const Tiles& tiles, con
   return result;
 }
 
-// Cycles to drain one position of a group: M bytes out; with an addend also M bytes in through the weight port.
+// Cycles to drain one position of a group: M bytes out, or M sums; an addend (M bytes) and earlier sums come in through the weight port.
 uint64_t drain_cycles(const Target& target, const Epilogue& epilogue) {
-  const uint64_t write = div_up(target.pipelines, target.write_port);
-  return (epilogue.flags & kWithAdd) != 0 ? write + div_up(target.pipelines, target.weight_port) : write;
+  const auto has = [&](EpilogueFlag flag) { return (epilogue.flags & flag) != 0; };
+  uint64_t cycles = div_up(target.pipelines * (has(kToSums) ? 4 : 1), target.write_port);
+  if (has(kWithAdd)) cycles += div_up(target.pipelines, target.weight_port);
+  if (has(kFromSums)) cycles += div_up(target.pipelines * 4, target.weight_port);
+  return cycles;
 }
 
 uint64_t positions(const Window& window) { return uint64_t{window.batch} * window.out_height * window.out_width; }
+
+// A port delivers neighbours, or one byte to all lanes; what lies apart comes one by one.
+constexpr bool in_step(int32_t stride) { return stride == 0 || stride == 1; }
+uint64_t elementwise_cycles(uint32_t width, const uint32_t (&extent)[kMoveRank], bool lanes) {
+  uint64_t elements = 1;
+  for (const uint32_t each : extent) elements *= each;
+  const uint32_t inner = extent[kMoveRank - 1];
+  return lanes && inner != 0 ? elements / inner * div_up(inner, width) : elements;
+}
 
 // A stream: `work` cycles of lanes after the start, `extra` cycles of tables.
 Cycles stream(const Target& target, uint64_t work, uint64_t extra, Limit limit) {
@@ -71,18 +83,14 @@ Cycles cycles(const Target& target, const Pool& command) {
 }
 
 Cycles cycles(const Target& target, const Binary& command) {
-  uint64_t elements = 1;
-  for (const uint32_t extent : command.extent) elements *= extent;
-  const uint32_t inner = command.extent[kMoveRank - 1];
-  // A port delivers neighbours, or one byte to all lanes; what lies apart comes one by one.
-  const auto in_step = [](int32_t stride) { return stride == 0 || stride == 1; };
   const bool lanes = in_step(command.stride_0[kMoveRank - 1]) && in_step(command.stride_1[kMoveRank - 1]);
-  const uint64_t runs = inner == 0 ? 0 : elements / inner;
-  return stream(target, lanes ? runs * div_up(inner, target.activation_port) : elements, 0, Limit::kActivationPort);
+  return stream(target, elementwise_cycles(target.activation_port, command.extent, lanes && command.output_stride[kMoveRank - 1] == 1), 0,
+                Limit::kActivationPort);
 }
 
 Cycles cycles(const Target& target, const Lookup& command) {
-  return stream(target, div_up(command.elements, target.pipelines), table_cycles(target), Limit::kActivationPort);
+  const bool lanes = in_step(command.input_stride[kMoveRank - 1]) && command.output_stride[kMoveRank - 1] == 1;
+  return stream(target, elementwise_cycles(target.pipelines, command.extent, lanes), table_cycles(target), Limit::kActivationPort);
 }
 
 Cycles cycles(const Target& target, const Softmax& command) {

@@ -127,6 +127,9 @@ struct BinaryArguments {
 // What follows the accumulation, in this order: bias and rescale per channel (if flagged with one rounding,
 // numerics::requantize_with_one_rounding), zero point, clamp; then, if flagged, a table of 256 entries (index q + 128); then, if
 // flagged, addition of a second tensor of the output's shape (input 0 is the value so far).
+// An accumulation of several calls hands its sums on: with kFromSums an accumulator starts with the sum that lies at `sums` plus the
+// bias; with kToSums the accumulators themselves go to the output, and nothing else of the epilogue happens. Sums are int32, for each
+// group of M output channels: for each output position (row-major): M sums.
 struct Epilogue {
   int32_t zero_point_out;
   int32_t clamp_low, clamp_high;
@@ -135,8 +138,16 @@ struct Epilogue {
   Address addend;  // may be exactly the output: an element is read before the one in its place is written
   Strides addend_strides;
   BinaryArguments add;
+  Address sums;  // may be the output, if that is sums too
 };
-enum EpilogueFlag : uint32_t { kWithTable = 1u << 0, kWithAdd = 1u << 1, kOneRounding = 1u << 2 };
+enum EpilogueFlag : uint32_t {
+  kWithTable = 1u << 0,
+  kWithAdd = 1u << 1,
+  kOneRounding = 1u << 2,
+  kFromSums = 1u << 3,
+  kToSums = 1u << 4,  // alone or with kFromSums
+};
+constexpr bool with_sums(const Epilogue& epilogue) { return (epilogue.flags & (kFromSums | kToSums)) != 0; }
 
 // Parameters of the output channels, three int32 arrays one behind the other, each round_up(channels, M) long:
 // bias (− zero_point_in · Σ weights folded in), multiplier, shift.
@@ -177,8 +188,9 @@ struct Pool {
   int32_t clamp_low, clamp_high;
 };
 
-// output[i] = function(input_0[Σ i_d · stride_0_d], input_1[Σ i_d · stride_1_d]) for all indices, innermost last; unused dimensions
-// have extent 1. Strides in bytes, 0 where an input is broadcast; the output is dense. It may be an input that is read densely.
+// output[Σ i_d · output_stride_d] = function(input_0[Σ i_d · stride_0_d], input_1[Σ i_d · stride_1_d]) for all indices, innermost last;
+// unused dimensions have extent 1. Strides in bytes; 0 where an input is broadcast, positive in the output, whose elements do not
+// overlap. The output may be an input that is read at its strides, or be apart from it as those of a Window are.
 constexpr uint32_t kMoveRank = 6;  // loops of strided commands
 enum class BinaryKind : uint32_t { kAdd = 0, kSubtract = 1, kMultiply = 2, kMaximum = 3, kMinimum = 4, kPrelu = 5 };
 struct Binary {
@@ -188,9 +200,10 @@ struct Binary {
   uint32_t extent[kMoveRank];
   int32_t stride_0[kMoveRank];
   int32_t stride_1[kMoveRank];
+  int32_t output_stride[kMoveRank];
   BinaryArguments arguments;
 };
-// Both inputs dense, one run of elements; the caller sets addresses and arguments.
+// All dense, one run of elements; the caller sets addresses and arguments.
 constexpr Binary dense_binary(BinaryKind kind, uint32_t elements) {
   return {.kind = kind,
           .input_0 = {},
@@ -199,25 +212,32 @@ constexpr Binary dense_binary(BinaryKind kind, uint32_t elements) {
           .extent = {1, 1, 1, 1, 1, elements},
           .stride_0 = {0, 0, 0, 0, 0, 1},
           .stride_1 = {0, 0, 0, 0, 0, 1},
+          .output_stride = {0, 0, 0, 0, 0, 1},
           .arguments = {}};
 }
-// Whether a box is walked through byte by byte in the order of memory.
-constexpr bool is_dense(const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kMoveRank]) {
-  int64_t step = 1;
-  for (uint32_t d = kMoveRank; d-- > 0;) {
-    if (extent[d] == 1) continue;
-    if (stride[d] != step) return false;
-    step *= extent[d];
-  }
+// Whether two walks through a box touch the same places in the same order.
+constexpr bool same_walk(const uint32_t (&extent)[kMoveRank], const int32_t (&a)[kMoveRank], const int32_t (&b)[kMoveRank]) {
+  for (uint32_t d = 0; d < kMoveRank; ++d)
+    if (extent[d] != 1 && a[d] != b[d]) return false;
   return true;
 }
 
-// output[i] = table[input[i] + 128]: any function of one int8 value. Output may be the input.
+// output[Σ i_d · output_stride_d] = table[input[Σ i_d · input_stride_d] + 128]: any function of one int8 value. Strides as in Binary.
 struct Lookup {
   static constexpr Opcode kOpcode = Opcode::kLookup;
   Address input, output, table;
-  uint32_t elements;
+  uint32_t extent[kMoveRank];
+  int32_t input_stride[kMoveRank];
+  int32_t output_stride[kMoveRank];
 };
+constexpr Lookup dense_lookup(uint32_t elements) {
+  return {.input = {},
+          .output = {},
+          .table = {},
+          .extent = {1, 1, 1, 1, 1, elements},
+          .input_stride = {0, 0, 0, 0, 0, 1},
+          .output_stride = {0, 0, 0, 0, 0, 1}};
+}
 
 // Softmax, or its logarithm, in TFLite's int8 fixed-point arithmetic (numerics/softmax.h) along the middle dimension of a dense tensor
 // (outer, columns, inner).

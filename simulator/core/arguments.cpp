@@ -53,8 +53,8 @@ bool binary_valid(BinaryKind kind, const BinaryArguments& a) {
 }
 
 bool epilogue_valid(const Epilogue& e) {
-  return is_int8(e.zero_point_out) && is_clamp(e.clamp_low, e.clamp_high) &&
-         (e.flags & ~uint32_t{kWithTable | kWithAdd | kOneRounding}) == 0 &&
+  const uint32_t known = (e.flags & kToSums) != 0 ? kToSums | kFromSums : kWithTable | kWithAdd | kOneRounding | kFromSums;
+  return is_int8(e.zero_point_out) && is_clamp(e.clamp_low, e.clamp_high) && (e.flags & ~known) == 0 &&
          ((e.flags & kWithAdd) == 0 || binary_valid(BinaryKind::kAdd, e.add));
 }
 
@@ -81,6 +81,21 @@ bool box_valid(const uint32_t (&extent)[kMoveRank], uint64_t most) {
 bool writes_once(const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kMoveRank]) {
   for (uint32_t d = 0; d < kMoveRank; ++d)
     if (extent[d] > 1 && stride[d] == 0) return false;
+  return true;
+}
+// Steps forward, and each loop over what the shorter steps cover goes beyond it: no two elements lie at one place.
+bool walks_apart(const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kMoveRank]) {
+  int64_t length = 1;
+  bool walked[kMoveRank] = {};
+  for (uint32_t round = 0; round < kMoveRank; ++round) {
+    uint32_t next = kMoveRank;
+    for (uint32_t d = 0; d < kMoveRank; ++d)
+      if (!walked[d] && extent[d] > 1 && (next == kMoveRank || stride[d] < stride[next])) next = d;
+    if (next == kMoveRank) return true;
+    if (stride[next] < length || extent[next] > INT64_MAX / 2 / stride[next] || length > INT64_MAX / 4) return false;
+    length += (int64_t{extent[next]} - 1) * stride[next];
+    walked[next] = true;
+  }
   return true;
 }
 
@@ -139,12 +154,15 @@ bool arguments_valid(const Target& target, const Pool& command) {
   return false;
 }
 
-// Outputs are dense, so there cannot be more elements than bytes in SRAM.
+// Outputs do not overlap, so there cannot be more elements than bytes in SRAM.
 bool arguments_valid(const Target& target, const Binary& command) {
-  return box_valid(command.extent, target.sram_bytes) && binary_valid(command.kind, command.arguments);
+  return box_valid(command.extent, target.sram_bytes) && walks_apart(command.extent, command.output_stride) &&
+         binary_valid(command.kind, command.arguments);
 }
 
-bool arguments_valid(const Target&, const Lookup& command) { return command.elements != 0; }
+bool arguments_valid(const Target& target, const Lookup& command) {
+  return box_valid(command.extent, target.sram_bytes) && walks_apart(command.extent, command.output_stride);
+}
 
 // The largest differences, scaled, must stay inside 32 bits; so must the logarithm of the sum, at most 2^30.
 bool arguments_valid(const Target&, const Softmax& command) {

@@ -74,7 +74,14 @@ Accesses convolution_accesses(const Target& target, const Command& command, uint
     addend = image(command.epilogue.addend, w.batch, w.out_height, w.out_width, w.out_channels, command.epilogue.addend_strides);
     addend.in_place = true;
   }
-  list.list[list.count++] = output_image(command.output, w);
+  const bool to_sums = (command.epilogue.flags & kToSums) != 0;
+  const uint64_t sums = product({groups(target, w.out_channels), target.pipelines, 4, w.batch, w.out_height, w.out_width});
+  if ((command.epilogue.flags & kFromSums) != 0) push(list, command.epilogue.sums, sums, to_sums);
+  if (to_sums) {
+    push_output(list, command.output, sums);
+  } else {
+    list.list[list.count++] = output_image(command.output, w);
+  }
   return list;
 }
 
@@ -310,28 +317,48 @@ Accesses accesses(const Target&, const Pool& command) {
   return list;
 }
 
+// A walk through a box in any order of its loops: an image where it steps forward in up to three levels, else its whole span.
+Access walk(Address address, const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kMoveRank], bool write) {
+  Reach reach;
+  reach.extend(extent, stride);
+  Access access = reach.from(address, write);
+  access.run = access.bytes;
+  std::array<Repeat, kMoveRank> levels{};
+  size_t count = 0;
+  for (uint32_t d = 0; d < kMoveRank; ++d) {
+    if (extent[d] == 1) continue;
+    if (stride[d] <= 0) return access;
+    size_t at = count++;
+    for (; at > 0 && levels[at - 1].stride > static_cast<uint32_t>(stride[d]); --at) levels[at] = levels[at - 1];
+    levels[at] = {extent[d], static_cast<uint32_t>(stride[d])};
+  }
+  uint64_t run = 1;
+  size_t inner = 0;
+  for (; inner < count && levels[inner].stride == run; ++inner) run *= levels[inner].count;
+  if (count - inner > access.repeats.size()) return access;
+  access.run = run;
+  for (size_t i = inner; i < count; ++i) access.repeats[i - inner] = levels[i];
+  return access;
+}
+
 Accesses accesses(const Target&, const Binary& command) {
   Accesses list;
-  uint64_t elements = 1;
-  for (const uint32_t extent : command.extent) elements = product({elements, extent});
-  const auto push_box = [&](Address address, const int32_t(&stride)[kMoveRank]) {
-    Reach reach;
-    reach.extend(command.extent, stride);
-    Access& access = list.list[list.count++] = reach.from(address, false);
-    access.run = access.bytes;
-    access.in_place = is_dense(command.extent, stride);
+  const auto push_input = [&](Address address, const int32_t(&stride)[kMoveRank]) {
+    Access& access = list.list[list.count++] = walk(address, command.extent, stride, false);
+    access.in_place = same_walk(command.extent, stride, command.output_stride);
   };
-  push_box(command.input_0, command.stride_0);
-  push_box(command.input_1, command.stride_1);
-  push_output(list, command.output, elements);
+  push_input(command.input_0, command.stride_0);
+  push_input(command.input_1, command.stride_1);
+  list.list[list.count++] = walk(command.output, command.extent, command.output_stride, true);
   return list;
 }
 
 Accesses accesses(const Target&, const Lookup& command) {
   Accesses list;
-  push(list, command.input, command.elements, true);
+  Access& input = list.list[list.count++] = walk(command.input, command.extent, command.input_stride, false);
+  input.in_place = same_walk(command.extent, command.input_stride, command.output_stride);
   push(list, command.table, 256);
-  push_output(list, command.output, command.elements);
+  list.list[list.count++] = walk(command.output, command.extent, command.output_stride, true);
   return list;
 }
 

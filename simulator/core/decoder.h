@@ -67,12 +67,12 @@ inline bool same_box(const Access& a, const Access& b) {
          same(a.repeats[2], b.repeats[2]);
 }
 struct Accesses {
-  std::array<Access, 6> list{};  // the output is the last
+  std::array<Access, 7> list{};  // the output is the last
   uint32_t count = 0;
   std::span<const Access> all() const& { return {list.data(), count}; }
   std::span<const Access> all() && = delete;
 };
-// Boxes are exact, but those of a Move, Binary or Reduce, which are their whole spans. `Wait` and `End` touch none.
+// Boxes are exact, but those of a Move or Reduce and of walks that are no images, which are their whole spans. `Wait` and `End` touch none.
 Accesses accesses(const npu::Target& target, const npu::Copy& command);
 Accesses accesses(const npu::Target& target, const npu::Conv2d& command);
 Accesses accesses(const npu::Target& target, const npu::Depthwise& command);

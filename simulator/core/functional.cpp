@@ -60,17 +60,25 @@ void for_taps(const Window& w, const int8_t* input, Position at, Body body) {
   }
 }
 
-// Epilogue of one accumulator.
+// Beginning and epilogue of one accumulator.
 class Finish {
  public:
   Finish(const Target& target, const Window& window, const Epilogue& epilogue, const ConvolutionMemory& memory)
-      : out_(window.out),
+      : window_(window),
         epilogue_(epilogue),
         memory_(memory),
+        pipelines_(target.pipelines),
         parameters_(target, window, memory.parameters),
         add_(to_binary(BinaryKind::kAdd, epilogue.add)) {}
-  uint32_t start(uint32_t channel) const { return static_cast<uint32_t>(parameters_.bias(channel)); }
+  uint32_t start(Position at, uint32_t channel) const {
+    const auto bias = static_cast<uint32_t>(parameters_.bias(channel));
+    if (memory_.sums == nullptr) return bias;
+    uint32_t sum = 0;
+    std::memcpy(&sum, memory_.sums + place_of_sum(at, channel), sizeof sum);
+    return bias + sum;
+  }
   void operator()(Position at, uint32_t channel, uint32_t accumulator) const {
+    if ((epilogue_.flags & kToSums) != 0) return keep(at, channel, accumulator);
     const numerics::OutputStage stage{{parameters_.multiplier(channel), parameters_.shift(channel)},
                                       epilogue_.zero_point_out,
                                       {epilogue_.clamp_low, epilogue_.clamp_high}};
@@ -78,13 +86,28 @@ class Finish {
     int8_t value = (epilogue_.flags & kOneRounding) != 0 ? stage.with_one_rounding(sum) : stage(sum);
     if ((epilogue_.flags & kWithTable) != 0) value = memory_.table[value + 128];
     if ((epilogue_.flags & kWithAdd) != 0) value = add_(value, memory_.addend[at.of(epilogue_.addend_strides) + channel]);
-    memory_.output[at.of(out_) + channel] = value;
+    memory_.output[at.of(window_.out) + channel] = value;
   }
 
  private:
-  const Strides& out_;
+  size_t place_of_sum(Position at, uint32_t channel) const {
+    const size_t image = size_t{at.batch} * window_.out_height + at.y;
+    const size_t positions = size_t{window_.batch} * window_.out_height * window_.out_width;
+    const size_t position = channel / pipelines_ * positions + image * window_.out_width + at.x;
+    return (position * pipelines_ + channel % pipelines_) * sizeof(int32_t);
+  }
+  // Pipelines without a channel give 0.
+  void keep(Position at, uint32_t channel, uint32_t accumulator) const {
+    std::memcpy(memory_.output + place_of_sum(at, channel), &accumulator, sizeof accumulator);
+    if (channel + 1 == window_.out_channels)
+      for (uint32_t none = channel + 1; none % pipelines_ != 0; ++none)
+        std::memset(memory_.output + place_of_sum(at, none), 0, sizeof accumulator);
+  }
+
+  const Window& window_;
   const Epilogue& epilogue_;
   const ConvolutionMemory& memory_;
+  uint32_t pipelines_;
   ChannelParameters parameters_;
   numerics::BinaryParameters add_;
 };
@@ -95,7 +118,7 @@ void conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& me
   const Finish finish(call.target, w, command.epilogue, memory);
   for_positions(w, [&](Position at) {
     for (uint32_t channel = 0; channel < w.out_channels; ++channel) {
-      uint32_t accumulator = finish.start(channel);
+      uint32_t accumulator = finish.start(at, channel);
       for_taps(w, memory.input, at, [&](uint32_t ky, uint32_t kx, const int8_t* pixel) {
         for (uint32_t i = 0; i < w.in_channels; ++i) {
           const int32_t value = pixel != nullptr ? pixel[i] : command.pad_value;
@@ -113,7 +136,7 @@ void depthwise(const Call& call, const Depthwise& command, const ConvolutionMemo
   const Finish finish(call.target, w, command.epilogue, memory);
   for_positions(w, [&](Position at) {
     for (uint32_t channel = 0; channel < w.out_channels; ++channel) {
-      uint32_t accumulator = finish.start(channel);
+      uint32_t accumulator = finish.start(at, channel);
       for_taps(w, memory.input, at, [&](uint32_t ky, uint32_t kx, const int8_t* pixel) {
         const int32_t value = pixel != nullptr ? pixel[channel / outputs_per_input] : command.pad_value;
         accumulator +=
@@ -161,13 +184,16 @@ void pool(const Call&, const Pool& command, const int8_t* input, int8_t* output)
 void binary(const Call&, const Binary& command, const int8_t* input_0, const int8_t* input_1, int8_t* output) {
   const numerics::BinaryParameters function = to_binary(command.kind, command.arguments);
   uint32_t index[kMoveRank] = {};
-  Stream from_0{command.stride_0}, from_1{command.stride_1};
-  do *output++ = function(input_0[from_0.at], input_1[from_1.at]);
-  while (advance(command.extent, kMoveRank, index, from_0, from_1));
+  Stream from_0{command.stride_0}, from_1{command.stride_1}, to{command.output_stride};
+  do output[to.at] = function(input_0[from_0.at], input_1[from_1.at]);
+  while (advance(command.extent, kMoveRank, index, from_0, from_1, to));
 }
 
 void lookup(const Call&, const Lookup& command, const int8_t* input, const int8_t* table, int8_t* output) {
-  for (uint32_t i = 0; i < command.elements; ++i) output[i] = table[input[i] + 128];
+  uint32_t index[kMoveRank] = {};
+  Stream from{command.input_stride}, to{command.output_stride};
+  do output[to.at] = table[input[from.at] + 128];
+  while (advance(command.extent, kMoveRank, index, from, to));
 }
 
 void softmax(const Call&, const Softmax& command, const int8_t* input, int8_t* output) {

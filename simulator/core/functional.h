@@ -25,6 +25,7 @@ struct ConvolutionMemory {
   const std::byte* parameters;  // int32, perhaps not aligned
   const int8_t* table;          // null without kWithTable
   const int8_t* addend;         // null without kWithAdd
+  const std::byte* sums;        // null without kFromSums; int32, perhaps not aligned
 };
 
 struct MatmulMemory {

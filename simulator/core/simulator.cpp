@@ -61,7 +61,8 @@ class Execution {
                                    at(command.weights),
                                    reinterpret_cast<const std::byte*>(at(command.parameters)),
                                    (epilogue.flags & kWithTable) != 0 ? at(epilogue.table) : nullptr,
-                                   (epilogue.flags & kWithAdd) != 0 ? at(epilogue.addend) : nullptr};
+                                   (epilogue.flags & kWithAdd) != 0 ? at(epilogue.addend) : nullptr,
+                                   (epilogue.flags & kFromSums) != 0 ? reinterpret_cast<const std::byte*>(at(epilogue.sums)) : nullptr};
     if (!ChannelParameters(target_, command.window, memory.parameters).valid(command.window, epilogue)) return Status::kBadArgument;
     kernel(call, command, memory);
     return Status::kOk;

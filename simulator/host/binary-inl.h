@@ -79,8 +79,9 @@ void binary_of(const npu::Binary& command, const int8_t* input_0, const int8_t* 
     return load(bytes);
   };
   uint32_t index[npu::kMoveRank] = {};
-  Stream stream_0{command.stride_0}, stream_1{command.stride_1};
+  Stream stream_0{command.stride_0}, stream_1{command.stride_1}, stream{command.output_stride};
   do {
+    int8_t* to = output + stream.at;
     const int8_t* from_0 = input_0 + stream_0.at;
     const int8_t* from_1 = input_1 + stream_1.at;
     V32 x = lanes.prepare_0(hn::Set(d, *from_0)), y = lanes.prepare_1(hn::Set(d, *from_1));
@@ -88,21 +89,21 @@ void binary_of(const npu::Binary& command, const int8_t* input_0, const int8_t* 
     for (; i + kStep <= count; i += kStep) {
       if (moves_0) x = lanes.prepare_0(load(from_0 + i));
       if (moves_1) y = lanes.prepare_1(load(from_1 + i));
-      store_int8(lanes(x, y), kStep, output + i);
+      store_int8(lanes(x, y), kStep, to + i);
     }
     if (i < count) {
       if (moves_0) x = lanes.prepare_0(load_rest(from_0 + i, count - i));
       if (moves_1) y = lanes.prepare_1(load_rest(from_1 + i, count - i));
-      store_int8(lanes(x, y), count - i, output + i);
+      store_int8(lanes(x, y), count - i, to + i);
     }
-    output += count;
-  } while (advance(command.extent, kInner, index, stream_0, stream_1));
+  } while (advance(command.extent, kInner, index, stream_0, stream_1, stream));
 }
 
 inline void binary(const Call& call, const npu::Binary& command, const int8_t* input_0, const int8_t* input_1, int8_t* output) {
   constexpr uint32_t kInner = npu::kMoveRank - 1;
   const auto in_step = [](int32_t stride) { return stride == 0 || stride == 1; };
-  if (!in_step(command.stride_0[kInner]) || !in_step(command.stride_1[kInner]))
+  const bool dense = command.output_stride[kInner] == 1 || command.extent[kInner] == 1;
+  if (!in_step(command.stride_0[kInner]) || !in_step(command.stride_1[kInner]) || !dense)
     return kPlainKernels.binary(call, command, input_0, input_1, output);
   switch (command.kind) {
     case npu::BinaryKind::kAdd:

@@ -80,7 +80,7 @@ struct Runs {
 template <class Command>
 void pack_dense(const npu::Target& target, const Command& command, const int8_t* weights, const std::byte* parameters,
                 PackedConvolution& packed) {
-  packed.usable = make_plan(command.window, command.pad_value, 2, false, packed.plan);
+  packed.usable = !npu::with_sums(command.epilogue) && make_plan(command.window, command.pad_value, 2, false, packed.plan);
   if (!packed.usable) return;
   const npu::Window& w = command.window;
   const Runs runs(w);
@@ -256,7 +256,7 @@ struct RunLength {
 inline void pack_depthwise(const npu::Target& target, const npu::Depthwise& command, const int8_t* weights, const std::byte* parameters,
                            PackedConvolution& packed) {
   if (is_dense(command)) return pack_dense(target, command, weights, parameters, packed);
-  packed.usable = make_plan(command.window, command.pad_value, 2, true, packed.plan);
+  packed.usable = !npu::with_sums(command.epilogue) && make_plan(command.window, command.pad_value, 2, true, packed.plan);
   if (!packed.usable) return;
   const npu::Window& w = command.window;
   const RunLength run(w);

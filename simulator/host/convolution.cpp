@@ -79,8 +79,7 @@ BandOutput::BandOutput(const Kernels& kernels, const Call& call, const npu::Wind
 void BandOutput::finish_run(int8_t* values, size_t first, uint32_t count) const {
   int8_t* output = memory_.output + offset(window_.out, first);
   if (memory_.table != nullptr) {
-    npu::Lookup lookup{};
-    lookup.elements = count;
+    const npu::Lookup lookup = npu::dense_lookup(count);
     int8_t* looked_up = memory_.addend != nullptr ? values : output;
     kernels_.lookup(call_, lookup, values, memory_.table, looked_up);
   }

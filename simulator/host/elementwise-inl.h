@@ -13,6 +13,7 @@
 #include <hwy/highway.h>
 #include "numerics/requantize.h"
 #include "simulator/core/functional.h"
+#include "simulator/core/loops.h"
 #include "simulator/host/kit.h"
 #include "simulator/host/rescale-inl.h"
 
@@ -22,15 +23,24 @@ namespace HWY_NAMESPACE {
 
 #if !HWY_HAVE_SCALABLE && HWY_TARGET != HWY_SCALAR
 
-inline void lookup(const Call&, const npu::Lookup& command, const int8_t* input, const int8_t* table, int8_t* output) {
-  const int8_t* middle = table + 128;
+inline void lookup_run(const int8_t* middle, size_t count, const int8_t* input, int8_t* output) {
   size_t i = 0;
-  for (; i + 8 <= command.elements; i += 8) {
+  for (; i + 8 <= count; i += 8) {
     std::array<int8_t, 8> values{};
     for (size_t k = 0; k < 8; ++k) values[k] = middle[input[i + k]];
     std::memcpy(output + i, values.data(), 8);
   }
-  for (; i < command.elements; ++i) output[i] = middle[input[i]];
+  for (; i < count; ++i) output[i] = middle[input[i]];
+}
+
+inline void lookup(const Call& call, const npu::Lookup& command, const int8_t* input, const int8_t* table, int8_t* output) {
+  constexpr uint32_t kInner = npu::kMoveRank - 1;
+  if (command.input_stride[kInner] != 1 || command.output_stride[kInner] != 1)
+    return kPlainKernels.lookup(call, command, input, table, output);
+  uint32_t index[npu::kMoveRank] = {};
+  Stream from{command.input_stride}, to{command.output_stride};
+  do lookup_run(table + 128, command.extent[kInner], input + from.at, output + to.at);
+  while (advance(command.extent, kInner, index, from, to));
 }
 
 // Taps of a window that lie inside of the input, on one axis.

@@ -38,7 +38,7 @@ struct Blocks {
 template <class Command>
 void pack_dense(const Target& target, const Command& command, const int8_t* weights, const std::byte* parameters,
                 PackedConvolution& packed) {
-  packed.usable = make_plan(command.window, command.pad_value, 1, false, packed.plan);
+  packed.usable = !with_sums(command.epilogue) && make_plan(command.window, command.pad_value, 1, false, packed.plan);
   if (!packed.usable) return;
   const Window& w = command.window;
   const Segments segments(packed.plan);

@@ -43,6 +43,8 @@ std::string epilogue(const Window& w, const Epilogue& e) {
   if ((e.flags & kWithAdd) != 0) out += " addend=" + at(e.addend);
   if ((e.flags & kWithAdd) != 0 && e.addend_strides != w.out) out += " addend_strides" + strides(e.addend_strides);
   if ((e.flags & kOneRounding) != 0) out += " one_rounding";
+  if ((e.flags & kFromSums) != 0) out += " from_sums=" + at(e.sums);
+  if ((e.flags & kToSums) != 0) out += " to_sums";
   return out;
 }
 
@@ -87,13 +89,15 @@ class Lines {
     constexpr const char* kKinds[] = {"add", "subtract", "multiply", "maximum", "minimum", "prelu"};
     const BinaryArguments& a = c.arguments;
     return call(index, "binary", c,
-                fmt::format("{} <- {}, {} kind={} extent={} strides={};{} zero_points={},{},{} rescale={},{},{} clamp=[{},{}]",
+                fmt::format("{} <- {}, {} kind={} extent={} strides={};{};{} zero_points={},{},{} rescale={},{},{} clamp=[{},{}]",
                             at(c.output), at(c.input_0), at(c.input_1), kKinds[static_cast<uint32_t>(c.kind)], list(c.extent),
-                            list(c.stride_0), list(c.stride_1), a.zero_point_0, a.zero_point_1, a.zero_point_out, rescale(a.input_0),
-                            rescale(a.input_1), rescale(a.output), a.clamp_low, a.clamp_high));
+                            list(c.stride_0), list(c.stride_1), list(c.output_stride), a.zero_point_0, a.zero_point_1, a.zero_point_out,
+                            rescale(a.input_0), rescale(a.input_1), rescale(a.output), a.clamp_low, a.clamp_high));
   }
   Status operator()(uint32_t index, const Lookup& c) {
-    return call(index, "lookup", c, fmt::format("{} <- {} table={} elements={}", at(c.output), at(c.input), at(c.table), c.elements));
+    return call(index, "lookup", c,
+                fmt::format("{} <- {} table={} extent={} input_stride={} output_stride={}", at(c.output), at(c.input), at(c.table),
+                            list(c.extent), list(c.input_stride), list(c.output_stride)));
   }
   Status operator()(uint32_t index, const Softmax& c) {
     return call(index, "softmax", c,

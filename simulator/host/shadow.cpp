@@ -75,7 +75,14 @@ class Watch {
     };
     check(command.input_0, command.stride_0);
     check(command.input_1, command.stride_1);
-    return status == Status::kOk ? write_apart(accesses(target_, command)) : status;
+    return status == Status::kOk ? write_walk(command) : status;
+  }
+  Status operator()(uint32_t, const Lookup& command) {
+    Status status = readable(command.table.region, range(command.table, 256));
+    for_runs(command.extent, command.input, command.input_stride, [&](const Range& run) {
+      if (status == Status::kOk) status = readable(command.input.region, run);
+    });
+    return status == Status::kOk ? write_walk(command) : status;
   }
   template <class Call>
   Status operator()(uint32_t, const Call& command) {
@@ -89,15 +96,19 @@ class Watch {
   }
 
  private:
-  // The output, which may be an input only where the command allows it.
-  Status write_apart(const Accesses& touched) {
+  // The output may be an input only where the command allows it.
+  Status check_apart(const Accesses& touched) const {
     const Access& output = touched.list[touched.count - 1];
     for (const Access& input : touched.all().first(touched.count - 1)) {
       const auto distance = static_cast<int64_t>(range(output).first) - static_cast<int64_t>(range(input).first);
       const bool same = input.in_place && distance == 0 && same_box(input, output);
       if (!same && !apart(input, output, distance)) return Status::kBadArgument;
     }
-    Status status = Status::kOk;
+    return Status::kOk;
+  }
+  Status write_apart(const Accesses& touched) {
+    const Access& output = touched.list[touched.count - 1];
+    Status status = check_apart(touched);
     for_runs(output, [&](const Range& run) {
       if (status == Status::kOk) status = writable(run);
     });
@@ -122,13 +133,22 @@ class Watch {
   // Of a Move or Reduce, whose input has been found readable.
   template <class Strided>
   Status write_box(const Strided& command) {
+    const Accesses touched = accesses(target_, command);
+    const Range from = range(touched.list[0]), to = range(touched.list[1]);
+    return from.first < to.end() && to.first < from.end() ? Status::kBadArgument : write_runs(command);
+  }
+  // Of a command whose inputs have been found readable and whose output is a walk.
+  template <class Strided>
+  Status write_walk(const Strided& command) {
+    const Status status = check_apart(accesses(target_, command));
+    return status == Status::kOk ? write_runs(command) : status;
+  }
+  template <class Strided>
+  Status write_runs(const Strided& command) {
     Status status = Status::kOk;
     for_runs(command.extent, command.output, command.output_stride, [&](const Range& run) {
       if (status == Status::kOk) status = writable(run);
     });
-    const Accesses touched = accesses(target_, command);
-    const Range from = range(touched.list[0]), to = range(touched.list[1]);
-    if (status == Status::kOk && from.first < to.end() && to.first < from.end()) status = Status::kBadArgument;
     if (status != Status::kOk) return status;
     for_runs(command.extent, command.output, command.output_stride,
              [&](const Range& run) { fill(run, written_by(command.output.region)); });

@@ -97,6 +97,18 @@ TEST(NeutronJoin, ResidualSumsReadAndWriteAtTheirStrides) {
   expect_bit_exact(text);
 }
 
+// Tables and functions of two tensors write their channels; they read neighbours of what they write.
+TEST(NeutronJoin, ElementwiseResultsAreWrittenInPlace) {
+  const std::string text = graph(
+      "  %a: i8[2,6,7,9] channels_last quant<0.09:11> = aten.tanh(%x)\n"
+      "  %b: i8[2,6,7,9] channels_last quant<0.09:11> = aten.mul.Tensor(%a, %x)\n"
+      "  %s: i8[2,6,7,9] channels_last quant<0.09:11> = aten.maximum(%a, %b)\n"
+      "  %r: i8[2,6,7,9] channels_last quant<0.09:11> = aten.neg(%s)\n"
+      "  %y: i8[2,24,7,9] channels_last quant<0.09:11> = aten.cat(%a, %b, %s, %r) {dim = 1}\n  return %y\n",
+      2);
+  EXPECT_EQ(expect_bit_exact(text).kernels(), (Kernels{"Lookup", "Binary", "Binary", "Lookup"}));
+}
+
 // What cannot lie in place is copied: inputs, constants, an operand that is there twice, or in two concatenations.
 TEST(NeutronJoin, CopiesWhatBelongsElsewhere) {
   expect_bit_exact(graph(conv("%a", "1,4,7,9", "%x", "%p") +

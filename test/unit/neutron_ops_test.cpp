@@ -148,6 +148,31 @@ TEST(NeutronBinary, OperandsInOtherLayoutsAreReadAsTheyLie) {
   EXPECT_EQ(compiled.kernels(), Kernels{"Binary"});
 }
 
+// What the outputs of the graph, or a convolution, want in another order is written so.
+TEST(NeutronElementwise, WritesWhereReadersWantIt) {
+  for (const std::string_view made : {"aten.tanh(%a)", "aten.mul.Tensor(%a, %a1)", "aten.maximum(%a1, %a)"}) {
+    const auto program = [&](std::string_view body) {
+      return fmt::format(R"(graph @forward(%a: i8[2,3,5,7] quant<0.05:-7>, %a1: i8[3,1,1] quant<0.02:9>) {{
+        %y: i8[2,3,5,7] quant<0.0078125> = {}
+        {}
+      }})",
+                         made, body);
+    };
+    const std::string kernel = made.starts_with("aten.tanh") ? "Lookup" : "Binary";
+    EXPECT_EQ(expect_bit_exact(program(R"(%z: i8[2,5,7,3] quant<0.0078125> = aten.permute(%y) {dims = [0, 2, 3, 1]}
+        return %z)"))
+                  .kernels(),
+              Kernels{kernel});
+    EXPECT_EQ(
+        expect_bit_exact(
+            program(R"(%l: i8[2,3,5,7] channels_last quant<0.0078125> = dim_order_ops._to_dim_order_copy(%y) {layout = "channels_last"}
+        %z: i8[2,3,5,7] channels_last quant<0.0078125> = aten.max_pool2d(%l) {kernel_size = [3, 3], stride = [1, 1], padding = [1, 1], dilation = [1, 1], ceil_mode = false}
+        return %z)"))
+            .kernels(),
+        (Kernels{kernel, "Pool"}));
+  }
+}
+
 // The sum of a dense value and of a part, repeated or reversed, of the same value is not written over either.
 TEST(NeutronBinary, PartOfItsOtherOperandIsNotOverwritten) {
   for (const std::string_view other : {"aten.slice.Tensor(%x) {dim = 1, start = 2, end = 3, step = 1}", "aten.flip(%x) {dims = [1]}"}) {

@@ -23,7 +23,7 @@ TEST(SimulatorListing, OneLineACommand) {
       dense({1, 2, 2, 3, 2, 2, 3, 1, 1, 1, 1, 1, 1, 0, 0}), x, y, weights, parameters, 0, Packing::kRows, {1, -128, 127, 0, {}, {}, {}}});
   builder.add(Pool{w, x, sum, PoolKind::kMean, 0, 4, 5, one, -128, 127});
   builder.add(test::binary(BinaryKind::kAdd, sum, x, sum, 12, {1, 2, 3, one, one, one, -128, 127}));
-  builder.add(Lookup{sum, sum, table, 12});
+  builder.add(test::lookup(sum, sum, table, 12));
   builder.add(test::probability(sum, sum, 4, 3, 20));
   builder.add(Move{sum, y, {1, 1, 1, 1, 3, 4}, {0, 0, 0, 0, 1, 3}, {0, 0, 0, 0, 4, 1}});
   builder.add(Fill{{kScratch, 0}, 4, -1});
@@ -61,9 +61,11 @@ TEST(SimulatorListing, OneLineACommand) {
   for (const char* line :
        {"\n   6  conv2d    1x2x2x3 -> 1x2x2x3 kernel=1x1 operand1+0 <- operand0+0 ", " packing=rows ", "\n   7  pool      ",
         " kind=mean clamp=[-128,127] pad_value=0 zero_points=4,5 rescale=1073741824*2^-31",
-        "\n   8  binary    scratch+0 <- scratch+0, operand0+0 kind=add extent=1,1,1,1,1,12 strides=0,0,0,0,0,1;0,0,0,0,0,1 "
+        "\n   8  binary    scratch+0 <- scratch+0, operand0+0 kind=add extent=1,1,1,1,1,12 strides=0,0,0,0,0,1;0,0,0,0,0,1;0,0,0,0,0,1 "
         "zero_points=1,2,3 ",
-        "\n   9  lookup    scratch+0 <- scratch+0 table=scratch+16 elements=12  ; 98 cycles, start\n",
+        "\n   9  lookup    scratch+0 <- scratch+0 table=scratch+16 extent=1,1,1,1,1,12 input_stride=0,0,0,0,0,1 output_stride=0,0,0,0,0,1  "
+        "; 98 "
+        "cycles, start\n",
         "\n  10  softmax   scratch+0 <- scratch+0 outer=4 columns=3 inner=1 kind=probability ",
         "\n  11  move      operand1+0 <- scratch+0 extent=1,1,1,1,3,4 input_stride=0,0,0,0,1,3 output_stride=0,0,0,0,4,1  ;",
         "\n  12  fill      scratch+0 bytes=4 value=-1  ; 65 cycles, start\n",

@@ -75,6 +75,12 @@ inline npu::Binary binary(npu::BinaryKind kind, npu::Address a, npu::Address b, 
   return made;
 }
 
+inline npu::Lookup lookup(npu::Address x, npu::Address y, npu::Address table, uint32_t elements) {
+  npu::Lookup made = npu::dense_lookup(elements);
+  made.input = x, made.output = y, made.table = table;
+  return made;
+}
+
 class PayloadBuilder {
  public:
   explicit PayloadBuilder(npu::Target target = {}) : target_(target) {}

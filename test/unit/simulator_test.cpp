@@ -147,7 +147,7 @@ TEST(SimulatorCore, AddLookupFillInPlace) {
   const Address table_at = builder.stage(table);
   builder.add(Fill{sum, 3, 100});
   builder.add(test::binary(BinaryKind::kAdd, sum, x, sum, 3, kPlainAdd));
-  builder.add(Lookup{sum, sum, table_at, 3});
+  builder.add(test::lookup(sum, sum, table_at, 3));
   builder.add(Move{sum, y, {1, 1, 1, 1, 1, 3}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
   Outcome result = run(builder, {{27, 28, -100}});
   ASSERT_EQ(result.report.status, Status::kOk);
@@ -347,7 +347,7 @@ struct Everything {
     depthwise = {w, x, sum, weights, parameters, 0, {0, -128, 127, 0, {}, {}, {}}};
     pool = {w, x, y, PoolKind::kMean, 0, 0, 0, kOne, -128, 127};
     add = test::binary(BinaryKind::kAdd, x, sum, sum, 32, kPlainAdd);
-    lookup = {sum, sum, table, 32};
+    lookup = test::lookup(sum, sum, table, 32);
     softmax = test::probability(sum, sum, 4, 8, 23);
     move = {x, y, {1, 1, 1, 2, 2, 8}, {0, 0, 0, 16, 8, 1}, {0, 0, 0, 16, 8, 1}};
     fill = {sum, 32, 0};
@@ -528,8 +528,18 @@ TEST(SimulatorDecoder, ChecksOverlap) {
   EXPECT_EQ(edited([](Everything& e) { e.reduce.reduced_stride[5] = INT32_MAX; }), Status::kOutOfBounds);
   EXPECT_EQ(edited([](Everything& e) { e.reduce.output = e.x; }), Status::kBadArgument);
   EXPECT_EQ(edited([](Everything& e) { e.resize.height.in = 3; }), Status::kOutOfBounds);
-  EXPECT_EQ(edited([](Everything& e) { e.lookup.elements = 16, e.lookup.output.offset += 8; }), Status::kBadArgument);
-  EXPECT_EQ(edited([](Everything& e) { e.lookup.elements = 16, e.lookup.output.offset += 16; }), Status::kOk);
+  EXPECT_EQ(edited([](Everything& e) { e.conv.epilogue.flags = kFromSums, e.conv.epilogue.sums = e.y; }), Status::kOutOfBounds);
+  EXPECT_EQ(edited([](Everything& e) { e.lookup.extent[5] = 16, e.lookup.output.offset += 8; }), Status::kBadArgument);
+  // Every second element is written over, or the ones between them.
+  const auto apart = [](Everything& e) {
+    e.lookup.extent[5] = 16;
+    e.lookup.input_stride[5] = e.lookup.output_stride[5] = 2;
+  };
+  EXPECT_EQ(edited(apart), Status::kOk);
+  EXPECT_EQ(edited([&](Everything& e) { apart(e), e.lookup.output.offset += 1; }), Status::kOk);
+  EXPECT_EQ(edited([&](Everything& e) { apart(e), e.lookup.output.offset += 2; }), Status::kBadArgument);
+  EXPECT_EQ(edited([&](Everything& e) { apart(e), e.lookup.input.offset += 1, e.lookup.input_stride[5] = 1; }), Status::kBadArgument);
+  EXPECT_EQ(edited([](Everything& e) { e.lookup.extent[5] = 16, e.lookup.output.offset += 16; }), Status::kOk);
 }
 
 TEST(SimulatorDecoder, ChecksArguments) {
@@ -549,7 +559,8 @@ TEST(SimulatorDecoder, ChecksArguments) {
       [](Everything& e) { e.conv.pad_value = 128; },
       [](Everything& e) { e.conv.packing = static_cast<Packing>(2); },
       [](Everything& e) { e.conv.packing = Packing::kRows, e.conv.window.dilation_width = 2; },
-      [](Everything& e) { e.conv.epilogue.flags = 8; },
+      [](Everything& e) { e.conv.epilogue.flags = 32; },
+      [](Everything& e) { e.conv.epilogue.flags = kToSums | kWithTable; },  // sums go as they are
       [](Everything& e) { e.conv.epilogue.clamp_low = 1, e.conv.epilogue.clamp_high = 0; },
       [](Everything& e) { e.conv.epilogue.zero_point_out = -129; },
       [](Everything& e) { e.conv.epilogue.add.output.shift = 32; },
@@ -565,7 +576,11 @@ TEST(SimulatorDecoder, ChecksArguments) {
       [](Everything& e) { e.add.kind = static_cast<BinaryKind>(6); },
       [](Everything& e) { e.add.arguments.input_0.shift = 1; },  // the sum could overflow
       [](Everything& e) { e.add.arguments.zero_point_1 = 1000; },
-      [](Everything& e) { e.lookup.elements = 0; },
+      [](Everything& e) { e.add.output_stride[5] = 0; },  // writes twice
+      [](Everything& e) { e.add.output_stride[5] = -1; },
+      [](Everything& e) { e.add.extent[4] = 2, e.add.output_stride[4] = 31; },  // runs overlap
+      [](Everything& e) { e.lookup.extent[5] = 0; },
+      [](Everything& e) { e.lookup.output_stride[5] = 0; },
       [](Everything& e) { e.softmax.columns = 5000; },
       [](Everything& e) { e.softmax.outer = 0; },
       [](Everything& e) { e.softmax.input_rescale.shift = 31; },

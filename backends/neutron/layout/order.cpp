@@ -247,7 +247,7 @@ std::optional<Order> broadcast_order(const Order& order, const Shape& from, cons
 std::vector<std::byte> rearranged(std::span<const std::byte> contiguous, const Order& to) {
   std::vector<std::byte> result(contiguous.size());
   const auto loops = copy_loops(contiguous_order(static_cast<int64_t>(contiguous.size())), to);
-  DTR_CHECK(loops.has_value());  // the contiguous order is one digit, which every dense order divides
+  DTR_CHECK(loops.has_value() && to == compacted(to));  // the contiguous order is one digit, which every dense order divides
   std::vector<int64_t> index(loops->size(), 0);
   int64_t source = 0;
   int64_t target = 0;

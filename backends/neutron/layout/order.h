@@ -80,7 +80,7 @@ std::optional<std::vector<JointLoop>> joint_loops(std::span<const Order> orders)
 // across dimensions and cannot be split there.
 std::optional<Order> broadcast_order(const Order& order, const Shape& from, const Shape& shape);
 
-// `from` rearranged, for constants.
+// `from` rearranged in a dense order, for constants.
 std::vector<std::byte> rearranged(std::span<const std::byte> contiguous, const Order& to);
 
 }  // namespace dtr::neutron

@@ -31,12 +31,14 @@ void set_loops(npu::Binary& binary, std::span<const JointLoop> loops) {
   std::fill(std::begin(binary.extent), std::end(binary.extent), 1u);
   std::fill(std::begin(binary.stride_0), std::end(binary.stride_0), 0);
   std::fill(std::begin(binary.stride_1), std::end(binary.stride_1), 0);
+  std::fill(std::begin(binary.output_stride), std::end(binary.output_stride), 0);
   DTR_CHECK(loops.size() <= npu::kMoveRank);
   const size_t first = npu::kMoveRank - loops.size();
   for (size_t i = 0; i < loops.size(); ++i) {
     binary.extent[first + i] = static_cast<uint32_t>(loops[i].extent);
     binary.stride_0[first + i] = static_cast<int32_t>(loops[i].steps[0]);
     binary.stride_1[first + i] = static_cast<int32_t>(loops[i].steps[1]);
+    binary.output_stride[first + i] = static_cast<int32_t>(loops[i].steps[2]);
   }
 }
 
@@ -76,7 +78,7 @@ Order order_of_result(const Builder& builder, const Op& op, const Type& result) 
 Order order_of_operand(const Builder& builder, ValueId operand, const Type& result, const Order& order) {
   const Type& type = builder.graph().type(operand);
   if (!builder.graph().is_constant(operand)) return builder.lies(operand);
-  if (type.shape == result.shape) return order;
+  if (type.shape == result.shape) return compacted(order);
   Shape padded = type.shape;
   padded.insert(padded.begin(), result.rank() - padded.size(), 1);
   return order == order_of(result.shape, Layout::kChannelsLast) ? order_of(padded, Layout::kChannelsLast)
@@ -88,9 +90,17 @@ void lower(Builder& builder, const Group& group) {
   const Op& op = graph.op(group.head);
   const BoundOpView view(graph, group.head);
   const Type& result = view->result();
-  Order order = order_of_result(builder, op, result);
-  Order orders[] = {order_of_operand(builder, op.operands[0], result, order), order_of_operand(builder, op.operands[1], result, order)};
-  auto loops = loops_of(*view, orders[0], orders[1], order);
+  const ValueId y = graph.op(group.root()).results[0];
+  const Order own = order_of_result(builder, op, result);
+  std::array<Order, 2> orders;
+  Order order;
+  std::optional<std::vector<JointLoop>> loops;
+  for (const Order& candidate : {builder.order_to_write(y, own, op.operands), own}) {
+    order = candidate;
+    for (size_t i = 0; i < 2; ++i) orders[i] = order_of_operand(builder, op.operands[i], result, order);
+    loops = loops_of(*view, orders[0], orders[1], order);
+    if (loops) break;
+  }
   if (!loops) {  // digits of earlier views do not fit each other
     order = contiguous_order(result.elements());
     for (size_t i = 0; i < 2; ++i) orders[i] = contiguous_order(view->operand(i).elements());
@@ -101,7 +111,7 @@ void lower(Builder& builder, const Group& group) {
   set_loops(binary, *loops);
   binary.input_0 = builder.read(op.operands[0], orders[0]);
   binary.input_1 = op.operands[1] == op.operands[0] ? binary.input_0 : builder.read(op.operands[1], orders[1]);
-  binary.output = builder.define(graph.op(group.root()).results[0], order);
+  binary.output = builder.define(y, order);
   builder.emit(binary, origin_of(graph, group));
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backends/neutron/lowering/readers.h"
+
 namespace dtr::neutron {
 namespace {
 
@@ -124,6 +126,11 @@ bool Builder::may_write(const Part& part, std::span<const ValueId> read) const {
     const Location& at = location(value);
     return at.storage != whole->second || apart(at.order, part.order, part.offset - at.offset);
   });
+}
+
+Order Builder::order_to_write(ValueId value, Order own, std::span<const ValueId> read) const {
+  if (const Part* part = planned(value)) return may_write(*part, read) ? part->order : std::move(own);
+  return order_asked_for(graph_, value).value_or(std::move(own));
 }
 
 bool Builder::in_place(ValueId value) const {

@@ -42,6 +42,9 @@ class Builder {
   // Storage for a value that the call being built writes in that order: dense, or that of its planned part. A part of a concatenation
   // whose planned order it is lies there.
   npu::Address define(ValueId value, Order order);
+  // The order for a call that reads the values `read` and can write any: that of the planned part, if the call may write there, that in
+  // which a reader asks for it (`lowering/readers.h`), else `own`.
+  Order order_to_write(ValueId value, Order own, std::span<const ValueId> read) const;
   // Where a concatenation wants the value, or nullptr.
   const Part* planned(ValueId value) const;
   // What lies where `part` will, and next to it, has nothing in common with it: calls that read these values may write the part.

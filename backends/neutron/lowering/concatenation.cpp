@@ -3,26 +3,19 @@
 #include <algorithm>
 #include <numeric>
 
+#include "backends/neutron/lowering/readers.h"
 #include "ops/define.h"
 #include "ops/ops.h"
 
 namespace dtr::neutron {
 namespace {
 
-// Operators whose kernels read an operand at any distance of its pixels and rows.
-bool reads_in_place(const OpDef* def) {
-  static constexpr const OpDef* kReaders[] = {&ops::kAddTensor, &ops::kAvgPool2d, &ops::kConvolution, &ops::kMatmul,   &ops::kMaxPool2d,
-                                              &ops::kMaximum,   &ops::kMinimum,   &ops::kMulTensor,   &ops::kSubTensor};
-  return std::ranges::find(kReaders, def) != std::end(kReaders);
-}
-
 bool wanted_once(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
   if (value.kind != ValueKind::kResult || value.output_uses > 0) return false;
   const auto joins = std::ranges::count_if(value.uses, [&](const Use& use) { return graph.op(use.op).def == &ops::kCat; });
-  return joins == 1 && std::ranges::all_of(value.uses, [&](const Use& use) {
-           return graph.op(use.op).def == &ops::kCat || reads_in_place(graph.op(use.op).def);
-         });
+  return joins == 1 && std::ranges::all_of(
+                           value.uses, [&](const Use& use) { return graph.op(use.op).def == &ops::kCat || reads_in_place(graph, use.op); });
 }
 
 struct Box {

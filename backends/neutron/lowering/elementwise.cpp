@@ -10,22 +10,34 @@ uint64_t table_bytes(const Question&) { return sizeof(Table); }
 constexpr const Check* kChecks[] = {&kInt8Operands, &kNotEmpty, &kFitsSram<table_bytes>};
 
 std::optional<Kernel> estimate(const Machine&, const OpView& view) {
-  return npu::Lookup{.elements = static_cast<uint32_t>(view.result().elements())};
+  return npu::dense_lookup(static_cast<uint32_t>(view.result().elements()));
 }
 
 void lower(Builder& builder, const Group& group) {
   const Graph& graph = builder.graph();
   const ValueId x = table_operand(graph, group.head);
   const ValueId y = graph.op(group.root()).results[0];
-  const Type& type = graph.type(x);
-  const Order order = graph.is_constant(x) ? contiguous_order(type.elements()) : builder.order(x);
   const auto same = as_clamp(*group.table, {});
   if (same && *same == numerics::Range{} && !graph.is_constant(x)) return builder.alias(y, x);
-  const npu::Address input = builder.read(x, order);
-  const npu::Address table = builder.constant(std::as_bytes(std::span(*group.table)));
-  builder.emit(
-      npu::Lookup{.input = input, .output = builder.define(y, order), .table = table, .elements = static_cast<uint32_t>(type.elements())},
-      origin_of(graph, group));
+  // As it lies, to where it is wanted; else without gaps.
+  const Order dense = compacted(builder.lies(x));
+  Order from = builder.lies(x), to = builder.order_to_write(y, dense, std::array{x});
+  auto loops = copy_loops(from, to);
+  if (!loops || loops->size() > npu::kMoveRank) {
+    from = to = dense;
+    loops = copy_loops(from, to);
+  }
+  npu::Lookup lookup = npu::dense_lookup(1);
+  const size_t first = npu::kMoveRank - loops->size();
+  for (size_t i = 0; i < loops->size(); ++i) {
+    lookup.extent[first + i] = static_cast<uint32_t>((*loops)[i].extent);
+    lookup.input_stride[first + i] = static_cast<int32_t>((*loops)[i].from_step);
+    lookup.output_stride[first + i] = static_cast<int32_t>((*loops)[i].to_step);
+  }
+  lookup.input = builder.read(x, from);
+  lookup.table = builder.constant(std::as_bytes(std::span(*group.table)));
+  lookup.output = builder.define(y, to);
+  builder.emit(lookup, origin_of(graph, group));
 }
 
 }  // namespace

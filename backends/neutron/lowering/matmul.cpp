@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/neutron/lowering/readers.h"
 #include "backends/neutron/lowering/rules.h"
 #include "ops/integer.h"
 
@@ -81,30 +82,10 @@ std::optional<Kernel> estimate(const Machine& machine, const OpView& view) {
                                                 contiguous_side(view.operand(1).shape).steps, contiguous_side(view.result().shape).steps));
 }
 
-// The order in which the last of the views and permutations that alone read a value should lie, as an order of the value.
+// The order in which a product is to lie, unless its reader is one too and reads what it finds.
 std::optional<Order> order_for_reader(const Graph& graph, ValueId value) {
-  std::vector<OpId> moves;
-  OpId reader = graph.sole_user(value);
-  ValueId last = value;
-  const auto moves_nothing = [&](OpId op) {
-    const OpDef* def = graph.op(op).def;
-    return def == &ops::kView || def == &ops::kPermute || def == &ops::kToDimOrderCopy;
-  };
-  for (; reader.valid() && moves_nothing(reader); reader = graph.sole_user(last)) {
-    moves.push_back(reader);
-    last = graph.op(reader).results[0];
-  }
-  if (reader.valid() && graph.op(reader).def == &ops::kMatmul) return std::nullopt;  // reads what it finds
-  std::optional<Order> order = order_of(graph.type(last));
-  for (auto move = moves.rbegin(); move != moves.rend() && order; ++move) {
-    const Op& op = graph.op(*move);
-    if (op.def != &ops::kPermute) continue;
-    const Ints& dims = op.attributes.get<Ints>("dims");
-    std::vector<size_t> back(dims.size());
-    for (size_t i = 0; i < dims.size(); ++i) back[*ops::normalize_dim(dims[i], dims.size())] = i;
-    order = permuted(*order, graph.type(op.results[0]).shape, back);
-  }
-  return order;
+  const Showing showing = showing_of(graph, value);
+  return showing.reader.valid() && graph.op(showing.reader).def == &ops::kMatmul ? std::nullopt : showing.order;
 }
 
 // As a tensor lies, if its dimensions have strides, and contiguous.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "backends/neutron/lowering/readers.h"
 #include "numerics/mean.h"
 #include "ops/integer.h"
 #include "ops/reduction.h"
@@ -31,8 +32,9 @@ void join(std::vector<CopyLoop>& loops) {
   loops = std::move(joined);
 }
 
-// nullopt where the digits of the order do not divide at the dimensions, or make more loops than the command has.
-std::optional<Loops> loops_over(const OpView& view, const Order& order) {
+// Loops over an operand of that order; results lie as `wanted`, or as their elements do. nullopt where the digits of the order do not
+// divide at the dimensions, or make more loops than the command has.
+std::optional<Loops> loops_over(const OpView& view, const Order& order, const std::optional<Order>& wanted = {}) {
   const Shape& shape = view.operand(0).shape;
   const std::vector<bool> reduced = *ops::reduced_dims(view);
   const std::optional<Order> digits = split_at_dims(order, shape);
@@ -56,17 +58,10 @@ std::optional<Loops> loops_over(const OpView& view, const Order& order) {
       kept.push_back({digit.extent, digit.place / places[dim] * result_places[dim], digit.step});
     }
   }
-  // Digits are sorted by step; what is repeated gets its place by the logical order.
-  if (std::any_of(kept.begin(), kept.end(), [](const Digit& digit) { return digit.step == 0; }))
-    std::sort(kept.begin(), kept.end(), [](const Digit& a, const Digit& b) { return a.place > b.place; });
-  int64_t step = 1;
-  for (size_t i = kept.size(); i-- > 0;) {
-    loops.results.insert(loops.results.begin(), {kept[i].extent, kept[i].step, step});
-    kept[i].step = step;
-    step *= kept[i].extent;
-  }
-  loops.result_order = normalized(std::move(kept));
-  join(loops.results);
+  loops.result_order = wanted.value_or(compacted(kept));
+  auto results = copy_loops(kept, loops.result_order);
+  if (!results) return std::nullopt;
+  loops.results = std::move(*results);
   join(loops.reduced);
   if (loops.results.size() > npu::kMoveRank || loops.reduced.size() > npu::kMoveRank) return std::nullopt;
   return loops;
@@ -110,8 +105,10 @@ void lower(Builder& builder, const Group& group) {
   const Graph& graph = builder.graph();
   const BoundOpView view(graph, group.head);
   const ValueId x = graph.op(group.head).operands[0];
+  const ValueId y = graph.op(group.root()).results[0];
   Placed from = builder.placed(x);
-  std::optional<Loops> loops = loops_over(*view, from.order);
+  std::optional<Loops> loops = loops_over(*view, from.order, order_asked_for(graph, y));
+  if (!loops) loops = loops_over(*view, from.order);
   if (!loops) {
     from.order = contiguous_order(view->operand(0).elements());
     from.address = builder.read(x, from.order);
@@ -129,7 +126,7 @@ void lower(Builder& builder, const Group& group) {
   const bool sums = bytes || reduce.kind == npu::ReduceKind::kSum;
   set_clamp(reduce, bytes ? numerics::Range{0, 255} : group.clamp.value_or(sums ? ops::range_of(out) : numerics::Range{}));
   reduce.input = from.address;
-  reduce.output = builder.define(graph.op(group.root()).results[0], loops->result_order);
+  reduce.output = builder.define(y, loops->result_order);
   builder.emit(reduce, origin_of(graph, group));
 }
 

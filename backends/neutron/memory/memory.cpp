@@ -24,11 +24,12 @@ Operands overwritable(const Kernel& kernel) {
   if (const auto* depthwise = std::get_if<npu::Depthwise>(&kernel)) return with_addend(*depthwise);
   if (const auto* binary = std::get_if<npu::Binary>(&kernel)) {
     Operands inputs;
-    if (npu::is_dense(binary->extent, binary->stride_0)) inputs.push_back(&binary->input_0);
-    if (npu::is_dense(binary->extent, binary->stride_1)) inputs.push_back(&binary->input_1);
+    if (npu::same_walk(binary->extent, binary->stride_0, binary->output_stride)) inputs.push_back(&binary->input_0);
+    if (npu::same_walk(binary->extent, binary->stride_1, binary->output_stride)) inputs.push_back(&binary->input_1);
     return inputs;
   }
-  if (const auto* lookup = std::get_if<npu::Lookup>(&kernel)) return {&lookup->input};
+  if (const auto* lookup = std::get_if<npu::Lookup>(&kernel))
+    return npu::same_walk(lookup->extent, lookup->input_stride, lookup->output_stride) ? Operands{&lookup->input} : Operands{};
   if (const auto* softmax = std::get_if<npu::Softmax>(&kernel)) return {&softmax->input};
   if (const auto* normalize = std::get_if<npu::Normalize>(&kernel)) return {&normalize->input};
   return {};
