@@ -80,6 +80,7 @@ void visit_addresses(K& kernel, Visit visit) {
       visit(kernel.parameters, Access::kRead);
       if ((kernel.epilogue.flags & npu::kWithTable) != 0) visit(kernel.epilogue.table, Access::kRead);
       if ((kernel.epilogue.flags & npu::kWithAdd) != 0) visit(kernel.epilogue.addend, Access::kRead);
+      if ((kernel.epilogue.flags & npu::kFromSums) != 0) visit(kernel.epilogue.sums, Access::kRead);
     } else if constexpr (std::is_same_v<Plain, npu::Lookup>) {
       visit(kernel.table, Access::kRead);
     } else if constexpr (std::is_same_v<Plain, npu::Normalize>) {

@@ -151,6 +151,28 @@ TEST(NeutronConvolutionLimits, WeightsBeyondSram) {
   EXPECT_LE(compiled.scratch_bytes, target.sram_bytes);
 }
 
+// More products than an accumulator takes: calls that hand on their sums. By rows and columns of the kernel, and by channels.
+TEST(NeutronConvolutionLimits, AccumulationsOfSeveralCalls) {
+  const auto calls = [](const Conv& c, const npu::Target& target = {}, NeutronOptions options = {}) {
+    const Compiled compiled = expect_bit_exact(text_of(c), target, options);
+    return std::ranges::count_if(compiled.kernels(), [](const std::string& name) { return name == "Conv2d" || name == "Depthwise"; });
+  };
+  EXPECT_EQ(calls({.in = 8192, .out = 11, .h = {.in = 5, .kernel = 3, .pad = 1}, .w = {.in = 5, .kernel = 3, .pad = 1}}, {},
+                  {.prefetch_calls = 0}),
+            2);
+  npu::Target small;
+  small.max_reduction = 60;
+  EXPECT_EQ(
+      calls({.in = 11, .out = 13, .h = {.in = 7, .kernel = 3, .pad = 1}, .w = {.in = 5, .kernel = 3, .pad = 2, .dilation = 2}}, small), 3);
+  EXPECT_EQ(calls({.in = 11, .out = 13, .h = {.in = 7, .kernel = 3, .stride = 2}, .w = {.in = 9, .kernel = 5}}, small), 6);
+  EXPECT_EQ(calls({.in = 67, .out = 13, .h = {.in = 3, .kernel = 2}, .w = {.in = 5, .kernel = 2}}, small), 8);
+  EXPECT_EQ(calls({.in = 3, .out = 13, .h = {.in = 9, .kernel = 7}, .w = {.in = 9, .kernel = 7}}, small, {.row_packing = true}), 7);
+  EXPECT_EQ(calls({.groups = 12, .in = 1, .out = 1, .h = {.in = 9, .kernel = 9, .pad = 4}, .w = {.in = 9, .kernel = 9, .pad = 4}}, small),
+            2);
+  small.sram_bytes = 4000;  // sums go with their part of the channels
+  EXPECT_GT(calls({.in = 53, .out = 48, .h = {.in = 3, .kernel = 3}, .w = {.in = 5, .kernel = 3}}, small), 9);
+}
+
 // Inside of the bound, computed.
 TEST(NeutronConvolutionLimits, LargestKernelAndReduction) {
   expect_bit_exact(text_of({.in = 3, .out = 2, .h = {.in = 4097, .kernel = 4096}, .w = {.in = 1, .kernel = 1}}));

@@ -16,18 +16,16 @@ npu::Window window_of(const OpView& view) {
   return npu::dense(window);
 }
 
-std::optional<Kernel> estimate(const Machine& machine, const OpView& view) {
+uint64_t cost(const Machine& machine, const OpView& view) {
   const npu::Window window = window_of(view);
-  return kernel_of(window, choose_mapping(machine, window, false));
+  return accumulation_cycles(machine.target, window, choose_mapping(machine, window, false));
 }
 
-Reduction linear_reduction(const Question& q) { return {1, 1, q.view.operand(1).shape[1]}; }
 uint64_t staged_for_linear(const Question& q) {
   const npu::Window window = window_of(q.view);
   return least_staged_bytes(q.machine.target, window, choose_mapping(q.machine, window, false));
 }
-constexpr const Check* kChecks[] = {
-    &kInt8Operand, &kNotEmpty, &kConstantWeight, &kConstantBias, &kReductionSize<linear_reduction>, &kFitsSram<staged_for_linear>};
+constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kConstantWeight, &kConstantBias, &kFitsSram<staged_for_linear>};
 
 LayoutChoice layouts(const OpView& view) {
   // In channels-last memory the features (last dimension) of rank 3 and more do not lie side by side.
@@ -89,7 +87,7 @@ void lower(Builder& builder, const Group& group) {
   emit_accumulation(builder, group, accumulation, filters);
 }
 
-constexpr Rule kRules[] = {{&ops::kLinear, kChecks, layouts, estimate, lower, Absorbs::kEpilogue}};
+constexpr Rule kRules[] = {{&ops::kLinear, kChecks, layouts, nullptr, lower, Absorbs::kEpilogue, cost}};
 
 }  // namespace
 

@@ -29,8 +29,10 @@ Call slice(const Call& call, uint32_t part, uint32_t parts, const npu::Target& t
   Call made{.kernel = whole, .origin = call.origin};
   npu::Conv2d& conv = std::get<npu::Conv2d>(made.kernel);
   conv.window.out_channels = last - first;
-  conv.output.offset += first;
+  const uint32_t sums = first * 4 * whole.window.batch * whole.window.out_height * whole.window.out_width;
+  conv.output.offset += (whole.epilogue.flags & npu::kToSums) != 0 ? sums : first;
   conv.epilogue.addend.offset += first;
+  conv.epilogue.sums.offset += sums;
   const auto append = [&](uint64_t offset, uint64_t bytes) {
     const auto begin = call.constants.begin() + static_cast<ptrdiff_t>(offset);
     made.constants.insert(made.constants.end(), begin, begin + static_cast<ptrdiff_t>(bytes));

@@ -99,15 +99,6 @@ Outside window_of_padding(const ops::Window& window) {
   return std::nullopt;
 }
 
-Outside beyond_reduction(const npu::Target& target, int64_t height, int64_t width, int64_t channels) {
-  const int64_t lanes = target.macs;
-  const int64_t rounded = (channels + lanes - 1) / lanes * lanes;
-  // The product may not fit 64 bits: compare by division.
-  if (rounded <= target.max_reduction && height <= target.max_reduction / rounded && width <= target.max_reduction / rounded / height)
-    return std::nullopt;
-  return fmt::format("kernel {}x{} over {} channels (rounded up to {}) is more", height, width, channels, rounded);
-}
-
 Outside beyond_sram(const Question& q, uint64_t staged) {
   const Op& op = q.graph.op(q.op);
   uint64_t activations = 0;

@@ -57,13 +57,9 @@ extern const Check kConstantBias;
 // all of the library: g++ gives the lambdas of two checks one symbol if their functions have one name, even in unnamed namespaces.
 std::optional<std::string> beyond(int64_t limit, int64_t height, int64_t width);
 std::optional<std::string> window_of_padding(const ops::Window& window);
-std::optional<std::string> beyond_reduction(const npu::Target& target, int64_t height, int64_t width, int64_t channels);
 std::optional<std::string> beyond_sram(const Question& question, uint64_t staged);
 
 using WindowOf = ops::Window (*)(const Question&);
-struct Reduction {
-  int64_t height, width, channels;
-};
 
 // Kernel, stride and dilation of both axes.
 template <WindowOf kWindow>
@@ -83,14 +79,6 @@ template <WindowOf kWindow>
 inline constexpr Check kWindowNotOfPadding{"npu-window-of-padding", "the NPU needs an element of the input in every window of a pool",
                                            "choose less padding or no dilation",
                                            [](const Question& q) { return window_of_padding(kWindow(q)); }};
-// Products that one accumulator adds: taps · channels rounded up to the array.
-template <Reduction (*kReduced)(const Question&)>
-inline constexpr Check kReductionSize{
-    "npu-reduction", "the NPU adds at most {max_reduction} products to an accumulator, input channels rounded up to {macs}",
-    "choose a smaller kernel or fewer input channels", [](const Question& q) {
-      const Reduction reduction = kReduced(q);
-      return beyond_reduction(q.machine.target, reduction.height, reduction.width, reduction.channels);
-    }};
 // Operands, results and staged constants lie in SRAM together.
 template <uint64_t (*kStaged)(const Question&)>
 inline constexpr Check kFitsSram{"npu-sram", "an operator's operands, results and constants share {sram_bytes} bytes of SRAM",
