@@ -5,8 +5,9 @@
 //
 //     (x − mean) / √(variance + ε) = (n·d − S) / √(n·Σd² − S² + n²·ε/s²)
 //
-// Numerator and radicand are exact integers, the radicand's last term rounded once when the parameters are made. The inverse square root
-// has 31 bits; the quotient is rounded to 20 fractional bits, its product with the gain to 8, and the sum with the offset to a whole step.
+// Numerator and radicand are exact integers, but for the radicand's last term, which is rounded once when the parameters are made; where n
+// is small, the radicand has fractional bits for it. The inverse square root has 31 bits; the quotient is rounded to 20 fractional bits,
+// its product with the gain to 8, and the sum with the offset to a whole step.
 #pragma once
 
 #include "numerics/requantize.h"
@@ -28,13 +29,24 @@ struct NormalizeParameter {
 struct NormalizeRow {
   bool center = true;
   int32_t zero_point = 0;  // of the operand
-  uint64_t epsilon = 0;    // n² · ε / s², at most 2^61
+  uint64_t epsilon = 0;    // n² · ε / s² in units of 2^−radicand_fraction(n), at most 2^61
 };
 
-// n² · ε / s² for elements of that scale, limited to 2^61.
+// Fractional bits of the radicand of n elements, even. Unless all elements are equal it is at least n − 1: the rounding of its last term is
+// at most 2^−12 of it.
+constexpr int radicand_fraction(int64_t count) {
+  int bits = 12;
+  while (bits > 0 && count > 3) {
+    bits -= 2;
+    count >>= 2;
+  }
+  return bits;
+}
+
+// n² · ε / s² for elements of that scale, in units of 2^−radicand_fraction(n), limited to 2^61.
 constexpr uint64_t normalize_epsilon(double epsilon, float scale, int64_t count) {
   const double n = static_cast<double>(count), s = static_cast<double>(scale);
-  const double real = n * n * epsilon / (s * s);
+  const double real = n * n * epsilon / (s * s) * static_cast<double>(int64_t{1} << radicand_fraction(count));
   constexpr double kLargest = 2305843009213693952.0;
   // Constexpr and without libm, hence no lround. NOLINTNEXTLINE(bugprone-incorrect-roundings)
   return real >= kLargest ? uint64_t{1} << 61 : static_cast<uint64_t>(real + 0.5);
@@ -98,7 +110,10 @@ struct NormalizedRow {
   constexpr NormalizedRow(const NormalizeRow& row, int64_t n, int64_t sum_of_differences, uint64_t sum_of_squares)
       : count(n),
         sum(row.center ? sum_of_differences : 0),
-        by(inverse_square_root(static_cast<uint64_t>(n) * sum_of_squares - static_cast<uint64_t>(sum * sum) + row.epsilon)) {}
+        by(inverse_square_root(((static_cast<uint64_t>(n) * sum_of_squares - static_cast<uint64_t>(sum * sum)) << radicand_fraction(n)) +
+                               row.epsilon)) {
+    by.half_shift += radicand_fraction(n) / 2;
+  }
 
   // The result of the element q − zero_point.
   constexpr int8_t operator()(int32_t difference, NormalizeParameter parameter, int shift, int32_t zero_point, Range range) const {

@@ -9,6 +9,7 @@
 #include "numerics/binary.h"
 #include "numerics/hardswish.h"
 #include "numerics/mean.h"
+#include "numerics/normalize.h"
 #include "numerics/softmax.h"
 #include "numerics/tables.h"
 
@@ -144,6 +145,39 @@ TEST(Numerics, SoftmaxOfAnyScale) {
         EXPECT_LE(std::abs(log_steps - z[i]), 0.501) << count << " " << i;
       }
     }
+}
+
+// Of what stands between two int8 tensors nothing is lost but the rounding of the result, whatever the spread of the row.
+TEST(Numerics, NormalizationRoundsOnce) {
+  std::mt19937 random(11);
+  for (const bool center : {true, false})
+    for (const int64_t count : {2, 7, 64, 1000, 30000})
+      for (const int spread : {1, 3, 20, 255})
+        for (const double epsilon : {0.0, 1e-5, 0.1}) {
+          const float scale = 0.03F;
+          const double step = std::sqrt(static_cast<double>(count)) / 120;  // |quotient| ≤ √n
+          const double gain = (static_cast<double>(random() % 2000) / 1000 - 1) / step,
+                       offset = static_cast<double>(random() % 600) / 100 - 3;
+          std::vector<int32_t> x(static_cast<size_t>(count));
+          for (int32_t& value : x) value = static_cast<int32_t>(random() % static_cast<unsigned>(spread + 1)) - spread / 3;
+          x[0] = spread;
+          x[1] = 0;
+          int64_t sum = 0, squares = 0;
+          for (const int32_t value : x) {
+            sum += value;
+            squares += value * value;
+          }
+          const NormalizedRow row({.center = center, .epsilon = normalize_epsilon(epsilon, scale, count)}, count, sum,
+                                  static_cast<uint64_t>(squares));
+          const int shift = gain_shift(std::abs(gain));
+          const double n = static_cast<double>(count), mean = center ? static_cast<double>(sum) / n : 0;
+          const double variance = static_cast<double>(squares) / n - mean * mean + epsilon / static_cast<double>(scale * scale);
+          for (size_t i = 0; i < std::min<size_t>(x.size(), 50); ++i) {
+            const int8_t y = row(x[i], {to_fixed(gain, shift), to_fixed(offset, kOffsetFraction)}, shift, 1, {});
+            const double real = (x[i] - mean) / std::sqrt(variance) * gain + offset + 1;
+            EXPECT_LE(std::abs(std::clamp(real, -128.0, 127.0) - y), 0.51) << count << " " << spread << " " << epsilon << " " << x[i];
+          }
+        }
 }
 
 TEST(Numerics, HardswishIsWithinTwoStepsOfTheRealOne) {
