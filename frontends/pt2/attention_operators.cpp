@@ -29,10 +29,12 @@ Result<Values> attention(NodeImport& node) {
   DTR_ASSIGN(const bool grouped, node.boolean("enable_gqa", false));
   const Shape& shape = node.type(query).shape;
   for (const ValueId operand : {query, key, value})
-    if (node.type(operand).rank() < 2) return node.unsupported(fmt::format("an operand has shape {}", to_string(node.type(operand).shape)));
+    if (node.type(operand).rank() < 2)
+      return node.unsupported(fmt::format("an operand has shape {}, expected a matrix or several", to_string(node.type(operand).shape)));
   DTR_ASSIGN(const double scale, node.number("scale", 1 / std::sqrt(static_cast<double>(shape.back()))));
   if (dropout != 0) return node.unsupported("dropout in attention", "call model.eval() before the export");
-  if (grouped) return node.unsupported("heads of keys that several heads of queries share", "repeat the keys' heads before attention");
+  if (grouped)
+    return node.unsupported("several heads of queries share a head of keys (enable_gqa)", "repeat the keys' heads before attention");
   if (causal || (mask.valid() && node.type(mask).dtype == DType::kBool))
     return node.unsupported("attention that excludes positions (is_causal, or a mask of bool): no int8 range holds minus infinity",
                             "give a float mask with a finite penalty, such as -16");
@@ -74,7 +76,7 @@ Result<Values> einsum(NodeImport& node) {
   std::erase(equation, ' ');
   const size_t arrow = equation.find("->"), comma = equation.find(',');
   const auto refuse = [&] {
-    return node.unsupported(fmt::format("the equation `{}`", text),
+    return node.unsupported(fmt::format("the equation `{}` is none that one matrix product computes", text),
                             "write it as one or two operands, a result, each letter at most once in each of them");
   };
   if (arrow == std::string::npos || operands.empty() || operands.size() > 2 || (operands.size() == 2) != (comma != std::string::npos))

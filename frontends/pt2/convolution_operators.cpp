@@ -31,12 +31,12 @@ Status string_padding(NodeImport& node, std::string_view mode, const Shape& weig
     for (size_t i = 0; i < dilation.size(); ++i) {
       int64_t total = 0;
       if (__builtin_mul_overflow(dilation[i], weight[i + 2] - 1, &total) || total < 0)
-        return node.unsupported(fmt::format("`dilation` is {}", dilation[i]));
+        return node.unsupported(fmt::format("`dilation` is {} with padding `same`", dilation[i]));
       begin[i] = total / 2;
       end[i] = total - total / 2;
     }
   } else if (mode != "valid") {
-    return node.unsupported(fmt::format("padding `{}`", mode));
+    return node.unsupported(fmt::format("padding `{}` is neither `same` nor `valid`", mode));
   }
   if (begin != end) attributes.set("padding_end", std::move(end));
   attributes.set("padding", std::move(begin));
@@ -50,7 +50,7 @@ Result<Values> convolution(NodeImport& node, bool transposed) {
   const Shape weight_shape = node.type(weight).shape;
   const size_t rank = node.type(x).rank();
   if (weight_shape.size() < 3 || (rank != weight_shape.size() && rank + 1 != weight_shape.size()))
-    return node.unsupported(fmt::format("input of rank {}, weight of rank {}", rank, weight_shape.size()));
+    return node.unsupported(fmt::format("the input has rank {}, the weight rank {}", rank, weight_shape.size()));
   const size_t spatial = weight_shape.size() - 2;
   if (spatial > 2)
     return node.unsupported(fmt::format("a convolution over {} dimensions", spatial), "convolve over two dimensions and add the results");

@@ -1,4 +1,6 @@
 // What a trained model leaves behind and inference does not need, and operators that only make constants.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "frontends/pt2/operators.h"
@@ -13,7 +15,13 @@ Result<Values> first_tensor(NodeImport& node, Name name) {
 }
 
 Result<Values> identity(NodeImport& node) { return first_tensor(node, "self"); }
-Result<Values> identity_of_input(NodeImport& node) { return first_tensor(node, "input"); }
+
+Result<Values> dropout(NodeImport& node) {
+  DTR_ASSIGN(const bool training, node.boolean("train", false));
+  DTR_ASSIGN(const double probability, node.number("p", 0));
+  if (training && probability != 0) return node.unsupported("dropout in training mode", "call model.eval() before the export");
+  return first_tensor(node, "input");
+}
 
 // to(…), _to_copy, type_as: nothing where the dtype stays.
 Result<Values> convert(NodeImport& node) {
@@ -26,7 +34,7 @@ Result<Values> convert(NodeImport& node) {
     DTR_ASSIGN(wanted, node.dtype("dtype"));
   }
   if (wanted && *wanted != node.type(x).dtype)
-    return node.unsupported(std::string("conversion from ") + std::string(name(node.type(x).dtype)) + " to " + std::string(name(*wanted)));
+    return node.unsupported(fmt::format("it converts {} to {}", name(node.type(x).dtype), name(*wanted)));
   return Values{x};
 }
 
@@ -75,16 +83,16 @@ std::vector<Operator> identity_operators() {
   return {
       gone("aten.alias.default", identity, true),
       gone("aten.alias_copy.default", identity, false),
-      gone("aten.alpha_dropout.default", identity_of_input, true),
+      gone("aten.alpha_dropout.default", dropout, true),
       gone("aten.clone.default", identity, false),
       gone("aten.contiguous.default", identity, true),
       gone("aten.detach.default", identity, true),
       gone("aten.detach_copy.default", identity, false),
-      gone("aten.dropout.default", identity_of_input, true),
-      gone("aten.feature_dropout.default", identity_of_input, true),
+      gone("aten.dropout.default", dropout, true),
+      gone("aten.feature_dropout.default", dropout, true),
       gone("aten.lift_fresh.default", identity, true),
       gone("aten.lift_fresh_copy.default", identity, false),
-      gone("aten.native_dropout.default", identity_of_input, false),
+      gone("aten.native_dropout.default", dropout, false),
       gone("aten._to_copy.default", convert, false),
       gone("aten.to.device", convert, true),
       gone("aten.to.dtype", convert, true),

@@ -21,7 +21,7 @@ Result<ValueId> product(NodeImport& node, ValueId a, ValueId b) {
     return node.emit("aten.linear", {a, weight});
   }
   const Shape left = node.type(a).shape, right = node.type(b).shape;
-  if (left.empty() || right.empty()) return node.unsupported("a product with a scalar", "multiply with `*`");
+  if (left.empty() || right.empty()) return node.unsupported("a matrix product with a scalar", "multiply with `*`");
   if (left.size() == 1) {
     DTR_ASSIGN(a, node.view(a, {1, left[0]}));
   }
@@ -170,7 +170,8 @@ Result<Values> instance_norm(NodeImport& node) {
   DTR_ASSIGN(const bool own_statistics, node.boolean("use_input_stats"));
   if (!own_statistics) return batch_norm(node);
   DTR_ASSIGN(const ValueId x, node.tensor("input"));
-  if (node.type(x).rank() < 2) return node.unsupported(fmt::format("the input has shape {}", to_string(node.type(x).shape)));
+  if (node.type(x).rank() < 2)
+    return node.unsupported(fmt::format("the input has shape {}, which has no channels", to_string(node.type(x).shape)));
   return emit_group_norm(node, x, node.type(x).shape[1]);
 }
 
@@ -180,7 +181,8 @@ Result<Values> softmax_as(NodeImport& node, Op op) {
   DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
   DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
   DTR_ASSIGN(const bool half_to_float, node.boolean("half_to_float", false));
-  if (half_to_float || (dtype && *dtype != node.type(x).dtype)) return node.unsupported("softmax that converts its input");
+  if (half_to_float || (dtype && *dtype != node.type(x).dtype))
+    return node.unsupported(fmt::format("it converts its input from {} first", name(node.type(x).dtype)), "leave out the dtype");
   DTR_ASSIGN(const ValueId result, node.emit(op, {x}, {{"dim", dim}}));
   return Values{result};
 }

@@ -220,7 +220,11 @@ Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> opera
                                             .origin = {.sources = {static_cast<uint32_t>(index_)}},
                                             .name = {},
                                             .quantization = quantization});
-  if (!result) return unsupported(result.error().reason, result.error().fix);
+  if (!result) {
+    const std::string& reason = result.error().reason;  // "OP: …"; the message begins with the name in the file
+    const std::string prefix = fmt::format("{}: ", op);
+    return unsupported(reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason, result.error().fix);
+  }
   return result;
 }
 

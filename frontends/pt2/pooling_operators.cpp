@@ -14,7 +14,8 @@ Result<Values> pooled(NodeImport& node, size_t spatial, const std::function<Resu
   DTR_ASSIGN(ValueId x, node.tensor("self"));
   Shape shape = node.type(x).shape;
   if (shape.size() != spatial + 1 && shape.size() != spatial + 2)
-    return node.unsupported(fmt::format("input of shape {}", to_string(shape)));
+    return node.unsupported(
+        fmt::format("the input has shape {}, expected {} or {} dimensions", to_string(shape), spatial + 1, spatial + 2));
   const bool batched = shape.size() == spatial + 2;
   if (!batched) shape.insert(shape.begin(), 1);
   if (spatial == 1) shape.insert(shape.begin() + 2, 1);

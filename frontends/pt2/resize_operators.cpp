@@ -15,7 +15,8 @@ Result<Attributes> resized(NodeImport& node, const Shape& shape, size_t spatial)
   Floats factors;
   if (node.has("scale_factors")) {
     DTR_ASSIGN(factors, node.floats("scale_factors"));
-    if (factors.size() != spatial) return node.unsupported(fmt::format("{} scale factors", factors.size()));
+    if (factors.size() != spatial)
+      return node.unsupported(fmt::format("`scale_factors` has {} entries, expected {}", factors.size(), spatial));
   }
   Ints size;
   if (node.has("output_size")) {
@@ -23,7 +24,8 @@ Result<Attributes> resized(NodeImport& node, const Shape& shape, size_t spatial)
   } else {
     for (size_t i = 0; i < factors.size(); ++i) {
       const double extent = std::floor(static_cast<double>(shape[2 + i]) * factors[i]);
-      if (!(extent >= 1 && extent <= 1e9)) return node.unsupported(fmt::format("the factor {}", factors[i]));
+      if (!(extent >= 1 && extent <= 1e9))
+        return node.unsupported(fmt::format("the factor {} resizes {} elements to none, or to too many", factors[i], shape[2 + i]));
       size.push_back(static_cast<int64_t>(extent));
     }
   }
@@ -49,7 +51,8 @@ Result<Attributes> resized(NodeImport& node, const Shape& shape, size_t spatial)
 Result<Values> upsampled(NodeImport& node, size_t spatial, std::string_view op, const Attributes& more) {
   DTR_ASSIGN(ValueId x, node.tensor(node.has("input") ? "input" : "self"));
   Shape shape = node.type(x).shape;
-  if (shape.size() != spatial + 2) return node.unsupported(fmt::format("input of shape {}", to_string(shape)));
+  if (shape.size() != spatial + 2)
+    return node.unsupported(fmt::format("the input has shape {}, expected {} dimensions", to_string(shape), spatial + 2));
   DTR_ASSIGN(Attributes attributes, resized(node, shape, spatial));
   for (const auto& [name, value] : more) attributes.set(name, value);
   if (spatial == 1) {

@@ -11,6 +11,11 @@ namespace dtr::pt2 {
 namespace {
 
 constexpr int64_t kMaxParts = 4096;  // of one split
+constexpr const char* kScalar = "the operand is a scalar, it has no dimensions";
+
+tl::unexpected<Diagnostic> too_many_parts(const NodeImport& node, int64_t parts) {
+  return node.unsupported(fmt::format("it makes {} parts, at most {} are taken", parts, kMaxParts), "split into fewer, larger parts");
+}
 
 Result<Values> viewed(NodeImport& node, ValueId x, const Shape& shape) {
   DTR_ASSIGN(const ValueId result, node.view(x, shape));
@@ -27,7 +32,8 @@ Result<Values> reshape(NodeImport& node, std::string_view argument) {
     const auto known = checked_element_count(size);
     const int64_t elements = node.type(x).elements();
     if (!known || *known == 0 || elements % *known != 0)
-      return node.unsupported(fmt::format("shape {} does not divide {}", to_string(size), to_string(node.type(x).shape)));
+      return node.unsupported(
+          fmt::format("the elements of {} do not fill {} times any number", to_string(node.type(x).shape), to_string(size)));
     *unknown = elements / *known;
   }
   return viewed(node, x, size);
@@ -41,7 +47,7 @@ Result<Values> flatten(NodeImport& node) {
   if (shape.empty()) return viewed(node, x, {1});
   DTR_ASSIGN(const int64_t start, node.dim("start_dim", shape.size(), 0));
   DTR_ASSIGN(const int64_t end, node.dim("end_dim", shape.size(), -1));
-  if (start > end) return node.unsupported(fmt::format("dimensions {} to {}", start, end));
+  if (start > end) return node.unsupported(fmt::format("`start_dim` {} lies behind `end_dim` {}", start, end));
   Shape flat(shape.begin(), shape.begin() + start);
   flat.push_back(element_count(Shape(shape.begin() + start, shape.begin() + end + 1)));
   flat.insert(flat.end(), shape.begin() + end + 1, shape.end());
@@ -98,7 +104,7 @@ Result<Values> swapaxes(NodeImport& node) { return exchanged(node, "axis0", "axi
 
 Result<Values> slice_tensor(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  if (node.type(x).rank() == 0) return node.unsupported("the tensor is a scalar");
+  if (node.type(x).rank() == 0) return node.unsupported(kScalar);
   DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank(), 0));
   DTR_ASSIGN(const int64_t start, node.integer("start", 0));
   DTR_ASSIGN(const int64_t end, node.integer("end", INT64_MAX));
@@ -113,7 +119,7 @@ Result<Values> select(NodeImport& node) {
   DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size()));
   DTR_ASSIGN(int64_t index, node.integer("index"));
   const int64_t extent = shape.empty() ? 0 : shape[static_cast<size_t>(dim)];
-  if (index < -extent || index >= extent) return node.unsupported(fmt::format("index {} of {} elements", index, extent));
+  if (index < -extent || index >= extent) return node.unsupported(fmt::format("`index` {} is out of range for {} elements", index, extent));
   if (index < 0) index += extent;
   DTR_ASSIGN(const ValueId part, node.slice(x, dim, index, index + 1));
   shape.erase(shape.begin() + dim);
@@ -129,7 +135,7 @@ Result<Values> narrow(NodeImport& node) {
   const int64_t extent = shape.empty() ? 0 : shape[static_cast<size_t>(dim)];
   if (start < 0) start += extent;
   if (start < 0 || length < 0 || start > extent || length > extent - start)
-    return node.unsupported(fmt::format("{} elements from {} of {}", length, start, extent));
+    return node.unsupported(fmt::format("{} elements from {} on do not lie within {}", length, start, extent));
   DTR_ASSIGN(const ValueId result, node.slice(x, dim, start, start + length));
   return Values{result};
 }
@@ -137,10 +143,10 @@ Result<Values> narrow(NodeImport& node) {
 Result<Values> unbind(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   Shape shape = node.type(x).shape;
-  if (shape.empty()) return node.unsupported("the tensor is a scalar");
+  if (shape.empty()) return node.unsupported(kScalar);
   DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size(), 0));
   const int64_t extent = shape[static_cast<size_t>(dim)];
-  if (extent > kMaxParts) return node.unsupported(fmt::format("{} parts", extent));
+  if (extent > kMaxParts) return too_many_parts(node, extent);
   shape.erase(shape.begin() + dim);
   Values parts;
   for (int64_t i = 0; i < extent; ++i) {
@@ -164,7 +170,7 @@ Result<Values> split_into(NodeImport& node, ValueId x, int64_t dim, const Ints& 
 
 Result<Values> split(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  if (node.type(x).rank() == 0) return node.unsupported("the tensor is a scalar");
+  if (node.type(x).rank() == 0) return node.unsupported(kScalar);
   DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank(), 0));
   const int64_t extent = node.type(x).shape[static_cast<size_t>(dim)];
   Ints sizes;
@@ -172,19 +178,22 @@ Result<Values> split(NodeImport& node) {
     DTR_ASSIGN(sizes, node.ints("split_sizes"));
     int64_t left = extent;
     for (const int64_t size : sizes) {
-      if (size < 0 || size > left) return node.unsupported(fmt::format("sizes [{}] of {} elements", fmt::join(sizes, ", "), extent));
+      if (size < 0 || size > left)
+        return node.unsupported(fmt::format("the sizes [{}] do not lie within {} elements", fmt::join(sizes, ", "), extent));
       left -= size;
     }
   } else {
     int64_t size = 0;
     if (node.has("chunks")) {
       DTR_ASSIGN(const int64_t chunks, node.integer("chunks"));
-      if (chunks <= 0 || chunks > kMaxParts) return node.unsupported(fmt::format("{} chunks", chunks));
+      if (chunks <= 0) return node.unsupported(fmt::format("`chunks` is {}, expected at least 1", chunks));
+      if (chunks > kMaxParts) return too_many_parts(node, chunks);
       size = (extent + chunks - 1) / chunks;
     } else {
       DTR_ASSIGN(size, node.integer("split_size"));
     }
-    if (size <= 0 || extent / size > kMaxParts) return node.unsupported(fmt::format("{} elements in parts of {}", extent, size));
+    if (size <= 0) return node.unsupported(fmt::format("a part has {} elements, expected at least 1", size));
+    if (extent / size > kMaxParts) return too_many_parts(node, extent / size);
     for (int64_t start = 0; start < extent; start += size) sizes.push_back(std::min(size, extent - start));
   }
   return split_into(node, x, dim, sizes);
@@ -196,7 +205,8 @@ Result<Values> stack(NodeImport& node) {
   DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size() + 1, 0));
   for (ValueId& part : parts) {
     Shape with_dim = node.type(part).shape;
-    if (with_dim != shape) return node.unsupported("tensors of different shapes");
+    if (with_dim != shape)
+      return node.unsupported(fmt::format("the tensors have different shapes, {} and {}", to_string(shape), to_string(with_dim)));
     with_dim.insert(with_dim.begin() + dim, 1);
     DTR_ASSIGN(part, node.view(part, with_dim));
   }
@@ -214,7 +224,9 @@ Result<Values> shuffle(NodeImport& node, std::string_view argument, bool back) {
   const size_t rank = shape.size();
   const bool fits = rank >= 3 && factor >= 1 && factor <= 65536 &&
                     (back ? shape[rank - 2] % factor == 0 && shape[rank - 1] % factor == 0 : shape[rank - 3] % (factor * factor) == 0);
-  if (!fits) return node.unsupported(fmt::format("factor {} for {}", factor, to_string(shape)));
+  if (!fits)
+    return node.unsupported(
+        fmt::format("the factor {} does not divide {} of {}", factor, back ? "height and width" : "the channels", to_string(shape)));
   const int64_t c = shape[rank - 3], h = shape[rank - 2], w = shape[rank - 1];
   const int64_t batch = element_count(Shape(shape.begin(), shape.end() - 3));
   const Shape split =
@@ -237,7 +249,7 @@ Result<Values> channel_shuffle(NodeImport& node) {
   DTR_ASSIGN(const int64_t groups, node.integer("groups"));
   const Shape shape = node.type(x).shape;
   if (shape.size() < 3 || groups < 1 || shape[1] % groups != 0)
-    return node.unsupported(fmt::format("{} groups for {}", groups, to_string(shape)));
+    return node.unsupported(fmt::format("{} groups do not divide the channels of {}", groups, to_string(shape)));
   const int64_t inner = element_count(Shape(shape.begin() + 2, shape.end()));
   DTR_ASSIGN(x, node.view(x, {shape[0], groups, shape[1] / groups, inner}));
   DTR_ASSIGN(x, node.permute(x, {0, 2, 1, 3}));
@@ -251,12 +263,12 @@ Result<Values> movedim(NodeImport& node) {
   const auto rank = static_cast<int64_t>(node.type(x).rank());
   Ints order(static_cast<size_t>(rank), -1);
   std::vector<bool> moved(static_cast<size_t>(rank), false);
-  if (from.size() != to.size()) return node.unsupported(fmt::format("{} dimensions to {} places", from.size(), to.size()));
+  if (from.size() != to.size()) return node.unsupported(fmt::format("{} dimensions go to {} places", from.size(), to.size()));
   for (size_t i = 0; i < from.size(); ++i) {
     if (from[i] < 0) from[i] += rank;
     if (to[i] < 0) to[i] += rank;
     if (from[i] < 0 || from[i] >= rank || to[i] < 0 || to[i] >= rank || order[static_cast<size_t>(to[i])] != -1)
-      return node.unsupported(fmt::format("dimension {} to {}, the rank is {}", from[i], to[i], rank));
+      return node.unsupported(fmt::format("dimension {} goes to {}, which is taken or beyond the rank {}", from[i], to[i], rank));
     order[static_cast<size_t>(to[i])] = from[i];
     moved[static_cast<size_t>(from[i])] = true;
   }
@@ -274,7 +286,7 @@ Result<Values> unflatten(NodeImport& node) {
   Shape shape = node.type(x).shape;
   DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size()));
   DTR_ASSIGN(Shape sizes, node.ints("sizes"));
-  if (shape.empty()) return node.unsupported("the tensor is a scalar");
+  if (shape.empty()) return node.unsupported(kScalar);
   const int64_t extent = shape[static_cast<size_t>(dim)];
   shape.erase(shape.begin() + dim);
   const auto unknown = std::find(sizes.begin(), sizes.end(), -1);
@@ -282,7 +294,7 @@ Result<Values> unflatten(NodeImport& node) {
     *unknown = 1;
     const auto known = checked_element_count(sizes);
     if (!known || *known == 0 || extent % *known != 0)
-      return node.unsupported(fmt::format("sizes {} do not divide {}", to_string(sizes), extent));
+      return node.unsupported(fmt::format("{} elements do not fill {} times any number", extent, to_string(sizes)));
     *unknown = extent / *known;
   }
   shape.insert(shape.begin() + dim, sizes.begin(), sizes.end());

@@ -33,12 +33,15 @@ Result<Values> expand_as(NodeImport& node) {
 // Repeats along every dimension: as a whole, `inside` false, or each element, `inside` true.
 Result<ValueId> repeated(NodeImport& node, ValueId x, const Ints& repeats, bool inside) {
   Shape shape = node.type(x).shape;
-  if (repeats.size() < shape.size()) return node.unsupported(fmt::format("{} repeats for {}", repeats.size(), to_string(shape)));
+  if (repeats.size() < shape.size())
+    return node.unsupported(fmt::format("`repeats` has {} entries for the shape {}", repeats.size(), to_string(shape)));
   shape.insert(shape.begin(), repeats.size() - shape.size(), 1);
   Shape split, wide, joined;
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (repeats[i] < 0 || repeats[i] > (int64_t{1} << 30)) return node.unsupported(fmt::format("{} repeats", repeats[i]));
-    joined.push_back(shape[i] * repeats[i]);
+    int64_t extent = 0;
+    if (repeats[i] < 0 || __builtin_mul_overflow(shape[i], repeats[i], &extent))
+      return node.unsupported(fmt::format("an extent of {} is repeated {} times", shape[i], repeats[i]));
+    joined.push_back(extent);
     if (repeats[i] != 1) {  // a dimension of its own, before or behind the one that is repeated
       split.insert(split.end(), {inside ? shape[i] : 1, inside ? 1 : shape[i]});
       wide.insert(wide.end(), {inside ? shape[i] : repeats[i], inside ? repeats[i] : shape[i]});
@@ -78,7 +81,7 @@ Result<Values> repeat_interleave(NodeImport& node) {
     DTR_ASSIGN(x, node.view(x, {node.type(x).elements()}));
   }
   Ints all(node.type(x).rank(), 1);
-  if (all.empty()) return node.unsupported("the tensor is a scalar");
+  if (all.empty()) return node.unsupported("the operand is a scalar, it has no dimensions");
   all[static_cast<size_t>(dim)] = repeats;
   DTR_ASSIGN(const ValueId result, repeated(node, x, all, true));
   return Values{result};
@@ -112,7 +115,8 @@ Result<Values> roll(NodeImport& node) {
     DTR_ASSIGN(x, node.view(x, {element_count(shape)}));
     dims = {0};
   }
-  if (shifts.size() != dims.size()) return node.unsupported(fmt::format("{} shifts of {} dimensions", shifts.size(), dims.size()));
+  if (shifts.size() != dims.size())
+    return node.unsupported(fmt::format("there are {} shifts for {} dimensions", shifts.size(), dims.size()));
   const auto rank = static_cast<int64_t>(node.type(x).rank());
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t dim = dims[i] < 0 ? dims[i] + rank : dims[i];
@@ -147,15 +151,15 @@ Result<ValueId> border(NodeImport& node, ValueId x, int64_t dim, int64_t count, 
 Result<ValueId> padded_with_itself(NodeImport& node, ValueId x, const Ints& amounts, std::string_view mode) {
   const auto rank = static_cast<int64_t>(node.type(x).rank());
   if (amounts.size() % 2 != 0 || static_cast<int64_t>(amounts.size()) > 2 * rank)
-    return node.unsupported(fmt::format("`pad` has {} entries for rank {}", amounts.size(), rank));
+    return node.unsupported(fmt::format("the padding has {} entries, expected pairs for at most {} dimensions", amounts.size(), rank));
   for (size_t i = 0; i < amounts.size() / 2; ++i) {
     const int64_t dim = rank - 1 - static_cast<int64_t>(i);
     const int64_t extent = node.type(x).shape[static_cast<size_t>(dim)];
-    const int64_t most = mode == "reflect" ? extent - 1 : mode == "circular" ? extent : int64_t{1} << 30;
+    const int64_t most = extent == 0 || mode == "circular" ? extent : mode == "reflect" ? extent - 1 : int64_t{1} << 30;
     for (const int64_t amount : {amounts[2 * i], amounts[2 * i + 1]}) {
-      if (amount < 0) return node.unsupported(fmt::format("mode {} with the negative padding {}", mode, amount));
-      if (amount > most || extent == 0)
-        return node.unsupported(fmt::format("mode {} pads {} elements to an extent of {}", mode, amount, extent));
+      if (amount < 0) return node.unsupported(fmt::format("mode {} cannot cut, the padding has {}", mode, amount), "slice the tensor");
+      if (amount > most)
+        return node.unsupported(fmt::format("mode {} adds at most {} elements to an extent of {}, here {}", mode, most, extent, amount));
     }
     DTR_ASSIGN(const ValueId before, border(node, x, dim, amounts[2 * i], true, mode));
     DTR_ASSIGN(const ValueId behind, border(node, x, dim, amounts[2 * i + 1], false, mode));
@@ -173,7 +177,8 @@ Result<Values> pad(NodeImport& node) {
     DTR_ASSIGN(const ValueId result, node.emit("aten.constant_pad_nd", {x}, {{"pad", std::move(amounts)}, {"value", value}}));
     return Values{result};
   }
-  if (mode != "reflect" && mode != "replicate" && mode != "circular") return node.unsupported(fmt::format("unknown mode `{}`", mode));
+  if (mode != "reflect" && mode != "replicate" && mode != "circular")
+    return node.unsupported(fmt::format("mode `{}` is none of constant, reflect, replicate and circular", mode));
   DTR_ASSIGN(const ValueId result, padded_with_itself(node, x, amounts, mode));
   return Values{result};
 }

@@ -26,11 +26,11 @@ REFUSED = {
     "complex64": ("pt2-unsupported-dtype", "the input has dtype complex64"),
     "mean_dtype": ("pt2-unsupported-argument", "aten.mean.dim: it computes in f64, its operand is f32"),
     "int64_times_float": ("pt2-unsupported-argument",
-                          "aten.mul.Tensor: aten.mul.Tensor: operand 1 is i64 without quantization, expected float or i8 quantized per tensor"),
-    "softmax_float64": ("pt2-unsupported-argument", "aten.softmax.int: softmax that converts its input"),
+                          "aten.mul.Tensor: operand 1 is i64 without quantization, expected float or i8 quantized per tensor"),
+    "softmax_float64": ("pt2-unsupported-argument", "aten.softmax.int: it converts its input from f32 first"),
     "max_pool_indices": ("pt2-unsupported-argument", "aten.max_pool2d_with_indices.default: output 1 (`getitem_1`) is used, only 1 are supported"),
     "int32_added": ("pt2-unsupported-argument",
-                    "aten.add.Tensor: aten.add.Tensor: operand 0 is i32 without quantization, expected float or i8 quantized per tensor"),
+                    "aten.add.Tensor: operand 0 is i32 without quantization, expected float or i8 quantized per tensor"),
     "rank_17": ("program-too-large", f"tensor `inputs_0` of shape {'x'.join(['1'] * 15)}x2x3 does not fit into a program"),
 }
 # IR texts: name, text, id, reason.
