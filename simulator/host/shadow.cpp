@@ -77,6 +77,29 @@ class Watch {
     check(command.input_1, command.stride_1);
     return status == Status::kOk ? write_walk(command) : status;
   }
+  // Operands may be parts of larger tensors, whose rest has not been written.
+  Status operator()(uint32_t, const Matmul& command) {
+    Status status = Status::kOk;
+    const auto check = [&](Address address, const uint32_t(&batch_stride)[kMatmulBatchRank], std::array<uint32_t, 2> extents,
+                           std::array<uint32_t, 2> strides) {
+      static_assert(kMatmulBatchRank + 2 == kMoveRank);
+      uint32_t extent[kMoveRank];
+      int32_t stride[kMoveRank];
+      for (uint32_t d = 0; d < kMoveRank; ++d) {
+        const bool batch = d < kMatmulBatchRank;
+        stride[d] = static_cast<int32_t>(batch ? batch_stride[d] : strides[d - kMatmulBatchRank]);
+        extent[d] = stride[d] == 0 ? 1 : batch ? command.batch[d] : extents[d - kMatmulBatchRank];
+      }
+      for_runs(extent, address, stride, [&](const Range& run) {
+        if (status == Status::kOk) status = readable(address.region, run);
+      });
+    };
+    check(command.left, command.left_batch_stride, {command.rows, command.inner}, {command.left_row_stride, command.left_inner_stride});
+    check(command.right, command.right_batch_stride, {command.inner, command.columns},
+          {command.right_inner_stride, command.right_column_stride});
+    if (status == Status::kOk && (command.flags & kWithTable) != 0) status = readable(command.table.region, range(command.table, 256));
+    return status == Status::kOk ? write_apart(accesses(target_, command)) : status;
+  }
   Status operator()(uint32_t, const Lookup& command) {
     Status status = readable(command.table.region, range(command.table, 256));
     for_runs(command.extent, command.input, command.input_stride, [&](const Range& run) {

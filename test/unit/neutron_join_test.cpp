@@ -109,6 +109,17 @@ TEST(NeutronJoin, ElementwiseResultsAreWrittenInPlace) {
   EXPECT_EQ(expect_bit_exact(text).kernels(), (Kernels{"Lookup", "Binary", "Binary", "Lookup"}));
 }
 
+// A matrix product reads a part before the rest of the concatenation is there.
+TEST(NeutronJoin, ProductsReadParts) {
+  expect_bit_exact(R"(graph @forward(%x: i8[1,7,5,5] quant<0.05:-7>) {
+    %t: i8[1,7,5,5] quant<0.05:-7> = aten.tanh(%x)
+    %m: i8[1,7,5,5] quant<0.5:-7> = aten.matmul(%t, %t)
+    %s: i8[1,7,5,5] quant<0.05:-7> = aten.neg(%m)
+    %y: i8[1,7,10,5] channels_last quant<0.05:-7> = aten.cat(%t, %s) {dim = 2}
+    return %m, %y
+  })");
+}
+
 // What cannot lie in place is copied: inputs, constants, an operand that is there twice, or in two concatenations.
 TEST(NeutronJoin, CopiesWhatBelongsElsewhere) {
   expect_bit_exact(graph(conv("%a", "1,4,7,9", "%x", "%p") +
