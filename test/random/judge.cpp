@@ -8,8 +8,10 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "backends/neutron/neutron.h"
 #include "compiler/compare.h"
 #include "compiler/compile.h"
+#include "compiler/selection.h"
 #include "compiler/session.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
@@ -38,6 +40,35 @@ std::vector<Tensor> seeded_inputs(const Graph& graph, uint64_t seed) {
   return inputs;
 }
 
+// Depends on the seed and the name alone, so that an op keeps its draw while the graph around it shrinks. FNV-1a.
+uint64_t draw(std::string_view name, uint64_t seed) {
+  uint64_t hash = 0xCBF29CE484222325 ^ seed;
+  for (const char letter : name) hash = (hash ^ static_cast<uint8_t>(letter)) * 0x100000001B3;
+  return hash >> 32;
+}
+
+// Some operators kept off the NPU, some that it can run forced onto it.
+void wish(const Program& program, uint64_t seed, CompileSettings& settings) {
+  static const std::unique_ptr<Backend> npu = make_neutron_backend({}, {});
+  const Graph& graph = program.forward();
+  for (const OpId op : graph.ops()) {
+    const std::string& name = graph.value(graph.op(op).results[0]).name;
+    const uint64_t drawn = draw(name, seed) % 6;
+    if (drawn == 0) settings.keep_off.push_back(name);
+    if (drawn == 1 && !npu->refuse(program, graph, op)) settings.force_on.push_back(name);
+  }
+}
+
+// Makes the result of some op the output.
+Status stop_early(Program& program, uint64_t seed) {
+  std::string node;
+  for (const OpId op : program.forward().ops()) {
+    const std::string& name = program.forward().value(program.forward().op(op).results[0]).name;
+    if (node.empty() || draw(name, seed) < draw(node, seed)) node = name;
+  }
+  return node.empty() ? Status{} : stop_at(program, node);
+}
+
 Failure compare_outputs(const std::vector<Tensor>& expected, const std::vector<Tensor>& actual, const char* kit) {
   for (size_t i = 0; i < expected.size(); ++i) {
     if (expected[i].shape() != actual[i].shape() || expected[i].dtype() != actual[i].dtype())
@@ -58,15 +89,19 @@ Failure compare_outputs(const std::vector<Tensor>& expected, const std::vector<T
 
 Failure judge(Program& program, uint64_t seed, bool in_float) {
   if (const Status valid = verify(program); !valid) return failure_of("verifier", valid.error());
+  if (in_float && seed % 5 == 0)
+    if (const Status stopped = stop_early(program, seed); !stopped) return failure_of("stop", stopped.error());
   const Graph original = program.forward();
-  // What costs decide may run in float.
-  const CompileSettings settings{.target = &all_targets().front(),
-                                 .backend = {.row_packing = seed % 3 == 0},
-                                 .weigh_costs = in_float && seed % 4 != 0,
-                                 .debug_map = seed % 2 == 0,
-                                 .threads = 1};
+  // What costs and wishes decide may run in float.
+  CompileSettings settings{.target = &all_targets().front(),
+                           .backend = {.row_packing = seed % 3 == 0},
+                           .weigh_costs = in_float && seed % 4 != 0,
+                           .debug_map = seed % 2 == 0,
+                           .threads = 1};
+  if (in_float && seed % 2 == 0) wish(program, seed, settings);
   const Result<CompiledProgram> compiled = compile_program(program, settings);
-  if (!compiled && in_float && compiled.error().id == DiagnosticId::kNoBackend) return {.refused = true};
+  const auto may_refuse = [](DiagnosticId id) { return id == DiagnosticId::kNoBackend || id == DiagnosticId::kPlacementForced; };
+  if (!compiled && in_float && may_refuse(compiled.error().id)) return {.refused = true};
   if (!compiled) return failure_of("compile", compiled.error());
   if (const Status valid = verify(program); !valid) return failure_of("verifier after placement", valid.error());
 
