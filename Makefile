@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo build test check random conformance lint format bench golden anchors docs
+.PHONY: help demo build test check random conformance lint format bench utilization golden anchors docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -49,6 +49,11 @@ bench: ## measure, and write docs/performance.md
 	@cmake --preset release -DDTR_BUILD_TESTS=ON -DDTR_BUILD_BENCH=ON
 	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron bench
 	@python3 bench/run.py
+
+utilization: ## write only the section of docs/performance.md on how full the array is (make bench needs a quiet machine, this does not)
+	@cmake --preset release -DDTR_BUILD_TESTS=ON -DDTR_BUILD_BENCH=ON >/dev/null
+	@cmake --build $(RELEASE) -j $(JOBS) --target bench_utilization
+	@python3 bench/run.py --utilization
 
 golden: build ## accept the figures of test/golden as they are now
 	@python3 test/golden/golden.py $(RELEASE)/deuteron --update

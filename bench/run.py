@@ -32,6 +32,7 @@ ACCURACY_GOALS = {"digits_cnn": {"sqnr_db": 30.4, "accuracy": 0.9907}, "kws_dscn
                   "vww_mobilenetv1": {"sqnr_db": 30.7}, "ad_fcae": {"sqnr_db": 22.2}, "mobilenet_v2": {"sqnr_db": 37.6}}
 SRAM_GOAL = 1.10
 ARRAY, BIG_SHAPE, USEFUL_SHARE = 64, 65536, 0.6
+UTILIZATION = "## Utilization of the array"
 GRAPH_SIZES, GRAPH_SECONDS = (500, 1000, 2000), 5.0
 
 
@@ -178,6 +179,27 @@ def utilization(shapes):
     return text
 
 
+def utilization_section(shapes):
+    return f"""{UTILIZATION}
+
+Each shape alone, products ÷ (64 × busy cycles of its calls); no host cost, no copies (`bench/utilization.cpp`).
+
+{utilization(shapes)}
+"""
+
+
+def measured_shapes(build):
+    lines = subprocess.run([build / "bench/bench_utilization"], check=True, text=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL).stdout
+    return [json.loads(line) for line in lines.splitlines()]
+
+
+def with_utilization(page, shapes):
+    """The page with this section written anew: its figures are cycles of the machine model and need no quiet machine."""
+    start = page.find(UTILIZATION)
+    end = page.index("## Operators on the NPU", max(start, 0))
+    return page[: end if start < 0 else start] + utilization_section(shapes) + page[end:]
+
+
 def compile_growth(deuteron, work):
     """Wall time of `compile` for chains of quantized operators of 500, 1,000 and 2,000."""
     rows = []
@@ -265,12 +287,7 @@ Live bytes: the maximum, over calls in the program's order, of the bytes of all 
 
 {memory_table(measured)}
 
-## Utilization of the array
-
-Each shape alone, products ÷ (64 × busy cycles of its calls); no host cost, no copies (`bench/utilization.cpp`).
-
-{utilization(shapes)}
-
+{utilization_section(shapes)}
 ## Operators on the NPU
 
 {operator_tables(measured)}
@@ -282,8 +299,12 @@ def main():
     parser.add_argument("--shared", type=Path, default=Path(os.environ.get("DEUTERON_SHARED") or ROOT.parent / "shared"))
     parser.add_argument("--build", type=Path, default=ROOT / "build/release")
     parser.add_argument("--output", type=Path, default=ROOT / "docs/performance.md")
+    parser.add_argument("--utilization", action="store_true", help="write only the section on the utilization of the array anew")
     parser.add_argument("--repeats", type=int, default=5)
     args = parser.parse_args()
+    if args.utilization:
+        args.output.write_text(with_utilization(args.output.read_text(), measured_shapes(args.build)))
+        return
     anchors = json.loads((ROOT / "bench/anchors.json").read_text())
     pace, measured, missing = yardstick_ms(), {}, []
     with tempfile.TemporaryDirectory() as work:
@@ -295,9 +316,7 @@ def main():
             print(f"measuring {name}", flush=True)
             measured[name] = measure(args.build / "deuteron", folder, Path(work), args.repeats)
         growth = compile_growth(args.build / "deuteron", Path(work))
-    lines = subprocess.run([args.build / "bench/bench_utilization"], check=True, text=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL).stdout
-    shapes = [json.loads(line) for line in lines.splitlines()]
-    args.output.write_text(document(measured, missing, anchors, min(pace, yardstick_ms()), shapes, growth))
+    args.output.write_text(document(measured, missing, anchors, min(pace, yardstick_ms()), measured_shapes(args.build), growth))
     print(f"wrote {args.output}")
 
 
