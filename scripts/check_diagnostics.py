@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the table of diagnostics: ids well formed, unique and sorted, every row used by the code and by a test.
+"""Checks the table of diagnostics: ids well formed, unique and sorted, every row used by the code and by a test; so too every id of a
+reason why an operator is not on the NPU (`npu-…`, `quantizer-…`).
 
     scripts/check_diagnostics.py [ROOT]
 
@@ -53,6 +54,10 @@ def findings(root):
             errors.append(f"{TABLE}: {key} is not used anywhere")
         elif name not in tests and key not in tests:
             errors.append(f"{TABLE}: {key} occurs in no test")
+    reasons = set()
+    for path in [*(root / "backends").rglob("*.cpp"), *(root / "backends").rglob("*.h"), *(root / "quantizer").rglob("*.cpp")]:
+        reasons.update(re.findall(r'"((?:npu|quantizer)(?:-[a-z0-9]+)+)"', path.read_text(errors="replace")))
+    errors += [f"the reason {reason} occurs in no test" for reason in sorted(reasons - tests)]
     return errors
 
 

@@ -19,8 +19,8 @@ std::optional<tl::expected<OpAnnotation, FloatReason>> annotate_binary(const Gra
   const bool constant_0 = graph.is_constant(op.operands[0]);
   const bool constant_1 = graph.is_constant(op.operands[1]);
   if (constant_0 && constant_1)
-    return tl::unexpected(
-        FloatReason{"quantizer-constant-operand", "the NPU computes what depends on an input; its operands are constants"});
+    return tl::unexpected(FloatReason{"quantizer-constant-operand", "the NPU computes what depends on an input; its operands are constants",
+                                      "compute it before the export"});
   if (divides && !is_number(graph, op.operands[0]) && !is_number(graph, op.operands[1]))
     return tl::unexpected(FloatReason{"quantizer-form", "the NPU divides by, or into, one constant number; both operands are tensors",
                                       "multiply by a reciprocal"});

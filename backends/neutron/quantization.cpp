@@ -18,7 +18,7 @@ namespace dtr::neutron {
 namespace {
 
 using Specs = tl::expected<OpAnnotation, FloatReason>;
-tl::unexpected<FloatReason> stays_float(std::string reason, std::string_view id = "quantizer-form", std::string remedy = {}) {
+tl::unexpected<FloatReason> stays_float(std::string reason, std::string remedy, std::string_view id = "quantizer-form") {
   return tl::unexpected(FloatReason{id, std::move(reason), std::move(remedy)});
 }
 
@@ -86,15 +86,16 @@ Specs linear(const OpView& view) { return weighted(view, 0); }
 Specs product(const OpView& view) {
   if (const int64_t inner = view.operand(0).shape.back(); inner > ops::kMaxQuantizedInner)
     return stays_float(
-        fmt::format("the NPU adds at most {} products of two computed values, this one adds {}", ops::kMaxQuantizedInner, inner));
+        fmt::format("the NPU adds at most {} products of two computed values; this one adds {}", ops::kMaxQuantizedInner, inner),
+        "split the inner dimension and add the products");
   return OpAnnotation{{QuantSpec::affine(), QuantSpec::affine()}, {QuantSpec::affine()}};
 }
 
 // Weight and bias become fixed-point numbers of their own.
 Specs normalization(const OpView& view) {
   if (const int64_t count = ops::normalize_shape(view).count(); count > numerics::kMaxNormalizeElements)
-    return stays_float(
-        fmt::format("the NPU normalizes at most {} elements together, these are {}", numerics::kMaxNormalizeElements, count));
+    return stays_float(fmt::format("the NPU normalizes at most {} elements together; these are {}", numerics::kMaxNormalizeElements, count),
+                       "normalize over fewer dimensions");
   OpAnnotation specs{{QuantSpec::affine()}, {QuantSpec::affine()}};
   specs.operands.resize(view.operands.size(), QuantSpec::none());
   return specs;
@@ -106,7 +107,8 @@ Specs softmax(const OpView& view) {
   const Type& x = view.operand(0);
   const int64_t columns = x.rank() == 0 ? 1 : x.shape[*ops::normalize_dim(view.attribute<int64_t>("dim"), x.rank())];
   if (columns > numerics::kMaxSoftmaxColumns)
-    return stays_float(fmt::format("the NPU's sum holds at most {} exponentials, this one has {}", numerics::kMaxSoftmaxColumns, columns));
+    return stays_float(fmt::format("the NPU's sum holds at most {} exponentials; this one has {}", numerics::kMaxSoftmaxColumns, columns),
+                       "take the softmax of fewer elements, or outside of the model");
   if (view.def == &ops::kLogSoftmax)
     return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::affine().at_least(numerics::kMinLogSoftmaxScale)}};
   if (columns <= kFewClasses) return unit_interval(view);
@@ -162,16 +164,18 @@ class NeutronPatterns final : public QuantizationPatterns {
     for (const Pattern& pattern : kPatterns) {
       if (pattern.op != op.def) continue;
       if (graph.is_constant(op.operands[0]) && !pattern.constant_first)
-        return stays_float("the NPU computes what depends on an input; its first operand is a constant", "quantizer-constant-operand");
+        return stays_float("the NPU computes what depends on an input; its first operand is a constant", "compute it before the export",
+                           "quantizer-constant-operand");
       for (size_t i = 1; pattern.constant_weights && i < op.operands.size(); ++i)
         if (op.operands[i].valid() && !graph.is_constant(op.operands[i]))
-          return stays_float("the NPU needs constant weights; these are computed while the model runs", "quantizer-dynamic-weight",
-                             "make them parameters or buffers of the module");
+          return stays_float("the NPU needs constant weights; these are computed while the model runs",
+                             "make them parameters or buffers of the module", "quantizer-dynamic-weight");
       const BoundOpView view(graph, id);
       return pattern.specs(view);
     }
     if (auto specs = annotate_unary(graph, id)) return std::move(*specs);
-    return stays_float("the NPU has no kernel and no quantization pattern for it", "quantizer-no-pattern");
+    return stays_float("the NPU has no kernel and no quantization pattern for it", "replace it; `deuteron ops` lists what there is",
+                       "quantizer-no-pattern");
   }
 };
 

@@ -11,9 +11,9 @@ GOOD = 'DTR_DIAGNOSTIC(kBadShape, "bad-shape", "The shape is wrong. Say \\"why\\
 
 
 class Table(unittest.TestCase):
-    def check(self, table, code="kBadShape kOther", test="bad-shape other"):
+    def check(self, table, code="kBadShape kOther", test="bad-shape other", backend=""):
         with tempfile.TemporaryDirectory() as folder:
-            for name, text in {"support/diagnostics.inc": table, "ir/a.cpp": code, "test/unit/a.cpp": test}.items():
+            for name, text in {"support/diagnostics.inc": table, "ir/a.cpp": code, "backends/b.cpp": backend, "test/unit/a.cpp": test}.items():
                 path = Path(folder) / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
@@ -38,6 +38,10 @@ class Table(unittest.TestCase):
         self.refused("not used", GOOD, code="kOther")
         self.refused("no test", GOOD, test="kBadShapes bad-shape-too")
         self.assertEqual(self.check(GOOD, test='{"id": "bad-shape"}'), [])
+
+    def test_every_reason_is_tested(self):
+        self.refused("reason npu-flavour", GOOD, backend='Check{"npu-flavour", "the NPU has no flavour"}')
+        self.assertEqual(self.check(GOOD, backend='Check{"npu-flavour"}', test='bad-shape "npu-flavour: the NPU has no flavour"'), [])
 
     def test_a_row_of_another_form_is_an_error_of_its_own(self):
         with self.assertRaises(AssertionError):

@@ -24,7 +24,7 @@ std::string refusal(std::string_view inputs, std::string_view op) {
   Program program = parse(fmt::format("graph @forward({}) {{\n  %y: {}\n  return %y\n}}", inputs, op));
   if (program.graphs.empty()) return {};
   const auto refused = make_neutron_backend({})->refuse(program, program.forward(), program.forward().first_op());
-  return refused ? refused->reason + " | " + refused->remedy : "";
+  return refused ? fmt::format("{}: {} | {}", refused->id, refused->reason, refused->remedy) : "";
 }
 
 constexpr std::string_view kLayouts[] = {"", "channels_last "};
@@ -223,14 +223,16 @@ TEST(NeutronPool, Refusals) {
   EXPECT_EQ(refusal("%x: i8[1,1,5000,4] quant<0.05>",
                     "i8[1,1,3,2] quant<0.05> = aten.max_pool2d(%x) {ceil_mode = false, dilation = [1, 1], kernel_size = [5000, 2], "
                     "padding = [1, 0], stride = [1, 2]}"),
-            "the NPU takes kernels of at most 4096 per axis; this one is 5000x2 | choose a kernel of at most 4096");
+            "npu-kernel-size: the NPU takes kernels of at most 4096 per axis; this one is 5000x2 | choose a kernel of at most 4096");
   EXPECT_EQ(refusal("%x: i8[1,1,5,5] quant<0.05>",
                     "i8[1,1,3,3] quant<0.02> = aten.avg_pool2d(%x) {ceil_mode = false, count_include_pad = false, kernel_size = [3, 3], "
                     "padding = [1, 1], stride = [2, 2]}"),
-            "the NPU divides the windows of an average with a range of its own by one number; windows at the border of this one count "
+            "npu-average-divisor: the NPU divides the windows of an average with a range of its own by one number; windows at the border "
+            "of this one count "
             "fewer elements | count the padding (`count_include_pad`), or leave out padding and `ceil_mode`");
   EXPECT_EQ(refusal("%x: i8[1,1,13,13] quant<0.05>", "i8[1,1,9,8] quant<0.05> = aten.adaptive_avg_pool2d(%x) {output_size = [9, 8]}"),
-            "the NPU pools to a given size with at most 64 calls, one for each position of a window that repeats; this pool would take "
+            "npu-adaptive-windows: the NPU pools to a given size with at most 64 calls, one for each position of a window that repeats; "
+            "this pool would take "
             "72 | choose an output size that divides the input size");
 }
 
@@ -266,13 +268,13 @@ TEST(NeutronShapes, OneElementAndNoDimension) {
 
 TEST(NeutronShapes, Refusals) {
   EXPECT_EQ(refusal("%x: i8[1,1,1,2,1,2,3] quant<0.05>", "i8[1,1,1,2,1,2] quant<0.05> = aten.amax(%x) {dim = [6], keepdim = false}"),
-            "the NPU copies tensors of up to 6 dimensions; this one has 7 | merge dimensions with a view before the operator");
+            "npu-rank: the NPU copies tensors of up to 6 dimensions; this one has 7 | merge dimensions with a view before the operator");
   EXPECT_EQ(refusal("%x: i8[4,3] quant<0.05>", "i8[0,3] quant<0.05> = aten.slice.Tensor(%x) {dim = 0, start = 2, end = 2, step = 1}"),
-            "the NPU needs at least one element; a tensor has shape 0x3 | remove the operator: it computes nothing");
-  EXPECT_EQ(
-      refusal("%x: i8[1,3] quant<0.05>", "i8[3000000,3] quant<0.05> = aten.expand(%x) {size = [3000000, 3]}"),
-      "an operator's operands, results and constants share 7340032 bytes of SRAM; operands and results take 9000003 bytes and constants 0 "
-      "bytes | use smaller tensors: a lower resolution, fewer channels or a smaller batch");
+            "npu-empty-tensor: the NPU needs at least one element; a tensor has shape 0x3 | remove the operator: it computes nothing");
+  EXPECT_EQ(refusal("%x: i8[1,3] quant<0.05>", "i8[3000000,3] quant<0.05> = aten.expand(%x) {size = [3000000, 3]}"),
+            "npu-sram: an operator's operands, results and constants share 7340032 bytes of SRAM; operands and results take 9000003 bytes "
+            "and constants 0 "
+            "bytes | use smaller tensors: a lower resolution, fewer channels or a smaller batch");
 }
 
 }  // namespace

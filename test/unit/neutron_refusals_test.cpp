@@ -1,0 +1,93 @@
+// Why an operator is not on the NPU: the patterns' reasons to leave it in float and the machine's refusals that no other test provokes,
+// each with its whole text. scripts/check_diagnostics.py demands a test for every id.
+#include <fmt/format.h>
+
+#include "backends/neutron/neutron.h"
+#include "backends/neutron/quantization.h"
+#include "quantizer/annotate.h"
+#include "test/unit/neutron_kit.h"
+
+namespace dtr {
+namespace {
+
+using test::parse;
+
+Program graph_of(std::string_view inputs, std::string_view ops) {
+  return parse(fmt::format("graph @forward({}) {{\n  {}\n  return %y\n}}", inputs, ops));
+}
+
+// "id: reason; remedy" of the op that makes the result, "" if it is quantized.
+std::string stays_float(std::string_view inputs, std::string_view ops) {
+  const Program program = graph_of(inputs, ops);
+  if (program.graphs.empty()) return "not a graph";
+  std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
+  patterns.push_back(neutron::make_quantization_patterns());
+  const Graph& graph = program.forward();
+  const Annotation annotation = annotate(graph, patterns);
+  const OpId op = graph.producer(graph.outputs()[0]);
+  if (annotation.ops[op.index]) return "";
+  const FloatReason& reason = annotation.reasons[op.index];
+  return fmt::format("{}: {}; {}", reason.id, reason.reason, reason.remedy);
+}
+
+// The same of the machine, for an op on quantized types.
+std::string refused(std::string_view inputs, std::string_view ops) {
+  const Program program = graph_of(inputs, ops);
+  if (program.graphs.empty()) return "not a graph";
+  const Graph& graph = program.forward();
+  const auto refusal = make_neutron_backend({})->refuse(program, graph, graph.producer(graph.outputs()[0]));
+  return refusal ? fmt::format("{}: {}; {}", refusal->id, refusal->reason, refusal->remedy) : "";
+}
+
+TEST(NeutronPatterns, SayWhatStaysInFloat) {
+  EXPECT_EQ(stays_float("%x: f32[3,4], %z: f32[3,4]", "%y: f32[3,4] = aten.div.Tensor(%x, %z)"),
+            "quantizer-form: the NPU divides by, or into, one constant number; both operands are tensors; multiply by a reciprocal");
+  EXPECT_EQ(stays_float("%x: f32[3,33025], %z: f32[33025,4]", "%y: f32[3,4] = aten.matmul(%x, %z)"),
+            "quantizer-form: the NPU adds at most 33024 products of two computed values; this one adds 33025; split the inner dimension "
+            "and add the products");
+  EXPECT_EQ(stays_float("%x: f32[3,33024], %z: f32[33024,4]", "%y: f32[3,4] = aten.matmul(%x, %z)"), "");
+  EXPECT_EQ(stays_float("%x: f32[1,1048577]", "%y: f32[1,1048577] = aten.layer_norm(%x, _, _) {eps = 0.1, normalized_shape = [1048577]}"),
+            "quantizer-form: the NPU normalizes at most 1048576 elements together; these are 1048577; normalize over fewer dimensions");
+  EXPECT_EQ(stays_float("%x: f32[2,4096]", "%y: f32[2,4096] = aten.softmax(%x) {dim = 1}"),
+            "quantizer-form: the NPU's sum holds at most 4095 exponentials; this one has 4096; take the softmax of fewer elements, or "
+            "outside of the model");
+  EXPECT_EQ(stays_float("%x: f32[2,4095]", "%y: f32[2,4095] = aten.softmax(%x) {dim = 1}"), "");
+  EXPECT_EQ(stays_float("%x: f32[2,3], %w: f32[4,3]", "%y: f32[2,4] = aten.linear(%x, %w)"),
+            "quantizer-dynamic-weight: the NPU needs constant weights; these are computed while the model runs; make them parameters or "
+            "buffers of the module");
+  EXPECT_EQ(stays_float("%z: f32[1]", "%x: f32[2,3] = constant seeded<1>\n %y: f32[3,2] = aten.permute(%x) {dims = [1, 0]}"),
+            "quantizer-constant-operand: the NPU computes what depends on an input; its first operand is a constant; compute it before the "
+            "export");
+  EXPECT_EQ(
+      stays_float("%z: f32[1]", "%x: f32[2] = constant seeded<1>\n %w: f32[2] = constant seeded<2>\n %y: f32[2] = aten.maximum(%x, %w)"),
+      "quantizer-constant-operand: the NPU computes what depends on an input; its operands are constants; compute it before the export");
+  EXPECT_EQ(
+      stays_float("%x: f32[1,2,3], %w: f32[2]", "%y: f32[1,2,3] = aten.batch_norm(%x, _, _, %w, %w) {eps = 0.1}"),
+      "quantizer-no-pattern: the NPU has no kernel and no quantization pattern for it; replace it; `deuteron ops` lists what there is");
+  EXPECT_EQ(stays_float("%x: i32[2,3]", "%y: i32[3,2] = aten.permute(%x) {dims = [1, 0]}"),
+            "quantizer-dtype: only f32 is quantized; `x` is i32; convert the model to float32 where it need not be of another dtype");
+  EXPECT_EQ(stays_float("%x: f32[0,3]", "%y: f32[0,3] = aten.relu(%x)"),
+            "quantizer-empty: a range comes from elements; `x` has none, its shape is 0x3; remove the operator: it computes nothing");
+}
+
+TEST(NeutronSupport, BoundsOfSingleOperators) {
+  EXPECT_EQ(refused("%x: i8[2,3] quant<0.5>, %b: i32[4] quant<0.25>",
+                    "%w: i8[4,3] quant<0.5> = constant seeded<1>\n %y: i8[2,4] quant<0.5> = aten.linear(%x, %w, %b)"),
+            "npu-dynamic-weight: the NPU needs a constant bias; `b` is computed while the model runs; make it a parameter or a buffer of "
+            "the module");
+  EXPECT_EQ(refused("%x: i8[2,3] quant<0.5>, %z: i8[2,3] quant<0.5>", "%y: i8[2,3] quant<0.5> = aten.div.Tensor(%x, %z)"),
+            "npu-division: one operand of a division is a constant of one element; `x` of shape 2x3 is divided by `z` of shape 2x3; "
+            "multiply by a reciprocal");
+  EXPECT_EQ(
+      refused("%x: i8[1,1,3,3] quant<0.5>",
+              "%y: i8[1,1,1,4] quant<0.5> = aten.max_pool2d(%x) {ceil_mode = false, dilation = [4, 1], kernel_size = [2, 2], padding = "
+              "[1, 1], stride = [1, 1]}"),
+      "npu-window-of-padding: the NPU needs an element of the input in every window of a pool; window 0 (kernel 2, dilation 4, padding 1) "
+      "covers none of an extent of 3; choose less padding or no dilation");
+  EXPECT_EQ(refused("%x: i8[1,1,3,40] quant<0.5>", "%y: i8[1,1,3,1064] quant<0.5> = aten.upsample_nearest2d(%x) {output_size = [3, 1064]}"),
+            "npu-resize-steps: the NPU steps through the input by one fixed-point number; no such number gives the nearest of 40 elements "
+            "for each of 1064; choose another output size, or resize in two steps");
+}
+
+}  // namespace
+}  // namespace dtr
