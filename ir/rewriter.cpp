@@ -16,7 +16,7 @@ Result<std::vector<Type>> infer_types(const OpView& view, const std::optional<Qu
       type.quantization = view.operand(0).quantization;
     } else {
       type.quantization.reset();
-      if (view.has(0) && view.operand(0).quantized() && !is_float(type.dtype))
+      if (view.has(0) && view.operand(0).quantized() && type.dtype == DType::kInt8)
         return fail(DiagnosticId::kIrInvalid, std::string(view.def->name) + " on quantized operands needs a quantization for its result");
     }
   }

@@ -18,7 +18,7 @@ struct OpSpec {
   Origin origin = {};
   std::string name = {};  // of the first result; made unique; empty: from the op's name
   // Quantization of the result(s). Without it, ops with kMovesData or kKeepsQuantization take that of operand 0; an op on float
-  // operands gives float. An integer op with neither is an error.
+  // operands gives float, one that makes indices integers. An op on quantized operands that gives int8 without either is an error.
   std::optional<Quantization> quantization = {};
 };
 

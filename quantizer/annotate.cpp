@@ -116,12 +116,6 @@ class Annotator {
  private:
   tl::expected<OpAnnotation, FloatReason> ask(OpId id) const {
     const Op& op = graph_.op(id);
-    const auto not_float = [&](ValueId value) { return value.valid() && graph_.type(value).dtype != DType::kFloat32; };
-    for (const std::vector<ValueId>* values : {&op.operands, &op.results})
-      if (const auto at = std::find_if(values->begin(), values->end(), not_float); at != values->end())
-        return tl::unexpected(FloatReason{
-            "quantizer-dtype", fmt::format("only f32 is quantized; `{}` is {}", graph_.value(*at).name, name(graph_.type(*at).dtype)),
-            "convert the model to float32 where it need not be of another dtype"});
     const auto empty = [&](ValueId value) { return value.valid() && graph_.type(value).elements() == 0; };
     for (const std::vector<ValueId>* values : {&op.operands, &op.results})
       if (const auto at = std::find_if(values->begin(), values->end(), empty); at != values->end())
@@ -134,11 +128,29 @@ class Annotator {
       auto specs = pattern->annotate(graph_, id);
       if (specs) {
         DTR_CHECK(specs->operands.size() == op.operands.size() && specs->results.size() == op.results.size());
+        if (auto other = find_not_float(op, *specs)) return tl::unexpected(std::move(*other));
         return specs;
       }
       reason = std::move(specs).error();
     }
+    if (auto other = find_not_float(op, {})) return tl::unexpected(std::move(*other));
     return tl::unexpected(std::move(reason));
+  }
+
+  // Only f32 becomes int8. Indices and masks stay as they are, where the specs say so.
+  std::optional<FloatReason> find_not_float(const Op& op, const OpAnnotation& specs) const {
+    const auto find = [&](const std::vector<ValueId>& values, const std::vector<QuantSpec>& wanted) {
+      for (size_t i = 0; i < values.size(); ++i)
+        if (values[i].valid() && graph_.type(values[i]).dtype != DType::kFloat32 && (wanted.empty() || wanted[i].kind != Kind::kNone))
+          return values[i];
+      return ValueId{};
+    };
+    ValueId other = find(op.operands, specs.operands);
+    if (!other.valid()) other = find(op.results, specs.results);
+    if (!other.valid()) return std::nullopt;
+    return FloatReason{"quantizer-dtype",
+                       fmt::format("only f32 is quantized; `{}` is {}", graph_.value(other).name, name(graph_.type(other).dtype)),
+                       "convert the model to float32 where it need not be of another dtype"};
   }
 
   void apply(OpId id, OpAnnotation specs) {
@@ -150,6 +162,7 @@ class Annotator {
       const ValueId result = op.results[i];
       const QuantSpec& spec = specs.results[i];
       int& group = annotation_.group_of_value[result.index];
+      if (spec.kind == Kind::kNone) continue;
       if (spec.kind == Kind::kShared) {
         group = operand_groups[spec.operand];
         DTR_CHECK(group != Annotation::kNoGroup);

@@ -93,7 +93,8 @@ class Converter {
     for (uint32_t i = 0; i < specs.size(); ++i)
       if (graph_.op(op).operands[i].valid() && specs[i].kind == Kind::kBias) quantize_bias(op, i, float_operands);
     for (const ValueId result : graph_.op(op).results)
-      rewriter_.set_element_type(result, DType::kInt8, quantization(annotation_.group_of_value[result.index]));
+      if (const int group = annotation_.group_of_value[result.index]; group != Annotation::kNoGroup)
+        rewriter_.set_element_type(result, DType::kInt8, quantization(group));
     return {};
   }
 

@@ -45,6 +45,10 @@ Specs average(const OpView& view) {
   return divisor ? independent(view) : shared(view);
 }
 
+// An index is what it is.
+Specs index(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::none()}}; }
+Specs by_index(const OpView&) { return OpAnnotation{{QuantSpec::affine(), QuantSpec::none()}, {QuantSpec::shared_with(0)}}; }
+
 Specs unit_interval(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::fixed(kUnitScale, -128)}}; }
 
 Specs signed_unit_interval(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::fixed(kSignedScale, 0)}}; }
@@ -128,6 +132,8 @@ constexpr std::array kPatterns{
     Pattern{&ops::kAdaptiveMaxPool2d, selected},
     Pattern{&ops::kAmax, selected},
     Pattern{&ops::kAmin, selected},
+    Pattern{&ops::kArgmax, index},
+    Pattern{&ops::kArgmin, index},
     Pattern{&ops::kAvgPool2d, average},
     Pattern{&ops::kCat, joined},
     Pattern{&ops::kClamp, clamp},
@@ -140,6 +146,7 @@ constexpr std::array kPatterns{
     Pattern{&ops::kLayerNorm, normalization, true},
     Pattern{&ops::kRmsNorm, normalization, true},
     Pattern{&ops::kLinear, linear, true},
+    Pattern{.op = &ops::kIndexSelect, .specs = by_index, .constant_first = true},
     Pattern{&ops::kMaxPool2d, selected},
     Pattern{&ops::kMeanDim, independent},
     Pattern{&ops::kPermute, shared},

@@ -114,6 +114,23 @@ KernelCall extreme(Program&, const Graph&, const Op& op) {
   return {.name = kName, .arguments = {op.operands[0], ints(op, "dim"), boolean(op, "keepdim")}};
 }
 
+template <const char* kName>
+KernelCall argument_of_extreme(Program&, const Graph& graph, const Op& op) {
+  const AttributeValue* dim = op.attributes.find("dim");
+  return {
+      .name = kName,
+      .arguments = {constant_or_value(graph, op.operands[0]), dim == nullptr ? KernelArgument{} : KernelArgument{std::get<int64_t>(*dim)},
+                    op.attributes.get_or("keepdim", false)}};
+}
+
+// Upstream's runtime has kernels for a list of indices and for tables.
+KernelCall index_select(Program&, const Graph& graph, const Op& op) {
+  const KernelArgument x = constant_or_value(graph, op.operands[0]), index = constant_or_value(graph, op.operands[1]);
+  if (graph.type(op.operands[0]).rank() == 2 && integer(op, "dim") == 0)
+    return {.name = "aten::embedding.out", .arguments = {x, index, int64_t{-1}, false, false}};
+  return {.name = "aten::index_select.out", .arguments = {x, integer(op, "dim"), index}};
+}
+
 KernelCall adaptive_avg_pool2d(Program&, const Graph&, const Op& op) {
   return {.name = "aten::_adaptive_avg_pool2d.out", .arguments = {op.operands[0], ints(op, "output_size")}};
 }
@@ -292,6 +309,8 @@ constexpr char kSoftmax[] = "aten::_softmax.out";
 constexpr char kLogSoftmax[] = "aten::_log_softmax.out";
 constexpr char kAmax[] = "aten::amax.out";
 constexpr char kAmin[] = "aten::amin.out";
+constexpr char kArgmax[] = "aten::argmax.out";
+constexpr char kArgmin[] = "aten::argmin.out";
 constexpr char kRelu[] = "aten::relu.out";
 constexpr char kHardswish[] = "aten::hardswish.out";
 constexpr char kSigmoid[] = "aten::sigmoid.out";
@@ -304,6 +323,8 @@ constexpr std::array kRows{
     Row{&ops::kAddTensor, false, sum<kAdd>},
     Row{&ops::kAmax, false, extreme<kAmax>},
     Row{&ops::kAmin, false, extreme<kAmin>},
+    Row{&ops::kArgmax, true, argument_of_extreme<kArgmax>},
+    Row{&ops::kArgmin, true, argument_of_extreme<kArgmin>},
     Row{&ops::kAvgPool2d, false, avg_pool2d},
     Row{&ops::kBatchNorm, false, batch_norm},
     Row{&ops::kCat, true, cat},
@@ -324,6 +345,7 @@ constexpr std::array kRows{
     Row{&ops::kGroupNorm, false, group_norm},
     Row{&ops::kHardsigmoid, false, plain<kHardsigmoid>},
     Row{&ops::kHardswish, false, plain<kHardswish>},
+    Row{&ops::kIndexSelect, true, index_select},
     Row{&ops::kLayerNorm, false, layer_norm},
     Row{&ops::kLeakyRelu, false, leaky_relu},
     Row{&ops::kLinear, false, linear},

@@ -7,7 +7,7 @@ namespace dtr::portable {
 
 struct Row {
   const OpDef* op;
-  bool moves_any_dtype;  // runs on quantized integers as well: it only moves data
+  bool moves_any_dtype;  // runs on quantized integers as well: it moves data, or compares codes
   KernelCall (*call)(Program& program, const Graph& graph, const Op& op);
 };
 

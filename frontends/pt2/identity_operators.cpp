@@ -8,8 +8,7 @@
 namespace dtr::pt2 {
 namespace {
 
-template <class Name>
-Result<Values> first_tensor(NodeImport& node, Name name) {
+Result<Values> first_tensor(NodeImport& node, std::string_view name) {
   DTR_ASSIGN(const ValueId x, node.tensor(name));
   return Values{x};
 }
@@ -20,7 +19,7 @@ Result<Values> dropout(NodeImport& node) {
   DTR_ASSIGN(const bool training, node.boolean("train", false));
   DTR_ASSIGN(const double probability, node.number("p", 0));
   if (training && probability != 0) return node.unsupported("dropout in training mode", "call model.eval() before the export");
-  return first_tensor(node, "input");
+  return first_tensor(node, node.has("input") ? "input" : "self");  // in place it is self
 }
 
 // to(…), _to_copy, type_as: nothing where the dtype stays.
@@ -74,6 +73,23 @@ Result<Values> scalar_tensor(NodeImport& node) {
   return filled(node, {}, DType::kFloat32, value);
 }
 
+// start, start + step, … before end.
+Result<Values> arange(NodeImport& node) {
+  constexpr double kMost = 1 << 24;
+  DTR_ASSIGN(const double start, node.number("start", 0));
+  DTR_ASSIGN(const double end, node.number("end"));
+  DTR_ASSIGN(const double step, node.number("step", 1));
+  DTR_ASSIGN(const auto wanted, node.dtype("dtype"));
+  const double count = std::ceil((end - start) / step);
+  if (!(count >= 0 && count <= kMost)) return node.unsupported(fmt::format("numbers from {} to {} in steps of {}", start, end, step));
+  bool whole = true;
+  for (const std::string_view bound : {"start", "end", "step"}) whole = whole && (!node.has(bound) || node.integer(bound));
+  std::vector<double> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<double>(i) * step;
+  DTR_ASSIGN(const ValueId result, node.constant(wanted.value_or(whole ? DType::kInt64 : DType::kFloat32), values));
+  return Values{result};
+}
+
 }  // namespace
 
 std::vector<Operator> identity_operators() {
@@ -99,6 +115,9 @@ std::vector<Operator> identity_operators() {
       gone("aten.to.dtype_layout", convert, true),
       gone("aten.to.other", convert, true),
       gone("aten.type_as.default", convert, true),
+      gone("aten.arange.default", arange, false),
+      gone("aten.arange.start", arange, false),
+      gone("aten.arange.start_step", arange, false),
       gone("aten.full.default", full, false),
       gone("aten.full_like.default", full_like, false),
       gone("aten.ones.default", filled_size<1>, false),

@@ -6,12 +6,15 @@
 #include <cstring>
 
 #include "frontends/pt2/importer.h"
+#include "ops/on_constants.h"
 
 namespace dtr::pt2 {
 namespace {
 
 constexpr int64_t kMaxInteger = int64_t{1} << 31;       // of an attribute; no shape, stride or window of a real model is beyond
 constexpr int64_t kMaxCreatedBytes = int64_t{1} << 26;  // of a constant that an operator such as zeros makes
+
+constexpr int64_t kMaxFoldedGrowthBytes = int64_t{1} << 16;  // of what operators on constants make of them
 
 bool is_float_attribute(const OpDef& def, std::string_view name) {
   return std::any_of(def.attributes.begin(), def.attributes.end(),
@@ -97,6 +100,19 @@ Result<std::vector<ValueId>> NodeImport::tensors(std::string_view name) {
     if (each.name.empty()) return bad_argument(name);
     DTR_ASSIGN(const ValueId value, importer_.value_of(each.name, place()));
     values.push_back(value);
+  }
+  return values;
+}
+
+Result<std::vector<ValueId>> NodeImport::optional_tensors(std::string_view name) {
+  const Argument* argument = find(name);
+  const auto* names = argument == nullptr ? nullptr : std::get_if<std::vector<TensorName>>(argument);
+  if (names == nullptr) return bad_argument(name);
+  std::vector<ValueId> values;
+  for (const TensorName& each : *names) {
+    values.emplace_back();
+    if (each.name.empty()) continue;
+    DTR_ASSIGN(values.back(), importer_.value_of(each.name, place()));
   }
   return values;
 }
@@ -225,7 +241,20 @@ Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> opera
     const std::string prefix = fmt::format("{}: ", op);
     return unsupported(reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason, result.error().fix);
   }
-  return result;
+  return folded(*result);
+}
+
+// Masks, positions and indices are made of constants by many small operators; others read them as constants.
+ValueId NodeImport::folded(ValueId result) {
+  const OpId op = graph().producer(result);
+  if (!ops::reads_only_constants(graph(), op) || graph().op(op).results.size() != 1 || type(result).quantized() ||
+      ops::result_bytes(graph(), op) > ops::operand_bytes(graph(), op) + kMaxFoldedGrowthBytes)
+    return result;
+  const std::vector<Tensor> evaluated = ops::evaluate_on_constants(importer_.program_, graph(), op);
+  const Type of = type(result);
+  const std::string name = graph().value(result).name;
+  importer_.rewriter_.erase(op);
+  return importer_.rewriter_.add_constant(of, importer_.program_.constants.add(of.dtype, evaluated[0].bytes()), name);
 }
 
 Result<ValueId> NodeImport::view(ValueId value, const Shape& shape) {
@@ -258,37 +287,49 @@ Result<ValueId> NodeImport::constant(DType dtype, const Shape& shape, double val
   const auto count = checked_element_count(shape);
   if (!count || *count * static_cast<int64_t>(byte_size(dtype)) > kMaxCreatedBytes)
     return unsupported(fmt::format("it makes a constant of shape {}", to_string(shape)));
+  return add_constant(dtype, shape, std::vector<double>(static_cast<size_t>(*count), value), fmt::format("{}_{}", node_.name, name));
+}
+
+Result<ValueId> NodeImport::constant(DType dtype, std::span<const double> values, const std::optional<Shape>& shape) {
+  return add_constant(dtype, shape.value_or(Shape{static_cast<int64_t>(values.size())}), values, node_.name);
+}
+
+// Integers are truncated; NaN among them is 0.
+ValueId NodeImport::add_constant(DType dtype, const Shape& shape, std::span<const double> values, std::string_view name) {
   Tensor tensor(dtype, shape);
-  const auto fill = [&]<class T>(T converted) { std::ranges::fill(tensor.values<T>(), converted); };
-  const auto whole = static_cast<int64_t>(std::clamp(std::isnan(value) ? 0.0 : value, -9e18, 9e18));
+  const auto fill = [&]<class T>(T) {
+    std::ranges::transform(values, tensor.values<T>().begin(), [](double value) {
+      if constexpr (std::is_floating_point_v<T>) return static_cast<T>(value);
+      return static_cast<T>(static_cast<int64_t>(std::clamp(std::isnan(value) ? 0.0 : value, -9e18, 9e18)));
+    });
+  };
   switch (dtype) {
     case DType::kFloat32:
-      fill(static_cast<float>(value));
+      fill(float{});
       break;
     case DType::kFloat64:
-      fill(value);
+      fill(double{});
       break;
     case DType::kInt64:
-      fill(whole);
+      fill(int64_t{});
       break;
     case DType::kInt32:
-      fill(static_cast<int32_t>(whole));
+      fill(int32_t{});
       break;
     case DType::kInt16:
-      fill(static_cast<int16_t>(whole));
+      fill(int16_t{});
       break;
     case DType::kInt8:
-      fill(static_cast<int8_t>(whole));
+      fill(int8_t{});
       break;
     case DType::kUint8:
-      fill(static_cast<uint8_t>(whole));
+      fill(uint8_t{});
       break;
     case DType::kBool:
-      fill(static_cast<uint8_t>(value != 0));
+      std::ranges::transform(values, tensor.values<uint8_t>().begin(), [](double value) { return static_cast<uint8_t>(value != 0); });
       break;
   }
-  const ConstantId id = importer_.program_.constants.add(dtype, tensor.bytes());
-  return importer_.rewriter_.add_constant({.dtype = dtype, .shape = shape}, id, fmt::format("{}_{}", node_.name, name));
+  return importer_.rewriter_.add_constant({.dtype = dtype, .shape = shape}, importer_.program_.constants.add(dtype, tensor.bytes()), name);
 }
 
 Status NodeImport::annotate(ValueId value, const Quantization& quantization) {
@@ -335,20 +376,24 @@ Result<std::vector<double>> NodeImport::constant_elements(std::string_view name)
   return bad_argument(name);
 }
 
+Result<ValueId> NodeImport::from_the_front(ValueId indices, int64_t extent) {
+  const Type of = type(indices);
+  if (!graph().is_constant(indices) || of.dtype != DType::kInt64) return indices;
+  Tensor tensor = Tensor::copy_of(of.dtype, of.shape, importer_.program_.constants.bytes(graph().value(indices).constant));
+  bool negative = false;
+  for (int64_t& index : tensor.values<int64_t>()) {
+    if (index < -extent || index >= extent) return unsupported(fmt::format("index {} of {} elements", index, extent));
+    negative = negative || index < 0;
+    if (index < 0) index += extent;
+  }
+  if (!negative) return indices;
+  const ConstantId id = importer_.program_.constants.add(of.dtype, tensor.bytes());
+  return importer_.rewriter_.add_constant(of, id, graph().value(indices).name + "_front");
+}
+
 Result<ValueId> NodeImport::transposed(ValueId matrix) {
-  const Type from = type(matrix);
-  if (from.rank() != 2) return unsupported(fmt::format("a matrix has shape {}", to_string(from.shape)));
-  if (!graph().is_constant(matrix) || from.quantized()) return permute(matrix, {1, 0});
-  const auto rows = static_cast<size_t>(from.shape[0]);
-  const auto columns = static_cast<size_t>(from.shape[1]);
-  const size_t size = byte_size(from.dtype);
-  const std::span<const std::byte> source = importer_.program_.constants.bytes(graph().value(matrix).constant);
-  Tensor tensor(from.dtype, {from.shape[1], from.shape[0]});
-  for (size_t r = 0; r < rows; ++r)
-    for (size_t c = 0; c < columns; ++c)
-      std::memcpy(tensor.view().data + (c * rows + r) * size, source.data() + (r * columns + c) * size, size);
-  const ConstantId id = importer_.program_.constants.add(from.dtype, tensor.bytes());
-  return importer_.rewriter_.add_constant({.dtype = from.dtype, .shape = tensor.shape()}, id, graph().value(matrix).name + "_t");
+  if (type(matrix).rank() != 2) return unsupported(fmt::format("a matrix has shape {}", to_string(type(matrix).shape)));
+  return permute(matrix, {1, 0});
 }
 
 }  // namespace dtr::pt2

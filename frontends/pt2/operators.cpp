@@ -13,7 +13,7 @@ Table make_table() {
   Table table;
   for (const auto family :
        {convolution_operators, pooling_operators, elementwise_operators, shape_operators, tiling_operators, resize_operators,
-        matrix_operators, attention_operators, reduction_operators, identity_operators, quantization_operators})
+        matrix_operators, attention_operators, reduction_operators, identity_operators, index_operators, quantization_operators})
     for (Operator& row : family()) {
       const std::string_view target = row.target;
       DTR_CHECK(table.emplace(target, std::move(row)).second);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -30,6 +31,7 @@ class NodeImport {
   Result<ValueId> optional_tensor(std::string_view name);  // invalid if absent
   Result<ValueId> tensor_or_scalar(std::string_view name, ValueId like);
   Result<std::vector<ValueId>> tensors(std::string_view name);
+  Result<std::vector<ValueId>> optional_tensors(std::string_view name);  // invalid where an entry is None
   Result<int64_t> integer(std::string_view name, std::optional<int64_t> fallback = {});
   Result<double> number(std::string_view name, std::optional<double> fallback = {});
   Result<bool> boolean(std::string_view name, std::optional<bool> fallback = {});
@@ -45,7 +47,8 @@ class NodeImport {
   // dtype argument: nullopt if absent or None.
   Result<std::optional<DType>> dtype(std::string_view name);
 
-  // Appends an op with this node as origin. An Int or Float attribute takes the kind that the op declares.
+  // Appends an op with this node as origin, or its result where it is small and made of constants alone. An Int or Float attribute takes
+  // the kind that the op declares.
   Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands, const Attributes& attributes = {},
                        const std::optional<Quantization>& quantization = {});
   Result<ValueId> view(ValueId value, const Shape& shape);    // nothing if the shape is that already
@@ -54,6 +57,11 @@ class NodeImport {
   // value[start:end:step] along `dim`; bounds are clipped as Python does. Nothing if that is all of it.
   Result<ValueId> slice(ValueId value, int64_t dim, int64_t start, int64_t end, int64_t step = 1);
   Result<ValueId> constant(DType dtype, const Shape& shape, double value, std::string_view name);
+  // A vector of these elements, or with a shape that has as many.
+  Result<ValueId> constant(DType dtype, std::span<const double> values, const std::optional<Shape>& shape = {});
+  // Known indices of an extent with negative ones, which count from the end, made positive. Others are as they are: a program refuses
+  // negative ones while it runs.
+  Result<ValueId> from_the_front(ValueId indices, int64_t extent);
   // Gives an integer value its quantization. Errors: kPt2QuantizationConflict if it has another one.
   Status annotate(ValueId value, const Quantization& quantization);
   // The elements of a constant; an error if the value is none.
@@ -69,6 +77,8 @@ class NodeImport {
   Place place() const;
 
  private:
+  ValueId folded(ValueId result);
+  ValueId add_constant(DType dtype, const Shape& shape, std::span<const double> values, std::string_view name);
   const Argument* find(std::string_view name) const;
   tl::unexpected<Diagnostic> bad_argument(std::string_view name) const;
 
@@ -125,6 +135,7 @@ std::vector<Operator> matrix_operators();
 std::vector<Operator> attention_operators();
 std::vector<Operator> reduction_operators();
 std::vector<Operator> identity_operators();
+std::vector<Operator> index_operators();
 std::vector<Operator> quantization_operators();
 
 }  // namespace dtr::pt2

@@ -22,6 +22,41 @@ Result<Values> in_own_dtype(NodeImport& node) {
 constexpr char kMean[] = "aten.mean.dim";
 constexpr char kSum[] = "aten.sum.dim_IntList";
 
+// Variance, the mean of squared distances from the mean, with n − correction for n; or its root.
+Result<ValueId> variance(NodeImport& node, ValueId x, ValueId mean, const Ints& dims, bool keepdim, bool root) {
+  double correction = 1;
+  if (node.has("correction")) {
+    DTR_ASSIGN(correction, node.number("correction"));
+  } else if (node.has("unbiased")) {
+    DTR_ASSIGN(const bool unbiased, node.boolean("unbiased"));
+    correction = unbiased ? 1 : 0;
+  }
+  double count = 1;
+  for (const int64_t dim : dims) count *= static_cast<double>(node.type(x).shape[static_cast<size_t>(dim)]);
+  if (count <= correction) return node.unsupported(fmt::format("the variance of {} elements with a correction of {}", count, correction));
+  DTR_ASSIGN(const ValueId distance, node.emit("aten.sub.Tensor", {x, mean}));
+  DTR_ASSIGN(const ValueId squared, node.emit("aten.pow.Tensor_Scalar", {distance}, {{"exponent", 2.0}}));
+  DTR_ASSIGN(ValueId result, node.emit(kMean, {squared}, {{"dim", dims}, {"keepdim", keepdim}}));
+  if (correction != 0) {
+    DTR_ASSIGN(const ValueId factor, node.constant(node.type(x).dtype, {}, count / (count - correction), "correction"));
+    DTR_ASSIGN(result, node.emit("aten.mul.Tensor", {result, factor}));
+  }
+  return root ? node.emit("aten.sqrt", {result}) : result;
+}
+
+// var, std, and with the mean as a second result: var_mean, std_mean.
+template <bool kRoot, bool kWithMean>
+Result<Values> spread(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const Ints dims, node.dims("dim", node.type(x).rank()));
+  DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
+  DTR_ASSIGN(const ValueId mean, node.emit(kMean, {x}, {{"dim", dims}, {"keepdim", true}}));
+  DTR_ASSIGN(const ValueId result, variance(node, x, mean, dims, keepdim, kRoot));
+  if (!kWithMean) return Values{result};
+  DTR_ASSIGN(const ValueId shaped, node.view(mean, Shape(node.type(result).shape)));
+  return Values{result, shaped};
+}
+
 }  // namespace
 
 std::vector<Operator> reduction_operators() {
@@ -35,6 +70,17 @@ std::vector<Operator> reduction_operators() {
       Operator{.target = "aten.sum.default", .op = kSum, .build = in_own_dtype<kSum>},
       reduction("aten.amax.default", "aten.amax"),
       reduction("aten.amin.default", "aten.amin"),
+      reduction("aten.max.default", "aten.amax"),
+      reduction("aten.min.default", "aten.amin"),
+      making("aten.std.correction", kMean, spread<true, false>),
+      making("aten.std.default", kMean, spread<true, false>),
+      making("aten.std.dim", kMean, spread<true, false>),
+      making("aten.std_mean.correction", kMean, spread<true, true>),
+      making("aten.var.correction", kMean, spread<false, false>),
+      making("aten.var.default", kMean, spread<false, false>),
+      making("aten.var.dim", kMean, spread<false, false>),
+      making("aten.var_mean.correction", kMean, spread<false, true>),
+      making("aten.var_mean.dim", kMean, spread<false, true>),
   };
 }
 

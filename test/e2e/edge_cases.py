@@ -28,6 +28,8 @@ REFUSED = {
     "int64_times_float": ("pt2-unsupported-argument",
                           "aten.mul.Tensor: operand 1 is i64 without quantization, expected float or i8 quantized per tensor"),
     "softmax_float64": ("pt2-unsupported-argument", "aten.softmax.int: it converts its input from f32 first"),
+    "index_pairs": ("pt2-unsupported-argument", "aten.index.Tensor: it indexes several dimensions"),
+    "var_of_one": ("pt2-unsupported-argument", "aten.var.dim: the variance of 1 elements with a correction of 1"),
     "max_pool_indices": ("pt2-unsupported-argument", "aten.max_pool2d_with_indices.default: output 1 (`getitem_1`) is used, only 1 are supported"),
     "int32_added": ("pt2-unsupported-argument",
                     "aten.add.Tensor: operand 0 is i32 without quantization, expected float or i8 quantized per tensor"),

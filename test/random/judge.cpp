@@ -16,6 +16,7 @@
 #include "ir/parser.h"
 #include "ir/verifier.h"
 #include "ops/executor.h"
+#include "test/random/random_graph.h"
 
 namespace dtr::test {
 namespace {
@@ -36,6 +37,8 @@ std::vector<Tensor> seeded_inputs(const Graph& graph, uint64_t seed) {
     const Type& type = graph.type(id);
     inputs.push_back(
         Tensor::copy_of(type.dtype, type.shape, seeded_values(type.dtype, static_cast<size_t>(type.elements()), seed + id.index)));
+    if (type.dtype == DType::kInt64)
+      for (int64_t& index : inputs.back().values<int64_t>()) index = std::abs(index) % kIndexInputs;
   }
   return inputs;
 }

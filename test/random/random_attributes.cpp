@@ -57,6 +57,7 @@ AttributeValue draw_alpha(Dice& dice, const Shape&) {
   return kValues[dice.below(5)];
 }
 
+AttributeValue draw_false(Dice&, const Shape&) { return false; }
 AttributeValue draw_layout(Dice& dice, const Shape&) { return std::string(dice.coin() ? "contiguous" : "channels_last"); }
 AttributeValue draw_small(Dice&, const Shape&) { return 0x1p-10; }
 
@@ -87,6 +88,7 @@ constexpr AttributeRow kRows[] = {
     {"align_corners", AttributeKind::kBool, draw_bool},
     {"alpha", AttributeKind::kFloat, draw_alpha},
     {"approximate", AttributeKind::kString, draw_approximate},
+    {"as_int32", AttributeKind::kBool, draw_false},  // int64 indexes what follows
     {"beta", AttributeKind::kFloat, draw_float<1, 3>},
     {"ceil_mode", AttributeKind::kBool, draw_bool},
     {"count_include_pad", AttributeKind::kBool, draw_bool},

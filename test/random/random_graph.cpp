@@ -7,6 +7,7 @@
 
 #include "ir/parser.h"
 #include "ir/verifier.h"
+#include "ops/define.h"
 #include "ops/ops.h"
 
 namespace dtr::test {
@@ -70,6 +71,23 @@ ValueId RandomGraph::constant(DType dtype, Shape shape, std::optional<Quantizati
 
 ValueId RandomGraph::constant(const Shape& shape) { return constant(DType::kInt8, shape, any_quantization()); }
 
+ValueId RandomGraph::indices(const Shape& shape, int64_t extent) {
+  if (!indices_.empty() && dice_.one_in(3)) {
+    const ValueId index = indices_[static_cast<size_t>(dice_.below(static_cast<int64_t>(indices_.size())))];
+    const Op& op = program_.forward().op(program_.forward().producer(index));
+    const AttributeValue* dim = op.attributes.find("dim");
+    const Shape& from = type(op.operands[0]).shape;
+    const int64_t bound =
+        dim == nullptr || from.empty() ? element_count(from) : from[*ops::normalize_dim(std::get<int64_t>(*dim), from.size())];
+    return bound <= extent ? index : ValueId{};
+  }
+  if (extent >= kIndexInputs && dice_.one_in(3)) return rewriter_.add_input({.dtype = DType::kInt64, .shape = shape}, "i");
+  std::vector<int64_t> values(static_cast<size_t>(element_count(shape)));
+  for (int64_t& value : values) value = dice_.below(extent);
+  const ConstantId id = program_.constants.add_values<int64_t>(DType::kInt64, values);
+  return rewriter_.add_constant({.dtype = DType::kInt64, .shape = shape}, id, "i");
+}
+
 ValueId RandomGraph::positive_constant(Shape shape) {
   std::vector<float> values(static_cast<size_t>(element_count(shape)));
   for (float& value : values) value = 0.5F + static_cast<float>(dice_.below(16)) / 16;
@@ -98,6 +116,7 @@ void RandomGraph::add_weights(Draft& draft, Shape shape, int axis, int64_t chann
 std::optional<ValueId> RandomGraph::append(OpSpec spec) {
   const Result<ValueId> value = rewriter_.append(std::move(spec));
   if (!value) return std::nullopt;
+  if (type(*value).dtype == DType::kInt64) rewriter_.set_quantization(*value, std::nullopt);  // whatever was wanted
   const OpId op = program_.forward().producer(*value);
   const int64_t elements = type(*value).elements();
   if (elements > 0 && elements <= kMaxElements && verify_op(program_, program_.forward(), op) &&
@@ -119,7 +138,7 @@ bool RandomGraph::insert(Draft draft) {
   for (const std::optional<Quantization>& quantization : choices) {
     OpSpec spec{.def = draft.def, .operands = draft.operands, .attributes = draft.attributes, .quantization = quantization};
     if (const std::optional<ValueId> value = append(std::move(spec))) {
-      values_.push_back(*value);
+      (type(*value).quantized() ? values_ : indices_).push_back(*value);
       return true;
     }
   }
@@ -141,6 +160,10 @@ void RandomGraph::insert_in_float(Draft draft) {
   }
   const std::optional<ValueId> result = append({.def = draft.def, .operands = draft.operands, .attributes = draft.attributes});
   if (!result) return;
+  if (type(*result).dtype == DType::kInt64) {
+    indices_.push_back(*result);
+    return;
+  }
   const Quantization to = any_quantization(scale * std::min(draft.spread, 64.0));
   if (const std::optional<ValueId> value = append({.def = &ops::kQuantize, .operands = {*result}, .quantization = to}))
     values_.push_back(*value);
@@ -204,6 +227,8 @@ Program RandomGraph::make(int ops) {
     return value;
   };
   std::vector<ValueId> outputs;
+  for (const ValueId index : indices_)
+    if (program_.forward().value(index).unused() || dice_.one_in(6)) outputs.push_back(index);
   for (const ValueId value : std::vector<ValueId>(values_))
     if (program_.forward().value(value).kind == ValueKind::kResult && (program_.forward().value(value).unused() || dice_.one_in(6)))
       outputs.push_back(give(value));

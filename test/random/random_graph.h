@@ -24,6 +24,9 @@ struct RandomOptions {
   bool floats = false;
 };
 
+// Inputs of int64 hold 0, 1 and 2.
+inline constexpr int64_t kIndexInputs = 3;
+
 // Random choices, the same on every machine for a seed.
 class Dice {
  public:
@@ -64,6 +67,9 @@ class RandomGraph {
   // An int8 constant of some range, or a float one where the draft works on floats.
   ValueId constant(const Shape& shape);
   ValueId constant(DType dtype, Shape shape, std::optional<Quantization> quantization);
+  // Indices of that shape into an extent: a constant, an input (`kIndexInputs` different ones) or what an op made; invalid if the extent
+  // is too small for what was drawn.
+  ValueId indices(const Shape& shape, int64_t extent);
   // A float constant of sixteenths in [0.5, 1.5).
   ValueId positive_constant(Shape shape);
   // Weight of one scale, or of one a channel along `axis`, and perhaps a bias: what linear operators ask for.
@@ -80,7 +86,8 @@ class RandomGraph {
   RandomOptions options_;
   Program program_;
   Rewriter rewriter_;
-  std::vector<ValueId> values_;  // quantized
+  std::vector<ValueId> values_;   // quantized
+  std::vector<ValueId> indices_;  // int64, made by ops
 };
 
 // "" if the operator can be drawn, else what is missing: a row for its operands, or for an attribute.

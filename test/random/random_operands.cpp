@@ -220,6 +220,19 @@ bool draw_group_norm(RandomGraph& graph, Draft& draft) {
   return add_gains(graph, draft, {shape[1]}, 2);
 }
 
+bool draw_index_select(RandomGraph& graph, Draft& draft) {
+  const Shape shape = graph.type(draft.operands[0]).shape;
+  if (shape.empty()) return false;
+  Dice& dice = graph.dice();
+  const int64_t dim = dice.below(static_cast<int64_t>(shape.size()));
+  Shape of_index;
+  for (int64_t rank = dice.one_in(4) ? dice.below(3) : 1; rank > 0; --rank) of_index.push_back(1 + dice.below(5));
+  const ValueId index = graph.indices(of_index, shape[static_cast<size_t>(dim)]);
+  draft.attributes.set("dim", dim);
+  draft.operands.push_back(index);
+  return index.valid();
+}
+
 // Stand between float and int8 in every graph with floats.
 bool draw_elsewhere(RandomGraph&, Draft&) { return false; }
 
@@ -232,6 +245,7 @@ constexpr OperandRow kRows[] = {
     {"aten.expand", draw_expand, "size"},
     {"aten.flip", draw_flip, "dims"},
     {"aten.group_norm", draw_group_norm, "num_groups"},
+    {"aten.index_select", draw_index_select, "dim"},
     {"aten.layer_norm", draw_last_norm<2>, "normalized_shape"},
     {"aten.linear", draw_linear},
     {"aten.matmul", draw_matmul},

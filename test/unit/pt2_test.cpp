@@ -45,7 +45,7 @@ double max_difference(std::span<const float> a, std::span<const float> b) {
 
 TEST(Pt2, ComputesWhatPyTorchComputes) {
   for (const std::string name : {"leftovers", "tied", "channels_last", "in_place", "matrices", "one_dimension", "reshapes", "convolutions",
-                                 "products", "attention", "norms"}) {
+                                 "products", "attention", "norms", "indices"}) {
     const auto program = read_pt2(case_path(name + ".pt2"));
     ASSERT_TRUE(program.has_value()) << error_text(program);
     ASSERT_TRUE(verify(*program).has_value()) << name;
@@ -59,6 +59,10 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
     for (size_t i = 0; i < outputs->size(); ++i) {
       const Tensor& expected = *test::find_array(*data, fmt::format("output_{}", i));
       EXPECT_EQ((*outputs)[i].shape(), expected.shape()) << name << i;
+      if (expected.dtype() == DType::kInt64) {
+        EXPECT_TRUE(std::ranges::equal((*outputs)[i].values<int64_t>(), expected.values<int64_t>())) << name << " output " << i;
+        continue;
+      }
       EXPECT_LT(max_difference((*outputs)[i].values<float>(), expected.values<float>()), 2e-6) << name << " output " << i;
     }
   }

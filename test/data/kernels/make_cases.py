@@ -183,6 +183,14 @@ case("expand", "aten::expand_copy.out", [x[:, :1], [2, 3, 5, 7], False], x[:, :1
 case("expand_rank", "aten::expand_copy.out", [x[0, :, :1], [2, 3, 5, 7], False], x[0, :, :1].expand(2, 3, 5, 7))
 case("flip", "aten::flip.out", [x, [0, -1]], torch.flip(x, [0, -1]))
 case("flip_int8", "aten::flip.out", [i8, [2]], torch.flip(i8, [2]))
+for name, function in (("argmax", torch.argmax), ("argmin", torch.argmin)):
+    for dim, keep in ((1, False), (-1, True), (0, False), (None, False), (None, True)):
+        case(f"{name}_{dim}_{keep}", f"aten::{name}.out", [r, dim, keep], function(r, dim, keep))
+    case(f"{name}_int8", f"aten::{name}.out", [i8, 1, False], function(i8, 1))
+index = torch.tensor([4, 0, 0, 2])
+case("index_select", "aten::index_select.out", [x, 2, index], x.index_select(2, index))
+case("index_select_int8", "aten::index_select.out", [i8, 0, torch.tensor([1, 0, 1])], i8.index_select(0, torch.tensor([1, 0, 1])))
+case("embedding", "aten::embedding.out", [x[0, 0], index.view(2, 2), -1, False, False], x[0, 0][index.view(2, 2)])
 for size in ([5, 7], [9, 4], [13, 21], [1, 1]):
     label = "x".join(map(str, size))
     case(f"nearest_{label}", "aten::upsample_nearest2d.out", [x, size, None, None], torch.ops.aten.upsample_nearest2d(x, size))

@@ -1,10 +1,11 @@
 """Makes the small .pt2 files of this folder with PyTorch 2.13: exports that the example models do not contain.
 
-    python make_pt2_cases.py
+    python make_pt2_cases.py [NAME...]
 
 NAME.pt2 is the program; NAME.npz holds input_I and output_I as PyTorch computes them, for programs that are to be accepted.
 """
 import re
+import sys
 import zipfile
 from pathlib import Path
 
@@ -232,6 +233,23 @@ class norms(nn.Module):
         return self.layer(x), self.rms(x), self.group(x), self.instance(x), self.stored(x), native
 
 
+@case(rand(2, 4, 5, 7), torch.tensor([[3, 0, 2], [1, 1, 3]]))
+class indices(nn.Module):
+    """Indices of extremes, elements by index, known and computed; moments."""
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.table = nn.Embedding(6, 5, padding_idx=1)
+        self.register_buffer("order", torch.tensor([4, 0, -1, 2]))
+
+    def forward(self, x, i):
+        rows = torch.arange(3)
+        least = torch.min(x, -1, keepdim=True)
+        spread = torch.var_mean(x, (1, 3), correction=0)
+        return (x.argmax(), x.argmin(2, keepdim=True), *torch.max(x, 1), *least, self.table(i), self.table(rows), x[:, :, self.order], x[:, i],
+                x.index_select(1, i[0]), x.max(), x.min(), *spread, x.std(), x.std(1), x.var(2, unbiased=False, keepdim=True))
+
+
 def portable(path):
     """Cuts folders out of the stack traces, and sample inputs and the history of the graph, which nothing reads, out of the file."""
     with zipfile.ZipFile(path) as old:
@@ -249,6 +267,8 @@ def portable(path):
 if __name__ == "__main__":
     torch.set_num_threads(1)
     for name, (cls, inputs, strict, dynamic) in CASES.items():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         model = cls().eval()
         program = torch.export.export(model, inputs, strict=strict, dynamic_shapes=dynamic)
         torch.export.save(program, HERE / f"{name}.pt2")
@@ -257,6 +277,6 @@ if __name__ == "__main__":
             outputs = cls().eval()(*[i.clone() for i in inputs])
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         if name in ("leftovers", "tied", "channels_last", "in_place", "matrices", "one_dimension", "reshapes", "convolutions",
-                    "products", "attention", "norms"):
+                    "products", "attention", "norms", "indices"):
             np.savez(HERE / f"{name}.npz", **{f"input_{i}": v.contiguous().numpy() for i, v in enumerate(inputs)},
                      **{f"output_{i}": v.detach().contiguous().numpy() for i, v in enumerate(outputs)})

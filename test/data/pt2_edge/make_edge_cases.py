@@ -1,6 +1,6 @@
 """Makes the small .pt2 files of this folder with PyTorch 2.13: keywords that change what an operator means, and unusual shapes and dtypes.
 
-    python make_edge_cases.py
+    python make_edge_cases.py [NAME...]
 
 NAME.pt2 is the program; NAME.npz holds input_I and output_I as PyTorch computes them. test/e2e/edge_cases.py says which are computed and with
 which words the others are refused. Where a case says what the operator would be `without` its keyword, the results must differ, or the case could not
@@ -32,6 +32,7 @@ def case(name, function, *inputs, without=None):
 
 X = rand(2, 3, 7, 9)
 MATRIX = rand(3, 5)
+RANKED = (torch.randperm(120, generator=torch.Generator().manual_seed(5)) / 60 - 1).reshape(2, 3, 4, 5)  # further apart than int8 steps
 # Keywords.
 case("avg_pool_ceil_mode", lambda x: F.avg_pool2d(x, 2, 2, ceil_mode=True), X, without=lambda x: F.avg_pool2d(x, 2, 2))
 case("avg_pool_count_include_pad", lambda x: F.avg_pool2d(x, 3, 2, padding=1, count_include_pad=False), X, without=lambda x: F.avg_pool2d(x, 3, 2, padding=1))
@@ -69,6 +70,16 @@ case("layer_norm_eps", lambda x: F.layer_norm(x, (9,), eps=0.5), X, without=lamb
 case("pad_replicate", lambda x: F.pad(x, (1, 2, 0, 1), mode="replicate"), X, without=lambda x: F.pad(x, (1, 2, 0, 1)))
 case("pad_negative", lambda x: F.pad(x, (-1, 2), value=0.5), X, without=lambda x: F.pad(x, (0, 2), value=0.5)[..., 1:] * 0)
 case("argmax_keepdim", lambda x: torch.argmax(x, 1, keepdim=True), X, without=lambda x: torch.argmax(x, 1))
+case("argmin_flat", lambda x: torch.argmin(x), RANKED, without=torch.argmax)
+case("max_dim", lambda x: tuple(torch.max(x, 2)), RANKED)
+case("min_dim_keepdim", lambda x: tuple(torch.min(x, -1, keepdim=True)), RANKED)
+case("embedding", lambda i: 2 * F.embedding(i, MATRIX), torch.tensor([[2, 0], [1, 1]]))
+case("index_constant", lambda x: x[:, :, [4, 0, -1, 6, 1, 1]], X)
+case("index_pairs", lambda x: x[[0, 1], [2, 0]], rand(4, 3))
+case("std_population", lambda x: x.std(1, correction=0), X, without=lambda x: x.std(1))
+case("var_mean_keepdim", lambda x: torch.var_mean(x, (0, 3), keepdim=True), X)
+case("var_of_one", lambda x: x.var(0), rand(1, 3))
+case("dropout_in_place", lambda x: F.dropout(x * 2, 0.5, training=False, inplace=True), X)
 case("cumsum", lambda x: torch.cumsum(x, 1), X)
 # Shapes.
 case("one_element", lambda x: torch.relu(x) + x, rand(1))
@@ -123,6 +134,8 @@ def deflate(path):
 if __name__ == "__main__":
     torch.set_num_threads(1)
     for name, (function, inputs, without) in CASES.items():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         torch.export.save(torch.export.export(Module(function), inputs, strict=False), HERE / f"{name}.pt2")
         portable(HERE / f"{name}.pt2")
         deflate(HERE / f"{name}.pt2")
