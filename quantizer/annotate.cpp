@@ -204,6 +204,8 @@ class Annotator {
     for (auto id = order_.rbegin(); id != order_.rend(); ++id)
       for (const ValueId result : graph_.op(*id).results) selected_[result.index] = selected(result);
     for (const ValueId input : graph_.inputs()) selected_[input.index] = selected(input);
+    for (uint32_t i = 0; i < selected_.size(); ++i)
+      if (!selected_[i].empty()) annotation_.selected.push_back({i});
     for (QuantizationGroup& group : annotation_.groups) {
       std::vector<ValueId> observed;
       for (const ValueId value : group.observed) {

@@ -31,6 +31,7 @@ struct Annotation {
   // By value slot. For a value that an annotated op makes: its quantization. For any other (input of the graph, result of a float op):
   // the quantization in which most annotated ops read it. An operand may ask for another (operand_groups).
   std::vector<int> group_of_value;
+  std::vector<ValueId> selected;  // values that other values stand for in `observed`, because all their readers select
 };
 
 // Asks the patterns, first come first served, for each op in program order and resolves shared specs. Ops that no pattern wants, or

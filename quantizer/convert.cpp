@@ -32,6 +32,8 @@ class Converter {
 
   Result<ConversionReport> run() {
     DTR_TRY(find_quantizations());
+    report_.float_graph = graph_;
+    report_.selected = annotation_.selected;
     std::vector<OpId> order;
     for (const OpId op : graph_.ops()) order.push_back(op);
     for (const OpId op : order) {

@@ -21,6 +21,8 @@ struct ConversionReport {
   std::vector<FloatOp> float_ops;
   // Channels whose weight scale was widened because their bias would not have fitted, by place.
   std::vector<Diagnostic> notes;
+  Graph float_graph;              // as it was; its ops and values have the same ids in the result
+  std::vector<ValueId> selected;  // Annotation::selected
 };
 
 // Rewrites `graph` in place: results of annotated ops become int8 with the quantization of their group, weights int8 constants,

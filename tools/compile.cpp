@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "compiler/check.h"
+#include "compiler/quantization_report.h"
 #include "compiler/read_model.h"
 #include "compiler/selection.h"
 #include "ir/npz.h"
@@ -93,6 +94,16 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   if (options.verbose)
     for (const Remark& remark : remarks.list()) fmt::print(stderr, "{}\n", common.json_diagnostics ? to_json(remark) : to_text(remark));
   const Graph quantized_graph = program.forward();
+  if (options.report_quantization || !options.quantization_json.empty()) {
+    if (!samples)
+      return fail(DiagnosticId::kCalibrationMissing, "the report on quantization runs the model on samples and there are none",
+                  "give samples of real inputs with --calibrate DATA.npz", {.file = program.file});
+    const Graph ideal = conversion ? conversion->float_graph : float_counterpart(quantized_graph);
+    DTR_ASSIGN(const QuantizationReport report,
+               report_quantization(program, ideal, quantized_graph, *samples, conversion ? conversion->selected : std::vector<ValueId>{}));
+    if (options.report_quantization) fmt::print("{}\n", to_text(report));
+    if (!options.quantization_json.empty()) DTR_TRY(write_file(options.quantization_json, to_json(report)));
+  }
   if (!options.emit_ir.empty()) DTR_TRY(write_file(options.emit_ir, print(program, {.elide_constants = options.elide_constants})));
 
   DTR_ASSIGN(CompiledProgram compiled, compile_program(program, settings, conversion ? &*conversion : nullptr));

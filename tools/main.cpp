@@ -57,6 +57,9 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
       ->allow_extra_args(false);
   verb->add_option("--stop-at", o.stop_at, "Compile up to this node: its value becomes the output")->type_name("NODE");
   verb->add_option("--placement", o.placement, "Write why operators are not on the NPU, as JSON (docs/placement.md)");
+  verb->add_flag("--report-quantization", o.report_quantization,
+                 "Print range, scale, saturation and SQNR of every tensor, and the error that every operator adds, on up to 8 samples");
+  verb->add_option("--quantization-json", o.quantization_json, "Write the same as JSON (docs/quantization.md)");
   verb->add_option("--report-json", o.report_json, "Write operators, cycles, memory and refusals as JSON");
   verb->add_option("--emit-ir", o.emit_ir, "Write the quantized graph as IR text");
   verb->add_flag("--elide-constants", o.elide_constants,

@@ -26,7 +26,8 @@ struct CompileOptions {
   std::string io = "float";
   std::vector<std::string> keep_off, force_on;  // nodes or operators; "all" forces whatever the NPU can run
   std::string stop_at;                          // node
-  std::string report_json, placement, emit_ir, print_after;
+  std::string report_json, placement, quantization_json, emit_ir, print_after;
+  bool report_quantization = false;
   bool check = true;
   bool row_packing = false;
   bool debug_map = true;
