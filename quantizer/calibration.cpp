@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -47,6 +49,13 @@ Observers observers_of(const Graph& graph, const Annotation& annotation) {
     observers.sums += channels;
   }
   return observers;
+}
+
+// Infinite elements of a result saturate in int8, and nobody computes with them.
+std::vector<float> elements_but_infinite(std::span<const float> elements) {
+  std::vector<float> others;
+  std::ranges::copy_if(elements, std::back_inserter(others), [](float element) { return !std::isinf(element); });
+  return others;
 }
 
 class Calibrator {
@@ -120,8 +129,12 @@ class Calibrator {
     const auto outputs = executor_.run(samples_.inputs(sample), [&](ValueId value, const TensorView& tensor) {
       if (bad.valid() || tensor.dtype != DType::kFloat32) return;
       std::optional<ValueStatistics>& statistics = observers.values[value.index];
-      const bool finite = statistics ? statistics->observe(tensor.values<float>())
-                                     : graph_.value(value).output_uses == 0 || finite_range(tensor.values<float>()).finite;
+      const bool is_output = graph_.value(value).output_uses > 0;
+      bool finite = statistics ? statistics->observe(tensor.values<float>()) : !is_output || finite_range(tensor.values<float>()).finite;
+      if (!finite && is_output && graph_.value(value).uses.empty()) {
+        const std::vector<float> others = elements_but_infinite(tensor.values<float>());
+        finite = !others.empty() && (statistics ? statistics->observe(others) : finite_range(others).finite);
+      }
       if (!finite) bad = value;
       std::optional<ChannelObserver>& channels = observers.channels[value.index];
       // The executor may hand (N, C, H, W) as (N, H, W, C).

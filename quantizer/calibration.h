@@ -26,8 +26,8 @@ struct CalibrationOptions {
 };
 
 // Observes the values that `annotation` asks for. The executor may hand (N, C, H, W) to the observer as (N, H, W, C).
-// Errors: kCalibrationMissing (no samples), kDataNotFinite (in the samples), kCalibrationNotFinite (the model makes NaN or infinity:
-// names the first operator and sample), and those of the executor.
+// Errors: kCalibrationMissing (no samples), kDataNotFinite (in the samples), kCalibrationNotFinite (the model makes NaN, or an
+// infinity that is not only a result: names the first operator and sample), and those of the executor.
 Result<CalibrationResult> calibrate(const Program& program, const Graph& graph, const Annotation& annotation, Executor& executor,
                                     const Samples& samples, const CalibrationOptions& options = {});
 

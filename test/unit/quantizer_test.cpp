@@ -474,6 +474,22 @@ TEST(Calibrate, SaysWhereTheModelComputesNaN) {
   }
 }
 
+// An infinity that is only a result saturates; NaN does not, nor one that is read.
+TEST(Calibrate, InfiniteResults) {
+  const auto range_of = [](std::string_view ops, float low) -> Result<float> {
+    const Program program = parse("graph @forward(%x: f32[8]) {\n" + std::string(ops) + "\n  return %y\n}");
+    const Graph& graph = program.forward();
+    const auto calibration = calibrate_reference(program, annotate(graph, neutron_patterns()), ramp("x", {1, 8}, low, 3));
+    if (!calibration) return tl::unexpected(calibration.error());
+    return calibration->values.at("y").range().max;
+  };
+  const Result<float> largest = range_of("  %y: f32[8] = aten.log(%x)", 0);  // log 0
+  ASSERT_TRUE(largest) << to_text(largest.error());
+  EXPECT_FLOAT_EQ(*largest, std::log(3.0F));
+  EXPECT_FALSE(range_of("  %y: f32[8] = aten.log(%x)", -1));
+  EXPECT_FALSE(range_of("  %l: f32[8] = aten.log(%x)\n  %y: f32[8] = aten.exp(%l)", 0));
+}
+
 TEST(Calibrate, RefusesBadSamples) {
   const Program program = parse(kSmall);
   const Graph& graph = program.forward();
