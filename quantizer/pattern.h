@@ -11,8 +11,9 @@
 
 namespace dtr {
 
-// Smallest scale of an observed activation. Source: ExecuTorch's Neutron quantizer, HistogramObserver with eps = 2^-12.
-inline constexpr float kActivationEps = 0x1p-12F;
+// Smallest scale of an observed activation, so that one that calibration only saw near zero has a range at all. ExecuTorch's Neutron
+// quantizer has 2^-12, which leaves 8 codes to activations within ±0.001.
+inline constexpr float kActivationEps = 0x1p-20F;
 
 struct QuantSpec {
   enum class Kind : uint8_t {

@@ -32,12 +32,13 @@ constexpr std::string_view kDistributions[] = {"normal",  "relu",     "relu6", "
                                                "growing", "negative", "tiny",  "zeros",    "one_value"};
 
 TEST(Observer, MinMaxGivesTheParametersOfPyTorch) {
+  constexpr float kEps = 0x1p-12F;  // of ExecuTorch's Neutron quantizer
   const auto arrays = observer_vectors();
   for (const std::string_view distribution : kDistributions) {
     const std::string name(distribution);
     ValueStatistics statistics(false);
     EXPECT_TRUE(statistics.observe(find_array(arrays, name)->values<float>()));
-    const Quantization affine = affine_quantization(best_range(statistics), kActivationEps);
+    const Quantization affine = affine_quantization(best_range(statistics), kEps);
     const auto wanted = find_array(arrays, name + "_min_max")->values<double>();
     EXPECT_EQ(affine.scale(), static_cast<float>(wanted[0])) << name;
     EXPECT_EQ(affine.zero_point(), static_cast<int>(wanted[1])) << name;

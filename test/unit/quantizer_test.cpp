@@ -151,6 +151,22 @@ TEST(Convert, ReadersThatSelectMakeFinerSteps) {
   EXPECT_EQ(graph.type(x).quantization->scale(), 0.75F / 255);
 }
 
+TEST(Convert, SmallActivationsHaveAllCodes) {
+  Program program = parse(R"(graph @forward(%x: f32[1,64]) {
+  %y: f32[1,64] = aten.hardswish(%x)
+  return %y
+}
+)");
+  Graph& graph = program.forward();
+  std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
+  patterns.push_back(std::make_unique<MinMaxPatterns>());
+  const Annotation annotation = annotate(graph, patterns);
+  const auto calibration = calibrate_reference(program, annotation, ramp("x", {1, 1, 64}, -0.001F, 0.001F));
+  ASSERT_TRUE(calibration) << to_text(calibration.error());
+  ASSERT_TRUE(convert(program, graph, annotation, *calibration));
+  EXPECT_EQ(graph.type(graph.op(graph.first_op()).results[0]).quantization->scale(), 0.002F / 255);
+}
+
 TEST(Convert, GivesTheNumbersOfHand) {
   Program program = parse(kSmall);
   Graph& graph = program.forward();
