@@ -1,5 +1,5 @@
 // dim_order_ops._to_dim_order_copy: the same tensor in another physical order. Placed by the layout solver; logically the identity.
-#include "ops/define.h"
+#include "ops/movement.h"
 
 namespace dtr::ops {
 namespace {
@@ -9,7 +9,7 @@ constexpr AttributeDef kAttributes[] = {{"layout", AttributeKind::kString}};  //
 Status verify(const OpView& view) {
   const auto& layout = view.attribute<std::string>("layout");
   if (layout != "contiguous" && layout != "channels_last") return broken(view, fmt::format("unknown layout `{}`", layout));
-  return {};
+  return check_moves(view);
 }
 
 // Reference tensors are always in logical order, so there is nothing to move.
