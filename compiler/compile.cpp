@@ -9,8 +9,6 @@
 #include "compiler/onednn_executor.h"
 #include "compiler/placement_report.h"
 #include "compiler/selection.h"
-#include "ir/rewriter.h"
-#include "ops/ops.h"
 #include "partitioner/layout.h"
 #include "partitioner/partition.h"
 #include "program/memory_planner.h"
@@ -36,30 +34,6 @@ class Stage {
   std::string_view name_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
-
-// What the float model computes at an output does not change when the program takes and gives int8 instead: the first quantize and the
-// last dequantize go.
-void strip_io_quantization(Graph& graph) {
-  Rewriter rewriter(graph);
-  std::vector<ValueId> outputs = graph.outputs();
-  for (ValueId& output : outputs) {
-    const OpId dequantize = graph.producer_if(output, ops::kDequantize);
-    if (dequantize.valid()) output = graph.op(dequantize).operands[0];
-  }
-  rewriter.set_outputs(outputs);
-  for (OpId op = graph.last_op(); op.valid();) {
-    const OpId previous = graph.op(op).previous;
-    if (graph.op(op).def == &ops::kDequantize && graph.value(graph.op(op).results[0]).unused()) rewriter.erase(op);
-    op = previous;
-  }
-  for (const ValueId input : std::vector<ValueId>(graph.inputs())) {
-    const OpId quantize = graph.sole_user(input);
-    if (!quantize.valid() || graph.op(quantize).def != &ops::kQuantize) continue;
-    const Type type = graph.type(graph.op(quantize).results[0]);
-    rewriter.set_element_type(input, type.dtype, type.quantization);
-    rewriter.replace(quantize, input);
-  }
-}
 
 // What the options and the conversion say about where ops run.
 Result<PlacementOptions> placement_options(const Program& program, const CompileSettings& settings, const ConversionReport* conversion) {
@@ -195,7 +169,7 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
   report.clock_hz = npu.clock_hz;
 
   const Recipe recipe = make_recipe(*settings.target, settings.backend);
-  if (settings.io == Io::kInt8) strip_io_quantization(graph);
+  if (settings.io == Io::kInt8) DTR_TRY(run_pipeline(program, graph, int8_io_pipeline(), settings.passes));
   EmittedProgram emitted;
   {
     const Stage stage(settings, "place and lower");

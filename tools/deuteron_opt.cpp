@@ -32,9 +32,11 @@ struct Options {
   uint64_t seed = 1;
   bool verify_each = false;
   bool prove = false;
+  bool bisect = false;
   bool time = false;
   bool verbose = false;
   bool list = false;
+  bool markdown = false;
   bool split = false;
   bool no_locations = false;
   bool no_print = false;
@@ -56,6 +58,23 @@ void print_list() {
   }
 }
 
+std::string_view promise(Exactness exactness) {
+  if (exactness == Exactness::kExact) return "equal";
+  return exactness == Exactness::kFloatRounding ? "2^-20 of the maximum" : "20 dB";
+}
+
+// The table of docs/passes.md.
+void print_markdown() {
+  fmt::print("| pass | what it does | proof | pipelines |\n|---|---|---|---|\n");
+  for (const PassDef* pass : all_passes()) {
+    std::string pipelines;
+    for (const Pipeline& pipeline : all_pipelines())
+      if (std::find(pipeline.passes.begin(), pipeline.passes.end(), pass) != pipeline.passes.end())
+        pipelines += fmt::format("{}{}", pipelines.empty() ? "" : ", ", pipeline.name);
+    fmt::print("| `{}` | {} | {} | {} |\n", pass->name, pass->summary, promise(pass->exactness), pipelines);
+  }
+}
+
 void print_times(const Graph& graph, const std::vector<PassRun>& runs) {
   double total = 0;
   for (const PassRun& run : runs) {
@@ -69,7 +88,28 @@ void print_remarks(const Remarks& remarks, const Options& options) {
   for (const Remark& remark : remarks.list()) fmt::print(stderr, "{}\n", options.diagnostics == "json" ? to_json(remark) : to_text(remark));
 }
 
+// Looks for the first wrong pass; an error if there is one.
+Status bisect(Program& program, const Options& options) {
+  std::vector<const PassDef*> passes;
+  for (const std::string& name : options.passes) passes.push_back(find_pass(name));
+  const Pipeline* known = find_pipeline(options.pipeline);
+  for (Graph& graph : program.graphs) {
+    DTR_ASSIGN(const auto found,
+               bisect(program, graph, known != nullptr ? *known : Pipeline{"--pass", "", passes}, known != nullptr, options.seed));
+    if (!found) {
+      fmt::print(stderr, "@{}: no pass changes the result\n", graph.name);
+      continue;
+    }
+    return fail(DiagnosticId::kPassBrokeGraph,
+                fmt::format("pass {} is the first whose result differs, run {} of {}: {}", found->pass->name, found->run, found->runs,
+                            found->reason),
+                "Report this as a bug.", {.node = "@" + graph.name});
+  }
+  return {};
+}
+
 Status transform(Program& program, const Options& options) {
+  if (options.bisect) return bisect(program, options);
   for (Graph& graph : program.graphs) {
     const auto after_pass = [&](const PassDef& pass, const Graph& changed, size_t changes) {
       for (const std::string& name : options.print_after)
@@ -77,7 +117,8 @@ Status transform(Program& program, const Options& options) {
           fmt::print(stderr, "// after {}: {} changes\n{}", pass.name, changes, print(program, changed, options.print));
     };
     Remarks remarks;
-    const PassOptions pass_options{options.verify_each, options.prove, options.seed, &remarks, after_pass};
+    const PassOptions pass_options{options.verify_each, options.prove ? Proof::kEachPass : Proof::kNone, options.seed, &remarks,
+                                   after_pass};
     std::vector<const PassDef*> passes;
     for (const std::string& name : options.passes) passes.push_back(find_pass(name));
     DTR_ASSIGN(std::vector<PassRun> runs, run_passes(program, graph, passes, pass_options));
@@ -134,7 +175,7 @@ bool read_text(const std::string& file, std::string& text) {
 
 int run(const Options& options) {
   if (options.list) {
-    print_list();
+    options.markdown ? print_markdown() : print_list();
     return kGood;
   }
   if (options.file.ends_with(".pt2")) return run_on(pt2::read_pt2(options.file), options);
@@ -170,18 +211,22 @@ int main(int argc, char** argv) try {
   app.add_option("FILE", options.file, "IR text, or a model (.pt2); - reads standard input");
   app.add_option("--pass", options.passes, "Passes to run, in order")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember(names))
       ->type_name("NAME[,NAME]");
   app.add_option("--pipeline", options.pipeline, "Pipeline to run to its fix-point, after --pass")
       ->check(CLI::IsMember(pipelines))
       ->type_name("NAME");
   app.add_flag("--list", options.list, "List all passes and pipelines");
+  app.add_flag("--markdown", options.markdown, "With --list: as a page of the documentation");
   app.add_flag("--verify-each", options.verify_each, "Run the verifier after every pass");
   app.add_flag("--prove", options.prove, "Evaluate the graph before and after every pass on random inputs and compare");
-  app.add_option("--seed", options.seed, "Seed of the inputs of --prove")->type_name("N")->capture_default_str();
+  app.add_flag("--bisect", options.bisect, "Find the first pass after which the graph computes something else than at the start");
+  app.add_option("--seed", options.seed, "Seed of the inputs of --prove and --bisect")->type_name("N")->capture_default_str();
   names.emplace_back("all");
   app.add_option("--print-after", options.print_after, "Print the graph after these passes, or `all`, to standard error")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember(names))
       ->type_name("NAME[,NAME]");
   app.add_flag("--time", options.time, "Print time and number of changes of every pass to standard error");

@@ -98,12 +98,8 @@ class Pass {
 
   Status view_instead(OpId id) {
     const Op& op = graph_.op(id);
-    const ValueId old = op.results[0];
-    const std::string name = graph_.value(old).name;
-    DTR_ASSIGN(const ValueId view, insert_view(id, op.operands[0], graph_.type(old).shape, op.origin));
-    rewriter_.set_layout(view, graph_.type(old).layout);
-    rewriter_.replace(id, view);
-    rewriter_.rename(view, name);
+    const Shape shape = graph_.type(op.results[0]).shape;
+    DTR_TRY(replace_op(rewriter_, id, {.def = &ops::kView, .operands = {op.operands[0]}, .attributes = {{"size", shape}}}));
     ++changes_;
     return {};
   }
@@ -118,16 +114,8 @@ class Pass {
   }
 
   Status mean_instead(OpId id) {
-    const Op& op = graph_.op(id);
-    const ValueId old = op.results[0];
-    const std::string name = graph_.value(old).name;
-    DTR_ASSIGN(const ValueId mean, rewriter_.insert_value(id, {.def = &ops::kMeanDim,
-                                                               .operands = op.operands,
-                                                               .attributes = {{"dim", Ints{2, 3}}, {"keepdim", true}},
-                                                               .origin = op.origin}));
-    rewriter_.set_layout(mean, graph_.type(old).layout);
-    rewriter_.replace(id, mean);
-    rewriter_.rename(mean, name);
+    const OpSpec mean{.def = &ops::kMeanDim, .operands = graph_.op(id).operands, .attributes = {{"dim", Ints{2, 3}}, {"keepdim", true}}};
+    DTR_TRY(replace_op(rewriter_, id, mean));
     ++changes_;
     return {};
   }

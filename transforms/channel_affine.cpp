@@ -89,6 +89,14 @@ std::vector<double> bias_of(const Program& program, const Graph& graph, OpId lay
   return std::vector<double>(static_cast<size_t>(output_channels(graph, layer)));
 }
 
+// `op` stands for what it stood for and for `folded`: as part `part` of `parts`, or whole.
+void join_origin(Rewriter& rewriter, OpId op, OpId folded, size_t part, size_t parts) {
+  Origin origin = merge(rewriter.graph().op(op).origin, rewriter.graph().op(folded).origin);
+  origin.part = parts == 1 ? 0 : static_cast<uint32_t>(part);
+  origin.parts = static_cast<uint32_t>(parts);
+  rewriter.set_origin(op, std::move(origin));
+}
+
 void set_weights(Program& program, Rewriter& rewriter, OpId layer, const std::vector<double>& weights, const std::vector<double>& biases) {
   const Graph& graph = rewriter.graph();
   const ValueId weight = graph.op(layer).operands[1], bias = operand_or_absent(graph.op(layer), 2);
@@ -161,21 +169,23 @@ tl::expected<OpId, std::string> layer_before(const Graph& graph, ValueId value, 
   return Reason("there are too many permutes and views before it");
 }
 
-tl::expected<OpId, std::string> layer_after(const Graph& graph, ValueId value, size_t axis) {
+tl::expected<OpId, std::string> layer_after(const Graph& graph, ValueId value, std::optional<size_t> axis) {
   for (int step = 0; step < kMaxSteps; ++step) {
     const std::string& name = graph.value(value).name;
     const OpId id = graph.sole_user(value);
     if (!id.valid()) return Reason(fmt::format("`{}` is not read by one op alone", name));
     const Op& op = graph.op(id);
     if (is_layer(op) && op.operands[0] == value) {
-      if (axis != channel_axis(graph, op, value)) return Reason(names_axis(graph, op, value, axis));
+      if (axis && *axis != channel_axis(graph, op, value)) return Reason(names_axis(graph, op, value, *axis));
       if (const auto constant = check_weights(graph, op); !constant) return Reason(constant.error());
       return id;
     }
     if (!keeps_elements(op)) return Reason(fmt::format("`{}` is read by {}, not by a convolution or linear", name, op.def->name));
-    const auto there = axis_of_result(graph, op, axis);
-    if (!there) return Reason(fmt::format("dimension {} of `{}` is not a dimension of its view", axis, name));
-    axis = *there;
+    if (axis) {
+      const auto there = axis_of_result(graph, op, *axis);
+      if (!there) return Reason(fmt::format("dimension {} of `{}` is not a dimension of its view", *axis, name));
+      axis = there;
+    }
     value = op.results[0];
   }
   return Reason("there are too many permutes and views behind it");
@@ -210,10 +220,31 @@ void apply_before(Program& program, Rewriter& rewriter, OpId layer, const Channe
   set_weights(program, rewriter, layer, weights, biases);
 }
 
+void finish_before(Rewriter& rewriter, OpId folded, ValueId x, OpId layer) {
+  const Graph& graph = rewriter.graph();
+  std::vector<OpId> path;
+  for (OpId op = layer; op != folded; op = graph.sole_user(graph.op(op).results[0])) path.push_back(op);
+  for (size_t i = 0; i < path.size(); ++i) join_origin(rewriter, path[i], folded, i, i + 1 == path.size() ? 1 : path.size());
+  rewriter.replace(folded, x);
+}
+
+void finish_after(Rewriter& rewriter, OpId folded, ValueId x, OpId layer) {
+  const Graph& graph = rewriter.graph();
+  std::vector<OpId> path;
+  for (OpId op = folded; op != layer;) path.push_back(op = graph.sole_user(graph.op(op).results[0]));
+  for (size_t i = 0; i < path.size(); ++i) join_origin(rewriter, path[i], folded, i, i + 1 == path.size() ? 1 : path.size());
+  rewriter.replace(folded, x);
+}
+
 int64_t output_channels(const Graph& graph, OpId layer) {
   const Op& op = graph.op(layer);
   const Shape& weight = graph.type(op.operands[1]).shape;
   return is_transposed(op) ? weight[1] * static_cast<int64_t>(groups_of(op)) : weight[0];
+}
+
+int64_t input_channels(const Graph& graph, OpId layer) {
+  const Op& op = graph.op(layer);
+  return graph.type(op.operands[0]).shape[channel_axis(graph, op, op.operands[0])];
 }
 
 }  // namespace dtr

@@ -25,8 +25,8 @@ tl::expected<ChannelAffine, std::string> batch_norm_affine(const Program& progra
 // will do, and with `across_products` also the way through an operand of a matmul.
 // Errors: the reason why there is none whose constant weights can take it.
 tl::expected<OpId, std::string> layer_before(const Graph& graph, ValueId value, std::optional<size_t> axis, bool across_products = false);
-// The convolution or linear that reads `value` so that its input channels lie along `axis`.
-tl::expected<OpId, std::string> layer_after(const Graph& graph, ValueId value, size_t axis);
+// The convolution or linear that alone reads `value`, so that its input channels lie along `axis` if there is one.
+tl::expected<OpId, std::string> layer_after(const Graph& graph, ValueId value, std::optional<size_t> axis);
 
 // Whether the channels of a layer's operand can be shifted by its weights: where it does not pad, and every output is made of all taps.
 bool takes_offsets(const Op& layer);
@@ -34,7 +34,12 @@ bool takes_offsets(const Op& layer);
 // New weights and bias, computed in double and rounded once: other users keep the old ones. The counts of channels fit.
 void apply_after(Program& program, Rewriter& rewriter, OpId layer, const ChannelAffine& affine);   // layer(x) becomes affine(layer(x))
 void apply_before(Program& program, Rewriter& rewriter, OpId layer, const ChannelAffine& affine);  // layer(x) becomes layer(affine(x))
-// How many output channels a layer has.
+// Erases `folded`, an op of a function that a layer found by layer_before or layer_after took. Their origins join; values on the way are no
+// operator's result any more, so that their ops become parts of both.
+void finish_before(Rewriter& rewriter, OpId folded, ValueId x, OpId layer);
+void finish_after(Rewriter& rewriter, OpId folded, ValueId x, OpId layer);
+
 int64_t output_channels(const Graph& graph, OpId layer);
+int64_t input_channels(const Graph& graph, OpId layer);
 
 }  // namespace dtr

@@ -18,6 +18,11 @@ constexpr Activation kActivations[] = {{"relu", {0, kInfinity}}, {"relu6", {0, 6
 
 bool is_float_constant(const Graph& graph, ValueId value) { return graph.is_constant(value) && is_float(graph.type(value).dtype); }
 
+bool alike(const Graph& graph, ValueId a, ValueId b) {
+  const Type &left = graph.type(a), &right = graph.type(b);
+  return left.dtype == right.dtype && left.shape == right.shape && left.quantization == right.quantization;
+}
+
 std::vector<double> constant_doubles(const Program& program, const Graph& graph, ValueId constant) {
   const ConstantId id = graph.value(constant).constant;
   if (graph.type(constant).dtype == DType::kFloat64) {
@@ -61,6 +66,31 @@ bool is_constant_of(const Program& program, const Graph& graph, ValueId value, d
 void erase_if_unused(Rewriter& rewriter, OpId op) {
   const Graph& graph = rewriter.graph();
   if (graph.value(graph.op(op).results[0]).unused()) rewriter.erase(op);
+}
+
+Result<ValueId> replace_op(Rewriter& rewriter, OpId op, OpSpec spec) {
+  const Graph& graph = rewriter.graph();
+  const ValueId old = graph.op(op).results[0];
+  const Layout layout = graph.type(old).layout;
+  const std::string name = graph.value(old).name;
+  if (spec.origin.sources.empty()) spec.origin = graph.op(op).origin;
+  spec.quantization = graph.type(old).quantization;
+  DTR_ASSIGN(const ValueId made, rewriter.insert_value(op, std::move(spec)));
+  rewriter.set_layout(made, layout);
+  rewriter.replace(op, made);
+  rewriter.rename(made, name);
+  return made;
+}
+
+std::optional<double> uniform_value(const Program& program, const Graph& graph, ValueId value) {
+  if (!value.valid() || !is_float_constant(graph, value) || graph.type(value).elements() == 0) return std::nullopt;
+  const auto first = [&](const auto& values) -> std::optional<double> {
+    const bool uniform = std::all_of(values.begin(), values.end(), [&](auto x) { return x == values.front(); });
+    return uniform ? std::optional<double>(values.front()) : std::nullopt;
+  };
+  const ConstantId id = graph.value(value).constant;
+  if (graph.type(value).dtype == DType::kFloat64) return first(program.constants.values<double>(id));
+  return first(program.constants.values<float>(id));
 }
 
 ValueId operand_or_absent(const Op& op, size_t index) { return index < op.operands.size() ? op.operands[index] : ValueId{}; }

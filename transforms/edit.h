@@ -20,17 +20,35 @@ Status for_each_op(const Graph& graph, Visit visit) {
   return {};
 }
 
+// The same from the last op to the first; the visit may erase the op.
+template <class Visit>
+void for_each_op_backwards(const Graph& graph, Visit visit) {
+  for (OpId id = graph.last_op(), previous; id.valid(); id = previous) {
+    previous = graph.op(id).previous;
+    visit(id);
+  }
+}
+
 // The real values of a float constant.
 std::vector<double> constant_doubles(const Program& program, const Graph& graph, ValueId constant);
 // A new constant of that float dtype, each value rounded once.
 ValueId add_float_constant(Program& program, Rewriter& rewriter, DType dtype, Shape shape, std::span<const double> values,
                            std::string_view name);
 bool is_float_constant(const Graph& graph, ValueId value);
+// Whether dtype, shape and quantization of two values are the same: layouts of results are chosen later.
+bool alike(const Graph& graph, ValueId a, ValueId b);
 // Whether a constant has this value everywhere: real value, so zero point where it is quantized.
 bool is_constant_of(const Program& program, const Graph& graph, ValueId value, double wanted);
 
 // Erases an op of one result that nobody reads any more.
 void erase_if_unused(Rewriter& rewriter, OpId op);
+
+// Puts a new op of one result in the place of `op`: its result takes name, layout and quantization of the old one, and the op's origin
+// unless the spec has one. The new op only: others that were made for it stand before it.
+Result<ValueId> replace_op(Rewriter& rewriter, OpId op, OpSpec spec);
+
+// The value that a float constant has everywhere, nullopt if it is no constant or has several.
+std::optional<double> uniform_value(const Program& program, const Graph& graph, ValueId value);
 
 // Operand `index` of an op, invalid where it is absent.
 ValueId operand_or_absent(const Op& op, size_t index);

@@ -17,37 +17,43 @@ class Pass {
  public:
   Pass(Program& program, Graph& graph, Remarks& remarks) : program_(program), graph_(graph), rewriter_(graph), remarks_(remarks) {}
 
+  // Forwards into layers before, then backwards into layers behind: so chains fold in one run.
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
-      if (graph_.op(id).def == &ops::kBatchNorm) fold(id);
+      if (graph_.op(id).def == &ops::kBatchNorm) fold_up(id);
       return {};
     }));
+    for_each_op_backwards(graph_, [&](OpId id) {
+      if (graph_.op(id).def == &ops::kBatchNorm) fold_down(id);
+    });
     return changes_;
   }
 
  private:
-  void fold(OpId norm) {
+  void fold_up(OpId norm) {
+    const Op& op = graph_.op(norm);
+    const auto affine = batch_norm_affine(program_, graph_, op);
+    if (!affine) return;
+    const auto layer = layer_before(graph_, op.operands[0], 1);
+    if (!layer) return;
+    apply_after(program_, rewriter_, *layer, *affine);
+    finish_before(rewriter_, norm, op.operands[0], *layer);
+    ++changes_;
+  }
+
+  void fold_down(OpId norm) {
     const ValueId x = graph_.op(norm).operands[0], y = graph_.op(norm).results[0];
     const auto affine = batch_norm_affine(program_, graph_, graph_.op(norm));
     if (!affine) return remarks_.add(norm, affine.error());
-    if (graph_.type(x) != graph_.type(y)) return remarks_.add(norm, "its result has another layout than its operand");
     const auto before = layer_before(graph_, x, 1);
-    if (before) {
-      apply_after(program_, rewriter_, *before, *affine);
-      return finish(norm, *before);
-    }
-    const auto after = layer_after(graph_, y, 1);
-    if (!after) return remarks_.add(norm, fmt::format("{}; {}", before.error(), after.error()));
-    if (affine->shifts() && !takes_offsets(graph_.op(*after)))
-      return remarks_.add(
-          norm, fmt::format("{}; {} behind it pads with zeros, which are not normalized", before.error(), graph_.op(*after).def->name));
-    apply_before(program_, rewriter_, *after, *affine);
-    finish(norm, *after);
-  }
-
-  void finish(OpId norm, OpId layer) {
-    rewriter_.set_origin(layer, merge(graph_.op(layer).origin, graph_.op(norm).origin));
-    rewriter_.replace(norm, graph_.op(norm).operands[0]);
+    if (before) return fold_up(norm);  // what folded in between made it possible
+    const auto layer = layer_after(graph_, y, 1);
+    if (!layer) return remarks_.add(norm, fmt::format("{}; {}", before.error(), layer.error()));
+    const Op& op = graph_.op(*layer);
+    if (affine->shifts() && !takes_offsets(op))
+      return remarks_.add(norm, fmt::format("{}; {} behind it pads with zeros, which are not normalized", before.error(), op.def->name));
+    apply_before(program_, rewriter_, *layer, *affine);
+    finish_after(rewriter_, norm, x, *layer);
     ++changes_;
   }
 

@@ -15,7 +15,7 @@ Result<size_t> run(Program&, Graph& graph, Remarks&) {
     if (!name) return {};
     const OpId producer = graph.producer(op.operands[0]);
     if (!producer.valid() || !takes_activation(graph.op(producer)) || graph.sole_user(op.operands[0]) != id) return {};
-    if (graph.type(op.operands[0]) != graph.type(op.results[0])) return {};
+    if (!alike(graph, op.operands[0], op.results[0])) return {};
     rewriter.set_attribute(producer, "activation", std::string(*name));
     rewriter.set_origin(producer, merge(graph.op(producer).origin, op.origin));
     rewriter.replace(id, op.operands[0]);

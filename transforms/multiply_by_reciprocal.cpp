@@ -23,13 +23,8 @@ Result<size_t> run(Program& program, Graph& graph, Remarks&) {
     const ValueId reciprocal =
         add_float_constant(program, rewriter, type.dtype, type.shape, values, graph.value(divisor).name + "_reciprocal");
     rewriter.set_layout(reciprocal, type.layout);
-    const Type result = graph.type(op.results[0]);
-    const std::string name = graph.value(op.results[0]).name;
-    DTR_ASSIGN(const ValueId product,
-               rewriter.insert_value(id, {.def = &ops::kMulTensor, .operands = {op.operands[0], reciprocal}, .origin = op.origin}));
-    rewriter.set_layout(product, result.layout);
-    rewriter.replace(id, product);
-    rewriter.rename(product, name);
+    const Result<ValueId> product = replace_op(rewriter, id, {.def = &ops::kMulTensor, .operands = {op.operands[0], reciprocal}});
+    if (!product) return tl::unexpected(product.error());
     ++changes;
     return {};
   }));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,9 +12,15 @@
 
 namespace dtr {
 
+enum class Proof : uint8_t {
+  kNone,
+  kOnce,     // the graph at the start against that at the end
+  kEachPass  // `Prover` after every pass that changed something
+};
+
 struct PassOptions {
-  bool verify_each = false;    // the verifier after every pass that changed something
-  bool prove = false;          // `prove` after every pass that changed something
+  bool verify_each = false;  // the verifier after every pass that changed something
+  Proof prove = Proof::kNone;
   uint64_t seed = 1;           // of the proof's inputs
   Remarks* remarks = nullptr;  // where passes say why they left an op alone
   // Called after every pass; changes is 0 if it did nothing.
@@ -34,9 +41,16 @@ Result<std::vector<PassRun>> run_passes(Program& program, Graph& graph, std::spa
 // The list again and again until no pass changes anything.
 Result<std::vector<PassRun>> run_pipeline(Program& program, Graph& graph, const Pipeline& pipeline, const PassOptions& options = {});
 
-// Evaluates two forms of a graph in double on the same pseudo-random inputs and compares every output as `exactness` promises:
-// kQuantization allows a signal-to-noise ratio of at least 20 dB (single ops differ by rounding to steps, chains by a few).
-// Errors: kPassBrokeGraph with output, place and both values; what the executor says if a graph cannot be evaluated.
-Status prove(const Program& program, const Graph& before, const Graph& after, Exactness exactness, uint64_t seed);
+// The first of several passes after which a graph computes something else than at the start.
+struct Bisection {
+  const PassDef* pass;
+  size_t run;          // among those that changed something, from 1
+  size_t runs;         // that changed something
+  std::string reason;  // output, place and both values
+};
+// Runs the passes as run_passes, or to their fix-point as run_pipeline, and looks for that pass by halving, so that few graphs are
+// evaluated; nullopt if the last graph is good. Changes `program` and `graph` as the passes do. Errors: what a pass reports about the
+// model; what the executor says if a graph cannot be evaluated.
+Result<std::optional<Bisection>> bisect(Program& program, Graph& graph, const Pipeline& pipeline, bool to_fix_point, uint64_t seed);
 
 }  // namespace dtr

@@ -6,29 +6,47 @@
 namespace dtr {
 namespace {
 
-// Constants are folded before anything looks for them; activations are fused before shapes become canonical, because the views that
-// make a 1-D convolution 2-D would stand between it and its activation.
+// Constants are folded before anything looks for them. What stands for one op is recognized before its parts are folded into layers. Batch
+// norms that no layer takes become convolutions after the folding. Activations are fused before shapes become canonical, because the
+// views that make a 1-D convolution 2-D would stand between it and its activation.
 constexpr const PassDef* kFloatPasses[] = {
-    &passes::kRemoveDeadCode,       &passes::kRemoveIdentities,
-    &passes::kFoldConstants,        &passes::kFoldBatchNorm,
-    &passes::kConvolveBatchNorm,    &passes::kFoldPadding,
-    &passes::kMultiplyByReciprocal, &passes::kFuseActivation,
-    &passes::kCanonicalizeShapes,   &passes::kMergeCommonSubexpressions,
+    &passes::kRemoveDeadCode,
+    &passes::kRemoveIdentities,
+    &passes::kSimplifySlices,
+    &passes::kFoldConstants,
+    &passes::kRecognizeActivations,
+    &passes::kRecognizeNormalizations,
+    &passes::kFoldBatchNorm,
+    &passes::kFoldScaleAndBias,
+    &passes::kConvolveBatchNorm,
+    &passes::kFoldPadding,
+    &passes::kFoldStrides,
+    &passes::kPermuteWeights,
+    &passes::kMultiplyByReciprocal,
+    &passes::kSplitJointActivations,
+    &passes::kFuseActivation,
+    &passes::kCanonicalizeShapes,
+    &passes::kMergeCommonSubexpressions,
 };
 
 // Quantization is folded first, so that the other passes see quantized ops and not what stands between dequantize and quantize; equal
 // dequantizes are merged before that, because a value that is quantized twice would keep its op float.
 constexpr const PassDef* kQuantizedPasses[] = {
-    &passes::kRemoveDeadCode,     &passes::kMergeCommonSubexpressions,
-    &passes::kFoldQuantization,   &passes::kRemoveDeadCode,
-    &passes::kRemoveIdentities,   &passes::kFoldConstants,
-    &passes::kFoldPadding,        &passes::kFuseActivation,
+    &passes::kRemoveDeadCode,        &passes::kMergeCommonSubexpressions,
+    &passes::kFoldQuantization,      &passes::kRemoveDeadCode,
+    &passes::kRemoveIdentities,      &passes::kSimplifySlices,
+    &passes::kFoldConstants,         &passes::kFoldPadding,
+    &passes::kFoldStrides,           &passes::kPermuteWeights,
+    &passes::kSplitJointActivations, &passes::kFuseActivation,
     &passes::kCanonicalizeShapes,
 };
 
-constexpr std::array<Pipeline, 2> kPipelines{{
+constexpr const PassDef* kInterfacePasses[] = {&passes::kRemoveIoQuantization, &passes::kRemoveDeadCode};
+
+constexpr std::array<Pipeline, 3> kPipelines{{
     {"float", "before quantization and placement", kFloatPasses},
     {"quantized", "for models that come quantized", kQuantizedPasses},
+    {"int8-io", "for programs that take and give int8", kInterfacePasses},
 }};
 
 }  // namespace
@@ -42,5 +60,6 @@ const Pipeline* find_pipeline(std::string_view name) {
 
 const Pipeline& float_pipeline() { return kPipelines[0]; }
 const Pipeline& quantized_pipeline() { return kPipelines[1]; }
+const Pipeline& int8_io_pipeline() { return kPipelines[2]; }
 
 }  // namespace dtr

@@ -22,5 +22,7 @@ const Pipeline* find_pipeline(std::string_view name);  // nullptr if there is no
 const Pipeline& float_pipeline();
 // For models that come quantized: the same, and dequantize → op → quantize become ops on quantized types.
 const Pipeline& quantized_pipeline();
+// After quantization, for `--io int8`: inputs and outputs in their quantized form.
+const Pipeline& int8_io_pipeline();
 
 }  // namespace dtr

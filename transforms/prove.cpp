@@ -1,31 +1,49 @@
-// The judge of passes: a graph before and after, evaluated in double on the same inputs.
+// The judge of passes: graphs evaluated in double on the same inputs.
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "ir/parser.h"
 #include "ops/executor.h"
-#include "transforms/pass_manager.h"
+#include "ops/ops.h"
+#include "transforms/prove.h"
 
 namespace dtr {
 namespace {
 
 constexpr double kFloatTolerance = 0x1p-20;
 constexpr double kMinQuantizedSqnr = 20;  // dB
+constexpr double kQuantizedSteps = 1;
 
-// Pseudo-random inputs: floats in [−4, 4), so that bounded activations are met on both sides and inside.
-std::vector<Tensor> make_inputs(const Graph& graph, uint64_t seed) {
-  std::vector<Tensor> inputs;
-  for (const ValueId id : graph.inputs()) {
-    const Type& type = graph.type(id);
-    const auto elements = static_cast<size_t>(type.elements());
-    inputs.push_back(Tensor::copy_of(type.dtype, type.shape, seeded_values(type.dtype, elements, seed++)));
-    if (type.dtype == DType::kFloat32)
-      for (float& x : inputs.back().values<float>()) x *= 4;
-    if (type.dtype == DType::kFloat64)
-      for (double& x : inputs.back().values<double>()) x *= 4;
+// Whether a float value became an int8 one: a program that takes and gives int8.
+bool became_integer(const Type& before, const Type& after) {
+  return is_float(before.dtype) && after.dtype == DType::kInt8 && after.quantized() && !after.quantization->per_channel();
+}
+
+double real_value(const Quantization& quantization, double q) { return double{quantization.scale()} * (q - quantization.zero_point()); }
+
+// Pseudo-random values: floats in [−4, 4), so that bounded activations are met on both sides and inside.
+Tensor make_input(const Type& type, uint64_t seed) {
+  Tensor input = Tensor::copy_of(type.dtype, type.shape, seeded_values(type.dtype, static_cast<size_t>(type.elements()), seed));
+  if (type.dtype == DType::kFloat32)
+    for (float& x : input.values<float>()) x *= 4;
+  if (type.dtype == DType::kFloat64)
+    for (double& x : input.values<double>()) x *= 4;
+  return input;
+}
+
+// The real values of integers, in the dtype that the input had.
+Tensor dequantized(const Tensor& integers, const Type& type, DType dtype) {
+  Tensor reals(dtype, type.shape);
+  const auto q = integers.values<int8_t>();
+  for (size_t i = 0; i < q.size(); ++i) {
+    const double real = real_value(*type.quantization, q[i]);
+    if (dtype == DType::kFloat64)
+      reals.values<double>()[i] = real;
+    else
+      reals.values<float>()[i] = static_cast<float>(real);
   }
-  return inputs;
+  return reals;
 }
 
 template <class T>
@@ -67,7 +85,17 @@ Status compare_values(const std::vector<double>& before, const std::vector<doubl
   return {};
 }
 
-Status compare_sqnr(const std::vector<double>& before, const std::vector<double>& after) {
+// Real value of one step of an output that is quantized or dequantized last; 0 if there is none.
+double step_of(const Graph& graph, ValueId output) {
+  const OpId dequantize = graph.producer_if(output, ops::kDequantize);
+  const Type& type = graph.type(dequantize.valid() ? graph.op(dequantize).operands[0] : output);
+  if (!type.quantized() || type.quantization->per_channel()) return 0;
+  return dequantize.valid() ? type.quantization->scale() : 1;  // as codes
+}
+
+Status compare_quantized(const std::vector<double>& before, const std::vector<double>& after, double step) {
+  const auto near = [&](double a, double b) { return std::abs(a - b) <= kQuantizedSteps * step; };
+  if (std::equal(before.begin(), before.end(), after.begin(), near)) return {};
   double signal = 0;
   double noise = 0;
   for (size_t i = 0; i < before.size(); ++i) {
@@ -81,31 +109,72 @@ Status compare_sqnr(const std::vector<double>& before, const std::vector<double>
 
 }  // namespace
 
-Status prove(const Program& program, const Graph& before, const Graph& after, Exactness exactness, uint64_t seed) {
-  if (before.inputs().size() != after.inputs().size() || before.outputs().size() != after.outputs().size())
-    return fail(DiagnosticId::kPassBrokeGraph, "the number of inputs or outputs changed");
-  const std::vector<Tensor> inputs = make_inputs(before, seed);
+Result<Prover> Prover::start(const Program& program, const Graph& graph, uint64_t seed) {
+  Prover prover;
+  prover.graph_ = graph;
+  for (const ValueId id : graph.inputs()) prover.inputs_.push_back(make_input(graph.type(id), seed++));
+  prover.seed_ = seed;
+  prover.integers_.resize(prover.inputs_.size());
+  DTR_ASSIGN(prover.outputs_, prover.evaluate(program, graph));
+  return prover;
+}
+
+Result<std::vector<Tensor>> Prover::evaluate(const Program& program, const Graph& graph) const {
   std::vector<TensorView> views;
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    views.push_back(graph.type(graph.inputs()[i]).dtype == inputs_[i].dtype() ? inputs_[i].view() : integers_[i].view());
+  return make_reference_executor(program, graph, Precision::kDouble)->run(views);
+}
+
+Status Prover::adapt_inputs(const Program& program, const Graph& after) {
+  bool changed = false;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
     const Type& type = after.type(after.inputs()[i]);
-    if (type.dtype != inputs[i].dtype() || type.shape != inputs[i].shape())
+    const Type& was = graph_.type(graph_.inputs()[i]);
+    if (type.shape != was.shape || (type.dtype != was.dtype && !became_integer(was, type)))
       return fail(DiagnosticId::kPassBrokeGraph, fmt::format("dtype or shape of input {} changed", i));
-    views.push_back(inputs[i].view());
+    if (type.dtype == was.dtype || integers_[i].view().data != nullptr) continue;
+    integers_[i] = make_input(type, seed_++);
+    inputs_[i] = dequantized(integers_[i], type, was.dtype);
+    changed = true;
   }
-  DTR_ASSIGN(const std::vector<Tensor> was, make_reference_executor(program, before, Precision::kDouble)->run(views));
-  DTR_ASSIGN(const std::vector<Tensor> is, make_reference_executor(program, after, Precision::kDouble)->run(views));
-  for (size_t i = 0; i < was.size(); ++i) {
+  if (changed) {
+    DTR_ASSIGN(outputs_, evaluate(program, graph_));
+  }
+  return {};
+}
+
+Status Prover::compare(const Program& program, const Graph& after, Exactness exactness) {
+  if (graph_.inputs().size() != after.inputs().size() || graph_.outputs().size() != after.outputs().size())
+    return fail(DiagnosticId::kPassBrokeGraph, "the number of inputs or outputs changed");
+  DTR_TRY(adapt_inputs(program, after));
+  DTR_ASSIGN(latest_, evaluate(program, after));
+  for (size_t i = 0; i < latest_.size(); ++i) {
+    const Type& was = graph_.type(graph_.outputs()[i]);
+    const Type& is = after.type(after.outputs()[i]);
     const auto at_output = [&](std::string_view reason) {
-      return fail(DiagnosticId::kPassBrokeGraph, fmt::format("output {} (`{}`): {}", i, before.value(before.outputs()[i]).name, reason));
+      return fail(DiagnosticId::kPassBrokeGraph, fmt::format("output {} (`{}`): {}", i, graph_.value(graph_.outputs()[i]).name, reason));
     };
-    if (was[i].dtype() != is[i].dtype() || was[i].shape() != is[i].shape()) return at_output("dtype or shape changed");
-    const std::vector<double> a = to_doubles(was[i]);
-    const std::vector<double> b = to_doubles(is[i]);
+    const bool integer = became_integer(was, is);
+    if ((was.dtype != is.dtype && !integer) || was.shape != is.shape) return at_output("dtype or shape changed");
+    const std::vector<double> a = to_doubles(outputs_[i]);
+    std::vector<double> b = to_doubles(latest_[i]);
+    if (integer)
+      for (double& q : b) q = real_value(*is.quantization, q);
     const Status same = exactness == Exactness::kQuantization
-                            ? compare_sqnr(a, b)
+                            ? compare_quantized(a, b, step_of(after, after.outputs()[i]))
                             : compare_values(a, b, exactness == Exactness::kExact ? 0.0 : kFloatTolerance);
     if (!same) return at_output(same.error().reason);
   }
+  return {};
+}
+
+Status Prover::step(const Program& program, const Graph& after, Exactness exactness) {
+  DTR_TRY(compare(program, after, exactness));
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (after.type(after.inputs()[i]).dtype != inputs_[i].dtype()) inputs_[i] = std::move(integers_[i]);
+  graph_ = after;
+  outputs_ = std::move(latest_);
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "transforms/pass.h"
@@ -21,6 +22,7 @@ std::string to_json(const Remark& remark) {
 }
 
 void Remarks::settle(const PassDef& pass, const Program& program, const Graph& graph) {
+  std::stable_sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) { return a.op < b.op; });
   std::set<OpId> repeated;
   for (const Found& found : found_) repeated.insert(found.op);
   std::erase_if(entries_, [&](Entry& entry) {

@@ -1,10 +1,11 @@
-// Removes ops that give back their operand, and joins two of a kind into one: add of 0, view or permute that changes nothing, view of a
-// view, permute of a permute, padding by 0, pools of one element, cat of one operand, requantize to the same, conversion to the same
-// layout, clamps within the bounds that the operand keeps anyway, clamp of a clamp.
+// Removes ops that give back their operand, and joins two of a kind into one: sum with 0, product with 1, view or permute that changes
+// nothing, view of a view, permute of a permute, padding by 0, pools of one element, cat of one operand, requantize to the same, conversion
+// to the same layout, clamps within the bounds that the operand keeps anyway, clamp of a clamp.
 //
 // An op that disappears leaves its origin to nobody: its result is the operand's. One that joins another adds its origin.
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "transforms/edit.h"
 
@@ -32,17 +33,15 @@ class Pass {
   ValueId identity_of(OpId id) const {
     const Op& op = graph_.op(id);
     if (op.operands.empty() || op.results.size() != 1) return {};
-    if (op.def == &ops::kAddTensor) return added_to_zero(op);
+    if (const auto neutral = neutral_element(op)) return beside_neutral(op, *neutral);
     const ValueId x = op.operands[0];
     return x.valid() && same_type(op, x) && keeps_elements(op) ? x : ValueId{};
   }
 
-  // Another quantization or shape is something that the op does. Another layout is so only where it was asked for: those of all other
-  // results are chosen later.
+  // Another quantization or shape is something that the op does; another layout only where it was asked for.
   bool same_type(const Op& op, ValueId x) const {
-    Type type = graph_.type(op.results[0]);
-    if (op.def != &ops::kToDimOrderCopy) type.layout = graph_.type(x).layout;
-    return type == graph_.type(x);
+    const ValueId y = op.results[0];
+    return alike(graph_, x, y) && (op.def != &ops::kToDimOrderCopy || graph_.type(x).layout == graph_.type(y).layout);
   }
 
   // Whether every element of the result, which has the type of the operand, is the operand's at the same place.
@@ -66,12 +65,20 @@ class Pass {
     return false;
   }
 
-  ValueId added_to_zero(const Op& op) const {
+  static std::optional<double> neutral_element(const Op& op) {
+    if (op.def == &ops::kAddTensor || op.def == &ops::kSubTensor) return 0.0;
+    if (op.def == &ops::kMulTensor || op.def == &ops::kDivTensor) return 1.0;
+    return std::nullopt;
+  }
+
+  // The operand that is not the neutral element, which must be the second one of a difference or quotient, and unscaled.
+  ValueId beside_neutral(const Op& op, double neutral) const {
     if (op.attributes.find("activation") != nullptr) return {};
-    for (const size_t other : {0, 1}) {
+    const bool commutes = (op.def == &ops::kAddTensor && op.attributes.get_or("alpha", 1.0) == 1.0) || op.def == &ops::kMulTensor;
+    for (const size_t other : {1, 0}) {
+      if (other == 0 && !commutes) continue;
       const ValueId x = op.operands[1 - other];
-      const bool scaled = other == 0 && op.attributes.get_or("alpha", 1.0) != 1.0;
-      if (!scaled && same_type(op, x) && is_constant_of(program_, graph_, op.operands[other], 0)) return x;
+      if (alike(graph_, x, op.results[0]) && is_constant_of(program_, graph_, op.operands[other], neutral)) return x;
     }
     return {};
   }
@@ -101,21 +108,15 @@ class Pass {
   // clamp(clamp(x)) is monotone and the identity where neither bites: one clamp between its limits at ±infinity.
   Status join_clamps(OpId id, OpId inner, const Bounds& outer_bounds, const Bounds& inner_bounds) {
     const Bounds joined{outer_bounds.clamp(inner_bounds.low), outer_bounds.clamp(inner_bounds.high)};
-    OpSpec spec{.operands = {graph_.op(inner).operands[0]}, .origin = merge(graph_.op(id).origin, graph_.op(inner).origin)};
-    const ValueId old = graph_.op(id).results[0];
-    const Type type = graph_.type(old);
-    const std::string name = graph_.value(old).name;
-    spec.quantization = type.quantization;
+    OpSpec spec{.def = &ops::kClamp,
+                .operands = {graph_.op(inner).operands[0]},
+                .attributes = {{"min", joined.low}, {"max", joined.high}},
+                .origin = merge(graph_.op(id).origin, graph_.op(inner).origin)};
     if (activation_name(joined) == "relu") {
       spec.def = &ops::kRelu;
-    } else {
-      spec.def = &ops::kClamp;
-      spec.attributes = {{"min", joined.low}, {"max", joined.high}};
+      spec.attributes = {};
     }
-    DTR_ASSIGN(const ValueId clamped, rewriter_.insert_value(id, std::move(spec)));
-    rewriter_.set_layout(clamped, type.layout);
-    rewriter_.replace(id, clamped);
-    rewriter_.rename(clamped, name);
+    DTR_TRY(replace_op(rewriter_, id, std::move(spec)));
     ++changes_;
     erase_if_unused(rewriter_, inner);
     return {};

@@ -39,7 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (dtr::Graph& graph : program->graphs) {
     const bool evaluate = cheap(graph);
     for (const dtr::Pipeline& pipeline : dtr::all_pipelines()) {
-      const auto runs = dtr::run_pipeline(*program, graph, pipeline, {.verify_each = true, .prove = evaluate});
+      const auto runs = dtr::run_pipeline(*program, graph, pipeline,
+                                          {.verify_each = true, .prove = evaluate ? dtr::Proof::kEachPass : dtr::Proof::kNone});
       DTR_CHECK(runs.has_value() || runs.error().id != dtr::DiagnosticId::kPassBrokeGraph);
     }
   }

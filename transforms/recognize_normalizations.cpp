@@ -1,0 +1,145 @@
+// Finds layer and RMS normalizations that a model computes step by step, and puts the one op that they are:
+//
+//   layer_norm   d · rsqrt(mean(d²) + eps) with d = x − mean(x), over the last dimensions
+//   rms_norm     x · rsqrt(mean(x²) + eps)
+//
+// Division by the square root is the same. A product with a constant of the normalized shape behind either becomes its weight, a sum with
+// one behind a layer_norm its bias; not where the norm has another user.
+#include "transforms/edit.h"
+
+namespace dtr::passes {
+namespace {
+
+class Pass {
+ public:
+  Pass(Program& program, Graph& graph) : program_(program), graph_(graph), rewriter_(graph) {}
+
+  Result<size_t> run() {
+    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
+      const Op& op = graph_.op(id);
+      const bool of_two = op.def == &ops::kMulTensor || op.def == &ops::kDivTensor || op.def == &ops::kAddTensor;
+      if (!of_two || !is_float(graph_.type(op.results[0]).dtype) || op.attributes.find("activation") != nullptr) return {};
+      const bool took_parameter = take_parameter(id);
+      return took_parameter ? Status{} : recognize(id);
+    }));
+    return changes_;
+  }
+
+ private:
+  struct Square {  // mean(of²) over `shape`, the last dimensions of `of`
+    ValueId of;
+    Shape shape;
+  };
+
+  Status recognize(OpId id) {
+    const Op& op = graph_.op(id);
+    for (const size_t i : {0, 1}) {
+      const ValueId x = op.operands[i];
+      const auto variance = under_root(op, op.operands[1 - i], i);
+      if (!variance) continue;
+      const auto& [mean_plus_eps, eps] = *variance;
+      const auto square = mean_square(mean_plus_eps);
+      if (!square || square->of != x || !alike(graph_, x, op.results[0])) continue;
+      const ValueId centered = without_mean(x, square->shape);
+      const Attributes attributes{{"normalized_shape", square->shape}, {"eps", eps}};
+      DTR_TRY(replace_op(rewriter_, id,
+                         {.def = centered.valid() ? &ops::kLayerNorm : &ops::kRmsNorm,
+                          .operands = {centered.valid() ? centered : x},
+                          .attributes = attributes}));
+      ++changes_;
+      return {};
+    }
+    return {};
+  }
+
+  // v and eps, if `op` multiplies with rsqrt(v + eps) or divides by √(v + eps).
+  std::optional<std::pair<ValueId, double>> under_root(const Op& op, ValueId root, size_t other) const {
+    const bool divides = op.def == &ops::kDivTensor;
+    if (op.def == &ops::kAddTensor || (divides && other == 1)) return std::nullopt;
+    const OpId id = graph_.producer_if(root, divides ? ops::kSqrt : ops::kRsqrt);
+    const OpId sum = id.valid() ? graph_.producer_if(graph_.op(id).operands[0], ops::kAddTensor) : OpId{};
+    if (!sum.valid() || !plain_sum(graph_.op(sum))) return std::nullopt;
+    for (const size_t i : {0, 1})
+      if (const auto eps = uniform_value(program_, graph_, graph_.op(sum).operands[i]); eps && *eps >= 0)
+        return std::pair(graph_.op(sum).operands[1 - i], *eps);
+    return std::nullopt;
+  }
+  static bool plain_sum(const Op& op) { return op.attributes.find("activation") == nullptr && op.attributes.get_or("alpha", 1.0) == 1.0; }
+
+  std::optional<Square> mean_square(ValueId value) const {
+    const auto shape = mean_shape(value);
+    if (!shape) return std::nullopt;
+    const OpId square = graph_.producer(graph_.op(graph_.producer(value)).operands[0]);
+    if (!square.valid()) return std::nullopt;
+    const Op& op = graph_.op(square);
+    const bool power = op.def == &ops::kPowTensorScalar && op.attributes.get<double>("exponent") == 2;
+    const bool product = op.def == &ops::kMulTensor && op.operands[0] == op.operands[1] && op.attributes.find("activation") == nullptr;
+    if (!power && !product) return std::nullopt;
+    return Square{op.operands[0], *shape};
+  }
+
+  // The extents of the last dimensions over which `value` is a mean that keeps them.
+  std::optional<Shape> mean_shape(ValueId value) const {
+    const OpId id = graph_.producer_if(value, ops::kMeanDim);
+    if (!id.valid() || !graph_.op(id).attributes.get<bool>("keepdim")) return std::nullopt;
+    const Shape& x = graph_.type(graph_.op(id).operands[0]).shape;
+    Ints dims = graph_.op(id).attributes.get<Ints>("dim");
+    for (int64_t& dim : dims)
+      if (dim < 0) dim += static_cast<int64_t>(x.size());
+    std::sort(dims.begin(), dims.end());
+    if (dims.empty()) return std::nullopt;
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (dims[i] != static_cast<int64_t>(x.size() - dims.size() + i)) return std::nullopt;
+    return Shape(x.end() - static_cast<ptrdiff_t>(dims.size()), x.end());
+  }
+
+  // x, if the value is x − mean(x) over the same dimensions.
+  ValueId without_mean(ValueId value, const Shape& shape) const {
+    const OpId id = graph_.producer_if(value, ops::kSubTensor);
+    if (!id.valid() || !plain_sum(graph_.op(id))) return {};
+    const ValueId x = graph_.op(id).operands[0], mean = graph_.op(id).operands[1];
+    const bool fits = mean_shape(mean) == shape && graph_.op(graph_.producer(mean)).operands[0] == x;
+    return fits && alike(graph_, x, value) ? x : ValueId{};
+  }
+
+  // Makes a constant factor the weight of the norm before it, a constant summand its bias.
+  bool take_parameter(OpId id) {
+    const Op& op = graph_.op(id);
+    const bool product = op.def == &ops::kMulTensor;
+    if (!product && (op.def != &ops::kAddTensor || !plain_sum(op))) return false;
+    for (const size_t i : {0, 1}) {
+      const ValueId y = op.operands[i], parameter = op.operands[1 - i];
+      const OpId norm = graph_.producer(y);
+      if (!norm.valid() || graph_.sole_user(y) != id || !is_float_constant(graph_, parameter)) continue;
+      const Op& before = graph_.op(norm);
+      const bool layer = before.def == &ops::kLayerNorm;
+      if (!layer && (before.def != &ops::kRmsNorm || !product)) continue;
+      const Type& type = graph_.type(parameter);
+      if (type.shape != before.attributes.get<Ints>("normalized_shape") || !alike(graph_, y, op.results[0])) continue;
+      // A bias that is there already would have to be multiplied.
+      if (operand_or_absent(before, 2).valid() || (product && operand_or_absent(before, 1).valid())) continue;
+      rewriter_.set_operand(norm, product ? 1 : 2, parameter);
+      rewriter_.set_origin(norm, merge(graph_.op(norm).origin, graph_.op(id).origin));
+      rewriter_.replace(id, y);
+      ++changes_;
+      return true;
+    }
+    return false;
+  }
+
+  Program& program_;
+  Graph& graph_;
+  Rewriter rewriter_;
+  size_t changes_ = 0;
+};
+
+Result<size_t> run(Program& program, Graph& graph, Remarks&) { return Pass(program, graph).run(); }
+
+}  // namespace
+
+constinit const PassDef kRecognizeNormalizations{.name = "recognize_normalizations",
+                                                 .summary = "layer and RMS normalizations that are written step by step",
+                                                 .exactness = Exactness::kFloatRounding,
+                                                 .run = run};
+
+}  // namespace dtr::passes
