@@ -84,6 +84,8 @@ class Graph {
   const Type& type(ValueId id) const { return value(id).type; }
   const std::vector<ValueId>& inputs() const { return inputs_; }
   const std::vector<ValueId>& outputs() const { return outputs_; }
+  // The physical order in which the program gives an output. That of the value's type becomes the same when layouts are assigned.
+  Layout output_layout(size_t index) const { return output_layouts_.at(index); }
 
   // Ops in program order. The iterator stays valid while the op it stands on does; inserting and erasing others is safe.
   class OpIterator {
@@ -127,6 +129,7 @@ class Graph {
   std::vector<Op> ops_;
   std::vector<ValueId> inputs_;
   std::vector<ValueId> outputs_;
+  std::vector<Layout> output_layouts_;  // one an output
   OpId first_, last_;
   size_t live_ops_ = 0;
   std::unordered_set<std::string> names_;                  // of live values

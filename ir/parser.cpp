@@ -80,13 +80,16 @@ class Parser {
     DTR_TRY(scan_.expect("{"));
     while (!scan_.accept("return")) DTR_TRY(parse_statement(rewriter));
     std::vector<ValueId> outputs;
+    std::vector<size_t> channels_last;
     while (!scan_.peek('}')) {
       DTR_ASSIGN(const ValueId output, parse_reference());
+      if (scan_.accept("channels_last")) channels_last.push_back(outputs.size());
       outputs.push_back(output);
       if (!scan_.accept(",")) break;
     }
     DTR_TRY(scan_.expect("}"));
     rewriter.set_outputs(std::move(outputs));
+    for (const size_t index : channels_last) rewriter.set_output_layout(index, Layout::kChannelsLast);
     return graph;
   }
 

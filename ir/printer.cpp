@@ -170,6 +170,7 @@ class GraphPrinter {
     for (size_t i = 0; i < graph_.outputs().size(); ++i) {
       out_ += i == 0 ? " " : ", ";
       append_name(graph_.outputs()[i]);
+      if (graph_.output_layout(i) == Layout::kChannelsLast) out_ += " channels_last";
     }
     out_ += "\n}\n";
   }

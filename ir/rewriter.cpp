@@ -56,6 +56,7 @@ ValueId Rewriter::add_constant(Type type, ConstantId constant, std::string_view 
 
 void Rewriter::set_outputs(std::vector<ValueId> outputs) {
   for (const ValueId id : graph_.outputs_) --graph_.values_[id.index].output_uses;
+  if (outputs.size() != graph_.outputs_.size()) graph_.output_layouts_.assign(outputs.size(), Layout::kContiguous);
   graph_.outputs_ = std::move(outputs);
   for (const ValueId id : graph_.outputs_) ++graph_.values_[id.index].output_uses;
 }

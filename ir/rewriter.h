@@ -29,7 +29,9 @@ class Rewriter {
 
   ValueId add_input(Type type, std::string_view name);
   ValueId add_constant(Type type, ConstantId constant, std::string_view name);
+  // As many outputs as before keep their layouts; else all are contiguous.
   void set_outputs(std::vector<ValueId> outputs);
+  void set_output_layout(size_t index, Layout layout) { graph_.output_layouts_.at(index) = layout; }
 
   // Inserts an op before `before` (at the end if invalid). Verifies and infers: an error names the op, operand and rule.
   Result<OpId> insert(OpId before, OpSpec spec);

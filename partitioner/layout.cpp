@@ -15,7 +15,8 @@ Layout label_of(bool sink_side) { return sink_side ? Layout::kChannelsLast : Lay
 
 class Solver {
  public:
-  Solver(const Graph& graph, const Recipe& recipe, const Placement& placement) : graph_(graph) {
+  Solver(const Graph& graph, const Recipe& recipe, const Placement& placement) : graph_(graph), given_(graph.value_slots()) {
+    for (size_t i = 0; i < graph.outputs().size(); ++i) given_[graph.outputs()[i].index].push_back(fixed(graph.output_layout(i)));
     operand_node_.resize(graph.op_slots());
     result_node_.resize(graph.op_slots());
     for (const OpId op : graph.ops()) {
@@ -47,7 +48,8 @@ class Solver {
     if (same_order(value.type.shape, Layout::kContiguous, Layout::kChannelsLast)) return;
     std::vector<uint32_t> readers;
     for (const Use& use : value.uses) readers.push_back(operand_node_[use.op.index]);
-    if (value.output_uses > 0) readers.push_back(MinCut::kSource);  // outputs are contiguous
+    const std::vector<uint32_t>& given = given_[id.index];
+    readers.insert(readers.end(), given.begin(), given.end());
     const int64_t bytes = std::max<int64_t>(value.type.bytes(), 1);
     if (readers.size() == 1) {
       cut_.add_edge(made, readers[0], bytes);
@@ -67,6 +69,7 @@ class Solver {
   const Graph& graph_;
   MinCut cut_;
   std::vector<uint32_t> operand_node_, result_node_;  // by op slot
+  std::vector<std::vector<uint32_t>> given_;          // by value slot: nodes of the layouts in which it is an output
   std::vector<bool> sides_;
 };
 
@@ -121,12 +124,14 @@ Result<LayoutResult> assign_layouts(const Program& program, Graph& graph, const 
       rewriter.set_operand(op, i, copy);
     }
   std::vector<ValueId> outputs = graph.outputs();
-  for (ValueId& output : outputs) {
-    if (graph.is_constant(output) || same_order(graph.type(output).shape, graph.type(output).layout, Layout::kContiguous)) continue;
-    ValueId& copy = converted[output.index][0];
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    ValueId& output = outputs[i];
+    const Layout wanted = graph.output_layout(i);
+    if (same_order(graph.type(output).shape, graph.type(output).layout, wanted)) continue;
+    ValueId& copy = converted[output.index][static_cast<size_t>(wanted)];
     if (!copy.valid()) {
       const OpId from = graph.producer(output);
-      DTR_ASSIGN(copy, convert(output, Layout::kContiguous, OpId{}, from.valid() ? graph.op(from).origin : Origin{}));
+      DTR_ASSIGN(copy, convert(output, wanted, OpId{}, from.valid() ? graph.op(from).origin : Origin{}));
     }
     output = copy;
   }

@@ -1,5 +1,6 @@
 // Layouts of all values by a minimum cut: the cheapest assignment of contiguous and channels-last in bytes moved, exact for two
-// labels. Inputs and outputs of the graph keep the layout of their types.
+// labels. Inputs of the graph keep the layout of their types, outputs get the one
+// that the graph states.
 #pragma once
 
 #include "partitioner/placement.h"

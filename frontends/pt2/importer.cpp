@@ -42,7 +42,7 @@ std::string_view first_read(const Node& node) {
   return first;
 }
 
-// Layout whose strides the file states for an input. Dimensions of one element have no say.
+// Layout whose strides the file states for an input or output. Dimensions of one element have no say.
 std::optional<Layout> layout_of(const TensorMeta& meta) {
   for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
     if (layout == Layout::kChannelsLast && meta.sizes.size() < 3) continue;
@@ -312,14 +312,18 @@ Status Importer::overwrite(size_t index, ValueId value) {
 
 Status Importer::set_outputs() {
   std::vector<ValueId> outputs;
+  std::vector<Layout> layouts;  // contiguous where the file states other strides: those of a view of something larger
   for (const OutputSpec& spec : file_.outputs) {
     if (spec.kind != "user_output" || spec.name.empty()) continue;
     DTR_ASSIGN(const ValueId value, value_of(spec.name, {.file = archive_.file(), .node = std::string(spec.name)}));
     outputs.push_back(value);
+    const auto stated = file_.tensors.find(spec.name);
+    layouts.push_back(stated == file_.tensors.end() ? Layout::kContiguous : layout_of(stated->second).value_or(Layout::kContiguous));
   }
   if (outputs.empty())
     return fail(DiagnosticId::kPt2Invalid, "the program has no output", "let the model return a tensor", {.file = archive_.file()});
   rewriter_.set_outputs(std::move(outputs));
+  for (size_t i = 0; i < layouts.size(); ++i) rewriter_.set_output_layout(i, layouts[i]);
   return {};
 }
 

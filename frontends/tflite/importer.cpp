@@ -171,11 +171,11 @@ Status Importer::finish() {
     const std::string& name = file_.tensors[static_cast<size_t>(index)].name;
     if (!value.valid())
       return fail(DiagnosticId::kTfliteInvalid, "it is an output of the model, but no operator makes it", {}, place(name));
-    if (rewriter_.graph().type(value).rank() == 4 && rewriter_.graph().value(value).kind == ValueKind::kResult)
-      rewriter_.set_layout(value, Layout::kChannelsLast);
     outputs.push_back(value);
   }
-  rewriter_.set_outputs(std::move(outputs));
+  rewriter_.set_outputs(outputs);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (rewriter_.graph().type(outputs[i]).rank() == 4) rewriter_.set_output_layout(i, Layout::kChannelsLast);
   if (Status verified = verify(import_.program); !verified) {
     Diagnostic diagnostic = std::move(verified).error();
     diagnostic.id = DiagnosticId::kTfliteInvalid;

@@ -237,9 +237,9 @@ Program RandomGraph::make(int ops) {
     if (!insert({.def = &ops::kRelu, .operands = {values_.front()}})) insert({.def = &ops::kRequantize, .operands = {values_.front()}});
     outputs.push_back(values_.back());
   }
-  for (const ValueId output : outputs)
-    if (type(output).rank() >= 3) rewriter_.set_layout(output, layout());
   rewriter_.set_outputs(outputs);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (type(outputs[i]).rank() >= 3) rewriter_.set_output_layout(i, layout());
   return std::move(program_);
 }
 

@@ -29,10 +29,14 @@ class Copy {
     for (const ValueId output : outputs) {
       const std::optional<ValueId> value = copy(rewriter, output);
       if (!value || to_.forward().value(*value).kind != ValueKind::kResult) return std::nullopt;
-      rewriter.set_layout(*value, from_.type(output).layout);
       made.push_back(*value);
     }
     rewriter.set_outputs(made);
+    // Those in the place of outputs lie as these did; a single one of several as it did among them.
+    const std::vector<ValueId>& before = from_.outputs();
+    const auto alone = static_cast<size_t>(std::ranges::find(before, outputs[0]) - before.begin());
+    for (size_t i = 0; i < outputs.size(); ++i)
+      rewriter.set_output_layout(i, from_.output_layout(outputs.size() == before.size() ? i : alone));
     if (!verify(to_)) return std::nullopt;
     return std::move(to_);
   }

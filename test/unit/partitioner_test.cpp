@@ -96,6 +96,25 @@ graph @forward(%x: f32[1,3,8,9]) {
   EXPECT_TRUE(verify(program));
 }
 
+TEST(Layout, OutputsLieAsTheGraphSays) {
+  Program program = parse(R"(
+graph @forward(%x: f32[1,3,8,9]) {
+  %a: f32[1,3,4,4] = aten.avg_pool2d(%x) {ceil_mode = false, count_include_pad = true, kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]}
+  return %a channels_last, %a, %x channels_last
+})");
+  const Recipe recipe = recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
+  Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
+  const Result<LayoutResult> result = assign_layouts(program, program.forward(), recipe, placement);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->conversions.size(), 2U);  // of the input, for the pool and an output; of the pool's result
+  EXPECT_EQ(result->bytes_moved, 4 * (216 + 48));
+  const Graph& graph = program.forward();
+  EXPECT_EQ(graph.type(graph.outputs()[0]).layout, Layout::kChannelsLast);
+  EXPECT_EQ(graph.type(graph.outputs()[1]).layout, Layout::kContiguous);
+  EXPECT_EQ(graph.type(graph.outputs()[2]).layout, Layout::kChannelsLast);
+  EXPECT_TRUE(verify(program));
+}
+
 TEST(Layout, OneChannelNeedsNoConversion) {
   Program program = parse(R"(
 graph @forward(%x: f32[1,1,8,9]) {

@@ -43,6 +43,16 @@ double max_difference(std::span<const float> a, std::span<const float> b) {
 
 // --- accepted ----------------------------------------------------------------------------------------------------------------------
 
+// The strides of an output are those that the file states: one of this model is a transposed view.
+TEST(Pt2, LayoutsOfOutputs) {
+  const auto program = read_pt2(test::source_path("test/data/conformance/own_matmul/float.pt2").string());
+  ASSERT_TRUE(program) << error_text(program);
+  const Graph& graph = program->forward();
+  ASSERT_GT(graph.outputs().size(), 4U);
+  EXPECT_EQ(graph.output_layout(0), Layout::kContiguous);
+  EXPECT_EQ(graph.output_layout(4), Layout::kChannelsLast);
+}
+
 TEST(Pt2, ComputesWhatPyTorchComputes) {
   for (const std::string name : {"leftovers", "tied", "channels_last", "in_place", "matrices", "one_dimension", "reshapes", "convolutions",
                                  "products", "attention", "norms", "indices"}) {
