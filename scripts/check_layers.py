@@ -62,11 +62,12 @@ def project_files(root):
 
 
 def listed_sources(root, files):
-    """Every source named in a CMakeLists.txt or cmake/*.cmake, or in ops/ops.inc that CMake reads, relative to the root."""
+    """Every source named in a CMakeLists.txt or cmake/*.cmake, or in a table of operators or passes that CMake reads, relative to the root."""
     listed = set()
     for file in files:
-        if file == "ops/ops.inc":
-            listed.update(f"ops/{stem}.cpp" for stem in re.findall(r"^DTR_OP\(\w+, (\w+)\)", (root / file).read_text(), re.MULTILINE))
+        if file in ("ops/ops.inc", "transforms/passes.inc"):
+            rows = re.findall(r"^DTR_\w+\(\w+, (\w+)\)", (root / file).read_text(), re.MULTILINE)
+            listed.update(f"{file.split('/')[0]}/{stem}.cpp" for stem in rows)
         if Path(file).name == "CMakeLists.txt" or file.endswith(".cmake"):
             base = "" if file.endswith(".cmake") else os.path.dirname(file)
             text = re.sub(r"#.*", "", (root / file).read_text())

@@ -110,6 +110,38 @@ void set_weights(Program& program, Rewriter& rewriter, OpId layer, const std::ve
                          add_float_constant(program, rewriter, type.dtype, {static_cast<int64_t>(biases.size())}, biases, bias_name));
 }
 
+// layer_before within a number of steps, which all ways through products share.
+tl::expected<OpId, std::string> find_before(const Graph& graph, ValueId value, std::optional<size_t> axis, bool across_products,
+                                            int& steps) {
+  while (steps-- > 0) {
+    const std::string& name = graph.value(value).name;
+    const OpId id = graph.producer(value);
+    if (!id.valid()) return Reason(fmt::format("`{}` is no result of a convolution or linear", name));
+    const Op& op = graph.op(id);
+    if (!is_layer(op) && !keeps_elements(op) && !(across_products && op.def == &ops::kMatmul))
+      return Reason(fmt::format("`{}` is made by {}, not by a convolution or linear", name, op.def->name));
+    if (!graph.value(value).has_one_use()) return Reason(fmt::format("`{}` has another user", name));
+    if (is_layer(op)) {
+      if (!takes_activation(op)) return Reason(fmt::format("{} has a fused activation", op.def->name));
+      if (axis && *axis != channel_axis(graph, op, value)) return Reason(names_axis(graph, op, value, *axis));
+      if (const auto constant = check_weights(graph, op); !constant) return Reason(constant.error());
+      return id;
+    }
+    if (op.def == &ops::kMatmul) {
+      if (auto first = find_before(graph, op.operands[0], axis, true, steps)) return first;
+      value = op.operands[1];
+      continue;
+    }
+    if (axis) {
+      const auto there = axis_of_operand(graph, op, *axis);
+      if (!there) return Reason(fmt::format("dimension {} of `{}` is not a dimension of what it is a view of", *axis, name));
+      axis = there;
+    }
+    value = op.operands[0];
+  }
+  return Reason("there are too many permutes, views and products before it");
+}
+
 }  // namespace
 
 bool ChannelAffine::shifts() const {
@@ -140,33 +172,8 @@ tl::expected<ChannelAffine, std::string> batch_norm_affine(const Program& progra
 }
 
 tl::expected<OpId, std::string> layer_before(const Graph& graph, ValueId value, std::optional<size_t> axis, bool across_products) {
-  for (int step = 0; step < kMaxSteps; ++step) {
-    const std::string& name = graph.value(value).name;
-    const OpId id = graph.producer(value);
-    if (!id.valid()) return Reason(fmt::format("`{}` is no result of a convolution or linear", name));
-    const Op& op = graph.op(id);
-    if (!is_layer(op) && !keeps_elements(op) && !(across_products && op.def == &ops::kMatmul))
-      return Reason(fmt::format("`{}` is made by {}, not by a convolution or linear", name, op.def->name));
-    if (!graph.value(value).has_one_use()) return Reason(fmt::format("`{}` has another user", name));
-    if (is_layer(op)) {
-      if (!takes_activation(op)) return Reason(fmt::format("{} has a fused activation", op.def->name));
-      if (axis && *axis != channel_axis(graph, op, value)) return Reason(names_axis(graph, op, value, *axis));
-      if (const auto constant = check_weights(graph, op); !constant) return Reason(constant.error());
-      return id;
-    }
-    if (op.def == &ops::kMatmul) {
-      if (auto first = layer_before(graph, op.operands[0], axis, true)) return first;
-      value = op.operands[1];
-      continue;
-    }
-    if (axis) {
-      const auto there = axis_of_operand(graph, op, *axis);
-      if (!there) return Reason(fmt::format("dimension {} of `{}` is not a dimension of what it is a view of", *axis, name));
-      axis = there;
-    }
-    value = op.operands[0];
-  }
-  return Reason("there are too many permutes and views before it");
+  int steps = kMaxSteps;
+  return find_before(graph, value, axis, across_products, steps);
 }
 
 tl::expected<OpId, std::string> layer_after(const Graph& graph, ValueId value, std::optional<size_t> axis) {

@@ -7,7 +7,7 @@ namespace dtr {
 
 std::span<const PassDef* const> all_passes() {
   static constexpr std::array kTable{
-#define DTR_PASS(symbol) &passes::symbol,
+#define DTR_PASS(symbol, file) &passes::symbol,
 #include "transforms/passes.inc"
 #undef DTR_PASS
   };

@@ -32,7 +32,7 @@ std::span<const PassDef* const> all_passes();
 const PassDef* find_pass(std::string_view name);  // nullptr if there is none
 
 namespace passes {
-#define DTR_PASS(symbol) extern const PassDef symbol;
+#define DTR_PASS(symbol, file) extern const PassDef symbol;
 #include "transforms/passes.inc"
 #undef DTR_PASS
 }  // namespace passes

@@ -4,12 +4,16 @@
 //
 // What a slice straddles, and slices with steps in a concatenation, stay.
 #include <algorithm>
+#include <unordered_map>
 
 #include "ops/movement.h"
 #include "transforms/edit.h"
 
 namespace dtr::passes {
 namespace {
+
+// Operands of a concatenation that takes in others, so that a long chain of them does not cost quadratic time.
+constexpr size_t kMaxJoined = 256;
 
 class Pass {
  public:
@@ -66,19 +70,24 @@ class Pass {
   Status reach_through(OpId id, OpId cat) {
     ops::Slice slice = slice_of(id);
     if (slice.dim != dim_of(graph_.op(cat)) || slice.count == 0) return {};
-    for (const ValueId part : graph_.op(cat).operands) {
-      const int64_t size = extent(part, slice.dim);
-      if (slice.start >= size) {
-        slice.start -= size;
-        continue;
-      }
-      if (slice.start + (slice.count - 1) * slice.step >= size) return {};
-      const Origin origin = graph_.op(id).origin;
-      DTR_TRY(make_slice(id, part, slice, origin));
-      erase_if_unused(rewriter_, cat);
-      return {};
-    }
+    const std::vector<int64_t>& ends = ends_of(cat, slice.dim);
+    const auto end = std::upper_bound(ends.begin(), ends.end(), slice.start);
+    if (slice.start + (slice.count - 1) * slice.step >= *end) return {};
+    const ValueId part = graph_.op(cat).operands[static_cast<size_t>(end - ends.begin())];
+    slice.start -= *end - extent(part, slice.dim);
+    const Origin origin = graph_.op(id).origin;
+    DTR_TRY(make_slice(id, part, slice, origin));
+    erase_if_unused(rewriter_, cat);
     return {};
+  }
+
+  // Where the operands of a concatenation end in its result.
+  const std::vector<int64_t>& ends_of(OpId cat, size_t dim) {
+    std::vector<int64_t>& ends = ends_[cat.index];
+    if (!ends.empty()) return ends;
+    int64_t end = 0;
+    for (const ValueId part : graph_.op(cat).operands) ends.push_back(end += extent(part, dim));
+    return ends;
   }
 
   Status simplify_cat(OpId id) {
@@ -126,7 +135,7 @@ class Pass {
       origin = merge(origin, graph_.op(inner).origin);
       joined.push_back(inner);
     }
-    if (joined.empty() || operands.size() > ops::kCat.max_operands) return {};
+    if (joined.empty() || operands.size() > kMaxJoined) return {};
     DTR_TRY(replace_op(rewriter_, id, {.def = &ops::kCat, .operands = operands, .attributes = op.attributes, .origin = origin}));
     for (const OpId inner : joined) erase_if_unused(rewriter_, inner);
     ++changes_;
@@ -135,6 +144,7 @@ class Pass {
 
   Graph& graph_;
   Rewriter rewriter_;
+  std::unordered_map<uint32_t, std::vector<int64_t>> ends_;  // by concatenation, which no rewrite of this pass changes
   size_t changes_ = 0;
 };
 
