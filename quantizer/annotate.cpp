@@ -91,13 +91,24 @@ class Annotator {
   }
 
   Annotation run() {
+    std::vector<std::optional<OpAnnotation>> specs(graph_.op_slots());
     for (const OpId op : graph_.ops()) {
       order_.push_back(op);
-      auto specs = ask(op);
-      if (specs) {
-        apply(op, std::move(*specs));
+      auto answer = ask(op);
+      if (answer) {
+        specs[op.index] = std::move(*answer);
       } else {
-        annotation_.reasons[op.index] = std::move(specs).error();
+        annotation_.reasons[op.index] = std::move(answer).error();
+      }
+    }
+    for (const OpId op : order_) {
+      if (!specs[op.index]) continue;
+      if (stands_alone(op, specs)) {
+        annotation_.reasons[op.index] = FloatReason{
+            "quantizer-alone", "int8 would cost accuracy for one elementwise operator; what it reads and who reads it are float",
+            "quantize what is around it, or make it the model's output"};
+      } else {
+        apply(op, std::move(*specs[op.index]));
       }
     }
     std::vector<int> renumber;
@@ -135,6 +146,23 @@ class Annotator {
     }
     if (auto other = find_not_float(op, {})) return tl::unexpected(std::move(*other));
     return tl::unexpected(std::move(reason));
+  }
+
+  // An elementwise operator between float ones: to quantize and dequantize costs more than it, and codes that are a good range for it need
+  // not be one for who reads it (a division by small numbers).
+  bool stands_alone(OpId id, const std::vector<std::optional<OpAnnotation>>& specs) const {
+    const Op& op = graph_.op(id);
+    if (!op.def->has_trait(kElementwise)) return false;
+    for (const ValueId operand : op.operands)
+      if (const OpId producer = operand.valid() ? graph_.producer(operand) : OpId{}; producer.valid() && specs[producer.index])
+        return false;
+    for (const ValueId result : op.results) {
+      const Value& value = graph_.value(result);
+      if (value.output_uses > 0 || value.uses.empty()) return false;
+      for (const Use& use : value.uses)
+        if (specs[use.op.index]) return false;
+    }
+    return true;
   }
 
   // Only f32 becomes int8. Indices and masks stay as they are, where the specs say so.

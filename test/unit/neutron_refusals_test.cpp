@@ -16,15 +16,17 @@ Program graph_of(std::string_view inputs, std::string_view ops) {
   return parse(fmt::format("graph @forward({}) {{\n  {}\n  return %y\n}}", inputs, ops));
 }
 
-// "id: reason; remedy" of the op that makes the result, "" if it is quantized.
-std::string stays_float(std::string_view inputs, std::string_view ops) {
+// "id: reason; remedy" of the op that makes `value`, "" if it is quantized.
+std::string stays_float(std::string_view inputs, std::string_view ops, std::string_view value = "y") {
   const Program program = graph_of(inputs, ops);
   if (program.graphs.empty()) return "not a graph";
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
   patterns.push_back(neutron::make_quantization_patterns());
   const Graph& graph = program.forward();
   const Annotation annotation = annotate(graph, patterns);
-  const OpId op = graph.producer(graph.outputs()[0]);
+  OpId op;
+  for (const OpId each : graph.ops())
+    if (graph.value(graph.op(each).results[0]).name == value) op = each;
   if (annotation.ops[op.index]) return "";
   const FloatReason& reason = annotation.reasons[op.index];
   return fmt::format("{}: {}; {}", reason.id, reason.reason, reason.remedy);
@@ -64,6 +66,16 @@ TEST(NeutronPatterns, SayWhatStaysInFloat) {
   EXPECT_EQ(
       stays_float("%x: f32[1,2,3], %w: f32[2]", "%y: f32[1,2,3] = aten.batch_norm(%x, _, _, %w, %w) {eps = 0.1}"),
       "quantizer-no-pattern: the NPU has no kernel and no quantization pattern for it; replace it; `deuteron ops` lists what there is");
+  constexpr std::string_view kAlone =
+      "quantizer-alone: int8 would cost accuracy for one elementwise operator; what it reads and who reads it are float; quantize what is "
+      "around it, or make it the model's output";
+  EXPECT_EQ(stays_float("%x: f32[3,4], %z: f32[3,4]", "%r: f32[3,4] = aten.relu(%x)\n %y: f32[3,4] = aten.div.Tensor(%r, %z)", "r"),
+            kAlone);
+  EXPECT_EQ(stays_float("%x: f32[3,4], %z: f32[3,4]",
+                        "%r: f32[3,4] = aten.relu(%x)\n %y: f32[3,4] = aten.div.Tensor(%r, %z)\n "
+                        "%w: f32[3,4] = aten.exp(%r)",
+                        "r"),
+            "");
   EXPECT_EQ(stays_float("%x: i32[2,3]", "%y: i32[3,2] = aten.permute(%x) {dims = [1, 0]}"),
             "quantizer-dtype: only f32 is quantized; `x` is i32; convert the model to float32 where it need not be of another dtype");
   EXPECT_EQ(stays_float("%x: f32[0,3]", "%y: f32[0,3] = aten.relu(%x)"),
