@@ -31,11 +31,11 @@ random: ## all executors on N random graphs (100000), or the smallest one on whi
 	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron-random
 	@$(RELEASE)/deuteron-random --count $(N) --jobs $(JOBS)
 
-conformance: ## every case of the full set (DEUTERON_SHARED), or the committed ones, against PyTorch, upstream and TFLite
+conformance: ## every case of the full set (DEUTERON_SHARED) against PyTorch, upstream and TFLite; writes docs/conformance.md
 	@scripts/setup test
 	@cmake --preset release -DDTR_BUILD_TESTS=ON >/dev/null
 	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron-conformance
-	@$(RELEASE)/deuteron-conformance --jobs $(JOBS)
+	@DEUTERON_SHARED=$${DEUTERON_SHARED:-$(wildcard ../shared)} $(RELEASE)/deuteron-conformance --jobs $(JOBS) --markdown docs/conformance.md
 
 lint: ## clang-tidy on every source
 	@scripts/setup test

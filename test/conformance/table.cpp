@@ -164,8 +164,8 @@ std::string page(const std::vector<CaseResult>& results, const Exceptions& excep
 
 <!-- Written by `make conformance` from a run of the full set; test/conformance/exceptions.json holds the exceptions. -->
 
-{} cases through the whole compiler and the simulated NPU: those of the full set (names in `test/conformance/cases.txt`, one small case of each
-group committed in `test/data/conformance`), exported with PyTorch from the graphs that upstream's NXP backend is tested with, and our own,
+{} cases through the whole compiler and the simulated NPU: those of the full set (names in `test/conformance/cases.txt`, small ones of each group
+committed in `test/data/conformance`), exported with PyTorch from the graphs that upstream's NXP backend is tested with, and our own,
 `own_*`, for operators that those do not hold. `make test` runs all of them where the full set is there, the committed ones elsewhere, and
 fails if a check fails, if an operator of docs/operators.md is in no case, or if this page is not what the run says.
 
