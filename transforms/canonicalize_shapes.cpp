@@ -1,6 +1,6 @@
 // One form for what can be written in several: 1-D convolutions become 2-D ones of height 1 between views; pools of unbatched (C, H, W)
 // operands get a batch of 1 between views; an average pool of one window becomes a mean; a permute that only moves dimensions of extent 1
-// becomes a view; dimensions that attributes name count from the front, sizes of views are explicit.
+// becomes a view; dimensions that attributes name count from the front, sizes of views are explicit, an alpha of 1 is left out.
 #include <algorithm>
 
 #include "transforms/edit.h"
@@ -137,6 +137,11 @@ class Pass {
       change_attribute(id, key, std::move(wanted));
     }
     if (op.def == &ops::kView) change_attribute(id, "size", graph_.type(op.results[0]).shape);
+    if ((op.def == &ops::kAddTensor || op.def == &ops::kSubTensor) && op.attributes.find("alpha") != nullptr &&
+        op.attributes.get<double>("alpha") == 1.0) {
+      rewriter_.erase_attribute(id, "alpha");
+      ++changes_;
+    }
   }
 
   // The order of reduced dimensions does not matter; none means all.

@@ -15,7 +15,6 @@ constexpr int kMaxSteps = 16;
 
 using Reason = tl::unexpected<std::string>;
 
-bool is_layer(const Op& op) { return op.def == &ops::kConvolution || op.def == &ops::kLinear; }
 bool is_transposed(const Op& layer) { return layer.attributes.get_or("transposed", false); }
 size_t groups_of(const Op& layer) { return static_cast<size_t>(layer.attributes.get_or<int64_t>("groups", 1)); }
 
@@ -143,6 +142,8 @@ tl::expected<OpId, std::string> find_before(const Graph& graph, ValueId value, s
 }
 
 }  // namespace
+
+bool is_layer(const Op& op) { return op.def == &ops::kConvolution || op.def == &ops::kLinear; }
 
 bool ChannelAffine::shifts() const {
   return std::any_of(offset.begin(), offset.end(), [](double x) { return x != 0; });

@@ -28,6 +28,9 @@ tl::expected<OpId, std::string> layer_before(const Graph& graph, ValueId value, 
 // The convolution or linear that alone reads `value`, so that its input channels lie along `axis` if there is one.
 tl::expected<OpId, std::string> layer_after(const Graph& graph, ValueId value, std::optional<size_t> axis);
 
+// A convolution or linear.
+bool is_layer(const Op& op);
+
 // Whether the channels of a layer's operand can be shifted by its weights: where it does not pad, and every output is made of all taps.
 bool takes_offsets(const Op& layer);
 

@@ -56,7 +56,9 @@ class Pass {
     if (before) return fold_up(id, std::move(affine));  // what folded in between made it possible
     const auto layer = layer_after(graph_, graph_.op(id).results[0], affine.axis);
     if (!layer) {
-      if (graph_.producer(affine.x).valid()) remarks_.add(id, fmt::format("{}; {}", before.error(), layer.error()));
+      const OpId beside[] = {graph_.producer(affine.x), graph_.sole_user(graph_.op(id).results[0])};
+      for (const OpId op : beside)
+        if (op.valid() && is_layer(graph_.op(op))) return remarks_.add(id, fmt::format("{}; {}", before.error(), layer.error()));
       return;
     }
     const Op& op = graph_.op(*layer);
