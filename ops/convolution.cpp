@@ -20,7 +20,9 @@ Status verify(const OpView& view) {
     return broken(view, fmt::format("operand {} and weight {}, expected 3 or 4 dimensions of both", to_string(x), to_string(weight)));
   for (const Shape* shape : {&x, &weight})
     for (const int64_t extent : *shape)
-      if (extent < 1 || extent > kMaxExtent) return broken(view, fmt::format("operand {} and weight {}", to_string(x), to_string(weight)));
+      if (extent < 1 || extent > kMaxExtent)
+        return broken(view,
+                      fmt::format("operand {} and weight {}, expected extents of 1 to {}", to_string(x), to_string(weight), kMaxExtent));
   const size_t spatial = x.size() - 2;
   DTR_TRY(check_ints(view, "stride", spatial, 1, kMaxExtent));
   DTR_TRY(check_ints(view, "padding", spatial, 0, kMaxExtent));

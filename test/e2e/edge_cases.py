@@ -33,6 +33,9 @@ REFUSED = {
     "max_pool_indices": ("pt2-unsupported-argument", "aten.max_pool2d_with_indices.default: output 1 (`getitem_1`) is used, only 1 are supported"),
     "int32_added": ("pt2-unsupported-argument",
                     "aten.add.Tensor: operand 0 is i32 without quantization, expected float or i8 quantized per tensor"),
+    "dropout_training": ("pt2-unsupported-argument", "aten.dropout.default: dropout in training mode"),
+    "no_batch_convolution": ("pt2-unsupported-argument",
+                             "aten.conv2d.default: operand 0x2x4x4 and weight 3x2x3x3, expected extents of 1 to 1073741824"),
     "rank_17": ("program-too-large", f"tensor `inputs_0` of shape {'x'.join(['1'] * 15)}x2x3 does not fit into a program"),
 }
 # IR texts: name, text, id, reason.

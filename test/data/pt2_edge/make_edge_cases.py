@@ -81,8 +81,37 @@ case("var_mean_keepdim", lambda x: torch.var_mean(x, (0, 3), keepdim=True), X)
 case("var_of_one", lambda x: x.var(0), rand(1, 3))
 case("dropout_in_place", lambda x: F.dropout(x * 2, 0.5, training=False, inplace=True), X)
 case("cumsum", lambda x: torch.cumsum(x, 1), X)
+case("dropout_training", lambda x: F.dropout(x, 0.5, training=True), X)
+case("div_trunc", lambda x: torch.div(8 * x, 3, rounding_mode="trunc"), X, without=lambda x: 8 * x / 3)
+case("clamp_crossed", lambda x: torch.clamp(x, 0.5, -0.25), X)
+case("mean_all", lambda x: x.mean(), X)
+case("mean_no_dims", lambda x: x.mean(()), X)
+case("sum_keepdim_all", lambda x: x.sum((0, 1, 2, 3), keepdim=True), X)
+case("avg_pool1d_keywords", lambda x: F.avg_pool1d(x, 4, 3, 2, True, False), rand(2, 3, 10), without=lambda x: F.avg_pool1d(x, 4, 3, 2))
+case("max_pool1d_ceil_mode", lambda x: F.max_pool1d(x, 2, 2, ceil_mode=True), rand(2, 3, 9), without=lambda x: F.max_pool1d(x, 2, 2))
+case("upsample_nearest_exact", lambda x: F.interpolate(x, size=(5, 13), mode="nearest-exact"), X, without=lambda x: F.interpolate(x, size=(5, 13)))
+case("conv_transpose_keywords", lambda x, w: F.conv_transpose2d(x, w, None, 2, 1, 1, 1, 2), rand(1, 3, 4, 5), rand(3, 2, 3, 3))
+case("conv_circular", lambda x, w: F.conv2d(F.pad(x, (1, 1, 1, 1), mode="circular"), w), X, rand(2, 3, 3, 3), without=lambda x, w: F.conv2d(x, w, padding=1))
+case("softmax_negative_dim", lambda x: torch.softmax(4 * x, -3), X, without=lambda x: torch.softmax(4 * x, -1))
+case("cat_negative_dim", lambda x, y: torch.cat((x, y), -2), X, X.flip(3))
+case("slice_negative_step_end", lambda x: x[:, :, -6:-1:2], X)
+case("embedding_padding_index", lambda i, w: F.embedding(i, w, padding_idx=0), torch.tensor([1, 0, 2]), rand(5, 3))
+case("bool_result", lambda x: x > 0.25, X)
+case("round_decimals", lambda x: torch.round(4 * x, decimals=1), X, without=lambda x: torch.round(4 * x))
+case("var_correction", lambda x: torch.var(x, 1, correction=0), X, without=lambda x: torch.var(x, 1))
+case("logsumexp", lambda x: torch.logsumexp(x, 1), X)
+case("threshold", lambda x: F.threshold(x, 0.25, 2.0), X)
+case("linear_rank_1", lambda x, w: F.linear(x, w), rand(5), rand(3, 5))
+case("matmul_vectors", lambda x, y: torch.matmul(x, y), rand(7), rand(7).flip(0) + 0.5)
 # Shapes.
 case("one_element", lambda x: torch.relu(x) + x, rand(1))
+case("one_element_convolution", lambda x, w: F.conv2d(x, w), rand(1, 1, 1, 1), rand(1, 1, 1, 1) + 2)
+case("one_element_pool_mean", lambda x: F.avg_pool2d(x, 1) + x.mean((2, 3), keepdim=True), rand(1, 1, 1, 1) + 2)
+case("rank_0_reduced", lambda x: x.sum() + x.mean() + torch.amax(x), torch.tensor(0.75))
+case("rank_0_views", lambda x: x.reshape(1).unsqueeze(0).squeeze().flatten(), torch.tensor(0.75))
+case("rank_8_reduced", lambda x: x.mean((1, 6)), rand(1, 2, 1, 3, 1, 2, 2, 1))
+case("no_batch_convolution", lambda x, w: F.conv2d(x, w), torch.zeros(0, 2, 4, 4), rand(3, 2, 3, 3))
+case("no_elements_reduced", lambda x: x.sum(0), torch.zeros(0, 3))
 case("rank_0", lambda x: torch.relu(x) + x, torch.tensor(0.5))
 case("rank_7", lambda x: torch.relu(x) + x, rand(1, 2, 1, 3, 1, 2, 2))
 case("rank_7_permute", lambda x: x.permute(6, 1, 0, 3, 5, 4, 2), rand(2, 2, 1, 3, 1, 2, 2))
@@ -133,7 +162,10 @@ def deflate(path):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    only = sys.argv[1:]  # names; none: all
     for name, (function, inputs, without) in CASES.items():
+        if only and name not in only:
+            continue
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
         torch.export.save(torch.export.export(Module(function), inputs, strict=False), HERE / f"{name}.pt2")
