@@ -130,6 +130,7 @@ class Converter {
     const std::span<const float> floats = program_.constants.values<float>(graph_.value(value).constant);
     if (!finite_range(floats).finite) return not_finite(value, op);
     Quantization q = weight_quantization(floats, type.shape, spec.kind == Kind::kPerChannel ? spec.axis : -1);
+    fit_weights(floats, type.shape, q);
     DTR_TRY(widen_for_bias(op, q));
     replace_constant(op, index, DType::kInt8, quantize_all(floats, q, type.shape), q);
     return {};

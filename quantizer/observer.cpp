@@ -481,4 +481,55 @@ Quantization weight_quantization(std::span<const float> values, const Shape& sha
   return result;
 }
 
+namespace {
+
+// What a symmetric scale does to weights: their squared error, and the scale with which the same codes are nearest to them.
+struct WeightFit {
+  double error = 0, scale = 0;
+
+  WeightFit(std::span<const float> weights, double with) {
+    double products = 0, squares = 0;
+    for (const float weight : weights) {
+      const auto x = static_cast<double>(weight);
+      const double code = std::nearbyint(x / with);
+      error += (x - code * with) * (x - code * with);
+      products += x * code;
+      squares += code * code;
+    }
+    scale = squares == 0 ? 0 : products / squares;
+  }
+};
+
+}  // namespace
+
+void fit_weights(std::span<const float> values, const Shape& shape, Quantization& quantization) {
+  constexpr size_t kFew = 64;
+  constexpr int kSteps = 136;  // the code of the largest weight changes 8 times
+  constexpr double kWidest = 1.0 / 15;
+  const size_t channels = quantization.scales.size();
+  if (values.size() > kFew * channels) return;
+  size_t inner = values.size() / channels;
+  if (quantization.per_channel()) {
+    inner = 1;
+    for (size_t i = static_cast<size_t>(quantization.axis) + 1; i < shape.size(); ++i) inner *= static_cast<size_t>(shape[i]);
+  }
+  std::vector<std::vector<float>> elements(channels);
+  for (size_t at = 0, c = 0; at < values.size(); at += inner, c = (c + 1) % channels)
+    elements[c].insert(elements[c].end(), values.begin() + static_cast<std::ptrdiff_t>(at),
+                       values.begin() + static_cast<std::ptrdiff_t>(at + inner));
+  for (size_t c = 0; c < channels; ++c) {
+    const auto narrowest = static_cast<double>(quantization.scales[c]);
+    double least = WeightFit(elements[c], narrowest).error;
+    const auto offer = [&](double scale) {
+      const auto rounded = static_cast<float>(std::clamp(scale, narrowest, narrowest * (1 + kWidest)));
+      const double error = WeightFit(elements[c], static_cast<double>(rounded)).error;
+      if (error >= least) return;
+      least = error;
+      quantization.scales[c] = rounded;
+    };
+    for (int step = 1; step <= kSteps; ++step) offer(narrowest * (1 + kWidest * step / kSteps));
+    offer(WeightFit(elements[c], static_cast<double>(quantization.scales[c])).scale);
+  }
+}
+
 }  // namespace dtr

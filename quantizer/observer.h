@@ -102,6 +102,9 @@ Quantization symmetric_quantization(Range range, float eps);
 // symmetric_quantization of each slice of `values` along `axis` (of `shape`), eps = FLT_EPSILON; axis < 0: of all of them.
 Quantization weight_quantization(std::span<const float> values, const Shape& shape, int axis);
 
+// Widens the scales of channels of few weights, by at most 1/15, to those with the least squared error of the weights.
+void fit_weights(std::span<const float> values, const Shape& shape, Quantization& quantization);
+
 // Range of elements and whether all of them are finite; {0, 0} if there are none.
 struct FiniteRange {
   Range range;

@@ -60,6 +60,47 @@ TEST(Observer, WeightScalesArePyTorchs) {
   EXPECT_EQ(inner.scales, (std::vector<float>{5.0F / 127, 6.0F / 127}));
 }
 
+double weight_error(std::span<const float> weights, const Quantization& q, size_t per_channel) {
+  double error = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const auto scale = static_cast<double>(q.scales[i / per_channel]);
+    const double steps = static_cast<double>(weights[i]) / scale;
+    EXPECT_LE(std::abs(std::nearbyint(steps)), 127);
+    error += std::pow((steps - std::nearbyint(steps)) * scale, 2);
+  }
+  return error;
+}
+
+TEST(Observer, FitsScalesToFewWeights) {
+  std::mt19937 generator(6);
+  std::normal_distribution<float> normal;
+  std::vector<float> weights(32 * 9);
+  for (float& x : weights) x = normal(generator);
+  const Quantization plain = weight_quantization(weights, {32, 1, 3, 3}, 0);
+  Quantization fitted = plain;
+  fit_weights(weights, {32, 1, 3, 3}, fitted);
+  for (size_t c = 0; c < 32; ++c) {
+    EXPECT_GE(fitted.scales[c], plain.scales[c]);
+    EXPECT_LE(fitted.scales[c], plain.scales[c] * 16 / 15);
+  }
+  EXPECT_LT(weight_error(weights, fitted, 9), weight_error(weights, plain, 9) * 0.6);  // 2.2 dB
+  // Halves and quarters lie on codes; along the last axis too, and of one scale for all.
+  for (const int axis : {1, -1}) {
+    const std::vector<float> halves = {0.5F, 15, -2, 4, 7.5F, -15};
+    Quantization q = weight_quantization(halves, {3, 2}, axis);
+    fit_weights(halves, {3, 2}, q);
+    for (size_t i = 0; i < halves.size(); ++i) {
+      const float steps = halves[i] / q.scales[axis < 0 ? 0 : i % 2];
+      EXPECT_NEAR(steps, std::nearbyint(steps), 0.1F) << axis << " " << i;
+    }
+  }
+  // 65 of a channel keep the scale.
+  Quantization many = weight_quantization(std::span(weights).first(130), {2, 65}, 0);
+  const Quantization before = many;
+  fit_weights(std::span(weights).first(130), {2, 65}, many);
+  EXPECT_EQ(many, before);
+}
+
 // The histogram's range quantizes the very data with no more error than PyTorch's does.
 TEST(Observer, HistogramIsNoWorseThanPyTorchs) {
   const auto arrays = observer_vectors();

@@ -190,19 +190,41 @@ TEST(Convert, GivesTheNumbersOfHand) {
   EXPECT_EQ(x.scale(), 3.0F / 255);
   EXPECT_EQ(x.zero_point(), -43);  // -128 + 85
   const Quantization& w = *graph.type(convolution.operands[1]).quantization;
-  EXPECT_EQ(w.scales, (std::vector<float>{1.0F / 127, 0.25F / 127}));
+  // The greater weight of each channel is twice the other: an even code.
   const auto weights = program.constants.values<int8_t>(graph.value(convolution.operands[1]).constant);
-  EXPECT_EQ(std::vector<int8_t>(weights.begin(), weights.end()), (std::vector<int8_t>{127, -64, 127, 64}));  // 63.5 to even
+  const int8_t greater = weights[0], half = static_cast<int8_t>(greater / 2);
+  EXPECT_GE(greater, 120);
+  EXPECT_EQ(std::vector<int8_t>(weights.begin(), weights.end()), (std::vector<int8_t>{greater, static_cast<int8_t>(-half), greater, half}));
+  EXPECT_EQ(half * 2, greater);
+  EXPECT_FLOAT_EQ(w.scales[0], 1.0F / greater);
+  EXPECT_FLOAT_EQ(w.scales[1], 0.25F / greater);
   const auto bias = program.constants.values<int32_t>(graph.value(convolution.operands[2]).constant);
-  // 0.5·255/3·127 = 5397.5 and -0.25·255/3·127/0.25 = -10795, and what rounding took from the second weight: 0.5 code each, times the
-  // mean of channel 1, -1 + 3·23.5/31, in steps of the input: 0.5·1.2742·85 = 54.15.
-  EXPECT_EQ(bias[0], 5452);
-  EXPECT_EQ(bias[1], -10849);
+  EXPECT_EQ(bias[0], greater * 85 / 2);  // 0.5 / (3/255 · 1/greater)
+  EXPECT_EQ(bias[1], -greater * 85);     // -0.25 / (3/255 · 0.25/greater)
   EXPECT_EQ(graph.type(convolution.operands[2]).quantization->scales[1], x.scale() * w.scales[1]);
   EXPECT_EQ(graph.type(convolution.results[0]).quantization->zero_point(), -128);  // after the ReLU
   // quantize serves the convolution, dequantize the softmax.
   EXPECT_EQ(graph.op(graph.first_op()).origin.sources, std::vector<uint32_t>{0});
   EXPECT_EQ(graph.op(graph.last_op()).origin.sources, std::vector<uint32_t>{3});
+}
+
+// 64 stands for 63.5 in half of the 80 weights. The inputs, all 1, are 255 steps each: the bias takes back 40 · 0.5 · 255.
+TEST(Convert, BiasesTakeBackWhatWeightsLose) {
+  std::string weights, ones;
+  for (int i = 0; i < 40; ++i) weights += i == 0 ? "1, 0.5" : ", 1, 0.5";
+  Program program = parse("graph @forward(%x: f32[1,80]) {\n  %w: f32[1,80] = constant dense<" + weights +
+                          ">\n  %b: f32[1] = constant dense<1>\n  %y: f32[1,1] = aten.linear(%x, %w, %b)\n  return %y\n}\n");
+  Graph& graph = program.forward();
+  std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
+  patterns.push_back(std::make_unique<MinMaxPatterns>());
+  const Annotation annotation = annotate(graph, patterns);
+  const auto calibration = calibrate_reference(program, annotation, ramp("x", {1, 1, 80}, 1, 1));
+  ASSERT_TRUE(calibration) << to_text(calibration.error());
+  ASSERT_TRUE(convert(program, graph, annotation, *calibration));
+  const Op& linear = graph.op(graph.op(graph.first_op()).next);
+  EXPECT_EQ(graph.type(linear.operands[1]).quantization->scales, std::vector<float>{1.0F / 127});
+  EXPECT_EQ(program.constants.values<int8_t>(graph.value(linear.operands[1]).constant)[1], 64);
+  EXPECT_EQ(program.constants.values<int32_t>(graph.value(linear.operands[2]).constant)[0], 255 * 127 - 40 * 255 / 2);
 }
 
 // One op that a test describes by its specs; anything else has no pattern.
