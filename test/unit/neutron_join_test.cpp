@@ -120,6 +120,15 @@ TEST(NeutronJoin, ProductsReadParts) {
   })");
 }
 
+// Padding is made in its part.
+TEST(NeutronJoin, PaddingIsAPart) {
+  expect_bit_exact(R"(graph @forward(%x: i8[3] quant<0.02:42>) {
+    %p: i8[5] quant<0.02:42> = aten.constant_pad_nd(%x) {pad = [1, 1], value = 0.125}
+    %y: i8[8] quant<0.02:42> = aten.cat(%x, %p) {dim = 0}
+    return %y
+  })");
+}
+
 // What cannot lie in place is copied: inputs, constants, an operand that is there twice, or in two concatenations.
 TEST(NeutronJoin, CopiesWhatBelongsElsewhere) {
   expect_bit_exact(graph(conv("%a", "1,4,7,9", "%x", "%p") +

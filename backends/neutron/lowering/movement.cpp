@@ -147,8 +147,8 @@ void lower_pad(Builder& builder, const Group& group) {
   }
   if (elements == 0) return;
   const npu::Address from = builder.read(op.operands[0], order_of(x.shape, layout));
-  builder.copy({from.region, from.offset + word(from_offset)}, strided_order(kept, from_steps), {whole.region, word(to_offset)},
-               strided_order(kept, to_steps), elements, op.origin);
+  builder.copy({from.region, from.offset + word(from_offset)}, strided_order(kept, from_steps),
+               {whole.region, whole.offset + word(to_offset)}, strided_order(kept, to_steps), elements, op.origin);
 }
 
 constexpr Rule kRules[] = {
