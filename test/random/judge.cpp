@@ -121,7 +121,7 @@ Failure judge(Program& program, uint64_t seed, bool in_float) {
     RunStats stats;
     const Result<std::vector<Tensor>> outputs = (*session)->run(views, &stats);
     if (!outputs) return failure_of("run", outputs.error());
-    if (const Failure failure = compare_outputs(*expected, *outputs, kit->name); failure.failed()) return failure;
+    if (Failure failure = compare_outputs(*expected, *outputs, kit->name); failure.failed()) return failure;
     if (stats.sram_touched_bytes > compiled->report.sram.total_bytes)
       return {"arena", fmt::format("byte {} of an arena of {} was touched", stats.sram_touched_bytes, compiled->report.sram.total_bytes)};
     if (cycles != 0 && cycles != stats.total_cycles)

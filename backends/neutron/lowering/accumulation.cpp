@@ -149,6 +149,7 @@ std::vector<Share> shares_of(const npu::Target& target, const npu::Window& windo
   const uint32_t most = target.max_reduction / lanes * lanes;
   const uint32_t channels_each = std::min(channels, most);
   const uint32_t tap = npu::round_up(channels_each, lanes);
+  DTR_CHECK(tap > 0 && tap <= most);  // empty tensors have been refused
   const uint32_t columns_each = std::min(window.kernel_width, most / tap);
   const uint32_t rows_each = columns_each < window.kernel_width ? 1 : std::min(window.kernel_height, most / tap / columns_each);
   std::vector<Share> shares;
