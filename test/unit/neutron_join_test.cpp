@@ -129,6 +129,15 @@ TEST(NeutronJoin, PaddingIsAPart) {
   })");
 }
 
+// Where columns come before rows, a pool cannot write.
+TEST(NeutronJoin, RowsInsideOfColumns) {
+  expect_bit_exact(R"(graph @forward(%x: i8[1,6,11] quant<0.02:42>, %z: i8[4,2,4] channels_last quant<0.02:42>) {
+    %p: i8[1,2,4] quant<0.02:42> = aten.max_pool2d(%x) {ceil_mode = true, dilation = [1, 1], kernel_size = [3, 3], padding = [0, 1], stride = [3, 3]}
+    %y: i8[5,2,4] channels_last quant<0.02:42> = aten.cat(%p, %z) {dim = 0}
+    return %y
+  })");
+}
+
 // What cannot lie in place is copied: inputs, constants, an operand that is there twice, or in two concatenations.
 TEST(NeutronJoin, CopiesWhatBelongsElsewhere) {
   expect_bit_exact(graph(conv("%a", "1,4,7,9", "%x", "%p") +

@@ -18,6 +18,17 @@ std::optional<npu::Strides> strides_of(const Order& order, const Shape& shape, c
   return npu::Strides{static_cast<uint32_t>(pixel), static_cast<uint32_t>(row), static_cast<uint32_t>(batch)};
 }
 
+// As a call writes: each pixel ends before the next one begins, each row too, and each image.
+bool in_order(const npu::Strides& strides, const Shape& shape, const ImageDims& dims) {
+  int64_t length = extent(shape, dims.channels);
+  for (const auto& [dim, stride] : {std::pair{dims.width, strides.pixel}, {dims.height, strides.row}, {dims.batch, strides.batch}}) {
+    if (extent(shape, dim) == 1) continue;
+    if (stride < length) return false;
+    length += (extent(shape, dim) - 1) * stride;
+  }
+  return true;
+}
+
 }  // namespace
 
 Order image_order(const Shape& shape, const ImageDims& dims) {
@@ -40,7 +51,8 @@ Pixels read_image(Builder& builder, ValueId value, const ImageDims& dims) {
 Pixels define_image(Builder& builder, ValueId value, const ImageDims& dims, std::span<const ValueId> read) {
   const Shape& shape = builder.graph().type(value).shape;
   if (const Part* part = builder.planned(value); part != nullptr && builder.may_write(*part, read))
-    if (const auto strides = strides_of(part->order, shape, dims)) return {builder.define(value, part->order), *strides};
+    if (const auto strides = strides_of(part->order, shape, dims); strides && in_order(*strides, shape, dims))
+      return {builder.define(value, part->order), *strides};
   const Order dense = image_order(shape, dims);
   return {builder.define(value, dense), *strides_of(dense, shape, dims)};
 }
