@@ -398,6 +398,12 @@ Quantization affine_quantization(Range range, float eps, int32_t qmin, int32_t q
 
 namespace {
 
+// std::nearbyint below 2^51, beyond that near enough for what saturates; no call, so that loops become SIMD.
+double rounded(double x) {
+  constexpr double kIntegersOnly = 0x1.8p52;
+  return (x + kIntegersOnly) - kIntegersOnly;
+}
+
 // What `q` costs: the squared errors of the elements; the square of their sum, spread over all of them, because errors of one sign add up
 // in what is computed from the elements; and step²/12 for as many elements that are not known (none for exact zeros).
 double exact_error(std::span<const ValueStatistics::Element> elements, const Quantization& q) {
@@ -406,7 +412,7 @@ double exact_error(std::span<const ValueStatistics::Element> elements, const Qua
   double total = 0, unseen = 0, sum = 0, squares = 0;
   for (const auto& [value, count] : elements) {
     const double x = static_cast<double>(value) / scale;
-    const double error = x - std::clamp(std::nearbyint(x), low, high);
+    const double error = x - std::clamp(rounded(x), low, high);
     const auto n = static_cast<double>(count);
     const double weight = x < low - 0.5 || x > high + 0.5 ? kSaturationWeight : 1;
     total += n;
@@ -421,7 +427,7 @@ double exact_error(std::span<const ValueStatistics::Element> elements, const Qua
 double fitted_scale(std::span<const ValueStatistics::Element> elements, const Quantization& q) {
   double products = 0, squares = 0;
   for (const auto& [value, count] : elements) {
-    const double code = std::clamp(std::nearbyint(static_cast<double>(value) / static_cast<double>(q.scale())),
+    const double code = std::clamp(rounded(static_cast<double>(value) / static_cast<double>(q.scale())),
                                    static_cast<double>(q.qmin - q.zero_point()), static_cast<double>(q.qmax - q.zero_point()));
     products += static_cast<double>(count) * code * static_cast<double>(value);
     squares += static_cast<double>(count) * code * code;
@@ -442,7 +448,9 @@ Quantization best_quantization(const ValueStatistics& statistics, float eps) {
     const double low = std::min(range.min, 0.0F), high = std::max(range.max, 0.0F);
     const double slack = 255 * scale - (high - low);
     const double below = low == 0 ? 0 : high == 0 ? slack : slack / 2;
-    const Quantization q = affine_quantization({static_cast<float>(low - below), static_cast<float>(high + slack - below)}, eps);
+    const double lowest = low - below, highest = high + slack - below;
+    if (std::max(-lowest, highest) > static_cast<double>(std::numeric_limits<float>::max())) return false;
+    const Quantization q = affine_quantization({static_cast<float>(lowest), static_cast<float>(highest)}, eps);
     const double error = exact_error(elements, q);
     if (error >= least) return false;
     best = q;
@@ -491,7 +499,7 @@ struct WeightFit {
     double products = 0, squares = 0;
     for (const float weight : weights) {
       const auto x = static_cast<double>(weight);
-      const double code = std::nearbyint(x / with);
+      const double code = rounded(x / with);
       error += (x - code * with) * (x - code * with);
       products += x * code;
       squares += code * code;
@@ -521,11 +529,11 @@ void fit_weights(std::span<const float> values, const Shape& shape, Quantization
     const auto narrowest = static_cast<double>(quantization.scales[c]);
     double least = WeightFit(elements[c], narrowest).error;
     const auto offer = [&](double scale) {
-      const auto rounded = static_cast<float>(std::clamp(scale, narrowest, narrowest * (1 + kWidest)));
-      const double error = WeightFit(elements[c], static_cast<double>(rounded)).error;
+      const auto narrow = static_cast<float>(std::clamp(scale, narrowest, narrowest * (1 + kWidest)));
+      const double error = WeightFit(elements[c], static_cast<double>(narrow)).error;
       if (error >= least) return;
       least = error;
-      quantization.scales[c] = rounded;
+      quantization.scales[c] = narrow;
     };
     for (int step = 1; step <= kSteps; ++step) offer(narrowest * (1 + kWidest * step / kSteps));
     offer(WeightFit(elements[c], static_cast<double>(quantization.scales[c])).scale);

@@ -137,6 +137,32 @@ TEST(Observer, PutsFewValuesOnCodes) {
   EXPECT_EQ(exact_squared_error(std::vector<float>{0, 0, 0}), 0);
 }
 
+// Nothing overflows, and what has a range keeps it.
+TEST(Observer, FitsExtremeElements) {
+  constexpr float kMost = std::numeric_limits<float>::max(), kLeast = std::numeric_limits<float>::min();
+  for (const std::vector<float>& values : std::vector<std::vector<float>>{{kMost, -kMost},
+                                                                          {kMost},
+                                                                          {-kMost, 1},
+                                                                          {kMost, kMost / 3, -kMost / 7},
+                                                                          {1e-45F, -1e-45F},
+                                                                          {kLeast, 3 * kLeast},
+                                                                          {0},
+                                                                          {1e-40F, 1}}) {
+    ValueStatistics statistics;
+    EXPECT_TRUE(statistics.observe(values));
+    for (const float eps : {kActivationEps, kLeast}) {
+      const Quantization q = best_quantization(statistics, eps);
+      EXPECT_TRUE(std::isfinite(q.scale()) && q.scale() >= eps) << values[0] << " " << q.scale();
+      EXPECT_TRUE(q.zero_point() >= -128 && q.zero_point() <= 127) << values[0] << " " << q.zero_point();
+      const double width = static_cast<double>(statistics.range().max) - static_cast<double>(statistics.range().min);
+      EXPECT_GE(static_cast<double>(q.scale()) * 256, width) << values[0];
+    }
+    Quantization weights = weight_quantization(values, {static_cast<int64_t>(values.size())}, -1);
+    fit_weights(values, {static_cast<int64_t>(values.size())}, weights);
+    EXPECT_TRUE(std::isfinite(weights.scale()) && weights.scale() > 0) << values[0];
+  }
+}
+
 // Elements that are no better off elsewhere keep the plain range.
 TEST(Observer, ManyValuesKeepTheRange) {
   std::mt19937 generator(3);
