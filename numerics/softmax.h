@@ -104,12 +104,16 @@ constexpr int32_t exponential(int32_t difference, const SoftmaxParameters& by) {
 
 struct SoftmaxRow {
   int32_t highest = -128;
-  uint32_t sum = 0;  // Σ exp(x − highest), Q12.19
+  uint32_t sum = 0;  // Σ exp(x − highest), Q12.19; 0 if no value takes part
 };
-constexpr SoftmaxRow softmax_row(const int8_t* x, int64_t count, int64_t stride, const SoftmaxParameters& by) {
+constexpr SoftmaxRow softmax_row(const int8_t* x, int64_t count, int64_t stride, const SoftmaxParameters& by,
+                                 const int8_t* mask = nullptr) {
+  const auto takes_part = [mask](int64_t i) { return mask == nullptr || mask[i] != 0; };
   SoftmaxRow row;
-  for (int64_t i = 0; i < count; ++i) row.highest = x[i * stride] > row.highest ? x[i * stride] : row.highest;
+  for (int64_t i = 0; i < count; ++i)
+    if (takes_part(i) && x[i * stride] > row.highest) row.highest = x[i * stride];
   for (int64_t i = 0; i < count; ++i) {
+    if (!takes_part(i)) continue;
     const int32_t difference = x[i * stride] - row.highest;
     if (difference >= by.difference_min)
       row.sum += static_cast<uint32_t>(rounding_divide_by_power_of_two(exponential(difference, by), kSumBits));
@@ -120,9 +124,15 @@ constexpr SoftmaxRow softmax_row(const int8_t* x, int64_t count, int64_t stride,
 }  // namespace internal
 
 // One row of `count` values at x[0], x[stride], …; y likewise and it may be x. The quotient is brought to the result's scale and rounded
-// in one step, half away from zero, which at scale 1/256 is TFLite's division by a power of two.
-constexpr void softmax(const int8_t* x, int8_t* y, int64_t count, int64_t stride, const SoftmaxParameters& by) {
-  const internal::SoftmaxRow row = internal::softmax_row(x, count, stride, by);
+// in one step, half away from zero, which at scale 1/256 is TFLite's division by a power of two. With a mask, only values whose byte is not
+// 0 take part; the others give 0.
+constexpr void softmax(const int8_t* x, int8_t* y, int64_t count, int64_t stride, const SoftmaxParameters& by,
+                       const int8_t* mask = nullptr) {
+  const internal::SoftmaxRow row = internal::softmax_row(x, count, stride, by, mask);
+  if (row.sum == 0) {
+    for (int64_t i = 0; i < count; ++i) y[i * stride] = static_cast<int8_t>(by.zero_point);
+    return;
+  }
   const int leading_zeros = std::countl_zero(row.sum);
   const auto fraction = static_cast<int32_t>((row.sum << leading_zeros) - (uint32_t{1} << 31));
   const int32_t reciprocal = fixed_point::reciprocal_of_one_plus(fraction);
@@ -130,7 +140,8 @@ constexpr void softmax(const int8_t* x, int8_t* y, int64_t count, int64_t stride
   for (int64_t i = 0; i < count; ++i) {
     const int32_t difference = x[i * stride] - row.highest;
     int64_t result = by.zero_point;
-    if (difference >= by.difference_min && shift <= 62) {  // beyond, the quotient is below a half
+    const bool takes_part = mask == nullptr || mask[i] != 0;
+    if (takes_part && difference >= by.difference_min && shift <= 62) {  // beyond, the quotient is below a half
       const int32_t product = saturating_rounding_doubling_high_mul(reciprocal, internal::exponential(difference, by));
       result += (static_cast<int64_t>(product) * by.to_result.multiplier + (int64_t{1} << (shift - 1))) >> shift;
     }

@@ -10,23 +10,11 @@ namespace {
 // norms that no layer takes become convolutions after the folding. Activations are fused before shapes become canonical, because the
 // views that make a 1-D convolution 2-D would stand between it and its activation.
 constexpr const PassDef* kFloatPasses[] = {
-    &passes::kRemoveDeadCode,
-    &passes::kRemoveIdentities,
-    &passes::kSimplifySlices,
-    &passes::kFoldConstants,
-    &passes::kRecognizeActivations,
-    &passes::kRecognizeNormalizations,
-    &passes::kFoldBatchNorm,
-    &passes::kFoldScaleAndBias,
-    &passes::kConvolveBatchNorm,
-    &passes::kFoldPadding,
-    &passes::kFoldStrides,
-    &passes::kPermuteWeights,
-    &passes::kMultiplyByReciprocal,
-    &passes::kSplitJointActivations,
-    &passes::kFuseActivation,
-    &passes::kCanonicalizeShapes,
-    &passes::kMergeCommonSubexpressions,
+    &passes::kRemoveDeadCode,       &passes::kRemoveIdentities,          &passes::kSimplifySlices,        &passes::kFoldConstants,
+    &passes::kRecognizeActivations, &passes::kRecognizeNormalizations,   &passes::kMaskSoftmax,           &passes::kFoldBatchNorm,
+    &passes::kFoldScaleAndBias,     &passes::kConvolveBatchNorm,         &passes::kFoldPadding,           &passes::kFoldStrides,
+    &passes::kPermuteWeights,       &passes::kMultiplyByReciprocal,      &passes::kSplitJointActivations, &passes::kFuseActivation,
+    &passes::kCanonicalizeShapes,   &passes::kMergeCommonSubexpressions,
 };
 
 // Quantization is folded first, so that the other passes see quantized ops and not what stands between dequantize and quantize; equal

@@ -240,7 +240,8 @@ constexpr Lookup dense_lookup(uint32_t elements) {
 }
 
 // Softmax, or its logarithm, in TFLite's int8 fixed-point arithmetic (numerics/softmax.h) along the middle dimension of a dense tensor
-// (outer, columns, inner).
+// (outer, columns, inner). With a mask, dense bytes of (mask_rows, columns) that rows repeat, only columns whose byte is not 0 take part; the
+// others give 0, as does a row without any.
 enum class SoftmaxKind : uint32_t { kProbability = 0, kLogarithm = 1 };
 struct Softmax {
   static constexpr Opcode kOpcode = Opcode::kSoftmax;
@@ -252,6 +253,8 @@ struct Softmax {
   Rescale difference;      // kLogarithm: 2^16 · s_in / s_out
   Rescale output_rescale;  // kProbability: 1 / s_out; kLogarithm: 2^−10 / s_out
   int32_t zero_point_out;
+  Address mask;        // kProbability
+  uint32_t mask_rows;  // 0: no mask; else `inner` is 1 and they divide `outer`
 };
 
 // output[b][r][c] = Σ_k (left[b][r][k] − zero_point_left) · (right[b][k][c] − zero_point_right), rescaled, plus zero point, clamped, then

@@ -83,6 +83,8 @@ void visit_addresses(K& kernel, Visit visit) {
       if ((kernel.epilogue.flags & npu::kFromSums) != 0) visit(kernel.epilogue.sums, Access::kRead);
     } else if constexpr (std::is_same_v<Plain, npu::Lookup>) {
       visit(kernel.table, Access::kRead);
+    } else if constexpr (std::is_same_v<Plain, npu::Softmax>) {
+      if (kernel.mask_rows != 0) visit(kernel.mask, Access::kRead);
     } else if constexpr (std::is_same_v<Plain, npu::Normalize>) {
       visit(kernel.parameters, Access::kRead);
     }

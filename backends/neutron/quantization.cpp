@@ -115,9 +115,11 @@ Specs softmax(const OpView& view) {
                        "take the softmax of fewer elements, or outside of the model");
   if (view.def == &ops::kLogSoftmax)
     return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::affine().at_least(numerics::kMinLogSoftmaxScale)}};
-  if (columns <= kFewClasses) return unit_interval(view);
   constexpr float kLeastScale = 0x1p-24F;  // of 4,095 equal probabilities each is a code in [0, 255] at 2^-20
-  return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::affine().at_least(kLeastScale)}};
+  OpAnnotation specs{{QuantSpec::affine()}, {QuantSpec::affine().at_least(kLeastScale)}};
+  if (columns <= kFewClasses) specs = *unit_interval(view);
+  specs.operands.resize(view.operands.size(), QuantSpec::none());  // the mask
+  return specs;
 }
 
 struct Pattern {

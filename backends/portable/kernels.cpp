@@ -175,7 +175,10 @@ KernelCall flip(Program&, const Graph& graph, const Op& op) {
 }
 
 template <const char* kName>
-KernelCall softmax(Program&, const Graph&, const Op& op) {
+KernelCall softmax(Program&, const Graph& graph, const Op& op) {
+  if (op.operands.size() > 1)
+    return {.name = "deuteron::masked_softmax.out",
+            .arguments = {op.operands[0], constant_or_value(graph, op.operands[1]), integer(op, "dim")}};
   return {.name = kName, .arguments = {op.operands[0], integer(op, "dim"), false}};
 }
 

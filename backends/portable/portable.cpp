@@ -42,7 +42,7 @@ class PortableBackend final : public Backend {
       return Refusal{"portable-no-kernel", fmt::format("there is no portable kernel for {}", op.def->name), "replace the operator"};
     if (row->moves_any_dtype) return std::nullopt;
     for (const ValueId value : op.operands)
-      if (value.valid() && graph.type(value).dtype != DType::kFloat32)
+      if (value.valid() && graph.type(value).dtype != DType::kFloat32 && graph.type(value).dtype != DType::kBool)  // a mask
         return Refusal{"portable-float-only",
                        fmt::format("the portable kernel of {} computes in float32, the operand is {}", op.def->name,
                                    dtr::name(graph.type(value).dtype)),

@@ -18,37 +18,85 @@ Result<ValueId> adjoint(NodeImport& node, ValueId value) {
   return node.permute(value, dims);
 }
 
-// softmax(query · keyᵀ · scale + mask) · value.
+// Heads of keys and values that several heads of queries share are a dimension of their own, along which they are repeated.
+struct Heads {
+  int64_t shared = 1;  // queries' heads of one of keys
+  Shape split(Shape shape, bool of_query) const {
+    if (shared == 1) return shape;
+    const auto head = shape.end() - 3;
+    if (of_query) *head /= shared;
+    shape.insert(head + 1, of_query ? shared : 1);
+    return shape;
+  }
+};
+
+Result<Heads> heads_of(NodeImport& node, const Shape& query, const Shape& key) {
+  DTR_ASSIGN(const bool grouped, node.boolean("enable_gqa", false));
+  if (!grouped || query.size() < 3 || key.size() != query.size() || key[key.size() - 3] == query[query.size() - 3]) return Heads{};
+  const int64_t of_query = query[query.size() - 3], of_key = key[key.size() - 3];
+  if (of_key < 1 || of_query % of_key != 0) return node.unsupported(fmt::format("{} heads of queries share {} of keys", of_query, of_key));
+  return Heads{of_query / of_key};
+}
+
+// Position i of the queries attends to positions up to i of the keys.
+Result<ValueId> causal_mask(NodeImport& node, int64_t queries, int64_t keys) {
+  constexpr int64_t kMost = int64_t{1} << 24;
+  if (queries > kMost || keys > kMost || queries * keys > kMost)
+    return node.unsupported(fmt::format("a causal mask of {}x{}", queries, keys), "attend to shorter sequences");
+  std::vector<double> attends(static_cast<size_t>(queries * keys));
+  for (int64_t i = 0; i < queries; ++i)
+    for (int64_t j = 0; j <= i && j < keys; ++j) attends[static_cast<size_t>(i * keys + j)] = 1;
+  return node.constant(DType::kBool, attends, Shape{queries, keys});
+}
+
+// softmax(query · keyᵀ · scale + mask) · value. A mask of bool says which positions take part, one of floats is added; `mask_softmax` makes
+// the first out of the second where it can.
 Result<Values> attention(NodeImport& node) {
-  DTR_ASSIGN(const ValueId query, node.tensor("query"));
-  DTR_ASSIGN(const ValueId key, node.tensor("key"));
-  DTR_ASSIGN(const ValueId value, node.tensor("value"));
-  DTR_ASSIGN(const ValueId mask, node.optional_tensor("attn_mask"));
+  DTR_ASSIGN(ValueId query, node.tensor("query"));
+  DTR_ASSIGN(ValueId key, node.tensor("key"));
+  DTR_ASSIGN(ValueId value, node.tensor("value"));
+  DTR_ASSIGN(ValueId mask, node.optional_tensor("attn_mask"));
   DTR_ASSIGN(const double dropout, node.number("dropout_p", 0));
   DTR_ASSIGN(const bool causal, node.boolean("is_causal", false));
-  DTR_ASSIGN(const bool grouped, node.boolean("enable_gqa", false));
-  const Shape& shape = node.type(query).shape;
   for (const ValueId operand : {query, key, value})
     if (node.type(operand).rank() < 2)
       return node.unsupported(fmt::format("an operand has shape {}, expected a matrix or several", to_string(node.type(operand).shape)));
+  const Shape shape = node.type(query).shape;
+  DTR_ASSIGN(const Heads heads, heads_of(node, shape, node.type(key).shape));
   DTR_ASSIGN(const double scale, node.number("scale", 1 / std::sqrt(static_cast<double>(shape.back()))));
   if (dropout != 0) return node.unsupported("dropout in attention", "call model.eval() before the export");
-  if (grouped)
-    return node.unsupported("several heads of queries share a head of keys (enable_gqa)", "repeat the keys' heads before attention");
-  if (causal || (mask.valid() && node.type(mask).dtype == DType::kBool))
-    return node.unsupported("attention that excludes positions (is_causal, or a mask of bool): no int8 range holds minus infinity",
-                            "give a float mask with a finite penalty, such as -16");
+  if (causal && mask.valid()) return node.unsupported("a mask and is_causal", "put the causal mask into the mask");
+  if (causal) {
+    const Shape keys = node.type(key).shape;
+    DTR_ASSIGN(mask, causal_mask(node, shape[shape.size() - 2], keys[keys.size() - 2]));
+  }
+  DTR_ASSIGN(query, node.view(query, heads.split(shape, true)));
+  DTR_ASSIGN(key, node.view(key, heads.split(Shape(node.type(key).shape), false)));
+  DTR_ASSIGN(value, node.view(value, heads.split(Shape(node.type(value).shape), false)));
+  if (mask.valid() && node.type(mask).rank() >= 3) {
+    const bool one = node.type(mask).shape[node.type(mask).rank() - 3] == 1;
+    DTR_ASSIGN(mask, node.view(mask, heads.split(Shape(node.type(mask).shape), !one)));
+  }
+
   DTR_ASSIGN(const ValueId transposed, adjoint(node, key));
   DTR_ASSIGN(ValueId scores, node.emit("aten.matmul", {query, transposed}));
   if (scale != 1) {
     DTR_ASSIGN(const ValueId factor, node.constant(node.type(scores).dtype, {}, scale, "scale"));
     DTR_ASSIGN(scores, node.emit("aten.mul.Tensor", {scores, factor}));
   }
-  if (mask.valid()) {
-    DTR_ASSIGN(scores, node.emit("aten.add.Tensor", {scores, mask}));
+  Values operands{scores};
+  if (mask.valid() && node.type(mask).dtype == DType::kBool) {
+    operands.push_back(mask);
+  } else if (mask.valid()) {
+    DTR_ASSIGN(operands[0], node.emit("aten.add.Tensor", {scores, mask}));
   }
-  DTR_ASSIGN(const ValueId weights, node.emit("aten.softmax", {scores}, {{"dim", static_cast<int64_t>(node.type(scores).rank()) - 1}}));
-  DTR_ASSIGN(const ValueId result, node.emit("aten.matmul", {weights, value}));
+  DTR_ASSIGN(const ValueId weights, node.emit("aten.softmax", operands, {{"dim", static_cast<int64_t>(node.type(scores).rank()) - 1}}));
+  DTR_ASSIGN(ValueId result, node.emit("aten.matmul", {weights, value}));
+  Shape attended = shape;
+  attended.back() = node.type(result).shape.back();
+  if (heads.shared != 1) {
+    DTR_ASSIGN(result, node.view(result, attended));
+  }
   return Values{result};
 }
 

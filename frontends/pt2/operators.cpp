@@ -11,9 +11,9 @@ using Table = std::unordered_map<std::string_view, Operator>;
 
 Table make_table() {
   Table table;
-  for (const auto family :
-       {convolution_operators, pooling_operators, elementwise_operators, shape_operators, tiling_operators, resize_operators,
-        matrix_operators, attention_operators, reduction_operators, identity_operators, index_operators, quantization_operators})
+  for (const auto family : {convolution_operators, pooling_operators, elementwise_operators, shape_operators, tiling_operators,
+                            resize_operators, matrix_operators, attention_operators, reduction_operators, identity_operators,
+                            index_operators, mask_operators, quantization_operators})
     for (Operator& row : family()) {
       const std::string_view target = row.target;
       DTR_CHECK(table.emplace(target, std::move(row)).second);

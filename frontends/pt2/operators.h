@@ -136,6 +136,7 @@ std::vector<Operator> attention_operators();
 std::vector<Operator> reduction_operators();
 std::vector<Operator> identity_operators();
 std::vector<Operator> index_operators();
+std::vector<Operator> mask_operators();
 std::vector<Operator> quantization_operators();
 
 }  // namespace dtr::pt2

@@ -266,8 +266,8 @@ Result<ValueId> Importer::append(const OpDef& def, std::vector<ValueId> operands
     if (output().scales.size() != 1) return unsupported("its output is quantized per channel");
     // What only moves data keeps the range of a constant too, which the file does not tell.
     const std::optional<Quantization>& from = rewriter_.graph().type(spec.operands[0]).quantization;
-    const bool keeps = def.has_trait(kMovesData) && from && from->scales == type.quantization->scales &&
-                       from->zero_points == type.quantization->zero_points;
+    const bool keeps = (def.has_trait(kMovesData) || def.has_trait(kKeepsQuantization)) && from &&
+                       from->scales == type.quantization->scales && from->zero_points == type.quantization->zero_points;
     if (!keeps) spec.quantization = std::move(type.quantization);
   }
   Result<ValueId> value = rewriter_.append(std::move(spec));

@@ -30,6 +30,7 @@ class Importer {
     return table;
   }
 
+  const Type& type(ValueId value) const { return rewriter_.graph().type(value); }
   // The value of an operand in logical order (rank 4: NCHW). Constants become values here.
   Result<ValueId> value(size_t operand);
   // A constant operand of rank 4 with its dimensions in the order `dims` of the file's; `axis`: where its quantized dimension goes.

@@ -253,13 +253,119 @@ Result<ValueId> reshape_to_output(Importer& importer) {
   return importer.reshape(x, shape_of(importer, 0), importer.output().shape);
 }
 
+// ---- elements by index, blocks of pixels
+
+// A value of rank 4 with its dimensions in the file's order; `back` the other way.
+Result<ValueId> file_order(Importer& importer, ValueId value, bool back) {
+  if (importer.type(value).rank() != 4) return value;
+  return importer.append_moving(ops::kPermute, value, {{"dims", back ? Ints{0, 3, 1, 2} : Ints{0, 2, 3, 1}}});
+}
+
+Result<ValueId> gather(Importer& importer) {
+  DTR_ASSIGN(const fb::GatherOptions* options, importer.options<fb::GatherOptions>(OptionsType::GatherOptions));
+  if (options->batch_dims() != 0) return importer.unsupported(fmt::format("batch_dims is {}, expected 0", options->batch_dims()));
+  const auto rank = static_cast<int64_t>(shape_of(importer, 0).size());
+  const int64_t axis = options->axis() < 0 ? options->axis() + rank : options->axis();
+  if (axis < 0 || axis >= rank) return importer.invalid(fmt::format("axis {} of rank {}", options->axis(), rank));
+  if (shape_of(importer, 1).size() > 3) return importer.unsupported("its indices have 4 dimensions or more");
+  DTR_ASSIGN(ValueId x, importer.value(0));
+  DTR_ASSIGN(const ValueId index, importer.value(1));
+  DTR_ASSIGN(x, file_order(importer, x, false));
+  DTR_ASSIGN(const ValueId y, importer.append(ops::kIndexSelect, {x, index}, {{"dim", axis}}));
+  return file_order(importer, y, true);
+}
+
+// `value` seen as `split`, its dimensions exchanged, seen as `joined`.
+Result<ValueId> exchanged(Importer& importer, ValueId value, const Shape& split, const Ints& dims, const Shape& joined) {
+  DTR_ASSIGN(value, importer.append_moving(ops::kView, value, {{"size", split}}));
+  DTR_ASSIGN(value, importer.append_moving(ops::kPermute, value, {{"dims", dims}}));
+  return importer.append_moving(ops::kView, value, {{"size", joined}});
+}
+
+// Logical extents of an operand of rank 4, none of them 0.
+Result<Shape> image(Importer& importer) {
+  Shape shape = shape_of(importer, 0);
+  if (shape.size() != 4 || std::ranges::any_of(shape, [](int64_t extent) { return extent < 1; }))
+    return importer.invalid(fmt::format("its input has shape {}, expected 4 dimensions", to_string(shape)));
+  return logical_shape(shape);
+}
+
+tl::unexpected<Diagnostic> bad_blocks(Importer& importer, int64_t height, int64_t width) {
+  return importer.invalid(fmt::format("blocks of {}x{} for {}", height, width, to_string(shape_of(importer, 0))));
+}
+
+Result<ValueId> space_to_depth(Importer& importer) {
+  DTR_ASSIGN(const fb::SpaceToDepthOptions* options, importer.options<fb::SpaceToDepthOptions>(OptionsType::SpaceToDepthOptions));
+  DTR_ASSIGN(const Shape shape, image(importer));
+  const int64_t n = shape[0], c = shape[1], h = shape[2], w = shape[3], block = options->block_size();
+  if (block < 1 || h % block != 0 || w % block != 0) return bad_blocks(importer, block, block);
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  return exchanged(importer, x, {n, c, h / block, block, w / block, block}, {0, 3, 5, 1, 2, 4},
+                   {n, c * block * block, h / block, w / block});
+}
+
+Result<ValueId> depth_to_space(Importer& importer) {
+  DTR_ASSIGN(const fb::DepthToSpaceOptions* options, importer.options<fb::DepthToSpaceOptions>(OptionsType::DepthToSpaceOptions));
+  DTR_ASSIGN(const Shape shape, image(importer));
+  const int64_t n = shape[0], h = shape[2], w = shape[3], block = options->block_size();
+  if (block < 1 || block > 65536 || shape[1] % (block * block) != 0) return bad_blocks(importer, block, block);
+  const int64_t c = shape[1] / (block * block);
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  return exchanged(importer, x, {n, block, block, c, h, w}, {0, 3, 4, 1, 5, 2}, {n, c, h * block, w * block});
+}
+
+// The block's extents and the pairs of paddings or crops of height and width.
+struct Blocks {
+  int64_t height, width;
+  Ints borders;
+};
+Result<Blocks> blocks(Importer& importer) {
+  DTR_ASSIGN(const Ints block, importer.integers(1));
+  DTR_ASSIGN(const Ints borders, importer.integers(2));
+  const auto positive = [](int64_t extent) { return extent >= 1 && extent <= 65536; };
+  if (block.size() != 2 || borders.size() != 4 || !std::ranges::all_of(block, positive) ||
+      std::ranges::any_of(borders, [](int64_t border) { return border < 0 || border > INT32_MAX; }))
+    return importer.invalid(fmt::format("blocks [{}] with borders [{}]", fmt::join(block, ", "), fmt::join(borders, ", ")));
+  return Blocks{block[0], block[1], borders};
+}
+
+Result<ValueId> space_to_batch(Importer& importer) {
+  DTR_ASSIGN(const Shape shape, image(importer));
+  DTR_ASSIGN(const Blocks block, blocks(importer));
+  const Ints& pad = block.borders;
+  const int64_t n = shape[0], c = shape[1], h = shape[2] + pad[0] + pad[1], w = shape[3] + pad[2] + pad[3];
+  if (h % block.height != 0 || w % block.width != 0) return bad_blocks(importer, block.height, block.width);
+  DTR_ASSIGN(ValueId x, importer.value(0));
+  DTR_ASSIGN(x, importer.append_moving(ops::kConstantPadNd, x, {{"pad", Ints{pad[2], pad[3], pad[0], pad[1]}}, {"value", 0.0}}));
+  return exchanged(importer, x, {n, c, h / block.height, block.height, w / block.width, block.width}, {3, 5, 0, 1, 2, 4},
+                   {n * block.height * block.width, c, h / block.height, w / block.width});
+}
+
+Result<ValueId> batch_to_space(Importer& importer) {
+  DTR_ASSIGN(const Shape shape, image(importer));
+  DTR_ASSIGN(const Blocks block, blocks(importer));
+  const int64_t area = block.height * block.width;
+  const int64_t n = shape[0] / area, c = shape[1], h = shape[2] * block.height, w = shape[3] * block.width;
+  const Ints& crop = block.borders;
+  if (shape[0] % area != 0 || crop[0] + crop[1] > h || crop[2] + crop[3] > w) return bad_blocks(importer, block.height, block.width);
+  DTR_ASSIGN(ValueId x, importer.value(0));
+  DTR_ASSIGN(x, exchanged(importer, x, {block.height, block.width, n, c, shape[2], shape[3]}, {2, 3, 4, 0, 5, 1}, {n, c, h, w}));
+  DTR_ASSIGN(x, part(importer, x, 2, crop[0], h - crop[0] - crop[1]));
+  return part(importer, x, 3, crop[2], w - crop[2] - crop[3]);
+}
+
 constexpr OperatorDef kOperators[] = {
+    {BuiltinOperator::BATCH_TO_SPACE_ND, 3, 3, batch_to_space},
     {BuiltinOperator::BROADCAST_TO, 2, 2, broadcast_to},
+    {BuiltinOperator::DEPTH_TO_SPACE, 1, 1, depth_to_space},
     {BuiltinOperator::EXPAND_DIMS, 2, 2, reshape_to_output},
+    {BuiltinOperator::GATHER, 2, 2, gather},
     {BuiltinOperator::MIRROR_PAD, 2, 2, mirror_pad},
     {BuiltinOperator::PACK, 1, kAnyNumber, pack},
     {BuiltinOperator::REVERSE_V2, 2, 2, reverse},
     {BuiltinOperator::SLICE, 3, 3, slice},
+    {BuiltinOperator::SPACE_TO_BATCH_ND, 3, 3, space_to_batch},
+    {BuiltinOperator::SPACE_TO_DEPTH, 1, 1, space_to_depth},
     {BuiltinOperator::SPLIT, 2, 2, nullptr, split},
     {BuiltinOperator::SPLIT_V, 3, 3, nullptr, split_v},
     {BuiltinOperator::SQUEEZE, 1, 1, reshape_to_output},

@@ -252,6 +252,32 @@ Result<ValueId> pad(Importer& importer) {
   return importer.append(ops::kConstantPadNd, {x}, {{"pad", pads}, {"value", value}});
 }
 
+// What is left of a value of rank 4 in logical order without the dimensions `dims`, in the file's order: H, W, C.
+Result<ValueId> without_dims(Importer& importer, ValueId value, const Ints& dims) {
+  const auto reduced = [&](int64_t dim) { return std::ranges::find(dims, dim) != dims.end(); };
+  if (reduced(1) || (reduced(2) && reduced(3))) return value;
+  const int64_t rank = 4 - static_cast<int64_t>(dims.size());
+  const int64_t batch = reduced(0) ? 0 : 1;
+  Ints order;
+  for (int64_t i = 0; i < batch; ++i) order.push_back(i);
+  for (int64_t i = batch + 1; i < rank; ++i) order.push_back(i);
+  order.push_back(batch);
+  return importer.append_moving(ops::kPermute, value, {{"dims", order}});
+}
+
+// The axis is a constant, the index int32 or int64.
+template <const OpDef& kDef>
+Result<ValueId> index_of_extreme(Importer& importer) {
+  const Shape& shape = importer.tensor(0).shape;
+  DTR_ASSIGN(const Ints axes, importer.integers(1));
+  if (axes.size() != 1) return importer.invalid(fmt::format("{} axes, expected 1", axes.size()));
+  DTR_ASSIGN(const int64_t dim, importer.logical_axis(axes.front(), shape.size()));
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  const bool narrow = importer.output().type == fb::TensorType::INT32;
+  DTR_ASSIGN(const ValueId y, importer.append(kDef, {x}, {{"dim", dim}, {"as_int32", narrow}}));
+  return shape.size() == 4 ? without_dims(importer, y, {dim}) : y;
+}
+
 template <const OpDef& kDef>
 Result<ValueId> reduction(Importer& importer) {
   DTR_ASSIGN(const fb::ReducerOptions* options, importer.options<fb::ReducerOptions>(OptionsType::ReducerOptions));
@@ -265,22 +291,13 @@ Result<ValueId> reduction(Importer& importer) {
   std::ranges::sort(dims);
   DTR_ASSIGN(const ValueId x, importer.value(0));
   if (dims.empty()) return importer.unsupported("it reduces no axis");
-  const auto reduced = [&](int64_t dim) { return std::ranges::find(dims, dim) != dims.end(); };
   Attributes attributes{{"dim", dims}, {"keepdim", options->keep_dims()}};
   if (&kDef == &ops::kSumDim && !importer.tensor(0).scales.empty()) attributes.set("of_bytes", true);
   DTR_ASSIGN(const ValueId y, importer.append(kDef, {x}, std::move(attributes)));
   if (options->keep_dims()) return y;
   if (shape.size() != 4)
     return importer.output().shape.size() == 4 ? importer.append_moving(ops::kPermute, y, {{"dims", logical_dims(4)}}) : y;
-  // What is left of C, H, W has to be in the order H, W, C.
-  if (reduced(1) || (reduced(2) && reduced(3))) return y;
-  const int64_t rank = 4 - static_cast<int64_t>(dims.size());
-  const int64_t batch = reduced(0) ? 0 : 1;
-  Ints order;
-  for (int64_t i = 0; i < batch; ++i) order.push_back(i);
-  for (int64_t i = batch + 1; i < rank; ++i) order.push_back(i);
-  order.push_back(batch);
-  return importer.append_moving(ops::kPermute, y, {{"dims", order}});
+  return without_dims(importer, y, dims);
 }
 
 template <class Options, OptionsType kOptions, const OpDef& kDef>
@@ -299,6 +316,23 @@ template <const OpDef& kDef>
 Result<ValueId> unary(Importer& importer) {
   DTR_ASSIGN(const ValueId x, importer.value(0));
   return importer.append(kDef, {x});
+}
+
+// TFLite's int8 kernels of these round unlike all others: SQRT truncates, LOG_SOFTMAX approximates the logarithm in its own way.
+Status check_float(const Importer& importer) {
+  if (importer.tensor(0).scales.empty()) return {};
+  return importer.unsupported("its int8 form has an arithmetic of its own; keep it in float");
+}
+Result<ValueId> sqrt(Importer& importer) {
+  DTR_TRY(check_float(importer));
+  return unary<ops::kSqrt>(importer);
+}
+Result<ValueId> log_softmax(Importer& importer) {
+  DTR_TRY(check_float(importer));
+  const size_t rank = importer.tensor(0).shape.size();
+  if (rank == 0) return importer.invalid("its input has no dimension");
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  return importer.append(ops::kLogSoftmax, {x}, {{"dim", static_cast<int64_t>(logical_dim(rank - 1, rank))}});
 }
 
 Result<ValueId> leaky_relu(Importer& importer) {
@@ -380,6 +414,8 @@ Result<ValueId> batch_matmul(Importer& importer) {
 constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::ABS, 1, 1, unary<ops::kAbs>},
     {BuiltinOperator::ADD, 2, 2, arithmetic<ops::kAddTensor, fb::AddOptions, OptionsType::AddOptions>},
+    {BuiltinOperator::ARG_MAX, 2, 2, index_of_extreme<ops::kArgmax>},
+    {BuiltinOperator::ARG_MIN, 2, 2, index_of_extreme<ops::kArgmin>},
     {BuiltinOperator::AVERAGE_POOL_2D, 1, 1, pool<false>},
     {BuiltinOperator::BATCH_MATMUL, 2, 2, batch_matmul},
     {BuiltinOperator::CONCATENATION, 1, kAnyNumber, concatenation},
@@ -394,6 +430,7 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::LEAKY_RELU, 1, 1, leaky_relu},
     {BuiltinOperator::LOG, 1, 1, unary<ops::kLog>},
     {BuiltinOperator::LOGISTIC, 1, 1, unary<ops::kSigmoid>},
+    {BuiltinOperator::LOG_SOFTMAX, 1, 1, log_softmax},
     {BuiltinOperator::MAX_POOL_2D, 1, 1, pool<true>},
     {BuiltinOperator::MAXIMUM, 2, 2, binary<ops::kMaximum>},
     {BuiltinOperator::MEAN, 2, 2, reduction<ops::kMeanDim>},
@@ -414,7 +451,9 @@ constexpr OperatorDef kOperators[] = {
      resize<fb::ResizeBilinearOptions, OptionsType::ResizeBilinearOptions, ops::kUpsampleBilinear2d>},
     {BuiltinOperator::RESIZE_NEAREST_NEIGHBOR, 2, 2,
      resize<fb::ResizeNearestNeighborOptions, OptionsType::ResizeNearestNeighborOptions, ops::kUpsampleNearest2d>},
+    {BuiltinOperator::RSQRT, 1, 1, unary<ops::kRsqrt>},
     {BuiltinOperator::SOFTMAX, 1, 1, softmax},
+    {BuiltinOperator::SQRT, 1, 1, sqrt},
     {BuiltinOperator::SUB, 2, 2, arithmetic<ops::kSubTensor, fb::SubOptions, OptionsType::SubOptions>},
     {BuiltinOperator::SUM, 2, 2, reduction<ops::kSumDim>},
     {BuiltinOperator::TANH, 1, 1, unary<ops::kTanh>},

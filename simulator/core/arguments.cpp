@@ -170,6 +170,8 @@ bool arguments_valid(const Target&, const Softmax& command) {
   if (!rescale_valid(command.input_rescale) || !rescale_valid(command.output_rescale) || command.diff_min > 0 ||
       !is_int8(command.zero_point_out))
     return false;
+  if (command.mask_rows != 0 && (command.kind != SoftmaxKind::kProbability || command.inner != 1 || command.outer % command.mask_rows != 0))
+    return false;
   const auto scaled_fits = [](int64_t difference, int32_t shift) { return difference << (shift > 0 ? shift : 0) <= INT32_MAX; };
   if (!scaled_fits(command.diff_min < -255 ? 255 : -int64_t{command.diff_min}, command.input_rescale.shift)) return false;
   switch (command.kind) {

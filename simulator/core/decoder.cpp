@@ -366,6 +366,7 @@ Accesses accesses(const Target&, const Softmax& command) {
   Accesses list;
   const uint64_t bytes = product({command.outer, command.columns, command.inner});
   push(list, command.input, bytes, true);
+  if (command.mask_rows != 0) push(list, command.mask, product({command.mask_rows, command.columns}));
   push_output(list, command.output, bytes);
   return list;
 }

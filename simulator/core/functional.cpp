@@ -196,15 +196,19 @@ void lookup(const Call&, const Lookup& command, const int8_t* input, const int8_
   while (advance(command.extent, kMoveRank, index, from, to));
 }
 
-void softmax(const Call&, const Softmax& command, const int8_t* input, int8_t* output) {
+void softmax(const Call&, const Softmax& command, const int8_t* input, const int8_t* mask, int8_t* output) {
   const numerics::SoftmaxParameters parameters{to_requantization(command.input_rescale), command.diff_min,
                                                to_requantization(command.output_rescale), to_requantization(command.difference),
                                                command.zero_point_out};
-  const auto row = command.kind == SoftmaxKind::kLogarithm ? numerics::log_softmax : numerics::softmax;
   for (uint32_t outer = 0; outer < command.outer; ++outer)
     for (uint32_t inner = 0; inner < command.inner; ++inner) {
       const size_t start = size_t{outer} * command.columns * command.inner + inner;
-      row(input + start, output + start, command.columns, command.inner, parameters);
+      if (command.kind == SoftmaxKind::kLogarithm) {
+        numerics::log_softmax(input + start, output + start, command.columns, command.inner, parameters);
+      } else {
+        const int8_t* const row = mask == nullptr ? nullptr : mask + size_t{outer % command.mask_rows} * command.columns;
+        numerics::softmax(input + start, output + start, command.columns, command.inner, parameters, row);
+      }
     }
 }
 

@@ -41,7 +41,7 @@ struct Kernels {
   void (*pool)(const Call&, const npu::Pool&, const int8_t* input, int8_t* output);
   void (*binary)(const Call&, const npu::Binary&, const int8_t* input_0, const int8_t* input_1, int8_t* output);
   void (*lookup)(const Call&, const npu::Lookup&, const int8_t* input, const int8_t* table, int8_t* output);
-  void (*softmax)(const Call&, const npu::Softmax&, const int8_t* input, int8_t* output);
+  void (*softmax)(const Call&, const npu::Softmax&, const int8_t* input, const int8_t* mask, int8_t* output);  // mask: null without one
   void (*move)(const Call&, const npu::Move&, const int8_t* input, int8_t* output);
   void (*fill)(const Call&, const npu::Fill&, int8_t* output);
   void (*reduce)(const Call&, const npu::Reduce&, const int8_t* input, int8_t* output);

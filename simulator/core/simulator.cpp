@@ -82,7 +82,7 @@ class Execution {
     return Status::kOk;
   }
   Status compute(const Call& call, const Softmax& command) {
-    kernels_.softmax(call, command, at(command.input), at(command.output));
+    kernels_.softmax(call, command, at(command.input), command.mask_rows != 0 ? at(command.mask) : nullptr, at(command.output));
     return Status::kOk;
   }
   Status compute(const Call& call, const Move& command) {

@@ -103,7 +103,8 @@ class Lines {
     return call(index, "softmax", c,
                 fmt::format("{} <- {} outer={} columns={} inner={} kind={} rescale={} diff_min={} zero_point={}", at(c.output), at(c.input),
                             c.outer, c.columns, c.inner, c.kind == SoftmaxKind::kLogarithm ? "logarithm" : "probability",
-                            rescale(c.input_rescale), c.diff_min, c.zero_point_out));
+                            rescale(c.input_rescale), c.diff_min, c.zero_point_out) +
+                    (c.mask_rows == 0 ? std::string() : fmt::format(" mask={}x{}", at(c.mask), c.mask_rows)));
   }
   Status operator()(uint32_t index, const Matmul& c) {
     std::string text =

@@ -220,6 +220,18 @@ bool draw_group_norm(RandomGraph& graph, Draft& draft) {
   return add_gains(graph, draft, {shape[1]}, 2);
 }
 
+// A mask, of some dimensions, or none.
+bool draw_softmax(RandomGraph& graph, Draft& draft) {
+  Shape shape = graph.type(draft.operands[0]).shape;
+  Dice& dice = graph.dice();
+  if (dice.coin()) return true;
+  for (int64_t& extent : shape)
+    if (dice.one_in(3)) extent = 1;
+  shape.erase(shape.begin(), shape.begin() + dice.below(static_cast<int64_t>(shape.size()) + 1));
+  draft.operands.push_back(graph.constant(DType::kBool, shape, std::nullopt));
+  return true;
+}
+
 bool draw_index_select(RandomGraph& graph, Draft& draft) {
   const Shape shape = graph.type(draft.operands[0]).shape;
   if (shape.empty()) return false;
@@ -251,6 +263,7 @@ constexpr OperandRow kRows[] = {
     {"aten.matmul", draw_matmul},
     {"aten.rms_norm", draw_last_norm<1>, "normalized_shape"},
     {"aten.slice.Tensor", draw_slice, "dim start end step"},
+    {"aten.softmax", draw_softmax},
     {"aten.upsample_bilinear2d", draw_upsample, "output_size scales align_corners"},
     {"aten.upsample_nearest2d", draw_upsample, "output_size scales align_corners"},
     {"aten.view", draw_view, "size"},

@@ -55,7 +55,7 @@ TEST(Pt2, LayoutsOfOutputs) {
 
 TEST(Pt2, ComputesWhatPyTorchComputes) {
   for (const std::string name : {"leftovers", "tied", "channels_last", "in_place", "matrices", "one_dimension", "reshapes", "convolutions",
-                                 "products", "attention", "norms", "indices"}) {
+                                 "products", "attention", "norms", "indices", "causal"}) {
     const auto program = read_pt2(case_path(name + ".pt2"));
     ASSERT_TRUE(program.has_value()) << error_text(program);
     ASSERT_TRUE(verify(*program).has_value()) << name;
@@ -185,7 +185,6 @@ TEST(Pt2, RefusesWhatCannotCompile) {
     bool has_line;
   };
   const Case cases[] = {
-      {"causal", "pt2-unsupported-argument", "scaled_dot_product_attention", "no int8 range holds minus infinity", true},
       {"control_flow", "pt2-control-flow", "cond", "higher_order.cond", true},
       {"half", "pt2-unsupported-dtype", "x", "float16", false},
       {"mutated_buffer", "pt2-mutated-state", "add_", "`state`", true},

@@ -250,6 +250,14 @@ void add_softmax(Random& random, Case& to) {
     softmax.difference = {random.between(1 << 30, INT32_MAX), random.between(8, 22)};
     softmax.output_rescale.shift = random.between(-12, 1);
   }
+  if (softmax.kind == SoftmaxKind::kProbability && random.chance(50)) {
+    softmax.inner = 1;
+    softmax.mask_rows = random.chance(50) ? softmax.outer : 1;
+    softmax.outer *= 1 + random.upto(2);
+    std::vector<int8_t> mask = random.int8(softmax.mask_rows * softmax.columns);
+    for (int8_t& takes_part : mask) takes_part = takes_part > -40 ? 1 : 0;
+    softmax.mask = to.input(std::move(mask));
+  }
   const uint32_t bytes = softmax.outer * softmax.columns * softmax.inner;
   softmax.input = to.input(random.int8(bytes));
   softmax.output = to.builder.output(bytes);

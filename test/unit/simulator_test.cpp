@@ -589,6 +589,7 @@ TEST(SimulatorDecoder, ChecksArguments) {
       [](Everything& e) { e.softmax.kind = SoftmaxKind::kLogarithm, e.softmax.output_rescale.shift = 2; },
       [](Everything& e) { e.softmax.kind = SoftmaxKind::kLogarithm, e.softmax.difference.shift = 24; },
       [](Everything& e) { e.softmax.zero_point_out = 128; },
+      [](Everything& e) { e.softmax.mask_rows = 3; },
       [](Everything& e) { e.matmul.inner = kMaxMatmulInner + 1; },
       [](Everything& e) { e.matmul.rows = 0; },
       [](Everything& e) { e.matmul.output_row_stride = 5; },       // bytes that nobody writes

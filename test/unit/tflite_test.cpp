@@ -153,7 +153,7 @@ TEST_P(LitertVectors, EveryTensorIsEqual) {
   EXPECT_GT(compared.tensors, 0);
   std::printf("%s: %d tensors, %lld elements\n", GetParam(), compared.tensors, static_cast<long long>(compared.elements));
 }
-INSTANTIATE_TEST_SUITE_P(Committed, LitertVectors, testing::Values("elementwise", "windows", "linear", "several"),
+INSTANTIATE_TEST_SUITE_P(Committed, LitertVectors, testing::Values("elementwise", "windows", "linear", "several", "indexed"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 TEST(Litert, EveryTensorOfEveryModelIsEqual) {

@@ -12,7 +12,11 @@ namespace {
 
 size_t softmax_dim(const OpView& view) { return *ops::normalize_dim(view.attribute<int64_t>("dim"), view.operand(0).rank()); }
 
-constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
+bool masked(const OpView& view) { return view.has(1); }
+uint64_t staged_mask(const Question& question) {
+  return masked(question.view) ? static_cast<uint64_t>(question.view.operand(0).elements()) : 0;  // at most
+}
+constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kRank, &kConstantMask, &kFitsSram<staged_mask>};
 
 // A tensor as (outer, columns, inner) bytes of dense memory, columns being the dimension.
 struct Rows {
@@ -52,6 +56,42 @@ Rows plain_rows(const OpView& view) {
 
 std::optional<Kernel> estimate(const Machine&, const OpView& view) { return kernel_of(plain_rows(view)); }
 
+// The dense order with a dimension innermost.
+Order last_order(const Shape& shape, size_t dim) {
+  std::vector<int64_t> steps(shape.size());
+  int64_t step = steps[dim] = 1;
+  step *= shape[dim];
+  for (size_t i = shape.size(); i-- > 0;) {
+    if (i == dim) continue;
+    steps[i] = step;
+    step *= shape[i];
+  }
+  return strided_order(shape, steps);
+}
+
+// The mask with its own dimension innermost, without leading dimensions along which it repeats.
+std::vector<int8_t> mask_rows(const Builder& builder, const Op& op) {
+  const Graph& graph = builder.graph();
+  const Value& mask = graph.value(op.operands[1]);
+  const Shape& shape = graph.type(op.operands[0]).shape;
+  const size_t dim = *ops::normalize_dim(op.attributes.get<int64_t>("dim"), shape.size());
+  // Evaluation reads operands only, so that the pool's memory may be viewed as a tensor.
+  std::byte* data = const_cast<std::byte*>(builder.program().constants.bytes(mask.constant).data());
+  Shape own = mask.type.shape;
+  own.insert(own.begin(), shape.size() - own.size(), 1);
+  Shape wanted = shape;
+  for (size_t i = 0; i < wanted.size() && own[i] == 1; ++i)
+    if (i != dim) wanted[i] = 1;
+  const std::vector<int8_t> expanded = ops::expand_mask({DType::kBool, own, data}, wanted);
+  std::vector<int8_t> rows;
+  const int64_t stride = strides(wanted, Layout::kContiguous)[dim];
+  const int64_t block = stride * wanted[dim];
+  for (int64_t outer = 0; outer < element_count(wanted); outer += block)
+    for (int64_t inner = 0; inner < stride; ++inner)
+      for (int64_t i = 0; i < wanted[dim]; ++i) rows.push_back(expanded[static_cast<size_t>(outer + inner + i * stride)]);
+  return rows;
+}
+
 npu::Rescale rescale(numerics::Requantization by) { return {by.multiplier, by.shift}; }
 
 void lower(Builder& builder, const Group& group) {
@@ -59,7 +99,8 @@ void lower(Builder& builder, const Group& group) {
   const Op& op = graph.op(group.head);
   const BoundOpView view(graph, group.head);
   std::optional<Rows> rows;
-  if (!graph.is_constant(op.operands[0])) rows = rows_of(builder.order(op.operands[0]), view->operand(0).shape, dim_of(*view));
+  if (masked(*view)) rows = rows_of(last_order(view->operand(0).shape, dim_of(*view)), view->operand(0).shape, dim_of(*view));
+  if (!rows && !graph.is_constant(op.operands[0])) rows = rows_of(builder.order(op.operands[0]), view->operand(0).shape, dim_of(*view));
   if (!rows) rows = plain_rows(*view);
   npu::Softmax softmax = kernel_of(*rows);
   const numerics::SoftmaxParameters parameters = ops::softmax_parameters(*view);
@@ -70,6 +111,11 @@ void lower(Builder& builder, const Group& group) {
   softmax.output_rescale = rescale(parameters.to_result);
   softmax.zero_point_out = parameters.zero_point;
   softmax.input = builder.read(op.operands[0], rows->order);
+  if (masked(*view)) {
+    const std::vector<int8_t> mask = mask_rows(builder, op);
+    softmax.mask = builder.constant(std::as_bytes(std::span(mask)));
+    softmax.mask_rows = static_cast<uint32_t>(mask.size()) / softmax.columns;
+  }
   softmax.output = builder.define(op.results[0], rows->order);
   builder.emit(softmax, op.origin);
 }

@@ -191,6 +191,11 @@ index = torch.tensor([4, 0, 0, 2])
 case("index_select", "aten::index_select.out", [x, 2, index], x.index_select(2, index))
 case("index_select_int8", "aten::index_select.out", [i8, 0, torch.tensor([1, 0, 1])], i8.index_select(0, torch.tensor([1, 0, 1])))
 case("embedding", "aten::embedding.out", [x[0, 0], index.view(2, 2), -1, False, False], x[0, 0][index.view(2, 2)])
+mask = torch.rand(3, 1, 7) > 0.4
+mask[1, 0] = False
+for dim in (-1, 1, 0):
+    scores = x.masked_fill(~mask, -torch.inf)
+    case(f"masked_softmax_{dim}", "deuteron::masked_softmax.out", [x, mask, dim], torch.softmax(scores, dim).nan_to_num(0), tolerance=ROUND)
 for size in ([5, 7], [9, 4], [13, 21], [1, 1]):
     label = "x".join(map(str, size))
     case(f"nearest_{label}", "aten::upsample_nearest2d.out", [x, size, None, None], torch.ops.aten.upsample_nearest2d(x, size))

@@ -16,7 +16,8 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 HERE = Path(__file__).resolve().parent
 B, O = schema.BuiltinOperator, schema.BuiltinOptions
-TYPES = {np.dtype(np.int8): schema.TensorType.INT8, np.dtype(np.int32): schema.TensorType.INT32, np.dtype(np.float32): schema.TensorType.FLOAT32}
+TYPES = {np.dtype(np.int8): schema.TensorType.INT8, np.dtype(np.int32): schema.TensorType.INT32, np.dtype(np.int64): schema.TensorType.INT64,
+         np.dtype(np.float32): schema.TensorType.FLOAT32}
 SAME, VALID = schema.Padding.SAME, schema.Padding.VALID
 NONE, RELU, RELU6, RELU_N1 = (getattr(schema.ActivationFunctionType, n) for n in ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"))
 
@@ -48,9 +49,9 @@ class Model:
         values = np.asarray(values, dtype)
         return self.tensor(values.shape, q, dtype, values, axis)
 
-    def input(self, samples, q):
-        samples = np.asarray(samples, np.int8)
-        self.inputs.append(self.tensor(samples.shape[1:], q))
+    def input(self, samples, q, dtype=np.int8):
+        samples = np.asarray(samples, dtype)
+        self.inputs.append(self.tensor(samples.shape[1:], q, dtype))
         self.data.append(samples)
         return self.inputs[-1]
 
@@ -90,7 +91,7 @@ class Model:
         b = self.constant(bias, (np.float32(self.scale(x)) * np.asarray(weight_scales, np.float32), 0), np.int32)
         return self.op(B.DEPTHWISE_CONV_2D if depthwise else B.CONV_2D, [x, w, b], [self.shape(x)[0], *out, channels], q, options)
 
-    def fully_connected(self, x, weight, weight_scale, bias, q, activation=NONE):
+    def fully_connected(self, x, weight, weight_scale, bias, q, activation=NONE):  # one scale, or one a row of the weight
         weight = np.asarray(weight, np.int8)
         options = schema.FullyConnectedOptionsT()
         options.fusedActivationFunction = activation
@@ -133,7 +134,7 @@ class Model:
         for code in self.codes:
             c = schema.OperatorCodeT()
             c.builtinCode, c.deprecatedBuiltinCode = code, min(code, 127)
-            c.version = {B.FULLY_CONNECTED: 4, B.CONV_2D: 3, B.DEPTHWISE_CONV_2D: 3, B.HARD_SWISH: 1, B.RELU_N1_TO_1: 1, B.RELU_0_TO_1: 1, B.RESHAPE: 1}.get(code, 2)
+            c.version = {B.FULLY_CONNECTED: 4, B.CONV_2D: 3, B.DEPTHWISE_CONV_2D: 3, B.HARD_SWISH: 1, B.RELU_N1_TO_1: 1, B.RELU_0_TO_1: 1, B.RESHAPE: 1, B.DEPTH_TO_SPACE: 1}.get(code, 2)
             model.operatorCodes.append(c)
         builder = flatbuffers.Builder(1 << 16)
         builder.Finish(model.Pack(builder), b"TFL3")
@@ -288,8 +289,49 @@ def several():
     m.write()
 
 
+def indexed():
+    """Indices of extremes, elements by index, blocks of pixels, and fully connected layers with a scale for each row."""
+    m = Model("indexed", 6)
+    rng = m.rng
+    shape, q = (2, 6, 4, 12), (0.1, 7)
+    x = m.input(np.stack([rng.integers(-128, 128, shape), rng.integers(-2, 3, shape), np.full(shape, -128)]), q)
+    rows = m.input(np.stack([rng.integers(-128, 128, (5, 9)), rng.integers(-1, 2, (5, 9)), np.full((5, 9), 127)]), (0.02, -128))
+    for code, make_options in ((B.ARG_MAX, schema.ArgMaxOptionsT), (B.ARG_MIN, schema.ArgMinOptionsT)):
+        for t in (x, rows):
+            for axis in range(-1, len(m.shape(t))):
+                dtype = np.int32 if axis % 2 else np.int64
+                options = make_options()
+                options.outputType = TYPES[np.dtype(dtype)]
+                left = [n for i, n in enumerate(m.shape(t)) if i != axis % len(m.shape(t))]
+                m.op(code, [t, m.constant(axis, dtype=np.int32)], left, None, options, dtype)
+    computed = m.input(rng.integers(0, 4, (3, 3)), None, np.int32)
+    table = m.constant(rng.integers(-128, 128, (7, 5)), (0.3, 1))
+    for t, axis, index in ((table, 0, computed), (rows, 1, computed), (x, 1, computed), (x, 3, computed), (x, -2, m.constant([[3, 0], [1, 1]], dtype=np.int32)),
+                           (x, 0, m.constant([1], dtype=np.int64)), (rows, 0, m.constant([4, 4, 2], dtype=np.int32))):
+        options = schema.GatherOptionsT()
+        options.axis = axis
+        at = axis % len(m.shape(t))
+        m.op(B.GATHER, [t, index], m.shape(t)[:at] + m.shape(index) + m.shape(t)[at + 1:], m.q(t), options)
+    n, h, w, c = shape
+    options = schema.SpaceToDepthOptionsT()
+    options.blockSize = 2
+    m.op(B.SPACE_TO_DEPTH, [x], (n, h // 2, w // 2, c * 4), q, options)
+    options = schema.DepthToSpaceOptionsT()
+    options.blockSize = 2
+    m.op(B.DEPTH_TO_SPACE, [x], (n, h * 2, w * 2, c // 4), q, options)
+    block, pads = m.constant([3, 2], dtype=np.int32), m.constant([[1, 2], [0, 2]], dtype=np.int32)
+    batches = m.op(B.SPACE_TO_BATCH_ND, [x, block, pads], (n * 6, (h + 3) // 3, (w + 2) // 2, c), q, schema.SpaceToBatchNDOptionsT())
+    m.op(B.BATCH_TO_SPACE_ND, [batches, block, pads], (n, h, w, c), q, schema.BatchToSpaceNDOptionsT())
+    everything = m.input(np.tile(np.arange(-128, 128).reshape(1, 256), (3, 1, 1)), (0.05, -128))
+    for to in ((0.03, -128), (0.002, 3)):
+        m.op(B.RSQRT, [everything], m.shape(everything), to)
+    for activation, to in ((NONE, (0.3, 9)), (RELU, (0.002, -128)), (RELU6, (0.05, 0))):
+        m.fully_connected(rows, rng.integers(-127, 128, (6, 9)), rng.uniform(0.001, 0.05, 6), rng.integers(-9000, 9000, 6), to, activation)
+    m.write()
+
+
 if __name__ == "__main__":
-    for make in (elementwise, windows, linear, several):
+    for make in (elementwise, windows, linear, several, indexed):
         make()
     for path in sorted(HERE.iterdir()):
         print(f"{path.stat().st_size:7} {path.name}")

@@ -277,6 +277,6 @@ if __name__ == "__main__":
             outputs = cls().eval()(*[i.clone() for i in inputs])
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         if name in ("leftovers", "tied", "channels_last", "in_place", "matrices", "one_dimension", "reshapes", "convolutions",
-                    "products", "attention", "norms", "indices"):
+                    "products", "attention", "norms", "indices", "causal"):
             np.savez(HERE / f"{name}.npz", **{f"input_{i}": v.contiguous().numpy() for i, v in enumerate(inputs)},
                      **{f"output_{i}": v.detach().contiguous().numpy() for i, v in enumerate(outputs)})

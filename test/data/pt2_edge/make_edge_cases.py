@@ -103,6 +103,84 @@ case("logsumexp", lambda x: torch.logsumexp(x, 1), X)
 case("threshold", lambda x: F.threshold(x, 0.25, 2.0), X)
 case("linear_rank_1", lambda x, w: F.linear(x, w), rand(5), rand(3, 5))
 case("matmul_vectors", lambda x, y: torch.matmul(x, y), rand(7), rand(7).flip(0) + 0.5)
+# Attention.
+QKV = rand(1, 4, 5, 8), rand(1, 4, 6, 8), rand(1, 4, 6, 7)
+BANDED = (torch.arange(5)[:, None] - torch.arange(6)).abs() < 3
+attend = F.scaled_dot_product_attention
+case("attention_causal", lambda q, k, v: attend(8 * q, k, v, is_causal=True), *QKV, without=lambda q, k, v: attend(8 * q, k, v))
+case("attention_bool", lambda q, k, v: attend(8 * q, k, v, BANDED), *QKV, without=lambda q, k, v: attend(8 * q, k, v))
+case("attention_float", lambda q, k, v: attend(8 * q, k, v, torch.where(BANDED, 0.5, -torch.inf)), *QKV, without=lambda q, k, v: attend(8 * q, k, v))
+case("attention_empty_row", lambda q, k, v: attend(8 * q, k, v, BANDED & (torch.arange(5) != 2)[:, None]), *QKV, without=lambda q, k, v: attend(8 * q, k, v, BANDED))
+case("attention_computed", lambda q, k, v, m: attend(8 * q, k, v, m), *QKV, BANDED, without=lambda q, k, v, m: attend(8 * q, k, v))
+case("attention_gqa", lambda q, k, v: attend(8 * q, k, v, enable_gqa=True), QKV[0], QKV[1][:, :2].clone(), QKV[2][:, :2].clone())
+case("attention_gqa_causal", lambda q, k, v: attend(8 * q, k, v, is_causal=True, enable_gqa=True), QKV[0], QKV[1][:, :2].clone(), QKV[2][:, :2].clone(),
+     without=lambda q, k, v: attend(8 * q, k, v, enable_gqa=True))
+case("masked_fill_softmax", lambda x: torch.softmax((4 * x).masked_fill(torch.ones(7, 9).triu(1) != 0, -torch.inf), -1), X,
+     without=lambda x: torch.softmax(4 * x, -1))
+case("masked_fill_value", lambda x: x.masked_fill(torch.arange(9) > 5, 0.5), X, without=lambda x: x)
+case("where_constant", lambda x, y: torch.where(torch.arange(9) % 2 == 0, x, y), X, X.flip(3), without=lambda x, y: x)
+case("where_computed", lambda x: torch.where(x > 0, x, 0.1 * x), X)
+TOKENS = rand(2, 7, 16)
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, masked, **keywords):
+        super().__init__()
+        torch.manual_seed(1)
+        self.attention, self.keywords = nn.MultiheadAttention(16, 4, batch_first=True), keywords
+        self.register_buffer("mask", torch.ones(7, 7, dtype=torch.bool).triu(1) if masked else None)
+
+    def forward(self, x):
+        return tuple(y for y in self.attention(x, x, x, attn_mask=self.mask, **self.keywords) if y is not None)
+
+
+class Encoder(nn.Module):
+    def __init__(self, masked, **keywords):
+        super().__init__()
+        torch.manual_seed(2)
+        self.layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, **keywords)
+        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(7) if masked else None)
+
+    def forward(self, x):
+        return self.layer(x, src_mask=self.mask, is_causal=self.mask is not None)
+
+
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.layer = nn.TransformerDecoderLayer(16, 2, 32, batch_first=True)
+
+    def forward(self, x, memory):
+        return self.layer(x, memory)
+
+
+class Language(nn.Module):
+    """As small language models are written by hand."""
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(4)
+        self.tokens, self.positions = nn.Embedding(50, 16), nn.Embedding(8, 16)
+        self.qkv, self.out, self.norm, self.head = nn.Linear(16, 48), nn.Linear(16, 16), nn.LayerNorm(16), nn.Linear(16, 50, bias=False)
+        self.register_buffer("bias", torch.tril(torch.ones(8, 8)).view(1, 1, 8, 8))
+
+    def forward(self, i):
+        batch, length = i.shape
+        x = self.tokens(i) + self.positions(torch.arange(length))
+        q, k, v = (t.view(batch, length, 2, 8).transpose(1, 2) for t in self.qkv(self.norm(x)).split(16, 2))
+        scores = (q @ k.transpose(-2, -1)) * 8 ** -0.5
+        scores = scores.masked_fill(self.bias[:, :, :length, :length] == 0, float("-inf"))
+        y = (F.softmax(scores, -1) @ v).transpose(1, 2).contiguous().view(batch, length, 16)
+        return self.head(x + self.out(y))
+
+
+case("transformer_attention", SelfAttention(False).eval(), TOKENS)
+case("transformer_attention_masked", SelfAttention(True, need_weights=False).eval(), TOKENS, without=SelfAttention(False, need_weights=False).eval())
+case("transformer_encoder", Encoder(False).eval(), TOKENS)
+case("transformer_encoder_causal", Encoder(True, norm_first=True, activation="gelu").eval(), TOKENS,
+     without=Encoder(False, norm_first=True, activation="gelu").eval())
+case("transformer_decoder", Decoder().eval(), TOKENS, rand(2, 5, 16))
+case("transformer_language", Language().eval(), torch.randint(0, 50, (1, 6), generator=torch.Generator().manual_seed(1)))
 # Shapes.
 case("one_element", lambda x: torch.relu(x) + x, rand(1))
 case("one_element_convolution", lambda x, w: F.conv2d(x, w), rand(1, 1, 1, 1), rand(1, 1, 1, 1) + 2)

@@ -1,0 +1,140 @@
+// A softmax of scores to which a constant was added that excludes some of them (−inf, or −100 and less, as masks of attention have it)
+// becomes a softmax with a mask of those that take part; what else was added stays, and factors of 0 of what is excluded go. So the range
+// of the scores, and their steps in int8, are those of what counts. Views may stand between. Not where a row would be left without any
+// score.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/softmax.h"
+#include "transforms/edit.h"
+
+namespace dtr::passes {
+namespace {
+
+// exp(−100 + 83) is 2^-24, what float32 rounds away beside 1: so far may excluded scores be above the others.
+constexpr double kExcluded = -100;
+
+class Pass {
+ public:
+  Pass(Program& program, Graph& graph) : program_(program), graph_(graph), rewriter_(graph) {}
+
+  Result<size_t> run() {
+    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
+      const Op& op = graph_.op(id);
+      if (op.def != &ops::kSoftmax || op.operands.size() != 1) return {};
+      return visit(id);
+    }));
+    return changes_;
+  }
+
+ private:
+  // A value and the constant that an op of two operands combines it with.
+  struct Combined {
+    ValueId x, constant;
+  };
+  std::optional<Combined> combined(ValueId value, const OpDef& def) const {
+    const OpId id = graph_.producer_if(value, def);
+    if (!id.valid()) return std::nullopt;
+    const Op& op = graph_.op(id);
+    if (op.attributes.find("activation") != nullptr || op.attributes.get_or("alpha", 1.0) != 1) return std::nullopt;
+    const size_t at = is_float_constant(graph_, op.operands[1]) ? 1 : 0;
+    const ValueId x = op.operands[1 - at];
+    if (!is_float_constant(graph_, op.operands[at]) || graph_.is_constant(x) || graph_.type(x).shape != graph_.type(value).shape)
+      return std::nullopt;
+    return Combined{x, op.operands[at]};
+  }
+
+  Status visit(OpId id) {
+    std::vector<ValueId> views;
+    ValueId scores = graph_.op(id).operands[0];
+    while (graph_.producer_if(scores, ops::kView).valid()) {
+      views.push_back(scores);
+      scores = graph_.op(graph_.producer(scores)).operands[0];
+    }
+    const std::optional<Combined> sum = combined(scores, ops::kAddTensor);
+    if (!sum) return {};
+    const Shape added = graph_.type(scores).shape;
+    const Type constant = graph_.type(sum->constant);
+    std::vector<double> addend = constant_doubles(program_, graph_, sum->constant);
+    Tensor mask(DType::kBool, constant.shape);
+    bool rest = false;
+    for (size_t i = 0; i < addend.size(); ++i) {
+      const bool takes_part = !(addend[i] <= kExcluded);
+      mask.values<uint8_t>()[i] = takes_part ? 1 : 0;
+      if (!takes_part) addend[i] = 0;
+      rest = rest || addend[i] != 0;
+    }
+    const Shape shape = graph_.type(graph_.op(id).operands[0]).shape;
+    const std::vector<int8_t> everywhere = ops::expand_mask(mask.view(), added);
+    if (std::ranges::all_of(everywhere, [](int8_t part) { return part != 0; }) || leaves_empty_row(id, shape, everywhere)) return {};
+
+    const Origin origin = graph_.op(id).origin;
+    ValueId x = without_factor(sum->x, mask, constant.shape);
+    if (rest) {
+      const ValueId left = add_float_constant(program_, rewriter_, constant.dtype, constant.shape, addend, "added");
+      DTR_ASSIGN(x, rewriter_.insert_value(id, {.def = &ops::kAddTensor, .operands = {x, left}, .origin = origin}));
+    }
+    for (size_t i = views.size(); i-- > 0;) {
+      DTR_ASSIGN(
+          x, rewriter_.insert_value(
+                 id, {.def = &ops::kView, .operands = {x}, .attributes = {{"size", Ints(graph_.type(views[i]).shape)}}, .origin = origin}));
+    }
+    const std::span<const std::byte> bytes = views.empty() ? mask.bytes() : std::as_bytes(std::span(everywhere));
+    const ValueId parts = rewriter_.add_constant({.dtype = DType::kBool, .shape = views.empty() ? constant.shape : shape},
+                                                 program_.constants.add(DType::kBool, bytes), "mask");
+    const ValueId before = graph_.op(id).operands[0];
+    rewriter_.set_operand(id, 0, x);
+    rewriter_.set_operand(id, 1, parts);
+    DTR_TRY(rewriter_.refresh(id));
+    erase_unread(before);
+    ++changes_;
+    return {};
+  }
+
+  // x, where value = x · factor with a factor of 1 wherever the mask lets elements take part.
+  ValueId without_factor(ValueId value, const Tensor& mask, const Shape& shape) const {
+    const std::optional<Combined> product = combined(value, ops::kMulTensor);
+    if (!product || graph_.type(product->constant).shape != shape) return value;
+    const std::vector<double> factor = constant_doubles(program_, graph_, product->constant);
+    for (size_t i = 0; i < factor.size(); ++i)
+      if (mask.values<uint8_t>()[i] != 0 && factor[i] != 1) return value;
+    return product->x;
+  }
+
+  bool leaves_empty_row(OpId id, const Shape& shape, const std::vector<int8_t>& mask) const {
+    if (shape.empty()) return true;
+    const int64_t wanted = graph_.op(id).attributes.get<int64_t>("dim");
+    const auto dim = static_cast<size_t>(wanted < 0 ? wanted + static_cast<int64_t>(shape.size()) : wanted);
+    const auto stride = static_cast<size_t>(strides(shape, Layout::kContiguous)[dim]), count = static_cast<size_t>(shape[dim]);
+    std::vector<bool> any(count == 0 ? 0 : mask.size() / count);
+    for (size_t i = 0; i < mask.size(); ++i)
+      if (mask[i] != 0) any[i / (stride * count) * stride + i % stride] = true;
+    return std::ranges::find(any, false) != any.end();
+  }
+
+  // Erases the chain of first operands that nobody reads any more.
+  void erase_unread(ValueId value) {
+    while (graph_.producer(value).valid() && graph_.value(value).unused()) {
+      const OpId op = graph_.producer(value);
+      const std::vector<ValueId> operands = graph_.op(op).operands;
+      rewriter_.erase(op);
+      value = graph_.is_constant(operands[0]) && operands.size() > 1 ? operands[1] : operands[0];
+    }
+  }
+
+  Program& program_;
+  Graph& graph_;
+  Rewriter rewriter_;
+  size_t changes_ = 0;
+};
+
+Result<size_t> run(Program& program, Graph& graph, Remarks&) { return Pass(program, graph).run(); }
+
+}  // namespace
+
+constinit const PassDef kMaskSoftmax{.name = "mask_softmax",
+                                     .summary = "scores that a constant excludes from a softmax take no part in it",
+                                     .exactness = Exactness::kFloatRounding,
+                                     .run = run};
+
+}  // namespace dtr::passes
