@@ -1,12 +1,15 @@
 // The proof of the passes: every pipeline on every model, every conformance case and random graphs, each pass evaluated before and after in
 // double. Under sanitizers, what has more than 20 million multiply-accumulates is evaluated once a pipeline instead.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "frontends/pt2/pt2.h"
+#include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "ops/ops.h"
@@ -70,6 +73,11 @@ class Proven {
       if (std::filesystem::exists(folder / name)) prove_file(folder / name);
   }
   int files() const { return files_; }
+  std::string passes() const {
+    std::string names;
+    for (const std::string_view name : seen) names += fmt::format(" {}", name);
+    return names;
+  }
 
  private:
   int files_ = 0;
@@ -87,14 +95,14 @@ std::vector<std::filesystem::path> folders_in(const std::string& shared, const s
 TEST(Proof, Models) {
   Proven proven;
   for (const auto& folder : folders_in("models", "models")) proven.prove_folder(folder);
-  std::printf("%d models\n", proven.files());
+  std::printf("%d models:%s\n", proven.files(), proven.passes().c_str());
   EXPECT_GE(proven.files(), 2);
 }
 
 TEST(Proof, ConformanceCases) {
   Proven proven;
   for (const auto& folder : folders_in("conformance", "test/data/conformance")) proven.prove_folder(folder);
-  std::printf("%d models of conformance cases\n", proven.files());
+  std::printf("%d models of conformance cases:%s\n", proven.files(), proven.passes().c_str());
   EXPECT_GE(proven.files(), 40);
 }
 
@@ -195,8 +203,142 @@ TEST(Proof, RandomFloatGraphs) {
     const Status status = proven.prove_all(*program, false, seed);
     EXPECT_TRUE(status) << "seed " << seed << ": " << to_text(status.error()) << "\n" << text;
   }
-  std::printf("%d random float graphs\n", graphs);
+  std::printf("%d random float graphs:%s\n", graphs, proven.passes().c_str());
   EXPECT_GE(graphs, 300);
+}
+
+// Random chains of what the float passes look for, with details drawn; all values are f32[2,4,6].
+class Patterns {
+ public:
+  explicit Patterns(uint64_t seed) : dice_(seed) {}
+
+  std::string make(int blocks) {
+    for (int i = 0; i < blocks; ++i) {
+      switch (dice_.below(8)) {
+        case 0:
+          gate();
+          break;
+        case 1:
+          gelu();
+          break;
+        case 2:
+          norm();
+          break;
+        case 3:
+          scaled_layer();
+          break;
+        case 4:
+          parts();
+          break;
+        case 5:
+          permuted_layer();
+          break;
+        case 6:
+          branches();
+          break;
+        default:
+          steps();
+      }
+    }
+    return "graph @forward(%v0: f32[2,4,6]) {\n" + text_ + "  return %" + last_ + "\n}\n";
+  }
+
+ private:
+  std::string add(const std::string& shape, const std::string& op) {
+    std::string name = fmt::format("v{}", ++count_);
+    text_ += fmt::format("  %{}: f32[{}] = {}\n", name, shape, op);
+    return name;
+  }
+  std::string value(const std::string& op) { return add("2,4,6", op); }
+  std::string constant(const std::string& shape) { return add(shape, fmt::format("constant seeded<{}>", dice_.below(1000))); }
+  std::string number(double x) { return add("", fmt::format("constant dense<{}>", x)); }
+  std::string pair(const char* op, const std::string& a, const std::string& b) {
+    return dice_.coin() ? value(fmt::format("aten.{}(%{}, %{})", op, a, b)) : value(fmt::format("aten.{}(%{}, %{})", op, b, a));
+  }
+  std::string linear(const std::string& x) { return value(fmt::format("aten.linear(%{}, %{})", x, constant("6,6"))); }
+
+  void gate() {
+    const std::string x = last_;
+    last_ = pair("mul.Tensor", x, value(fmt::format("aten.sigmoid(%{})", x)));
+  }
+  void gelu() {
+    const std::string x = last_;
+    const std::string erf = value(fmt::format("aten.erf(%{})", value(fmt::format("aten.div.Tensor(%{}, %{})", x, number(1.4142135)))));
+    const std::string bell = pair("add.Tensor", erf, number(1));
+    last_ = dice_.coin() ? pair("mul.Tensor", pair("mul.Tensor", x, number(0.5)), bell)
+                         : value(fmt::format("aten.div.Tensor(%{}, %{})", pair("mul.Tensor", x, bell), number(2)));
+  }
+  void norm() {
+    const auto mean = [&](const std::string& x) {
+      return add("2,4,1", fmt::format("aten.mean.dim(%{}) {{dim = [2], keepdim = true}}", x));
+    };
+    const std::string x = dice_.coin() ? value(fmt::format("aten.sub.Tensor(%{}, %{})", last_, mean(last_))) : last_;
+    const std::string square = pair("mul.Tensor", x, x);
+    const std::string sum = add("2,4,1", fmt::format("aten.add.Tensor(%{}, %{})", mean(square), number(0.125)));
+    last_ = pair("mul.Tensor", x, add("2,4,1", fmt::format("aten.rsqrt(%{})", sum)));
+    if (dice_.coin()) last_ = pair("mul.Tensor", last_, constant("6"));
+    if (dice_.coin()) last_ = pair("add.Tensor", last_, constant("6"));
+  }
+  void scale() {
+    const char* const kShapes[] = {"6", "4,1", "1,1,6", "1"};
+    const char* const kOps[] = {"mul.Tensor", "add.Tensor", "sub.Tensor"};
+    last_ = pair(kOps[dice_.below(3)], last_, constant(kShapes[dice_.below(4)]));
+  }
+  void scaled_layer() {
+    if (dice_.coin()) scale();
+    last_ = linear(last_);
+    for (int64_t i = dice_.below(3); i > 0; --i) scale();
+  }
+  void parts() {
+    const int64_t cut = 1 + dice_.below(5);
+    const auto slice = [&](int64_t start, int64_t end) {
+      return add(fmt::format("2,4,{}", end - start),
+                 fmt::format("aten.slice.Tensor(%{}) {{dim = 2, end = {}, start = {}, step = 1}}", last_, end, start));
+    };
+    const std::string a = slice(0, cut), b = slice(cut, 6);
+    last_ = dice_.coin() ? value(fmt::format("aten.cat(%{}, %{}) {{dim = 2}}", a, b))
+                         : value(fmt::format("aten.cat(%{}, %{}) {{dim = 2}}", b, a));
+  }
+  void permuted_layer() {
+    const std::string permuted = add("2,6,4", fmt::format("aten.permute(%{}) {{dims = [0, 2, 1]}}", last_));
+    const std::string flat = add("2,24", fmt::format("aten.view(%{}) {{size = [2, 24]}}", permuted));
+    const std::string layer = add("2,24", fmt::format("aten.linear(%{}, %{})", flat, constant("24,24")));
+    last_ = value(fmt::format("aten.view(%{}) {{size = [2, 4, 6]}}", layer));
+  }
+  void branches() {
+    const std::string joint = add("2,4,12", fmt::format("aten.cat(%{}, %{}) {{dim = 2}}", linear(last_), linear(last_)));
+    const std::string active = add("2,4,12", fmt::format("aten.{}(%{})", dice_.coin() ? "relu" : "tanh", joint));
+    last_ = value(fmt::format("aten.slice.Tensor(%{}) {{dim = 2, end = {}, start = {}, step = 1}}", active, 6 + 3, 3));
+  }
+  void steps() {
+    const std::string image = add("2,4,6,1", fmt::format("aten.view(%{}) {{size = [2, 4, 6, 1]}}", last_));
+    const std::string rows =
+        add("2,4,3,1", fmt::format("aten.slice.Tensor(%{}) {{dim = 2, end = 6, start = {}, step = 2}}", image, dice_.below(2)));
+    const std::string layer = add(
+        "2,8,3,1", fmt::format("aten.convolution(%{}, %{}, _) {{dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], "
+                               "stride = [1, 1], transposed = false}}",
+                               rows, constant("8,4,1,1")));
+    last_ = value(fmt::format("aten.view(%{}) {{size = [2, 4, 6]}}", layer));
+  }
+
+  test::Dice dice_;
+  std::string text_, last_ = "v0";
+  int count_ = 0;
+};
+
+TEST(Proof, RandomPatterns) {
+  Proven proven;
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    const std::string text = Patterns(seed).make(static_cast<int>(1 + seed % 6));
+    Result<Program> program = parse_program(text);
+    ASSERT_TRUE(program) << to_text(program.error()) << text;
+    const Status status = proven.prove_all(*program, false, seed);
+    EXPECT_TRUE(status) << "seed " << seed << ": " << to_text(status.error()) << "\n" << text;
+  }
+  // What models and conformance cases do not contain.
+  for (const char* name : {"fold_scale_and_bias", "fold_strides", "permute_weights", "recognize_activations", "recognize_normalizations",
+                           "simplify_slices", "split_joint_activations"})
+    EXPECT_TRUE(proven.seen.contains(name)) << name;
 }
 
 }  // namespace
