@@ -3,7 +3,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <map>
 #include <regex>
@@ -128,7 +130,7 @@ int report(const Options& options, const std::vector<CaseResult>& results, const
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   Options options;
   options.data = default_data();
   options.exceptions = DTR_SOURCE "/test/conformance/exceptions.json";
@@ -165,4 +167,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "--filter: {}\n", error.what());
     return kUsage;
   }
+} catch (const std::exception& error) {  // of the standard library: no memory, say
+  std::fprintf(stderr, "deuteron-conformance: %s\n", error.what());
+  return kFailed;
 }
