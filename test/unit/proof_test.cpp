@@ -280,8 +280,8 @@ class Patterns {
     if (dice_.coin()) last_ = pair("add.Tensor", last_, constant("6"));
   }
   void scale() {
-    const char* const kShapes[] = {"6", "4,1", "1,1,6", "1"};
-    const char* const kOps[] = {"mul.Tensor", "add.Tensor", "sub.Tensor"};
+    constexpr const char* kShapes[] = {"6", "4,1", "1,1,6", "1"};
+    constexpr const char* kOps[] = {"mul.Tensor", "add.Tensor", "sub.Tensor"};
     last_ = pair(kOps[dice_.below(3)], last_, constant(kShapes[dice_.below(4)]));
   }
   void scaled_layer() {
