@@ -1,4 +1,6 @@
 // Operators on single elements: most are a row, clamps lose bounds that bound nothing.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "frontends/pt2/operators.h"
@@ -39,6 +41,43 @@ Result<Values> hardtanh(NodeImport& node) {
   DTR_ASSIGN(const auto low, bound(node, "min_val", -1.0));
   DTR_ASSIGN(const auto high, bound(node, "max_val", 1.0));
   return emit_clamp(node, low, high);
+}
+
+// Bounds that are tensors: the upper one wins where they cross, as in PyTorch.
+Result<Values> clamp_tensor(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId low, node.optional_tensor("min"));
+  DTR_ASSIGN(const ValueId high, node.optional_tensor("max"));
+  if (low.valid()) {
+    DTR_ASSIGN(x, node.emit("aten.maximum", {x, low}));
+  }
+  if (high.valid()) {
+    DTR_ASSIGN(x, node.emit("aten.minimum", {x, high}));
+  }
+  return Values{x};
+}
+
+// x without its part inside [−lambd, lambd].
+Result<Values> softshrink(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const double lambda, node.number("lambd", 0.5));
+  DTR_ASSIGN(const ValueId inside, node.emit("aten.clamp", {x}, {{"min", -lambda}, {"max", lambda}}));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.sub.Tensor", {x, inside}));
+  return Values{result};
+}
+
+// The first half along a dimension, times the sigmoid of the second.
+Result<Values> glu(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape;
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size(), -1));
+  const int64_t extent = shape.empty() ? 1 : shape[static_cast<size_t>(dim)];
+  if (extent % 2 != 0) return node.unsupported(fmt::format("halves of {} elements", extent));
+  DTR_ASSIGN(const ValueId value, node.slice(x, dim, 0, extent / 2));
+  DTR_ASSIGN(ValueId gate, node.slice(x, dim, extent / 2, extent));
+  DTR_ASSIGN(gate, node.emit("aten.sigmoid", {gate}));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.mul.Tensor", {value, gate}));
+  return Values{result};
 }
 
 Result<Values> relu6(NodeImport& node) { return emit_clamp(node, 0.0, 6.0); }
@@ -143,6 +182,9 @@ std::vector<Operator> elementwise_operators() {
       {.target = "aten.clamp.default", .op = "aten.clamp", .build = clamp},
       {.target = "aten.clamp_min.default", .op = "aten.clamp", .build = clamp},
       {.target = "aten.clamp_max.default", .op = "aten.clamp", .build = clamp},
+      {.target = "aten.clamp.Tensor", .op = "aten.maximum", .build = clamp_tensor},
+      {.target = "aten.softshrink.default", .op = "aten.clamp", .build = softshrink},
+      {.target = "aten.glu.default", .op = "aten.mul.Tensor", .build = glu},
       {.target = "aten.hardtanh.default", .op = "aten.clamp", .build = hardtanh},
       {.target = "aten.relu6.default", .op = "aten.clamp", .build = relu6},
 

@@ -246,6 +246,7 @@ TEST(Pt2Refusals, Matrices) {
        "self=%0 other=0",
        "`self` is computed while the model runs",
        "make the mask a buffer of the module, or compute with maximum, minimum, relu or clamp"},
+      {"aten.glu.default", {"2x3"}, "self=%0 dim=1", "halves of 3 elements"},
       {"aten.var.correction", {"1x3"}, "self=%0 dim=[0]", "the variance of 1 elements with a correction of 1"},
       {"aten.einsum.default",
        {"2x3"},
