@@ -102,11 +102,12 @@ class Pass {
   }
 
   bool leaves_empty_row(OpId id, const Shape& shape, const std::vector<int8_t>& mask) const {
-    if (shape.empty()) return true;
+    if (shape.empty() || mask.empty()) return true;
     const int64_t wanted = graph_.op(id).attributes.get<int64_t>("dim");
     const auto dim = static_cast<size_t>(wanted < 0 ? wanted + static_cast<int64_t>(shape.size()) : wanted);
     const auto stride = static_cast<size_t>(strides(shape, Layout::kContiguous)[dim]), count = static_cast<size_t>(shape[dim]);
-    std::vector<bool> any(count == 0 ? 0 : mask.size() / count);
+    DTR_CHECK(stride > 0 && count > 0);  // there are elements
+    std::vector<bool> any(mask.size() / count);
     for (size_t i = 0; i < mask.size(); ++i)
       if (mask[i] != 0) any[i / (stride * count) * stride + i % stride] = true;
     return std::ranges::find(any, false) != any.end();
