@@ -39,7 +39,21 @@ KernelCall quantize(Program&, const Graph& graph, const Op& op) {
   return call;
 }
 
-KernelCall dequantize(Program&, const Graph& graph, const Op& op) {
+KernelCall dequantize_per_channel(Program& program, const Graph& graph, const Op& op) {
+  const Type& type = graph.type(op.operands[0]);
+  const Quantization& q = *type.quantization;
+  const Shape channels{static_cast<int64_t>(q.scales.size())};
+  return {.name = "quantized_decomposed::dequantize_per_channel.out",
+          .arguments = {constant_or_value(graph, op.operands[0]),
+                        ConstantArgument{{.dtype = DType::kFloat32, .shape = channels},
+                                         program.constants.add_values<float>(DType::kFloat32, q.scales)},
+                        ConstantArgument{{.dtype = DType::kInt32, .shape = channels},
+                                         program.constants.add_values<int32_t>(DType::kInt32, q.zero_points)},
+                        int64_t{q.axis}, int64_t{q.qmin}, int64_t{q.qmax}, type.dtype, std::monostate{}}};
+}
+
+KernelCall dequantize(Program& program, const Graph& graph, const Op& op) {
+  if (graph.type(op.operands[0]).quantization->per_channel()) return dequantize_per_channel(program, graph, op);
   KernelCall call{.name = "quantized_decomposed::dequantize_per_tensor.out", .arguments = {constant_or_value(graph, op.operands[0])}};
   push_quantization(call, graph.type(op.operands[0]));
   call.arguments.emplace_back(std::monostate{});  // out_dtype
