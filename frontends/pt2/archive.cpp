@@ -10,7 +10,6 @@ namespace {
 constexpr std::string_view kModelPath = "models/model.json";
 constexpr std::string_view kWeightsFolder = "data/weights/";
 constexpr std::string_view kConstantsFolder = "data/constants/";
-constexpr int kStridedLayout = 7;
 constexpr uint64_t kMaxMaterializedBytes = uint64_t{1} << 28;  // of a strided view that is larger than its storage
 
 std::string_view trim(std::string_view text) {

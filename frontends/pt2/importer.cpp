@@ -63,6 +63,7 @@ Status Importer::run() {
   add_sources();
   DTR_TRY(check_static());
   DTR_TRY(find_live_nodes());
+  DTR_TRY(check_converted());
   DTR_TRY(check_operators());
   DTR_TRY(bind_inputs());
   for (size_t i = 0; i < file_.nodes.size(); ++i)
@@ -126,6 +127,25 @@ Status Importer::find_live_nodes() {
     if (!live && find_operator(operator_name(node)).in_place) live = !is_leftover_counter(first_read(node));
     live_[i] = live;
     if (live) for_each_read(node, [&](std::string_view name) { last_use_.emplace(name, i); });
+  }
+  return {};
+}
+
+// PT2E's observers are modules of their own until convert_pt2e replaces them; those of training may stay, as fake quantization.
+Status Importer::check_converted() const {
+  std::unordered_map<std::string_view, std::string_view> observers;
+  for (const InputSpec& spec : file_.inputs)
+    if (spec.target.starts_with("activation_post_process_")) observers.emplace(spec.name, spec.target);
+  for (size_t i = 0; i < file_.nodes.size() && !observers.empty(); ++i) {
+    if (operator_name(file_.nodes[i]).find("fake_quant") != std::string_view::npos) continue;
+    std::string_view observer;
+    for_each_read(file_.nodes[i], [&](std::string_view name) {
+      if (const auto found = observers.find(name); found != observers.end()) observer = found->second;
+    });
+    if (!observer.empty())
+      return fail(DiagnosticId::kPt2NotCalibrated,
+                  fmt::format("the model is prepared for quantization, but not converted: it has the observer `{}`", observer),
+                  "run calibration data through the prepared model, call convert_pt2e, then export", place_of_node(i));
   }
   return {};
 }
@@ -270,7 +290,8 @@ Status Importer::bind_result(size_t index, const OperatorMatch& match, std::stri
       return fail(DiagnosticId::kPt2UnsupportedDtype, fmt::format("`{}` has dtype {}", name, scalar_type_name(meta.scalar_type)),
                   "convert the model to float32 before the export", place_of_node(index));
     const Type& type = graph.type(value);
-    if (type.shape != meta.sizes || type.dtype != *dtype)
+    const bool shifted = *dtype == DType::kUint8 && type.dtype == DType::kInt8 && type.quantized();  // see quantization_operators.cpp
+    if (type.shape != meta.sizes || (type.dtype != *dtype && !shifted))
       return fail(DiagnosticId::kPt2TypeMismatch,
                   fmt::format("the file says that `{}` is {} of {}, the operator gives {} of {}", name, to_string(meta.sizes),
                               dtr::name(*dtype), to_string(type.shape), dtr::name(type.dtype)),

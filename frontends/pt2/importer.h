@@ -30,6 +30,7 @@ class Importer {
 
   void add_sources();
   Status find_live_nodes();
+  Status check_converted() const;
   Status check_operators() const;
   Status check_static() const;
   Status bind_inputs();

@@ -7,6 +7,7 @@
 
 #include "frontends/pt2/importer.h"
 #include "ops/on_constants.h"
+#include "ops/ops.h"
 
 namespace dtr::pt2 {
 namespace {
@@ -332,6 +333,24 @@ ValueId NodeImport::add_constant(DType dtype, const Shape& shape, std::span<cons
   return importer_.rewriter_.add_constant({.dtype = dtype, .shape = shape}, importer_.program_.constants.add(dtype, tensor.bytes()), name);
 }
 
+ValueId NodeImport::add_constant(const Tensor& tensor, const std::optional<Quantization>& quantization) {
+  const ConstantId id = importer_.program_.constants.add(tensor.dtype(), tensor.bytes());
+  return importer_.rewriter_.add_constant({.dtype = tensor.dtype(), .shape = tensor.shape(), .quantization = quantization}, id,
+                                          fmt::format("{}_codes", node_.name));
+}
+
+Result<ValueId> NodeImport::less_128(ValueId value) {
+  if (!graph().is_constant(value))
+    return unsupported(fmt::format("`{}`, an input of the model, is uint8", graph().value(value).name),
+                       "let the model take float32 or int8");
+  const std::optional<Tensor> unsigned_codes = constant_value(value);
+  DTR_CHECK(unsigned_codes.has_value());
+  Tensor codes(DType::kInt8, unsigned_codes->shape());
+  std::ranges::transform(unsigned_codes->values<uint8_t>(), codes.values<int8_t>().begin(),
+                         [](uint8_t code) { return static_cast<int8_t>(code - 128); });
+  return add_constant(codes);
+}
+
 Status NodeImport::annotate(ValueId value, const Quantization& quantization) {
   const std::optional<Quantization>& present = type(value).quantization;
   if (!present) {
@@ -347,16 +366,21 @@ Status NodeImport::annotate(ValueId value, const Quantization& quantization) {
                 "quantize the model again, so that every reader of a value agrees on its quantization");
 }
 
+std::optional<Tensor> NodeImport::constant_value(ValueId value) const {
+  if (!graph().is_constant(value)) return std::nullopt;
+  const Type& of = type(value);
+  return Tensor::copy_of(of.dtype, of.shape, importer_.program_.constants.bytes(graph().value(value).constant));
+}
+
 Result<std::vector<double>> NodeImport::constant_elements(std::string_view name) {
-  DTR_ASSIGN(const ValueId value, tensor(name));
-  if (!graph().is_constant(value)) return unsupported(fmt::format("`{}` is not constant", name));
-  const ConstantId id = graph().value(value).constant;
-  const ConstantPool& pool = importer_.program_.constants;
+  DTR_ASSIGN(const ValueId value, this->tensor(name));
+  const std::optional<Tensor> known = constant_value(value);
+  if (!known) return unsupported(fmt::format("`{}` is not constant", name));
   const auto convert = [&]<class T>(T) {
-    const std::span<const T> values = pool.values<T>(id);
+    const std::span<const T> values = known->values<T>();
     return std::vector<double>(values.begin(), values.end());
   };
-  switch (pool.dtype(id)) {
+  switch (known->dtype()) {
     case DType::kFloat32:
       return convert(float{});
     case DType::kFloat64:
@@ -393,7 +417,15 @@ Result<ValueId> NodeImport::from_the_front(ValueId indices, int64_t extent) {
 
 Result<ValueId> NodeImport::transposed(ValueId matrix) {
   if (type(matrix).rank() != 2) return unsupported(fmt::format("a matrix has shape {}", to_string(type(matrix).shape)));
-  return permute(matrix, {1, 0});
+  const OpId dequantize = graph().producer_if(matrix, ops::kDequantize);
+  const ValueId codes = dequantize.valid() ? graph().op(dequantize).operands[0] : ValueId{};
+  if (!graph().is_constant(codes)) return permute(matrix, {1, 0});
+  // The codes are exchanged, so that the weights stay a constant behind a dequantize.
+  Quantization quantization = *type(codes).quantization;
+  if (quantization.per_channel()) quantization.axis = 1 - quantization.axis;
+  DTR_ASSIGN(const ValueId turned, permute(add_constant(*constant_value(codes)), {1, 0}));
+  DTR_TRY(annotate(turned, quantization));
+  return emit("dequantize", {turned});
 }
 
 }  // namespace dtr::pt2

@@ -9,6 +9,7 @@
 
 #include "frontends/pt2/schema.h"
 #include "ir/graph.h"
+#include "ir/tensor.h"
 
 namespace dtr::pt2 {
 
@@ -62,9 +63,13 @@ class NodeImport {
   // Known indices of an extent with negative ones, which count from the end, made positive. Others are as they are: a program refuses
   // negative ones while it runs.
   Result<ValueId> from_the_front(ValueId indices, int64_t extent);
+  // A constant with these elements. `less_128` gives a constant of uint8 as one of int8, each element less 128.
+  ValueId add_constant(const Tensor& tensor, const std::optional<Quantization>& quantization = {});
+  Result<ValueId> less_128(ValueId value);
   // Gives an integer value its quantization. Errors: kPt2QuantizationConflict if it has another one.
   Status annotate(ValueId value, const Quantization& quantization);
-  // The elements of a constant; an error if the value is none.
+  // The elements of a constant; nullopt or an error if the value is none.
+  std::optional<Tensor> constant_value(ValueId value) const;
   Result<std::vector<double>> constant_elements(std::string_view name);
   // The matrix with its axes exchanged; constants are exchanged right away.
   Result<ValueId> transposed(ValueId matrix);

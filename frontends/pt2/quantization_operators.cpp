@@ -1,5 +1,9 @@
-// PT2E's quantize and dequantize: the scale and zero point go into the type of the integer value.
+// PT2E's quantize and dequantize: the scale and zero point go into the type of the integer value. Fake quantization, which models in or
+// after quantization-aware training have, is a quantize followed by a dequantize. uint8 becomes int8: codes and zero points less 128,
+// exactly.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include <cmath>
 #include <limits>
@@ -37,39 +41,52 @@ Result<double> scalar(NodeImport& node, std::string_view name) {
   return elements.front();
 }
 
-// Checks scales and zero points and completes `quantization` with the integer range.
-Result<Quantization> complete(NodeImport& node, Quantization quantization, DType dtype) {
+// The range that the node states, or all of `dtype`.
+Result<Range> range_for(NodeImport& node, DType dtype) {
   const auto range = range_of(dtype);
   if (!range) return node.unsupported(fmt::format("quantized values of {}", name(dtype)));
   DTR_ASSIGN(const int64_t low, node.integer("quant_min", range->low));
   DTR_ASSIGN(const int64_t high, node.integer("quant_max", range->high));
   if (low < range->low || high > range->high || low >= high)
     return node.unsupported(fmt::format("the range {}…{} is not one of {}", low, high, name(dtype)));
-  quantization.qmin = static_cast<int32_t>(low);
-  quantization.qmax = static_cast<int32_t>(high);
+  return Range{low, high};
+}
+
+// Checks scales and zero points and completes `quantization` with the integer range.
+Result<Quantization> complete(NodeImport& node, Quantization quantization, Range range) {
+  quantization.qmin = static_cast<int32_t>(range.low);
+  quantization.qmax = static_cast<int32_t>(range.high);
   for (const float scale : quantization.scales)
     if (!(scale > 0) || !std::isfinite(scale))
       return node.unsupported(fmt::format("the scale {} is not positive and finite", scale), "calibrate with data that reach the operator");
   for (const int32_t zero_point : quantization.zero_points)
-    if (zero_point < low || zero_point > high)
-      return node.unsupported(fmt::format("the zero point {} is outside {}…{}", zero_point, low, high));
+    if (zero_point < range.low || zero_point > range.high)
+      return node.unsupported(fmt::format("the zero point {} is outside {}…{}", zero_point, range.low, range.high));
+  return quantization;
+}
+
+// The same real values in int8, where they were in uint8.
+Quantization less_128(Quantization quantization) {
+  for (int32_t& zero_point : quantization.zero_points) zero_point -= 128;
+  quantization.qmin -= 128;
+  quantization.qmax -= 128;
   return quantization;
 }
 
 int32_t zero_point_of(double value) { return static_cast<int32_t>(std::clamp(value, -2147483648.0, 2147483647.0)); }
 
-Result<Quantization> per_tensor(NodeImport& node, DType dtype) {
+Result<Quantization> per_tensor(NodeImport& node, Range range) {
   DTR_ASSIGN(const double scale, scalar(node, "scale"));
   DTR_ASSIGN(const double zero_point, scalar(node, "zero_point"));
-  return complete(node, {.scales = {static_cast<float>(scale)}, .zero_points = {zero_point_of(zero_point)}}, dtype);
+  return complete(node, {.scales = {static_cast<float>(scale)}, .zero_points = {zero_point_of(zero_point)}}, range);
 }
 
-Result<Quantization> per_channel(NodeImport& node, DType dtype, const Shape& shape) {
-  DTR_ASSIGN(const int64_t axis, node.dim("axis", shape.size()));
-  DTR_ASSIGN(const std::vector<double> scales, node.constant_elements("scales"));
+Result<Quantization> per_channel(NodeImport& node, Range range, const Shape& shape, int64_t axis, std::string_view scales_name,
+                                 std::string_view zero_points_name) {
+  DTR_ASSIGN(const std::vector<double> scales, node.constant_elements(scales_name));
   std::vector<double> zero_points(scales.size(), 0.0);
-  if (node.has("zero_points")) {
-    DTR_ASSIGN(zero_points, node.constant_elements("zero_points"));
+  if (node.has(zero_points_name)) {
+    DTR_ASSIGN(zero_points, node.constant_elements(zero_points_name));
   }
   const bool matches = !shape.empty() && scales.size() == static_cast<size_t>(shape[static_cast<size_t>(axis)]);
   if (!matches || zero_points.size() != scales.size())
@@ -78,35 +95,156 @@ Result<Quantization> per_channel(NodeImport& node, DType dtype, const Shape& sha
   Quantization quantization{.axis = static_cast<int>(axis)};
   for (const double scale : scales) quantization.scales.push_back(static_cast<float>(scale));
   for (const double zero_point : zero_points) quantization.zero_points.push_back(zero_point_of(zero_point));
-  return complete(node, std::move(quantization), dtype);
+  return complete(node, std::move(quantization), range);
 }
 
 Result<Values> quantize(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("input"));
   DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
-  if (dtype != DType::kInt8)
+  if (dtype != DType::kInt8 && dtype != DType::kUint8)
     return node.unsupported(fmt::format("quantization to {}", dtype ? name(*dtype) : "an unknown dtype"), "quantize activations to int8");
-  DTR_ASSIGN(const Quantization quantization, per_tensor(node, *dtype));
-  DTR_ASSIGN(const ValueId result, node.emit("quantize", {x}, {}, quantization));
+  DTR_ASSIGN(const Range range, range_for(node, *dtype));
+  DTR_ASSIGN(const Quantization quantization, per_tensor(node, range));
+  DTR_ASSIGN(const ValueId result, node.emit("quantize", {x}, {}, dtype == DType::kUint8 ? less_128(quantization) : quantization));
   return Values{result};
 }
 
 Result<Values> dequantize(NodeImport& node, bool by_channel) {
-  DTR_ASSIGN(const ValueId x, node.tensor("input"));
+  DTR_ASSIGN(ValueId x, node.tensor("input"));
   const Shape shape = node.type(x).shape;
-  const DType dtype = node.type(x).dtype;
   DTR_ASSIGN(const auto stated, node.dtype("dtype"));
-  if (stated && *stated != dtype) return node.unsupported(fmt::format("a value of {} is read as {}", name(dtype), name(*stated)));
+  const DType dtype = stated.value_or(node.type(x).dtype);
+  const bool shifted = dtype == DType::kUint8;
+  const DType held = node.type(x).dtype;
+  const bool is_shifted = held == DType::kInt8 && node.type(x).quantized();  // by the `quantize` that made it
+  if (shifted ? !is_shifted && held != DType::kUint8 : held != dtype)
+    return node.unsupported(fmt::format("a value of {} is read as {}", name(held), name(dtype)));
+  if (shifted && !is_shifted) {
+    DTR_ASSIGN(x, node.less_128(x));
+  }
   DTR_ASSIGN(const auto output, node.dtype("out_dtype"));
   if (output && *output != DType::kFloat32) return node.unsupported(fmt::format("dequantization to {}", name(*output)));
-  DTR_ASSIGN(const Quantization quantization, by_channel ? per_channel(node, dtype, shape) : per_tensor(node, dtype));
-  DTR_TRY(node.annotate(x, quantization));
+  DTR_ASSIGN(const Range range, range_for(node, dtype));
+  Quantization quantization;
+  if (by_channel) {
+    DTR_ASSIGN(const int64_t axis, node.dim("axis", shape.size()));
+    DTR_ASSIGN(quantization, per_channel(node, range, shape, axis, "scales", "zero_points"));
+  } else {
+    DTR_ASSIGN(quantization, per_tensor(node, range));
+  }
+  DTR_TRY(node.annotate(x, shifted ? less_128(quantization) : quantization));
   DTR_ASSIGN(const ValueId result, node.emit("dequantize", {x}));
   return Values{result};
 }
 
 Result<Values> dequantize_per_tensor(NodeImport& node) { return dequantize(node, false); }
 Result<Values> dequantize_per_channel(NodeImport& node) { return dequantize(node, true); }
+
+// --- fake quantization ---
+
+// Codes of `x` in int8, as PyTorch's fake_quantize computes them.
+Tensor codes_of(const Tensor& x, const Quantization& quantization) {
+  Tensor codes(DType::kInt8, x.shape());
+  const std::span<const float> values = x.values<float>();
+  const bool by_channel = quantization.per_channel();
+  const auto axis = static_cast<size_t>(by_channel ? quantization.axis : 0);
+  const auto run = static_cast<size_t>(by_channel ? strides(x.shape(), Layout::kContiguous)[axis] : 1);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t c = by_channel ? i / run % quantization.scales.size() : 0;
+    const float steps = std::nearbyint(values[i] * (1.0F / quantization.scales[c]));
+    const float low = static_cast<float>(quantization.qmin - quantization.zero_points[c]);
+    const float high = static_cast<float>(quantization.qmax - quantization.zero_points[c]);
+    const float limited = std::isnan(steps) ? 0.0F : std::clamp(steps, low, high);
+    codes.values<int8_t>()[i] = static_cast<int8_t>(static_cast<int32_t>(limited) + quantization.zero_points[c]);
+  }
+  return codes;
+}
+
+// quantize and dequantize of `x` (constants right away) in a quantization whose codes lie in int8 or uint8.
+Result<Values> through_codes(NodeImport& node, ValueId x, Quantization quantization) {
+  if (quantization.qmax > 127) quantization = less_128(std::move(quantization));
+  const std::optional<Tensor> constant = node.constant_value(x);
+  if (!constant && quantization.per_channel())
+    return node.unsupported("an activation is quantized per channel", "quantize activations per tensor");
+  ValueId codes;
+  if (constant) {
+    codes = node.add_constant(codes_of(*constant, quantization), quantization);
+  } else {
+    DTR_ASSIGN(codes, node.emit("quantize", {x}, {}, quantization));
+  }
+  DTR_ASSIGN(const ValueId result, node.emit("dequantize", {codes}));
+  return Values{result};
+}
+
+// The integer range of a fake quantization: it has no dtype, but eight bits hold it.
+Result<Range> eight_bits(NodeImport& node) {
+  DTR_ASSIGN(const int64_t low, node.integer("quant_min"));
+  DTR_ASSIGN(const int64_t high, node.integer("quant_max"));
+  const bool fits = low < high && ((low >= -128 && high <= 127) || (low >= 0 && high <= 255));
+  if (!fits) return node.unsupported(fmt::format("codes in {}…{}", low, high), "train with quantization to int8");
+  return Range{low, high};
+}
+
+// 0 where a switch, a tensor of one element, is off.
+Result<bool> is_on(NodeImport& node, std::string_view name) {
+  if (!node.has(name)) return true;
+  DTR_ASSIGN(const double value, scalar(node, name));
+  return value != 0;
+}
+
+Result<Values> fake_quantize_per_tensor(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const bool on, is_on(node, "fake_quant_enabled"));
+  DTR_ASSIGN(const Range range, eight_bits(node));
+  DTR_ASSIGN(Quantization quantization, per_tensor(node, range));
+  if (!on) return Values{x};
+  return through_codes(node, x, std::move(quantization));
+}
+
+Result<Values> fake_quantize_per_channel(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape;
+  DTR_ASSIGN(const Range range, eight_bits(node));
+  DTR_ASSIGN(const int64_t axis, node.dim("axis", shape.size()));
+  DTR_ASSIGN(Quantization quantization, per_channel(node, range, shape, axis, "scale", "zero_point"));
+  return through_codes(node, x, std::move(quantization));
+}
+
+// Of a moving average the file holds the last state: that is what the trained model computes with. Where all elements of a channel have one
+// sign, PyTorch's symmetric scheme leaves a zero point at the end of the range; the channel is quantized around zero instead, as
+// convert_pt2e does.
+Result<Values> fake_quantize_moving_average(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape;
+  DTR_ASSIGN(const bool on, is_on(node, "fake_quant_on"));
+  DTR_ASSIGN([[maybe_unused]] const bool observes, is_on(node, "observer_on"));
+  DTR_ASSIGN([[maybe_unused]] const double averaging, node.number("averaging_const"));
+  DTR_ASSIGN(const Range range, eight_bits(node));
+  DTR_ASSIGN(const bool by_channel, node.boolean("per_row_fake_quant", false));
+  DTR_ASSIGN(const bool symmetric, node.boolean("symmetric_quant", false));
+  DTR_ASSIGN(const int64_t axis, by_channel ? node.dim("ch_axis", shape.size()) : node.integer("ch_axis"));
+  DTR_ASSIGN(const std::vector<double> lows, node.constant_elements("running_min"));
+  DTR_ASSIGN(const std::vector<double> highs, node.constant_elements("running_max"));
+  for (const double bound : lows)
+    if (!std::isfinite(bound))
+      return node.refuse(DiagnosticId::kPt2NotCalibrated, "the model is prepared for training, but this fake quantization has seen no data",
+                         "run the prepared model on training data before the export, with its observers on");
+  Quantization quantization;
+  if (by_channel) {
+    DTR_ASSIGN(quantization, per_channel(node, range, shape, axis, "scale", "zero_point"));
+  } else {
+    DTR_ASSIGN(quantization, per_tensor(node, range));
+  }
+  if (!on) return Values{x};
+  if (lows.size() != quantization.scales.size() || highs.size() != lows.size())
+    return node.unsupported(fmt::format("{} and {} bounds for {} channels", lows.size(), highs.size(), quantization.scales.size()));
+  for (size_t c = 0; by_channel && symmetric && range.low < 0 && c < quantization.scales.size(); ++c) {
+    if (quantization.zero_points[c] == 0) continue;
+    quantization.scales[c] = static_cast<float>(std::max(-lows[c], highs[c]) / static_cast<double>(range.high));
+    quantization.zero_points[c] = 0;
+  }
+  return through_codes(node, x, std::move(quantization));
+}
 
 }  // namespace
 
@@ -117,6 +255,10 @@ std::vector<Operator> quantization_operators() {
       {.target = "quantized_decomposed.dequantize_per_tensor.default", .op = "dequantize", .build = dequantize_per_tensor},
       {.target = "quantized_decomposed.dequantize_per_tensor.tensor", .op = "dequantize", .build = dequantize_per_tensor},
       {.target = "quantized_decomposed.dequantize_per_channel.default", .op = "dequantize", .build = dequantize_per_channel},
+      making("aten.fake_quantize_per_tensor_affine.default", "quantize", fake_quantize_per_tensor),
+      making("aten.fake_quantize_per_tensor_affine.tensor_qparams", "quantize", fake_quantize_per_tensor),
+      making("aten.fake_quantize_per_channel_affine.default", "quantize", fake_quantize_per_channel),
+      making("aten.fused_moving_avg_obs_fake_quant.default", "quantize", fake_quantize_moving_average),
   };
 }
 

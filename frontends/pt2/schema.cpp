@@ -371,6 +371,13 @@ std::optional<DType> dtype_of(int scalar_type) {
   return found == nullptr ? std::nullopt : found->dtype;
 }
 
+int scalar_type_of(DType dtype) {
+  const auto found =
+      std::find_if(kScalarTypes.begin(), kScalarTypes.end(), [&](const ScalarTypeInfo& entry) { return entry.dtype == dtype; });
+  DTR_CHECK(found != kScalarTypes.end());
+  return found->number;
+}
+
 std::string_view scalar_type_name(int scalar_type) {
   const ScalarTypeInfo* found = find_scalar_type(scalar_type);
   return found == nullptr ? "unknown" : found->name;

@@ -35,13 +35,16 @@ struct TensorMeta {
   Shape sizes;
   std::vector<int64_t> strides;  // elements
   int64_t storage_offset = 0;    // elements
-  int layout = 0;                // torch's Layout: 7 is strided
+  int layout = 0;                // torch's Layout: see kStridedLayout
   std::string_view symbol = {};  // expression of the first symbolic size, if there is one
 };
 
 // Our dtype of a ScalarType number; nullopt: not supported, see scalar_type_name.
 std::optional<DType> dtype_of(int scalar_type);
 std::string_view scalar_type_name(int scalar_type);  // "float16"
+int scalar_type_of(DType dtype);
+constexpr int kStridedLayout = 7;  // torch's Layout
+constexpr int kPositional = 1;     // kind of an argument
 
 struct TensorName {
   std::string_view name;  // empty: None

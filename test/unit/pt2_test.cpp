@@ -54,8 +54,9 @@ TEST(Pt2, LayoutsOfOutputs) {
 }
 
 TEST(Pt2, ComputesWhatPyTorchComputes) {
-  for (const std::string name : {"leftovers", "tied", "channels_last", "in_place", "matrices", "one_dimension", "reshapes", "convolutions",
-                                 "products", "attention", "norms", "indices", "causal"}) {
+  for (const std::string name :
+       {"leftovers", "tied", "channels_last", "in_place", "matrices", "one_dimension", "reshapes", "convolutions", "products", "attention",
+        "norms", "indices", "causal", "fake_quantized", "unsigned", "trained_prepared", "trained_converted"}) {
     const auto program = read_pt2(case_path(name + ".pt2"));
     ASSERT_TRUE(program.has_value()) << error_text(program);
     ASSERT_TRUE(verify(*program).has_value()) << name;
@@ -205,6 +206,28 @@ TEST(Pt2, RefusesWhatCannotCompile) {
     EXPECT_EQ(problem.place.source_line.starts_with("make_pt2_cases.py:"), bad.has_line) << error_text(program);
     EXPECT_FALSE(problem.fix.empty());
     EXPECT_EQ(problem.place.file, case_path(bad.name + ".pt2"));
+  }
+}
+
+TEST(Pt2, RefusesUnfinishedQuantization) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"never_calibrated",
+       "error[pt2-not-calibrated]: {}: `fused_moving_avg_obs_fake_quant`: the model is prepared for training, but this fake quantization "
+       "has "
+       "seen no data\n  at: make_quantization_cases.py:104\n  fix: run the prepared model on training data before the export, with its "
+       "observers on"},
+      {"not_converted",
+       "error[pt2-not-calibrated]: {}: `min_1`: the model is prepared for quantization, but not converted: it has the observer "
+       "`activation_post_process_0.min_val`\n  at: activation_post_process_0, make_quantization_cases.py:114\n  fix: run calibration data "
+       "through the prepared model, call convert_pt2e, then export"},
+      {"wide_codes",
+       "error[pt2-unsupported-argument]: {}: `fake_quantize_per_tensor_affine`: aten.fake_quantize_per_tensor_affine.default: codes in "
+       "-32768…32767\n  at: make_quantization_cases.py:120\n  fix: train with quantization to int8"},
+  };
+  for (const auto& [name, text] : cases) {
+    const auto program = read_pt2(case_path(name + ".pt2"));
+    ASSERT_FALSE(program.has_value()) << name;
+    EXPECT_EQ(to_text(program.error()), fmt::format(fmt::runtime(text), case_path(name + ".pt2")));
   }
 }
 
