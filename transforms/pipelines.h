@@ -24,5 +24,7 @@ const Pipeline& float_pipeline();
 const Pipeline& quantized_pipeline();
 // After quantization, for `--io int8`: inputs and outputs in their quantized form.
 const Pipeline& int8_io_pipeline();
+// Finds in a float model what quantization-aware training quantizes: each value stays that of the last source of its op.
+const Pipeline& training_pipeline();
 
 }  // namespace dtr
