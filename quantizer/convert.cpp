@@ -25,13 +25,23 @@ T quantize_value(double x, float scale, int32_t zero_point, double low, double h
   return static_cast<T>(std::clamp(q, low, high));
 }
 
+Place place_of_value(const Program& program, const Graph& graph, ValueId value) {
+  const OpId producer = graph.producer(value);
+  return producer.valid() ? place_of(program, graph, producer) : Place{.file = program.file, .node = graph.value(value).name};
+}
+
+tl::unexpected<Diagnostic> constant_not_finite(const Program& program, const Graph& graph, ValueId value, OpId user) {
+  return fail(DiagnosticId::kWeightNotFinite, fmt::format("the constant `{}` holds NaN or infinity", graph.value(value).name),
+              "check the checkpoint that the model was exported from", place_of(program, graph, user));
+}
+
 class Converter {
  public:
   Converter(Program& program, Graph& graph, const Annotation& annotation, const CalibrationResult& calibration)
       : program_(program), graph_(graph), rewriter_(graph), annotation_(annotation), calibration_(calibration) {}
 
   Result<ConversionReport> run() {
-    DTR_TRY(find_quantizations());
+    DTR_ASSIGN(quantizations_, group_quantizations(program_, graph_, annotation_, calibration_));
     report_.float_graph = graph_;
     report_.selected = annotation_.selected;
     std::vector<OpId> order;
@@ -49,37 +59,6 @@ class Converter {
   }
 
  private:
-  // One quantization for each group, from the merged statistics of what is observed.
-  Status find_quantizations() {
-    for (const QuantizationGroup& group : annotation_.groups) {
-      if (group.spec.kind == Kind::kFixed) {
-        quantizations_.push_back(Quantization::per_tensor(group.spec.scale, group.spec.zero_point));
-        continue;
-      }
-      // A constant is known exactly; only what was observed may turn out smaller than it will be.
-      const bool constant = std::ranges::all_of(group.observed, [&](ValueId id) { return graph_.is_constant(id); });
-      const float least = constant ? std::numeric_limits<float>::min() : group.spec.least_scale;
-      ValueStatistics merged(group.spec.observer == QuantSpec::Observer::kHistogram);
-      for (const ValueId id : group.observed) {
-        const Value& value = graph_.value(id);
-        if (graph_.is_constant(id)) {
-          ValueStatistics own(merged.with_histogram());
-          if (!own.observe(program_.constants.values<float>(value.constant))) return not_finite(id, value.uses.front().op);
-          merged.merge(own);
-          continue;
-        }
-        const auto at = calibration_.values.find(value.name);
-        if (at == calibration_.values.end() || at->second.empty() || at->second.with_histogram() != merged.with_histogram())
-          return fail(DiagnosticId::kCalibrationMismatch, fmt::format("the calibration result has no statistics for `{}`", value.name),
-                      "calibrate this model again", place_of_value(id));
-        merged.merge(at->second);
-      }
-      quantizations_.push_back(group.spec.kind == Kind::kSymmetric ? symmetric_quantization(best_range(merged), least)
-                                                                   : best_quantization(merged, least));
-    }
-    return {};
-  }
-
   Status quantize_op(OpId op, const AnnotatedOp& annotated) {
     const std::vector<QuantSpec>& specs = annotated.specs.operands;
     const std::vector<ValueId> float_operands = graph_.op(op).operands;
@@ -267,16 +246,7 @@ class Converter {
     return real;
   }
 
-  tl::unexpected<Diagnostic> not_finite(ValueId value, OpId user) const {
-    Place place = place_of(program_, graph_, user);
-    return fail(DiagnosticId::kWeightNotFinite, fmt::format("the constant `{}` holds NaN or infinity", graph_.value(value).name),
-                "check the checkpoint that the model was exported from", std::move(place));
-  }
-
-  Place place_of_value(ValueId value) const {
-    const OpId producer = graph_.producer(value);
-    return producer.valid() ? place_of(program_, graph_, producer) : Place{.file = program_.file, .node = graph_.value(value).name};
-  }
+  tl::unexpected<Diagnostic> not_finite(ValueId value, OpId user) const { return constant_not_finite(program_, graph_, value, user); }
 
   const Quantization& quantization(int group) const { return quantizations_.at(static_cast<size_t>(group)); }
 
@@ -292,6 +262,39 @@ class Converter {
 };
 
 }  // namespace
+
+Result<std::vector<Quantization>> group_quantizations(const Program& program, const Graph& graph, const Annotation& annotation,
+                                                      const CalibrationResult& calibration) {
+  std::vector<Quantization> quantizations;
+  for (const QuantizationGroup& group : annotation.groups) {
+    if (group.spec.kind == Kind::kFixed) {
+      quantizations.push_back(Quantization::per_tensor(group.spec.scale, group.spec.zero_point));
+      continue;
+    }
+    // A constant is known exactly; only what was observed may turn out smaller than it will be.
+    const bool constant = std::ranges::all_of(group.observed, [&](ValueId id) { return graph.is_constant(id); });
+    const float least = constant ? std::numeric_limits<float>::min() : group.spec.least_scale;
+    ValueStatistics merged(group.spec.observer == QuantSpec::Observer::kHistogram);
+    for (const ValueId id : group.observed) {
+      const Value& value = graph.value(id);
+      if (graph.is_constant(id)) {
+        ValueStatistics own(merged.with_histogram());
+        if (!own.observe(program.constants.values<float>(value.constant)))
+          return constant_not_finite(program, graph, id, value.uses.front().op);
+        merged.merge(own);
+        continue;
+      }
+      const auto at = calibration.values.find(value.name);
+      if (at == calibration.values.end() || at->second.empty() || at->second.with_histogram() != merged.with_histogram())
+        return fail(DiagnosticId::kCalibrationMismatch, fmt::format("the calibration result has no statistics for `{}`", value.name),
+                    "calibrate this model again", place_of_value(program, graph, id));
+      merged.merge(at->second);
+    }
+    quantizations.push_back(group.spec.kind == Kind::kSymmetric ? symmetric_quantization(best_range(merged), least)
+                                                                : best_quantization(merged, least));
+  }
+  return quantizations;
+}
 
 Result<ConversionReport> convert(Program& program, Graph& graph, const Annotation& annotation, const CalibrationResult& calibration) {
   return Converter(program, graph, annotation, calibration).run();

@@ -25,6 +25,10 @@ struct ConversionReport {
   std::vector<ValueId> selected;  // Annotation::selected
 };
 
+// The quantization of each group of the annotation, from the merged statistics of what it observes. Errors: as `convert`.
+Result<std::vector<Quantization>> group_quantizations(const Program& program, const Graph& graph, const Annotation& annotation,
+                                                      const CalibrationResult& calibration);
+
 // Rewrites `graph` in place: results of annotated ops become int8 with the quantization of their group, weights int8 constants,
 // biases int32 constants of scale s_in·s_w; `quantize` and `dequantize` stand where float meets int8, `requantize` where an op reads a
 // value in another quantization than its own. Inserted ops have the origin of the op that they serve. Inputs and outputs stay float.

@@ -19,14 +19,6 @@
 namespace dtr::tools {
 namespace {
 
-Result<const TargetDescription*> resolve_target(const std::string& name) {
-  if (const TargetDescription* target = find_target(name)) return target;
-  std::string known;
-  for (const TargetDescription& target : all_targets()) known += fmt::format("{}{}", known.empty() ? "" : ", ", target.name);
-  return fail(DiagnosticId::kTargetUnknown, fmt::format("`{}` is not a target", name), fmt::format("choose one of: {}", known),
-              {.node = name});
-}
-
 // Calibration data as the options name them; `arrays` keeps what the samples refer to.
 Result<std::optional<Samples>> read_samples(const Graph& graph, const CompileOptions& options, std::vector<NamedTensor>& arrays) {
   if (options.random_samples) return Samples::random(graph, *options.random_samples);

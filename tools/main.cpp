@@ -128,6 +128,19 @@ CLI::App* add_compare(CLI::App& app, tools::CompareOptions& o) {
   return verb;
 }
 
+CLI::App* add_qat_prepare(CLI::App& app, tools::QatPrepareOptions& o) {
+  CLI::App* verb =
+      app.add_subcommand("qat-prepare", "Insert fake quantization into a float export, for quantization-aware training in PyTorch");
+  verb->add_option("MODEL", o.model, "Float model (.pt2)")->required();
+  verb->add_option("-o,--output", o.output, "Export to write, which torch.export.load reads")->required();
+  verb->add_option("--target", o.target, "Target whose patterns decide what is quantized, see `deuteron targets`")->capture_default_str();
+  verb->add_option("--calibrate", o.calibration, "Data to start the ranges from (.npz, .npy); else the first batch sets them");
+  example(verb,
+          "deuteron qat-prepare models/digits_cnn/float.pt2 --calibrate models/digits_cnn/calibration.npz -o prepared.pt2\n"
+          "  then train, export and compile it: docs/quantization.md");
+  return verb;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -150,6 +163,7 @@ int main(int argc, char** argv) try {
   tools::EvalOptions eval_options;
   tools::VerifyOptions verify_options;
   tools::CompareOptions compare_options;
+  tools::QatPrepareOptions qat_prepare_options;
   tools::InspectOptions inspect_options;
   bool markdown = false;
   const CLI::App* compile = add_compile(app, compile_options);
@@ -157,6 +171,7 @@ int main(int argc, char** argv) try {
   const CLI::App* eval = add_eval(app, eval_options);
   const CLI::App* verify = add_verify(app, verify_options);
   const CLI::App* compare = add_compare(app, compare_options);
+  const CLI::App* qat_prepare = add_qat_prepare(app, qat_prepare_options);
   CLI::App* inspect = app.add_subcommand("inspect", "Show a model, a program or data as text");
   inspect->add_option("FILE", inspect_options.file, ".pt2, .tflite, .pte, .npz, .npy")->required();
   example(inspect, "deuteron inspect digits.pte");
@@ -188,6 +203,7 @@ int main(int argc, char** argv) try {
     const Result<bool> good = tools::compare(common, compare_options);
     return !good ? finish(common, tl::unexpected(good.error())) : *good ? kGood : kBadInput;
   }
+  if (qat_prepare->parsed()) return finish(common, tools::qat_prepare(common, qat_prepare_options));
   if (inspect->parsed()) return finish(common, tools::inspect(common, inspect_options));
   if (targets->parsed()) return finish(common, tools::targets(markdown));
   return finish(common, tools::ops(markdown));

@@ -7,6 +7,14 @@
 
 namespace dtr::tools {
 
+Result<const TargetDescription*> resolve_target(const std::string& name) {
+  if (const TargetDescription* target = find_target(name)) return target;
+  std::string known;
+  for (const TargetDescription& target : all_targets()) known += fmt::format("{}{}", known.empty() ? "" : ", ", target.name);
+  return fail(DiagnosticId::kTargetUnknown, fmt::format("`{}` is not a target", name), fmt::format("choose one of: {}", known),
+              {.node = name});
+}
+
 Status targets(bool markdown) {
   if (markdown) fmt::print("| target | recipe | NPU | clock | SRAM | what it is |\n|---|---|---|---:|---:|---|\n");
   for (const TargetDescription& target : all_targets()) {

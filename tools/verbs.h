@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/result.h"
+#include "targets/target.h"
 
 namespace dtr::tools {
 
@@ -70,12 +71,21 @@ struct CompareOptions {
 // Returns false if something that must hold does not.
 Result<bool> compare(const CommonOptions& common, const CompareOptions& options);
 
+struct QatPrepareOptions {
+  std::string model, output;
+  std::string target = "imxrt700";
+  std::string calibration;  // .npz, .npy
+};
+Status qat_prepare(const CommonOptions& common, const QatPrepareOptions& options);
+
 struct InspectOptions {
   std::string file;
 };
 Status inspect(const CommonOptions& common, const InspectOptions& options);
 
 Status targets(bool markdown);
+// Errors: kTargetUnknown, with the names of those that are.
+Result<const TargetDescription*> resolve_target(const std::string& name);
 Status ops(bool markdown);
 
 }  // namespace dtr::tools

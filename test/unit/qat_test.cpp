@@ -1,0 +1,180 @@
+// Quantization-aware training: what qat-prepare writes is read back; what PyTorch trained of it is held against PyTorch's own outputs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/qat_prepare.h"
+#include "frontends/pt2/archive.h"
+#include "frontends/pt2/pt2.h"
+#include "ir/npz.h"
+#include "ir/verifier.h"
+#include "ops/executor.h"
+#include "ops/ops.h"
+#include "test/unit/test_files.h"
+
+namespace dtr {
+namespace {
+
+using pt2::parse_pt2;
+using test::error_text;
+using Bytes = std::vector<std::byte>;
+
+CompileSettings settings() { return {.target = find_target("imxrt700")}; }
+
+std::filesystem::path digits(const std::string& name) { return test::source_path("models/digits_cnn/" + name); }
+std::filesystem::path trained(const std::string& name) { return test::source_path("test/data/qat/" + name); }
+
+// The model prepared, with its ranges from the arrays in `data`.
+Result<QatPrepared> prepare(const std::filesystem::path& model, const std::filesystem::path& data) {
+  const Bytes bytes = test::read_bytes(model);
+  DTR_ASSIGN(const Program program, parse_pt2(bytes, model.string()));
+  DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_npz(data.string()));
+  DTR_ASSIGN(const Samples samples, Samples::bind(program.forward(), arrays, data.string()));
+  return qat_prepare(bytes, model.string(), settings(), &samples);
+}
+
+struct Figures {
+  double sqnr = 0, same_class = 0, accuracy = 0;
+};
+
+// Of a graph with one input and one output over images one by one.
+Figures run_over(const Program& program, const std::vector<NamedTensor>& data, const Tensor& expected) {
+  const std::unique_ptr<Executor> executor = make_reference_executor(program, program.forward());
+  const Tensor& images = *test::find_array(data, "input");
+  const auto labels = test::find_array(data, "label")->values<int64_t>();
+  const Shape shape = program.forward().type(program.forward().inputs()[0]).shape;
+  const auto size = static_cast<size_t>(element_count(shape));
+  double signal = 0, noise = 0;
+  size_t same = 0, right = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    Tensor image(DType::kFloat32, shape);
+    std::ranges::copy(images.values<float>().subspan(i * size, size), image.values<float>().begin());
+    const auto outputs = executor->run({{image.view()}});
+    EXPECT_TRUE(outputs.has_value()) << error_text(outputs);
+    const auto got = outputs->front().values<float>();
+    const auto wanted = expected.values<float>().subspan(i * got.size(), got.size());
+    const auto argmax = [](auto values) { return std::max_element(values.begin(), values.end()) - values.begin(); };
+    same += argmax(got) == argmax(wanted) ? 1 : 0;
+    right += argmax(got) == labels[i] ? 1 : 0;
+    for (size_t k = 0; k < got.size(); ++k) {
+      signal += std::pow(static_cast<double>(wanted[k]), 2);
+      noise += std::pow(static_cast<double>(got[k]) - static_cast<double>(wanted[k]), 2);
+    }
+  }
+  const auto count = static_cast<double>(labels.size());
+  return {.sqnr = 10 * std::log10(signal / noise),
+          .same_class = static_cast<double>(same) / count,
+          .accuracy = static_cast<double>(right) / count};
+}
+
+// Ops that compute in float: what training left out.
+std::vector<std::string> float_ops(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const OpId op : graph.ops())
+    if (graph.op(op).def != &ops::kQuantize && graph.op(op).def != &ops::kDequantize && !graph.type(graph.op(op).results[0]).quantized())
+      names.emplace_back(graph.op(op).def->name);
+  return names;
+}
+
+TEST(Qat, PreparedModelIsWhollyInt8AndCloseToTheFloatOne) {
+  const auto prepared = prepare(digits("float.pt2"), digits("calibration.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  EXPECT_EQ(prepared->weights, 6U);
+  EXPECT_EQ(prepared->batch_norms, 5U);
+  EXPECT_TRUE(prepared->notes.empty()) << prepared->notes.front();
+  auto program = parse_pt2(prepared->archive, "prepared.pt2");
+  ASSERT_TRUE(program.has_value()) << error_text(program);
+  ASSERT_TRUE(import_quantization(*program, settings()).has_value());
+  ASSERT_TRUE(verify(*program).has_value());
+  EXPECT_EQ(float_ops(program->forward()), std::vector<std::string>{});
+  const auto data = test::read_arrays(digits("test.npz"));
+  const Figures figures = run_over(*program, data, *test::find_array(data, "float_output"));
+  EXPECT_GE(figures.same_class, 0.99);
+  EXPECT_GE(figures.accuracy, 0.9925);
+}
+
+TEST(Qat, SameBytesEveryTime) {
+  const auto a = prepare(digits("float.pt2"), digits("calibration.npz"));
+  const auto b = prepare(digits("float.pt2"), digits("calibration.npz"));
+  ASSERT_TRUE(a.has_value() && b.has_value());
+  EXPECT_EQ(a->archive, b->archive);
+}
+
+// test/data/qat/make_qat_model.py loads what qat-prepare writes, trains it and exports it again: PyTorch has kept every node.
+TEST(Qat, TrainedGraphIsThePreparedOne) {
+  const auto prepared = prepare(digits("float.pt2"), digits("calibration.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  const Bytes bytes = test::read_bytes(trained("digits_cnn.pt2"));
+  const auto ours = pt2::Archive::open(prepared->archive, "prepared.pt2");
+  const auto theirs = pt2::Archive::open(bytes, "trained.pt2");
+  ASSERT_TRUE(ours.has_value() && theirs.has_value());
+  const auto targets = [](const pt2::Archive& archive) {
+    std::vector<std::string_view> names;
+    for (const pt2::Node& node : archive.program().nodes) names.push_back(node.target);
+    return names;
+  };
+  EXPECT_EQ(targets(*ours), targets(*theirs));
+}
+
+TEST(Qat, TrainedProgramComputesWhatPyTorchTrained) {
+  const Bytes bytes = test::read_bytes(trained("digits_cnn.pt2"));
+  auto program = parse_pt2(bytes, "trained.pt2");
+  ASSERT_TRUE(program.has_value()) << error_text(program);
+  ASSERT_TRUE(import_quantization(*program, settings()).has_value());
+  EXPECT_EQ(float_ops(program->forward()), std::vector<std::string>{});
+  const auto expected = test::read_arrays(trained("digits_cnn.npz"));
+  const Figures figures = run_over(*program, test::read_arrays(digits("test.npz")), *test::find_array(expected, "output"));
+  EXPECT_GE(figures.sqnr, 35);
+  EXPECT_GE(figures.same_class, 0.99);
+  EXPECT_GE(figures.accuracy, 0.9925);
+}
+
+TEST(Qat, NeedsDataBeforeItCompiles) {
+  const Bytes bytes = test::read_bytes(digits("float.pt2"));
+  const auto prepared = qat_prepare(bytes, "float.pt2", settings(), nullptr);
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  const auto program = parse_pt2(prepared->archive, "prepared.pt2");
+  ASSERT_FALSE(program.has_value());
+  EXPECT_EQ(
+      to_text(program.error()),
+      "error[pt2-not-calibrated]: prepared.pt2: `x_fake_quantized`: the model is prepared for training, but this fake quantization has "
+      "seen "
+      "no data\n  at: stem.0, make_models.py:208\n  fix: run the prepared model on training data before the export, with its observers on");
+}
+
+TEST(Qat, RefusesQuantizedModels) {
+  const Bytes bytes = test::read_bytes(digits("quantized.pt2"));
+  const auto prepared = qat_prepare(bytes, "quantized.pt2", settings(), nullptr);
+  ASSERT_FALSE(prepared.has_value());
+  EXPECT_EQ(
+      to_text(prepared.error()),
+      "error[qat-quantized]: quantized.pt2: the model has quantized values already\n  fix: prepare the float model, before quantization");
+}
+
+// Every float export of the full set can be prepared, and is read back quantized with what the notes do not except.
+TEST(Qat, PreparesTheFullSet) {
+  const std::filesystem::path cases = test::shared_path("conformance");
+  if (cases.empty()) GTEST_SKIP() << "the full set is not there";
+  size_t count = 0, whole = 0;
+  for (const auto& folder : std::filesystem::directory_iterator(cases)) {
+    const auto model = folder.path() / "float.pt2", data = folder.path() / "calibration.npz";
+    if (!std::filesystem::exists(model) || !std::filesystem::exists(data)) continue;
+    const auto prepared = prepare(model, data);
+    ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+    auto program = parse_pt2(prepared->archive, model.string());
+    ASSERT_TRUE(program.has_value()) << error_text(program);
+    const Status imported = import_quantization(*program, settings());
+    ASSERT_TRUE(imported.has_value()) << error_text(imported);
+    ASSERT_TRUE(verify(*program).has_value()) << model;
+    ++count;
+    const auto left = float_ops(program->forward());
+    whole += left.empty() ? 1 : 0;
+    if (!left.empty() && prepared->notes.empty()) fmt::print("{}: {}\n", folder.path().filename().string(), fmt::join(left, " "));
+  }
+  EXPECT_GT(count, 500U);
+  fmt::print("{} of {} wholly int8\n", whole, count);
+}
+
+}  // namespace
+}  // namespace dtr

@@ -1,0 +1,35 @@
+// deuteron qat-prepare
+#include "compiler/qat_prepare.h"
+
+#include <fmt/format.h>
+
+#include "compiler/read_model.h"
+#include "ir/npz.h"
+#include "support/mapped_file.h"
+#include "support/output_file.h"
+#include "tools/verbs.h"
+
+namespace dtr::tools {
+
+Status qat_prepare(const CommonOptions& common, const QatPrepareOptions& options) {
+  CompileSettings settings{.threads = common.threads};
+  DTR_ASSIGN(settings.target, resolve_target(options.target));
+  DTR_ASSIGN(OutputFile file, OutputFile::create(options.output));
+  DTR_ASSIGN(const MappedFile model, MappedFile::open(options.model));
+  std::vector<NamedTensor> arrays;
+  std::optional<Samples> samples;
+  if (!options.calibration.empty()) {
+    DTR_ASSIGN(const Program program, read_model(options.model));
+    DTR_ASSIGN(arrays, read_tensors(options.calibration));
+    DTR_ASSIGN(samples, Samples::bind(program.forward(), arrays, options.calibration));
+  }
+  DTR_ASSIGN(const QatPrepared prepared, dtr::qat_prepare(model.bytes(), options.model, settings, samples ? &*samples : nullptr));
+  DTR_TRY(file.write(prepared.archive));
+  DTR_TRY(file.commit());
+  for (const std::string& note : prepared.notes) fmt::print("note: {}\n", note);
+  fmt::print("fake quantization of {} activations and {} weights; fusion of {} batch norms simulated\nexport {}\n", prepared.activations,
+             prepared.weights, prepared.batch_norms, options.output);
+  return {};
+}
+
+}  // namespace dtr::tools
