@@ -240,8 +240,8 @@ constexpr Lookup dense_lookup(uint32_t elements) {
 }
 
 // Softmax, or its logarithm, in TFLite's int8 fixed-point arithmetic (numerics/softmax.h) along the middle dimension of a dense tensor
-// (outer, columns, inner). With a mask, dense bytes of (mask_rows, columns) that rows repeat, only columns whose byte is not 0 take part; the
-// others give 0, as does a row without any.
+// (outer, columns, inner). With a mask, dense bytes of (mask_rows, columns) that rows repeat, only columns whose byte is not 0 take part;
+// the others give 0, as does a row without any.
 enum class SoftmaxKind : uint32_t { kProbability = 0, kLogarithm = 1 };
 struct Softmax {
   static constexpr Opcode kOpcode = Opcode::kSoftmax;
