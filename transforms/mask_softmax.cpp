@@ -14,6 +14,14 @@ namespace {
 // exp(−100 + 83) is 2^-24, what float32 rounds away beside 1: so far may excluded scores be above the others.
 constexpr double kExcluded = -100;
 
+// Addends up to this exclude: 100 and more below the least of those that do not, because a softmax only knows differences.
+double exclusion_limit(const std::vector<double>& addend) {
+  double least = 0;
+  for (const double value : addend)
+    if (value > kExcluded) least = std::min(least, value);
+  return least + kExcluded;
+}
+
 class Pass {
  public:
   Pass(Program& program, Graph& graph) : program_(program), graph_(graph), rewriter_(graph) {}
@@ -57,9 +65,10 @@ class Pass {
     const Type constant = graph_.type(sum->constant);
     std::vector<double> addend = constant_doubles(program_, graph_, sum->constant);
     Tensor mask(DType::kBool, constant.shape);
+    const double limit = exclusion_limit(addend);
     bool rest = false;
     for (size_t i = 0; i < addend.size(); ++i) {
-      const bool takes_part = !(addend[i] <= kExcluded);
+      const bool takes_part = !(addend[i] <= limit);
       mask.values<uint8_t>()[i] = takes_part ? 1 : 0;
       if (!takes_part) addend[i] = 0;
       rest = rest || addend[i] != 0;

@@ -61,7 +61,9 @@ class Pass {
   Status join(OpId id, OpId inner) {
     const ops::Slice outer = slice_of(id), first = slice_of(inner);
     if (outer.dim != first.dim || outer.count == 0) return {};
-    const ops::Slice joined{outer.dim, first.start + outer.start * first.step, outer.count, outer.step * first.step};
+    int64_t step = 1;  // of one element: any
+    if (outer.count > 1 && __builtin_mul_overflow(outer.step, first.step, &step)) return {};
+    const ops::Slice joined{outer.dim, first.start + outer.start * first.step, outer.count, step};
     DTR_TRY(make_slice(id, graph_.op(inner).operands[0], joined, merge(graph_.op(id).origin, graph_.op(inner).origin)));
     erase_if_unused(rewriter_, inner);
     return {};

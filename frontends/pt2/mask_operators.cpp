@@ -98,17 +98,18 @@ Result<Values> triangle(NodeImport& node) {
   return made(node, node.type(self).dtype, matrix);
 }
 
-// a where the mask is true, else b. With a computed tensor x and a number: x · keep + number · (1 − keep); infinite numbers are added
-// alone.
+// a where the mask is true, else b. With a computed tensor x and numbers: x · keep + number · (1 − keep); where a number is infinite it is
+// added to x alone.
 Result<ValueId> selected(NodeImport& node, const Known& mask, ValueId x, bool keeps, const Known& other) {
-  const bool infinite = std::ranges::any_of(other.values, [](double value) { return !std::isfinite(value); });
   DTR_ASSIGN(const Known keep, paired(node, mask, Known{{}, {0}}, [&](double m, double) { return (m != 0) == keeps; }));
   DTR_ASSIGN(const Known offset, paired(node, keep, other, [](double k, double value) { return k != 0 ? 0 : value; }));
-  if (!infinite) {
-    DTR_ASSIGN(const ValueId factor, node.constant(node.type(x).dtype, keep.values, keep.shape));
+  DTR_ASSIGN(const Known factors,
+             paired(node, keep, other, [](double k, double value) { return k != 0 || !std::isfinite(value) ? 1 : 0; }));
+  if (std::ranges::any_of(factors.values, [](double value) { return value != 1; })) {
+    DTR_ASSIGN(const ValueId factor, node.constant(node.type(x).dtype, factors.values, factors.shape));
     DTR_ASSIGN(x, node.emit("aten.mul.Tensor", {x, factor}));
-    if (std::ranges::all_of(offset.values, [](double value) { return value == 0; })) return x;
   }
+  if (std::ranges::all_of(offset.values, [](double value) { return value == 0; })) return x;
   DTR_ASSIGN(const ValueId addend, node.constant(node.type(x).dtype, offset.values, offset.shape));
   return node.emit("aten.add.Tensor", {x, addend});
 }

@@ -402,14 +402,18 @@ Result<std::vector<double>> NodeImport::constant_elements(std::string_view name)
 
 Result<ValueId> NodeImport::from_the_front(ValueId indices, int64_t extent) {
   const Type of = type(indices);
-  if (!graph().is_constant(indices) || of.dtype != DType::kInt64) return indices;
+  if (!graph().is_constant(indices) || (of.dtype != DType::kInt64 && of.dtype != DType::kInt32)) return indices;
   Tensor tensor = Tensor::copy_of(of.dtype, of.shape, importer_.program_.constants.bytes(graph().value(indices).constant));
   bool negative = false;
-  for (int64_t& index : tensor.values<int64_t>()) {
-    if (index < -extent || index >= extent) return unsupported(fmt::format("index {} of {} elements", index, extent));
-    negative = negative || index < 0;
-    if (index < 0) index += extent;
-  }
+  const auto wrap = [&]<class T>(std::span<T> values) -> Status {
+    for (T& index : values) {
+      if (index < -extent || index >= extent) return unsupported(fmt::format("index {} of {} elements", index, extent));
+      negative = negative || index < 0;
+      if (index < 0) index = static_cast<T>(index + extent);
+    }
+    return {};
+  };
+  DTR_TRY(of.dtype == DType::kInt64 ? wrap(tensor.values<int64_t>()) : wrap(tensor.values<int32_t>()));
   if (!negative) return indices;
   const ConstantId id = importer_.program_.constants.add(of.dtype, tensor.bytes());
   return importer_.rewriter_.add_constant(of, id, graph().value(indices).name + "_front");
