@@ -10,6 +10,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 
+#include "compiler/compile.h"
 #include "ops/define.h"
 #include "support/arena_planner.h"
 
@@ -421,6 +422,11 @@ Result<std::unique_ptr<Executor>> make_onednn_executor(const Program& program, c
   auto executor = std::make_unique<OneDnnExecutor>(program, graph, options);
   DTR_TRY(executor->build());
   return executor;
+}
+
+Result<std::unique_ptr<Executor>> make_model_executor(const Program& program, const Graph& graph) {
+  if (is_quantized(graph)) return make_reference_executor(program, graph);
+  return make_onednn_executor(program, graph);
 }
 
 }  // namespace dtr

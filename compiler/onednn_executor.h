@@ -19,4 +19,7 @@ struct OneDnnOptions {
 // Errors: kIrInvalid (an op works on quantized types, cannot be evaluated in float, or breaks its own rules).
 Result<std::unique_ptr<Executor>> make_onednn_executor(const Program& program, const Graph& graph, const OneDnnOptions& options = {});
 
+// The executor for a model as it was read: oneDNN, or the reference executor where parts of it are quantized.
+Result<std::unique_ptr<Executor>> make_model_executor(const Program& program, const Graph& graph);
+
 }  // namespace dtr

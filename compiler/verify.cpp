@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
 #include "abi/debug_map_generated.h"
 #include "compiler/onednn_executor.h"
 #include "ir/reorder.h"
+#include "ops/ops.h"
 #include "program/scalar_types.h"
 
 namespace dtr {
@@ -135,8 +137,29 @@ class Capture {
   std::map<uint32_t, uint32_t> steps_;  // kernel calls seen, by instruction
 };
 
+// What a value of the model is in real numbers; nullopt: neither float nor int8 with one scale.
+std::optional<Tensor> real_values(const Type& type, const TensorView& tensor) {
+  if (tensor.dtype == DType::kFloat32) return Tensor::copy_of(DType::kFloat32, tensor.shape, {tensor.data, tensor.bytes()});
+  if (tensor.dtype != DType::kInt8 || !type.quantized() || type.quantization->per_channel()) return std::nullopt;
+  Tensor real(DType::kFloat32, tensor.shape);
+  std::ranges::transform(tensor.values<int8_t>(), real.values<float>().begin(),
+                         [&](int8_t q) { return static_cast<float>(q - type.quantization->zero_point()) * type.quantization->scale(); });
+  return real;
+}
+
+// What a user calls the result of an operator: of a quantize that a kernel call has taken in, the operators before it.
+std::string shown_name(const Program& model, uint32_t source, const pte::DebugTensor* tensor) {
+  const auto quantizes = [&](uint32_t i) { return model.sources[i].target.starts_with("quantized_decomposed."); };
+  std::string name;
+  if (quantizes(source) && tensor != nullptr)
+    for (const uint32_t each : *tensor->origin()->sources())
+      if (!quantizes(each)) name += (name.empty() ? "" : " + ") + model.sources[each].name;
+  return name.empty() ? model.sources[source].name : name;
+}
+
 struct Sum {
   Sqnr sqnr;
+  int64_t elements = 0, differing = 0;
   double max_error = 0;
   bool seen = false;
 };
@@ -164,27 +187,34 @@ Result<std::vector<LayerError>> verify_layers(Session& session, const Program& m
   std::map<ValueId, uint32_t> source_of;
   for (const OpId id : graph.ops()) {
     const Op& op = graph.op(id);
+    if (op.def == &ops::kDequantize) continue;  // the same values once more
     if (!op.origin.sources.empty() && op.results.size() == 1) source_of[op.results[0]] = op.origin.sources.back();
   }
   std::map<uint32_t, ValueId> value_of;  // several ops may stand for one operator: the last is its result
   for (const OpId id : graph.ops())
     if (const auto at = source_of.find(graph.op(id).results.front()); at != source_of.end()) value_of[at->second] = at->first;
 
-  DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_onednn_executor(model, graph));
+  DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_model_executor(model, graph));
   Capture capture(wanted);
   std::map<uint32_t, Sum> sums;
   for (size_t sample = 0; sample < std::min(count, samples.size()); ++sample) {
     DTR_TRY(capture.run(session, samples.inputs(sample)));
     const auto observe = [&](ValueId value, const TensorView& tensor) {
       const auto at = source_of.find(value);
-      if (at == source_of.end() || value_of.at(at->second) != value || tensor.dtype != DType::kFloat32) return;
+      if (at == source_of.end() || value_of.at(at->second) != value) return;
+      const std::optional<Tensor> wished = real_values(graph.type(value), tensor);
       const Tensor* actual = capture.find(at->second);
-      if (actual == nullptr || actual->elements() != tensor.elements()) return;
+      if (!wished || actual == nullptr || actual->elements() != tensor.elements()) return;
       const Tensor same_shape = Tensor::copy_of(DType::kFloat32, tensor.shape, actual->bytes());
       Sum& sum = sums[at->second];
       sum.seen = true;
-      sum.sqnr.add(tensor, same_shape.view());
-      sum.max_error = std::max(sum.max_error, compare(tensor, same_shape.view()).max_absolute);
+      sum.sqnr.add(wished->view(), same_shape.view());
+      sum.max_error = std::max(sum.max_error, compare(wished->view(), same_shape.view()).max_absolute);
+      const pte::DebugTensor& described = *wanted.at(at->second);
+      const float half_step = described.scales() != nullptr && described.scales()->size() == 1 ? described.scales()->Get(0) / 2 : 0.0F;
+      const auto expected = wished->values<float>(), got = same_shape.values<float>();
+      sum.elements += actual->elements();
+      for (size_t i = 0; i < got.size(); ++i) sum.differing += std::abs(got[i] - expected[i]) > half_step ? 1 : 0;
     };
     const Result<std::vector<Tensor>> ideal = executor->run(samples.inputs(sample), observe);
     if (!ideal) return tl::unexpected(ideal.error());
@@ -194,7 +224,11 @@ Result<std::vector<LayerError>> verify_layers(Session& session, const Program& m
   for (uint32_t i = 0; i < model.sources.size(); ++i) {
     if (!value_of.contains(i)) continue;
     const SourceOp& source = model.sources[i];
-    LayerError layer{.name = source.name, .op = source.target, .module_path = source.module_path, .source_line = source.source_line};
+    const auto described = wanted.find(i);
+    LayerError layer{.name = shown_name(model, i, described == wanted.end() ? nullptr : described->second),
+                     .op = source.target,
+                     .module_path = source.module_path,
+                     .source_line = source.source_line};
     const auto sum = sums.find(i);
     if (sum == sums.end() || !sum->second.seen) {
       layer.fused = true;
@@ -204,6 +238,7 @@ Result<std::vector<LayerError>> verify_layers(Session& session, const Program& m
       layer.dtype = tensor.scalar_type() == static_cast<int8_t>(ScalarType::kChar) ? "i8" : "f32";
       layer.sqnr_db = sum->second.sqnr.decibels();
       layer.max_error = sum->second.max_error;
+      layer.differing = static_cast<double>(sum->second.differing) / static_cast<double>(std::max<int64_t>(sum->second.elements, 1));
       if (layer.dtype == "i8") layer.steps = layer.max_error / static_cast<double>(tensor.scales()->Get(0));
     }
     layers.push_back(std::move(layer));

@@ -1,4 +1,5 @@
-// Layer by layer: what each operator of the model computes in the compiled program, against the float model.
+// Layer by layer: what each operator of the model computes in the compiled program, against the model evaluated in float, as PyTorch does;
+// of a model that came quantized, its quantizations included.
 #pragma once
 
 #include <string>
@@ -17,6 +18,7 @@ struct LayerError {
   double sqnr_db = 0;
   double max_error = 0;  // largest absolute difference, in real values
   double steps = 0;      // the same in quantization steps; 0 for float tensors
+  double differing = 0;  // share of the elements that are more than half a step apart (float tensors: not equal), 0 to 1
   bool fused = false;    // computed inside another operator's kernel call: there is nothing to compare
 };
 

@@ -105,6 +105,7 @@ std::vector<std::string> broken(const Comparison& c, const CompareOptions& optio
 
 // "[0, 3, 1]" of a flat index.
 std::string index_text(int64_t flat, const Shape& shape) {
+  if (element_count(shape) == 0) return "[]";
   std::vector<int64_t> index(shape.size());
   for (size_t d = shape.size(); d-- > 0; flat /= shape[d]) index[d] = flat % shape[d];
   return fmt::format("[{}]", fmt::join(index, ", "));

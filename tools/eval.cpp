@@ -58,7 +58,7 @@ Result<std::vector<Tensor>> run_float_model(const std::string& path, const std::
                                             unsigned threads) {
   DTR_ASSIGN(const Program program, read_model(path));
   DTR_ASSIGN(const Samples samples, Samples::bind(program.forward(), arrays, options.data));
-  DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_onednn_executor(program, program.forward()));
+  DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_model_executor(program, program.forward()));
   std::vector<Result<std::vector<Tensor>>> results(samples.size());
   parallel_for(samples.size(), threads, [&](size_t i) { results[i] = executor->run(samples.inputs(i)); });
   std::vector<Tensor> outputs;

@@ -18,10 +18,10 @@ std::string to_json_rows(const std::vector<LayerError>& layers) {
   for (const LayerError& layer : layers)
     text += fmt::format(
         "{}\n  {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, \"fused\": {}, \"where\": {}, \"dtype\": {}, "
-        "\"sqnr_db\": {:.3f}, \"max_error\": {:.8g}, \"steps\": {:.3f}}}",
+        "\"sqnr_db\": {:.3f}, \"max_error\": {:.8g}, \"steps\": {:.3f}, \"differing\": {:.6f}}}",
         text.size() == 1 ? "" : ",", json_quote(layer.name), json_quote(layer.op), json_quote(layer.module_path),
         json_quote(layer.source_line), layer.fused, json_quote(layer.where), json_quote(layer.dtype), layer.sqnr_db, layer.max_error,
-        layer.steps);
+        layer.steps, layer.differing);
   return text + "\n]\n";
 }
 
@@ -36,7 +36,8 @@ Result<bool> verify(const CommonOptions&, const VerifyOptions& options) {
 
   size_t width = 8;
   for (const LayerError& layer : layers) width = std::clamp(layer.name.size(), width, size_t{40});
-  fmt::print("{:<{}}  {:<26}  {:<8}  {:>8}  {:>12}  {:>7}\n", "operator", width, "module", "on", "SQNR dB", "max error", "steps");
+  fmt::print("{:<{}}  {:<26}  {:<8}  {:>8}  {:>12}  {:>7}  {:>8}\n", "operator", width, "module", "on", "SQNR dB", "max error", "steps",
+             "differ");
   const LayerError* first_bad = nullptr;
   for (const LayerError& layer : layers) {
     if (layer.fused) {
@@ -45,8 +46,8 @@ Result<bool> verify(const CommonOptions&, const VerifyOptions& options) {
     }
     const bool bad = layer.sqnr_db < options.min_sqnr;
     if (bad && first_bad == nullptr) first_bad = &layer;
-    fmt::print("{:<{}}  {:<26}  {:<8}  {:>8.1f}  {:>12.5g}  {:>7.2f}{}\n", layer.name, width, layer.module_path,
-               layer.where + " " + layer.dtype, layer.sqnr_db, layer.max_error, layer.steps, bad ? "  bad" : "");
+    fmt::print("{:<{}}  {:<26}  {:<8}  {:>8.1f}  {:>12.5g}  {:>7.2f}  {:>6.2f} %{}\n", layer.name, width, layer.module_path,
+               layer.where + " " + layer.dtype, layer.sqnr_db, layer.max_error, layer.steps, 100 * layer.differing, bad ? "  bad" : "");
   }
   if (!options.json.empty()) DTR_TRY(write_file(options.json, to_json_rows(layers)));
   if (first_bad == nullptr) {
