@@ -83,7 +83,7 @@ class Network {
     simulator::HostSimulator host(roomy, kit);
     uint32_t handle = 0;
     if (prepare) {
-      for (auto _ : state) {
+      for ([[maybe_unused]] auto _ : state) {
         host.prepare(payload.bytes(), handle);
         host.unprepare(handle);
       }
@@ -96,7 +96,7 @@ class Network {
     std::vector<Buffer> buffers;
     for (test::AlignedBytes& operand : operands) buffers.push_back(operand.buffer());
     test::AlignedBytes scratch(builder_.scratch_bytes());
-    for (auto _ : state) {
+    for ([[maybe_unused]] auto _ : state) {
       const Report report = host.run(handle, buffers, scratch.buffer());
       if (report.status != Status::kOk) return state.SkipWithError(text(report.status));
     }

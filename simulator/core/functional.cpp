@@ -165,7 +165,8 @@ int8_t pool_element(const Pool& command, const int8_t* input, Position at, uint3
     case PoolKind::kMax:
       return static_cast<int8_t>(range.clamp(highest));
     case PoolKind::kAverage:
-      return static_cast<int8_t>(range.clamp(static_cast<int32_t>(numerics::rounded_mean(sum, inside))));
+      return static_cast<int8_t>(
+          range.clamp(static_cast<int32_t>(numerics::rounded_mean(sum, inside > 0 ? inside : 1))));  // a window of padding alone: 0
     case PoolKind::kMean:
       break;
   }

@@ -29,7 +29,7 @@ bool cheap(const dtr::Graph& graph) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
   auto program = dtr::parse_program({reinterpret_cast<const char*>(data), size}, "fuzz.ir");
   if (!program) return 0;
   DTR_CHECK(dtr::verify(*program).has_value());

@@ -61,7 +61,7 @@ struct Memory {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
   const auto bytes = std::as_bytes(std::span(data, size));
   Bytes payload(bytes.begin(), bytes.end());
   sign(payload);

@@ -67,7 +67,7 @@ void run(const runtime::Program& program) {
 }  // namespace
 }  // namespace dtr
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
   const auto image = dtr::ProgramImage::parse(std::as_bytes(std::span(data, size)), "fuzz.pte", false);
   if (!image) return 0;
   if (dtr::describe_program(*image).empty()) std::abort();

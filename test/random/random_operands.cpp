@@ -20,8 +20,9 @@ bool draw_convolution(RandomGraph& graph, Draft& draft) {
   if (in % groups != 0) groups = 1;
   const int64_t per_group = groups == in && dice.coin() ? 1 : 1 + dice.below(groups == 1 ? 14 : 3);
   Ints stride, padding, padding_end, dilation, output_padding;
-  Shape weight = transposed ? Shape{in, per_group} : Shape{per_group * groups, in / groups};
-  double depth = static_cast<double>(in / groups);
+  const int64_t in_group = in / groups;
+  Shape weight = transposed ? Shape{in, per_group} : Shape{per_group * groups, in_group};
+  auto depth = static_cast<double>(in_group);
   for (size_t d = 0; d < spatial; ++d) {
     weight.push_back(1 + dice.below(4));
     depth *= static_cast<double>(weight.back());

@@ -129,7 +129,7 @@ bool Builder::may_write(const Part& part, std::span<const ValueId> read) const {
 }
 
 Order Builder::order_to_write(ValueId value, Order own, std::span<const ValueId> read) const {
-  if (const Part* part = planned(value)) return may_write(*part, read) ? part->order : std::move(own);
+  if (const Part* part = planned(value)) return may_write(*part, read) ? part->order : own;
   return order_asked_for(graph_, value).value_or(std::move(own));
 }
 

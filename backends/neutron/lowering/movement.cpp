@@ -133,11 +133,10 @@ std::vector<Run> runs_of(const Program& program, const Graph& graph, ValueId ind
   std::vector<Run> runs;
   for (const int64_t at : indices) {
     Run* last = runs.empty() ? nullptr : &runs.back();
-    if (last == nullptr || last->inside(extent) != (at >= 0 && at < extent)) {
-      runs.push_back({at, 1, 1});
-    } else if (last->count == 1 && at > last->start) {
+    const bool joins = last != nullptr && last->inside(extent) == (at >= 0 && at < extent);
+    if (joins && last->count == 1 && at > last->start) {
       *last = {last->start, 2, at - last->start};
-    } else if (last->inside(extent) && at == last->last() + last->step) {
+    } else if (joins && last->inside(extent) && at == last->last() + last->step) {
       ++last->count;
     } else {
       runs.push_back({at, 1, 1});
