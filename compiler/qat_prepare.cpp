@@ -68,6 +68,8 @@ class Preparation {
         if (annotation_.ops[op.index]) prepare_operands(op);
       prepare_results(source, ops);
     }
+    if (result_.activations + result_.weights == 0)
+      result_.notes.emplace_back("the target quantizes nothing of this model; there is nothing to train");
     DTR_ASSIGN(result_.archive, editor_.finish());
     return std::move(result_);
   }
@@ -174,12 +176,17 @@ class Preparation {
     const std::string shifted = before("aten.add.Tensor", {{"self", Name{variance}}, {"other", editor_.number(norm, "eps").value_or(1e-5)}},
                                        "variance", {channels});
     const std::string deviation = before("aten.sqrt.default", {{"self", Name{shifted}}}, "deviation", {channels});
-    const std::string factor = gamma.empty()
-                                   ? before("aten.reciprocal.default", {{"self", Name{deviation}}}, "factor", {channels})
-                                   : before("aten.div.Tensor", {{"self", Name{gamma}}, {"other", Name{deviation}}}, "factor", {channels});
+    const std::string quotient = gamma.empty()
+                                     ? before("aten.reciprocal.default", {{"self", Name{deviation}}}, "factor", {channels})
+                                     : before("aten.div.Tensor", {{"self", Name{gamma}}, {"other", Name{deviation}}}, "factor", {channels});
+    // A channel without γ is quantized as it is: the batch norm makes it constant.
+    const std::string absent = editor_.add_node(layer, layer, "aten.eq.Scalar", {{"self", Name{quotient}}, {"other", 0.0}},
+                                                result + "_absent", DType::kBool, {channels});
+    const std::string factor =
+        before("aten.masked_fill.Scalar", {{"self", Name{quotient}}, {"mask", Name{absent}}, {"value", 1.0}}, "factor_or_one", {channels});
     const std::string wide =
         before("aten.reshape.default", {{"self", Name{factor}}, {"shape", along_weight}}, "factor_of_weight", along_weight);
-    const std::string scaled = before("aten.mul.Tensor", {{"self", Name{weight}}, {"other", Name{wide}}}, "scaled_weight", weight_shape);
+    std::string scaled = before("aten.mul.Tensor", {{"self", Name{weight}}, {"other", Name{wide}}}, "scaled_weight", weight_shape);
 
     const std::string tall = editor_.add_node(layer + 1, layer, "aten.reshape.default", {{"self", Name{factor}}, {"shape", along_result}},
                                               result + "_factor_of_result", DType::kFloat32, along_result);

@@ -86,11 +86,7 @@ class Pass {
     if (op.def == &ops::kBatchNorm) {
       const auto norm = axis == 1 ? batch_norm_affine(program_, graph_, op) : tl::unexpected(std::string());
       if (!norm) return false;
-      for (size_t c = 0; c < affine.scale.size(); ++c) {
-        affine.scale[c] *= norm->scale[c];
-        affine.offset[c] = affine.offset[c] * norm->scale[c] + norm->offset[c];
-      }
-      return true;
+      return apply(*norm, affine);
     }
     const bool adds = op.def == &ops::kAddTensor || op.def == &ops::kSubTensor;
     const bool first = data_operand(id) == 0;
@@ -99,17 +95,28 @@ class Pass {
     const auto constants = by_channel(op.operands[first ? 1 : 0], graph_.type(value).rank(), axis, affine.scale.size());
     if (!constants) return false;
     const double alpha = op.attributes.get_or("alpha", 1.0);
-    for (size_t c = 0; c < affine.scale.size(); ++c) {
-      const double x = (*constants)[c];
+    ChannelAffine own;
+    for (const double x : *constants) {
       double scale = 1, offset = 0;  // of this op
       if (op.def == &ops::kMulTensor) scale = x;
       if (op.def == &ops::kDivTensor) scale = 1 / x;
       if (op.def == &ops::kAddTensor) std::tie(scale, offset) = first ? std::pair(1.0, alpha * x) : std::pair(alpha, x);
       if (op.def == &ops::kSubTensor) std::tie(scale, offset) = first ? std::pair(1.0, -alpha * x) : std::pair(-alpha, x);
-      affine.scale[c] *= scale;
-      affine.offset[c] = affine.offset[c] * scale + offset;
-      if (!std::isfinite(affine.scale[c]) || !std::isfinite(affine.offset[c])) return false;
+      own.scale.push_back(scale);
+      own.offset.push_back(offset);
     }
+    return apply(own, affine);
+  }
+
+  // Makes `affine` what `next` makes of it; false and unchanged if that leaves float32.
+  static bool apply(const ChannelAffine& next, ChannelAffine& affine) {
+    ChannelAffine both = affine;
+    for (size_t c = 0; c < both.scale.size(); ++c) {
+      both.scale[c] *= next.scale[c];
+      both.offset[c] = both.offset[c] * next.scale[c] + next.offset[c];
+      if (!std::isfinite(static_cast<float>(both.scale[c])) || !std::isfinite(static_cast<float>(both.offset[c]))) return false;
+    }
+    affine = std::move(both);
     return true;
   }
 

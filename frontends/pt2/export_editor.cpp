@@ -13,7 +13,7 @@
 namespace dtr::pt2 {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr std::string_view kModelPath = "models/model.json";
 constexpr std::string_view kWeightsTable = "data/weights/model_weights_config.json";
@@ -60,13 +60,15 @@ struct ExportEditor::State {
   std::map<std::string, std::vector<std::byte>> members;
   std::unordered_map<std::string, std::vector<Json*>> uses;  // by name: where arguments and outputs of the file have it
   std::set<std::string, std::less<>> names;
+  std::map<std::string, Shape, std::less<>> shapes;  // of what was added
 
   Json& graph() { return model["graph_module"]["graph"]; }
   Json& node(size_t index) { return graph()["nodes"][index]; }
   // Where the name of a tensor that is an argument by itself stands; nullptr if it is none.
   Json* find_argument(size_t index, std::string_view argument) {
     for (Json& input : node(index)["inputs"])
-      if (input["name"] == argument && input["arg"].contains("as_tensor")) return &input["arg"]["as_tensor"]["name"];
+      if (input["name"] == argument && input["arg"].contains("as_tensor") && input["arg"]["as_tensor"]["name"].is_string())
+        return &input["arg"]["as_tensor"]["name"];
     return nullptr;
   }
   void note_uses() {
@@ -108,28 +110,27 @@ Result<ExportEditor> ExportEditor::open(std::span<const std::byte> bytes, const 
     state->user_inputs_at = specs.size();
     for (size_t i = specs.size(); i-- > 0;)
       if (specs[i].contains("user_input")) state->user_inputs_at = i;
-    if (graph.at("inputs").size() != specs.size() || !state->weights.at("config").is_object())
-      throw Json::other_error::create(0, "", &graph);
-    for (const Json& node : graph.at("nodes"))
-      if (!node.at("metadata").is_object()) throw Json::other_error::create(0, "", &node);
-  } catch (const Json::exception&) {
-    return fail(DiagnosticId::kPt2Invalid, "the graph is not as torch.export.save writes it", "export the model with PyTorch 2.13",
-                {.file = file, .node = std::string(kModelPath)});
+    bool good = graph.at("inputs").size() == specs.size() && state->weights.at("config").is_object();
+    for (const Json& node : graph.at("nodes")) good = good && node.at("metadata").is_object();
+    state->note_uses();
+    if (good) return ExportEditor(std::move(state));
+  } catch (const Json::exception&) {  // the library reports so what is missing or of another kind
   }
-  state->note_uses();
-  return ExportEditor(std::move(state));
+  return fail(DiagnosticId::kPt2Invalid, "the graph is not as torch.export.save writes it", "export the model with PyTorch 2.13",
+              {.file = file, .node = std::string(kModelPath)});
 }
 
 std::string ExportEditor::add_buffer(std::string_view target, const Tensor& content) {
   std::string flat(target);
   std::replace(flat.begin(), flat.end(), '.', '_');
-  const std::string name = state_->unique("b_" + flat);
+  std::string name = state_->unique("b_" + flat);
   Json& graph = state_->graph();
   const auto at = static_cast<std::ptrdiff_t>(state_->user_inputs_at++);
   graph["inputs"].insert(graph["inputs"].begin() + at, tensor_argument(name));
   Json& specs = state_->model["graph_module"]["signature"]["input_specs"];
   specs.insert(specs.begin() + at, Json::object({{"buffer", {{"arg", {{"name", name}}}, {"buffer_name", target}, {"persistent", true}}}}));
   graph["tensor_values"][name] = meta_of(content.dtype(), content.shape());
+  state_->shapes[name] = content.shape();
 
   const std::string path = fmt::format("quantization_{}", state_->members.size());
   state_->weights["config"][std::string(target)] = {
@@ -140,7 +141,7 @@ std::string ExportEditor::add_buffer(std::string_view target, const Tensor& cont
 
 std::string ExportEditor::add_node(size_t before, size_t like, std::string_view target, const Arguments& arguments, std::string_view name,
                                    DType dtype, const Shape& shape) {
-  const std::string result = state_->unique(name);
+  std::string result = state_->unique(name);
   Json inputs = Json::array();
   for (const auto& [argument, value] : arguments) inputs.push_back({{"name", argument}, {"arg", json_of(value)}, {"kind", kPositional}});
   Json metadata = Json::object();
@@ -154,6 +155,7 @@ std::string ExportEditor::add_node(size_t before, size_t like, std::string_view 
                                    {"is_hop_single_tensor_return", nullptr},
                                    {"name", result}});
   state_->graph()["tensor_values"][result] = meta_of(dtype, shape);
+  state_->shapes[result] = shape;
   return result;
 }
 
@@ -178,7 +180,7 @@ std::optional<double> ExportEditor::number(size_t node, std::string_view argumen
   for (const Json& input : state_->node(node)["inputs"]) {
     if (input["name"] != argument) continue;
     for (const char* const kind : {"as_float", "as_int"})
-      if (input["arg"].contains(kind)) return input["arg"][kind].get<double>();
+      if (input["arg"].contains(kind) && input["arg"][kind].is_number()) return input["arg"][kind].get<double>();
   }
   return std::nullopt;
 }
@@ -217,9 +219,10 @@ void ExportEditor::replace_uses(std::string_view from, std::string_view to) {
 }
 
 Shape ExportEditor::shape(std::string_view name) const {
-  Shape shape;
-  for (const Json& size : state_->graph()["tensor_values"][std::string(name)]["sizes"]) shape.push_back(size["as_int"].get<int64_t>());
-  return shape;
+  if (const auto added = state_->shapes.find(name); added != state_->shapes.end()) return added->second;
+  const auto& tensors = state_->archive.program().tensors;
+  const auto stated = tensors.find(name);
+  return stated == tensors.end() ? Shape() : stated->second.sizes;
 }
 
 Result<std::vector<std::byte>> ExportEditor::finish() {
@@ -241,7 +244,8 @@ Result<std::vector<std::byte>> ExportEditor::finish() {
 
   ZipWriter writer;
   for (const ZipEntry& entry : state_->zip.entries()) {
-    const auto changed = state_->members.extract(entry.name.substr(state_->root.size()));
+    const bool inside = entry.name.starts_with(state_->root);
+    const auto changed = state_->members.extract(inside ? entry.name.substr(state_->root.size()) : std::string());
     if (!changed.empty()) {
       writer.add(entry.name, changed.mapped());
       continue;

@@ -51,7 +51,7 @@ class ExportEditor {
   // Every node of the file that takes `from` takes `to`, and so do outputs of the program. Nodes that were added keep what they have.
   void replace_uses(std::string_view from, std::string_view to);
 
-  // Shape of a tensor of the graph.
+  // Shape of a tensor of the graph; () of none.
   Shape shape(std::string_view name) const;
   // The changed archive; the editor is used up. Errors: kZipCorrupt.
   Result<std::vector<std::byte>> finish();

@@ -163,6 +163,8 @@ Tensor codes_of(const Tensor& x, const Quantization& quantization) {
 // quantize and dequantize of `x` (constants right away) in a quantization whose codes lie in int8 or uint8.
 Result<Values> through_codes(NodeImport& node, ValueId x, Quantization quantization) {
   if (quantization.qmax > 127) quantization = less_128(std::move(quantization));
+  if (node.type(x).dtype != DType::kFloat32)
+    return node.unsupported(fmt::format("fake quantization of {}", name(node.type(x).dtype)), "quantize float32 values");
   const std::optional<Tensor> constant = node.constant_value(x);
   if (!constant && quantization.per_channel())
     return node.unsupported("an activation is quantized per channel", "quantize activations per tensor");
@@ -225,8 +227,8 @@ Result<Values> fake_quantize_moving_average(NodeImport& node) {
   DTR_ASSIGN(const int64_t axis, by_channel ? node.dim("ch_axis", shape.size()) : node.integer("ch_axis"));
   DTR_ASSIGN(const std::vector<double> lows, node.constant_elements("running_min"));
   DTR_ASSIGN(const std::vector<double> highs, node.constant_elements("running_max"));
-  for (const double bound : lows)
-    if (!std::isfinite(bound))
+  for (size_t i = 0; i < std::max(lows.size(), highs.size()); ++i)
+    if (i >= lows.size() || i >= highs.size() || !std::isfinite(lows[i]) || !std::isfinite(highs[i]))
       return node.refuse(DiagnosticId::kPt2NotCalibrated, "the model is prepared for training, but this fake quantization has seen no data",
                          "run the prepared model on training data before the export, with its observers on");
   Quantization quantization;
@@ -239,10 +241,12 @@ Result<Values> fake_quantize_moving_average(NodeImport& node) {
   if (lows.size() != quantization.scales.size() || highs.size() != lows.size())
     return node.unsupported(fmt::format("{} and {} bounds for {} channels", lows.size(), highs.size(), quantization.scales.size()));
   for (size_t c = 0; by_channel && symmetric && range.low < 0 && c < quantization.scales.size(); ++c) {
-    if (quantization.zero_points[c] == 0) continue;
-    quantization.scales[c] = static_cast<float>(std::max(-lows[c], highs[c]) / static_cast<double>(range.high));
+    const double largest = std::max(-lows[c], highs[c]);
+    if (quantization.zero_points[c] == 0 || !(largest > 0)) continue;
+    quantization.scales[c] = static_cast<float>(largest / static_cast<double>(range.high));
     quantization.zero_points[c] = 0;
   }
+  DTR_ASSIGN(quantization, complete(node, std::move(quantization), range));
   return through_codes(node, x, std::move(quantization));
 }
 

@@ -157,6 +157,7 @@ TEST(Qat, PreparesTheFullSet) {
   const std::filesystem::path cases = test::shared_path("conformance");
   if (cases.empty()) GTEST_SKIP() << "the full set is not there";
   size_t count = 0, whole = 0;
+  std::string silent;  // float without a note: elementwise operators with constants that training does not quantize
   for (const auto& folder : std::filesystem::directory_iterator(cases)) {
     const auto model = folder.path() / "float.pt2", data = folder.path() / "calibration.npz";
     if (!std::filesystem::exists(model) || !std::filesystem::exists(data)) continue;
@@ -170,10 +171,11 @@ TEST(Qat, PreparesTheFullSet) {
     ++count;
     const auto left = float_ops(program->forward());
     whole += left.empty() ? 1 : 0;
-    if (!left.empty() && prepared->notes.empty()) fmt::print("{}: {}\n", folder.path().filename().string(), fmt::join(left, " "));
+    if (!left.empty() && prepared->notes.empty())
+      silent += fmt::format("{}: {}\n", folder.path().filename().string(), fmt::join(left, " "));
   }
   EXPECT_GT(count, 500U);
-  fmt::print("{} of {} wholly int8\n", whole, count);
+  EXPECT_GE(whole, 494U) << silent;
 }
 
 }  // namespace
