@@ -249,7 +249,7 @@ TEST(NeutronJoin, AnyGraph) {
     std::string outputs;
     for (const Value& value : values)
       if (!value.used || (value.name != "%x" && pick(9) == 0)) outputs += (outputs.empty() ? "" : ", ") + value.name;
-    const std::string text = body + "  return " + outputs + "\n}\n";
+    const std::string text = fmt::format("{}  return {}\n}}\n", body, outputs);
     const Program program = parse(text);
     in_place += static_cast<int>(neutron::plan_parts(program.forward()).size());
     expect_bit_exact(text);
