@@ -15,14 +15,14 @@ Result<size_t> run(Program& program, Graph& graph, Remarks&) {
     const Op& op = graph.op(id);
     if (op.def != &ops::kDivTensor || !is_float_constant(graph, op.operands[1]) || graph.is_constant(op.operands[0])) return {};
     const ValueId divisor = op.operands[1];
-    const Type type = graph.type(divisor);
-    if (type.elements() < 2) return {};
+    const Layout layout = graph.type(divisor).layout;
+    if (graph.type(divisor).elements() < 2) return {};
     std::vector<double> values = constant_doubles(program, graph, divisor);
     for (double& value : values) value = 1 / value;
     if (!std::ranges::all_of(values, [](double value) { return std::isfinite(static_cast<float>(value)); })) return {};
-    const ValueId reciprocal =
-        add_float_constant(program, rewriter, type.dtype, type.shape, values, graph.value(divisor).name + "_reciprocal");
-    rewriter.set_layout(reciprocal, type.layout);
+    const ValueId reciprocal = add_float_constant(program, rewriter, graph.type(divisor).dtype, graph.type(divisor).shape, values,
+                                                  graph.value(divisor).name + "_reciprocal");
+    rewriter.set_layout(reciprocal, layout);
     const Result<ValueId> product = replace_op(rewriter, id, {.def = &ops::kMulTensor, .operands = {op.operands[0], reciprocal}});
     if (!product) return tl::unexpected(product.error());
     ++changes;
