@@ -26,7 +26,7 @@ struct Generator {
   void (*add)(Random&, Case&);
   int rounds;
 };
-inline void PrintTo(const Generator& generator, std::ostream* os) { *os << generator.name; }
+inline void PrintTo(const Generator& generator, std::ostream* os) { *os << generator.name; }  // NOLINT(readability-identifier-naming)
 std::span<const Generator> generators();
 
 // Bytes from the first element of image 0 to behind the last image of a window's tensors.

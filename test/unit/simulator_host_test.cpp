@@ -25,7 +25,6 @@ using test::Case;
 using test::Generator;
 using test::input_bytes;
 using test::output_bytes;
-using test::PayloadBuilder;
 using test::Random;
 
 constexpr Target kTarget{};

@@ -101,7 +101,7 @@ TEST(SimulatorCore, EpilogueAppliesTableThenAddend) {
   const Window w = dense({1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0});
   const Address x = builder.input(1), z = builder.input(1), y = builder.output(1);
   std::vector<int8_t> table(256);
-  for (int q = -128; q < 128; ++q) table[static_cast<size_t>(q + 128)] = static_cast<int8_t>(-q / 2);
+  for (int q = -128; q < 128; ++q) table[static_cast<size_t>(q) + 128] = static_cast<int8_t>(-q / 2);
   const Address table_at = builder.stage(table);
   const Address weights = builder.stage(test::pack_conv2d(kTarget, w, Packing::kRows, {3}));
   const Address parameters = builder.stage(test::pack_parameters(kTarget, {{0, 1 << 30, 1}}));
@@ -143,7 +143,7 @@ TEST(SimulatorCore, AddLookupFillInPlace) {
   const Address x = builder.input(3), y = builder.output(3);
   const Address sum = builder.scratch(3);
   std::vector<int8_t> table(256);
-  for (int q = -128; q < 128; ++q) table[static_cast<size_t>(q + 128)] = static_cast<int8_t>(q ^ 1);
+  for (int q = -128; q < 128; ++q) table[static_cast<size_t>(q) + 128] = static_cast<int8_t>(q ^ 1);
   const Address table_at = builder.stage(table);
   builder.add(Fill{sum, 3, 100});
   builder.add(test::binary(BinaryKind::kAdd, sum, x, sum, 3, kPlainAdd));
