@@ -1,4 +1,6 @@
 // Pass manager, proof, cost of passes, and whole models through the pipelines. What each pass does is in test/lit/passes.
+#include <fmt/format.h>
+
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -131,7 +133,7 @@ std::string chain(int length) {
     const std::string name = "v" + std::to_string(i);
     const char* const kinds[] = {"aten.relu(%", "aten.view(%", "aten.tanh(%", "aten.add.Tensor(%c, %", "aten.permute(%"};
     const char* const tails[] = {")", ") {size = [1, 2, 4, 4]}", ")", ")", ") {dims = [0, 1, 3, 2]}"};
-    text += "  %" + name + ": f32[1,2,4,4] = " + kinds[i % 5] + last + tails[i % 5] + "\n";
+    text += fmt::format("  %{}: f32[1,2,4,4] = {}{}{}\n", name, kinds[i % 5], last, tails[i % 5]);
     last = name;
   }
   return text + "  return %" + last + "\n}\n";
@@ -144,8 +146,8 @@ std::string branches(int width) {
   for (int i = 0; i < width; ++i) {
     const std::string n = std::to_string(i);
     text += "  %a" + n + ": f32[1,2,4,4] = aten.add.Tensor(%x, %c)\n";
-    text += "  %b" + n + ": f32[1,2,4,4] = aten.clamp(%a" + n + ") {max = " + std::to_string(i % (width / 2)) + "}\n";
-    text += "  %q" + n + ": i8[1,2,4,4] quant<0.5> = quantize(%b" + n + ")\n";
+    text += fmt::format("  %b{0}: f32[1,2,4,4] = aten.clamp(%a{0}) {{max = {1}}}\n", n, i % (width / 2));
+    text += fmt::format("  %q{0}: i8[1,2,4,4] quant<0.5> = quantize(%b{0})\n", n);
     joined += (i == 0 ? "%q" : ", %q") + n;
   }
   return text + "  %y: i8[" + std::to_string(width) + ",2,4,4] quant<0.5> = aten.cat(" + joined + ") {dim = 0}\n  return %y\n}\n";
@@ -160,7 +162,7 @@ std::string layers(int length) {
   std::string last = "x";
   for (int i = 0; i < length / 12; ++i) {
     const auto line = [&](const std::string& name, const std::string& shape, const std::string& op) {
-      text += "  %" + name + std::to_string(i) + ": f32[" + shape + "] = " + op + "\n";
+      text += fmt::format("  %{}{}: f32[{}] = {}\n", name, i, shape, op);
     };
     const auto read = [&](const char* name) { return "%" + (name + std::to_string(i)); };
     line("a", "4,8", "aten.linear(%" + last + ", %w)");
@@ -186,13 +188,13 @@ std::string parts(int width) {
   std::string joined, outputs;
   for (int i = 0; i < width / 2; ++i) {
     const std::string n = std::to_string(i), at = std::to_string(3 * i), end = std::to_string(3 * i + 2);
-    text += "  %a" + n + ": f32[2] = aten.slice.Tensor(%x) {dim = 0, end = " + end + ", start = " + at + ", step = 1}\n";
+    text += fmt::format("  %a{}: f32[2] = aten.slice.Tensor(%x) {{dim = 0, end = {}, start = {}, step = 1}}\n", n, end, at);
     joined += (i == 0 ? "%a" : ", %a") + n;
   }
   text += "  %j: f32[" + std::to_string(width / 2 * 2) + "] = aten.cat(" + joined + ") {dim = 0}\n";
   for (int i = 0; i < width / 2; ++i) {
     const std::string n = std::to_string(i), at = std::to_string(2 * i), end = std::to_string(2 * i + 1);
-    text += "  %b" + n + ": f32[1] = aten.slice.Tensor(%j) {dim = 0, end = " + end + ", start = " + at + ", step = 1}\n";
+    text += fmt::format("  %b{}: f32[1] = aten.slice.Tensor(%j) {{dim = 0, end = {}, start = {}, step = 1}}\n", n, end, at);
     outputs += (i == 0 ? "%b" : ", %b") + n;
   }
   return text + "  return " + outputs + "\n}\n";
