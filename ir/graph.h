@@ -1,9 +1,11 @@
-// Graph: straight-line SSA over tensors. Values and ops are handles into vectors owned by the graph; ops form a linked list, so
-// that passes insert and erase anywhere in constant time. Read through `Graph`, change through `Rewriter` (ir/rewriter.h).
+// Graph: straight-line SSA over tensors. Values and ops are handles into tables owned by the graph; ops form a linked list, so
+// that passes insert and erase anywhere in constant time. A reference to a value or op stays valid while others are added. Read through
+// `Graph`, change through `Rewriter` (ir/rewriter.h).
 #pragma once
 
 #include <compare>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -75,6 +77,9 @@ struct Op {
   bool erased = false;
 };
 
+// Operand `index` of an op, invalid where it is absent.
+inline ValueId operand_or_absent(const Op& op, size_t index) { return index < op.operands.size() ? op.operands[index] : ValueId{}; }
+
 class Graph {
  public:
   std::string name = "forward";
@@ -125,8 +130,8 @@ class Graph {
 
  private:
   friend class Rewriter;
-  std::vector<Value> values_;
-  std::vector<Op> ops_;
+  std::deque<Value> values_;  // not vectors: references stay valid
+  std::deque<Op> ops_;
   std::vector<ValueId> inputs_;
   std::vector<ValueId> outputs_;
   std::vector<Layout> output_layouts_;  // one an output

@@ -36,7 +36,7 @@ class Pass {
     const size_t spatial = graph_.type(x).rank() - 2;
     Shape weight_shape(spatial + 2, 1);
     weight_shape[0] = channels;
-    const std::string name = graph_.value(op.results[0]).name;
+    const std::string& name = graph_.value(op.results[0]).name;
     const ValueId weight = add_float_constant(program_, rewriter_, type.dtype, weight_shape, affine->scale, name + ".scale");
     const ValueId bias = add_float_constant(program_, rewriter_, type.dtype, {channels}, affine->offset, name + ".offset");
     const auto all = [&](int64_t value) { return Ints(spatial, value); };

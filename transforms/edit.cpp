@@ -93,8 +93,6 @@ std::optional<double> uniform_value(const Program& program, const Graph& graph, 
   return first(program.constants.values<float>(id));
 }
 
-ValueId operand_or_absent(const Op& op, size_t index) { return index < op.operands.size() ? op.operands[index] : ValueId{}; }
-
 std::optional<Bounds> clamp_bounds(const Op& op) {
   if (op.def == &ops::kRelu) return kActivations[0].bounds;
   if (op.def != &ops::kClamp) return std::nullopt;

@@ -50,9 +50,6 @@ Result<ValueId> replace_op(Rewriter& rewriter, OpId op, OpSpec spec);
 // The value that a float constant has everywhere, nullopt if it is no constant or has several.
 std::optional<double> uniform_value(const Program& program, const Graph& graph, ValueId value);
 
-// Operand `index` of an op, invalid where it is absent.
-ValueId operand_or_absent(const Op& op, size_t index);
-
 // The bounds that an op clamps to: those of relu and clamp. An op of another kind has none.
 struct Bounds {
   double low, high;

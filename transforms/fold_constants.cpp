@@ -34,7 +34,7 @@ class Pass {
     std::vector<ValueId> constants;
     for (size_t i = 0; i < folded.size(); ++i) {
       names.push_back(graph_.value(folded[i]).name);
-      Type type = graph_.type(folded[i]);  // a copy: a new constant moves the graph's values
+      const Type& type = graph_.type(folded[i]);
       constants.push_back(rewriter_.add_constant(type, program_.constants.add(type.dtype, results[i].bytes()), names.back()));
       rewriter_.replace_uses(folded[i], constants.back());
     }

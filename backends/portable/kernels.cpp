@@ -207,8 +207,6 @@ KernelCall matmul(Program&, const Graph& graph, const Op& op) {
   return call;
 }
 
-ValueId operand_or_none(const Op& op, size_t index) { return index < op.operands.size() ? op.operands[index] : ValueId{}; }
-
 // Kernels that also give the mean and the inverse of the deviation of each row.
 std::vector<Type> moments(Shape shape) { return std::vector<Type>(2, {.dtype = DType::kFloat32, .shape = std::move(shape)}); }
 
@@ -217,14 +215,14 @@ KernelCall layer_norm(Program&, const Graph& graph, const Op& op) {
   Shape rows = graph.type(op.operands[0]).shape;
   for (size_t i = rows.size() - shape.size(); i < rows.size(); ++i) rows[i] = 1;
   return {.name = "aten::native_layer_norm.out",
-          .arguments = {op.operands[0], shape, constant_or_value(graph, operand_or_none(op, 1)),
-                        constant_or_value(graph, operand_or_none(op, 2)), op.attributes.get<double>("eps")},
+          .arguments = {op.operands[0], shape, constant_or_value(graph, operand_or_absent(op, 1)),
+                        constant_or_value(graph, operand_or_absent(op, 2)), op.attributes.get<double>("eps")},
           .extra_outputs = moments(std::move(rows))};
 }
 
 KernelCall rms_norm(Program&, const Graph& graph, const Op& op) {
   return {.name = "aten::rms_norm.out",
-          .arguments = {op.operands[0], ints(op, "normalized_shape"), constant_or_value(graph, operand_or_none(op, 1)),
+          .arguments = {op.operands[0], ints(op, "normalized_shape"), constant_or_value(graph, operand_or_absent(op, 1)),
                         op.attributes.get<double>("eps")}};
 }
 
@@ -233,10 +231,11 @@ KernelCall group_norm(Program&, const Graph& graph, const Op& op) {
   const int64_t groups = integer(op, "num_groups");
   const int64_t planes = shape[0] * shape[1];
   const int64_t pixels = planes == 0 ? 0 : element_count(shape) / planes;
-  return {.name = "aten::native_group_norm.out",
-          .arguments = {op.operands[0], constant_or_value(graph, operand_or_none(op, 1)), constant_or_value(graph, operand_or_none(op, 2)),
-                        shape[0], shape[1], pixels, groups, op.attributes.get<double>("eps")},
-          .extra_outputs = moments({shape[0], groups})};
+  return {
+      .name = "aten::native_group_norm.out",
+      .arguments = {op.operands[0], constant_or_value(graph, operand_or_absent(op, 1)), constant_or_value(graph, operand_or_absent(op, 2)),
+                    shape[0], shape[1], pixels, groups, op.attributes.get<double>("eps")},
+      .extra_outputs = moments({shape[0], groups})};
 }
 
 KernelCall view(Program&, const Graph& graph, const Op& op) {
