@@ -8,9 +8,9 @@
 namespace dtr::passes {
 namespace {
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  explicit Pass(Graph& graph) : graph_(graph), rewriter_(graph) {}
+  using GraphPass::GraphPass;
 
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
@@ -156,13 +156,7 @@ class Pass {
     rewriter_.set_attribute(id, key, std::move(wanted));
     ++changes_;
   }
-
-  Graph& graph_;
-  Rewriter rewriter_;
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program&, Graph& graph, Remarks&) { return Pass(graph).run(); }
 
 }  // namespace
 
@@ -170,6 +164,6 @@ constinit const PassDef kCanonicalizeShapes{
     .name = "canonicalize_shapes",
     .summary = "1-D convolutions and unbatched pools to 2-D with a batch, global pools to means, permutes to views, plain attributes",
     .exactness = Exactness::kExact,
-    .run = run};
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

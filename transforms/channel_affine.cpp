@@ -18,11 +18,6 @@ using Reason = tl::unexpected<std::string>;
 bool is_transposed(const Op& layer) { return layer.attributes.get_or("transposed", false); }
 size_t groups_of(const Op& layer) { return static_cast<size_t>(layer.attributes.get_or<int64_t>("groups", 1)); }
 
-// The dimension of a convolution or linear's operand or result that its channels lie along.
-size_t channel_axis(const Graph& graph, const Op& layer, ValueId value) {
-  return layer.def == &ops::kLinear ? graph.type(value).rank() - 1 : 1;
-}
-
 // Where dimension `axis` of shape `to` lies in `from`, another view of the same elements; nullopt if it is not whole there.
 std::optional<size_t> axis_through_view(const Shape& from, const Shape& to, size_t axis) {
   int64_t before = 1, reached = 1;
@@ -145,6 +140,10 @@ tl::expected<OpId, std::string> find_before(const Graph& graph, ValueId value, s
 
 bool is_layer(const Op& op) { return op.def == &ops::kConvolution || op.def == &ops::kLinear; }
 
+size_t channel_axis(const Graph& graph, const Op& layer, ValueId value) {
+  return layer.def == &ops::kLinear ? graph.type(value).rank() - 1 : 1;
+}
+
 bool ChannelAffine::shifts() const {
   return std::any_of(offset.begin(), offset.end(), [](double x) { return x != 0; });
 }
@@ -168,6 +167,43 @@ tl::expected<ChannelAffine, std::string> batch_norm_affine(const Program& progra
       return Reason(fmt::format("channel {} has variance {} and eps {}, so that its scale is not finite", c, variance[c], eps));
     affine.scale.push_back(scale);
     affine.offset.push_back(offset);
+  }
+  return affine;
+}
+
+ChannelAffine ConstantAffine::over(size_t channels) const {
+  if (axis) return function;
+  return {.scale = std::vector<double>(channels, function.scale.front()), .offset = std::vector<double>(channels, function.offset.front())};
+}
+
+std::optional<ConstantAffine> constant_affine(const Program& program, const Graph& graph, const Op& op) {
+  const bool sum = op.def == &ops::kAddTensor, difference = op.def == &ops::kSubTensor;
+  const bool product = op.def == &ops::kMulTensor, quotient = op.def == &ops::kDivTensor;
+  if ((!sum && !difference && !product && !quotient) || op.attributes.find("activation") != nullptr) return std::nullopt;
+  const size_t constant = is_float_constant(graph, op.operands[1]) ? 1 : 0;
+  if (!is_float_constant(graph, op.operands[constant]) || (constant == 0 && quotient)) return std::nullopt;
+  ConstantAffine affine{.x = op.operands[1 - constant], .axis = std::nullopt, .function = {}};
+  const Type& type = graph.type(op.results[0]);
+  if (!alike(graph, affine.x, op.results[0]) || type.elements() == 0) return std::nullopt;
+  const Shape& shape = graph.type(op.operands[constant]).shape;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 1) continue;
+    if (affine.axis) return std::nullopt;
+    affine.axis = type.rank() - shape.size() + i;
+  }
+  const double alpha = op.attributes.get_or("alpha", 1.0);
+  for (const double value : constant_doubles(program, graph, op.operands[constant])) {
+    double scale = 1, offset = 0;
+    if (product) scale = value;
+    if (quotient) scale = 1 / value;
+    if (sum || difference) {
+      const double sign = difference ? -alpha : alpha;
+      scale = constant == 0 ? sign : 1;
+      offset = constant == 0 ? value : sign * value;
+    }
+    if (!std::isfinite(static_cast<float>(scale)) || !std::isfinite(static_cast<float>(offset))) return std::nullopt;
+    affine.function.scale.push_back(scale);
+    affine.function.offset.push_back(offset);
   }
   return affine;
 }

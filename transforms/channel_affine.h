@@ -20,6 +20,16 @@ struct ChannelAffine {
 // Errors: the reason, if a parameter is not constant or a scale is not finite.
 tl::expected<ChannelAffine, std::string> batch_norm_affine(const Program& program, const Graph& graph, const Op& norm);
 
+// What an op does that adds, subtracts, multiplies or divides by a float constant and changes nothing else of its operand's type.
+struct ConstantAffine {
+  ValueId x;                   // the operand that is not the constant
+  std::optional<size_t> axis;  // the dimension along which the constant differs; without one, a single factor for all elements
+  ChannelAffine function;      // one entry an index of `axis`, or one in all
+  ChannelAffine over(size_t channels) const;  // one entry a channel
+};
+// nullopt for other ops, with a fused activation, and where a factor or offset is no finite float32.
+std::optional<ConstantAffine> constant_affine(const Program& program, const Graph& graph, const Op& op);
+
 // The convolution or linear that makes `value` so that its output channels lie along dimension `axis`, through permutes and views that
 // keep that dimension whole; each value on the way has one user. Without `axis` (one factor for all elements) any order of the elements
 // will do, and with `across_products` also the way through an operand of a matmul.
@@ -30,6 +40,8 @@ tl::expected<OpId, std::string> layer_after(const Graph& graph, ValueId value, s
 
 // A convolution or linear.
 bool is_layer(const Op& op);
+// The dimension of its operand or result that its channels lie along.
+size_t channel_axis(const Graph& graph, const Op& layer, ValueId value);
 
 // Whether the channels of a layer's operand can be shifted by its weights: where it does not pad, and every output is made of all taps.
 bool takes_offsets(const Op& layer);

@@ -8,9 +8,9 @@
 namespace dtr::passes {
 namespace {
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  Pass(Program& program, Graph& graph, Remarks& remarks) : program_(program), graph_(graph), rewriter_(graph), remarks_(remarks) {}
+  using GraphPass::GraphPass;
 
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
@@ -61,21 +61,13 @@ class Pass {
     return rewriter_.insert_value(
         before, {.def = &ops::kView, .operands = {x}, .attributes = {{"size", shape}}, .origin = graph_.op(before).origin});
   }
-
-  Program& program_;
-  Graph& graph_;
-  Rewriter rewriter_;
-  Remarks& remarks_;
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program& program, Graph& graph, Remarks& remarks) { return Pass(program, graph, remarks).run(); }
 
 }  // namespace
 
 constinit const PassDef kConvolveBatchNorm{.name = "convolve_batch_norm",
                                            .summary = "turn a batch_norm that stands alone into a depthwise convolution",
                                            .exactness = Exactness::kFloatRounding,
-                                           .run = run};
+                                           .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

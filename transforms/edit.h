@@ -10,6 +10,25 @@
 
 namespace dtr {
 
+// What the functions of a pass share. A pass of more than one function derives from it and has `Result<size_t> run()`.
+class GraphPass {
+ public:
+  GraphPass(Program& program, Graph& graph, Remarks& remarks) : program_(program), graph_(graph), rewriter_(graph), remarks_(remarks) {}
+
+ protected:
+  Program& program_;
+  Graph& graph_;
+  Rewriter rewriter_;
+  Remarks& remarks_;
+  size_t changes_ = 0;
+};
+
+// PassDef::run of such a class.
+template <class Pass>
+Result<size_t> run_pass(Program& program, Graph& graph, Remarks& remarks) {
+  return Pass(program, graph, remarks).run();
+}
+
 // Calls visit(op) for every op in program order; the visit may erase the op and insert others before it.
 template <class Visit>
 Status for_each_op(const Graph& graph, Visit visit) {

@@ -13,9 +13,9 @@
 namespace dtr::passes {
 namespace {
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  Pass(Program& program, Graph& graph, Remarks& remarks) : program_(program), graph_(graph), rewriter_(graph), remarks_(remarks) {}
+  using GraphPass::GraphPass;
 
   // Forwards into layers before, then backwards into layers behind: so chains fold in one run.
   Result<size_t> run() {
@@ -56,21 +56,13 @@ class Pass {
     finish_after(rewriter_, norm, x, *layer);
     ++changes_;
   }
-
-  Program& program_;
-  Graph& graph_;
-  Rewriter rewriter_;
-  Remarks& remarks_;
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program& program, Graph& graph, Remarks& remarks) { return Pass(program, graph, remarks).run(); }
 
 }  // namespace
 
 constinit const PassDef kFoldBatchNorm{.name = "fold_batch_norm",
                                        .summary = "fold batch_norm into the convolution or linear before or behind it",
                                        .exactness = Exactness::kFloatRounding,
-                                       .run = run};
+                                       .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -17,14 +17,14 @@ namespace {
 
 constexpr double kOneUpToRounding = 0x1p-20;
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  Pass(Program& program, Graph& graph, Remarks& remarks) : program_(program), graph_(graph), rewriter_(graph), remarks_(remarks) {}
+  using GraphPass::GraphPass;
 
   Result<size_t> run() {
     for (OpId id = graph_.first_op(); id.valid(); id = graph_.op(id).next) {
       const Op& op = graph_.op(id);
-      if ((op.def == &ops::kConvolution || op.def == &ops::kLinear) && takes_activation(op)) fold(id);
+      if (is_layer(op) && takes_activation(op)) fold(id);
     }
     return changes_;
   }
@@ -48,12 +48,15 @@ class Pass {
     ChannelAffine affine;
     affine.scale.assign(static_cast<size_t>(output_channels(graph_, layer)), 1.0);
     affine.offset.assign(affine.scale.size(), 0.0);
+    const size_t axis = channel_axis(graph_, graph_.op(layer), result);
     std::vector<OpId> chain;
+    std::vector<ValueId> read;  // by each of them
     for (ValueId value = result;;) {
       const OpId next = graph_.sole_user(value);
       if (!next.valid() || graph_.op(next).results.size() != 1 || graph_.type(graph_.op(next).results[0]) != graph_.type(result)) break;
-      if (!append(next, value, channel_axis(layer), affine)) break;
+      if (!append(graph_.op(next), value, axis, affine)) break;
       chain.push_back(next);
+      read.push_back(value);
       value = graph_.op(next).results[0];
     }
     if (chain.empty()) return;
@@ -65,47 +68,20 @@ class Pass {
     Origin origin = graph_.op(layer).origin;
     for (const OpId op : chain) origin = merge(origin, graph_.op(op).origin);
     rewriter_.set_origin(layer, std::move(origin));
-    for (size_t i = chain.size(); i-- > 0;) rewriter_.replace(chain[i], graph_.op(chain[i]).operands[data_operand(chain[i])]);
+    for (size_t i = chain.size(); i-- > 0;) rewriter_.replace(chain[i], read[i]);
     changes_ += chain.size();
   }
 
-  size_t channel_axis(OpId layer) const {
-    return graph_.op(layer).def == &ops::kLinear ? graph_.type(graph_.op(layer).results[0]).rank() - 1 : 1;
-  }
-
-  // The operand that is not the constant.
-  size_t data_operand(OpId id) const {
-    const Op& op = graph_.op(id);
-    return op.def != &ops::kBatchNorm && graph_.is_constant(op.operands[0]) ? 1 : 0;
-  }
-
   // Applies `op`, which reads `value`, after `affine`; false if it is of another kind.
-  bool append(OpId id, ValueId value, size_t axis, ChannelAffine& affine) const {
-    const Op& op = graph_.op(id);
-    if (op.operands[data_operand(id)] != value) return false;
+  bool append(const Op& op, ValueId value, size_t axis, ChannelAffine& affine) const {
     if (op.def == &ops::kBatchNorm) {
-      const auto norm = axis == 1 ? batch_norm_affine(program_, graph_, op) : tl::unexpected(std::string());
-      if (!norm) return false;
-      return apply(*norm, affine);
+      if (axis != 1 || op.operands[0] != value) return false;
+      const auto norm = batch_norm_affine(program_, graph_, op);
+      return norm && apply(*norm, affine);
     }
-    const bool adds = op.def == &ops::kAddTensor || op.def == &ops::kSubTensor;
-    const bool first = data_operand(id) == 0;
-    if (!adds && op.def != &ops::kMulTensor && (op.def != &ops::kDivTensor || !first)) return false;
-    if (op.operands.size() != 2 || op.attributes.find("activation") != nullptr) return false;
-    const auto constants = by_channel(op.operands[first ? 1 : 0], graph_.type(value).rank(), axis, affine.scale.size());
-    if (!constants) return false;
-    const double alpha = op.attributes.get_or("alpha", 1.0);
-    ChannelAffine own;
-    for (const double x : *constants) {
-      double scale = 1, offset = 0;  // of this op
-      if (op.def == &ops::kMulTensor) scale = x;
-      if (op.def == &ops::kDivTensor) scale = 1 / x;
-      if (op.def == &ops::kAddTensor) std::tie(scale, offset) = first ? std::pair(1.0, alpha * x) : std::pair(alpha, x);
-      if (op.def == &ops::kSubTensor) std::tie(scale, offset) = first ? std::pair(1.0, -alpha * x) : std::pair(-alpha, x);
-      own.scale.push_back(scale);
-      own.offset.push_back(offset);
-    }
-    return apply(own, affine);
+    const auto own = constant_affine(program_, graph_, op);
+    if (!own || own->x != value || (own->axis && *own->axis != axis)) return false;
+    return apply(own->over(affine.scale.size()), affine);
   }
 
   // Makes `affine` what `next` makes of it; false and unchanged if that leaves float32.
@@ -118,18 +94,6 @@ class Pass {
     }
     affine = std::move(both);
     return true;
-  }
-
-  // The elements of a float constant that is broadcast to `rank` dimensions and differs along `axis` alone; one an index of that.
-  std::optional<std::vector<double>> by_channel(ValueId constant, size_t rank, size_t axis, size_t channels) const {
-    if (!is_float_constant(graph_, constant)) return std::nullopt;
-    const Shape& shape = graph_.type(constant).shape;
-    if (shape.size() > rank) return std::nullopt;
-    for (size_t i = 0; i < shape.size(); ++i)
-      if (shape[i] != 1 && i + rank - shape.size() != axis) return std::nullopt;
-    std::vector<double> elements = constant_doubles(program_, graph_, constant);
-    if (elements.size() == 1) elements.resize(channels, elements.front());
-    return elements.size() == channels ? std::optional(std::move(elements)) : std::nullopt;
   }
 
   std::optional<std::vector<double>> new_biases(OpId layer, const ChannelAffine& affine) const {
@@ -196,15 +160,7 @@ class Pass {
     rewriter_.set_operand(layer, 1, *weights);
     return true;
   }
-
-  Program& program_;
-  Graph& graph_;
-  Rewriter rewriter_;
-  Remarks& remarks_;
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program& program, Graph& graph, Remarks& remarks) { return Pass(program, graph, remarks).run(); }
 
 }  // namespace
 
@@ -212,6 +168,6 @@ constinit const PassDef kFoldChannelAffine{
     .name = "fold_channel_affine",
     .summary = "fold factors, sums and batch_norm after quantized weights into their scales and the bias",
     .exactness = Exactness::kFloatRounding,
-    .run = run};
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -9,9 +9,9 @@ namespace {
 
 constexpr int64_t kMaxGrowthBytes = 4096;
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  Pass(Program& program, Graph& graph) : program_(program), graph_(graph), rewriter_(graph) {}
+  using GraphPass::GraphPass;
 
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
@@ -42,18 +42,13 @@ class Pass {
     for (size_t i = 0; i < constants.size(); ++i) rewriter_.rename(constants[i], names[i]);
     ++changes_;
   }
-
-  Program& program_;
-  Graph& graph_;
-  Rewriter rewriter_;
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program& program, Graph& graph, Remarks&) { return Pass(program, graph).run(); }
 
 }  // namespace
 
-constinit const PassDef kFoldConstants{
-    .name = "fold_constants", .summary = "replace ops on constants by their result", .exactness = Exactness::kFloatRounding, .run = run};
+constinit const PassDef kFoldConstants{.name = "fold_constants",
+                                       .summary = "replace ops on constants by their result",
+                                       .exactness = Exactness::kFloatRounding,
+                                       .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -13,9 +13,9 @@
 namespace dtr::passes {
 namespace {
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  explicit Pass(Graph& graph) : graph_(graph), rewriter_(graph) {}
+  using GraphPass::GraphPass;
 
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
@@ -90,19 +90,13 @@ class Pass {
     const OpView view{op.def, types, &attributes, {}};
     return verify_op(view).has_value() && op.def->infer(view).front().shape == graph_.type(op.results[0]).shape;
   }
-
-  Graph& graph_;
-  Rewriter rewriter_;
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program&, Graph& graph, Remarks&) { return Pass(graph).run(); }
 
 }  // namespace
 
 constinit const PassDef kFoldPadding{.name = "fold_padding",
                                      .summary = "fold constant_pad_nd into the padding of the convolution or pool that reads it",
                                      .exactness = Exactness::kExact,
-                                     .run = run};
+                                     .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -20,9 +20,9 @@
 namespace dtr::passes {
 namespace {
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  Pass(Program& program, Graph& graph) : program_(program), graph_(graph), rewriter_(graph) {}
+  using GraphPass::GraphPass;
 
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) {
@@ -276,20 +276,13 @@ class Pass {
     rewriter_.replace(op, value);
     ++changes_;
   }
-
-  Program& program_;
-  Graph& graph_;
-  Rewriter rewriter_;
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program& program, Graph& graph, Remarks&) { return Pass(program, graph).run(); }
 
 }  // namespace
 
 constinit const PassDef kFoldQuantization{.name = "fold_quantization",
                                           .summary = "dequantize → op → quantize becomes the op on quantized types",
                                           .exactness = Exactness::kQuantization,
-                                          .run = run};
+                                          .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

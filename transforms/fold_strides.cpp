@@ -15,9 +15,9 @@ bool all_are(const Ints& values, int64_t wanted) {
   return std::ranges::all_of(values, [&](int64_t value) { return value == wanted; });
 }
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  explicit Pass(Graph& graph) : graph_(graph), rewriter_(graph) {}
+  using GraphPass::GraphPass;
 
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
@@ -74,17 +74,13 @@ class Pass {
     erase_if_unused(rewriter_, before);
     return true;
   }
-
-  Graph& graph_;
-  Rewriter rewriter_;
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program&, Graph& graph, Remarks&) { return Pass(graph).run(); }
 
 }  // namespace
 
-constinit const PassDef kFoldStrides{
-    .name = "fold_strides", .summary = "steps before a 1x1 convolution become its stride", .exactness = Exactness::kExact, .run = run};
+constinit const PassDef kFoldStrides{.name = "fold_strides",
+                                     .summary = "steps before a 1x1 convolution become its stride",
+                                     .exactness = Exactness::kExact,
+                                     .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -22,9 +22,9 @@ double exclusion_limit(const std::vector<double>& addend) {
   return least + kExcluded;
 }
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  Pass(Program& program, Graph& graph) : program_(program), graph_(graph), rewriter_(graph) {}
+  using GraphPass::GraphPass;
 
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
@@ -131,20 +131,13 @@ class Pass {
       value = graph_.is_constant(operands[0]) && operands.size() > 1 ? operands[1] : operands[0];
     }
   }
-
-  Program& program_;
-  Graph& graph_;
-  Rewriter rewriter_;
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program& program, Graph& graph, Remarks&) { return Pass(program, graph).run(); }
 
 }  // namespace
 
 constinit const PassDef kMaskSoftmax{.name = "mask_softmax",
                                      .summary = "scores that a constant excludes from a softmax take no part in it",
                                      .exactness = Exactness::kFloatRounding,
-                                     .run = run};
+                                     .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

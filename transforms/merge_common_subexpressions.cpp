@@ -8,9 +8,9 @@
 namespace dtr::passes {
 namespace {
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  explicit Pass(Graph& graph) : graph_(graph), rewriter_(graph) {}
+  using GraphPass::GraphPass;
 
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
@@ -45,19 +45,14 @@ class Pass {
     return key;
   }
 
-  Graph& graph_;
-  Rewriter rewriter_;
   std::unordered_map<std::string, OpId> first_;
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program&, Graph& graph, Remarks&) { return Pass(graph).run(); }
 
 }  // namespace
 
 constinit const PassDef kMergeCommonSubexpressions{.name = "merge_common_subexpressions",
                                                    .summary = "keep one of several ops that compute the same",
                                                    .exactness = Exactness::kExact,
-                                                   .run = run};
+                                                   .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

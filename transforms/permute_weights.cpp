@@ -11,9 +11,9 @@
 namespace dtr::passes {
 namespace {
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  Pass(Program& program, Graph& graph) : program_(program), graph_(graph), rewriter_(graph) {}
+  using GraphPass::GraphPass;
 
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) { return graph_.op(id).def == &ops::kLinear ? absorb(id) : Status{}; }));
@@ -80,20 +80,13 @@ class Pass {
     const std::string name = graph_.value(weight).name;
     return rewriter_.add_constant(type, program_.constants.add(type.dtype, moved), name);
   }
-
-  Program& program_;
-  Graph& graph_;
-  Rewriter rewriter_;
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program& program, Graph& graph, Remarks&) { return Pass(program, graph).run(); }
 
 }  // namespace
 
 constinit const PassDef kPermuteWeights{.name = "permute_weights",
                                         .summary = "a permute before a flattened linear goes into its weight",
                                         .exactness = Exactness::kFloatRounding,
-                                        .run = run};
+                                        .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -22,9 +22,9 @@ struct Product {
   std::vector<ValueId> factors;
 };
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  Pass(Program& program, Graph& graph) : program_(program), graph_(graph), rewriter_(graph) {}
+  using GraphPass::GraphPass;
 
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
@@ -151,20 +151,13 @@ class Pass {
     const ValueId a = graph_.op(sum).operands[0], b = graph_.op(sum).operands[1];
     return (a == x && is_power(b, 3)) || (b == x && is_power(a, 3));
   }
-
-  Program& program_;
-  Graph& graph_;
-  Rewriter rewriter_;
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program& program, Graph& graph, Remarks&) { return Pass(program, graph).run(); }
 
 }  // namespace
 
 constinit const PassDef kRecognizeActivations{.name = "recognize_activations",
                                               .summary = "silu, hardsigmoid, hardswish, gelu and mish that are written step by step",
                                               .exactness = Exactness::kFloatRounding,
-                                              .run = run};
+                                              .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -10,9 +10,9 @@
 namespace dtr::passes {
 namespace {
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  Pass(Program& program, Graph& graph) : program_(program), graph_(graph), rewriter_(graph) {}
+  using GraphPass::GraphPass;
 
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
@@ -126,20 +126,13 @@ class Pass {
     }
     return false;
   }
-
-  Program& program_;
-  Graph& graph_;
-  Rewriter rewriter_;
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program& program, Graph& graph, Remarks&) { return Pass(program, graph).run(); }
 
 }  // namespace
 
 constinit const PassDef kRecognizeNormalizations{.name = "recognize_normalizations",
                                                  .summary = "layer and RMS normalizations that are written step by step",
                                                  .exactness = Exactness::kFloatRounding,
-                                                 .run = run};
+                                                 .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -12,9 +12,9 @@
 namespace dtr::passes {
 namespace {
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  Pass(Program& program, Graph& graph) : program_(program), graph_(graph), rewriter_(graph) {}
+  using GraphPass::GraphPass;
 
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
@@ -144,20 +144,13 @@ class Pass {
     std::iota(in_order.begin(), in_order.end(), 0);
     return non_negative(dims) == in_order;
   }
-
-  Program& program_;
-  Graph& graph_;
-  Rewriter rewriter_;
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program& program, Graph& graph, Remarks&) { return Pass(program, graph).run(); }
 
 }  // namespace
 
 constinit const PassDef kRemoveIdentities{.name = "remove_identities",
                                           .summary = "remove ops that give back their operand; join views, permutes and clamps",
                                           .exactness = Exactness::kExact,
-                                          .run = run};
+                                          .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -15,9 +15,9 @@ namespace {
 // Operands of a concatenation that takes in others, so that a long chain of them does not cost quadratic time.
 constexpr size_t kMaxJoined = 256;
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  explicit Pass(Graph& graph) : graph_(graph), rewriter_(graph) {}
+  using GraphPass::GraphPass;
 
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
@@ -144,19 +144,14 @@ class Pass {
     return {};
   }
 
-  Graph& graph_;
-  Rewriter rewriter_;
   std::unordered_map<uint32_t, std::vector<int64_t>> ends_;  // by concatenation, which no rewrite of this pass changes
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program&, Graph& graph, Remarks&) { return Pass(graph).run(); }
 
 }  // namespace
 
 constinit const PassDef kSimplifySlices{.name = "simplify_slices",
                                         .summary = "join slices of slices, of concatenations and concatenations of slices",
                                         .exactness = Exactness::kExact,
-                                        .run = run};
+                                        .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -11,9 +11,9 @@ namespace {
 
 bool makes_products(const Op& op) { return op.def == &ops::kConvolution || op.def == &ops::kLinear || op.def == &ops::kMatmul; }
 
-class Pass {
+class Pass : public GraphPass {
  public:
-  explicit Pass(Graph& graph) : graph_(graph), rewriter_(graph) {}
+  using GraphPass::GraphPass;
 
   Result<size_t> run() {
     DTR_TRY(for_each_op(graph_, [&](OpId id) { return splits(id) ? split(id) : Status{}; }));
@@ -55,19 +55,13 @@ class Pass {
     ++changes_;
     return {};
   }
-
-  Graph& graph_;
-  Rewriter rewriter_;
-  size_t changes_ = 0;
 };
-
-Result<size_t> run(Program&, Graph& graph, Remarks&) { return Pass(graph).run(); }
 
 }  // namespace
 
 constinit const PassDef kSplitJointActivations{.name = "split_joint_activations",
                                                .summary = "an activation of a concatenation goes to the layers that make its operands",
                                                .exactness = Exactness::kExact,
-                                               .run = run};
+                                               .run = run_pass<Pass>};
 
 }  // namespace dtr::passes
