@@ -50,8 +50,8 @@ Status check_program(const Program& program, const Graph& original, const Graph&
   const std::unique_ptr<Executor> reference = make_reference_executor(program, quantized_graph);
   DTR_ASSIGN(const std::vector<Tensor> expected, reference->run(sample));
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const Tensor real = real_values(outputs[i], as_compiled.type(as_compiled.outputs()[i]));
-    const Tensor wanted = real_values(expected[i], quantized_graph.type(quantized_graph.outputs()[i]));
+    const Tensor real = real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i]));
+    const Tensor wanted = real_values(expected[i].view(), quantized_graph.type(quantized_graph.outputs()[i]));
     const Difference difference = compare(wanted.view(), real.view());
     if (difference.max_absolute > difference.rounding_bound)
       return fail(DiagnosticId::kCheckFailed,
@@ -63,8 +63,8 @@ Status check_program(const Program& program, const Graph& original, const Graph&
   DTR_ASSIGN(const std::vector<Tensor> ideal, float_model->run(sample));
   Sqnr sqnr;
   for (size_t i = 0; i < outputs.size(); ++i)
-    sqnr.add(real_values(ideal[i], original.type(original.outputs()[i])).view(),
-             real_values(outputs[i], as_compiled.type(as_compiled.outputs()[i])).view());
+    sqnr.add(real_values(ideal[i].view(), original.type(original.outputs()[i])).view(),
+             real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i])).view());
   report.check_sqnr_db = sqnr.decibels();
   report.checked = true;
   return {};

@@ -125,13 +125,14 @@ double Comparison::decibels() const {
   return std::clamp(10 * std::log10(signal_ / noise_), -99.0, 99.0);
 }
 
-Tensor real_values(const Tensor& tensor, const Type& type) {
-  if (!type.quantized() && tensor.dtype() == DType::kFloat32) return Tensor::copy_of(tensor.dtype(), tensor.shape(), tensor.bytes());
-  Tensor real(DType::kFloat32, tensor.shape());
+Tensor real_values(const TensorView& tensor, const Type& type) {
+  if (!type.quantized() && tensor.dtype == DType::kFloat32)
+    return Tensor::copy_of(tensor.dtype, tensor.shape, {tensor.data, tensor.bytes()});
+  Tensor real(DType::kFloat32, tensor.shape);
   const auto to = real.values<float>();
   const int32_t zero_point = type.quantized() ? type.quantization->zero_point() : 0;
   const float scale = type.quantized() ? type.quantization->scale() : 1;
-  for (size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(element(tensor.view(), i) - zero_point) * scale;
+  for (size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(element(tensor, i) - zero_point) * scale;
   return real;
 }
 

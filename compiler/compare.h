@@ -92,8 +92,8 @@ class Comparison {
   Histogram histogram_ = {};
 };
 
-// Real values of a tensor of that type: dequantized integers, or its elements as float32.
-Tensor real_values(const Tensor& tensor, const Type& type);
+// Real values of a tensor of that type: dequantized integers (one scale for the tensor), or its elements as float32.
+Tensor real_values(const TensorView& tensor, const Type& type);
 // Floats to the integers of a quantized type, as the program's own quantize does it.
 Tensor quantized(const TensorView& real, const Type& type);
 

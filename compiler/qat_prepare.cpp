@@ -313,15 +313,14 @@ class Preparation {
 
 }  // namespace
 
-Result<QatPrepared> qat_prepare(std::span<const std::byte> bytes, const std::string& file, const CompileSettings& settings,
+Result<QatPrepared> qat_prepare(Program program, std::span<const std::byte> bytes, const CompileSettings& settings,
                                 const Samples* samples) {
-  DTR_ASSIGN(Program program, pt2::parse_pt2(bytes, file));
   Graph& graph = program.forward();
   if (is_quantized(graph))
     return fail(DiagnosticId::kQatQuantized, "the model has quantized values already", "prepare the float model, before quantization",
-                {.file = file});
+                {.file = program.file});
   DTR_TRY(check_model(program, *settings.target));
-  DTR_ASSIGN(Editor editor, Editor::open(bytes, file));
+  DTR_ASSIGN(Editor editor, Editor::open(bytes, program.file));
   DTR_TRY(run_pipeline(program, graph, training_pipeline(), settings.passes));
   const Annotation annotation = annotate(graph, make_patterns(*settings.target));
   std::optional<std::vector<Quantization>> ranges;

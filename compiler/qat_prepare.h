@@ -19,7 +19,7 @@ struct QatPrepared {
   std::vector<std::string> notes;  // what stays float during training, and why
 };
 
-// Inserts into the graph of `bytes`, a .pt2 file, before training:
+// Inserts into `bytes`, the .pt2 file that `program` was read from, before training:
 //  * behind every value that the recipe quantizes, a moving average of its range and the fake quantization with it. Values that share a
 //    quantization share the buffers `quantization.NAME.{running_min,running_max,scale,zero_point}`; `quantization.observer_on` and
 //    `quantization.fake_quant_on` switch all of them. Fixed ranges (softmax, sigmoid, tanh) are constants;
@@ -28,8 +28,7 @@ struct QatPrepared {
 //  the
 //    result is divided by it before the bias and the batch norm.
 // Gradients go straight through. With samples, ranges start from these; else the first batch sets them.
-// Errors: those of reading the model; kQatQuantized (it is quantized already); those of calibration.
-Result<QatPrepared> qat_prepare(std::span<const std::byte> bytes, const std::string& file, const CompileSettings& settings,
-                                const Samples* samples);
+// Errors: those of the archive; kQatQuantized (it is quantized already); those of calibration.
+Result<QatPrepared> qat_prepare(Program program, std::span<const std::byte> bytes, const CompileSettings& settings, const Samples* samples);
 
 }  // namespace dtr

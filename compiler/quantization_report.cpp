@@ -47,9 +47,7 @@ class Reporter {
       std::vector<TensorView> real_inputs;
       for (size_t i = 0; i < inputs.size(); ++i) {  // of a model that takes int8
         const Type& type = quantized_.type(quantized_.inputs()[i]);
-        own.push_back(type.quantized()
-                          ? real_values(Tensor::copy_of(inputs[i].dtype, inputs[i].shape, {inputs[i].data, inputs[i].bytes()}), type)
-                          : Tensor());
+        own.push_back(type.quantized() ? real_values(inputs[i], type) : Tensor());
         real_inputs.push_back(type.quantized() ? own.back().view() : inputs[i]);
       }
       DTR_ASSIGN(expected_, values_of(*real, ideal_, real_inputs));
@@ -71,9 +69,8 @@ class Reporter {
     const auto outputs = executor.run(inputs, [&](ValueId value, const TensorView& view) {
       const Type& type = graph.type(value);
       if (type.quantized() && type.quantization->per_channel()) return;
-      const Tensor copy = Tensor::copy_of(view.dtype, view.shape, {view.data, view.bytes()});
       const bool plain = !type.quantized() && type.dtype != DType::kFloat32;  // indices
-      tensors[value] = plain ? Tensor::copy_of(view.dtype, view.shape, copy.bytes()) : real_values(copy, type);
+      tensors[value] = plain ? Tensor::copy_of(view.dtype, view.shape, {view.data, view.bytes()}) : real_values(view, type);
     });
     if (!outputs) return tl::unexpected(outputs.error());
     return tensors;

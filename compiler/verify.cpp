@@ -137,14 +137,9 @@ class Capture {
   std::map<uint32_t, uint32_t> steps_;  // kernel calls seen, by instruction
 };
 
-// What a value of the model is in real numbers; nullopt: neither float nor int8 with one scale.
-std::optional<Tensor> real_values(const Type& type, const TensorView& tensor) {
-  if (tensor.dtype == DType::kFloat32) return Tensor::copy_of(DType::kFloat32, tensor.shape, {tensor.data, tensor.bytes()});
-  if (tensor.dtype != DType::kInt8 || !type.quantized() || type.quantization->per_channel()) return std::nullopt;
-  Tensor real(DType::kFloat32, tensor.shape);
-  std::ranges::transform(tensor.values<int8_t>(), real.values<float>().begin(),
-                         [&](int8_t q) { return static_cast<float>(q - type.quantization->zero_point()) * type.quantization->scale(); });
-  return real;
+// Whether values of that type can be told in real numbers: float, or int8 with one scale.
+bool is_real(const Type& type) {
+  return type.quantized() ? type.dtype == DType::kInt8 && !type.quantization->per_channel() : type.dtype == DType::kFloat32;
 }
 
 // What a user calls the result of an operator: of a quantize that a kernel call has taken in, the operators before it.
@@ -202,17 +197,17 @@ Result<std::vector<LayerError>> verify_layers(Session& session, const Program& m
     const auto observe = [&](ValueId value, const TensorView& tensor) {
       const auto at = source_of.find(value);
       if (at == source_of.end() || value_of.at(at->second) != value) return;
-      const std::optional<Tensor> wished = real_values(graph.type(value), tensor);
       const Tensor* actual = capture.find(at->second);
-      if (!wished || actual == nullptr || actual->elements() != tensor.elements()) return;
+      if (!is_real(graph.type(value)) || actual == nullptr || actual->elements() != tensor.elements()) return;
+      const Tensor wished = real_values(tensor, graph.type(value));
       const Tensor same_shape = Tensor::copy_of(DType::kFloat32, tensor.shape, actual->bytes());
       Sum& sum = sums[at->second];
       sum.seen = true;
-      sum.sqnr.add(wished->view(), same_shape.view());
-      sum.max_error = std::max(sum.max_error, compare(wished->view(), same_shape.view()).max_absolute);
+      sum.sqnr.add(wished.view(), same_shape.view());
+      sum.max_error = std::max(sum.max_error, compare(wished.view(), same_shape.view()).max_absolute);
       const pte::DebugTensor& described = *wanted.at(at->second);
       const float half_step = described.scales() != nullptr && described.scales()->size() == 1 ? described.scales()->Get(0) / 2 : 0.0F;
-      const auto expected = wished->values<float>(), got = same_shape.values<float>();
+      const auto expected = wished.values<float>(), got = same_shape.values<float>();
       sum.elements += actual->elements();
       for (size_t i = 0; i < got.size(); ++i) sum.differing += std::abs(got[i] - expected[i]) > half_step ? 1 : 0;
     };

@@ -16,14 +16,14 @@ Status qat_prepare(const CommonOptions& common, const QatPrepareOptions& options
   DTR_ASSIGN(settings.target, resolve_target(options.target));
   DTR_ASSIGN(OutputFile file, OutputFile::create(options.output));
   DTR_ASSIGN(const MappedFile model, MappedFile::open(options.model));
+  DTR_ASSIGN(Program program, read_model(options.model));
   std::vector<NamedTensor> arrays;
   std::optional<Samples> samples;
   if (!options.calibration.empty()) {
-    DTR_ASSIGN(const Program program, read_model(options.model));
     DTR_ASSIGN(arrays, read_tensors(options.calibration));
     DTR_ASSIGN(samples, Samples::bind(program.forward(), arrays, options.calibration));
   }
-  DTR_ASSIGN(const QatPrepared prepared, dtr::qat_prepare(model.bytes(), options.model, settings, samples ? &*samples : nullptr));
+  DTR_ASSIGN(const QatPrepared prepared, dtr::qat_prepare(std::move(program), model.bytes(), settings, samples ? &*samples : nullptr));
   DTR_TRY(file.write(prepared.archive));
   DTR_TRY(file.commit());
   for (const std::string& note : prepared.notes) fmt::print("note: {}\n", note);

@@ -28,10 +28,10 @@ std::filesystem::path trained(const std::string& name) { return test::source_pat
 // The model prepared, with its ranges from the arrays in `data`.
 Result<QatPrepared> prepare(const std::filesystem::path& model, const std::filesystem::path& data) {
   const Bytes bytes = test::read_bytes(model);
-  DTR_ASSIGN(const Program program, parse_pt2(bytes, model.string()));
+  DTR_ASSIGN(Program program, parse_pt2(bytes, model.string()));
   DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_npz(data.string()));
   DTR_ASSIGN(const Samples samples, Samples::bind(program.forward(), arrays, data.string()));
-  return qat_prepare(bytes, model.string(), settings(), &samples);
+  return qat_prepare(std::move(program), bytes, settings(), &samples);
 }
 
 struct Figures {
@@ -132,12 +132,14 @@ TEST(Qat, TrainedProgramComputesWhatPyTorchTrained) {
 
 TEST(Qat, NeedsDataBeforeItCompiles) {
   const Bytes bytes = test::read_bytes(digits("float.pt2"));
-  const auto prepared = qat_prepare(bytes, "float.pt2", settings(), nullptr);
+  auto program = parse_pt2(bytes, "float.pt2");
+  ASSERT_TRUE(program.has_value()) << error_text(program);
+  const auto prepared = qat_prepare(std::move(*program), bytes, settings(), nullptr);
   ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
-  const auto program = parse_pt2(prepared->archive, "prepared.pt2");
-  ASSERT_FALSE(program.has_value());
+  const auto again = parse_pt2(prepared->archive, "prepared.pt2");
+  ASSERT_FALSE(again.has_value());
   EXPECT_EQ(
-      to_text(program.error()),
+      to_text(again.error()),
       "error[pt2-not-calibrated]: prepared.pt2: `x_fake_quantized`: the model is prepared for training, but this fake quantization has "
       "seen "
       "no data\n  at: stem.0, make_models.py:208\n  fix: run the prepared model on training data before the export, with its observers on");
@@ -145,7 +147,9 @@ TEST(Qat, NeedsDataBeforeItCompiles) {
 
 TEST(Qat, RefusesQuantizedModels) {
   const Bytes bytes = test::read_bytes(digits("quantized.pt2"));
-  const auto prepared = qat_prepare(bytes, "quantized.pt2", settings(), nullptr);
+  auto program = parse_pt2(bytes, "quantized.pt2");
+  ASSERT_TRUE(program.has_value()) << error_text(program);
+  const auto prepared = qat_prepare(std::move(*program), bytes, settings(), nullptr);
   ASSERT_FALSE(prepared.has_value());
   EXPECT_EQ(
       to_text(prepared.error()),
