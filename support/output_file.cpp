@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 namespace dtr {
@@ -33,10 +34,13 @@ Result<OutputFile> OutputFile::create(const std::string& path) {
     if (fd < 0) return not_writable(path, errno);
     return OutputFile(path, {}, fd);
   }
+  std::error_code broken_link;
+  const std::filesystem::path target = exists ? std::filesystem::canonical(path, broken_link) : std::filesystem::path(path);
+  if (broken_link) return not_writable(path, broken_link.value());
   for (int attempt = 0;; ++attempt) {
-    std::string temporary = path + ".part" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
+    std::string temporary = target.string() + ".part" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
     const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0) return OutputFile(path, std::move(temporary), fd);
+    if (fd >= 0) return OutputFile(target.string(), std::move(temporary), fd);
     if (errno != EEXIST || attempt == 100) return not_writable(path, errno);
   }
 }
@@ -71,6 +75,26 @@ Status OutputFile::commit() {
   if (temporary_.empty()) return {};
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return refuse(errno);
   temporary_.clear();
+  return {};
+}
+
+Status check_outputs(std::initializer_list<std::string> inputs, std::initializer_list<std::string> outputs) {
+  const auto same = [](const std::string& a, const std::string& b) {
+    std::error_code error;  // one is not there yet
+    return std::filesystem::weakly_canonical(a, error) == std::filesystem::weakly_canonical(b, error) ||
+           (std::filesystem::is_regular_file(a, error) && std::filesystem::equivalent(a, b, error));
+  };
+  for (const std::string* output = outputs.begin(); output != outputs.end(); ++output) {
+    std::error_code error;
+    if (output->empty() || (std::filesystem::exists(*output, error) && !std::filesystem::is_regular_file(*output, error))) continue;
+    for (const std::string& input : inputs)
+      if (!input.empty() && same(input, *output))
+        return fail(DiagnosticId::kFileNotWritable, "the output is also an input: it would be lost", "give the output another name",
+                    {.file = *output});
+    for (const std::string* other = outputs.begin(); other != output; ++other)
+      if (!other->empty() && same(*other, *output))
+        return fail(DiagnosticId::kFileNotWritable, "two outputs go to this file", "give each its own name", {.file = *output});
+  }
   return {};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,7 +14,7 @@ namespace dtr {
 class OutputFile {
  public:
   // Errors of all functions: kFileNotWritable (folder missing, no permission, no space). A target that is no regular file
-  // (/dev/stdout, a pipe) is written directly.
+  // (/dev/stdout, a pipe) is written directly; a link stays, and what it points at is replaced.
   static Result<OutputFile> create(const std::string& path);
 
   OutputFile(OutputFile&& other) noexcept;
@@ -34,6 +35,9 @@ class OutputFile {
   std::string temporary_;  // empty: the target is written directly
   int fd_ = -1;
 };
+
+// Errors: kFileNotWritable, where an output is also an input, or the same file twice. Empty paths are no files.
+Status check_outputs(std::initializer_list<std::string> inputs, std::initializer_list<std::string> outputs);
 
 Status write_file(const std::string& path, std::span<const std::byte> bytes);
 Status write_file(const std::string& path, std::string_view text);

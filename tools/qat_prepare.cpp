@@ -14,6 +14,7 @@ namespace dtr::tools {
 Status qat_prepare(const CommonOptions& common, const QatPrepareOptions& options) {
   CompileSettings settings{.threads = common.threads};
   DTR_ASSIGN(settings.target, resolve_target(options.target));
+  DTR_TRY(check_outputs({options.model, options.calibration}, {options.output}));
   DTR_ASSIGN(OutputFile file, OutputFile::create(options.output));
   DTR_ASSIGN(const MappedFile model, MappedFile::open(options.model));
   DTR_ASSIGN(Program program, read_model(options.model));

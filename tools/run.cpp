@@ -73,6 +73,7 @@ std::string stats_json(const RunStats& stats, size_t samples) {
 }  // namespace
 
 Status run(const CommonOptions&, const RunOptions& options) {
+  DTR_TRY(check_outputs({options.program, options.input}, {options.output, options.stats_json}));
   DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(options.program));
   const bool raw = std::filesystem::path(options.input).extension() == ".bin";
   DTR_ASSIGN(const std::vector<NamedTensor> arrays, raw ? read_raw(session->signature(), options.input) : read_tensors(options.input));

@@ -409,6 +409,29 @@ TEST(OutputFile, LeavesNothingWhenSpaceRunsOut) {
   EXPECT_EQ(folder.size(), 0U);
 }
 
+TEST(OutputFile, FollowsALink) {
+  const test::TemporaryFolder folder;
+  ASSERT_TRUE(write_file(folder / "real", std::string_view("old")).has_value());
+  std::filesystem::create_symlink("real", folder / "link");
+  ASSERT_TRUE(write_file(folder / "link", std::string_view("new")).has_value());
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(test::read_bytes(folder / "real"), to_bytes("new"));
+}
+
+TEST(OutputFile, IsNoInputAndNoOtherOutput) {
+  const test::TemporaryFolder folder;
+  const std::string in = folder / "in", out = folder / "out";
+  ASSERT_TRUE(write_file(in, std::string_view("x")).has_value());
+  std::filesystem::create_symlink("in", folder / "link");
+  EXPECT_TRUE(check_outputs({in, ""}, {out, ""}).has_value());
+  EXPECT_TRUE(check_outputs({"/dev/null"}, {"/dev/null", "/dev/null"}).has_value());
+  for (const std::string& same : {in, in + "/../in", folder / "./in", folder / "link"})
+    EXPECT_EQ(test::error_text(check_outputs({in}, {out, same})),
+              "error[file-not-writable]: " + same + ": the output is also an input: it would be lost\n  fix: give the output another name");
+  EXPECT_EQ(test::error_text(check_outputs({in}, {out, out})),
+            "error[file-not-writable]: " + out + ": two outputs go to this file\n  fix: give each its own name");
+}
+
 TEST(OutputFile, WritesToDevices) {
   auto file = OutputFile::create("/dev/null");
   ASSERT_TRUE(file.has_value());
