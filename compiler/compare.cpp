@@ -82,11 +82,11 @@ void Comparison::add_element(double expected, double actual, int64_t index) {
   if (std::isfinite(expected)) {
     largest_ = std::max(largest_, std::abs(expected));
     signal_ += expected * expected;
-    if (std::isfinite(actual)) {
-      noise_ += difference * difference;
-    } else {
-      broken_ = true;
-    }
+  }
+  if (std::isfinite(difference)) {
+    noise_ += difference * difference;
+  } else {
+    broken_ = true;
   }
   if (apart > max_absolute_ || elements_ == 1) {
     max_absolute_ = apart;

@@ -70,7 +70,7 @@ class Comparison {
   // Counts in steps; of absolute differences if the step is not known.
   const Histogram& histogram() const { return histogram_; }
   const BinEnds& bin_ends() const { return step_ == 0 ? kAbsoluteEnds : kStepEnds; }
-  // Over the elements whose expected value is finite; −99 dB where such an element is not.
+  // Over the finite elements; −99 dB where an element is not finite on one side only, or infinite in another sense.
   double decibels() const;
   double largest_expected() const { return largest_; }  // magnitude, of the finite ones
   // Samples whose largest element stands at the same index.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/outputs.h"
 #include "ir/npz.h"
@@ -62,6 +63,23 @@ bool same_elements(const Tensor& a, const Tensor& b) {
     return shape;
   };
   return a.shape() == b.shape() || without_batch(a.shape()) == without_batch(b.shape());
+}
+
+// Stored results as the samples of a side that was computed: the arrays of a program whose samples are batches have all of their elements
+// along the first axis. nullopt: they are that already.
+std::optional<Output> in_batches(const Output& stored, const Output& computed) {
+  const Shape& batch = computed.samples.front().shape();
+  const Tensor& first = stored.samples.front();
+  if (!stored.stored || computed.stored || batch.empty() || batch[0] < 1 || first.shape() != Shape(batch.begin() + 1, batch.end()) ||
+      stored.samples.size() != computed.samples.size() * static_cast<size_t>(batch[0]))
+    return std::nullopt;
+  Output grouped{.name = stored.name, .step = stored.step, .stored = true, .samples = {}};
+  for (auto at = stored.samples.begin(); at != stored.samples.end();) {
+    std::vector<std::byte> bytes;
+    for (int64_t i = 0; i < batch[0]; ++i, ++at) bytes.insert(bytes.end(), at->bytes().begin(), at->bytes().end());
+    grouped.samples.push_back(Tensor::copy_of(first.dtype(), batch, bytes));
+  }
+  return grouped;
 }
 
 Result<Comparison> compare_samples(const Output& expected, const Output& actual, const CompareOptions& options) {
@@ -165,6 +183,7 @@ std::string to_json(const std::vector<Row>& rows) {
 }  // namespace
 
 Result<bool> compare(const CommonOptions&, const CompareOptions& options) {
+  DTR_TRY(check_outputs({options.expected, options.actual, options.data}, {options.json}));
   std::vector<NamedTensor> data;
   if (!options.data.empty()) {
     DTR_ASSIGN(data, read_tensors(options.data));
@@ -174,12 +193,16 @@ Result<bool> compare(const CommonOptions&, const CompareOptions& options) {
   DTR_ASSIGN(const std::vector<Output> expected, read_outputs(source));
   source.path = options.actual;
   DTR_ASSIGN(const std::vector<Output> actual, read_outputs(source));
+  const auto is_stored = [](const Output& output) { return output.stored; };
+  if (!options.data.empty() && std::ranges::all_of(expected, is_stored) && std::ranges::all_of(actual, is_stored))
+    fmt::print("note: both sides are results; {} is not used\n", options.data);
   DTR_ASSIGN(const auto pairs, pair_up(expected, actual, options));
   std::vector<Row> rows;
   bool good = true;
   for (const auto& [e, a] : pairs) {
-    DTR_ASSIGN(const Comparison comparison, compare_samples(*e, *a, options));
-    const Tensor& first = a->samples.front();
+    const std::optional<Output> left = in_batches(*e, *a), right = in_batches(*a, *e);
+    DTR_ASSIGN(const Comparison comparison, compare_samples(left ? *left : *e, right ? *right : *a, options));
+    const Tensor& first = right ? right->samples.front() : a->samples.front();
     rows.push_back({.name = a->name,
                     .type = fmt::format("{} {}", name(first.dtype()), to_string(first.shape())),
                     .shape = first.shape(),

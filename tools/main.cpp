@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <limits>
 
 #include "tools/verbs.h"
 
@@ -21,6 +22,18 @@ int finish(const tools::CommonOptions& common, const Status& status) {
   const Diagnostic& diagnostic = status.error();
   fmt::print(stderr, "{}\n", common.json_diagnostics ? to_json(diagnostic) : to_text(diagnostic));
   return kBadInput;
+}
+
+constexpr double kLargest = std::numeric_limits<double>::max(), kSmallest = std::numeric_limits<double>::min();
+
+// A limit that something can be held against: CLI::Range takes "nan".
+CLI::Validator number(double low, double high, const std::string& description) {
+  const auto check = [low, high](const std::string& text) {
+    double value = 0;
+    if (!CLI::detail::lexical_cast(text, value)) return fmt::format("'{}' is not a number", text);
+    return value >= low && value <= high ? std::string() : fmt::format("{} is not a number from {} to {}", text, low, high);
+  };
+  return {check, description, "number"};
 }
 
 // Help of a verb ends with an example that works in the root of the repository.
@@ -101,7 +114,9 @@ CLI::App* add_verify(CLI::App& app, tools::VerifyOptions& o) {
   verb->add_option("--against", o.against, "Model it was compiled from (.pt2, .tflite, .ir)")->required();
   verb->add_option("--data", o.data, "Samples (.npz, .npy)")->required();
   verb->add_option("--samples", o.samples, "Number of samples to compare on")->check(CLI::Range(1, 1000000))->capture_default_str();
-  verb->add_option("--min-sqnr", o.min_sqnr, "A layer below this many dB is bad")->capture_default_str();
+  verb->add_option("--min-sqnr", o.min_sqnr, "A layer below this many dB is bad")
+      ->check(number(-kLargest, kLargest, ""))
+      ->capture_default_str();
   verb->add_option("--json", o.json, "Write the table as JSON");
   example(verb, "deuteron verify digits.pte --against models/digits_cnn/float.pt2 --data models/digits_cnn/test.npz");
   return verb;
@@ -115,14 +130,15 @@ CLI::App* add_compare(CLI::App& app, tools::CompareOptions& o) {
   verb->add_option("--data", o.data, "Samples to run programs and models on (.npz, .npy)");
   verb->add_option("--samples", o.samples, "Compare only the first N samples (0: all)")->capture_default_str();
   verb->add_option("--step", o.step, "Quantization step of float outputs; default: that with which a program dequantizes them")
-      ->check(CLI::PositiveNumber);
-  verb->add_option("--rtol", o.rtol, "All close: |a - b| <= atol + rtol * |a| for every element")->check(CLI::NonNegativeNumber);
-  verb->add_option("--atol", o.atol, "The absolute part of it")->check(CLI::NonNegativeNumber);
+      ->check(number(kSmallest, kLargest, "POSITIVE"));
+  verb->add_option("--rtol", o.rtol, "All close: |a - b| <= atol + rtol * |a| for every element")
+      ->check(number(0, kLargest, "NONNEGATIVE"));
+  verb->add_option("--atol", o.atol, "The absolute part of it")->check(number(0, kLargest, "NONNEGATIVE"));
   verb->add_option("--max-steps", o.max_steps, "No element is further apart than this many quantization steps")
-      ->check(CLI::NonNegativeNumber);
-  verb->add_option("--min-sqnr", o.min_sqnr, "Every output has this many dB or more");
+      ->check(number(0, kLargest, "NONNEGATIVE"));
+  verb->add_option("--min-sqnr", o.min_sqnr, "Every output has this many dB or more")->check(number(-kLargest, kLargest, ""));
   verb->add_option("--min-argmax", o.min_argmax, "Share of the samples (0 to 1) whose largest element is the same one")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number(0, 1, "0 to 1"));
   verb->add_option("--json", o.json, "Write the figures as JSON");
   example(verb, "deuteron compare models/digits_cnn/float.pt2 digits.pte --data models/digits_cnn/test.npz --min-sqnr 25");
   return verb;

@@ -1,7 +1,10 @@
 // The compare at the end of a compilation: it accepts what was compiled and refuses anything else.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "compiler/check.h"
+#include "compiler/compare.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 
@@ -37,6 +40,26 @@ TEST(Check, RefusesAProgramThatComputesSomethingElse) {
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().id, DiagnosticId::kCheckFailed);
   EXPECT_NE(status.error().reason.find("output 0 differs from the quantized graph at element"), std::string::npos);
+}
+
+// SQNR of one expected element against one actual.
+double decibels(float expected, float actual) {
+  Tensor e(DType::kFloat32, {1}), a(DType::kFloat32, {1});
+  e.values<float>()[0] = expected;
+  a.values<float>()[0] = actual;
+  Comparison comparison;
+  comparison.add(e.view(), a.view());
+  return comparison.decibels();
+}
+
+TEST(Comparison, NoElementThatIsNotFiniteIsLeftOut) {
+  EXPECT_EQ(decibels(NAN, NAN), 99);
+  EXPECT_EQ(decibels(INFINITY, INFINITY), 99);
+  EXPECT_EQ(decibels(NAN, 0), -99);
+  EXPECT_EQ(decibels(0, NAN), -99);
+  EXPECT_EQ(decibels(INFINITY, 1), -99);
+  EXPECT_EQ(decibels(INFINITY, -INFINITY), -99);
+  EXPECT_NEAR(decibels(10, 9), 20, 1e-6);
 }
 
 }  // namespace
