@@ -124,7 +124,15 @@ Cycles cycles(const Target& target, const Reduce& command) {
   // Either each pipeline takes a result of its own, as in a pool, or the lanes of one add up (or compare) what lies side by side.
   const uint64_t by_results = inner == 0 ? 0 : results / inner * div_up(inner, target.pipelines) * reduced;
   const uint64_t by_lanes = inner_reduced == 0 ? 0 : results * (reduced / inner_reduced) * div_up(inner_reduced, target.macs);
-  return stream(target, by_results < by_lanes ? by_results : by_lanes, 0, Limit::kActivationPort);
+  const uint64_t compared = by_results < by_lanes ? by_results : by_lanes;
+  const uint64_t written = gives_index(command.kind) ? results * div_up(command.index_bytes, target.write_port) : 0;
+  return stream(target, larger(compared, written), 0, written > compared ? Limit::kWritePort : Limit::kActivationPort);
+}
+
+Cycles cycles(const Target& target, const Gather& command) {
+  const uint64_t indices = (uint64_t{command.count} * command.index_bytes + target.weight_port - 1) / target.weight_port;
+  const uint64_t elements = uint64_t{command.count} * div_up(command.inner, target.write_port);
+  return stream(target, command.outer * (indices + elements), 0, Limit::kWritePort);
 }
 
 Cycles cycles(const Target& target, const Resize& command) {

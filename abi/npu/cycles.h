@@ -34,6 +34,7 @@ Cycles cycles(const Target& target, const Reduce& command);
 Cycles cycles(const Target& target, const Resize& command);
 Cycles cycles(const Target& target, const Matmul& command);
 Cycles cycles(const Target& target, const Normalize& command);
+Cycles cycles(const Target& target, const Gather& command);
 // Time of the copy engine for one copy, from its start to its last byte.
 uint64_t copy_cycles(const Target& target, const Copy& command);
 

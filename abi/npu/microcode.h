@@ -62,6 +62,7 @@ enum class Opcode : uint16_t {
   kResize = 0x19,
   kMatmul = 0x1A,
   kNormalize = 0x1B,
+  kGather = 0x1C,
 };
 
 // All structs below follow the first word; every field is one word. Tensors are int8 and dense NHWC unless strides say otherwise.
@@ -320,8 +321,10 @@ struct Fill {
 // `reduced_extent` become one, at output[Σ i_d · output_stride_d]. Strides as in Move.
 // kSum: Σ (element − zero_point_in) rescaled, plus zero_point_out, limited to the clamp; a mean has the divisor in its rescale. kMaximum,
 // kMinimum: limited to the clamp. kSumOfBytes: as kSum, but elements and result are unsigned bytes, and so is the clamp: what LiteRT's SUM
-// does with int8.
-enum class ReduceKind : uint32_t { kSum = 0, kMaximum = 1, kMinimum = 2, kSumOfBytes = 3 };
+// does with int8. kIndexOfMaximum, kIndexOfMinimum: which of the elements, counted from 0 in the order of the loops, is the first of the
+// greatest or smallest; an integer of `index_bytes`.
+enum class ReduceKind : uint32_t { kSum = 0, kMaximum = 1, kMinimum = 2, kSumOfBytes = 3, kIndexOfMaximum = 4, kIndexOfMinimum = 5 };
+constexpr bool gives_index(ReduceKind kind) { return kind == ReduceKind::kIndexOfMaximum || kind == ReduceKind::kIndexOfMinimum; }
 constexpr uint32_t kMaxReduced = uint32_t{1} << 23;  // a sum of that many differences of two bytes fits into 32 bits
 struct Reduce {
   static constexpr Opcode kOpcode = Opcode::kReduce;
@@ -335,6 +338,18 @@ struct Reduce {
   int32_t zero_point_in, zero_point_out;  // sums
   Rescale rescale;                        // sums
   int32_t clamp_low, clamp_high;
+  uint32_t index_bytes;  // 4 or 8 where the result is an index, else 0
+};
+// Bytes of a result.
+constexpr uint32_t result_bytes(const Reduce& reduce) { return gives_index(reduce.kind) ? reduce.index_bytes : 1; }
+
+// output[o][i] = input[o][indices[i]], `inner` bytes each, of dense tensors (outer, rows, inner) and (outer, count, inner). What an index
+// outside of [0, rows) names is zeros.
+struct Gather {
+  static constexpr Opcode kOpcode = Opcode::kGather;
+  Address input, indices, output;
+  uint32_t outer, rows, count, inner;
+  uint32_t index_bytes;  // 4 or 8: signed integers
 };
 
 // Position o of an axis lies at (o · step + start) / 2^fraction_bits of the input (`numerics/resize.h`).

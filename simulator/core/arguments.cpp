@@ -78,9 +78,10 @@ bool box_valid(const uint32_t (&extent)[kMoveRank], uint64_t most) {
   }
   return true;
 }
-bool writes_once(const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kMoveRank]) {
+constexpr bool index_valid(uint32_t bytes) { return bytes == sizeof(int32_t) || bytes == sizeof(int64_t); }
+bool writes_once(const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kMoveRank], int64_t element = 1) {
   for (uint32_t d = 0; d < kMoveRank; ++d)
-    if (extent[d] > 1 && stride[d] == 0) return false;
+    if (extent[d] > 1 && stride[d] < element && stride[d] > -element) return false;
   return true;
 }
 // Steps forward, and each loop over what the shorter steps cover goes beyond it: no two elements lie at one place.
@@ -211,8 +212,10 @@ bool arguments_valid(const Target& target, const Move& command) {
 bool arguments_valid(const Target&, const Fill& command) { return command.bytes != 0 && is_int8(command.value); }
 
 bool arguments_valid(const Target& target, const Reduce& command) {
-  if (!box_valid(command.extent, target.sram_bytes) || !writes_once(command.extent, command.output_stride)) return false;
+  if (!box_valid(command.extent, target.sram_bytes) || !writes_once(command.extent, command.output_stride, result_bytes(command)))
+    return false;
   if (!box_valid(command.reduced_extent, kMaxReduced)) return false;
+  if (!gives_index(command.kind) && command.index_bytes != 0) return false;
   switch (command.kind) {
     case ReduceKind::kMaximum:
     case ReduceKind::kMinimum:
@@ -223,8 +226,15 @@ bool arguments_valid(const Target& target, const Reduce& command) {
     case ReduceKind::kSumOfBytes:
       return is_int8(command.zero_point_in) && is_int8(command.zero_point_out) && rescale_valid(command.rescale) &&
              command.clamp_low >= 0 && command.clamp_low <= command.clamp_high && command.clamp_high <= 255;
+    case ReduceKind::kIndexOfMaximum:
+    case ReduceKind::kIndexOfMinimum:
+      return index_valid(command.index_bytes);
   }
   return false;
+}
+
+bool arguments_valid(const Target&, const Gather& command) {
+  return command.outer != 0 && command.rows != 0 && command.count != 0 && command.inner != 0 && index_valid(command.index_bytes);
 }
 
 bool arguments_valid(const Target& target, const Resize& command) {

@@ -101,10 +101,10 @@ struct Reach {
     for (uint32_t d = 0; d < kMoveRank; ++d) (stride[d] < 0 ? low : high) += (int64_t{extent[d]} - 1) * stride[d];
   }
   // As an access of everything from the first to behind the last byte; too large if it begins before its region.
-  Access from(Address address, bool write) const {
+  Access from(Address address, bool write, uint32_t element = 1) const {
     const int64_t first = int64_t{address.offset} + low;
     if (first < 0) return {address, kTooLarge, write, false};
-    return {{address.region, static_cast<uint32_t>(first)}, static_cast<uint64_t>(high - low) + 1, write, false};
+    return {{address.region, static_cast<uint32_t>(first)}, static_cast<uint64_t>(high - low) + element, write, false};
   }
 };
 
@@ -198,6 +198,8 @@ constexpr uint32_t words_of(Opcode opcode) {
       return command_words<Matmul>();
     case Opcode::kNormalize:
       return command_words<Normalize>();
+    case Opcode::kGather:
+      return command_words<Gather>();
   }
   return 0;
 }
@@ -421,7 +423,15 @@ Accesses accesses(const Target&, const Reduce& command) {
   output.extend(command.extent, command.output_stride);
   Accesses list;
   list.list[list.count++] = input.from(command.input, false);
-  list.list[list.count++] = output.from(command.output, true);
+  list.list[list.count++] = output.from(command.output, true, result_bytes(command));
+  return list;
+}
+
+Accesses accesses(const Target&, const Gather& command) {
+  Accesses list;
+  push(list, command.input, product({command.outer, command.rows, command.inner}));
+  push(list, command.indices, product({command.count, command.index_bytes}));
+  push_output(list, command.output, product({command.outer, command.count, command.inner}));
   return list;
 }
 

@@ -86,6 +86,7 @@ Accesses accesses(const npu::Target& target, const npu::Reduce& command);
 Accesses accesses(const npu::Target& target, const npu::Resize& command);
 Accesses accesses(const npu::Target& target, const npu::Matmul& command);
 Accesses accesses(const npu::Target& target, const npu::Normalize& command);
+Accesses accesses(const npu::Target& target, const npu::Gather& command);
 inline Accesses accesses(const npu::Target&, const npu::Wait&) { return {}; }
 inline Accesses accesses(const npu::Target&, const End&) { return {}; }
 
@@ -157,6 +158,9 @@ Fault visit(const std::byte* commands, uint32_t count, Visitor&& visitor) {
         break;
       case Opcode::kNormalize:
         status = internal::apply<npu::Normalize>(index, arguments, visitor);
+        break;
+      case Opcode::kGather:
+        status = internal::apply<npu::Gather>(index, arguments, visitor);
         break;
       default:
         status = npu::Status::kUnknownOpcode;

@@ -222,6 +222,20 @@ void move(const Call&, const Move& command, const int8_t* input, int8_t* output)
 
 void fill(const Call&, const Fill& command, int8_t* output) { std::memset(output, command.value, command.bytes); }
 
+// Of the elements of one result, whose first is at `element`.
+int64_t index_of_extreme(const Reduce& command, const int8_t* input, Stream element) {
+  const bool greatest = command.kind == ReduceKind::kIndexOfMaximum;
+  uint32_t index[kMoveRank] = {};
+  int8_t best = input[element.at];
+  int64_t found = 0, position = 0;
+  do {
+    const int8_t value = input[element.at];
+    if (greatest ? value > best : value < best) best = value, found = position;
+    ++position;
+  } while (advance(command.reduced_extent, kMoveRank, index, element));
+  return found;
+}
+
 void reduce(const Call&, const Reduce& command, const int8_t* input, int8_t* output) {
   const bool bytes = command.kind == ReduceKind::kSumOfBytes;
   const Range range{command.clamp_low, command.clamp_high};
@@ -231,6 +245,11 @@ void reduce(const Call&, const Reduce& command, const int8_t* input, int8_t* out
     int32_t highest = -128, lowest = 127, sum = 0;
     uint32_t inner[kMoveRank] = {};
     Stream element{command.reduced_stride, from.at};
+    if (gives_index(command.kind)) {
+      const int64_t found = index_of_extreme(command, input, element);
+      std::memcpy(output + to.at, &found, command.index_bytes);  // little-endian: the low half of it is the shorter index
+      continue;
+    }
     do {
       const int32_t value = bytes ? static_cast<uint8_t>(input[element.at]) : input[element.at];
       highest = value > highest ? value : highest;
@@ -333,6 +352,30 @@ void normalize(const Call&, const Normalize& command, const int8_t* input, const
     }
 }
 
+int64_t index_at(const std::byte* indices, uint32_t i, uint32_t bytes) {
+  if (bytes == sizeof(int32_t)) {
+    int32_t index = 0;
+    std::memcpy(&index, indices + size_t{i} * sizeof index, sizeof index);
+    return index;
+  }
+  int64_t index = 0;
+  std::memcpy(&index, indices + size_t{i} * sizeof index, sizeof index);
+  return index;
+}
+
+void gather(const Call&, const Gather& command, const int8_t* input, const std::byte* indices, int8_t* output) {
+  const size_t inner = command.inner;
+  for (uint32_t outer = 0; outer < command.outer; ++outer, input += command.rows * inner)
+    for (uint32_t i = 0; i < command.count; ++i, output += inner) {
+      const int64_t index = index_at(indices, i, command.index_bytes);
+      if (index >= 0 && index < command.rows) {
+        std::memcpy(output, input + static_cast<size_t>(index) * inner, inner);
+      } else {
+        std::memset(output, 0, inner);
+      }
+    }
+}
+
 }  // namespace
 
 int8_t finish_reduction(const Reduce& command, Range range, int32_t highest, int32_t lowest, int32_t sum) {
@@ -343,12 +386,14 @@ int8_t finish_reduction(const Reduce& command, Range range, int32_t highest, int
       return static_cast<int8_t>(range.clamp(lowest));
     case ReduceKind::kSum:
     case ReduceKind::kSumOfBytes:
+    case ReduceKind::kIndexOfMaximum:
+    case ReduceKind::kIndexOfMinimum:
       break;
   }
   return numerics::OutputStage{to_requantization(command.rescale), command.zero_point_out, range}(sum);
 }
 
-const Kernels kPlainKernels = {conv2d, depthwise, pool, binary, lookup, softmax, move, fill, reduce, resize, matmul, normalize};
+const Kernels kPlainKernels = {conv2d, depthwise, pool, binary, lookup, softmax, move, fill, reduce, resize, matmul, normalize, gather};
 
 bool ChannelParameters::valid(const Window& window, const Epilogue& epilogue) const {
   const int32_t highest = (epilogue.flags & kOneRounding) != 0 ? 30 : 31;

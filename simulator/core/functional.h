@@ -48,6 +48,7 @@ struct Kernels {
   void (*resize)(const Call&, const npu::Resize&, const int8_t* input, int8_t* output);
   void (*matmul)(const Call&, const npu::Matmul&, const MatmulMemory&);
   void (*normalize)(const Call&, const npu::Normalize&, const int8_t* input, const std::byte* parameters, int8_t* output);
+  void (*gather)(const Call&, const npu::Gather&, const int8_t* input, const std::byte* indices, int8_t* output);
 };
 
 // Plain loops, the definition of what is right. They need no context.

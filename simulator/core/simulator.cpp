@@ -99,6 +99,10 @@ class Execution {
     kernels_.normalize(call, command, at(command.input), reinterpret_cast<const std::byte*>(at(command.parameters)), at(command.output));
     return Status::kOk;
   }
+  Status compute(const Call& call, const Gather& command) {
+    kernels_.gather(call, command, at(command.input), reinterpret_cast<const std::byte*>(at(command.indices)), at(command.output));
+    return Status::kOk;
+  }
   Status compute(const Call& call, const Fill& command) {
     kernels_.fill(call, command, at(command.output));
     return Status::kOk;

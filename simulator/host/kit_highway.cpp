@@ -27,7 +27,7 @@ const Kit* kit() {
 #else
   static const Kit made = {hwy::TargetName(HWY_TARGET),
                            {convolve<npu::Conv2d>, depthwise, pool, binary, lookup, kPlainKernels.softmax, move, kPlainKernels.fill, reduce,
-                            kPlainKernels.resize, matmul, kPlainKernels.normalize},
+                            kPlainKernels.resize, matmul, kPlainKernels.normalize, kPlainKernels.gather},
                            pack_dense<npu::Conv2d>,
                            pack_depthwise};
   return &made;

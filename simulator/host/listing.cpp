@@ -131,13 +131,19 @@ class Lines {
     return call(index, "fill", c, fmt::format("{} bytes={} value={}", at(c.output), c.bytes, c.value));
   }
   Status operator()(uint32_t index, const Reduce& c) {
-    constexpr const char* kKinds[] = {"sum", "maximum", "minimum", "sum-of-bytes"};
+    constexpr const char* kKinds[] = {"sum", "maximum", "minimum", "sum-of-bytes", "index-of-maximum", "index-of-minimum"};
     std::string text = fmt::format("{} <- {} kind={} extent={} input_stride={} output_stride={} reduced={} reduced_stride={} clamp=[{},{}]",
                                    at(c.output), at(c.input), kKinds[static_cast<uint32_t>(c.kind)], list(c.extent), list(c.input_stride),
                                    list(c.output_stride), list(c.reduced_extent), list(c.reduced_stride), c.clamp_low, c.clamp_high);
     if (c.kind == ReduceKind::kSum || c.kind == ReduceKind::kSumOfBytes)
       text += fmt::format(" zero_points={},{} rescale={}", c.zero_point_in, c.zero_point_out, rescale(c.rescale));
+    if (gives_index(c.kind)) text += fmt::format(" index_bytes={}", c.index_bytes);
     return call(index, "reduce", c, text);
+  }
+  Status operator()(uint32_t index, const Gather& c) {
+    return call(index, "gather", c,
+                fmt::format("{0}x{1}x{2} -> {0}x{3}x{2} {4} <- {5} indices={6} index_bytes={7}", c.outer, c.rows, c.inner, c.count,
+                            at(c.output), at(c.input), at(c.indices), c.index_bytes));
   }
   Status operator()(uint32_t index, const Resize& c) {
     const auto axis = [](const ResizeAxis& a) { return fmt::format("({}*o+{})/2^{}", a.step, a.start, a.fraction_bits); };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <type_traits>
 
 #include "simulator/core/loops.h"
 
@@ -169,12 +170,14 @@ class Watch {
   template <class Strided>
   Status write_runs(const Strided& command) {
     Status status = Status::kOk;
-    for_runs(command.extent, command.output, command.output_stride, [&](const Range& run) {
+    uint32_t element = 1;
+    if constexpr (std::is_same_v<Strided, Reduce>) element = result_bytes(command);
+    const auto visit = [&](auto body) { for_runs(command.extent, command.output, command.output_stride, body, element); };
+    visit([&](const Range& run) {
       if (status == Status::kOk) status = writable(run);
     });
     if (status != Status::kOk) return status;
-    for_runs(command.extent, command.output, command.output_stride,
-             [&](const Range& run) { fill(run, written_by(command.output.region)); });
+    visit([&](const Range& run) { fill(run, written_by(command.output.region)); });
     return Status::kOk;
   }
   Status writable(const Range& range) const { return touches_flight(range) ? Status::kReadsInFlight : Status::kOk; }
@@ -196,14 +199,15 @@ class Watch {
         for (uint64_t k = 0; k < inner.count; ++k)
           body(Range{range(access).first + i * outer.stride + j * middle.stride + k * inner.stride, access.run});
   }
-  // The dense runs of a strided box.
+  // The dense runs of a strided box of elements of that many bytes.
   template <class Body>
-  void for_runs(const uint32_t (&extent)[kMoveRank], Address address, const int32_t (&stride)[kMoveRank], Body body) const {
+  void for_runs(const uint32_t (&extent)[kMoveRank], Address address, const int32_t (&stride)[kMoveRank], Body body,
+                uint32_t element = 1) const {
     constexpr uint32_t kInner = kMoveRank - 1;
-    const bool dense = stride[kInner] == 1 || extent[kInner] == 1;
+    const bool dense = stride[kInner] == static_cast<int32_t>(element) || extent[kInner] == 1;
     uint32_t index[kMoveRank] = {};
     Stream stream{stride, static_cast<int64_t>(range(address, 0).first)};
-    do body(Range{static_cast<uint64_t>(stream.at), dense ? extent[kInner] : 1});
+    do body(Range{static_cast<uint64_t>(stream.at), uint64_t{dense ? extent[kInner] : 1} * element});
     while (advance(extent, dense ? kInner : kMoveRank, index, stream));
   }
 

@@ -53,7 +53,8 @@ inline void move(const Call& call, const npu::Move& command, const int8_t* input
 inline void reduce(const Call& call, const npu::Reduce& command, const int8_t* input, int8_t* output) {
   constexpr uint32_t kInner = npu::kMoveRank - 1;
   constexpr uint32_t kBlock = 256;
-  if (command.kind == npu::ReduceKind::kSumOfBytes) return kPlainKernels.reduce(call, command, input, output);
+  if (command.kind == npu::ReduceKind::kSumOfBytes || npu::gives_index(command.kind))
+    return kPlainKernels.reduce(call, command, input, output);
   const numerics::Range range{command.clamp_low, command.clamp_high};
   uint32_t index[npu::kMoveRank] = {};
   Stream from{command.input_stride}, to{command.output_stride};

@@ -392,10 +392,12 @@ void add_strided_move(Random& random, Case& to) {
 
 void add_reduce(Random& random, Case& to) {
   Reduce reduce{};
-  reduce.kind = static_cast<ReduceKind>(random.upto(3));
+  reduce.kind = static_cast<ReduceKind>(random.upto(5));
+  const bool index = gives_index(reduce.kind);
+  if (index) reduce.index_bytes = random.chance(50) ? 4 : 8;
   std::fill(std::begin(reduce.extent), std::end(reduce.extent), 1u);
   std::fill(std::begin(reduce.reduced_extent), std::end(reduce.reduced_extent), 1u);
-  int32_t stride = 1, output_stride = 1;
+  int32_t stride = 1, output_stride = static_cast<int32_t>(result_bytes(reduce));
   uint32_t d = kMoveRank, r = kMoveRank;  // loops in use
   for (int loop = 0; loop < 6; ++loop) {
     const uint32_t extent = 1 + random.upto(random.chance(10) ? 300 : 4);
@@ -436,6 +438,23 @@ void add_resize(Random& random, Case& to) {
   to.builder.add(resize);
 }
 
+void add_gather(Random& random, Case& to) {
+  Gather gather{.outer = 1 + random.upto(3),
+                .rows = 1 + random.upto(9),
+                .count = 1 + random.upto(9),
+                .inner = 1 + random.upto(20),
+                .index_bytes = random.chance(50) ? 4u : 8u};
+  std::vector<int8_t> indices(size_t{gather.count} * gather.index_bytes);
+  for (uint32_t i = 0; i < gather.count; ++i) {
+    const int64_t index = random.chance(80) ? random.upto(gather.rows) : random.any();
+    std::memcpy(&indices[size_t{i} * gather.index_bytes], &index, gather.index_bytes);
+  }
+  gather.input = to.input(random.int8(size_t{gather.outer} * gather.rows * gather.inner));
+  gather.indices = place(random, to, indices);
+  gather.output = to.builder.output(gather.outer * gather.count * gather.inner);
+  to.builder.add(gather);
+}
+
 void add_fill(Random& random, Case& to) {
   const uint32_t bytes = 1 + random.upto(100);
   to.builder.add(Fill{to.builder.output(bytes), bytes, random.between(-128, 127)});
@@ -444,11 +463,13 @@ void add_fill(Random& random, Case& to) {
 }  // namespace
 
 std::span<const Generator> generators() {
-  static constexpr Generator kGenerators[] = {
-      {"Conv2d", add_conv2d, 400}, {"Depthwise", add_depthwise, 400},      {"Pool", add_pool, 200},     {"Binary", add_binary, 600},
-      {"Lookup", add_lookup, 200}, {"Softmax", add_softmax, 200},          {"Matmul", add_matmul, 300}, {"Normalize", add_normalize, 200},
-      {"Move", add_move, 200},     {"StridedMove", add_strided_move, 200}, {"Reduce", add_reduce, 400}, {"Resize", add_resize, 200},
-      {"Fill", add_fill, 10}};
+  static constexpr Generator kGenerators[] = {{"Conv2d", add_conv2d, 400}, {"Depthwise", add_depthwise, 400},
+                                              {"Pool", add_pool, 200},     {"Binary", add_binary, 600},
+                                              {"Lookup", add_lookup, 200}, {"Softmax", add_softmax, 200},
+                                              {"Matmul", add_matmul, 300}, {"Normalize", add_normalize, 200},
+                                              {"Move", add_move, 200},     {"StridedMove", add_strided_move, 200},
+                                              {"Reduce", add_reduce, 400}, {"Resize", add_resize, 200},
+                                              {"Fill", add_fill, 10},      {"Gather", add_gather, 200}};
   return kGenerators;
 }
 

@@ -39,14 +39,25 @@ TEST(SimulatorListing, OneLineACommand) {
                      -7,
                      one,
                      -128,
-                     127});
+                     127,
+                     0});
   builder.add(Resize{x, sum, ResizeKind::kBilinear, 1, 3, {2, 2, 1024, 0, 10}, {2, 2, 1024, -5, 10}});
+  builder.add(Reduce{.input = x,
+                     .output = sum,
+                     .kind = ReduceKind::kIndexOfMinimum,
+                     .extent = {1, 1, 1, 1, 1, 2},
+                     .input_stride = {0, 0, 0, 0, 0, 4},
+                     .output_stride = {0, 0, 0, 0, 0, 8},
+                     .reduced_extent = {1, 1, 1, 1, 1, 4},
+                     .reduced_stride = {0, 0, 0, 0, 0, 1},
+                     .index_bytes = 8});
+  builder.add(Gather{x, sum, y, 1, 4, 4, 3, 4});
   const test::AlignedBytes payload = builder.build();
   const std::string expected = R"(; microcode 2.0 target=)" + [&] {
     char text[16];
     std::snprintf(text, sizeof text, "%08x", hash(target));
     return std::string(text);
-  }() + R"( commands=16 constants=432 bytes scratch=448 bytes, 448 used
+  }() + R"( commands=18 constants=432 bytes scratch=448 bytes, 448 used
 ; operand0 input bytes=12
 ; operand1 output bytes=12
    0  copy      scratch+16 <- constants+0 bytes=256 ticket=1  ; 656 copy cycles
@@ -72,7 +83,9 @@ TEST(SimulatorListing, OneLineACommand) {
         "\n  13  reduce    scratch+0 <- operand0+3 kind=sum extent=1,1,1,1,1,3 input_stride=0,0,0,0,0,4 output_stride=0,0,0,0,0,1 "
         "reduced=1,1,1,1,1,4 reduced_stride=0,0,0,0,0,-1 clamp=[-128,127] zero_points=7,-7 rescale=1073741824*2^-31  ;",
         "\n  14  resize    1x2x2x3 -> 1x2x2x3 scratch+0 <- operand0+0 kind=bilinear rows=(1024*o+0)/2^10 columns=(1024*o+-5)/2^10  ;",
-        "\n  15  end\n"})
+        "\n  15  reduce    scratch+0 <- operand0+0 kind=index-of-minimum extent=1,1,1,1,1,2 input_stride=0,0,0,0,0,4 "
+        "output_stride=0,0,0,0,0,8 reduced=1,1,1,1,1,4 reduced_stride=0,0,0,0,0,1 clamp=[0,0] index_bytes=8  ; 66 cycles, start\n",
+        "\n  16  gather    1x4x3 -> 1x4x3 operand1+0 <- operand0+0 indices=scratch+0 index_bytes=4  ; 70 cycles, start\n", "\n  17  end\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nis missing in\n" << text;
 }
 

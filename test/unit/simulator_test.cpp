@@ -190,7 +190,8 @@ TEST(SimulatorCore, ReducesByHand) {
                        10,
                        rescale,
                        low,
-                       high});
+                       high,
+                       0});
     return output_of(builder, {1, -2, 100, 4, 50, -6});
   };
   using Values = std::vector<int8_t>;
@@ -200,6 +201,46 @@ TEST(SimulatorCore, ReducesByHand) {
   EXPECT_EQ(reduced(ReduceKind::kSum, {1 << 30, 0}, -128, 127), (Values{56, 33, 12}));   // half of it, half away from zero
   // As bytes: 100 + 250, 254 + 50, 1 + 4.
   EXPECT_EQ(reduced(ReduceKind::kSumOfBytes, {1 << 30, 0}, 0, 255), (Values{static_cast<int8_t>(184), static_cast<int8_t>(161), 12}));
+}
+
+// Of columns of a 3 × 4 matrix from the last one on, as int32 and, with a gap between them, as int64.
+TEST(SimulatorCore, FindsIndicesByHand) {
+  const auto found = [](ReduceKind kind, uint32_t bytes, int32_t step) {
+    PayloadBuilder builder;
+    const Address x = builder.input(12), y = builder.output(static_cast<uint32_t>(3 * step) + bytes);
+    builder.add(Fill{y, static_cast<uint32_t>(3 * step) + bytes, 9});
+    Reduce reduce{.input = {x.region, 3}, .output = y, .kind = kind, .index_bytes = bytes};
+    std::fill(std::begin(reduce.extent), std::end(reduce.extent), 1u);
+    std::fill(std::begin(reduce.reduced_extent), std::end(reduce.reduced_extent), 1u);
+    reduce.extent[5] = 4, reduce.input_stride[5] = -1, reduce.output_stride[5] = step;
+    reduce.reduced_extent[5] = 3, reduce.reduced_stride[5] = 4;
+    builder.add(reduce);
+    return output_of(builder, {1, 7, -128, 5, 2, 7, 127, 5, 0, 8, 127, 4});
+  };
+  using Values = std::vector<int8_t>;
+  EXPECT_EQ(found(ReduceKind::kIndexOfMaximum, 4, 4), (Values{0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0}));
+  EXPECT_EQ(found(ReduceKind::kIndexOfMinimum, 8, 9),
+            (Values{2, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 0, 0, 0}));
+}
+
+// Rows of two matrices of 3 × 2 bytes; indices outside give zeros.
+TEST(SimulatorCore, GathersByHand) {
+  const auto gathered = [](const auto& indices) {
+    PayloadBuilder builder;
+    const Address x = builder.input(12), y = builder.output(2 * static_cast<uint32_t>(indices.size()) * 2);
+    builder.add(Gather{.input = x,
+                       .indices = builder.stage(indices),
+                       .output = y,
+                       .outer = 2,
+                       .rows = 3,
+                       .count = static_cast<uint32_t>(indices.size()),
+                       .inner = 2,
+                       .index_bytes = sizeof indices[0]});
+    return output_of(builder, {1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16});
+  };
+  using Values = std::vector<int8_t>;
+  EXPECT_EQ(gathered(std::vector<int32_t>{2, 0, 2, -1}), (Values{5, 6, 1, 2, 5, 6, 0, 0, 15, 16, 11, 12, 15, 16, 0, 0}));
+  EXPECT_EQ(gathered(std::vector<int64_t>{3, INT64_MIN, 1, int64_t{1} << 32}), (Values{0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 13, 14, 0, 0}));
 }
 
 TEST(SimulatorCore, ResizesByHand) {
@@ -338,6 +379,7 @@ struct Everything {
   Resize resize{};
   Matmul matmul{};
   Normalize normalize{};
+  Gather gather{};
   Everything() {
     x = builder.input(32), y = builder.output(32), sum = builder.scratch(32);
     weights = builder.stage(std::vector<int8_t>(64, 1));
@@ -363,7 +405,8 @@ struct Everything {
               0,
               kOne,
               -128,
-              127};
+              127,
+              0};
     resize = {x, sum, ResizeKind::kBilinear, 1, 8, {2, 2, 1024, 0, 10}, {2, 2, 1024, 0, 10}};
     matmul = {.left = x,
               .right = sum,
@@ -403,11 +446,12 @@ struct Everything {
                  .gain_shift = 20,
                  .clamp_low = -128,
                  .clamp_high = 127};
+    gather = {.input = sum, .indices = x, .output = y, .outer = 2, .rows = 4, .count = 4, .inner = 4, .index_bytes = 8};
   }
   AlignedBytes build(const std::function<void(Header&)>& edit = {}) {
     builder.add(depthwise), builder.add(conv), builder.add(pool), builder.add(add), builder.add(lookup);
     builder.add(softmax), builder.add(move), builder.add(fill), builder.add(reduce), builder.add(resize);
-    builder.add(matmul), builder.add(normalize);
+    builder.add(matmul), builder.add(normalize), builder.add(gather);
     return builder.build(edit);
   }
 };
@@ -527,6 +571,9 @@ TEST(SimulatorDecoder, ChecksOverlap) {
   EXPECT_EQ(edited([](Everything& e) { e.reduce.reduced_stride[5] = -8; }), Status::kOutOfBounds);
   EXPECT_EQ(edited([](Everything& e) { e.reduce.reduced_stride[5] = INT32_MAX; }), Status::kOutOfBounds);
   EXPECT_EQ(edited([](Everything& e) { e.reduce.output = e.x; }), Status::kBadArgument);
+  EXPECT_EQ(edited([](Everything& e) { e.gather.rows = UINT32_MAX; }), Status::kOutOfBounds);
+  EXPECT_EQ(edited([](Everything& e) { e.gather.count = 5; }), Status::kOutOfBounds);  // indices
+  EXPECT_EQ(edited([](Everything& e) { e.gather.output = e.x; }), Status::kBadArgument);
   EXPECT_EQ(edited([](Everything& e) { e.resize.height.in = 3; }), Status::kOutOfBounds);
   EXPECT_EQ(edited([](Everything& e) { e.conv.epilogue.flags = kFromSums, e.conv.epilogue.sums = e.y; }), Status::kOutOfBounds);
   EXPECT_EQ(edited([](Everything& e) { e.lookup.extent[5] = 16, e.lookup.output.offset += 8; }), Status::kBadArgument);
@@ -607,7 +654,16 @@ TEST(SimulatorDecoder, ChecksArguments) {
       [](Everything& e) { e.move.extent[0] = 2; },  // writes twice
       [](Everything& e) { e.move.extent[0] = UINT32_MAX, e.move.extent[1] = UINT32_MAX; },
       [](Everything& e) { e.fill.value = 128; },
-      [](Everything& e) { e.reduce.kind = static_cast<ReduceKind>(4); },
+      [](Everything& e) { e.reduce.kind = static_cast<ReduceKind>(6); },
+      [](Everything& e) { e.reduce.kind = ReduceKind::kIndexOfMinimum; },  // of no bytes
+      [](Everything& e) { e.reduce.kind = ReduceKind::kIndexOfMaximum, e.reduce.index_bytes = 2; },
+      [](Everything& e) { e.reduce.kind = ReduceKind::kIndexOfMaximum, e.reduce.index_bytes = 4; },  // results overlap
+      [](Everything& e) { e.reduce.index_bytes = 4; },
+      [](Everything& e) { e.gather.index_bytes = 1; },
+      [](Everything& e) { e.gather.rows = 0; },
+      [](Everything& e) { e.gather.count = 0; },
+      [](Everything& e) { e.gather.inner = 0; },
+      [](Everything& e) { e.gather.outer = 0; },
       [](Everything& e) { e.reduce.extent[5] = 0; },
       [](Everything& e) { e.reduce.output_stride[5] = 0; },  // writes twice
       [](Everything& e) { e.reduce.reduced_extent[0] = kMaxReduced; },
