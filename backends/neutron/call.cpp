@@ -3,8 +3,8 @@
 namespace dtr::neutron {
 
 std::string_view name(const Kernel& kernel) {
-  static constexpr std::string_view kNames[] = {"Conv2d", "Depthwise", "Pool",   "Binary", "Lookup", "Softmax",
-                                                "Move",   "Fill",      "Reduce", "Resize", "Matmul", "Normalize"};
+  static constexpr std::string_view kNames[] = {"Conv2d", "Depthwise", "Pool",   "Binary", "Lookup",    "Softmax", "Move",
+                                                "Fill",   "Reduce",    "Resize", "Matmul", "Normalize", "Gather"};
   static_assert(std::size(kNames) == std::variant_size_v<Kernel>);
   return kNames[kernel.index()];
 }

@@ -16,7 +16,7 @@
 namespace dtr::neutron {
 
 using Kernel = std::variant<npu::Conv2d, npu::Depthwise, npu::Pool, npu::Binary, npu::Lookup, npu::Softmax, npu::Move, npu::Fill,
-                            npu::Reduce, npu::Resize, npu::Matmul, npu::Normalize>;
+                            npu::Reduce, npu::Resize, npu::Matmul, npu::Normalize, npu::Gather>;
 
 // Until encoding, `region` of an address is a storage's index, or kOwnConstants: the call's own block of constants. `offset` counts
 // from its start.
@@ -85,6 +85,8 @@ void visit_addresses(K& kernel, Visit visit) {
       visit(kernel.table, Access::kRead);
     } else if constexpr (std::is_same_v<Plain, npu::Softmax>) {
       if (kernel.mask_rows != 0) visit(kernel.mask, Access::kRead);
+    } else if constexpr (std::is_same_v<Plain, npu::Gather>) {
+      visit(kernel.indices, Access::kRead);
     } else if constexpr (std::is_same_v<Plain, npu::Normalize>) {
       visit(kernel.parameters, Access::kRead);
     }

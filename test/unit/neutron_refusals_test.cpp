@@ -90,9 +90,11 @@ TEST(NeutronSupport, BoundsOfSingleOperators) {
   EXPECT_EQ(refused("%x: i8[2,3] quant<0.5>, %m: bool[3]", "%y: i8[2,3] quant<0.00390625:-128> = aten.softmax(%x, %m) {dim = 1}"),
             "npu-dynamic-mask: the NPU needs a constant mask of a softmax; `m` is computed while the model runs; make it a parameter or a "
             "buffer of the module");
-  EXPECT_EQ(refused("%x: i8[2,3] quant<0.5>, %i: i64[4]", "%y: i8[4,3] quant<0.5> = aten.index_select(%x, %i) {dim = 0}"),
-            "npu-dynamic-index: the NPU copies elements by constant indices; `i` is computed while the model runs; make it a parameter or "
-            "a buffer of the module");
+  EXPECT_EQ(refused("%x: i8[2,3] quant<0.5>, %i: i64[4]", "%y: i8[4,3] quant<0.5> = aten.index_select(%x, %i) {dim = 0}"), "");
+  EXPECT_EQ(
+      refused("%x: f32[2,3]", "%y: i64[2] = aten.argmax(%x) {dim = 1}"),
+      "npu-element-type: the NPU computes int8 with one scale and zero point a tensor; operand 0 is f32; quantize the model: compile it "
+      "with calibration data");
   EXPECT_EQ(refused("%x: i8[2,3] quant<0.5>, %z: i8[2,3] quant<0.5>", "%y: i8[2,3] quant<0.5> = aten.div.Tensor(%x, %z)"),
             "npu-division: one operand of a division is a constant of one element; `x` of shape 2x3 is divided by `z` of shape 2x3; "
             "multiply by a reciprocal");

@@ -26,6 +26,15 @@ npu::Move move_of(npu::Address from, npu::Address to, std::span<const CopyLoop> 
   return move;
 }
 
+// An order of elements of that many bytes as one of bytes.
+Order in_bytes(const Order& order, int64_t size) {
+  if (size == 1) return order;
+  Order bytes;
+  for (const Digit& digit : order) bytes.push_back({digit.extent, digit.place * size, digit.step * size});
+  bytes.push_back({size, 1, 1});
+  return normalized(std::move(bytes));
+}
+
 bool fits_one_move(const std::optional<std::vector<CopyLoop>>& loops) { return loops && loops->size() <= npu::kMoveRank; }
 
 }  // namespace
@@ -180,7 +189,9 @@ void Builder::copy(npu::Address from, const Order& from_order, npu::Address to, 
 
 void Builder::rearrange(ValueId value, npu::Address from, const Order& from_order, npu::Address to, const Order& to_order) {
   const size_t first = built_.calls.size();
-  copy(from, from_order, to, to_order, graph_.type(value).elements(), origin_of(value));
+  const Type& type = graph_.type(value);
+  const auto size = static_cast<int64_t>(byte_size(type.dtype));
+  copy(from, in_bytes(from_order, size), to, in_bytes(to_order, size), type.bytes(), origin_of(value));
   if (from_order == to_order) return;
   for (size_t i = first; i < built_.calls.size(); ++i) built_.calls[i].rearranges = graph_.value(value).name;
 }

@@ -113,69 +113,6 @@ void lower_cat(Builder& builder, const Group& group) {
   }
 }
 
-// Indices that follow each other in steps, or a single one.
-struct Run {
-  int64_t start, count, step;
-  int64_t last() const { return start + (count - 1) * step; }
-  bool inside(int64_t extent) const { return start >= 0 && last() < extent; }
-};
-// In and out of [0, extent) are never in one run.
-std::vector<Run> runs_of(const Program& program, const Graph& graph, ValueId index, int64_t extent) {
-  const ConstantId id = graph.value(index).constant;
-  std::vector<int64_t> indices;
-  if (program.constants.dtype(id) == DType::kInt32) {
-    const auto values = program.constants.values<int32_t>(id);
-    indices.assign(values.begin(), values.end());
-  } else {
-    const auto values = program.constants.values<int64_t>(id);
-    indices.assign(values.begin(), values.end());
-  }
-  std::vector<Run> runs;
-  for (const int64_t at : indices) {
-    Run* last = runs.empty() ? nullptr : &runs.back();
-    const bool joins = last != nullptr && last->inside(extent) == (at >= 0 && at < extent);
-    if (joins && last->count == 1 && at > last->start) {
-      *last = {last->start, 2, at - last->start};
-    } else if (joins && last->inside(extent) && at == last->last() + last->step) {
-      ++last->count;
-    } else {
-      runs.push_back({at, 1, 1});
-    }
-  }
-  return runs;
-}
-
-// A copy for each run, zeros for indices that name nothing, into what is dense in the operand's layout, or contiguous where indices of
-// another rank make other dimensions.
-void lower_index_select(Builder& builder, const Group& group) {
-  const Graph& graph = builder.graph();
-  const Op& op = graph.op(group.head);
-  const Type& x = graph.type(op.operands[0]);
-  const Type& y = graph.type(op.results[0]);
-  const size_t dim = *ops::normalize_dim(op.attributes.get<int64_t>("dim"), x.rank());
-  Shape listed = x.shape;  // of the result with the indices as one dimension
-  listed[dim] = graph.type(op.operands[1]).elements();
-  const Layout layout = x.rank() == y.rank() ? layout_of(builder, op) : Layout::kContiguous;
-  const std::vector<int64_t> steps = strides(listed, layout);
-  const npu::Address whole = builder.define(op.results[0], strided_order(listed, steps));
-  const Order order = order_of(x.shape, layout);
-  int64_t at = 0;
-  const std::vector<Run> runs = runs_of(builder.program(), graph, op.operands[1], x.shape[dim]);
-  if (!std::ranges::all_of(runs, [&](const Run& run) { return run.inside(x.shape[dim]); }))
-    builder.emit(npu::Fill{.output = whole, .bytes = word(y.elements())}, op.origin);
-  for (const Run& run : runs) {
-    at += run.count;
-    if (!run.inside(x.shape[dim])) continue;
-    const npu::Address from = builder.read(op.operands[0], order);
-    const Section section = *sliced(order, x.shape, dim, run.start, run.count, run.step);
-    Shape part = x.shape;
-    part[dim] = run.count;
-    builder.copy({from.region, from.offset + word(section.offset)}, section.order,
-                 {whole.region, whole.offset + word((at - run.count) * steps[dim])}, strided_order(part, steps), element_count(part),
-                 op.origin);
-  }
-}
-
 std::optional<Kernel> estimate_cat(const Machine&, const OpView& view) {
   return npu::Fill{.bytes = word(view.result().bytes())};  // as many bytes as the copies write together
 }
@@ -214,10 +151,7 @@ void lower_pad(Builder& builder, const Group& group) {
                {whole.region, whole.offset + word(to_offset)}, strided_order(kept, to_steps), elements, op.origin);
 }
 
-constexpr const Check* kIndexChecks[] = {&kInt8Operand, &kNotEmpty, &kConstantIndices, &kRank, &kFitsSram<nothing_staged>};
-
 constexpr Rule kRules[] = {
-    {&ops::kIndexSelect, kIndexChecks, any_layout, estimate_cat, lower_index_select},
     {&ops::kView, kChecks, free_layouts, estimate_free, lower_view},
     {&ops::kPermute, kChecks, free_layouts, estimate_free, lower_permute},
     {&ops::kSliceTensor, kChecks, free_layouts, estimate_free, lower_slice},

@@ -1,9 +1,10 @@
-// Sums, means and extremes over any dimensions. Each digit of the operand's order is a loop over results or over what is reduced to one, so
-// the operand is read as it lies; results lie in the order in which their elements do.
+// Sums, means, extremes and their indices over any dimensions. Each digit of the operand's order is a loop over results or over what is
+// reduced to one, so the operand is read as it lies; results lie in the order in which their elements do.
 #include "backends/neutron/lowering/reduction.h"
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 
 #include "backends/neutron/lowering/readers.h"
 #include "numerics/mean.h"
@@ -13,9 +14,20 @@
 namespace dtr::neutron {
 namespace {
 
+bool finds_index(const OpView& view) { return view.def == &ops::kArgmax || view.def == &ops::kArgmin; }
+
+// The dimensions in which aten.argmax looks.
+std::vector<bool> compared_dims(const OpView& view) {
+  const size_t rank = view.operand(0).rank();
+  const AttributeValue* dim = view.attributes->find("dim");
+  std::vector<bool> compared(rank, dim == nullptr);
+  if (dim != nullptr && rank != 0) compared[*ops::normalize_dim(std::get<int64_t>(*dim), rank)] = true;
+  return compared;
+}
+
 struct Loops {
   std::vector<CopyLoop> results;  // from the operand to the result
-  std::vector<CopyLoop> reduced;  // to_step is 0
+  std::vector<CopyLoop> reduced;  // to_step: of the index of an element among them, or 0
   Order result_order;
 };
 
@@ -36,7 +48,8 @@ void join(std::vector<CopyLoop>& loops) {
 // divide at the dimensions, or make more loops than the command has.
 std::optional<Loops> loops_over(const OpView& view, const Order& order, const std::optional<Order>& wanted = {}) {
   const Shape& shape = view.operand(0).shape;
-  const std::vector<bool> reduced = *ops::reduced_dims(view);
+  const bool counts = finds_index(view);
+  const std::vector<bool> reduced = counts ? compared_dims(view) : *ops::reduced_dims(view);
   const std::optional<Order> digits = split_at_dims(order, shape);
   if (!digits) return std::nullopt;
   const std::vector<int64_t> places = strides(shape, Layout::kContiguous);
@@ -53,7 +66,7 @@ std::optional<Loops> loops_over(const OpView& view, const Order& order, const st
     size_t dim = 0;
     while (shape[dim] == 1 || digit.place < places[dim] || digit.place >= places[dim] * shape[dim]) ++dim;
     if (reduced[dim]) {
-      loops.reduced.push_back({digit.extent, digit.step, 0});
+      loops.reduced.push_back({digit.extent, digit.step, counts ? digit.place : 0});
     } else {
       kept.push_back({digit.extent, digit.place / places[dim] * result_places[dim], digit.step});
     }
@@ -62,6 +75,7 @@ std::optional<Loops> loops_over(const OpView& view, const Order& order, const st
   auto results = copy_loops(kept, loops.result_order);
   if (!results) return std::nullopt;
   loops.results = std::move(*results);
+  if (counts) std::ranges::sort(loops.reduced, std::greater(), &CopyLoop::to_step);
   join(loops.reduced);
   if (loops.results.size() > npu::kMoveRank || loops.reduced.size() > npu::kMoveRank) return std::nullopt;
   return loops;
@@ -70,6 +84,8 @@ std::optional<Loops> loops_over(const OpView& view, const Order& order, const st
 npu::ReduceKind kind_of(const OpView& view) {
   if (view.def == &ops::kAmax) return npu::ReduceKind::kMaximum;
   if (view.def == &ops::kAmin) return npu::ReduceKind::kMinimum;
+  if (view.def == &ops::kArgmax) return npu::ReduceKind::kIndexOfMaximum;
+  if (view.def == &ops::kArgmin) return npu::ReduceKind::kIndexOfMinimum;
   return view.attribute_or("of_bytes", false) ? npu::ReduceKind::kSumOfBytes : npu::ReduceKind::kSum;
 }
 
@@ -91,15 +107,36 @@ npu::Reduce reduce_of(npu::ReduceKind kind, const std::vector<CopyLoop>& results
   return reduce;
 }
 
+constexpr const Check* kIndexChecks[] = {&kInt8First, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
 constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
+
+// An index of another type than int8 takes more bytes, and steps over them.
+void set_result(npu::Reduce& reduce, const Type& result) {
+  if (!npu::gives_index(reduce.kind)) return;
+  reduce.index_bytes = static_cast<uint32_t>(byte_size(result.dtype));
+  for (int32_t& stride : reduce.output_stride) stride *= static_cast<int32_t>(reduce.index_bytes);
+}
 
 std::optional<Kernel> estimate(const Machine&, const OpView& view) {
   const std::optional<Loops> loops = loops_over(view, order_of(view.operand(0).shape, Layout::kContiguous));
   DTR_CHECK(loops.has_value());
-  return reduce_of(kind_of(view), loops->results, loops->reduced);
+  npu::Reduce reduce = reduce_of(kind_of(view), loops->results, loops->reduced);
+  set_result(reduce, view.result());
+  return reduce;
 }
 
 LayoutChoice layouts(const OpView&) { return {.contiguous = true, .channels_last = true, .mixed = true}; }
+
+void set_arithmetic(npu::Reduce& reduce, const OpView& view, const std::optional<numerics::Range>& clamp) {
+  const Quantization& in = *view.operand(0).quantization;
+  const Quantization& out = *view.result().quantization;
+  if (view.def == &ops::kMeanDim)
+    set_sum(reduce, in, out, numerics::mean_requantization(in.scale(), out.scale(), view.operand(0).elements() / view.result().elements()));
+  if (view.def == &ops::kSumDim) set_sum(reduce, in, out, numerics::sum_requantization(in.scale(), out.scale()));
+  const bool bytes = reduce.kind == npu::ReduceKind::kSumOfBytes;
+  const bool sums = bytes || reduce.kind == npu::ReduceKind::kSum;
+  set_clamp(reduce, bytes ? numerics::Range{0, 255} : clamp.value_or(sums ? ops::range_of(out) : numerics::Range{}));
+}
 
 void lower(Builder& builder, const Group& group) {
   const Graph& graph = builder.graph();
@@ -116,15 +153,7 @@ void lower(Builder& builder, const Group& group) {
     DTR_CHECK(loops.has_value());  // each dimension is one digit
   }
   npu::Reduce reduce = reduce_of(kind_of(*view), loops->results, loops->reduced);
-  const Quantization& in = *view->operand(0).quantization;
-  const Quantization& out = *view->result().quantization;
-  if (view->def == &ops::kMeanDim)
-    set_sum(reduce, in, out,
-            numerics::mean_requantization(in.scale(), out.scale(), view->operand(0).elements() / view->result().elements()));
-  if (view->def == &ops::kSumDim) set_sum(reduce, in, out, numerics::sum_requantization(in.scale(), out.scale()));
-  const bool bytes = reduce.kind == npu::ReduceKind::kSumOfBytes;
-  const bool sums = bytes || reduce.kind == npu::ReduceKind::kSum;
-  set_clamp(reduce, bytes ? numerics::Range{0, 255} : group.clamp.value_or(sums ? ops::range_of(out) : numerics::Range{}));
+  npu::gives_index(reduce.kind) ? set_result(reduce, view->result()) : set_arithmetic(reduce, *view, group.clamp);
   reduce.input = from.address;
   reduce.output = builder.define(y, loops->result_order);
   builder.emit(reduce, origin_of(graph, group));
@@ -133,6 +162,8 @@ void lower(Builder& builder, const Group& group) {
 constexpr Rule kRules[] = {
     {&ops::kAmax, kChecks, layouts, estimate, lower, Absorbs::kClamp},
     {&ops::kAmin, kChecks, layouts, estimate, lower, Absorbs::kClamp},
+    {&ops::kArgmax, kIndexChecks, layouts, estimate, lower},
+    {&ops::kArgmin, kIndexChecks, layouts, estimate, lower},
     {&ops::kMeanDim, kChecks, layouts, estimate, lower, Absorbs::kClamp},
     {&ops::kSumDim, kChecks, layouts, estimate, lower, Absorbs::kClamp},
 };

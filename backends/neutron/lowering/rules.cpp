@@ -5,8 +5,9 @@
 namespace dtr::neutron {
 
 const Rule* find_rule(const OpDef& def) {
-  for (const std::span<const Rule> rules : {convolution_rules(), linear_rules(), pool_rules(), binary_rules(), softmax_rules(),
-                                            matmul_rules(), normalize_rules(), movement_rules(), reduction_rules(), resize_rules()})
+  for (const std::span<const Rule> rules :
+       {convolution_rules(), linear_rules(), pool_rules(), binary_rules(), softmax_rules(), matmul_rules(), normalize_rules(),
+        movement_rules(), index_rules(), reduction_rules(), resize_rules()})
     for (const Rule& rule : rules)
       if (rule.def == &def) return &rule;
   return is_function(def) && def.max_operands == 1 ? &elementwise_rule() : nullptr;

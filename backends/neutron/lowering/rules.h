@@ -49,12 +49,13 @@ const Rule* find_rule(const OpDef& def);
 std::span<const Rule> convolution_rules();
 std::span<const Rule> linear_rules();
 std::span<const Rule> pool_rules();       // max_pool2d, avg_pool2d, adaptive ones
-std::span<const Rule> reduction_rules();  // mean.dim, sum.dim_IntList, amax, amin
+std::span<const Rule> reduction_rules();  // mean.dim, sum.dim_IntList, amax, amin, argmax, argmin
 std::span<const Rule> resize_rules();     // upsample_nearest2d, upsample_bilinear2d
 std::span<const Rule> binary_rules();     // add, sub, mul, maximum, minimum, prelu of two tensors
 std::span<const Rule> softmax_rules();    // softmax, log_softmax
 std::span<const Rule> matmul_rules();
 std::span<const Rule> normalize_rules();  // layer_norm, group_norm, rms_norm
+std::span<const Rule> index_rules();      // index_select
 std::span<const Rule> movement_rules();   // view, permute, slice, expand, flip, constant_pad_nd, cat, dim order
 const Rule& elementwise_rule();           // every elementwise function of one tensor
 

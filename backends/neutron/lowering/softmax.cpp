@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/neutron/lowering/rows.h"
 #include "backends/neutron/lowering/rules.h"
 #include "ops/define.h"
 
@@ -17,29 +18,6 @@ uint64_t staged_mask(const Question& question) {
   return masked(question.view) ? static_cast<uint64_t>(question.view.operand(0).elements()) : 0;  // at most
 }
 constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kRank, &kConstantMask, &kFitsSram<staged_mask>};
-
-// A tensor as (outer, columns, inner) bytes of dense memory, columns being the dimension.
-struct Rows {
-  Order order;
-  int64_t outer = 1, columns = 1, inner = 1;
-};
-
-// nullopt if the dimension has no single stride in that order.
-std::optional<Rows> rows_of(const Order& order, const Shape& shape, size_t dim) {
-  Rows rows{.order = order};
-  if (shape.empty()) return rows;
-  rows.columns = shape[dim];
-  rows.outer = element_count(shape) / rows.columns;
-  if (rows.columns == 1) return rows;
-  const auto digits = split_at_dims(order, shape);
-  if (!digits) return std::nullopt;
-  const int64_t place = strides(shape, Layout::kContiguous)[dim];
-  const auto digit = std::ranges::find_if(*digits, [&](const Digit& d) { return d.place == place && d.extent == rows.columns; });
-  if (digit == digits->end()) return std::nullopt;
-  rows.inner = digit->step;
-  rows.outer /= rows.inner;
-  return rows;
-}
 
 npu::Softmax kernel_of(const Rows& rows) {
   return {.outer = static_cast<uint32_t>(rows.outer),

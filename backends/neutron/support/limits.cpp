@@ -63,6 +63,9 @@ constexpr std::string_view kParameter = "make it a parameter or a buffer of the 
 }  // namespace
 
 const Check kInt8Operand{"npu-element-type", kInt8Only, kQuantize, [](const Question& q) { return other_element_type(q.view, 0, 1); }};
+const Check kInt8First{"npu-element-type", kInt8Only, kQuantize, [](const Question& q) {
+                         return is_npu_type(q.view.operand(0)) ? Outside{} : fmt::format("operand 0 is {}", describe(q.view.operand(0)));
+                       }};
 const Check kInt8Operands{"npu-element-type", kInt8Only, kQuantize,
                           [](const Question& q) { return other_element_type(q.view, 0, q.view.operands.size()); }};
 const Check kNotEmpty{"npu-empty-tensor", "the NPU needs at least one element", "remove the operator: it computes nothing",
@@ -75,8 +78,6 @@ const Check kConstantBias{"npu-dynamic-weight", "the NPU needs a constant bias",
                           [](const Question& q) { return computed(q.graph, q.op, 2); }};
 const Check kConstantMask{"npu-dynamic-mask", "the NPU needs a constant mask of a softmax", kParameter,
                           [](const Question& q) { return computed(q.graph, q.op, 1); }};
-const Check kConstantIndices{"npu-dynamic-index", "the NPU copies elements by constant indices", kParameter,
-                             [](const Question& q) { return computed(q.graph, q.op, 1); }};
 
 std::string with_numbers(std::string_view text, const npu::Target& target) {
   return fmt::format(fmt::runtime(text), fmt::arg("max_kernel", target.max_kernel), fmt::arg("max_reduction", target.max_reduction),

@@ -45,6 +45,8 @@ MaybeRefusal refuse(Checks checks, const Question& question);
 // Operand 0, or every operand, and all results are int8 with one scale and zero point a tensor.
 extern const Check kInt8Operand;
 extern const Check kInt8Operands;
+// Operand 0, whatever the results are.
+extern const Check kInt8First;
 // No operand or result is empty.
 extern const Check kNotEmpty;
 // Copies have npu::kMoveRank loops.
@@ -54,7 +56,6 @@ extern const Check kConstantWeight;
 extern const Check kConstantBias;
 // Operand 1 is constant, if it is there.
 extern const Check kConstantMask;
-extern const Check kConstantIndices;
 
 // Functions of the checks below, which rules parametrize. The functions that they are parametrized with need names of their own in
 // all of the library: g++ gives the lambdas of two checks one symbol if their functions have one name, even in unnamed namespaces.
