@@ -65,6 +65,10 @@ class Arguments {
     const Value* value = get(index, ValueKind::kInts);
     return value == nullptr ? std::span<const int64_t>() : std::span(value->ints.items, value->ints.count);
   }
+  std::span<const double> doubles(size_t index) {
+    const Value* value = get(index, ValueKind::kDoubles);
+    return value == nullptr ? std::span<const double>() : std::span(value->doubles.items, value->doubles.count);
+  }
   std::span<Value* const> tensors(size_t index) {
     const Value* value = get(index, ValueKind::kTensors);
     return value == nullptr ? std::span<Value* const>() : std::span(value->tensors.items, value->tensors.count);

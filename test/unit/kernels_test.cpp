@@ -22,7 +22,7 @@ std::string data_path(const char* name) { return test::source_path(std::string("
 class Cases {
  public:
   Cases() {
-    for (const std::string file : {"cases", "elementwise"}) {
+    for (const std::string file : {"cases", "elementwise", "moving"}) {
       auto arrays = read_npz(data_path((file + ".npz").c_str()));
       EXPECT_TRUE(arrays);
       for (NamedTensor& array : *arrays) tensors_.emplace(array.name, std::move(array.tensor));
@@ -152,6 +152,11 @@ class Runner {
       TensorRefs refs;
       for (const simdjson::dom::element name : entry.value.get_array()) refs.emplace_back(input(std::string_view(name)));
       return refs;
+    }
+    if (entry.key == "doubles") {
+      Floats floats;
+      for (const simdjson::dom::element value : entry.value.get_array()) floats.push_back(double{value});
+      return floats;
     }
     Ints ints;
     for (const simdjson::dom::element value : entry.value.get_array()) ints.push_back(int64_t{value});

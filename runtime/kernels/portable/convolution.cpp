@@ -25,16 +25,20 @@ void run(const Convolution& c) {
       const float* w = c.w + o * c.weight.batch_stride;
       for (int32_t row = 0; row < c.out.height; ++row) {
         for (int32_t column = 0; column < c.out.width; ++column) {
-          float sum = c.bias == nullptr ? 0.0f : c.bias[o];
-          for (auto kh = c.vertical.first_tap(row); kh < c.vertical.end_tap(row, c.in.height); ++kh) {
-            const auto in_row = c.vertical.start(row) + kh * c.vertical.dilation;
-            for (auto kw = c.horizontal.first_tap(column); kw < c.horizontal.end_tap(column, c.in.width); ++kw) {
-              const auto in_column = c.horizontal.start(column) + kw * c.horizontal.dilation;
-              const float* from = x + in_row * c.in.row_stride + in_column * c.in.column_stride;
-              const float* tap = w + kh * c.weight.row_stride + kw * c.weight.column_stride;
-              for (int32_t i = 0; i < group_in; ++i) sum += from[i * c.in.channel_stride] * tap[i * c.weight.channel_stride];
+          // Summed in the order in which ExecuTorch's kernel does it, so that results are the same bit for bit.
+          float sum = 0;
+          for (int32_t i = 0; i < group_in; ++i) {
+            const float* plane = x + i * c.in.channel_stride;
+            const float* taps = w + i * c.weight.channel_stride;
+            for (auto kh = c.vertical.first_tap(row); kh < c.vertical.end_tap(row, c.in.height); ++kh) {
+              const float* line = plane + (c.vertical.start(row) + kh * c.vertical.dilation) * c.in.row_stride;
+              for (auto kw = c.horizontal.first_tap(column); kw < c.horizontal.end_tap(column, c.in.width); ++kw) {
+                sum += line[(c.horizontal.start(column) + kw * c.horizontal.dilation) * c.in.column_stride] *
+                       taps[kh * c.weight.row_stride + kw * c.weight.column_stride];
+              }
             }
           }
+          if (c.bias != nullptr) sum += c.bias[o];
           c.y[n * c.out.batch_stride + o * c.out.channel_stride + row * c.out.row_stride + column * c.out.column_stride] = sum;
         }
       }

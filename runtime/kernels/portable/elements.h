@@ -127,6 +127,30 @@ Error for_quantized_type(ScalarType dtype, F f) {
   }
 }
 
+// Calls f with a null pointer of the C++ type that holds an element; kKernelDtype for half.
+template <class F>
+Error for_element_type(ScalarType dtype, F f) {
+  switch (dtype) {
+    case ScalarType::kByte:
+    case ScalarType::kBool:
+      return f(static_cast<uint8_t*>(nullptr));
+    case ScalarType::kChar:
+      return f(static_cast<int8_t*>(nullptr));
+    case ScalarType::kShort:
+      return f(static_cast<int16_t*>(nullptr));
+    case ScalarType::kInt:
+      return f(static_cast<int32_t*>(nullptr));
+    case ScalarType::kLong:
+      return f(static_cast<int64_t*>(nullptr));
+    case ScalarType::kFloat:
+      return f(static_cast<float*>(nullptr));
+    case ScalarType::kDouble:
+      return f(static_cast<double*>(nullptr));
+    default:
+      return Error::kKernelDtype;
+  }
+}
+
 // Copies elements of `bytes` each, whatever they mean: out[to] = in[from] for all indices of `sizes`.
 inline Error move_elements(const std::byte* in, const Strides& in_strides, std::byte* out, const Strides& out_strides,
                            std::span<const int32_t> sizes, size_t bytes) {

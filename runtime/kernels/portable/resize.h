@@ -1,6 +1,8 @@
 // What the resizing kernels share: which inputs an output position reads. Positions are computed in float as PyTorch does.
 #pragma once
 
+#include <cmath>
+
 #include "runtime/kernels/portable/window.h"
 
 namespace dtr::runtime::portable {
@@ -34,13 +36,35 @@ inline ResizeAxis resize_axis(int32_t in, int32_t out, double factor, bool align
   return axis;
 }
 
-// [N, C, H, W] to [N, C, output_size].
-inline bool resizes_to(const Tensor& in, const Tensor& out, std::span<const int64_t> size) {
-  if (in.rank != 4 || out.rank != 4 || size.size() != 2) return false;
+// Size of the result and the factors with which positions are computed, 0 for none.
+struct ResizeTo {
+  std::span<const int64_t> size;
+  double factor_h = 0, factor_w = 0;
+  bool by_factors = false;  // the size follows from them
+};
+
+// Arguments (…, output_size, …, scales_h, scales_w, …).
+inline ResizeTo resize_to_size(Arguments& arguments, size_t size, size_t first_factor) {
+  return {arguments.ints(size), arguments.number_or(first_factor, 0), arguments.number_or(first_factor + 1, 0)};
+}
+// Arguments of the overload `vec`: either output_size or scale_factors is there.
+inline ResizeTo resize_to_either(Arguments& arguments, size_t size, size_t factors) {
+  if (arguments.is_none(factors)) return {arguments.ints(size)};
+  const auto list = arguments.doubles(factors);
+  if (list.size() != 2) return {};
+  return {{}, list[0], list[1], true};
+}
+
+// [N, C, H, W] to [N, C, …].
+inline bool resizes_to(const Tensor& in, const Tensor& out, const ResizeTo& to) {
+  if (in.rank != 4 || out.rank != 4) return false;
   for (const int32_t extent : in.shape()) {
     if (extent < 1) return false;
   }
-  return in.sizes[0] == out.sizes[0] && in.sizes[1] == out.sizes[1] && out.sizes[2] == size[0] && out.sizes[3] == size[1];
+  if (in.sizes[0] != out.sizes[0] || in.sizes[1] != out.sizes[1] || out.sizes[2] < 1 || out.sizes[3] < 1) return false;
+  if (!to.by_factors) return to.size.size() == 2 && out.sizes[2] == to.size[0] && out.sizes[3] == to.size[1];
+  const auto fits = [](int32_t from, double factor, int32_t size) { return static_cast<double>(size) == std::floor(from * factor); };
+  return fits(in.sizes[2], to.factor_h, out.sizes[2]) && fits(in.sizes[3], to.factor_w, out.sizes[3]);
 }
 
 // Calls row(offset of the plane in the input, output row, offset of the row in the output) for every output row.

@@ -1,22 +1,18 @@
-// aten::upsample_bilinear2d.out(self, output_size, align_corners, scales_h, scales_w, out): float.
+// aten::upsample_bilinear2d.out(self, output_size, align_corners, scales_h, scales_w, out) and .vec_out(self, output_size, align_corners,
+// scale_factors, out): float.
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/resize.h"
 
 namespace dtr::runtime::portable {
 
-Error upsample_bilinear2d_out(std::span<Value* const> values) {
-  Arguments arguments(values);
-  const Tensor& in = arguments.tensor(0);
-  const auto size = arguments.ints(1);
-  const bool align_corners = arguments.flag(2);
-  const double factor_h = arguments.number_or(3, 0);
-  const double factor_w = arguments.number_or(4, 0);
-  const Tensor& out = arguments.output(5);
-  if (!arguments.good() || !resizes_to(in, out, size)) return Error::kKernelArguments;
+namespace {
+
+Error resize(const Tensor& in, const ResizeTo& size, bool align_corners, const Tensor& out) {
+  if (!resizes_to(in, out, size)) return Error::kKernelArguments;
   if (in.dtype != ScalarType::kFloat || out.dtype != ScalarType::kFloat) return Error::kKernelDtype;
   const Image from = image_of(in), to = image_of(out);
-  const ResizeAxis height = resize_axis(from.height, to.height, factor_h, align_corners);
-  const ResizeAxis width = resize_axis(from.width, to.width, factor_w, align_corners);
+  const ResizeAxis height = resize_axis(from.height, to.height, size.factor_h, align_corners);
+  const ResizeAxis width = resize_axis(from.width, to.width, size.factor_w, align_corners);
   for_each_row(from, to, [&](int32_t plane, int32_t y, int32_t at) {
     const ResizeAxis::Taps rows = height.taps(y, align_corners);
     const float* lower = in.values<float>() + plane + rows.lower * from.row_stride;
@@ -30,6 +26,26 @@ Error upsample_bilinear2d_out(std::span<Value* const> values) {
     }
   });
   return Error::kOk;
+}
+
+}  // namespace
+
+Error upsample_bilinear2d_out(std::span<Value* const> values) {
+  Arguments arguments(values);
+  const Tensor& in = arguments.tensor(0);
+  const bool align_corners = arguments.flag(2);
+  const ResizeTo size = resize_to_size(arguments, 1, 3);
+  const Tensor& out = arguments.output(5);
+  return arguments.good() ? resize(in, size, align_corners, out) : Error::kKernelArguments;
+}
+
+Error upsample_bilinear2d_vec_out(std::span<Value* const> values) {
+  Arguments arguments(values);
+  const Tensor& in = arguments.tensor(0);
+  const bool align_corners = arguments.flag(2);
+  const ResizeTo size = resize_to_either(arguments, 1, 3);
+  const Tensor& out = arguments.output(4);
+  return arguments.good() ? resize(in, size, align_corners, out) : Error::kKernelArguments;
 }
 
 }  // namespace dtr::runtime::portable

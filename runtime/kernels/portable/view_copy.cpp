@@ -1,4 +1,5 @@
-// aten::view_copy.out(self, size, out): the elements in logical order under another shape, any dtype. The shape is that of `out`.
+// The elements in logical order under another shape, any dtype; the shape is that of `out`: aten::view_copy.out(self, size, out),
+// aten::squeeze_copy.dim_out and .dims_out(self, dim, out), aten::unsqueeze_copy.out(self, dim, out).
 #include <cstring>
 
 #include "runtime/kernels/portable/elements.h"
@@ -39,9 +40,7 @@ class Walker {
   int32_t offset_ = 0;
 };
 
-}  // namespace
-
-Error view_copy_out(std::span<Value* const> values) {
+Error reshape(std::span<Value* const> values) {
   Arguments arguments(values);
   const Tensor& in = arguments.tensor(0);
   const Tensor& out = arguments.output(2);
@@ -59,5 +58,12 @@ Error view_copy_out(std::span<Value* const> values) {
   }
   return Error::kOk;
 }
+
+}  // namespace
+
+Error squeeze_copy_dim_out(std::span<Value* const> values) { return reshape(values); }
+Error squeeze_copy_dims_out(std::span<Value* const> values) { return reshape(values); }
+Error unsqueeze_copy_out(std::span<Value* const> values) { return reshape(values); }
+Error view_copy_out(std::span<Value* const> values) { return reshape(values); }
 
 }  // namespace dtr::runtime::portable
