@@ -15,6 +15,7 @@ struct State {
   uint32_t operands;
   std::span<const npu::Operand> table;
 };
+static_assert(sizeof(State) == kDeuteronStateBytes);
 
 Status refused(npu::Status why) { return {Error::kDelegateRefused, 0, static_cast<uint32_t>(why)}; }
 Status failed(npu::Status why) { return {Error::kDelegateFailed, 0, static_cast<uint32_t>(why)}; }

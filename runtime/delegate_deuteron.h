@@ -16,6 +16,9 @@ struct DeuteronContext {
   npu::Report report = {};  // of the last run
 };
 
+// Delegate::state_bytes of this delegate, for those who reserve memory before the program is loaded.
+inline constexpr size_t kDeuteronStateBytes = 2 * sizeof(uint32_t) + sizeof(std::span<const std::byte>);
+
 // Entry for a DelegateTable. `detail` of a failed status is an npu::Status.
 Delegate deuteron_delegate(DeuteronContext& context);
 

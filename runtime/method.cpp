@@ -13,33 +13,11 @@ uint32_t size_of(const Vector* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
-constexpr size_t round_up(size_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
-
 bool aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kArenaAlignment == 0; }
 
 std::string_view view(const flatbuffers::String* text) { return {text->c_str(), text->size()}; }
 
 }  // namespace
-
-// One instruction: a kernel, or a delegate if `kernel` is null.
-struct Method::Step {
-  KernelFunction kernel;
-  const Delegate* delegate;
-  void* delegate_state;
-  Value** arguments;
-  uint32_t argument_count;
-};
-
-// Entries of each array in the state memory.
-struct Method::Counts {
-  size_t values = 0, integers = 0, list_values = 0, steps = 0, arguments = 0, delegates = 0;
-  size_t delegate_bytes = 0;
-
-  size_t state_bytes() const {
-    return round_up(values * sizeof(Value)) + round_up(integers * sizeof(int64_t)) + round_up(list_values * sizeof(Value*)) +
-           round_up(steps * sizeof(Step)) + round_up(arguments * sizeof(Value*)) + round_up(delegates * sizeof(void*)) + delegate_bytes;
-  }
-};
 
 // The state memory, cut into arrays in the order in which `Counts` lists them.
 class Method::State {
@@ -55,7 +33,7 @@ class Method::State {
 
   void* take_bytes(size_t bytes) {
     std::byte* taken = next_;
-    next_ += round_up(bytes);
+    next_ += padded(bytes);
     return taken;
   }
 
@@ -96,7 +74,7 @@ Method::Counts Method::count(const Program& program, const pte::ExecutionPlan& p
   }
   counts.delegates = size_of(plan.delegates());
   for (size_t i = 0; i < counts.delegates; ++i) {
-    counts.delegate_bytes += round_up(program.find_delegate(view(plan.delegates()->Get(static_cast<uint32_t>(i))->id()))->state_bytes);
+    counts.delegate_bytes += padded(program.find_delegate(view(plan.delegates()->Get(static_cast<uint32_t>(i))->id()))->state_bytes);
   }
   return counts;
 }
@@ -104,7 +82,8 @@ Method::Counts Method::count(const Program& program, const pte::ExecutionPlan& p
 Status Method::requirements(const Program& program, std::string_view name, Requirements* requirements) {
   const pte::ExecutionPlan* plan = program.method(name);
   if (plan == nullptr) return {Error::kMissingMethod};
-  requirements->state_bytes = count(program, *plan).state_bytes();
+  requirements->counts = count(program, *plan);
+  requirements->state_bytes = requirements->counts.state_bytes();
   // Entry 0 of the file's list is reserved and has no memory.
   const uint32_t sizes = size_of(plan->non_const_buffer_sizes());
   requirements->memories = sizes > 0 ? sizes - 1 : 0;

@@ -21,6 +21,7 @@
 namespace dtr::runtime {
 
 inline constexpr size_t kArenaAlignment = 16;
+constexpr size_t padded(size_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
 // An input as the caller has it: dtype, logical sizes and dimension order must be those of the program.
 struct InputTensor {
@@ -41,8 +42,28 @@ struct Observer {
 };
 
 class Method {
+  // One instruction: a kernel, or a delegate if `kernel` is null.
+  struct Step {
+    KernelFunction kernel;
+    const Delegate* delegate;
+    void* delegate_state;
+    Value** arguments;
+    uint32_t argument_count;
+  };
+
  public:
+  // Entries of each array in the state memory: what it takes in bytes differs between machines.
+  struct Counts {
+    size_t values = 0, integers = 0, list_values = 0, steps = 0, arguments = 0, delegates = 0;
+    size_t delegate_bytes = 0;  // sum of padded(Delegate::state_bytes)
+
+    constexpr size_t state_bytes() const {
+      return padded(values * sizeof(Value)) + padded(integers * sizeof(int64_t)) + padded(list_values * sizeof(Value*)) +
+             padded(steps * sizeof(Step)) + padded(arguments * sizeof(Value*)) + padded(delegates * sizeof(void*)) + delegate_bytes;
+    }
+  };
   struct Requirements {
+    Counts counts = {};
     size_t state_bytes = 0;  // values, argument lists and delegate states
     uint32_t memories = 0;   // planned memories, numbered from 0 (memory_id 1 of the file)
     const int64_t* sizes = nullptr;
@@ -78,8 +99,6 @@ class Method {
   Status run(const Observer* observer = nullptr);
 
  private:
-  struct Step;
-  struct Counts;
   class State;
 
   static Counts count(const Program& program, const pte::ExecutionPlan& plan);
