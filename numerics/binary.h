@@ -52,11 +52,16 @@ struct Affine {
 };
 
 // The multiplier of a factor, at most `most`: beyond it results leave int8 anyway, and 32 bits could overflow on the way.
-constexpr Requantization bounded_multiplier(double factor, double most) { return quantize_multiplier(factor < most ? factor : most); }
+constexpr Requantization bounded_multiplier(double factor, double most, bool unshifted = false) {
+  const double bounded = factor < most ? factor : most;
+  return unshifted ? unshifted_multiplier(bounded) : quantize_multiplier(bounded);
+}
 
-constexpr BinaryParameters binary_parameters(BinaryKind kind, Affine a, Affine b, Affine out, Range range) {
+// As TFLite computes them, or with multipliers that round once. The second rounding of a sum is 2^-19 of a step and less.
+constexpr BinaryParameters binary_parameters(BinaryKind kind, Affine a, Affine b, Affine out, Range range, bool unshifted = false) {
   constexpr double kMostOfValue = 0x1p20;    // times 255
   constexpr double kMostOfProduct = 0x1p14;  // times 255 · 255
+  const auto product = static_cast<double>(a.scale * b.scale / out.scale);
   BinaryParameters result{kind, a.zero_point, b.zero_point, {}, {}, {{}, out.zero_point, range}};
   switch (kind) {
     case BinaryKind::kAdd:
@@ -68,16 +73,16 @@ constexpr BinaryParameters binary_parameters(BinaryKind kind, Affine a, Affine b
       break;
     }
     case BinaryKind::kMultiply:
-      result.output.by = bounded_multiplier(static_cast<double>(a.scale * b.scale / out.scale), kMostOfProduct);
+      result.output.by = bounded_multiplier(product, kMostOfProduct, unshifted);
       break;
     case BinaryKind::kMaximum:
     case BinaryKind::kMinimum:
-      result.a = bounded_multiplier(static_cast<double>(a.scale) / static_cast<double>(out.scale), kMostOfValue);
-      result.b = bounded_multiplier(static_cast<double>(b.scale) / static_cast<double>(out.scale), kMostOfValue);
+      result.a = bounded_multiplier(static_cast<double>(a.scale) / static_cast<double>(out.scale), kMostOfValue, unshifted);
+      result.b = bounded_multiplier(static_cast<double>(b.scale) / static_cast<double>(out.scale), kMostOfValue, unshifted);
       break;
     case BinaryKind::kPrelu:
-      result.a = bounded_multiplier(static_cast<double>(a.scale / out.scale), kMostOfValue);
-      result.output.by = bounded_multiplier(static_cast<double>(a.scale * b.scale / out.scale), kMostOfProduct);
+      result.a = bounded_multiplier(static_cast<double>(a.scale / out.scale), kMostOfValue, unshifted);
+      result.output.by = bounded_multiplier(product, kMostOfProduct, unshifted);
       break;
   }
   return result;

@@ -32,6 +32,14 @@ constexpr Requantization quantize_multiplier(double real) {
   return {static_cast<int32_t>(carried ? rounded >> 1 : rounded), shift};
 }
 
+// The multiplier of a factor for values that are to be rounded once. Below one it takes no shift, so that only the first of the two
+// roundings of `requantize` does anything (ties towards plus infinity). It is off by up to 2^-32: a result of 256 steps by 2^-24 / real
+// of a step. Below 2^-13 the nearest multiplier is the better one: its second rounding changes fewer results than that error does.
+constexpr Requantization unshifted_multiplier(double real) {
+  if (!(real >= 0x1p-13 && real < 0.5)) return quantize_multiplier(real);
+  return {static_cast<int32_t>(real * 0x1p31 + 0.5), 0};
+}
+
 // a · b / 2^31 rounded to nearest, ties towards plus infinity; saturates for a = b = INT32_MIN.
 constexpr int32_t saturating_rounding_doubling_high_mul(int32_t a, int32_t b) {
   if (a == b && a == INT32_MIN) return INT32_MAX;

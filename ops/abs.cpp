@@ -10,15 +10,18 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   const Quantization& in = *view.operand(0).quantization;
   const Quantization& out = *view.result().quantization;
   const double factor = static_cast<double>(in.scale() / out.scale());
-  const numerics::OutputStage stage{numerics::quantize_multiplier(factor), out.zero_point(), range_of(out)};
+  const numerics::OutputStage stage{multiplier_of(view, factor), out.zero_point(), range_of(out)};
   std::ranges::transform(operands[0].values<int8_t>(), results[0].values<int8_t>().begin(),
                          [&](int8_t q) { return stage(std::abs(q - in.zero_point())); });
 }
+
+constexpr AttributeDef kAttributes[] = {kUnshiftedAttribute};
 
 }  // namespace
 
 constinit const OpDef kAbs = [] {
   OpDef def = unary_op<kFunction>("aten.abs", "|x|");
+  def.attributes = kAttributes;
   def.evaluate_integer = evaluate_integer;
   return def;
 }();

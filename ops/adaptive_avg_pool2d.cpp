@@ -1,5 +1,4 @@
 // aten.adaptive_avg_pool2d: mean over windows that divide the operand into `output_size`.
-#include "numerics/mean.h"
 #include "ops/adaptive_pool.h"
 #include "ops/integer.h"
 
@@ -29,17 +28,19 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   int8_t* y = results[0].values<int8_t>().data();
   for_each_adaptive_window<int8_t>(view, operands[0], [&](const int8_t* x, int64_t row, int64_t rows, int64_t columns) {
     const int64_t count = rows * columns;
-    const numerics::OutputStage stage{numerics::mean_requantization(in.scale(), out.scale(), count), out.zero_point(), range_of(out)};
+    const numerics::OutputStage stage{mean_multiplier(view, count), out.zero_point(), range_of(out)};
     *y++ = stage(static_cast<int32_t>(sum_of<int8_t, int64_t>(x, row, rows, columns) - count * in.zero_point()));
   });
 }
+
+constexpr AttributeDef kAttributes[] = {{"output_size", AttributeKind::kInts}, kUnshiftedAttribute};
 
 }  // namespace
 
 constinit const OpDef kAdaptiveAvgPool2d{
     .name = "aten.adaptive_avg_pool2d",
     .summary = "mean over windows that divide height and width into `output_size`",
-    .attributes = kAdaptivePoolAttributes,
+    .attributes = kAttributes,
     .verify = verify_adaptive_pool,
     .infer = infer_adaptive_pool,
     .evaluate_float = evaluate<float>,

@@ -1,5 +1,4 @@
 // aten.avg_pool2d: mean over windows, of the input elements or of all elements of the padded input (count_include_pad).
-#include "numerics/mean.h"
 #include "ops/integer.h"
 #include "ops/window.h"
 
@@ -59,16 +58,20 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
       const int64_t mean = numerics::rounded_mean(sum + out.zero_point() * (divisor - valid), divisor);
       *y++ = static_cast<int8_t>(std::clamp<int64_t>(mean, range.low, range.high));
     } else {
-      const numerics::OutputStage stage{numerics::mean_requantization(in.scale(), out.scale(), divisor), out.zero_point(), range};
+      const numerics::OutputStage stage{mean_multiplier(view, divisor), out.zero_point(), range};
       *y++ = stage(static_cast<int32_t>(sum - valid * in.zero_point()));
     }
   });
 }
 
-constexpr AttributeDef kAttributes[] = {
-    {"kernel_size", AttributeKind::kInts},           {"stride", AttributeKind::kInts},    {"padding", AttributeKind::kInts},
-    {"padding_end", AttributeKind::kInts, false},    {"ceil_mode", AttributeKind::kBool}, {"count_include_pad", AttributeKind::kBool},
-    {"divisor_override", AttributeKind::kInt, false}};
+constexpr AttributeDef kAttributes[] = {{"kernel_size", AttributeKind::kInts},
+                                        {"stride", AttributeKind::kInts},
+                                        {"padding", AttributeKind::kInts},
+                                        {"padding_end", AttributeKind::kInts, false},
+                                        {"ceil_mode", AttributeKind::kBool},
+                                        {"count_include_pad", AttributeKind::kBool},
+                                        {"divisor_override", AttributeKind::kInt, false},
+                                        kUnshiftedAttribute};
 
 }  // namespace
 

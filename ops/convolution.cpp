@@ -188,7 +188,8 @@ constexpr AttributeDef kAttributes[] = {{"stride", AttributeKind::kInts},
                                         {"output_padding", AttributeKind::kInts},
                                         {"transposed", AttributeKind::kBool},
                                         {"groups", AttributeKind::kInt},
-                                        kActivationAttribute};
+                                        kActivationAttribute,
+                                        kUnshiftedAttribute};
 
 }  // namespace
 

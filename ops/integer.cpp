@@ -2,7 +2,19 @@
 
 #include <algorithm>
 
+#include "numerics/mean.h"
+
 namespace dtr::ops {
+
+numerics::Requantization multiplier_of(const OpView& view, double factor) {
+  return view.attribute_or("unshifted", false) ? numerics::unshifted_multiplier(factor) : numerics::quantize_multiplier(factor);
+}
+
+numerics::Requantization mean_multiplier(const OpView& view, int64_t count) {
+  const float in = view.operand(0).quantization->scale(), out = view.result().quantization->scale();
+  if (!view.attribute_or("unshifted", false)) return numerics::mean_requantization(in, out, count);
+  return numerics::unshifted_multiplier(static_cast<double>(in) / static_cast<double>(out) / static_cast<double>(count));
+}
 
 numerics::Range activation_range(const RealBounds& bounds, const Quantization& q) {
   return numerics::activation_range(static_cast<float>(bounds.low), static_cast<float>(bounds.high), q.scale(), q.zero_point(),
@@ -26,7 +38,7 @@ std::vector<numerics::OutputStage> output_stages(const OpView& view, int64_t cha
   for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
     const double weight_scale = weight.scales[c % weight.scales.size()];  // groups of a transposed convolution share them
     const double factor = static_cast<double>(x.scale()) * weight_scale / static_cast<double>(out.scale());
-    stages.push_back({numerics::quantize_multiplier(factor), out.zero_point(), range});
+    stages.push_back({multiplier_of(view, factor), out.zero_point(), range});
   }
   return stages;
 }
@@ -35,7 +47,7 @@ void rescale(const OpView& view, const RealBounds& bounds, const TensorView& ope
   const Quantization& in = *view.operand(0).quantization;
   const Quantization& out = *view.result().quantization;
   const double factor = static_cast<double>(in.scale()) / static_cast<double>(out.scale());
-  const numerics::OutputStage stage{numerics::quantize_multiplier(factor), out.zero_point(), activation_range(bounds, out)};
+  const numerics::OutputStage stage{multiplier_of(view, factor), out.zero_point(), activation_range(bounds, out)};
   std::ranges::transform(operand.values<int8_t>(), result.values<int8_t>().begin(), [&](int8_t q) { return stage(q - in.zero_point()); });
 }
 

@@ -85,12 +85,14 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
 
 int64_t macs(const OpView& view) { return view.result().elements() * view.operand(0).shape.back(); }
 
+constexpr AttributeDef kAttributes[] = {kUnshiftedAttribute};
+
 }  // namespace
 
 numerics::OutputStage matmul_output_stage(const OpView& view) {
   const Quantization& out = *view.result().quantization;
   const float product = view.operand(0).quantization->scale() * view.operand(1).quantization->scale();
-  return {numerics::quantize_multiplier(static_cast<double>(product) / static_cast<double>(out.scale())), out.zero_point(), range_of(out)};
+  return {multiplier_of(view, static_cast<double>(product) / static_cast<double>(out.scale())), out.zero_point(), range_of(out)};
 }
 
 constinit const OpDef kMatmul{
@@ -98,6 +100,7 @@ constinit const OpDef kMatmul{
     .summary = "products of the matrices in the last two dimensions, the others broadcast",
     .min_operands = 2,
     .max_operands = 2,
+    .attributes = kAttributes,
     .verify = verify,
     .infer = infer,
     .evaluate_float = evaluate<float>,

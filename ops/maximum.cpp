@@ -6,8 +6,10 @@ namespace {
 
 constexpr auto kFunction = [](auto a, auto b) { return a > b || a != a ? a : b; };
 
+constexpr AttributeDef kAttributes[] = {kUnshiftedAttribute};
+
 }  // namespace
 
-constinit const OpDef kMaximum = binary_op<kFunction>("aten.maximum", "the larger of a and b with broadcasting", {}, kCommutative);
+constinit const OpDef kMaximum = binary_op<kFunction>("aten.maximum", "the larger of a and b with broadcasting", kAttributes, kCommutative);
 
 }  // namespace dtr::ops

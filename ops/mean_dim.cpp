@@ -1,5 +1,4 @@
 // aten.mean.dim: mean over the dimensions `dim` (all if empty).
-#include "numerics/mean.h"
 #include "ops/integer.h"
 #include "ops/reduction.h"
 
@@ -22,16 +21,18 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   std::vector<int64_t> sums(y.size());
   for_each_reduced<int8_t>(view, operands[0], std::span(sums), [](int64_t& sum, int8_t value) { sum += value; });
   const int64_t count = operands[0].elements() / static_cast<int64_t>(y.size());
-  const numerics::OutputStage stage{numerics::mean_requantization(in.scale(), out.scale(), count), out.zero_point(), range_of(out)};
+  const numerics::OutputStage stage{mean_multiplier(view, count), out.zero_point(), range_of(out)};
   for (size_t i = 0; i < y.size(); ++i) y[i] = stage(static_cast<int32_t>(sums[i] - count * in.zero_point()));
 }
+
+constexpr AttributeDef kAttributes[] = {{"dim", AttributeKind::kInts}, {"keepdim", AttributeKind::kBool}, kUnshiftedAttribute};
 
 }  // namespace
 
 constinit const OpDef kMeanDim{
     .name = "aten.mean.dim",
     .summary = "mean over the dimensions `dim`",
-    .attributes = kReductionAttributes,
+    .attributes = kAttributes,
     .verify = verify_reduction_of_some,
     .infer = infer_reduction,
     .evaluate_float = evaluate<float>,

@@ -6,8 +6,11 @@ namespace {
 
 constexpr auto kFunction = [](auto a, auto b) { return a < b || a != a ? a : b; };
 
+constexpr AttributeDef kAttributes[] = {kUnshiftedAttribute};
+
 }  // namespace
 
-constinit const OpDef kMinimum = binary_op<kFunction>("aten.minimum", "the smaller of a and b with broadcasting", {}, kCommutative);
+constinit const OpDef kMinimum =
+    binary_op<kFunction>("aten.minimum", "the smaller of a and b with broadcasting", kAttributes, kCommutative);
 
 }  // namespace dtr::ops

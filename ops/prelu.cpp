@@ -16,6 +16,8 @@ Status verify(const OpView& view) {
 
 constexpr auto kFunction = [](auto x, auto weight) { return x > 0 ? x : weight * x; };
 
+constexpr AttributeDef kAttributes[] = {kUnshiftedAttribute};
+
 }  // namespace
 
 constinit const OpDef kPrelu{
@@ -23,6 +25,7 @@ constinit const OpDef kPrelu{
     .summary = "x where positive, else weight * x; the weight broadcasts to x",
     .min_operands = 2,
     .max_operands = 2,
+    .attributes = kAttributes,
     .traits = kElementwise,
     .verify = verify,
     .infer = infer_like_first,

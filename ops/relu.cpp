@@ -16,11 +16,14 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   rescale(view, {.low = 0}, operands[0], results[0]);
 }
 
+constexpr AttributeDef kAttributes[] = {kUnshiftedAttribute};
+
 }  // namespace
 
 constinit const OpDef kRelu{
     .name = "aten.relu",
     .summary = "max(x, 0)",
+    .attributes = kAttributes,
     .traits = kElementwise,
     .verify = verify_activation,
     .infer = infer_like_first,

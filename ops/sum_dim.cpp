@@ -1,6 +1,5 @@
 // aten.sum.dim_IntList: sum over the dimensions `dim` (all if empty). `of_bytes` is what LiteRT's SUM makes of int8: its elements and its
 // result are the bytes read as unsigned numbers (docs/numerics.md); only the .tflite reader sets it.
-#include "numerics/mean.h"
 #include "ops/integer.h"
 #include "ops/reduction.h"
 
@@ -30,13 +29,12 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   for_each_reduced<int8_t>(view, operands[0], std::span(sums), [&](int64_t& sum, int8_t value) {
     sum += (bytes ? static_cast<uint8_t>(value) : int32_t{value}) - in.zero_point();
   });
-  const numerics::OutputStage stage{numerics::sum_requantization(in.scale(), out.scale()), out.zero_point(),
-                                    bytes ? numerics::Range{0, 255} : range_of(out)};
+  const numerics::OutputStage stage{mean_multiplier(view, 1), out.zero_point(), bytes ? numerics::Range{0, 255} : range_of(out)};
   for (size_t i = 0; i < y.size(); ++i) y[i] = stage(static_cast<int32_t>(std::clamp<int64_t>(sums[i], INT32_MIN, INT32_MAX)));
 }
 
 constexpr AttributeDef kAttributes[] = {
-    {"dim", AttributeKind::kInts}, {"keepdim", AttributeKind::kBool}, {"of_bytes", AttributeKind::kBool, false}};
+    {"dim", AttributeKind::kInts}, {"keepdim", AttributeKind::kBool}, {"of_bytes", AttributeKind::kBool, false}, kUnshiftedAttribute};
 
 }  // namespace
 

@@ -8,9 +8,12 @@
 //   quantize(move(x))            move(quantize(x)), for ops that move data, and clamps, because quantizing is monotone: so an activation
 //                                 without a quantization of its own before it ends up behind the quantized op, where `fuse_activation`
 //                                 finds it
-//   quantize(op(dequantize(x)…)) the op on quantized types, if it has an integer evaluation and accepts these types
+//   quantize(op(dequantize(x)…)) the op on quantized types, if it has an integer evaluation and accepts these types; `unshifted`, so that
+//   it rounds
+//                                 its result once, as the float op between the two did
 //
 // An op with an operand that is not dequantized, or with a float reader of its result, stays float.
+#include <algorithm>
 #include <cmath>
 
 #include "ir/tensor.h"
@@ -124,10 +127,10 @@ class Pass : public GraphPass {
       return {};
     }
     const std::string name = graph_.value(graph_.op(quantize).results[0]).name;
-    DTR_ASSIGN(const ValueId rescaled, rewriter_.insert_value(quantize, {.def = &ops::kRequantize,
-                                                                         .operands = {source},
-                                                                         .origin = graph_.op(quantize).origin,
-                                                                         .quantization = wanted.quantization}));
+    DTR_ASSIGN(const ValueId rescaled, rewriter_.insert_value(quantize, rounded_once({.def = &ops::kRequantize,
+                                                                                      .operands = {source},
+                                                                                      .origin = graph_.op(quantize).origin,
+                                                                                      .quantization = wanted.quantization})));
     put_in_place(quantize, rescaled, wanted.layout);
     rewriter_.rename(rescaled, name);
     return {};
@@ -175,6 +178,14 @@ class Pass : public GraphPass {
 
   // --- ops on quantized types ---
 
+  // PyTorch computes the float op and quantizes its result once: so does the op on quantized types.
+  static OpSpec rounded_once(OpSpec spec) {
+    constexpr std::string_view kAttribute = "unshifted";
+    if (std::ranges::find(spec.def->attributes, kAttribute, &AttributeDef::name) != spec.def->attributes.end())
+      spec.attributes.set(kAttribute, true);
+    return spec;
+  }
+
   // Makes quantize(op(…)) the op on quantized types, if it has them.
   bool convert(OpId op, OpId quantize) {
     const ValueId result = graph_.op(op).results[0];
@@ -187,6 +198,7 @@ class Pass : public GraphPass {
                 .quantization = wanted.quantization};
     const std::string name = graph_.value(result).name;
     if (spec.operands.empty()) return false;
+    spec = rounded_once(std::move(spec));
     ValueId converted = insert_accepted(op, spec, wanted.layout);
     ValueId replacement = converted;
     if (!converted.valid() && spec.def->has_trait(kKeepsQuantization)) {
@@ -196,7 +208,8 @@ class Pass : public GraphPass {
       converted = insert_accepted(op, std::move(spec), wanted.layout);
       if (converted.valid())
         replacement = insert_accepted(
-            op, {.def = &ops::kRequantize, .operands = {converted}, .origin = origin, .quantization = wanted.quantization}, wanted.layout);
+            op, rounded_once({.def = &ops::kRequantize, .operands = {converted}, .origin = origin, .quantization = wanted.quantization}),
+            wanted.layout);
     }
     if (!replacement.valid()) return false;
     put_in_place(quantize, replacement, wanted.layout);

@@ -119,6 +119,7 @@ constexpr AttributeRow kRows[] = {
     {"stride", AttributeKind::kInts, draw_pair<1, 3>},
     {"threshold", AttributeKind::kFloat, draw_float<1, 20>},
     {"two_roundings", AttributeKind::kBool, draw_bool},
+    {"unshifted", AttributeKind::kBool, draw_bool},
     {"value", AttributeKind::kFloat, draw_float<0, 1>},
 };
 

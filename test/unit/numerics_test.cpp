@@ -49,6 +49,14 @@ static_assert(requantize(100, quantize_multiplier(0x1p-32)) == 0);
 static_assert(requantize(20, quantize_multiplier(0.125)) == 3 && requantize_with_one_rounding(20, quantize_multiplier(0.125)) == 3);
 static_assert(requantize(-20, quantize_multiplier(0.125)) == -3 && requantize_with_one_rounding(-20, quantize_multiplier(0.125)) == -2);
 static_assert(requantize(19, quantize_multiplier(0.125)) == 3 && requantize_with_one_rounding(19, quantize_multiplier(0.125)) == 2);
+// A multiplier without shift: requantize rounds once.
+static_assert(unshifted_multiplier(0.125) == Requantization{1 << 28, 0});
+static_assert(requantize(19, unshifted_multiplier(0.125)) == 2 && requantize(-20, unshifted_multiplier(0.125)) == -2);
+static_assert(unshifted_multiplier(0x1p-13) == Requantization{1 << 18, 0});
+static_assert(unshifted_multiplier(0x1p-14) == quantize_multiplier(0x1p-14));
+static_assert(unshifted_multiplier(0.75) == quantize_multiplier(0.75) && unshifted_multiplier(3) == quantize_multiplier(3));
+static_assert(unshifted_multiplier(0) == Requantization{} &&
+              unshifted_multiplier(std::numeric_limits<double>::quiet_NaN()) == Requantization{});
 static_assert(requantize_with_one_rounding(INT32_MAX, {INT32_MAX, 30}) == INT32_MAX);
 static_assert(requantize_with_one_rounding(INT32_MIN, {INT32_MAX, 30}) == INT32_MIN);
 static_assert(round_half_away(2.5F) == 3 && round_half_away(-2.5F) == -3 && round_half_away(0.49999997F) == 0);

@@ -4,7 +4,6 @@
 #include "backends/neutron/lowering/image.h"
 #include "backends/neutron/lowering/padding.h"
 #include "backends/neutron/lowering/reduction.h"
-#include "numerics/mean.h"
 #include "ops/adaptive_pool.h"
 #include "ops/integer.h"
 #include "ops/window.h"
@@ -107,8 +106,7 @@ void lower_pool(Builder& builder, const Group& group) {
   const Order result_order = pool_order(view->result().shape);
   const numerics::Range range = group.clamp.value_or(is_max(*view) ? numerics::Range{} : ops::range_of(out));
   const bool sums = !is_max(*view) && !ops::averages_codes(*view);
-  const numerics::Requantization by =
-      sums ? numerics::mean_requantization(in.scale(), out.scale(), *ops::average_divisor(*view)) : numerics::Requantization{};
+  const numerics::Requantization by = sums ? ops::mean_multiplier(*view, *ops::average_divisor(*view)) : numerics::Requantization{};
   ops::Window window = ops::pool_window(*view);
   const Image image = image_of(x.shape);
   if (is_reduction(builder.target(), *view, window)) {
@@ -206,7 +204,7 @@ void lower_adaptive(Builder& builder, const Group& group) {
       if (h == 0 && w == 0) output = builder.define(graph.op(group.root()).results[0], pool_order(view->result().shape));
       npu::Reduce reduce = reduce_windows(max ? npu::ReduceKind::kMaximum : npu::ReduceKind::kSum, image.batch, image.channels, rows,
                                           columns, input, output);
-      if (!max) set_sum(reduce, in, out, numerics::mean_requantization(in.scale(), out.scale(), rows.kernel * columns.kernel));
+      if (!max) set_sum(reduce, in, out, ops::mean_multiplier(*view, rows.kernel * columns.kernel));
       set_clamp(reduce, group.clamp.value_or(max ? numerics::Range{} : ops::range_of(out)));
       builder.emit(reduce, origin_of(graph, group));
     }

@@ -7,7 +7,6 @@
 #include <functional>
 
 #include "backends/neutron/lowering/readers.h"
-#include "numerics/mean.h"
 #include "ops/integer.h"
 #include "ops/reduction.h"
 
@@ -131,8 +130,8 @@ void set_arithmetic(npu::Reduce& reduce, const OpView& view, const std::optional
   const Quantization& in = *view.operand(0).quantization;
   const Quantization& out = *view.result().quantization;
   if (view.def == &ops::kMeanDim)
-    set_sum(reduce, in, out, numerics::mean_requantization(in.scale(), out.scale(), view.operand(0).elements() / view.result().elements()));
-  if (view.def == &ops::kSumDim) set_sum(reduce, in, out, numerics::sum_requantization(in.scale(), out.scale()));
+    set_sum(reduce, in, out, ops::mean_multiplier(view, view.operand(0).elements() / view.result().elements()));
+  if (view.def == &ops::kSumDim) set_sum(reduce, in, out, ops::mean_multiplier(view, 1));
   const bool bytes = reduce.kind == npu::ReduceKind::kSumOfBytes;
   const bool sums = bytes || reduce.kind == npu::ReduceKind::kSum;
   set_clamp(reduce, bytes ? numerics::Range{0, 255} : clamp.value_or(sums ? ops::range_of(out) : numerics::Range{}));
