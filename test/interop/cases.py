@@ -1,0 +1,57 @@
+"""The models and conformance cases that exist on this machine: those of the repository, and the full sets of $DEUTERON_SHARED."""
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = Path(os.environ.get("DEUTERON_SHARED") or ROOT.parent / "shared")
+MODELS = ["ad_fcae", "digits_cnn", "digits_transformer", "ic_resnet8", "kws_dscnn", "mobilenet_v2", "vww_mobilenetv1"]
+
+
+class Case:
+    """A folder with quantized.pt2 or qat.pt2 (a model that does not come quantized: float.pt2) and inputs."""
+
+    def __init__(self, folder, data):
+        self.name, self.folder = folder.name, folder
+        self.program = next((folder / f for f in ("quantized.pt2", "qat.pt2", "float.pt2") if (folder / f).exists()), None)
+        self._data = folder / data
+
+    def samples(self, count):
+        """Up to `count` samples, each a list of arrays in the order of the inputs, without the axis of samples."""
+        with np.load(self._data) as arrays:
+            names = sorted((n for n in arrays.files if n == "input" or n.startswith("input_")), key=lambda n: (len(n), n))
+            inputs = [arrays[n] for n in names]
+        return [[array[i] for array in inputs] for i in range(min(count, len(inputs[0])))]
+
+
+def _folders(*places):
+    found = {}
+    for place in places:
+        if place.is_dir():
+            for folder in sorted(place.iterdir()):
+                if folder.is_dir():
+                    found.setdefault(folder.name, folder)
+    return found
+
+
+def models():
+    """Each as it comes quantized where some folder has that, in float elsewhere."""
+    found = []
+    for name in MODELS:
+        folders = [Case(place / name, "test.npz") for place in (ROOT / "models", SHARED / "models")]
+        there = [case for case in folders if case.program and case._data.exists()]
+        found += sorted(there, key=lambda case: case.program.name == "float.pt2")[:1]
+    return found
+
+
+def conformance():
+    """Those of the full set; the repository's own (own_*) hold what upstream does not do."""
+    found = _folders(ROOT / "test" / "data" / "conformance", SHARED / "conformance")
+    return [Case(found[name], "calibration.npz") for name in sorted(found) if not name.startswith("own_")]
+
+
+def exceptions():
+    """Cases that cannot be compared, with the reason."""
+    return json.loads((Path(__file__).parent / "exceptions.json").read_text())

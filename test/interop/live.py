@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Live comparison with ExecuTorch: what its exporter writes runs here, what Deuteron writes runs there.
+
+    live.py DEUTERON [--all] [CASE …]      (the wheels of requirements.txt)
+
+Without --all, 100 conformance cases are taken, spread evenly over the set. The last line counts. Exit code 1: something differs.
+"""
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import cases
+import compare
+import wheel
+
+DEFAULT_CASES = 100
+
+
+class Report:
+    def __init__(self, title):
+        self.title, self.exact, self.failures, self.left_out = title, 0, [], []
+        self.worst = (0.0, "")
+        self.count = 0
+
+    def add(self, name, difference):
+        self.count += 1
+        self.exact += difference == 0
+        self.worst = max(self.worst, (difference, name))
+        if difference > compare.LIMIT:
+            self.fail(name, f"differs by {difference:.3g} of the largest magnitude")
+
+    def fail(self, name, reason):
+        self.failures.append(f"{name}: {reason}")
+
+    def print(self):
+        for line in self.left_out:
+            print(f"  left out {line}")
+        for line in self.failures:
+            print(f"  FAIL {line}")
+        print(f"{self.title}: {self.count} compared, {self.exact} bit for bit, largest difference {self.worst[0]:.3g} {self.worst[1]}, "
+              f"{len(self.left_out)} left out, {len(self.failures)} failed")
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], text=True, stdin=subprocess.DEVNULL, capture_output=True)
+    return done.returncode, (done.stderr.strip() or done.stdout.strip())
+
+
+def our_outputs(deuteron, program, samples, work):
+    """Outputs by sample, as `deuteron run` writes them; a text if it fails."""
+    inputs = {f"input_{i}": np.stack(column) for i, column in enumerate(zip(*samples))}
+    np.savez(work / "in.npz", **inputs)
+    code, message = run(deuteron, "run", program, "--input", work / "in.npz", "--output", work / "out.npz")
+    if code != 0:
+        return message
+    with np.load(work / "out.npz") as arrays:
+        outputs = [arrays[f"output_{i}"] for i in range(len(arrays.files))]
+    return [[array[i] for array in outputs] for i in range(len(samples))]
+
+
+def compare_samples(ours, theirs):
+    largest = 0.0
+    for mine, other in zip(ours, theirs):
+        if len(mine) != len(other):
+            return float("inf")
+        for got, wanted in zip(mine, other):
+            largest = max(largest, compare.difference(got.reshape(wanted.shape) if got.size == wanted.size else got, wanted))
+    return largest
+
+
+def hold(report, case, deuteron, file, samples, work):
+    """One program on both runtimes."""
+    try:
+        method = wheel.Method(file.read_bytes())
+        theirs = [method.run(sample) for sample in samples]
+    except wheel.Refused as error:
+        return report.fail(case.name, f"ExecuTorch's runtime: {error}")
+    ours = our_outputs(deuteron, file, samples, work)
+    if isinstance(ours, str):
+        return report.fail(case.name, ours)
+    return report.add(case.name, compare_samples(ours, theirs))
+
+
+def upstream_on_ours(deuteron, chosen, work):
+    report = Report("ExecuTorch's programs on Deuteron's runtime")
+    exceptions = cases.exceptions()
+    for case in chosen:
+        if case.name in exceptions:
+            report.left_out.append(f"{case.name}: {exceptions[case.name]}")
+            continue
+        file = work / "upstream.pte"
+        file.write_bytes(wheel.lower(case.program))
+        hold(report, case, deuteron, file, case.samples(2), work)
+    return report
+
+
+def choose(found, options):
+    if options.cases:
+        return [case for case in found if case.name in options.cases]
+    step = 1 if options.all else max(len(found) // DEFAULT_CASES, 1)
+    return found[::step]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("deuteron", type=Path)
+    parser.add_argument("--all", action="store_true", help="every conformance case that there is")
+    parser.add_argument("cases", nargs="*")
+    options = parser.parse_args()
+    found = cases.models() + cases.conformance()
+    chosen = choose(cases.models(), argparse.Namespace(all=True, cases=options.cases)) + choose(cases.conformance(), options)
+    print(f"{len(chosen)} of {len(found)} models and conformance cases")
+    with tempfile.TemporaryDirectory() as work:
+        reports = [upstream_on_ours(options.deuteron, chosen, Path(work))]
+    for report in reports:
+        report.print()
+    return 1 if any(report.failures for report in reports) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
