@@ -1,8 +1,8 @@
 #include "compiler/recipe.h"
 
 #include "backends/neutron/neutron.h"
-#include "backends/neutron/quantization.h"
 #include "backends/portable/portable.h"
+#include "quantizer/int8_patterns.h"
 
 namespace dtr {
 namespace {
@@ -17,10 +17,12 @@ struct BackendRow {
 std::unique_ptr<Backend> make_neutron(const TargetDescription& target, const BackendOptions& options) {
   return make_neutron_backend(target.npu, {.row_packing = options.row_packing});
 }
+std::unique_ptr<QuantizationPatterns> neutron_patterns() { return make_int8_patterns({.machine = "the NPU"}); }
+
 std::unique_ptr<Backend> make_portable(const TargetDescription&, const BackendOptions&) { return make_portable_backend(); }
 
 constexpr BackendRow kBackends[] = {
-    {"neutron", make_neutron, neutron::make_quantization_patterns},
+    {"neutron", make_neutron, neutron_patterns},
     {"portable", make_portable, nullptr},
 };
 

@@ -8,12 +8,12 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "backends/neutron/quantization.h"
 #include "compiler/onednn_executor.h"
 #include "frontends/pt2/pt2.h"
 #include "ir/npz.h"
 #include "ir/verifier.h"
 #include "quantizer/convert.h"
+#include "quantizer/int8_patterns.h"
 #include "support/thread_pool.h"
 #include "transforms/pass_manager.h"
 
@@ -99,7 +99,7 @@ TEST_P(Accuracy, ReachesUpstream) {
   const auto calibration_samples = Samples::bind(graph, *calibration_arrays, "calibration.npz");
   ASSERT_TRUE(calibration_samples) << to_text(calibration_samples.error());
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
-  patterns.push_back(neutron::make_quantization_patterns());
+  patterns.push_back(make_int8_patterns({.machine = "the NPU"}));
   const Annotation annotation = annotate(graph, patterns);
   const auto executor = make_onednn_executor(*program, graph, {.observe_any_layout = true});
   ASSERT_TRUE(executor) << to_text(executor.error());

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "backends/neutron/neutron.h"
-#include "backends/neutron/quantization.h"
 #include "quantizer/annotate.h"
+#include "quantizer/int8_patterns.h"
 #include "test/unit/neutron_kit.h"
 
 namespace dtr {
@@ -21,7 +21,7 @@ std::string stays_float(std::string_view inputs, std::string_view ops, std::stri
   const Program program = graph_of(inputs, ops);
   if (program.graphs.empty()) return "not a graph";
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
-  patterns.push_back(neutron::make_quantization_patterns());
+  patterns.push_back(make_int8_patterns({.machine = "the NPU"}));
   const Graph& graph = program.forward();
   const Annotation annotation = annotate(graph, patterns);
   OpId op;

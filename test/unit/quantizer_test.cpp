@@ -9,12 +9,12 @@
 #include <map>
 #include <random>
 
-#include "backends/neutron/quantization.h"
 #include "ir/npz.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "quantizer/convert.h"
+#include "quantizer/int8_patterns.h"
 
 namespace dtr {
 namespace {
@@ -46,7 +46,7 @@ graph @forward(%x: f32[1,2,4,4]) {
 
 std::vector<std::unique_ptr<QuantizationPatterns>> neutron_patterns() {
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
-  patterns.push_back(neutron::make_quantization_patterns());
+  patterns.push_back(make_int8_patterns({.machine = "the NPU"}));
   return patterns;
 }
 
@@ -62,7 +62,7 @@ class MinMaxPatterns final : public QuantizationPatterns {
   }
 
  private:
-  std::unique_ptr<QuantizationPatterns> neutron_ = neutron::make_quantization_patterns();
+  std::unique_ptr<QuantizationPatterns> neutron_ = make_int8_patterns({.machine = "the NPU"});
 };
 
 std::vector<NamedTensor> ramp(const std::string& name, Shape shape, float low, float high) {

@@ -1,15 +1,15 @@
-#include "backends/neutron/elementwise_patterns.h"
+#include "quantizer/elementwise_patterns.h"
 
 #include "ops/ops.h"
 
-namespace dtr::neutron {
+namespace dtr {
 namespace {
 
 bool is_number(const Graph& graph, ValueId value) { return graph.is_constant(value) && graph.type(value).elements() == 1; }
 
 }  // namespace
 
-std::optional<tl::expected<OpAnnotation, FloatReason>> annotate_binary(const Graph& graph, OpId id) {
+std::optional<tl::expected<OpAnnotation, FloatReason>> annotate_binary(const Graph& graph, OpId id, bool divides_tensors) {
   const Op& op = graph.op(id);
   const bool selects = op.def == &ops::kMaximum || op.def == &ops::kMinimum;
   const bool divides = op.def == &ops::kDivTensor;
@@ -19,10 +19,11 @@ std::optional<tl::expected<OpAnnotation, FloatReason>> annotate_binary(const Gra
   const bool constant_0 = graph.is_constant(op.operands[0]);
   const bool constant_1 = graph.is_constant(op.operands[1]);
   if (constant_0 && constant_1)
-    return tl::unexpected(FloatReason{"quantizer-constant-operand", "the NPU computes what depends on an input; its operands are constants",
+    return tl::unexpected(FloatReason{"quantizer-constant-operand",
+                                      "{machine} computes what depends on an input; its operands are constants",
                                       "compute it before the export"});
-  if (divides && !is_number(graph, op.operands[0]) && !is_number(graph, op.operands[1]))
-    return tl::unexpected(FloatReason{"quantizer-form", "the NPU divides by, or into, one constant number; both operands are tensors",
+  if (divides && !divides_tensors && !is_number(graph, op.operands[0]) && !is_number(graph, op.operands[1]))
+    return tl::unexpected(FloatReason{"quantizer-form", "{machine} divides by, or into, one constant number; both operands are tensors",
                                       "multiply by a reciprocal"});
   // Operands and result have ranges of their own (ExecuTorch: mul reads [−0.5, 0.5), whatever the operands are).
   OpAnnotation specs{{QuantSpec::affine(), QuantSpec::affine()}, {QuantSpec::affine()}};
@@ -48,4 +49,4 @@ std::optional<OpAnnotation> annotate_unary(const Graph& graph, OpId id) {
   return OpAnnotation{{QuantSpec::affine()}, {mirrors ? QuantSpec::shared_with(0, true) : QuantSpec::affine()}};
 }
 
-}  // namespace dtr::neutron
+}  // namespace dtr

@@ -1,4 +1,4 @@
-#include "backends/neutron/quantization.h"
+#include "quantizer/int8_patterns.h"
 
 #include <fmt/format.h>
 
@@ -7,14 +7,14 @@
 #include <limits>
 #include <utility>
 
-#include "backends/neutron/elementwise_patterns.h"
 #include "numerics/softmax.h"
 #include "ops/define.h"
 #include "ops/integer.h"
 #include "ops/normalize.h"
 #include "ops/window.h"
+#include "quantizer/elementwise_patterns.h"
 
-namespace dtr::neutron {
+namespace dtr {
 namespace {
 
 using Specs = tl::expected<OpAnnotation, FloatReason>;
@@ -24,6 +24,8 @@ tl::unexpected<FloatReason> stays_float(std::string reason, std::string remedy, 
 
 constexpr float kUnitScale = 1.0F / 256;    // [0, 1) in 256 codes from zero point −128
 constexpr float kSignedScale = 1.0F / 128;  // [−1, 1) around zero point 0
+
+// In the reasons below, "{machine}" stands for the name of who asks.
 
 // Operand and result have ranges of their own. So have means and sums (ExecuTorch: shared): means spread less than what they average, and
 // in the operand's steps would lose most of their bits; sums do not fit the operand's range.
@@ -90,7 +92,7 @@ Specs linear(const OpView& view) { return weighted(view, 0); }
 Specs product(const OpView& view) {
   if (const int64_t inner = view.operand(0).shape.back(); inner > ops::kMaxQuantizedInner)
     return stays_float(
-        fmt::format("the NPU adds at most {} products of two computed values; this one adds {}", ops::kMaxQuantizedInner, inner),
+        fmt::format("{{machine}} adds at most {} products of two computed values; this one adds {}", ops::kMaxQuantizedInner, inner),
         "split the inner dimension and add the products");
   return OpAnnotation{{QuantSpec::affine(), QuantSpec::affine()}, {QuantSpec::affine()}};
 }
@@ -98,8 +100,9 @@ Specs product(const OpView& view) {
 // Weight and bias become fixed-point numbers of their own.
 Specs normalization(const OpView& view) {
   if (const int64_t count = ops::normalize_shape(view).count(); count > numerics::kMaxNormalizeElements)
-    return stays_float(fmt::format("the NPU normalizes at most {} elements together; these are {}", numerics::kMaxNormalizeElements, count),
-                       "normalize over fewer dimensions");
+    return stays_float(
+        fmt::format("{{machine}} normalizes at most {} elements together; these are {}", numerics::kMaxNormalizeElements, count),
+        "normalize over fewer dimensions");
   OpAnnotation specs{{QuantSpec::affine()}, {QuantSpec::affine()}};
   specs.operands.resize(view.operands.size(), QuantSpec::none());
   return specs;
@@ -111,8 +114,9 @@ Specs softmax(const OpView& view) {
   const Type& x = view.operand(0);
   const int64_t columns = x.rank() == 0 ? 1 : x.shape[*ops::normalize_dim(view.attribute<int64_t>("dim"), x.rank())];
   if (columns > numerics::kMaxSoftmaxColumns)
-    return stays_float(fmt::format("the NPU's sum holds at most {} exponentials; this one has {}", numerics::kMaxSoftmaxColumns, columns),
-                       "take the softmax of fewer elements, or outside of the model");
+    return stays_float(
+        fmt::format("{{machine}}'s sum holds at most {} exponentials; this one has {}", numerics::kMaxSoftmaxColumns, columns),
+        "take the softmax of fewer elements, or outside of the model");
   if (view.def == &ops::kLogSoftmax)
     return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::affine().at_least(numerics::kMinLogSoftmaxScale)}};
   constexpr float kLeastScale = 0x1p-24F;  // of 4,095 equal probabilities each is a code in [0, 255] at 2^-20
@@ -165,31 +169,48 @@ constexpr std::array kPatterns{
     Pattern{&ops::kView, shared},
 };
 
-class NeutronPatterns final : public QuantizationPatterns {
+class Int8Patterns final : public QuantizationPatterns {
  public:
+  explicit Int8Patterns(const Int8PatternOptions& options) : options_(options) {}
+
   tl::expected<OpAnnotation, FloatReason> annotate(const Graph& graph, OpId id) const override {
+    auto specs = find(graph, id);
+    if (specs) return specs;
+    FloatReason reason = std::move(specs).error();
+    constexpr std::string_view kMachine = "{machine}";
+    for (size_t at = 0; (at = reason.reason.find(kMachine, at)) != std::string::npos;)
+      reason.reason.replace(at, kMachine.size(), options_.machine);
+    return tl::unexpected(std::move(reason));
+  }
+
+ private:
+  Specs find(const Graph& graph, OpId id) const {
     const Op& op = graph.op(id);
-    if (auto specs = annotate_binary(graph, id)) return std::move(*specs);
+    if (auto specs = annotate_binary(graph, id, options_.divides_tensors)) return std::move(*specs);
     for (const Pattern& pattern : kPatterns) {
       if (pattern.op != op.def) continue;
       if (graph.is_constant(op.operands[0]) && !pattern.constant_first)
-        return stays_float("the NPU computes what depends on an input; its first operand is a constant", "compute it before the export",
+        return stays_float("{machine} computes what depends on an input; its first operand is a constant", "compute it before the export",
                            "quantizer-constant-operand");
       for (size_t i = 1; pattern.constant_weights && i < op.operands.size(); ++i)
         if (op.operands[i].valid() && !graph.is_constant(op.operands[i]))
-          return stays_float("the NPU needs constant weights; these are computed while the model runs",
+          return stays_float("{machine} needs constant weights; these are computed while the model runs",
                              "make them parameters or buffers of the module", "quantizer-dynamic-weight");
       const BoundOpView view(graph, id);
       return pattern.specs(view);
     }
     if (auto specs = annotate_unary(graph, id)) return std::move(*specs);
-    return stays_float("the NPU has no kernel and no quantization pattern for it", "replace it; `deuteron ops` lists what there is",
+    return stays_float("{machine} has no kernel and no quantization pattern for it", "replace it; `deuteron ops` lists what there is",
                        "quantizer-no-pattern");
   }
+
+  Int8PatternOptions options_;
 };
 
 }  // namespace
 
-std::unique_ptr<QuantizationPatterns> make_quantization_patterns() { return std::make_unique<NeutronPatterns>(); }
+std::unique_ptr<QuantizationPatterns> make_int8_patterns(const Int8PatternOptions& options) {
+  return std::make_unique<Int8Patterns>(options);
+}
 
-}  // namespace dtr::neutron
+}  // namespace dtr
