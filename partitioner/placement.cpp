@@ -63,7 +63,12 @@ class Placer {
     return op.index < options_.wishes.size() && !converts(graph_.op(op)) ? options_.wishes[op.index] : Wish::kNone;
   }
   bool is_delegate(uint8_t backend) const { return !recipe_[backend]->delegate_id().empty(); }
-  const Backend& host() const { return *recipe_[host_]; }
+  // The first backend that is no delegate and takes the op as it is; null if none does.
+  const Backend* taking_host(const Graph& graph, OpId op) const {
+    for (size_t i = host_; i < recipe_.size(); ++i)
+      if (!recipe_[i]->refuse(program_, graph, op)) return recipe_[i].get();
+    return nullptr;
+  }
 
   // ---- the first backend that takes the op
 
@@ -139,16 +144,18 @@ class Placer {
                                           .bound_cycles = delegate.bound(graph_, op)};
   }
 
-  // What the host needs for the op, conversions of quantized operands and results included.
+  // What the host needs for the op; conversions of quantized operands and results included, where it runs in float.
   uint64_t host_cycles(OpId id) const {
     if (host_ == recipe_.size()) return 0;
+    if (const Backend* host = taking_host(graph_, id)) return host->cost(graph_, id);
     const Op& op = graph_.op(id);
-    uint64_t cycles = host().cost(graph_, id);
+    const Backend& in_float = *recipe_.back();
+    uint64_t cycles = in_float.cost(graph_, id);
     if (!can_fall_back_to_float(graph_, id)) return cycles;
     for (const std::vector<ValueId>* values : {&op.operands, &op.results})
       for (const ValueId value : *values)
         if (value.valid() && !graph_.is_constant(value) && graph_.type(value).quantized())
-          cycles += host().conversion_cycles(graph_.type(value).elements());
+          cycles += in_float.conversion_cycles(graph_.type(value).elements());
     return cycles;
   }
 
@@ -180,11 +187,11 @@ class Placer {
   }
 
   bool runs_on_host(OpId op) {
-    if (!host().refuse(program_, graph_, op)) return true;
+    if (taking_host(graph_, op) != nullptr) return true;
     const std::optional<Graph> part = alone_in_float(op);
     if (!part) return false;
     bool taken = true;
-    for (const OpId made : part->ops()) taken = taken && !host().refuse(program_, *part, made);
+    for (const OpId made : part->ops()) taken = taken && taking_host(*part, made) != nullptr;
     return taken;
   }
 
@@ -216,10 +223,10 @@ class Placer {
           of_op->because_of = reason->because_of;
           of_op->bound_cycles = of_op->host_cycles;  // nothing is lost
         }
-        if (host().refuse(program_, graph_, op)) {
-          DTR_TRY(run_in_float(op));
+        if (taking_host(graph_, op) != nullptr) {
+          DTR_TRY(choose_on_host(op));
         } else {
-          placement_.backend[op.index] = static_cast<uint8_t>(host_);
+          DTR_TRY(run_in_float(op));
         }
       }
       moved = true;
