@@ -181,7 +181,7 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
     report.transposes = transpose_rows(program, graph, recipe, placement, layouts, emitted);
   }
   emitted.plan.target = settings.target->name;
-  emitted.plan.target_hash = npu::hash(npu);
+  emitted.plan.target_hash = has_npu(*settings.target) ? npu::hash(npu) : 0;
   emitted.plan.tool = "deuteron " DTR_VERSION;
   emitted.plan.source_hash = settings.source_hash;
   {

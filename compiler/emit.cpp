@@ -49,6 +49,8 @@ class Emitter {
             return tensor(value);
           } else if constexpr (std::is_same_v<T, ConstantArgument>) {
             return emitted_.plan.add_tensor({.name = "constant", .type = value.type, .constant = program_.constants.bytes(value.constant)});
+          } else if constexpr (std::is_same_v<T, ScratchArgument>) {
+            return emitted_.plan.add_tensor({.name = "scratch", .type = {.dtype = DType::kUint8, .shape = {value.bytes}}});
           } else if constexpr (std::is_same_v<T, std::vector<ValueId>>) {
             TensorRefs refs;
             for (const ValueId id : value) refs.emplace_back(tensor(id));

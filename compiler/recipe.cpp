@@ -1,5 +1,6 @@
 #include "compiler/recipe.h"
 
+#include "backends/cortex_m/cortex_m.h"
 #include "backends/neutron/neutron.h"
 #include "backends/portable/portable.h"
 #include "quantizer/int8_patterns.h"
@@ -19,9 +20,15 @@ std::unique_ptr<Backend> make_neutron(const TargetDescription& target, const Bac
 }
 std::unique_ptr<QuantizationPatterns> neutron_patterns() { return make_int8_patterns({.machine = "the NPU"}); }
 
+std::unique_ptr<Backend> make_cortex_m(const TargetDescription&, const BackendOptions&) { return make_cortex_m_backend(); }
+std::unique_ptr<QuantizationPatterns> cortex_m_patterns() {
+  return make_int8_patterns({.machine = "the Cortex-M", .divides_tensors = true});
+}
+
 std::unique_ptr<Backend> make_portable(const TargetDescription&, const BackendOptions&) { return make_portable_backend(); }
 
 constexpr BackendRow kBackends[] = {
+    {"cortex_m", make_cortex_m, cortex_m_patterns},
     {"neutron", make_neutron, neutron_patterns},
     {"portable", make_portable, nullptr},
 };

@@ -11,6 +11,7 @@
 #include "ir/rewriter.h"
 #include "program/scalar_types.h"
 #include "runtime/delegate_deuteron.h"
+#include "runtime/kernels/cortex_m/kernels.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/method.h"
 #include "simulator/host/host_simulator.h"
@@ -45,6 +46,17 @@ class Arena {
   size_t bytes_ = 0;
 };
 
+// Every kernel that a host has.
+runtime::KernelTable all_kernels() {
+  static const std::vector<runtime::Kernel> all = [] {
+    std::vector<runtime::Kernel> kernels;
+    for (const runtime::KernelTable table : {runtime::portable::kernels(), runtime::cortex_m::kernels()})
+      kernels.insert(kernels.end(), table.begin(), table.end());
+    return kernels;
+  }();
+  return all;
+}
+
 class HostSession final : public Session {
  public:
   HostSession(ProgramImage image, const simulator::Kit& kit) : image_(std::move(image)), simulator_({}, kit) {}
@@ -54,7 +66,7 @@ class HostSession final : public Session {
     context_.on_event = &HostSession::on_event;
     context_.event_context = this;
     delegates_[0] = runtime::deuteron_delegate(context_);
-    const runtime::LoadOptions options{.kernels = runtime::portable::kernels(),
+    const runtime::LoadOptions options{.kernels = all_kernels(),
                                        .delegates = delegates_,
                                        .check_checksum = false,  // done when the image was read
                                        .on_missing =

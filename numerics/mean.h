@@ -12,13 +12,15 @@ constexpr Requantization sum_requantization(float scale_in, float scale_out) {
   return quantize_multiplier(static_cast<double>(scale_in) / static_cast<double>(scale_out));
 }
 
-// Factor from Σ (q − zero_point) over `count` elements to the result's steps. count ≥ 1.
-constexpr Requantization mean_requantization(float scale_in, float scale_out, int64_t count) {
-  const Requantization by = sum_requantization(scale_in, scale_out);
+// Factor from Σ (q − zero_point) over `count` elements to the result's steps, from that of the sum. count ≥ 1.
+constexpr Requantization mean_requantization(Requantization by, int64_t count) {
   int32_t shift = 63 - std::countl_zero(static_cast<uint64_t>(count));
   if (shift > 32) shift = 32;
   if (shift > 31 + by.shift) shift = 31 + by.shift;
   return {static_cast<int32_t>((static_cast<int64_t>(by.multiplier) << shift) / count), by.shift - shift};
+}
+constexpr Requantization mean_requantization(float scale_in, float scale_out, int64_t count) {
+  return mean_requantization(sum_requantization(scale_in, scale_out), count);
 }
 
 }  // namespace dtr::numerics

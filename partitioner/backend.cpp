@@ -2,6 +2,12 @@
 
 namespace dtr {
 
+KernelArgument kernel_argument(const Graph& graph, ValueId value) {
+  if (!value.valid()) return std::monostate{};
+  if (!graph.is_constant(value)) return value;
+  return ConstantArgument{graph.type(value), graph.value(value).constant};
+}
+
 Result<bool> Backend::legalize(Graph&, OpId) const { return false; }
 
 uint64_t Backend::bound(const Graph&, OpId) const { return 0; }

@@ -76,8 +76,15 @@ struct ConstantArgument {
   Type type;
   ConstantId constant;
 };
-using KernelArgument =
-    std::variant<std::monostate, ValueId, ConstantArgument, bool, int64_t, double, std::string, Ints, std::vector<ValueId>, DType>;
+// Memory that the kernel may write to while it runs.
+struct ScratchArgument {
+  int64_t bytes = 0;
+};
+using KernelArgument = std::variant<std::monostate, ValueId, ConstantArgument, ScratchArgument, bool, int64_t, double, std::string, Ints,
+                                    std::vector<ValueId>, DType>;
+// A value as an argument: a constant where it is one, none where it is absent.
+KernelArgument kernel_argument(const Graph& graph, ValueId value);
+
 struct KernelCall {
   std::string_view name;  // "aten::_softmax.out"
   std::vector<KernelArgument> arguments;

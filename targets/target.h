@@ -10,11 +10,13 @@
 namespace dtr {
 
 struct TargetDescription {
-  std::string_view name;     // as the command line takes it: "imxrt700"
-  std::string_view summary;  // one line for `deuteron targets`
-  npu::Target npu;
+  std::string_view name;                     // as the command line takes it: "imxrt700"
+  std::string_view summary;                  // one line for `deuteron targets`
+  npu::Target npu;                           // without pipelines: clock and SRAM of a machine that has no NPU
   std::span<const std::string_view> recipe;  // backends, first choice first; the last takes everything
 };
+
+inline bool has_npu(const TargetDescription& target) { return target.npu.pipelines > 0; }
 
 std::span<const TargetDescription> all_targets();
 const TargetDescription* find_target(std::string_view name);

@@ -1,6 +1,8 @@
 // deuteron targets, deuteron ops
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/recipe.h"
 #include "ops/ops.h"
 #include "tools/verbs.h"
@@ -21,7 +23,7 @@ Status targets(bool markdown) {
     std::string recipe;
     for (const std::string_view backend : target.recipe) recipe += fmt::format("{}{}", recipe.empty() ? "" : ", ", backend);
     const npu::Target& npu = target.npu;
-    const std::string array = fmt::format("{} pipelines x {} MACs", npu.pipelines, npu.macs);
+    const std::string array = has_npu(target) ? fmt::format("{} pipelines x {} MACs", npu.pipelines, npu.macs) : "none";
     const uint32_t mhz = npu.clock_hz / 1'000'000, kib = npu.sram_bytes / 1024;
     if (markdown) {
       fmt::print("| `{}` | {} | {} | {} MHz | {} KiB | {} |\n", target.name, recipe, array, mhz, kib, target.summary);
@@ -45,19 +47,24 @@ std::string cell(std::string_view text) {
   return escaped;
 }
 
-// Operator × target × backend: dtypes and conditions, from the functions that decide.
+// Operator × backend: dtypes and conditions, from the functions that decide. Which targets have the backend is in docs/targets.md; where
+// its conditions depend on the target's machine, they are those of the first one.
 void print_support() {
-  fmt::print("\n| operator | target | backend | dtype | runs there if |\n|---|---|---|---|---|\n");
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (const TargetDescription& target : all_targets())
+    for (std::unique_ptr<Backend>& backend : make_recipe(target))
+      if (std::ranges::find(backends, backend->name(), [](const auto& known) { return known->name(); }) == backends.end())
+        backends.push_back(std::move(backend));
+  fmt::print("\n| operator | backend | dtype | runs there if |\n|---|---|---|---|\n");
   for (const OpDef* op : all_ops())
-    for (const TargetDescription& target : all_targets())
-      for (const std::unique_ptr<Backend>& backend : make_recipe(target)) {
-        const std::optional<OperatorSupport> support = backend->support(*op);
-        if (!support) continue;
-        std::string conditions;
-        for (const std::string& condition : support->conditions)
-          conditions += fmt::format("{}{}", conditions.empty() ? "" : "; ", condition);
-        fmt::print("| `{}` | `{}` | {} | {} | {} |\n", op->name, target.name, backend->name(), support->dtypes, cell(conditions));
-      }
+    for (const std::unique_ptr<Backend>& backend : backends) {
+      const std::optional<OperatorSupport> support = backend->support(*op);
+      if (!support) continue;
+      std::string conditions;
+      for (const std::string& condition : support->conditions)
+        conditions += fmt::format("{}{}", conditions.empty() ? "" : "; ", condition);
+      fmt::print("| `{}` | {} | {} | {} |\n", op->name, backend->name(), support->dtypes, cell(conditions));
+    }
 }
 
 }  // namespace

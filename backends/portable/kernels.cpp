@@ -12,17 +12,11 @@ Ints ints(const Op& op, std::string_view name) { return op.attributes.get<Ints>(
 int64_t integer(const Op& op, std::string_view name) { return op.attributes.get<int64_t>(name); }
 bool boolean(const Op& op, std::string_view name) { return op.attributes.get<bool>(name); }
 
-KernelArgument constant_or_value(const Graph& graph, ValueId id) {
-  if (!id.valid()) return std::monostate{};
-  if (!graph.is_constant(id)) return id;
-  return ConstantArgument{graph.type(id), graph.value(id).constant};
-}
-
 // Kernels that take tensors and nothing else.
 template <const char* kName>
 KernelCall plain(Program&, const Graph& graph, const Op& op) {
   KernelCall call{.name = kName};
-  for (const ValueId operand : op.operands) call.arguments.push_back(constant_or_value(graph, operand));
+  for (const ValueId operand : op.operands) call.arguments.push_back(kernel_argument(graph, operand));
   return call;
 }
 
@@ -34,7 +28,7 @@ void push_quantization(KernelCall& call, const Type& integer_type) {
 }
 
 KernelCall quantize(Program&, const Graph& graph, const Op& op) {
-  KernelCall call{.name = "quantized_decomposed::quantize_per_tensor.out", .arguments = {constant_or_value(graph, op.operands[0])}};
+  KernelCall call{.name = "quantized_decomposed::quantize_per_tensor.out", .arguments = {kernel_argument(graph, op.operands[0])}};
   push_quantization(call, graph.type(op.results[0]));
   return call;
 }
@@ -44,7 +38,7 @@ KernelCall dequantize_per_channel(Program& program, const Graph& graph, const Op
   const Quantization& q = *type.quantization;
   const Shape channels{static_cast<int64_t>(q.scales.size())};
   return {.name = "quantized_decomposed::dequantize_per_channel.out",
-          .arguments = {constant_or_value(graph, op.operands[0]),
+          .arguments = {kernel_argument(graph, op.operands[0]),
                         ConstantArgument{{.dtype = DType::kFloat32, .shape = channels},
                                          program.constants.add_values<float>(DType::kFloat32, q.scales)},
                         ConstantArgument{{.dtype = DType::kInt32, .shape = channels},
@@ -54,7 +48,7 @@ KernelCall dequantize_per_channel(Program& program, const Graph& graph, const Op
 
 KernelCall dequantize(Program& program, const Graph& graph, const Op& op) {
   if (graph.type(op.operands[0]).quantization->per_channel()) return dequantize_per_channel(program, graph, op);
-  KernelCall call{.name = "quantized_decomposed::dequantize_per_tensor.out", .arguments = {constant_or_value(graph, op.operands[0])}};
+  KernelCall call{.name = "quantized_decomposed::dequantize_per_tensor.out", .arguments = {kernel_argument(graph, op.operands[0])}};
   push_quantization(call, graph.type(op.operands[0]));
   call.arguments.emplace_back(std::monostate{});  // out_dtype
   return call;
@@ -64,20 +58,20 @@ KernelCall dequantize(Program& program, const Graph& graph, const Op& op) {
 template <const char* kName>
 KernelCall sum(Program&, const Graph& graph, const Op& op) {
   return {.name = kName,
-          .arguments = {constant_or_value(graph, op.operands[0]), constant_or_value(graph, op.operands[1]),
+          .arguments = {kernel_argument(graph, op.operands[0]), kernel_argument(graph, op.operands[1]),
                         op.attributes.get_or<double>("alpha", 1.0)}};
 }
 
 KernelCall batch_norm(Program&, const Graph& graph, const Op& op) {
   KernelCall call{.name = "aten::_native_batch_norm_legit_no_training.out",
                   .extra_outputs = {{.dtype = DType::kFloat32, .shape = {0}}, {.dtype = DType::kFloat32, .shape = {0}}}};
-  for (size_t i = 0; i < 5; ++i) call.arguments.push_back(constant_or_value(graph, op.operands[i]));
+  for (size_t i = 0; i < 5; ++i) call.arguments.push_back(kernel_argument(graph, op.operands[i]));
   call.arguments.insert(call.arguments.end(), {0.0, op.attributes.get<double>("eps")});  // momentum does not count in evaluation
   return call;
 }
 
 KernelCall clamp(Program&, const Graph& graph, const Op& op) {
-  KernelCall call{.name = "aten::clamp.out", .arguments = {constant_or_value(graph, op.operands[0])}};
+  KernelCall call{.name = "aten::clamp.out", .arguments = {kernel_argument(graph, op.operands[0])}};
   for (const std::string_view bound : {"min", "max"}) {
     const AttributeValue* value = op.attributes.find(bound);
     call.arguments.push_back(value == nullptr ? KernelArgument{} : KernelArgument{std::get<double>(*value)});
@@ -87,7 +81,7 @@ KernelCall clamp(Program&, const Graph& graph, const Op& op) {
 
 KernelCall convolution(Program&, const Graph& graph, const Op& op) {
   KernelCall call{.name = "aten::convolution.out"};
-  for (size_t i = 0; i < 3; ++i) call.arguments.push_back(constant_or_value(graph, i < op.operands.size() ? op.operands[i] : ValueId{}));
+  for (size_t i = 0; i < 3; ++i) call.arguments.push_back(kernel_argument(graph, i < op.operands.size() ? op.operands[i] : ValueId{}));
   call.arguments.insert(call.arguments.end(), {ints(op, "stride"), ints(op, "padding"), ints(op, "dilation"), boolean(op, "transposed"),
                                                ints(op, "output_padding"), integer(op, "groups")});
   return call;
@@ -95,7 +89,7 @@ KernelCall convolution(Program&, const Graph& graph, const Op& op) {
 
 KernelCall linear(Program&, const Graph& graph, const Op& op) {
   KernelCall call{.name = "aten::linear.out"};
-  for (size_t i = 0; i < 3; ++i) call.arguments.push_back(constant_or_value(graph, i < op.operands.size() ? op.operands[i] : ValueId{}));
+  for (size_t i = 0; i < 3; ++i) call.arguments.push_back(kernel_argument(graph, i < op.operands.size() ? op.operands[i] : ValueId{}));
   return call;
 }
 
@@ -131,15 +125,14 @@ KernelCall extreme(Program&, const Graph&, const Op& op) {
 template <const char* kName>
 KernelCall argument_of_extreme(Program&, const Graph& graph, const Op& op) {
   const AttributeValue* dim = op.attributes.find("dim");
-  return {
-      .name = kName,
-      .arguments = {constant_or_value(graph, op.operands[0]), dim == nullptr ? KernelArgument{} : KernelArgument{std::get<int64_t>(*dim)},
-                    op.attributes.get_or("keepdim", false)}};
+  return {.name = kName,
+          .arguments = {kernel_argument(graph, op.operands[0]), dim == nullptr ? KernelArgument{} : KernelArgument{std::get<int64_t>(*dim)},
+                        op.attributes.get_or("keepdim", false)}};
 }
 
 // Upstream's runtime has kernels for a list of indices and for tables.
 KernelCall index_select(Program&, const Graph& graph, const Op& op) {
-  const KernelArgument x = constant_or_value(graph, op.operands[0]), index = constant_or_value(graph, op.operands[1]);
+  const KernelArgument x = kernel_argument(graph, op.operands[0]), index = kernel_argument(graph, op.operands[1]);
   if (graph.type(op.operands[0]).rank() == 2 && integer(op, "dim") == 0)
     return {.name = "aten::embedding.out", .arguments = {x, index, int64_t{-1}, false, false}};
   return {.name = "aten::index_select.out", .arguments = {x, integer(op, "dim"), index}};
@@ -176,23 +169,23 @@ KernelCall upsample_bilinear2d(Program&, const Graph&, const Op& op) {
 
 KernelCall slice(Program&, const Graph& graph, const Op& op) {
   return {.name = "aten::slice_copy.Tensor_out",
-          .arguments = {constant_or_value(graph, op.operands[0]), integer(op, "dim"), integer(op, "start"), integer(op, "end"),
+          .arguments = {kernel_argument(graph, op.operands[0]), integer(op, "dim"), integer(op, "start"), integer(op, "end"),
                         integer(op, "step")}};
 }
 
 KernelCall expand(Program&, const Graph& graph, const Op& op) {
-  return {.name = "aten::expand_copy.out", .arguments = {constant_or_value(graph, op.operands[0]), ints(op, "size"), false}};
+  return {.name = "aten::expand_copy.out", .arguments = {kernel_argument(graph, op.operands[0]), ints(op, "size"), false}};
 }
 
 KernelCall flip(Program&, const Graph& graph, const Op& op) {
-  return {.name = "aten::flip.out", .arguments = {constant_or_value(graph, op.operands[0]), ints(op, "dims")}};
+  return {.name = "aten::flip.out", .arguments = {kernel_argument(graph, op.operands[0]), ints(op, "dims")}};
 }
 
 template <const char* kName>
 KernelCall softmax(Program&, const Graph& graph, const Op& op) {
   if (op.operands.size() > 1)
     return {.name = "deuteron::masked_softmax.out",
-            .arguments = {op.operands[0], constant_or_value(graph, op.operands[1]), integer(op, "dim")}};
+            .arguments = {op.operands[0], kernel_argument(graph, op.operands[1]), integer(op, "dim")}};
   return {.name = kName, .arguments = {op.operands[0], integer(op, "dim"), false}};
 }
 
@@ -203,7 +196,7 @@ KernelCall matmul(Program&, const Graph& graph, const Op& op) {
   KernelCall call{.name = "aten::matmul.out"};
   if (left.size() == 2 && right.size() == 2) call.name = "aten::mm.out";
   if (left.size() == 3 && right.size() == 3 && left[0] == right[0]) call.name = "aten::bmm.out";
-  for (const ValueId operand : op.operands) call.arguments.push_back(constant_or_value(graph, operand));
+  for (const ValueId operand : op.operands) call.arguments.push_back(kernel_argument(graph, operand));
   return call;
 }
 
@@ -215,14 +208,14 @@ KernelCall layer_norm(Program&, const Graph& graph, const Op& op) {
   Shape rows = graph.type(op.operands[0]).shape;
   for (size_t i = rows.size() - shape.size(); i < rows.size(); ++i) rows[i] = 1;
   return {.name = "aten::native_layer_norm.out",
-          .arguments = {op.operands[0], shape, constant_or_value(graph, operand_or_absent(op, 1)),
-                        constant_or_value(graph, operand_or_absent(op, 2)), op.attributes.get<double>("eps")},
+          .arguments = {op.operands[0], shape, kernel_argument(graph, operand_or_absent(op, 1)),
+                        kernel_argument(graph, operand_or_absent(op, 2)), op.attributes.get<double>("eps")},
           .extra_outputs = moments(std::move(rows))};
 }
 
 KernelCall rms_norm(Program&, const Graph& graph, const Op& op) {
   return {.name = "aten::rms_norm.out",
-          .arguments = {op.operands[0], ints(op, "normalized_shape"), constant_or_value(graph, operand_or_absent(op, 1)),
+          .arguments = {op.operands[0], ints(op, "normalized_shape"), kernel_argument(graph, operand_or_absent(op, 1)),
                         op.attributes.get<double>("eps")}};
 }
 
@@ -231,19 +224,18 @@ KernelCall group_norm(Program&, const Graph& graph, const Op& op) {
   const int64_t groups = integer(op, "num_groups");
   const int64_t planes = shape[0] * shape[1];
   const int64_t pixels = planes == 0 ? 0 : element_count(shape) / planes;
-  return {
-      .name = "aten::native_group_norm.out",
-      .arguments = {op.operands[0], constant_or_value(graph, operand_or_absent(op, 1)), constant_or_value(graph, operand_or_absent(op, 2)),
-                    shape[0], shape[1], pixels, groups, op.attributes.get<double>("eps")},
-      .extra_outputs = moments({shape[0], groups})};
+  return {.name = "aten::native_group_norm.out",
+          .arguments = {op.operands[0], kernel_argument(graph, operand_or_absent(op, 1)), kernel_argument(graph, operand_or_absent(op, 2)),
+                        shape[0], shape[1], pixels, groups, op.attributes.get<double>("eps")},
+          .extra_outputs = moments({shape[0], groups})};
 }
 
 KernelCall view(Program&, const Graph& graph, const Op& op) {
-  return {.name = "aten::view_copy.out", .arguments = {constant_or_value(graph, op.operands[0]), Ints(graph.type(op.results[0]).shape)}};
+  return {.name = "aten::view_copy.out", .arguments = {kernel_argument(graph, op.operands[0]), Ints(graph.type(op.results[0]).shape)}};
 }
 
 KernelCall permute(Program&, const Graph& graph, const Op& op) {
-  return {.name = "aten::permute_copy.out", .arguments = {constant_or_value(graph, op.operands[0]), ints(op, "dims")}};
+  return {.name = "aten::permute_copy.out", .arguments = {kernel_argument(graph, op.operands[0]), ints(op, "dims")}};
 }
 
 // On quantized integers the fill is the quantized value.
@@ -274,7 +266,7 @@ struct Number {
 };
 template <size_t kCount>
 KernelCall with_numbers(std::string_view kernel, const Graph& graph, const Op& op, const Number (&numbers)[kCount]) {
-  KernelCall call{.name = kernel, .arguments = {constant_or_value(graph, op.operands[0])}};
+  KernelCall call{.name = kernel, .arguments = {kernel_argument(graph, op.operands[0])}};
   for (const Number& number : numbers) call.arguments.emplace_back(op.attributes.get_or(number.name, number.fallback));
   return call;
 }
@@ -293,7 +285,7 @@ KernelCall softplus(Program&, const Graph& graph, const Op& op) {
 }
 KernelCall gelu(Program&, const Graph& graph, const Op& op) {
   return {.name = "aten::gelu.out",
-          .arguments = {constant_or_value(graph, op.operands[0]), op.attributes.get_or<std::string>("approximate", "none")}};
+          .arguments = {kernel_argument(graph, op.operands[0]), op.attributes.get_or<std::string>("approximate", "none")}};
 }
 
 constexpr char kAdd[] = "aten::add.out";
@@ -337,8 +329,8 @@ constexpr std::array kRows{
     Row{&ops::kAdaptiveAvgPool2d, false, adaptive_avg_pool2d},
     Row{&ops::kAdaptiveMaxPool2d, false, adaptive_max_pool2d},
     Row{&ops::kAddTensor, false, sum<kAdd>},
-    Row{&ops::kAmax, false, extreme<kAmax>},
-    Row{&ops::kAmin, false, extreme<kAmin>},
+    Row{&ops::kAmax, true, extreme<kAmax>},
+    Row{&ops::kAmin, true, extreme<kAmin>},
     Row{&ops::kArgmax, true, argument_of_extreme<kArgmax>},
     Row{&ops::kArgmin, true, argument_of_extreme<kArgmin>},
     Row{&ops::kAvgPool2d, false, avg_pool2d},

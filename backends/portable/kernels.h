@@ -7,7 +7,7 @@ namespace dtr::portable {
 
 struct Row {
   const OpDef* op;
-  bool moves_any_dtype;  // runs on quantized integers as well: it moves data, or compares codes
+  bool moves_any_dtype;  // runs on quantized integers as well: it moves data, compares codes or selects one
   KernelCall (*call)(Program& program, const Graph& graph, const Op& op);
 };
 

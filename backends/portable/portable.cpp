@@ -60,6 +60,7 @@ class PortableBackend final : public Backend {
     // These walk the result in its own order and read by strides.
     if (def == &ops::kQuantize || def == &ops::kDequantize || def == &ops::kToDimOrderCopy) return {.mixed = true};
     if (def->has_trait(kElementwise) && same_shapes(graph, id)) return {};
+    if (moves_codes(graph, id)) return {.mixed = def == &ops::kPermute};
     return {.contiguous = true, .channels_last = false, .mixed = false};
   }
 
@@ -102,6 +103,15 @@ class PortableBackend final : public Backend {
     const Op& op = graph.op(id);
     return std::all_of(op.operands.begin(), op.operands.end(),
                        [&](ValueId operand) { return graph.type(operand).shape == graph.type(op.results[0]).shape; });
+  }
+
+  // Quantized values of one rank that are moved, not computed. Our kernels do so in any order; of floats they stay contiguous, because
+  // such programs run with ExecuTorch's kernels too, which ask for that.
+  static bool moves_codes(const Graph& graph, OpId id) {
+    const Op& op = graph.op(id);
+    const Type& result = graph.type(op.results[0]);
+    return result.quantized() && op.def->has_trait(kMovesData) && op.def != &ops::kView && op.def != &ops::kIndexSelect &&
+           std::ranges::all_of(op.operands, [&](ValueId operand) { return graph.type(operand).rank() == result.rank(); });
   }
 
   // What a pool with ceil_mode reads, whose last window may reach beyond the padding, becomes padding.

@@ -8,9 +8,9 @@
 
 namespace dtr::conformance {
 
-Result<std::unique_ptr<Built>> build(Program program, const Samples* samples) {
+Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, const TargetDescription& target) {
   // Everything that can runs on the NPU, even where the CPU would be faster.
-  const CompileSettings settings{.target = &all_targets().front(), .weigh_costs = false, .threads = 1};
+  const CompileSettings settings{.target = &target, .weigh_costs = false, .threads = 1};
   auto built = std::make_unique<Built>();
   built->program = std::move(program);
   std::optional<ConversionReport> conversion;

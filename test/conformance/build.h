@@ -1,4 +1,4 @@
-// A model compiled for the default target, and what is known of it.
+// A model compiled for a target, and what is known of it.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ struct Built {
 };
 
 // Quantized models as they are, float ones calibrated with `samples`.
-Result<std::unique_ptr<Built>> build(Program program, const Samples* samples);
+Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, const TargetDescription& target = all_targets().front());
 
 // Gives every input of rank 3 and more the other layout: what an export with the other strides says.
 void flip_input_layouts(Graph& graph);

@@ -1,6 +1,8 @@
 // What reductions over dimensions share: the dimensions `dims`, all of them if the list is empty or none.
 #pragma once
 
+#include <limits>
+
 #include "runtime/kernels/portable/elements.h"
 
 namespace dtr::runtime::portable {
@@ -35,18 +37,16 @@ inline bool make_reduction(const Tensor& in, std::span<const int64_t> dims, bool
   return out_dim == out.rank;
 }
 
-// out = finish(step(… step(first, x0) …, xn), n) for floats.
-template <class Step, class Finish>
-Error reduce_float(const Tensor& in, std::span<const int64_t> dims, bool keepdim, const Tensor& out, float first, Step step,
-                   Finish finish) {
-  if (in.dtype != ScalarType::kFloat || out.dtype != ScalarType::kFloat) return Error::kKernelDtype;
+// out = finish(step(… step(first, x0) …, xn), n) for elements of type T.
+template <class T, class Step, class Finish>
+Error reduce(const Tensor& in, std::span<const int64_t> dims, bool keepdim, const Tensor& out, T first, Step step, Finish finish) {
   Reduction reduction;
   if (!make_reduction(in, dims, keepdim, out, &reduction)) return Error::kKernelArguments;
   const auto result = [&](int32_t from, int32_t to) {
-    float value = first;
+    T value = first;
     for_each_offset(
-        {reduction.inner, in.rank}, [&](int32_t at) { value = step(value, in.values<float>()[from + at]); }, reduction.in_strides);
-    out.values<float>()[to] = finish(value, reduction.count);
+        {reduction.inner, in.rank}, [&](int32_t at) { value = step(value, in.values<T>()[from + at]); }, reduction.in_strides);
+    out.values<T>()[to] = finish(value, reduction.count);
   };
   for_each_offset({reduction.outer, in.rank}, result, reduction.in_strides, reduction.out_strides);
   return Error::kOk;
@@ -57,7 +57,7 @@ inline std::span<const int64_t> dims_or_all(Arguments& arguments, size_t index) 
   return arguments.is_none(index) ? std::span<const int64_t>() : arguments.ints(index);
 }
 
-// reduce_float of a kernel whose arguments are self, dim, keepdim, …, and the out tensor at `output`.
+// `reduce` of a float kernel whose arguments are self, dim, keepdim, …, and the out tensor at `output`.
 template <class Step, class Finish>
 Error reduce_float(std::span<Value* const> values, size_t output, float first, Step step, Finish finish) {
   Arguments arguments(values);
@@ -66,7 +66,28 @@ Error reduce_float(std::span<Value* const> values, size_t output, float first, S
   const bool keepdim = arguments.flag(2);
   const Tensor& out = arguments.output(output);
   if (!arguments.good()) return Error::kKernelArguments;
-  return reduce_float(in, dims, keepdim, out, first, step, finish);
+  if (in.dtype != ScalarType::kFloat || out.dtype != ScalarType::kFloat) return Error::kKernelDtype;
+  return reduce<float>(in, dims, keepdim, out, first, step, finish);
+}
+
+// A kernel of the arguments self, dim, keepdim, out that finds one of the elements, of floats or of int8: `wins(x, best)`.
+template <class Wins>
+Error reduce_to_element(std::span<Value* const> values, bool greatest, Wins wins) {
+  Arguments arguments(values);
+  const Tensor& in = arguments.tensor(0);
+  const auto dims = dims_or_all(arguments, 1);
+  const bool keepdim = arguments.flag(2);
+  const Tensor& out = arguments.output(3);
+  if (!arguments.good()) return Error::kKernelArguments;
+  if (in.dtype != out.dtype) return Error::kKernelDtype;
+  const auto find = [&]<class T>(T first) {
+    return reduce<T>(
+        in, dims, keepdim, out, first, [&](T best, T x) { return wins(x, best) ? x : best; }, [](T best, int64_t) { return best; });
+  };
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if (in.dtype == ScalarType::kFloat) return find(greatest ? -kInfinity : kInfinity);
+  if (in.dtype == ScalarType::kChar) return find(greatest ? int8_t{-128} : int8_t{127});
+  return Error::kKernelDtype;
 }
 
 }  // namespace dtr::runtime::portable

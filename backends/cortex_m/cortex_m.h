@@ -1,0 +1,12 @@
+// The int8 kernels of a Cortex-M (runtime/kernels/cortex_m): TFLite's integer specification, channels-last, one kernel call an operator.
+#pragma once
+
+#include <memory>
+
+#include "partitioner/backend.h"
+
+namespace dtr {
+
+std::unique_ptr<Backend> make_cortex_m_backend();
+
+}  // namespace dtr
