@@ -15,7 +15,7 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
                          [&](int8_t q) { return stage(std::abs(q - in.zero_point())); });
 }
 
-constexpr AttributeDef kAttributes[] = {kUnshiftedAttribute};
+constexpr AttributeDef kAttributes[] = {kQdqAttribute};
 
 }  // namespace
 

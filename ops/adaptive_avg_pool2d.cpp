@@ -33,7 +33,7 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   });
 }
 
-constexpr AttributeDef kAttributes[] = {{"output_size", AttributeKind::kInts}, kUnshiftedAttribute};
+constexpr AttributeDef kAttributes[] = {{"output_size", AttributeKind::kInts}, kQdqAttribute};
 
 }  // namespace
 

@@ -71,7 +71,7 @@ constexpr AttributeDef kAttributes[] = {{"kernel_size", AttributeKind::kInts},
                                         {"ceil_mode", AttributeKind::kBool},
                                         {"count_include_pad", AttributeKind::kBool},
                                         {"divisor_override", AttributeKind::kInt, false},
-                                        kUnshiftedAttribute};
+                                        kQdqAttribute};
 
 }  // namespace
 

@@ -50,7 +50,7 @@ std::optional<numerics::BinaryParameters> binary_parameters(const OpView& view) 
   if (alpha < 0) kind = kind == BinaryKind::kAdd ? BinaryKind::kSubtract : BinaryKind::kAdd;
   b.scale *= std::abs(alpha);
   return numerics::binary_parameters(kind, affine(*view.operand(0).quantization), b, affine(out),
-                                     activation_range(activation_bounds(view), out), view.attribute_or("unshifted", false));
+                                     activation_range(activation_bounds(view), out), view.attribute_or("qdq", false));
 }
 
 void evaluate_binary_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {

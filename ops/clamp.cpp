@@ -34,7 +34,7 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   rescale(view, bounds(view), operands[0], results[0]);
 }
 
-constexpr AttributeDef kAttributes[] = {{"min", AttributeKind::kFloat, false}, {"max", AttributeKind::kFloat, false}, kUnshiftedAttribute};
+constexpr AttributeDef kAttributes[] = {{"min", AttributeKind::kFloat, false}, {"max", AttributeKind::kFloat, false}, kQdqAttribute};
 
 }  // namespace
 

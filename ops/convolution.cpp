@@ -189,7 +189,7 @@ constexpr AttributeDef kAttributes[] = {{"stride", AttributeKind::kInts},
                                         {"transposed", AttributeKind::kBool},
                                         {"groups", AttributeKind::kInt},
                                         kActivationAttribute,
-                                        kUnshiftedAttribute};
+                                        kQdqAttribute};
 
 }  // namespace
 

@@ -7,12 +7,12 @@
 namespace dtr::ops {
 
 numerics::Requantization multiplier_of(const OpView& view, double factor) {
-  return view.attribute_or("unshifted", false) ? numerics::unshifted_multiplier(factor) : numerics::quantize_multiplier(factor);
+  return view.attribute_or("qdq", false) ? numerics::unshifted_multiplier(factor) : numerics::quantize_multiplier(factor);
 }
 
 numerics::Requantization mean_multiplier(const OpView& view, int64_t count) {
   const float in = view.operand(0).quantization->scale(), out = view.result().quantization->scale();
-  if (!view.attribute_or("unshifted", false)) return numerics::mean_requantization(in, out, count);
+  if (!view.attribute_or("qdq", false)) return numerics::mean_requantization(in, out, count);
   return numerics::unshifted_multiplier(static_cast<double>(in) / static_cast<double>(out) / static_cast<double>(count));
 }
 

@@ -13,7 +13,7 @@ inline numerics::Range range_of(const Quantization& q) { return {q.qmin, q.qmax}
 
 // Set where the op stood between dequantize and quantize, as PyTorch exports it: its result is rounded once, as there. Without it results
 // are rounded as TFLite rounds them (docs/numerics.md).
-inline constexpr AttributeDef kUnshiftedAttribute{"unshifted", AttributeKind::kBool, false};
+inline constexpr AttributeDef kQdqAttribute{"qdq", AttributeKind::kBool, false};
 numerics::Requantization multiplier_of(const OpView& view, double factor);
 // From Σ (q − zero_point) over `count` elements of operand 0 to steps of the mean.
 numerics::Requantization mean_multiplier(const OpView& view, int64_t count);

@@ -65,7 +65,7 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
 
 int64_t macs(const OpView& view) { return view.operand(0).elements() * view.operand(1).shape[0]; }
 
-constexpr AttributeDef kAttributes[] = {kActivationAttribute, {"one_rounding", AttributeKind::kBool, false}, kUnshiftedAttribute};
+constexpr AttributeDef kAttributes[] = {kActivationAttribute, {"one_rounding", AttributeKind::kBool, false}, kQdqAttribute};
 
 }  // namespace
 

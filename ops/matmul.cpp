@@ -85,7 +85,7 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
 
 int64_t macs(const OpView& view) { return view.result().elements() * view.operand(0).shape.back(); }
 
-constexpr AttributeDef kAttributes[] = {kUnshiftedAttribute};
+constexpr AttributeDef kAttributes[] = {kQdqAttribute};
 
 }  // namespace
 

@@ -25,7 +25,7 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   for (size_t i = 0; i < y.size(); ++i) y[i] = stage(static_cast<int32_t>(sums[i] - count * in.zero_point()));
 }
 
-constexpr AttributeDef kAttributes[] = {{"dim", AttributeKind::kInts}, {"keepdim", AttributeKind::kBool}, kUnshiftedAttribute};
+constexpr AttributeDef kAttributes[] = {{"dim", AttributeKind::kInts}, {"keepdim", AttributeKind::kBool}, kQdqAttribute};
 
 }  // namespace
 

@@ -6,7 +6,7 @@ namespace {
 
 constexpr auto kFunction = [](auto a, auto b) { return a < b || a != a ? a : b; };
 
-constexpr AttributeDef kAttributes[] = {kUnshiftedAttribute};
+constexpr AttributeDef kAttributes[] = {kQdqAttribute};
 
 }  // namespace
 

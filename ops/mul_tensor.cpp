@@ -4,7 +4,7 @@
 namespace dtr::ops {
 namespace {
 
-constexpr AttributeDef kAttributes[] = {kActivationAttribute, kUnshiftedAttribute};
+constexpr AttributeDef kAttributes[] = {kActivationAttribute, kQdqAttribute};
 
 }  // namespace
 

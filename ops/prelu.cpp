@@ -16,7 +16,7 @@ Status verify(const OpView& view) {
 
 constexpr auto kFunction = [](auto x, auto weight) { return x > 0 ? x : weight * x; };
 
-constexpr AttributeDef kAttributes[] = {kUnshiftedAttribute};
+constexpr AttributeDef kAttributes[] = {kQdqAttribute};
 
 }  // namespace
 

@@ -16,7 +16,7 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   rescale(view, {.low = 0}, operands[0], results[0]);
 }
 
-constexpr AttributeDef kAttributes[] = {kUnshiftedAttribute};
+constexpr AttributeDef kAttributes[] = {kQdqAttribute};
 
 }  // namespace
 

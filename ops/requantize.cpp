@@ -15,7 +15,7 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   rescale(view, {}, operands[0], results[0]);
 }
 
-constexpr AttributeDef kAttributes[] = {kUnshiftedAttribute};
+constexpr AttributeDef kAttributes[] = {kQdqAttribute};
 
 }  // namespace
 

@@ -34,7 +34,7 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
 }
 
 constexpr AttributeDef kAttributes[] = {
-    {"dim", AttributeKind::kInts}, {"keepdim", AttributeKind::kBool}, {"of_bytes", AttributeKind::kBool, false}, kUnshiftedAttribute};
+    {"dim", AttributeKind::kInts}, {"keepdim", AttributeKind::kBool}, {"of_bytes", AttributeKind::kBool, false}, kQdqAttribute};
 
 }  // namespace
 

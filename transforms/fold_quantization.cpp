@@ -8,7 +8,7 @@
 //   quantize(move(x))            move(quantize(x)), for ops that move data, and clamps, because quantizing is monotone: so an activation
 //                                 without a quantization of its own before it ends up behind the quantized op, where `fuse_activation`
 //                                 finds it
-//   quantize(op(dequantize(x)…)) the op on quantized types, if it has an integer evaluation and accepts these types; `unshifted`, so that
+//   quantize(op(dequantize(x)…)) the op on quantized types, if it has an integer evaluation and accepts these types; `qdq`, so that
 //   it rounds
 //                                 its result once, as the float op between the two did
 //
@@ -180,7 +180,7 @@ class Pass : public GraphPass {
 
   // PyTorch computes the float op and quantizes its result once: so does the op on quantized types.
   static OpSpec rounded_once(OpSpec spec) {
-    constexpr std::string_view kAttribute = "unshifted";
+    constexpr std::string_view kAttribute = "qdq";
     if (std::ranges::find(spec.def->attributes, kAttribute, &AttributeDef::name) != spec.def->attributes.end())
       spec.attributes.set(kAttribute, true);
     return spec;

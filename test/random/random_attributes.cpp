@@ -114,12 +114,12 @@ constexpr AttributeRow kRows[] = {
     {"pad", AttributeKind::kInts, draw_pad},
     {"padding", AttributeKind::kInts, draw_pair<0, 1>},
     {"padding_end", AttributeKind::kInts, draw_pair<0, 1>},
+    {"qdq", AttributeKind::kBool, draw_bool},
     {"scale", AttributeKind::kFloat, draw_float<1, 2>},
     {"scales", AttributeKind::kFloats, draw_factors},
     {"stride", AttributeKind::kInts, draw_pair<1, 3>},
     {"threshold", AttributeKind::kFloat, draw_float<1, 20>},
     {"two_roundings", AttributeKind::kBool, draw_bool},
-    {"unshifted", AttributeKind::kBool, draw_bool},
     {"value", AttributeKind::kFloat, draw_float<0, 1>},
 };
 
