@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo build test check random conformance lint format bench utilization golden anchors docs
+.PHONY: help demo build test check random conformance quantization lint format bench utilization golden anchors docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -36,6 +36,12 @@ conformance: ## every case of the full set (DEUTERON_SHARED) against PyTorch, up
 	@cmake --preset release -DDTR_BUILD_TESTS=ON >/dev/null
 	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron-conformance
 	@DEUTERON_SHARED=$${DEUTERON_SHARED:-$(wildcard ../shared)} $(RELEASE)/deuteron-conformance --jobs $(JOBS) --markdown docs/conformance.md
+
+quantization: ## quantized models against PyTorch and the time of the passes; writes docs/quantization_results.md from the full set (DEUTERON_SHARED)
+	@scripts/setup test
+	@cmake --preset release -DDTR_BUILD_TESTS=ON >/dev/null
+	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron deuteron-opt deuteron-conformance
+	@python3 bench/quantization.py
 
 lint: ## clang-tidy on every source
 	@scripts/setup test
