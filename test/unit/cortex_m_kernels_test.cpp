@@ -39,11 +39,16 @@ class LoopForms : public testing::Test {
   static std::array<int32_t, kRows * kColumns> multiply(const std::vector<int8_t>& weights, const std::vector<int8_t>& x, int32_t count,
                                                         int32_t offset) {
     std::vector<int16_t> columns(static_cast<size_t>(kColumns * count));
-    for (int32_t c = 0; c < kColumns; ++c) L::expand(x.data() + c * count, count, offset, columns.data() + c * count);
+    for (int32_t c = 0; c < kColumns; ++c) {
+      const Column column{columns.data(), c, kColumns, count};
+      const int32_t cleared = count / 8 * 4;  // padding in front
+      L::clear(cleared, column, 0);
+      L::expand(x.data() + c * count, count - cleared, offset, column, cleared);
+    }
     int32_t sums[kRows][kColumns];
     for (int32_t row = 0; row < kRows; ++row)
       for (int32_t column = 0; column < kColumns; ++column) sums[row][column] = row * 10 + column;
-    L::template multiply<kRows, kColumns>(weights.data(), count + 1, columns.data(), count, sums);
+    L::template multiply<kRows, kColumns>(weights.data(), columns.data(), count, sums);
     std::array<int32_t, kRows * kColumns> flat;
     std::copy_n(&sums[0][0], flat.size(), flat.begin());
     return flat;
@@ -55,7 +60,7 @@ class LoopForms : public testing::Test {
 TEST_F(LoopForms, Multiply) {
   for (int32_t count = 0; count <= 13; ++count) {
     for (const int32_t offset : {-127, 0, 5, 128}) {
-      const auto weights = bytes(static_cast<size_t>(2 * (count + 1))), x = bytes(static_cast<size_t>(2 * count));
+      const auto weights = bytes(static_cast<size_t>(2 * count)), x = bytes(static_cast<size_t>(2 * count));
       EXPECT_EQ((multiply<DspLoops, 2, 2>(weights, x, count, offset)), (multiply<PortableLoops, 2, 2>(weights, x, count, offset)));
       EXPECT_EQ((multiply<DspLoops, 1, 2>(weights, x, count, offset)), (multiply<PortableLoops, 1, 2>(weights, x, count, offset)));
       EXPECT_EQ((multiply<DspLoops, 2, 1>(weights, x, count, offset)), (multiply<PortableLoops, 2, 1>(weights, x, count, offset)));

@@ -23,49 +23,50 @@ struct Convolution {
 };
 
 // Brings the inputs of output (oy, ox) of a group into the order of the weights. `x` is the group's first channel in the sample.
-class Columns {
+class Gatherer {
  public:
-  Columns(const Convolution& conv, int8_t* bytes) : conv_(conv), bytes_(bytes) {}
+  Gatherer(const Convolution& conv, const int8_t* x, int8_t* bytes) : conv_(conv), x_(x), bytes_(bytes) {}
 
-  void gather(const int8_t* x, int32_t oy, int32_t ox, int16_t* column) const {
-    const auto& [in, out, h, w, group_in, group_out, offset, channels] = conv_;
-    const int32_t row = w.kernel * group_in;
+  void gather(int32_t oy, int32_t ox, const Column& column) const {
+    const Axis &h = conv_.h, &w = conv_.w;
     const int32_t left = w.begin(ox), right = std::max(left, w.end(ox));
     const int32_t top = h.begin(oy), bottom = std::max(top, h.end(oy));
-    const bool whole_words = group_in % 4 == 0;
-    int8_t* to_bytes = bytes_;
-    for (int32_t ky = 0; ky < h.kernel; ++ky) {
-      const bool inside = ky >= top && ky < bottom && left < right;
-      const int8_t* from = x + ((h.first(oy) + ky * h.dilation) * in.width + w.first(ox) + left * w.dilation) * in.channels;
-      if (whole_words) {
-        row_of_words(from, inside ? left : 0, inside ? right : 0, column);
-        column += row;
-      } else {
-        row_of_bytes(from, inside ? left : 0, inside ? right : 0, to_bytes);
-        to_bytes += row;
+    const int32_t row = w.kernel * conv_.group_in;
+    const int8_t* from = x_ + ((h.first(oy) + top * h.dilation) * conv_.in.width + w.first(ox) + left * w.dilation) * conv_.in.channels;
+    if (conv_.group_in % 4 == 0) {
+      Loops::clear(top * row, column, 0);
+      for (int32_t ky = top; ky < bottom; ++ky, from += h.dilation * conv_.in.width * conv_.in.channels) {
+        row_of_words(from, left, right, column, ky * row);
       }
+      Loops::clear((h.kernel - bottom) * row, column, bottom * row);
+    } else {
+      const auto zero = static_cast<int8_t>(-conv_.offset);
+      std::fill_n(bytes_, top * row, zero);
+      for (int32_t ky = top; ky < bottom; ++ky, from += h.dilation * conv_.in.width * conv_.in.channels) {
+        row_of_bytes(from, left, right, zero, bytes_ + ky * row);
+      }
+      std::fill_n(bytes_ + bottom * row, (h.kernel - bottom) * row, zero);
+      Loops::expand(bytes_, column.depth, conv_.offset, column, 0);
     }
-    if (!whole_words) Loops::expand(bytes_, conv_.depth(), offset, column);
   }
 
  private:
   // Taps [left, right) come from `from`, the others are padding.
-  void row_of_words(const int8_t* from, int32_t left, int32_t right, int16_t* to) const {
+  void row_of_words(const int8_t* from, int32_t left, int32_t right, const Column& column, int32_t first) const {
     const int32_t run = conv_.group_in;
-    std::fill_n(to, left * run, int16_t{0});
+    Loops::clear(left * run, column, first);
     if (taps_are_dense()) {
-      Loops::expand(from, (right - left) * run, conv_.offset, to + left * run);
+      Loops::expand(from, (right - left) * run, conv_.offset, column, first + left * run);
     } else {
       for (int32_t tap = left; tap < right; ++tap, from += conv_.w.dilation * conv_.in.channels) {
-        Loops::expand(from, run, conv_.offset, to + tap * run);
+        Loops::expand(from, run, conv_.offset, column, first + tap * run);
       }
     }
-    std::fill_n(to + right * run, (conv_.w.kernel - right) * run, int16_t{0});
+    Loops::clear((conv_.w.kernel - right) * run, column, first + right * run);
   }
 
-  void row_of_bytes(const int8_t* from, int32_t left, int32_t right, int8_t* to) const {
+  void row_of_bytes(const int8_t* from, int32_t left, int32_t right, int8_t zero, int8_t* to) const {
     const int32_t run = conv_.group_in;
-    const auto zero = static_cast<int8_t>(-conv_.offset);
     std::fill_n(to, left * run, zero);
     if (taps_are_dense()) {
       std::copy_n(from, (right - left) * run, to + left * run);
@@ -78,51 +79,54 @@ class Columns {
   bool taps_are_dense() const { return conv_.w.dilation == 1 && conv_.group_in == conv_.in.channels; }
 
   const Convolution& conv_;
+  const int8_t* x_;
   int8_t* bytes_;
 };
 
-// All outputs of a group for `kColumns` gathered pixels, the first at `y`.
+// Output channels [channel, channel + kRows) of `kColumns` gathered pixels, the first at `y`.
+template <int kRows, int kColumns>
+[[gnu::always_inline]] inline void multiply_rows(const Convolution& conv, const int8_t* weights, int32_t channel, const int16_t* columns,
+                                                 int32_t depth, int8_t* y) {
+  int32_t sums[kRows][kColumns];
+  unrolled<kRows>([&](auto row) {
+    const int32_t bias = conv.channels.bias(channel + row);
+    unrolled<kColumns>([&](auto column) { sums[row][column] = bias; });
+  });
+  Loops::multiply<kRows, kColumns>(weights, columns, depth, sums);
+  unrolled<kRows>([&](auto row) {
+    const int32_t multiplier = conv.channels.multipliers[channel + row], shift = conv.channels.shifts[channel + row];
+    unrolled<kColumns>([&](auto column) {
+      y[column * conv.out.channels + channel + row] = conv.channels.finish(rescale(sums[row][column], multiplier, shift));
+    });
+  });
+}
+
+// All outputs of a group for `kColumns` gathered pixels.
 template <int kColumns>
 void multiply_columns(const Convolution& conv, const int8_t* weights, int32_t first_channel, const int16_t* columns, int8_t* y) {
-  const int32_t depth = conv.depth();
-  const auto rows = [&]<int kRows>(std::integral_constant<int, kRows>, int32_t channel) {
-    int32_t sums[kRows][kColumns];
-    unrolled<kRows>([&](auto row) {
-      const int32_t bias = conv.channels.bias(channel + row);
-      unrolled<kColumns>([&](auto column) { sums[row][column] = bias; });
-    });
-    Loops::multiply<kRows, kColumns>(weights, depth, columns, depth, sums);
-    unrolled<kRows>([&](auto row) {
-      unrolled<kColumns>(
-          [&](auto column) { y[column * conv.out.channels + channel + row] = conv.channels(sums[row][column], channel + row); });
-    });
-    weights += kRows * depth;
-  };
-  const int32_t end = first_channel + conv.group_out;
+  const int32_t depth = conv.depth(), end = first_channel + conv.group_out;
   int32_t channel = first_channel;
-  for (; channel + 2 <= end; channel += 2) rows(std::integral_constant<int, 2>(), channel);
-  if (channel < end) rows(std::integral_constant<int, 1>(), channel);
+  for (; channel + 2 <= end; channel += 2, weights += 2 * depth) multiply_rows<2, kColumns>(conv, weights, channel, columns, depth, y);
+  if (channel < end) multiply_rows<1, kColumns>(conv, weights, channel, columns, depth, y);
 }
 
 void convolve_group(const Convolution& conv, int32_t group, const int8_t* x, const int8_t* weights, int8_t* y, int16_t* scratch) {
-  const int32_t depth = conv.depth(), first_channel = group * conv.group_out;
+  const int32_t depth = conv.depth(), first_channel = group * conv.group_out, pixels = conv.out.pixels();
   weights += first_channel * depth;
-  x += group * conv.group_in;
-  const int32_t pixels = conv.out.pixels();
-  const Columns columns(conv, reinterpret_cast<int8_t*>(scratch + std::min(pixels, int32_t{2}) * depth));
+  const Gatherer gatherer(conv, x + group * conv.group_in, reinterpret_cast<int8_t*>(scratch + std::min(pixels, int32_t{2}) * depth));
   int32_t oy = 0, ox = 0;
-  const auto gather_next = [&](int16_t* column) {
-    columns.gather(x, oy, ox, column);
+  const auto gather_next = [&](int32_t index, int32_t columns) {
+    gatherer.gather(oy, ox, {scratch, index, columns, depth});
     if (++ox == conv.out.width) ox = 0, ++oy;
   };
   int32_t pixel = 0;
   for (; pixel + 2 <= pixels; pixel += 2, y += 2 * conv.out.channels) {
-    gather_next(scratch);
-    gather_next(scratch + depth);
+    gather_next(0, 2);
+    gather_next(1, 2);
     multiply_columns<2>(conv, weights, first_channel, scratch, y);
   }
   if (pixel < pixels) {
-    gather_next(scratch);
+    gather_next(0, 1);
     multiply_columns<1>(conv, weights, first_channel, scratch, y);
   }
 }

@@ -43,11 +43,12 @@ struct Depthwise {
   void four_channels(const int8_t* x, const Taps& taps, int32_t channel, int8_t* y) const {
     int32_t sums[4];
     unrolled<4>([&](auto i) { sums[i] = channels.bias(channel + i); });
-    if (taps.left < taps.right) {
-      for (int32_t ky = taps.top; ky < taps.bottom; ++ky) {
-        Loops::multiply_channels(weights + weight_of(ky, taps.left, channel), out.channels, x + input_of(ky, taps.left, channel),
-                                 w.dilation * in.channels, offset, taps.right - taps.left, sums);
-      }
+    const int8_t* row = x + input_of(taps.top, taps.left, channel);
+    const int8_t* weight_row = weights + weight_of(taps.top, taps.left, channel);
+    for (int32_t ky = taps.top; ky < taps.bottom; ++ky) {
+      Loops::multiply_channels(weight_row, out.channels, row, w.dilation * in.channels, offset, taps.right - taps.left, sums);
+      row += h.dilation * in.width * in.channels;
+      weight_row += w.kernel * out.channels;
     }
     unrolled<4>([&](auto i) { y[channel + i] = channels(sums[i], channel + i); });
   }

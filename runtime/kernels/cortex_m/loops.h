@@ -5,8 +5,8 @@
 // On other machines DspLoops runs on stand-ins of the instructions, so that tests can hold it against PortableLoops.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #if defined(__ARM_FEATURE_DSP)
@@ -24,20 +24,30 @@ template <int kCount, class F>
 
 inline int32_t add_wrapping(int32_t a, int32_t b) { return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b)); }
 
+// Where a column of `depth` inputs lies among `columns` ones, whose memory is aligned to words.
+struct Column {
+  int16_t* memory = nullptr;
+  int32_t index = 0, columns = 1, depth = 0;
+};
+
 struct PortableLoops {
-  // to[i] = from[i] + offset, in the order in which `multiply` wants columns; `count` from the start of a column, or from a multiple of 4
-  // in it if it is one itself.
-  static void expand(const int8_t* from, int32_t count, int32_t offset, int16_t* to) {
+  // Inputs [first, first + count) of a column are from[i] + offset; `first` is a multiple of 4, and `count` too unless it ends the column.
+  static void expand(const int8_t* from, int32_t count, int32_t offset, const Column& column, int32_t first) {
+    int16_t* to = column.memory + column.index * column.depth + first;
     for (int32_t i = 0; i < count; ++i) to[i] = static_cast<int16_t>(from[i] + offset);
   }
+  // They are 0.
+  static void clear(int32_t count, const Column& column, int32_t first) {
+    std::fill_n(column.memory + column.index * column.depth + first, count, int16_t{0});
+  }
 
-  // sums[row][column] += Σ weights[row · stride + i] · columns[column · count + i], of expanded columns.
+  // sums[row][column] += Σ weights[row · depth + i] · input i of the column.
   template <int kRows, int kColumns>
-  static void multiply(const int8_t* weights, int32_t stride, const int16_t* columns, int32_t count, int32_t (&sums)[kRows][kColumns]) {
-    for (int32_t i = 0; i < count; ++i) {
+  static void multiply(const int8_t* weights, const int16_t* columns, int32_t depth, int32_t (&sums)[kRows][kColumns]) {
+    for (int32_t i = 0; i < depth; ++i) {
       unrolled<kRows>([&](auto row) {
         unrolled<kColumns>([&](auto column) {
-          sums[row][column] = add_wrapping(sums[row][column], weights[row * stride + i] * columns[column * count + i]);
+          sums[row][column] = add_wrapping(sums[row][column], weights[row * depth + i] * columns[column * depth + i]);
         });
       });
     }
@@ -66,9 +76,26 @@ struct PortableLoops {
 namespace dsp {
 
 #if defined(__ARM_FEATURE_DSP)
-inline uint32_t sign_extend_even(uint32_t bytes) { return static_cast<uint32_t>(__sxtb16(static_cast<int8x4_t>(bytes))); }
-inline uint32_t add_even(uint32_t pair, uint32_t bytes) {
-  return static_cast<uint32_t>(__sxtab16(static_cast<int16x2_t>(pair), static_cast<int8x4_t>(bytes)));
+// Bytes 0 and 2, or 1 and 3, of a word with sign; g++ has no intrinsic that rotates in the same instruction.
+inline uint32_t even_bytes(uint32_t word) {
+  uint32_t pair;
+  asm("sxtb16 %0, %1" : "=r"(pair) : "r"(word));
+  return pair;
+}
+inline uint32_t odd_bytes(uint32_t word) {
+  uint32_t pair;
+  asm("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word));
+  return pair;
+}
+inline uint32_t add_even_bytes(uint32_t to, uint32_t word) {
+  uint32_t pair;
+  asm("sxtab16 %0, %1, %2" : "=r"(pair) : "r"(to), "r"(word));
+  return pair;
+}
+inline uint32_t add_odd_bytes(uint32_t to, uint32_t word) {
+  uint32_t pair;
+  asm("sxtab16 %0, %1, %2, ror #8" : "=r"(pair) : "r"(to), "r"(word));
+  return pair;
 }
 inline int32_t multiply_add_pairs(uint32_t a, uint32_t b, int32_t sum) {
   return __smlad(static_cast<int16x2_t>(a), static_cast<int16x2_t>(b), sum);
@@ -83,69 +110,83 @@ inline int32_t multiply_add_high(uint32_t a, uint32_t b, int32_t sum) {
 inline int32_t low_of(uint32_t pair) { return static_cast<int16_t>(pair); }
 inline int32_t high_of(uint32_t pair) { return static_cast<int16_t>(pair >> 16); }
 inline uint32_t pair_of(int32_t low, int32_t high) { return (static_cast<uint32_t>(low) & 0xFFFFu) | static_cast<uint32_t>(high) << 16; }
-inline uint32_t sign_extend_even(uint32_t bytes) { return pair_of(static_cast<int8_t>(bytes), static_cast<int8_t>(bytes >> 16)); }
-inline uint32_t add_even(uint32_t pair, uint32_t bytes) {
-  return pair_of(low_of(pair) + static_cast<int8_t>(bytes), high_of(pair) + static_cast<int8_t>(bytes >> 16));
+inline uint32_t add_even_bytes(uint32_t to, uint32_t word) {
+  return pair_of(low_of(to) + static_cast<int8_t>(word), high_of(to) + static_cast<int8_t>(word >> 16));
 }
+inline uint32_t add_odd_bytes(uint32_t to, uint32_t word) { return add_even_bytes(to, word >> 8); }
+inline uint32_t even_bytes(uint32_t word) { return add_even_bytes(0, word); }
+inline uint32_t odd_bytes(uint32_t word) { return add_odd_bytes(0, word); }
 inline int32_t multiply_add_low(uint32_t a, uint32_t b, int32_t sum) { return add_wrapping(sum, low_of(a) * low_of(b)); }
 inline int32_t multiply_add_high(uint32_t a, uint32_t b, int32_t sum) { return add_wrapping(sum, high_of(a) * high_of(b)); }
 inline int32_t multiply_add_pairs(uint32_t a, uint32_t b, int32_t sum) { return multiply_add_high(a, b, multiply_add_low(a, b, sum)); }
 #endif
 
-inline uint32_t load_word(const void* from) {
-  uint32_t word = 0;
-  std::memcpy(&word, from, sizeof word);  // one LDR: the core reads words from any address
+// One LDR, the core reads words from any address. (__builtin_memcpy, because a freestanding memcpy is a call.)
+inline uint32_t load_word(const int8_t* from) {
+  uint32_t word;
+  __builtin_memcpy(&word, from, sizeof word);
   return word;
 }
-inline uint32_t rotate_8(uint32_t word) { return word >> 8 | word << 24; }
+inline uint32_t load_pair(const int16_t* from) {
+  uint32_t pair;
+  __builtin_memcpy(&pair, __builtin_assume_aligned(from, 4), sizeof pair);
+  return pair;
+}
+inline void store_pair(int16_t* to, uint32_t pair) { __builtin_memcpy(__builtin_assume_aligned(to, 4), &pair, sizeof pair); }
 inline uint32_t twice(int32_t offset) { return (static_cast<uint32_t>(offset) & 0xFFFFu) * 0x10001u; }
 
 }  // namespace dsp
 
-// A word of four int8 becomes the pairs (0, 2) and (1, 3) in one instruction each, so columns are kept in that order.
+// A word of four int8 becomes the pairs (0, 2) and (1, 3) in one instruction each, so columns keep their inputs in that order, by fours;
+// the fours of all columns alternate, so that one pointer walks them. What is left of a depth comes behind, a column after the other.
 struct DspLoops {
-  static void expand(const int8_t* from, int32_t count, int32_t offset, int16_t* to) {
+  static void expand(const int8_t* from, int32_t count, int32_t offset, const Column& column, int32_t first) {
     const uint32_t offsets = dsp::twice(offset);
+    int16_t* to = column.memory + first * column.columns + column.index * 4;
     int32_t left = count;
-    for (; left >= 4; left -= 4, from += 4, to += 4) {
+    for (; left >= 4; left -= 4, from += 4, to += 4 * column.columns) {
       const uint32_t bytes = dsp::load_word(from);
-      const uint32_t pairs[2] = {dsp::add_even(offsets, bytes), dsp::add_even(offsets, dsp::rotate_8(bytes))};
-      std::memcpy(to, pairs, sizeof pairs);
+      dsp::store_pair(to, dsp::add_even_bytes(offsets, bytes));
+      dsp::store_pair(to + 2, dsp::add_odd_bytes(offsets, bytes));
     }
-    PortableLoops::expand(from, left, offset, to);
+    to = rest_of(column);
+    for (int32_t i = 0; i < left; ++i) to[i] = static_cast<int16_t>(from[i] + offset);
+  }
+  static void clear(int32_t count, const Column& column, int32_t first) {
+    int16_t* to = column.memory + first * column.columns + column.index * 4;
+    for (; count >= 4; count -= 4, to += 4 * column.columns) {
+      dsp::store_pair(to, 0);
+      dsp::store_pair(to + 2, 0);
+    }
+    std::fill_n(rest_of(column), count, int16_t{0});
   }
 
   template <int kRows, int kColumns>
-  static void multiply(const int8_t* weights, int32_t stride, const int16_t* columns, int32_t count, int32_t (&sums)[kRows][kColumns]) {
-    const int8_t* w[kRows];
-    const int16_t* x[kColumns];
-    int32_t partial[kRows][kColumns];
-    unrolled<kRows>([&](auto row) {
-      w[row] = weights + row * stride;
-      unrolled<kColumns>([&](auto column) { partial[row][column] = sums[row][column]; });
-    });
-    unrolled<kColumns>([&](auto column) { x[column] = columns + column * count; });
-    const int8_t* const whole = weights + (count & ~3);
-    while (w[0] != whole) {
+  static void multiply(const int8_t* weights, const int16_t* columns, int32_t depth, int32_t (&sums)[kRows][kColumns]) {
+    int32_t partial[kRows][kColumns];  // registers
+    unrolled<kRows>([&](auto row) { unrolled<kColumns>([&](auto column) { partial[row][column] = sums[row][column]; }); });
+    const int8_t* const whole = weights + (depth & ~3);
+    for (; weights != whole; weights += 4, columns += 4 * kColumns) {
       uint32_t even[kColumns], odd[kColumns];
       unrolled<kColumns>([&](auto column) {
-        even[column] = dsp::load_word(x[column]);
-        odd[column] = dsp::load_word(x[column] + 2);
-        x[column] += 4;
+        even[column] = dsp::load_pair(columns + 4 * column);
+        odd[column] = dsp::load_pair(columns + 4 * column + 2);
       });
       unrolled<kRows>([&](auto row) {
-        const uint32_t bytes = dsp::load_word(w[row]);
-        w[row] += 4;
-        const uint32_t even_weights = dsp::sign_extend_even(bytes), odd_weights = dsp::sign_extend_even(dsp::rotate_8(bytes));
+        const uint32_t bytes = dsp::load_word(weights + row * depth);
+        const uint32_t even_weights = dsp::even_bytes(bytes), odd_weights = dsp::odd_bytes(bytes);
         unrolled<kColumns>([&](auto column) {
-          partial[row][column] =
-              dsp::multiply_add_pairs(odd_weights, odd[column], dsp::multiply_add_pairs(even_weights, even[column], partial[row][column]));
+          partial[row][column] = dsp::multiply_add_pairs(even_weights, even[column], partial[row][column]);
+          partial[row][column] = dsp::multiply_add_pairs(odd_weights, odd[column], partial[row][column]);
         });
       });
     }
-    for (int32_t i = 0; i < (count & 3); ++i) {
+    const int32_t rest = depth & 3;
+    for (int32_t i = 0; i < rest; ++i) {
       unrolled<kRows>([&](auto row) {
-        unrolled<kColumns>([&](auto column) { partial[row][column] = add_wrapping(partial[row][column], w[row][i] * x[column][i]); });
+        unrolled<kColumns>([&](auto column) {
+          partial[row][column] = add_wrapping(partial[row][column], weights[row * depth + i] * columns[column * rest + i]);
+        });
       });
     }
     unrolled<kRows>([&](auto row) { unrolled<kColumns>([&](auto column) { sums[row][column] = partial[row][column]; }); });
@@ -155,37 +196,45 @@ struct DspLoops {
   static void multiply_vector(const int8_t* weights, int32_t stride, const int8_t* x, int32_t offset, int32_t count,
                               int32_t (&sums)[kRows]) {
     const uint32_t offsets = dsp::twice(offset);
-    const int8_t* w[kRows];
-    unrolled<kRows>([&](auto row) { w[row] = weights + row * stride; });
+    int32_t partial[kRows];  // registers
+    unrolled<kRows>([&](auto row) { partial[row] = sums[row]; });
     const int8_t* const whole = x + (count & ~3);
-    for (; x != whole; x += 4) {
+    for (; x != whole; x += 4, weights += 4) {
       const uint32_t values = dsp::load_word(x);
-      const uint32_t even = dsp::add_even(offsets, values), odd = dsp::add_even(offsets, dsp::rotate_8(values));
+      const uint32_t even = dsp::add_even_bytes(offsets, values), odd = dsp::add_odd_bytes(offsets, values);
       unrolled<kRows>([&](auto row) {
-        const uint32_t bytes = dsp::load_word(w[row]);
-        w[row] += 4;
-        sums[row] = dsp::multiply_add_pairs(dsp::sign_extend_even(dsp::rotate_8(bytes)), odd,
-                                            dsp::multiply_add_pairs(dsp::sign_extend_even(bytes), even, sums[row]));
+        const uint32_t bytes = dsp::load_word(weights + row * stride);
+        partial[row] = dsp::multiply_add_pairs(dsp::even_bytes(bytes), even, partial[row]);
+        partial[row] = dsp::multiply_add_pairs(dsp::odd_bytes(bytes), odd, partial[row]);
       });
     }
     for (int32_t i = 0; i < (count & 3); ++i) {
       const int32_t value = x[i] + offset;
-      unrolled<kRows>([&](auto row) { sums[row] = add_wrapping(sums[row], w[row][i] * value); });
+      unrolled<kRows>([&](auto row) { partial[row] = add_wrapping(partial[row], weights[row * stride + i] * value); });
     }
+    unrolled<kRows>([&](auto row) { sums[row] = partial[row]; });
   }
 
   static void multiply_channels(const int8_t* weights, int32_t weight_step, const int8_t* x, int32_t x_step, int32_t offset, int32_t taps,
                                 int32_t (&sums)[4]) {
     const uint32_t offsets = dsp::twice(offset);
+    int32_t partial[4];  // registers
+    unrolled<4>([&](auto i) { partial[i] = sums[i]; });
     for (; taps > 0; --taps, weights += weight_step, x += x_step) {
       const uint32_t values = dsp::load_word(x), bytes = dsp::load_word(weights);
-      const uint32_t even = dsp::add_even(offsets, values), odd = dsp::add_even(offsets, dsp::rotate_8(values));
-      const uint32_t even_weights = dsp::sign_extend_even(bytes), odd_weights = dsp::sign_extend_even(dsp::rotate_8(bytes));
-      sums[0] = dsp::multiply_add_low(even, even_weights, sums[0]);
-      sums[1] = dsp::multiply_add_low(odd, odd_weights, sums[1]);
-      sums[2] = dsp::multiply_add_high(even, even_weights, sums[2]);
-      sums[3] = dsp::multiply_add_high(odd, odd_weights, sums[3]);
+      const uint32_t even = dsp::add_even_bytes(offsets, values), odd = dsp::add_odd_bytes(offsets, values);
+      const uint32_t even_weights = dsp::even_bytes(bytes), odd_weights = dsp::odd_bytes(bytes);
+      partial[0] = dsp::multiply_add_low(even, even_weights, partial[0]);
+      partial[1] = dsp::multiply_add_low(odd, odd_weights, partial[1]);
+      partial[2] = dsp::multiply_add_high(even, even_weights, partial[2]);
+      partial[3] = dsp::multiply_add_high(odd, odd_weights, partial[3]);
     }
+    unrolled<4>([&](auto i) { sums[i] = partial[i]; });
+  }
+
+ private:
+  static int16_t* rest_of(const Column& column) {
+    return column.memory + (column.depth & ~3) * column.columns + column.index * (column.depth & 3);
   }
 };
 

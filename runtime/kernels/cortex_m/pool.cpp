@@ -184,7 +184,8 @@ Error quantized_avg_pool2d_out(std::span<Value* const> values) {
   if (const Error error = read_images(in, out, &images); error != Error::kOk) return error;
   SlidingWindow h, w;
   if (!read_windows(images, kernel, stride, padding, {}, &h, &w) || !is_pool_scratch(scratch, images.in)) return Error::kKernelArguments;
-  average(images, h, w, Mean(0, {}, {}), scratch.values<int32_t>(), [](int32_t valid, int32_t, int32_t) { return std::max(valid, 1); });
+  average(images, h, w, Mean(0, {}, {}), scratch.values<int32_t>(),
+          [](int32_t valid, int32_t, int32_t) { return std::max(valid, int32_t{1}); });
   return Error::kOk;
 }
 
@@ -217,7 +218,7 @@ Error quantized_avg_pool2d_counted_out(std::span<Value* const> values) {
   const Mean mean(static_cast<int32_t>(zero_point), {static_cast<int32_t>(multiplier), static_cast<int32_t>(shift)}, finish);
   average(images, h, w, mean, scratch.values<int32_t>(), [&](int32_t valid, int32_t oy, int32_t ox) {
     if (fixed != 0) return static_cast<int32_t>(fixed);
-    return std::max(include_pad ? extent(h.axis, oy, 0) * extent(w.axis, ox, 1) : valid, 1);
+    return std::max(include_pad ? extent(h.axis, oy, 0) * extent(w.axis, ox, 1) : valid, int32_t{1});
   });
   return Error::kOk;
 }
