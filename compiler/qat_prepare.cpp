@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -14,6 +15,7 @@
 #include "ops/ops.h"
 #include "quantizer/annotate.h"
 #include "quantizer/convert.h"
+#include "transforms/edit.h"
 #include "transforms/pipelines.h"
 
 namespace dtr {
@@ -64,9 +66,10 @@ class Preparation {
       if (!graph_.op(op).origin.sources.empty()) ops_of_[graph_.op(op).origin.sources.back()].push_back(op);
     for (const ValueId input : graph_.inputs()) fake_quantize_value(input, 0, graph_.value(input).name);
     for (const auto& [source, ops] : ops_of_) {
+      if (spell_out(source, ops)) continue;
       for (const OpId op : ops)
         if (annotation_.ops[op.index]) prepare_operands(op);
-      prepare_results(source, ops);
+      if (!multiply_by_reciprocal(source, ops)) prepare_results(source, ops);
     }
     if (result_.activations + result_.weights == 0)
       result_.notes.emplace_back("the target quantizes nothing of this model; there is nothing to train");
@@ -90,11 +93,95 @@ class Preparation {
       if (op == ops.back()) {
         const std::string name = editor_.result(source);
         if (quantized && element_count(editor_.shape(name)) == graph_.type(value).elements()) fake_quantize_value(value, source + 1, name);
-      } else if (quantized && !graph_.op(op).def->has_trait(kMovesData)) {
+      } else if (is_interior(ops, op)) {
         note(source, fmt::format("a value inside of it, the result of {}, stays float during training", graph_.op(op).def->name));
         return;
       }
     }
+  }
+
+  // Whether the result of one of a node's ops is quantized although no node has it as its result.
+  bool is_interior(const std::vector<OpId>& ops, OpId op) const {
+    return op != ops.back() && annotation_.group_of_value[graph_.op(op).results[0].index] != Annotation::kNoGroup &&
+           !graph_.op(op).def->has_trait(kMovesData);
+  }
+
+  // --- one node that is several ops ---
+
+  // The node of an op, without the tensors that it takes.
+  struct Spelling {
+    std::string_view target;
+    std::vector<std::string_view> tensors;
+    Editor::Arguments others = {};
+  };
+  std::optional<Spelling> spelling_of(const Op& op) const {
+    const auto ints = [&](std::string_view name) { return op.attributes.get<Ints>(name); };
+    if (op.def == &ops::kMatmul) return Spelling{"aten.matmul.default", {"self", "other"}};
+    if (op.def == &ops::kPermute) return Spelling{"aten.permute.default", {"self"}, {{"dims", ints("dims")}}};
+    if (op.def == &ops::kView) return Spelling{"aten.reshape.default", {"self"}, {{"shape", ints("size")}}};
+    if (op.def == &ops::kSoftmax && op.operands.size() == 1)
+      return Spelling{"aten.softmax.int", {"self"}, {{"dim", op.attributes.get<int64_t>("dim")}}};
+    if (op.def == &ops::kMulTensor)
+      if (const auto factor = uniform_value(program_, graph_, op.operands[1]))
+        return Spelling{"aten.mul.Tensor", {"self"}, {{"other", *factor}}};
+    return std::nullopt;
+  }
+
+  // Attention is one node: where values inside of it are quantized, nodes of their own take its place, with fake quantization between
+  // them. False if it has none, or ops that are not spelled out here.
+  bool spell_out(uint32_t source, const std::vector<OpId>& ops) {
+    if (std::ranges::none_of(ops, [&](OpId op) { return is_interior(ops, op); })) return false;
+    std::set<ValueId> inside;
+    for (const OpId id : ops) {
+      const Op& op = graph_.op(id);
+      const auto spelling = spelling_of(op);
+      if (!spelling || op.origin.sources.size() != 1) return false;
+      for (size_t i = 0; i < spelling->tensors.size(); ++i)
+        if (!inside.contains(op.operands[i]) && !name_of_.contains(op.operands[i])) return false;
+      inside.insert(op.results[0]);
+    }
+    for (const OpId id : ops) {
+      const Op& op = graph_.op(id);
+      const auto& annotated = annotation_.ops[id.index];
+      Spelling spelling = *spelling_of(op);
+      Editor::Arguments arguments;
+      for (size_t i = 0; i < spelling.tensors.size(); ++i) {
+        std::string name = name_of_.at(op.operands[i]);
+        const int group = annotated ? annotated->operand_groups[i] : Annotation::kNoGroup;
+        if (group != Annotation::kNoGroup && group != annotation_.group_of_value[op.operands[i].index])
+          name = add_fake_quantize(group, name, source, source);
+        arguments.emplace_back(spelling.tensors[i], Name{name});
+      }
+      std::ranges::move(spelling.others, std::back_inserter(arguments));
+      const ValueId value = op.results[0];
+      name_of_[value] = editor_.add_node(source, source, spelling.target, arguments, graph_.value(value).name + "_in_training",
+                                         DType::kFloat32, graph_.type(value).shape);
+      if (id == ops.back()) editor_.replace_uses(editor_.result(source), name_of_[value]);
+      if (id == ops.back() || is_interior(ops, id)) fake_quantize_value(value, source, name_of_[value]);
+    }
+    return true;
+  }
+
+  // The NPU multiplies by the reciprocal of a constant, so that is what is quantized. False if the node is no such division.
+  bool multiply_by_reciprocal(uint32_t source, const std::vector<OpId>& ops) {
+    const Op& op = graph_.op(ops.front());
+    const std::vector<std::string> tensors = editor_.tensors(source);
+    if (ops.size() != 1 || op.def != &ops::kMulTensor || !target_of(source).starts_with("aten.div.Tensor") || tensors.size() != 2 ||
+        !annotation_.ops[ops.front().index])
+      return false;
+    const int group = annotation_.ops[ops.front().index]->operand_groups[1];
+    if (group == Annotation::kNoGroup || !graph_.is_constant(op.operands[1])) return false;
+    const std::string result = editor_.result(source);
+    const auto add = [&](std::string_view target, const Editor::Arguments& arguments, std::string_view suffix, const Shape& shape) {
+      return editor_.add_node(source, source, target, arguments, fmt::format("{}_{}", result, suffix), DType::kFloat32, shape);
+    };
+    const std::string factor = add("aten.reciprocal.default", {{"self", Name{tensors[1]}}}, "factor", editor_.shape(tensors[1]));
+    const std::string quantized = add_fake_quantize(group, factor, source, source);
+    const std::string product =
+        add("aten.mul.Tensor", {{"self", Name{tensors[0]}}, {"other", Name{quantized}}}, "product", editor_.shape(result));
+    editor_.replace_uses(result, product);
+    fake_quantize_value(op.results[0], source, product);
+    return true;
   }
 
   void fake_quantize_value(ValueId value, size_t before, const std::string& name) {
@@ -120,11 +207,26 @@ class Preparation {
       } else if (group == Annotation::kNoGroup) {
         continue;
       } else if (graph_.is_constant(operand)) {
-        requantize_argument(op, graph_.value(operand).name, group);
+        requantize_argument(op, name_of_constant(op, i), group);
       } else if (const auto known = name_of_.find(operand); known != name_of_.end() && annotation_.group_of_value[operand.index] != group) {
         requantize_argument(op, known->second, group);
       }
     }
+  }
+
+  // What the file calls operand `i`, a constant: where the graph computed it, the argument of the node in the same place. Numbers have
+  // no name and need none: int8 holds a single number exactly.
+  std::string name_of_constant(const Op& op, size_t i) const {
+    const std::string& name = graph_.value(op.operands[i]).name;
+    for (const uint32_t source : op.origin.sources) {
+      const std::vector<std::string> tensors = editor_.tensors(source);
+      const std::string_view kind = op.def->name.substr(0, op.def->name.find('.', 5));
+      if (std::ranges::find(tensors, name) != tensors.end()) return name;
+      if (target_of(source).starts_with(kind) && tensors.size() == op.operands.size() &&
+          element_count(editor_.shape(tensors[i])) == graph_.type(op.operands[i]).elements())
+        return tensors[i];
+    }
+    return name;
   }
 
   // The nodes of `op` that take `name` take it in another quantization.

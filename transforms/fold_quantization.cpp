@@ -12,7 +12,8 @@
 //   it rounds
 //                                 its result once, as the float op between the two did
 //
-// An op with an operand that is not dequantized, or with a float reader of its result, stays float.
+// A float constant of one number is quantized exactly, as code 1 or −1. An op with another operand that is not dequantized, or with a float
+// reader of its result, stays float.
 #include <algorithm>
 #include <cmath>
 
@@ -224,11 +225,33 @@ class Pass : public GraphPass {
     for (size_t i = 0; i < operands.size(); ++i) {
       if (!operands[i].valid()) continue;
       const bool bias = i == 2 && takes_activation(graph_.op(id));
+      if (const ValueId number = exact_number(id, operands[i]); number.valid()) {
+        operands[i] = number;
+        continue;
+      }
       const ValueId source = bias ? quantized_bias(operands) : quantized_source(operands[i]);
       if (!source.valid()) return {};
       operands[i] = source;
     }
     return operands;
+  }
+
+  // A float constant of one number, beside a tensor, as int8: code 1 or −1 in steps of its magnitude. Nothing is rounded.
+  ValueId exact_number(OpId op, ValueId constant) {
+    const auto value = graph_.op(op).def->has_trait(kElementwise) && graph_.op(op).operands.size() == 2
+                           ? uniform_value(program_, graph_, constant)
+                           : std::nullopt;
+    if (!value) return {};
+    const auto number = static_cast<float>(*value);
+    const Type& type = graph_.type(constant);
+    const Type& result = type_of_result(op);
+    const ValueId other = graph_.op(op).operands[graph_.op(op).operands[0] == constant ? 1 : 0];
+    if ((number != 0 && !std::isnormal(number)) || graph_.type(other).shape != result.shape) return {};
+    const auto code = static_cast<int8_t>(number > 0 ? 1 : number < 0 ? -1 : 0);
+    return rewriter_.add_constant({.dtype = DType::kInt8,
+                                   .shape = Shape(type.rank(), 1),
+                                   .quantization = Quantization::per_tensor(number == 0 ? 1.0F : std::abs(number), 0)},
+                                  program_.constants.add_values<int8_t>(DType::kInt8, {&code, 1}), graph_.value(constant).name);
   }
 
   // Operand 2 as int32 constant of scale s_in·s_w: it is that already, has a scale that rounds to another, or is float.

@@ -193,10 +193,16 @@ void ExportEditor::clear_argument(size_t node, std::string_view argument) {
   }
 }
 
+std::vector<std::string> ExportEditor::tensors(size_t node) const {
+  std::vector<std::string> names;
+  for (Json& input : state_->node(node)["inputs"])
+    for_each_tensor(input["arg"], [&](const Json& name) { names.push_back(name.get<std::string>()); });
+  return names;
+}
+
 bool ExportEditor::takes(size_t node, std::string_view name) const {
-  bool found = false;
-  for (Json& input : state_->node(node)["inputs"]) for_each_tensor(input["arg"], [&](const Json& each) { found = found || each == name; });
-  return found;
+  const std::vector<std::string> names = tensors(node);
+  return std::ranges::find(names, name) != names.end();
 }
 
 void ExportEditor::replace_argument(size_t node, std::string_view from, std::string_view to) {

@@ -45,6 +45,8 @@ class ExportEditor {
   std::optional<double> number(size_t node, std::string_view argument) const;
   void set_argument(size_t node, std::string_view argument, std::string_view name);
   void clear_argument(size_t node, std::string_view argument);  // to None
+  // All tensors that a node takes, in order, those of lists too.
+  std::vector<std::string> tensors(size_t node) const;
   // Whether a node of the file takes a tensor; taking `to` instead of it.
   bool takes(size_t node, std::string_view name) const;
   void replace_argument(size_t node, std::string_view from, std::string_view to);

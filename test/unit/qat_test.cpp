@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/compare.h"
 #include "compiler/qat_prepare.h"
 #include "frontends/pt2/archive.h"
 #include "frontends/pt2/pt2.h"
@@ -128,6 +129,35 @@ TEST(Qat, TrainedProgramComputesWhatPyTorchTrained) {
   EXPECT_GE(figures.sqnr, 35);
   EXPECT_GE(figures.same_class, 0.99);
   EXPECT_GE(figures.accuracy, 0.9925);
+}
+
+// Attention is one node, prelu reads a view of its weights, a division becomes a product, numbers are no tensors: all of it is trained in
+// int8 and compiled so. make_operator_cases.py stores what PyTorch computes.
+TEST(Qat, OperatorsWithoutTensorsOfTheirOwnAreInt8) {
+  const auto prepared = prepare(trained("operators.pt2"), trained("operators.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  EXPECT_EQ(prepared->weights, 5U);
+  EXPECT_TRUE(prepared->notes.empty()) << prepared->notes.front();
+  auto program = parse_pt2(prepared->archive, "prepared.pt2");
+  ASSERT_TRUE(program.has_value()) << error_text(program);
+  ASSERT_TRUE(import_quantization(*program, settings()).has_value());
+  EXPECT_EQ(float_ops(program->forward()), std::vector<std::string>{});
+  const auto data = test::read_arrays(trained("operators.npz"));
+  const auto executor = make_reference_executor(*program, program->forward());
+  const Tensor &input = *test::find_array(data, "input"), &wanted = *test::find_array(data, "output");
+  Sqnr sqnr;
+  for (size_t i = 0; i < 16; ++i) {
+    const size_t values = input.values<float>().size() / 16;
+    Tensor sample(DType::kFloat32, program->forward().type(program->forward().inputs()[0]).shape);
+    std::ranges::copy(input.values<float>().subspan(i * values, values), sample.values<float>().begin());
+    const auto outputs = executor->run({{sample.view()}});
+    ASSERT_TRUE(outputs.has_value()) << error_text(outputs);
+    Tensor expected(DType::kFloat32, outputs->front().shape());
+    const size_t results = expected.values<float>().size();
+    std::ranges::copy(wanted.values<float>().subspan(i * results, results), expected.values<float>().begin());
+    sqnr.add(expected.view(), outputs->front().view());
+  }
+  EXPECT_GE(sqnr.decibels(), 40);
 }
 
 TEST(Qat, NeedsDataBeforeItCompiles) {
