@@ -88,6 +88,11 @@ ValueId RandomGraph::indices(const Shape& shape, int64_t extent) {
   return rewriter_.add_constant({.dtype = DType::kInt64, .shape = shape}, id, "i");
 }
 
+ValueId RandomGraph::mask(const Shape& shape) {
+  if (dice_.coin()) return constant(DType::kBool, shape, std::nullopt);
+  return rewriter_.add_input({.dtype = DType::kBool, .shape = shape}, "m");
+}
+
 ValueId RandomGraph::positive_constant(Shape shape) {
   std::vector<float> values(static_cast<size_t>(element_count(shape)));
   for (float& value : values) value = 0.5F + static_cast<float>(dice_.below(16)) / 16;

@@ -70,6 +70,8 @@ class RandomGraph {
   // Indices of that shape into an extent: a constant, an input (`kIndexInputs` different ones) or what an op made; invalid if the extent
   // is too small for what was drawn.
   ValueId indices(const Shape& shape, int64_t extent);
+  // A constant or an input of bool.
+  ValueId mask(const Shape& shape);
   // A float constant of sixteenths in [0.5, 1.5).
   ValueId positive_constant(Shape shape);
   // Weight of one scale, or of one a channel along `axis`, and perhaps a bias: what linear operators ask for.

@@ -229,7 +229,7 @@ bool draw_softmax(RandomGraph& graph, Draft& draft) {
   for (int64_t& extent : shape)
     if (dice.one_in(3)) extent = 1;
   shape.erase(shape.begin(), shape.begin() + dice.below(static_cast<int64_t>(shape.size()) + 1));
-  draft.operands.push_back(graph.constant(DType::kBool, shape, std::nullopt));
+  draft.operands.push_back(graph.mask(shape));
   return true;
 }
 

@@ -266,6 +266,7 @@ TEST(NeutronElementwise, EveryFunctionOfOneValue) {
       {"aten.floor(%x)", "0.05:0"},
       {"aten.gelu(%x)", "0.03:-100"},
       {"aten.gelu(%x) {approximate = \"tanh\"}", "0.03:-100"},
+      {"aten.hardshrink(%x) {lambd = 0.75}", "0.05:5"},
       {"aten.hardsigmoid(%x)", "0.00390625:-128"},
       {"aten.leaky_relu(%x) {negative_slope = 0.3}", "0.03:-60"},
       {"aten.leaky_relu(%x) {negative_slope = -2.0, two_roundings = true}", "0.06:-60"},
@@ -281,8 +282,11 @@ TEST(NeutronElementwise, EveryFunctionOfOneValue) {
       {"aten.silu(%x)", "0.03:-100"},
       {"aten.sin(%x)", "0.0078125:0"},
       {"aten.softplus(%x)", "0.03:-128"},
+      {"aten.softshrink(%x)", "0.04:0"},
+      {"aten.softsign(%x)", "0.0078125:0"},
       {"aten.sqrt(%x)", "0.01:-128"},
       {"aten.tanh(%x)", "0.0078125:0"},
+      {"aten.threshold(%x) {threshold = 1.0, value = -2.5}", "0.05:5"},
       {"requantize(%x)", "0.02:7"}};
   for (const auto& [op, quantization] : ops) {
     const Compiled compiled = expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,3,5,7] channels_last quant<0.05:5>) {{
@@ -376,28 +380,6 @@ TEST(NeutronMean, ManyElements) {
   })");
 }
 
-TEST(NeutronSoftmax, AnyDimensionInBothLayouts) {
-  for (const std::string_view layout : {"", "channels_last "})
-    for (int dim = 0; dim < 4; ++dim)
-      expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,3,5,7] {0}quant<0.05:5>) {{
-        %y: i8[2,3,5,7] {0}quant<0.00390625:-128> = aten.softmax(%x) {{dim = {1}}}
-        return %y
-      }})",
-                                   layout, dim));
-}
-
-TEST(NeutronSoftmax, OtherScalesAndLogarithm) {
-  for (const std::string_view text : {"quant<0.0001:-128> = aten.softmax", "quant<0.02:5> = aten.softmax",
-                                      "quant<0.06:127> = aten.log_softmax", "quant<0.0009765625:-3> = aten.log_softmax"})
-    EXPECT_EQ(expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[3,67,5] quant<0.05:5>) {{
-      %y: i8[3,67,5] {}(%x) {{dim = 1}}
-      return %y
-    }})",
-                                           text))
-                  .kernels(),
-              Kernels{"Softmax"});
-}
-
 std::string matmul_text(std::string_view left, std::string_view right, std::string_view result) {
   return fmt::format(R"(graph @forward(%x: i8[{}] quant<0.05:-7>, %y: i8[{}] quant<0.03:11>) {{
     %z: i8[{}] quant<0.09:5> = aten.matmul(%x, %y)
@@ -473,25 +455,6 @@ TEST(NeutronMatmul, BehindAConvolution) {
     return %y
   })");
   EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d", "Matmul"}));
-}
-
-TEST(NeutronNormalize, BoxesInBothLayouts) {
-  for (const std::string_view layout : {"", "channels_last "})
-    for (const std::string_view op :
-         {"layer_norm(%x) {eps = 0.001, normalized_shape = [7]}", "layer_norm(%x) {eps = 0.001, normalized_shape = [6, 5, 7]}",
-          "layer_norm(%x, %w, %b) {eps = 0.0, normalized_shape = [5, 7]}", "rms_norm(%x, %w) {eps = 0.00001, normalized_shape = [5, 7]}",
-          "group_norm(%x, %g, %g) {eps = 0.00001, num_groups = 3}", "group_norm(%x, _, %g) {eps = 0.00001, num_groups = 6}",
-          "group_norm(%x) {eps = 0.00001, num_groups = 1}"})
-      EXPECT_EQ(expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,6,5,7] {0}quant<0.05:5>) {{
-        %w: f32[5,7] = constant seeded<3>
-        %b: f32[5,7] = constant seeded<4>
-        %g: f32[6] = constant seeded<5>
-        %y: i8[2,6,5,7] {0}quant<0.02:-11> = aten.{1}
-        return %y
-      }})",
-                                             layout, op))
-                    .kernels(),
-                Kernels{"Normalize"});
 }
 
 TEST(NeutronMovement, ViewOfContiguousIsFree) {

@@ -17,7 +17,7 @@ bool masked(const OpView& view) { return view.has(1); }
 uint64_t staged_mask(const Question& question) {
   return masked(question.view) ? static_cast<uint64_t>(question.view.operand(0).elements()) : 0;  // at most
 }
-constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kRank, &kConstantMask, &kFitsSram<staged_mask>};
+constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<staged_mask>};
 
 npu::Softmax kernel_of(const Rows& rows) {
   return {.outer = static_cast<uint32_t>(rows.outer),
@@ -47,26 +47,42 @@ Order last_order(const Shape& shape, size_t dim) {
   return strided_order(shape, steps);
 }
 
-// The mask with its own dimension innermost, without leading dimensions along which it repeats.
-std::vector<int8_t> mask_rows(const Builder& builder, const Op& op) {
-  const Graph& graph = builder.graph();
-  const Value& mask = graph.value(op.operands[1]);
-  const Shape& shape = graph.type(op.operands[0]).shape;
-  const size_t dim = *ops::normalize_dim(op.attributes.get<int64_t>("dim"), shape.size());
+// The mask lies with its own dimension innermost, without leading dimensions along which it repeats.
+Shape shape_of_mask(const Type& mask, const Shape& shape, size_t dim) {
+  Shape own = mask.shape;
+  own.insert(own.begin(), shape.size() - own.size(), 1);
+  Shape rows = shape;
+  for (size_t i = 0; i < rows.size() && (i == dim || own[i] == 1); ++i)
+    if (i != dim) rows[i] = 1;
+  return rows;
+}
+
+npu::Address constant_mask(Builder& builder, ValueId id, const Shape& shape, const Order& order) {
+  const Value& mask = builder.graph().value(id);
   // Evaluation reads operands only, so that the pool's memory may be viewed as a tensor.
   std::byte* data = const_cast<std::byte*>(builder.program().constants.bytes(mask.constant).data());
   Shape own = mask.type.shape;
   own.insert(own.begin(), shape.size() - own.size(), 1);
-  Shape wanted = shape;
-  for (size_t i = 0; i < wanted.size() && own[i] == 1; ++i)
-    if (i != dim) wanted[i] = 1;
-  const std::vector<int8_t> expanded = ops::expand_mask({DType::kBool, own, data}, wanted);
-  std::vector<int8_t> rows;
-  const int64_t stride = strides(wanted, Layout::kContiguous)[dim];
-  const int64_t block = stride * wanted[dim];
-  for (int64_t outer = 0; outer < element_count(wanted); outer += block)
-    for (int64_t inner = 0; inner < stride; ++inner)
-      for (int64_t i = 0; i < wanted[dim]; ++i) rows.push_back(expanded[static_cast<size_t>(outer + inner + i * stride)]);
+  const std::vector<int8_t> expanded = ops::expand_mask({DType::kBool, own, data}, shape);
+  return builder.constant(rearranged(std::as_bytes(std::span(expanded)), order));
+}
+
+// As it lies if that is how rows are read, else copied, with what it repeats.
+npu::Address computed_mask(Builder& builder, ValueId id, const Shape& shape, const Order& order, const Origin& origin) {
+  const Value& mask = builder.graph().value(id);
+  Shape own = mask.type.shape;
+  own.insert(own.begin(), shape.size() - own.size(), 1);
+  Placed from = builder.placed(id);
+  std::optional<Order> spread = broadcast_order(from.order, own, shape);
+  if (!spread) {  // a view of a permutation, perhaps
+    from.order = contiguous_order(mask.type.elements());
+    from.address = builder.read(id, from.order);
+    spread = broadcast_order(from.order, own, shape);
+    DTR_CHECK(spread.has_value());  // every dimension is one digit
+  }
+  if (*spread == order) return from.address;
+  const npu::Address rows = builder.temporary(static_cast<uint32_t>(element_count(shape)), mask.name);
+  builder.copy(from.address, *spread, rows, order, element_count(shape), origin);
   return rows;
 }
 
@@ -90,9 +106,13 @@ void lower(Builder& builder, const Group& group) {
   softmax.zero_point_out = parameters.zero_point;
   softmax.input = builder.read(op.operands[0], rows->order);
   if (masked(*view)) {
-    const std::vector<int8_t> mask = mask_rows(builder, op);
-    softmax.mask = builder.constant(std::as_bytes(std::span(mask)));
-    softmax.mask_rows = static_cast<uint32_t>(mask.size()) / softmax.columns;
+    const ValueId mask = op.operands[1];
+    const size_t dim = dim_of(*view);
+    const Shape shape = shape_of_mask(graph.type(mask), view->operand(0).shape, dim);
+    const Order order = last_order(shape, dim);
+    softmax.mask =
+        graph.is_constant(mask) ? constant_mask(builder, mask, shape, order) : computed_mask(builder, mask, shape, order, op.origin);
+    softmax.mask_rows = static_cast<uint32_t>(element_count(shape)) / softmax.columns;
   }
   softmax.output = builder.define(op.results[0], rows->order);
   builder.emit(softmax, op.origin);

@@ -76,8 +76,6 @@ const Check kConstantWeight{"npu-dynamic-weight", "the NPU needs a constant weig
                             [](const Question& q) { return computed(q.graph, q.op, 1); }};
 const Check kConstantBias{"npu-dynamic-weight", "the NPU needs a constant bias", kParameter,
                           [](const Question& q) { return computed(q.graph, q.op, 2); }};
-const Check kConstantMask{"npu-dynamic-mask", "the NPU needs a constant mask of a softmax", kParameter,
-                          [](const Question& q) { return computed(q.graph, q.op, 1); }};
 
 std::string with_numbers(std::string_view text, const npu::Target& target) {
   return fmt::format(fmt::runtime(text), fmt::arg("max_kernel", target.max_kernel), fmt::arg("max_reduction", target.max_reduction),

@@ -54,8 +54,6 @@ extern const Check kRank;
 // Operands 1 and 2 are constants.
 extern const Check kConstantWeight;
 extern const Check kConstantBias;
-// Operand 1 is constant, if it is there.
-extern const Check kConstantMask;
 
 // Functions of the checks below, which rules parametrize. The functions that they are parametrized with need names of their own in
 // all of the library: g++ gives the lambdas of two checks one symbol if their functions have one name, even in unnamed namespaces.
