@@ -1,6 +1,6 @@
 // Finds activation functions that a model computes step by step, and puts the one op that they are: silu, hardsigmoid, hardswish, gelu with
-// erf or tanh, mish. A product is taken apart into one number and its other factors, so that the order in which a model multiplies, and
-// whether it halves or divides by two, does not matter.
+// erf or tanh, mish, softsign. A product is taken apart into one number and its other factors, so that the order in which a model
+// multiplies, and whether it halves or divides by two, does not matter.
 //
 // Numbers count as equal within 2^-22, what float32 rounds away and not more: x · σ(1.702 x) is no gelu.
 #include <cmath>
@@ -37,6 +37,10 @@ class Pass : public GraphPass {
 
  private:
   Status recognize(OpId id) {
+    if (graph_.op(id).def == &ops::kDivTensor) {
+      const ValueId x = graph_.op(id).operands[0], distance = less_number(graph_.op(id).operands[1], 1);
+      if (distance.valid() && reads(distance, ops::kAbs, x)) return put(id, x, ops::kSoftsign);
+    }
     const Product product = product_of(graph_.op(id).results[0]);
     if (product.factors.size() == 1 && near(product.number, 1.0 / 6))
       if (const ValueId x = shifted_relu6(product.factors[0]); x.valid()) return put(id, x, ops::kHardsigmoid);
@@ -155,9 +159,10 @@ class Pass : public GraphPass {
 
 }  // namespace
 
-constinit const PassDef kRecognizeActivations{.name = "recognize_activations",
-                                              .summary = "silu, hardsigmoid, hardswish, gelu and mish that are written step by step",
-                                              .exactness = Exactness::kFloatRounding,
-                                              .run = run_pass<Pass>};
+constinit const PassDef kRecognizeActivations{
+    .name = "recognize_activations",
+    .summary = "silu, hardsigmoid, hardswish, gelu, mish and softsign that are written step by step",
+    .exactness = Exactness::kFloatRounding,
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

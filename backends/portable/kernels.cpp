@@ -283,6 +283,13 @@ KernelCall pow(Program&, const Graph& graph, const Op& op) {
 KernelCall softplus(Program&, const Graph& graph, const Op& op) {
   return with_numbers("aten::softplus.out", graph, op, {{"beta", 1}, {"threshold", 20}});
 }
+template <const char* kName>
+KernelCall shrink(Program&, const Graph& graph, const Op& op) {
+  return with_numbers(kName, graph, op, {{"lambd", 0.5}});
+}
+KernelCall threshold(Program&, const Graph& graph, const Op& op) {
+  return with_numbers("aten::threshold.out", graph, op, {{"threshold", 0}, {"value", 0}});
+}
 KernelCall gelu(Program&, const Graph& graph, const Op& op) {
   return {.name = "aten::gelu.out",
           .arguments = {kernel_argument(graph, op.operands[0]), op.attributes.get_or<std::string>("approximate", "none")}};
@@ -313,6 +320,9 @@ constexpr char kSilu[] = "aten::silu.out";
 constexpr char kSin[] = "aten::sin.out";
 constexpr char kSqrt[] = "aten::sqrt.out";
 constexpr char kAbs[] = "aten::abs.out";
+constexpr char kHardshrink[] = "aten::hardshrink.out";
+constexpr char kSoftshrink[] = "aten::softshrink.out";
+constexpr char kSoftsign[] = "deuteron::softsign.out";
 constexpr char kSoftmax[] = "aten::_softmax.out";
 constexpr char kLogSoftmax[] = "aten::_log_softmax.out";
 constexpr char kAmax[] = "aten::amax.out";
@@ -351,6 +361,7 @@ constexpr std::array kRows{
     Row{&ops::kFloor, false, plain<kFloor>},
     Row{&ops::kGelu, false, gelu},
     Row{&ops::kGroupNorm, false, group_norm},
+    Row{&ops::kHardshrink, false, shrink<kHardshrink>},
     Row{&ops::kHardsigmoid, false, plain<kHardsigmoid>},
     Row{&ops::kHardswish, false, plain<kHardswish>},
     Row{&ops::kIndexSelect, true, index_select},
@@ -383,11 +394,14 @@ constexpr std::array kRows{
     Row{&ops::kSin, false, plain<kSin>},
     Row{&ops::kSoftmax, false, softmax<kSoftmax>},
     Row{&ops::kSoftplus, false, softplus},
+    Row{&ops::kSoftshrink, false, shrink<kSoftshrink>},
+    Row{&ops::kSoftsign, false, plain<kSoftsign>},
     Row{&ops::kSqrt, false, plain<kSqrt>},
     Row{&ops::kSubTensor, false, sum<kSub>},
     Row{&ops::kSliceTensor, true, slice},
     Row{&ops::kSumDim, false, sum_dim},
     Row{&ops::kTanh, false, plain<kTanh>},
+    Row{&ops::kThreshold, false, threshold},
     Row{&ops::kToDimOrderCopy, true, to_dim_order_copy},
     Row{&ops::kUpsampleBilinear2d, false, upsample_bilinear2d},
     Row{&ops::kUpsampleNearest2d, false, upsample_nearest2d},

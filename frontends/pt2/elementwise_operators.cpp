@@ -57,15 +57,6 @@ Result<Values> clamp_tensor(NodeImport& node) {
   return Values{x};
 }
 
-// x without its part inside [−lambd, lambd].
-Result<Values> softshrink(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const double lambda, node.number("lambd", 0.5));
-  DTR_ASSIGN(const ValueId inside, node.emit("aten.clamp", {x}, {{"min", -lambda}, {"max", lambda}}));
-  DTR_ASSIGN(const ValueId result, node.emit("aten.sub.Tensor", {x, inside}));
-  return Values{result};
-}
-
 // The first half along a dimension, times the sigmoid of the second.
 Result<Values> glu(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
@@ -183,7 +174,11 @@ std::vector<Operator> elementwise_operators() {
       {.target = "aten.clamp_min.default", .op = "aten.clamp", .build = clamp},
       {.target = "aten.clamp_max.default", .op = "aten.clamp", .build = clamp},
       {.target = "aten.clamp.Tensor", .op = "aten.maximum", .build = clamp_tensor},
-      {.target = "aten.softshrink.default", .op = "aten.clamp", .build = softshrink},
+      {.target = "aten.hardshrink.default", .op = "aten.hardshrink", .params = {{"self"}, {"lambd", Take::kNumber, 0.5}}},
+      {.target = "aten.softshrink.default", .op = "aten.softshrink", .params = {{"self"}, {"lambd", Take::kNumber, 0.5}}},
+      {.target = "aten.threshold.default",
+       .op = "aten.threshold",
+       .params = {{"self"}, {"threshold", Take::kNumber}, {"value", Take::kNumber}}},
       {.target = "aten.glu.default", .op = "aten.mul.Tensor", .build = glu},
       {.target = "aten.hardtanh.default", .op = "aten.clamp", .build = hardtanh},
       {.target = "aten.relu6.default", .op = "aten.clamp", .build = relu6},

@@ -104,6 +104,7 @@ constexpr AttributeRow kRows[] = {
     {"half_pixel_centers", AttributeKind::kBool, draw_bool},
     {"keepdim", AttributeKind::kBool, draw_bool},
     {"kernel_size", AttributeKind::kInts, draw_pair<1, 3>},
+    {"lambd", AttributeKind::kFloat, draw_float<0, 2>},
     {"layout", AttributeKind::kString, draw_layout},
     {"max", AttributeKind::kFloat, draw_float<0, 6>},
     {"min", AttributeKind::kFloat, draw_float<-4, 0>},

@@ -1,6 +1,7 @@
 // Float functions of one tensor: aten::NAME.out(self, out), and those with numbers: elu.out(self, alpha, scale, input_scale, out),
-// gelu.out(self, approximate, out), leaky_relu.out(self, negative_slope, out), pow.Tensor_Scalar_out(self, exponent, out),
-// softplus.out(self, beta, threshold, out).
+// gelu.out(self, approximate, out), hardshrink.out and softshrink.out(self, lambd, out), leaky_relu.out(self, negative_slope, out),
+// pow.Tensor_Scalar_out(self, exponent, out), softplus.out(self, beta, threshold, out), threshold.out(self, threshold, value, out).
+// deuteron::softsign.out(self, out).
 #include <cmath>
 
 #include "runtime/kernels/portable/elements.h"
@@ -56,6 +57,9 @@ Error silu_out(std::span<Value* const> values) {
 Error sin_out(std::span<Value* const> values) {
   return unary_float(values, 1, [](float x) { return std::sin(x); });
 }
+Error softsign_out(std::span<Value* const> values) {
+  return unary_float(values, 1, [](float x) { return std::isinf(x) ? std::copysign(1.0f, x) : x / (1.0f + std::fabs(x)); });
+}
 Error sqrt_out(std::span<Value* const> values) {
   return unary_float(values, 1, [](float x) { return std::sqrt(x); });
 }
@@ -77,6 +81,13 @@ Error gelu_out(std::span<Value* const> values) {
   return unary_float(values, 2, [](float x) { return 0.5f * x * std::erfc(-x * 0.70710678f); });
 }
 
+Error hardshrink_out(std::span<Value* const> values) {
+  Arguments arguments(values);
+  const auto bound = static_cast<float>(arguments.number(1));
+  if (!arguments.good()) return Error::kKernelArguments;
+  return unary_float(values, 2, [bound](float x) { return x >= -bound && x <= bound ? 0.0f : x; });
+}
+
 Error leaky_relu_out(std::span<Value* const> values) {
   Arguments arguments(values);
   const auto slope = static_cast<float>(arguments.number(1));
@@ -91,12 +102,27 @@ Error pow_tensor_scalar_out(std::span<Value* const> values) {
   return unary_float(values, 2, [exponent](float x) { return std::pow(x, exponent); });
 }
 
+Error softshrink_out(std::span<Value* const> values) {
+  Arguments arguments(values);
+  const auto bound = static_cast<float>(arguments.number(1));
+  if (!arguments.good()) return Error::kKernelArguments;
+  return unary_float(values, 2, [bound](float x) { return x > bound ? x - bound : x < -bound ? x + bound : x * 0.0f; });
+}
+
 Error softplus_out(std::span<Value* const> values) {
   Arguments arguments(values);
   const auto beta = static_cast<float>(arguments.number(1));
   const auto threshold = static_cast<float>(arguments.number(2));
   if (!arguments.good()) return Error::kKernelArguments;
   return unary_float(values, 3, [=](float x) { return x * beta > threshold ? x : std::log1p(std::exp(x * beta)) / beta; });
+}
+
+Error threshold_out(std::span<Value* const> values) {
+  Arguments arguments(values);
+  const auto threshold = static_cast<float>(arguments.number(1));
+  const auto value = static_cast<float>(arguments.number(2));
+  if (!arguments.good()) return Error::kKernelArguments;
+  return unary_float(values, 3, [=](float x) { return x <= threshold ? value : x; });
 }
 
 }  // namespace dtr::runtime::portable
