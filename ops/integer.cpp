@@ -10,10 +10,13 @@ numerics::Requantization multiplier_of(const OpView& view, double factor) {
   return view.attribute_or("qdq", false) ? numerics::unshifted_multiplier(factor) : numerics::quantize_multiplier(factor);
 }
 
-numerics::Requantization mean_multiplier(const OpView& view, int64_t count) {
+numerics::Requantization sum_multiplier(const OpView& view) {
   const float in = view.operand(0).quantization->scale(), out = view.result().quantization->scale();
-  if (!view.attribute_or("qdq", false)) return numerics::mean_requantization(in, out, count);
-  return numerics::unshifted_multiplier(static_cast<double>(in) / static_cast<double>(out) / static_cast<double>(count));
+  return view.attribute_or("qdq", false) ? numerics::sum_rounded_once(in, out) : numerics::sum_requantization(in, out);
+}
+
+numerics::Requantization mean_multiplier(const OpView& view, int64_t count) {
+  return numerics::mean_requantization(sum_multiplier(view), count);
 }
 
 numerics::Range activation_range(const RealBounds& bounds, const Quantization& q) {

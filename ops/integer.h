@@ -15,7 +15,9 @@ inline numerics::Range range_of(const Quantization& q) { return {q.qmin, q.qmax}
 // are rounded as TFLite rounds them (docs/numerics.md).
 inline constexpr AttributeDef kQdqAttribute{"qdq", AttributeKind::kBool, false};
 numerics::Requantization multiplier_of(const OpView& view, double factor);
-// From Σ (q − zero_point) over `count` elements of operand 0 to steps of the mean.
+// From Σ (q − zero_point) of operand 0's elements to steps of the result: what means are made of, by mean_requantization. And over `count`
+// elements to steps of their mean; of a sum, count is 1.
+numerics::Requantization sum_multiplier(const OpView& view);
 numerics::Requantization mean_multiplier(const OpView& view, int64_t count);
 
 // Quantized bounds of a real result with that quantization.

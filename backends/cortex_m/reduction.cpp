@@ -3,7 +3,6 @@
 
 #include "abi/cortex_m.h"
 #include "backends/cortex_m/rules.h"
-#include "numerics/mean.h"
 #include "ops/integer.h"
 #include "ops/ops.h"
 #include "ops/reduction.h"
@@ -32,10 +31,6 @@ void push_sum(KernelCall& call, const OpView& view, numerics::Requantization by)
   push(call, ops::range_of(out));
 }
 
-numerics::Requantization sum_multiplier(const OpView& view) {
-  return numerics::sum_requantization(view.operand(0).quantization->scale(), view.result().quantization->scale());
-}
-
 KernelCall average_pool(const CallContext& context) {
   const OpView& view = context.view;
   const Quantization& out = *view.result().quantization;
@@ -53,7 +48,7 @@ KernelCall average_pool(const CallContext& context) {
     call.arguments.emplace_back(view.attribute_or<Ints>("padding_end", padding));
     call.arguments.emplace_back(include_pad);
     call.arguments.emplace_back(view.attribute_or<int64_t>("divisor_override", 0));
-    push_sum(call, view, of_codes ? numerics::Requantization{} : sum_multiplier(view));
+    push_sum(call, view, of_codes ? numerics::Requantization{} : ops::sum_multiplier(view));
   }
   call.arguments.emplace_back(ScratchArgument{pool_scratch_bytes(view)});
   return call;
@@ -63,7 +58,7 @@ KernelCall adaptive_average_pool(const CallContext& context) {
   const OpView& view = context.view;
   KernelCall call{.name = "deuteron::quantized_adaptive_avg_pool2d.out",
                   .arguments = {context.operand(0), view.attribute<Ints>("output_size")}};
-  push_sum(call, view, sum_multiplier(view));
+  push_sum(call, view, ops::sum_multiplier(view));
   call.arguments.emplace_back(ScratchArgument{pool_scratch_bytes(view)});
   return call;
 }
@@ -105,9 +100,7 @@ KernelCall sum(const CallContext& context) {
   KernelCall call{.name = "deuteron::quantized_sum.out",
                   .arguments = {context.operand(0), view.attribute<Ints>("dim"), view.attribute<bool>("keepdim"),
                                 view.attribute_or("of_bytes", false)}};
-  push_sum(
-      call, view,
-      view.def == &ops::kMeanDim ? numerics::mean_requantization(sum_multiplier(view), elements_of_a_sum(view)) : sum_multiplier(view));
+  push_sum(call, view, ops::mean_multiplier(view, view.def == &ops::kMeanDim ? elements_of_a_sum(view) : 1));
   return call;
 }
 

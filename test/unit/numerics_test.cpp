@@ -103,6 +103,11 @@ constexpr bool mean_keeps_constants() {
   return true;
 }
 static_assert(mean_keeps_constants());
+// Rounded once: 49 elements, one multiplication; many of them, or few, have a shift as ever.
+static_assert(mean_requantization(sum_rounded_once(1, 1), 49) == Requantization{43826197, 0});
+static_assert(mean_requantization(sum_rounded_once(1, 1), 64) == unshifted_multiplier(0x1p-6));
+static_assert(mean_requantization(sum_rounded_once(1, 1), 1 << 20) == quantize_multiplier(0x1p-20));
+static_assert(mean_requantization(sum_rounded_once(3, 1), 2) == quantize_multiplier(1.5));
 
 // --- functions
 static_assert(hardswish(0, hardswish_parameters(0.1F, 0, 0.1F, 5, {})) == 5);
