@@ -31,6 +31,9 @@ random: ## all executors on N random graphs (100000), or the smallest one on whi
 	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron-random
 	@$(RELEASE)/deuteron-random --count $(N) --jobs $(JOBS)
 
+test-interop: build ## live comparison with ExecuTorch 1.4 in both directions (own Python environment, downloads PyTorch and ExecuTorch)
+	@test/interop/run $(RELEASE)/deuteron
+
 conformance: ## every case of the full set (DEUTERON_SHARED) against PyTorch, upstream and TFLite; writes docs/conformance.md
 	@scripts/setup test
 	@cmake --preset release -DDTR_BUILD_TESTS=ON >/dev/null

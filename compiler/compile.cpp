@@ -138,6 +138,7 @@ Result<ConversionReport> quantize_program(Program& program, const CompileSetting
   Annotation annotation = annotate(graph, patterns);
   if (settings.observer == QuantSpec::Observer::kMinMax)
     for (QuantizationGroup& group : annotation.groups) group.spec.observer = QuantSpec::Observer::kMinMax;
+  if (!calibration && patterns.empty()) calibration.emplace();  // nothing is quantized
   if (!calibration) {
     const Stage stage(settings, "calibrate");
     if (samples == nullptr)

@@ -27,8 +27,11 @@ std::unique_ptr<QuantizationPatterns> cortex_m_patterns() {
 
 std::unique_ptr<Backend> make_portable(const TargetDescription&, const BackendOptions&) { return make_portable_backend(); }
 
+std::unique_ptr<Backend> make_executorch(const TargetDescription&, const BackendOptions&) { return make_executorch_backend(); }
+
 constexpr BackendRow kBackends[] = {
     {"cortex_m", make_cortex_m, cortex_m_patterns},
+    {"executorch", make_executorch, nullptr},
     {"neutron", make_neutron, neutron_patterns},
     {"portable", make_portable, nullptr},
 };

@@ -8,7 +8,7 @@ KernelArgument kernel_argument(const Graph& graph, ValueId value) {
   return ConstantArgument{graph.type(value), graph.value(value).constant};
 }
 
-Result<bool> Backend::legalize(Graph&, OpId) const { return false; }
+Result<bool> Backend::legalize(Program&, Graph&, OpId) const { return false; }
 
 uint64_t Backend::bound(const Graph&, OpId) const { return 0; }
 uint64_t Backend::hand_over_cycles() const { return 0; }

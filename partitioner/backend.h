@@ -81,7 +81,7 @@ struct ScratchArgument {
   int64_t bytes = 0;
 };
 using KernelArgument = std::variant<std::monostate, ValueId, ConstantArgument, ScratchArgument, bool, int64_t, double, std::string, Ints,
-                                    std::vector<ValueId>, DType>;
+                                    Floats, std::vector<ValueId>, DType>;
 // A value as an argument: a constant where it is one, none where it is absent.
 KernelArgument kernel_argument(const Graph& graph, ValueId value);
 
@@ -127,7 +127,7 @@ class Backend {
   virtual uint64_t conversion_cycles(int64_t elements) const;
 
   // Rewrites an op that was placed here into ops this backend has kernels for (fused activations, for one). Returns whether it did.
-  virtual Result<bool> legalize(Graph& graph, OpId op) const;
+  virtual Result<bool> legalize(Program& program, Graph& graph, OpId op) const;
 
   // Delegates only. `graph` is the partition as a graph of its own, with layouts assigned and conversions explicit.
   virtual Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const;

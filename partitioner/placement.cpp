@@ -285,7 +285,7 @@ class Placer {
   Status legalize() {
     for (const OpId op : ops()) {
       const size_t known = graph_.op_slots();
-      DTR_ASSIGN(const bool rewritten, recipe_[placement_.backend[op.index]]->legalize(graph_, op));
+      DTR_ASSIGN(const bool rewritten, recipe_[placement_.backend[op.index]]->legalize(program_, graph_, op));
       if (!rewritten) continue;
       grow();
       for (auto index = static_cast<uint32_t>(known); index < graph_.op_slots(); ++index) {

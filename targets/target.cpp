@@ -9,6 +9,8 @@ constexpr std::array<std::string_view, 2> kNeutron{"neutron", "portable"};
 constexpr std::array<std::string_view, 3> kNeutronAndCortexM{"neutron", "cortex_m", "portable"};
 constexpr std::array<std::string_view, 2> kCortexM{"cortex_m", "portable"};
 
+constexpr std::array<std::string_view, 1> kExecutorch{"executorch"};
+
 constexpr npu::Target no_npu(uint32_t clock_hz, uint32_t sram_bytes) {
   npu::Target target;
   target.pipelines = target.macs = 0;
@@ -35,6 +37,10 @@ constexpr std::array kTargets{
                       .summary = "a Cortex-M55 alone; clock and SRAM of Arm's AN547 board",
                       .npu = no_npu(32'000'000, 4u << 20),
                       .recipe = kCortexM},
+    TargetDescription{.name = "executorch",
+                      .summary = "ExecuTorch 1.4's own runtime on any machine, with its portable and quantized kernels",
+                      .npu = no_npu(1'000'000'000, INT32_MAX),
+                      .recipe = kExecutorch},
 };
 
 }  // namespace

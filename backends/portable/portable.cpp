@@ -77,7 +77,7 @@ class PortableBackend final : public Backend {
     return OperatorSupport{.dtypes = row->moves_any_dtype ? "any" : "float32", .conditions = {}};
   }
 
-  Result<bool> legalize(Graph& graph, OpId id) const override {
+  Result<bool> legalize(Program&, Graph& graph, OpId id) const override {
     const Op op = graph.op(id);
     bool changed = false;
     Rewriter rewriter(graph);

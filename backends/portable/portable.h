@@ -8,5 +8,7 @@
 namespace dtr {
 
 std::unique_ptr<Backend> make_portable_backend();
+// The same, with nothing but kernels of ExecuTorch 1.4's runtime (portable and quantized).
+std::unique_ptr<Backend> make_executorch_backend();
 
 }  // namespace dtr

@@ -46,10 +46,19 @@ def models():
     return found
 
 
-def conformance():
-    """Those of the full set; the repository's own (own_*) hold what upstream does not do."""
+def _conformance():
     found = _folders(ROOT / "test" / "data" / "conformance", SHARED / "conformance")
-    return [Case(found[name], "calibration.npz") for name in sorted(found) if not name.startswith("own_")]
+    return [Case(found[name], "calibration.npz") for name in sorted(found)]
+
+
+def conformance():
+    """Those of the full set."""
+    return [case for case in _conformance() if not case.name.startswith("own_")]
+
+
+def own():
+    """Those of the repository's own, which hold operators and forms of them that no case of the full set has."""
+    return [case for case in _conformance() if case.name.startswith("own_")]
 
 
 def exceptions():

@@ -85,6 +85,49 @@ def hold(report, case, deuteron, file, samples, work):
     return report.add(case.name, compare_samples(ours, theirs))
 
 
+def compile_for_executorch(deuteron, case, work):
+    """The program without NPU parts; a text if there is none."""
+    program = work / "ours.pte"
+    code, message = run(deuteron, "compile", case.program, "--target", "executorch", "-o", program)
+    return message if code != 0 else program
+
+
+def ours_on_upstream(deuteron, chosen, work):
+    report = Report("Deuteron's programs without NPU parts on ExecuTorch's runtime")
+    exceptions = cases.exceptions()
+    for case in chosen:
+        if case.name in exceptions:
+            report.left_out.append(f"{case.name}: {exceptions[case.name]}")
+            continue
+        program = compile_for_executorch(deuteron, case, work)
+        if isinstance(program, str):
+            report.fail(case.name, program)
+        else:
+            hold(report, case, deuteron, program, case.samples(2), work)
+    return report
+
+
+def npu_parts_on_upstream(deuteron, chosen, work):
+    """Programs with NPU parts: its tool names the delegate, its runtime loads them up to that."""
+    report = Report("Deuteron's programs with NPU parts, up to the delegate that ExecuTorch's runtime lacks")
+    for case in chosen:
+        program = work / "npu.pte"
+        calibrate = ["--calibrate", case.folder / "calibration.npz"] if case.program.name == "float.pt2" else []
+        code, message = run(deuteron, "compile", case.program, *calibrate, "-o", program)
+        if code != 0:
+            report.fail(case.name, message)
+            continue
+        if (delegates := wheel.delegates(program.read_bytes())) != ["DeuteronBackend"]:
+            report.fail(case.name, f"ExecuTorch's tool lists the delegates {delegates}")
+            continue
+        try:
+            wheel.Method(program.read_bytes())
+            report.fail(case.name, "ExecuTorch's runtime loads a program without its delegate")
+        except wheel.Refused:
+            report.add(case.name, 0.0)
+    return report
+
+
 def upstream_on_ours(deuteron, chosen, work):
     report = Report("ExecuTorch's programs on Deuteron's runtime")
     exceptions = cases.exceptions()
@@ -111,11 +154,15 @@ def main():
     parser.add_argument("--all", action="store_true", help="every conformance case that there is")
     parser.add_argument("cases", nargs="*")
     options = parser.parse_args()
-    found = cases.models() + cases.conformance()
+    found = cases.models() + cases.conformance() + cases.own()
     chosen = choose(cases.models(), argparse.Namespace(all=True, cases=options.cases)) + choose(cases.conformance(), options)
     print(f"{len(chosen)} of {len(found)} models and conformance cases")
     with tempfile.TemporaryDirectory() as work:
-        reports = [upstream_on_ours(options.deuteron, chosen, Path(work))]
+        reports = [
+            upstream_on_ours(options.deuteron, chosen, Path(work)),
+            ours_on_upstream(options.deuteron, chosen + choose(cases.own(), argparse.Namespace(all=True, cases=options.cases)), Path(work)),
+            npu_parts_on_upstream(options.deuteron, [case for case in chosen if case.name in cases.MODELS], Path(work)),
+        ]
     for report in reports:
         report.print()
     return 1 if any(report.failures for report in reports) else 0

@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""Writes test/data/interop/upstream_*.npz: programs of ExecuTorch's exporter and what its runtime computes.
+"""Writes test/data/interop: programs of ExecuTorch's exporter, and what its runtime computes with them and with Deuteron's.
 
-    make_data.py         (the wheels of requirements.txt; DEUTERON_SHARED: the full sets, from which the cases are chosen)
+    make_data.py DEUTERON         (the wheels of requirements.txt; DEUTERON_SHARED: the full sets, from which the cases are chosen)
 
 Per case, CASE.program holds the bytes of the .pte, CASE.input_I and CASE.output_I [samples, …] inputs and outputs. Chosen are the
-smallest cases of each group of the conformance set, 100 together, and the small models. test/unit/interop_test.cpp judges by them.
+smallest cases of each group of the conformance set, 100 together, and the small models. ours.npz has inputs and outputs of the models and
+cases of the repository, compiled for the target `executorch`; kernels.txt names the kernels of ExecuTorch's runtime.
+test/unit/interop_test.cpp judges by them.
 """
 import re
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 
 import cases
+import live
 import wheel
 
 COUNT = 100
@@ -22,8 +27,7 @@ EXCEPTIONS = cases.exceptions()
 failures = []
 
 
-def pack(case):
-    program = wheel.lower(case.program)
+def pack(case, program, keep_program):
     inputs = case.samples(1)
     try:
         method = wheel.Method(program)
@@ -31,11 +35,21 @@ def pack(case):
     except wheel.Refused as error:
         failures.append(f"{case.name}: ExecuTorch's runtime: {error}")
         return {}
-    arrays = {f"{case.name}.program": np.frombuffer(program, np.uint8)}
+    arrays = {f"{case.name}.program": np.frombuffer(program, np.uint8)} if keep_program else {}
     for kind, rows in (("input", inputs), ("output", outputs)):
         for i, column in enumerate(zip(*rows)):
             arrays[f"{case.name}.{kind}_{i}"] = np.stack(column)
     return arrays
+
+
+def theirs(case):
+    return pack(case, wheel.lower(case.program), True)
+
+
+def ours(case, deuteron):
+    with tempfile.TemporaryDirectory() as work:
+        program = live.compile_for_executorch(deuteron, case, Path(work))
+        return pack(case, program.read_bytes(), False) if isinstance(program, Path) else {}
 
 
 def write(name, packed):
@@ -60,5 +74,9 @@ def choose():
 
 
 if __name__ == "__main__":
-    write("upstream_cases", [pack(case) for case in choose()])
-    write("upstream_models", [pack(case) for case in cases.models() if case.name in MODELS])
+    command = Path(sys.argv[1]).resolve()
+    in_tree = [case for case in cases.models() + cases.conformance() + cases.own() if case.folder.is_relative_to(cases.ROOT)]
+    write("ours", [ours(case, command) for case in in_tree if case.name not in EXCEPTIONS])
+    (cases.ROOT / "test" / "data" / "interop" / "kernels.txt").write_text("".join(f"{n}\n" for n in sorted(wheel.registered_operators())))
+    write("upstream_cases", [theirs(case) for case in choose()])
+    write("upstream_models", [theirs(case) for case in cases.models() if case.name in MODELS])

@@ -1,6 +1,8 @@
 // Minimum cut, layouts, float fallback, the portable backend.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <random>
 #include <set>
 
@@ -149,6 +151,67 @@ TEST(FloatFallback, ComputesWithinOneStepOfTheIntegerOp) {
   for (size_t i = 0; i < 216; ++i) EXPECT_NEAR(integer->front().values<float>()[i], real->front().values<float>()[i], 0.0301F);
 }
 
+// Operators that ExecuTorch has no kernel for, as compositions of those that it has.
+TEST(Executorch, ComposesWhatItHasNoKernelFor) {
+  for (const std::string_view op :
+       {"aten.hardshrink(%x) {lambd = 1.5}", "aten.softshrink(%x) {lambd = 1.5}", "aten.softsign(%x)",
+        "aten.threshold(%x) {threshold = -2.0, value = 7.5}", "aten.hardsigmoid(%x)", "aten.hardswish(%x)", "aten.log_sigmoid(%x)",
+        "aten.mish(%x)", "aten.silu(%x)", "aten.softplus(%x) {beta = 0.5, threshold = 20.0}", "aten.prelu(%x, %slope)",
+        "aten.rms_norm(%x, %last) {eps = 0.01, normalized_shape = [6]}", "aten.constant_pad_nd(%x) {pad = [-2, 1, 0, -1], value = 0.5}"}) {
+    SCOPED_TRACE(std::string(op));
+    Program program = parse(fmt::format(R"(
+graph @forward(%x: f32[2,3,4,6]) {{
+  %slope: f32[3,1,1] = constant seeded<1>
+  %last: f32[6] = constant seeded<2>
+  %y: f32[{}] = {}
+  return %y
+}})",
+                                        op.find("pad_nd") != std::string_view::npos ? "2,3,3,5" : "2,3,4,6", op));
+    const Graph before = program.forward();
+    Graph& graph = program.forward();
+    const auto backend = make_executorch_backend();
+    const OpId id = graph.first_op();
+    ASSERT_EQ(backend->legalize(program, graph, id), true);
+    ASSERT_TRUE(verify(program));
+    EXPECT_GT(graph.op_slots(), 1u);
+    Tensor input(DType::kFloat32, {2, 3, 4, 6});
+    for (size_t i = 0; i < 144; ++i) input.values<float>()[i] = (static_cast<float>(i * 37 % 144) - 72) / 9;
+    const TensorView view = input.view();
+    const auto expected = make_reference_executor(program, before)->run({&view, 1});
+    const auto actual = make_reference_executor(program, graph)->run({&view, 1});
+    ASSERT_TRUE(expected && actual);
+    ASSERT_EQ(expected->front().shape(), actual->front().shape());
+    for (size_t i = 0; i < expected->front().values<float>().size(); ++i)
+      EXPECT_NEAR(expected->front().values<float>()[i], actual->front().values<float>()[i], 2e-6F) << i;
+  }
+}
+
+TEST(Executorch, SaysWhatItCannotCompose) {
+  const auto reason = [](std::string_view text) {
+    Program program = parse(text);
+    const auto refusal = make_executorch_backend()->refuse(program, program.forward(), program.forward().first_op());
+    return refusal ? refusal->reason : std::string();
+  };
+  EXPECT_EQ(reason(R"(
+graph @forward(%x: f32[1,3,8,8]) {
+  %y: f32[1,3,8,8] = aten.softplus(%x) {beta = 1.0, threshold = 4.0}
+  return %y
+})"),
+            "ExecuTorch has no kernel for softplus, and log(1 + exp(x)) is another function below a threshold of 15; this one is 4");
+  EXPECT_EQ(reason(R"(
+graph @forward(%x: f32[1,3,8,8]) {
+  %y: f32[1,3,3,3] = aten.adaptive_max_pool2d(%x) {output_size = [3, 3]}
+  return %y
+})"),
+            "ExecuTorch has no kernel for aten.adaptive_max_pool2d");
+  EXPECT_EQ(reason(R"(
+graph @forward(%x: f32[2,8], %mask: bool[8]) {
+  %y: f32[2,8] = aten.softmax(%x, %mask) {dim = -1}
+  return %y
+})"),
+            "ExecuTorch has no kernel for aten.softmax with a mask");
+}
+
 TEST(Portable, MakesFusedActivationsAndUnevenPaddingExplicit) {
   Program program = parse(R"(
 graph @forward(%x: f32[1,3,8,9]) {
@@ -159,7 +222,7 @@ graph @forward(%x: f32[1,3,8,9]) {
   const Graph before = program.forward();
   Graph& graph = program.forward();
   const auto backend = make_portable_backend();
-  ASSERT_EQ(backend->legalize(graph, graph.first_op()), true);
+  ASSERT_EQ(backend->legalize(program, graph, graph.first_op()), true);
   ASSERT_TRUE(verify(program));
   std::vector<std::string_view> names;
   for (const OpId op : graph.ops()) names.push_back(graph.op(op).def->name);
