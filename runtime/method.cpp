@@ -289,7 +289,7 @@ Status Method::set_input(size_t index, const InputTensor& input) {
   if (input.bytes != tensor.bytes()) return {Error::kInputSize, at};
   const bool planned = plan_->values()->Get(plan_->inputs()->Get(at))->val_as_Tensor()->allocation_info() != nullptr;
   if (planned) {
-    if (input.bytes > 0) std::memcpy(tensor.data, input.data, input.bytes);
+    if (input.bytes > 0 && input.data != tensor.data) std::memcpy(tensor.data, input.data, input.bytes);
   } else {
     if (!aligned(input.data)) return {Error::kArenaMisaligned, at};
     tensor.data = static_cast<std::byte*>(const_cast<void*>(input.data));

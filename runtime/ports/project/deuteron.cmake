@@ -1,0 +1,37 @@
+# Libraries of a firmware project: `deuteron` (loader and executor), `kernels`, `model` (program, memory, what is linked for it) and `board`.
+include(${CMAKE_CURRENT_LIST_DIR}/sources.cmake)  # lists DEUTERON_CORE, DEUTERON_KERNELS and DEUTERON_BOARD; DEUTERON_BOARD_FOLDER
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_EXTENSIONS OFF)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE -DNDEBUG)
+set(CMAKE_EXECUTABLE_SUFFIX .elf)
+
+# FlatBuffers is header-only; a link keeps the other headers of its folder out.
+find_path(FLATBUFFERS_INCLUDE_DIR flatbuffers/flatbuffers.h PATHS /usr/include /usr/local/include NO_CMAKE_FIND_ROOT_PATH)
+if(NOT FLATBUFFERS_INCLUDE_DIR)
+  message(FATAL_ERROR "flatbuffers/flatbuffers.h is not there: install libflatbuffers-dev or set FLATBUFFERS_INCLUDE_DIR")
+endif()
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/include)
+file(CREATE_LINK ${FLATBUFFERS_INCLUDE_DIR}/flatbuffers ${CMAKE_BINARY_DIR}/include/flatbuffers SYMBOLIC)
+
+function(deuteron_library name optimize)
+  add_library(${name} STATIC ${ARGN})
+  target_include_directories(${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/deuteron)
+  target_include_directories(${name} SYSTEM PUBLIC ${CMAKE_BINARY_DIR}/include)
+  target_compile_options(${name} PRIVATE ${optimize} -Wall -Wextra -ffp-contract=off -fstack-usage)
+endfunction()
+deuteron_library(deuteron -Os ${DEUTERON_CORE})
+deuteron_library(kernels -O2 ${DEUTERON_KERNELS})
+deuteron_library(model -Os model/model.cpp model/program.S)
+deuteron_library(board -Os ${DEUTERON_BOARD})
+set_source_files_properties(model/program.S PROPERTIES OBJECT_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/model/program.pte)
+target_include_directories(model PRIVATE model)
+target_link_libraries(model PUBLIC deuteron kernels)
+target_link_libraries(kernels PUBLIC deuteron)
+target_include_directories(board PUBLIC deuteron/${DEUTERON_BOARD_FOLDER})
+target_link_options(board PUBLIC -nostartfiles -Wl,--gc-sections --specs=nano.specs
+                    -L${CMAKE_CURRENT_SOURCE_DIR}/deuteron/runtime/ports/cortex_m
+                    -T${CMAKE_CURRENT_SOURCE_DIR}/deuteron/${DEUTERON_BOARD_FOLDER}/board.ld -Wl,-Map=firmware.map)
