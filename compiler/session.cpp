@@ -46,17 +46,6 @@ class Arena {
   size_t bytes_ = 0;
 };
 
-// Every kernel that a host has.
-runtime::KernelTable all_kernels() {
-  static const std::vector<runtime::Kernel> all = [] {
-    std::vector<runtime::Kernel> kernels;
-    for (const runtime::KernelTable table : {runtime::portable::kernels(), runtime::cortex_m::kernels()})
-      kernels.insert(kernels.end(), table.begin(), table.end());
-    return kernels;
-  }();
-  return all;
-}
-
 class HostSession final : public Session {
  public:
   HostSession(ProgramImage image, const simulator::Kit& kit) : image_(std::move(image)), simulator_({}, kit) {}
@@ -255,6 +244,16 @@ Result<std::unique_ptr<Session>> start(ProgramImage image, const simulator::Kit&
 }
 
 }  // namespace
+
+runtime::KernelTable all_kernels() {
+  static const std::vector<runtime::Kernel> all = [] {
+    std::vector<runtime::Kernel> kernels;
+    for (const runtime::KernelTable table : {runtime::portable::kernels(), runtime::cortex_m::kernels()})
+      kernels.insert(kernels.end(), table.begin(), table.end());
+    return kernels;
+  }();
+  return all;
+}
 
 Result<std::unique_ptr<Session>> Session::open(const std::string& path) {
   DTR_ASSIGN(ProgramImage image, ProgramImage::open(path));

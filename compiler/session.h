@@ -21,8 +21,9 @@ struct RunStats {
   uint64_t total_cycles = 0, busy_cycles = 0, host_cycles = 0, stall_cycles = 0;  // of the last run
   uint32_t npu_calls = 0;                                                         // of the last run
   uint64_t copied_bytes = 0;                                                      // flash → SRAM, of the last run
-  uint64_t sram_touched_bytes = 0;   // highest byte of the planned memory that any instruction touched
-  std::vector<double> milliseconds;  // wall time of each run
+  uint64_t sram_touched_bytes = 0;     // highest byte of the planned memory that any instruction touched
+  std::vector<double> milliseconds;    // wall time of each run
+  std::vector<uint64_t> instructions;  // of each step of the last run, where a core executes them
 };
 
 // What may watch a run. `arena` is the first planned memory, where delegates' scratch lies.
@@ -30,6 +31,9 @@ struct RunHooks {
   std::function<void(uint32_t instruction, const npu::Event& event, std::span<const std::byte> arena)> after_event = {};
   std::function<void(uint32_t instruction, const runtime::Method& method)> after_instruction = {};
 };
+
+// Every kernel that there is.
+runtime::KernelTable all_kernels();
 
 class Session {
  public:

@@ -89,6 +89,9 @@ CLI::App* add_run(CLI::App& app, tools::RunOptions& o) {
   verb->add_option("PROGRAM", o.program, "Program (.pte)")->required();
   verb->add_option("--input", o.input, "Samples (.npz, .npy, or .bin: raw, one sample, physical order)")->required();
   verb->add_option("--output", o.output, "Where outputs go (.npz: output_0, ...; .npy or .bin: a single output)");
+  verb->add_option("--on", o.on, "host, or qemu: build the firmware, run it there, count its instructions")
+      ->check(CLI::IsMember({"host", "qemu", "qemu-an505", "qemu-an547"}))
+      ->capture_default_str();
   verb->add_option("--samples", o.samples, "Run only the first N samples (0: all)")->capture_default_str();
   verb->add_option("--repeat", o.repeat, "Run every sample N times, for timing")->check(CLI::Range(1, 1000000))->capture_default_str();
   verb->add_option("--stats-json", o.stats_json, "Write simulated cycles, memory touched and simulation time as JSON");
@@ -157,6 +160,16 @@ CLI::App* add_qat_prepare(CLI::App& app, tools::QatPrepareOptions& o) {
   return verb;
 }
 
+CLI::App* add_firmware(CLI::App& app, tools::FirmwareOptions& o) {
+  CLI::App* verb =
+      app.add_subcommand("firmware", "Write a CMake project that runs a program on a board, with just the memory and the kernels it needs");
+  verb->add_option("PROGRAM", o.program, "Program (.pte)")->required();
+  verb->add_option("-o,--output", o.output, "Folder of the project; main.cpp and CMakeLists.txt are kept if they are there")->required();
+  verb->add_option("--board", o.board, "qemu-an505 (Cortex-M33) or qemu-an547 (Cortex-M55)")->capture_default_str();
+  example(verb, "deuteron firmware digits.pte --board qemu-an505 -o digits_firmware");
+  return verb;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -180,6 +193,7 @@ int main(int argc, char** argv) try {
   tools::VerifyOptions verify_options;
   tools::CompareOptions compare_options;
   tools::QatPrepareOptions qat_prepare_options;
+  tools::FirmwareOptions firmware_options;
   tools::InspectOptions inspect_options;
   bool markdown = false;
   const CLI::App* compile = add_compile(app, compile_options);
@@ -188,6 +202,7 @@ int main(int argc, char** argv) try {
   const CLI::App* verify = add_verify(app, verify_options);
   const CLI::App* compare = add_compare(app, compare_options);
   const CLI::App* qat_prepare = add_qat_prepare(app, qat_prepare_options);
+  const CLI::App* firmware = add_firmware(app, firmware_options);
   CLI::App* inspect = app.add_subcommand("inspect", "Show a model, a program or data as text");
   inspect->add_option("FILE", inspect_options.file, ".pt2, .tflite, .pte, .npz, .npy")->required();
   example(inspect, "deuteron inspect digits.pte");
@@ -220,6 +235,7 @@ int main(int argc, char** argv) try {
     return !good ? finish(common, tl::unexpected(good.error())) : *good ? kGood : kBadInput;
   }
   if (qat_prepare->parsed()) return finish(common, tools::qat_prepare(common, qat_prepare_options));
+  if (firmware->parsed()) return finish(common, tools::firmware(common, firmware_options));
   if (inspect->parsed()) return finish(common, tools::inspect(common, inspect_options));
   if (targets->parsed()) return finish(common, tools::targets(markdown));
   return finish(common, tools::ops(markdown));

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "compiler/session.h"
+#include "abi/program_generated.h"
+#include "compiler/qemu_session.h"
 #include "ir/npz.h"
 #include "ir/reorder.h"
 #include "ir/samples.h"
@@ -70,11 +71,33 @@ std::string stats_json(const RunStats& stats, size_t samples) {
       stats.stall_cycles, stats.total_cycles, stats.copied_bytes, stats.sram_touched_bytes);
 }
 
+Result<std::unique_ptr<Session>> open_session(const RunOptions& options) {
+  if (options.on == "host") return Session::open(options.program);
+  DTR_ASSIGN(const ProgramImage image, ProgramImage::open(options.program));
+  return open_on_qemu(options.program, *board_for(options.on, image));
+}
+
+// Where the instructions of a run go, a line a step.
+void print_instructions(const ProgramImage& image, const RunStats& stats) {
+  const pte::ExecutionPlan& plan = *image.file().program().execution_plan()->Get(0);
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < stats.instructions.size(); ++i) {
+    const pte::Instruction& step = *plan.chains()->Get(0)->instructions()->Get(i);
+    const auto* call = step.instr_args_as_KernelCall();
+    const std::string name =
+        call != nullptr ? plan.operators()->Get(static_cast<uint32_t>(call->op_index()))->name()->str()
+                        : plan.delegates()->Get(static_cast<uint32_t>(step.instr_args_as_DelegateCall()->delegate_index()))->id()->str();
+    fmt::print("{:>4}  {:<50} {:>14} instructions\n", i, name, stats.instructions[i]);
+    total += stats.instructions[i];
+  }
+  fmt::print("      {:<50} {:>14}\n", "total", total);
+}
+
 }  // namespace
 
 Status run(const CommonOptions&, const RunOptions& options) {
   DTR_TRY(check_outputs({options.program, options.input}, {options.output, options.stats_json}));
-  DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(options.program));
+  DTR_ASSIGN(const std::unique_ptr<Session> session, open_session(options));
   const bool raw = std::filesystem::path(options.input).extension() == ".bin";
   DTR_ASSIGN(const std::vector<NamedTensor> arrays, raw ? read_raw(session->signature(), options.input) : read_tensors(options.input));
   DTR_ASSIGN(const Samples samples, Samples::bind(session->signature(), arrays, options.input));
@@ -92,6 +115,12 @@ Status run(const CommonOptions&, const RunOptions& options) {
   }
   if (!options.output.empty()) DTR_TRY(write_outputs(options.output, stacked(outputs)));
   if (!options.stats_json.empty()) DTR_TRY(write_file(options.stats_json, stats_json(stats, count)));
+  if (!stats.instructions.empty()) {
+    print_instructions(session->image(), stats);
+    fmt::print("{} sample{} on {}, {} cycles each on the NPU{}\n", count, count == 1 ? "" : "s", options.on, stats.total_cycles,
+               options.output.empty() ? "" : ", outputs in " + options.output);
+    return {};
+  }
   fmt::print("{} sample{}, {} kernel calls and {} cycles each on the simulated NPU{}\n", count, count == 1 ? "" : "s", stats.npu_calls,
              stats.total_cycles, options.output.empty() ? "" : ", outputs in " + options.output);
   return {};

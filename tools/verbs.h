@@ -40,6 +40,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options);
 
 struct RunOptions {
   std::string program, input, output, stats_json;
+  std::string on = "host";
   uint32_t samples = 0;  // 0: all
   uint32_t repeat = 1;
 };
@@ -77,6 +78,12 @@ struct QatPrepareOptions {
   std::string calibration;  // .npz, .npy
 };
 Status qat_prepare(const CommonOptions& common, const QatPrepareOptions& options);
+
+struct FirmwareOptions {
+  std::string program, output;
+  std::string board = "qemu-an505";
+};
+Status firmware(const CommonOptions& common, const FirmwareOptions& options);
 
 struct InspectOptions {
   std::string file;

@@ -1,0 +1,199 @@
+#include "compiler/qemu_session.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "abi/manifest.h"
+#include "abi/program_generated.h"
+#include "ir/reorder.h"
+#include "program/scalar_types.h"
+#include "support/mapped_file.h"
+#include "support/output_file.h"
+#include "support/process.h"
+
+namespace dtr {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kBuildLimit = 600s, kRunLimit = 600s;
+
+// A folder that goes with the object.
+class TemporaryFolder {
+ public:
+  static Result<TemporaryFolder> create() {
+    std::error_code error;
+    std::string path = (std::filesystem::temp_directory_path(error) / "deuteron-XXXXXX").string();
+    if (error || ::mkdtemp(path.data()) == nullptr)
+      return fail(DiagnosticId::kFileNotWritable, fmt::format("cannot make a temporary folder: {}", std::strerror(errno)),
+                  "set TMPDIR to a folder where you may write", {.file = path});
+    return TemporaryFolder(std::move(path));
+  }
+  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+Type type_of(const pte::Tensor& tensor) {
+  Type type{.dtype = dtype_of(static_cast<ScalarType>(tensor.scalar_type())).value_or(DType::kInt16)};
+  if (tensor.sizes() != nullptr) type.shape.assign(tensor.sizes()->begin(), tensor.sizes()->end());
+  const std::vector<int> last = dim_order(Layout::kChannelsLast, type.rank());
+  if (type.rank() >= 3 && std::equal(last.begin(), last.end(), tensor.dim_order()->begin(), tensor.dim_order()->end()))
+    type.layout = Layout::kChannelsLast;
+  return type;
+}
+
+// The end of what a tool said.
+std::string tail(const std::string& text) {
+  constexpr size_t kShown = 2000;
+  return text.size() <= kShown ? text : "…" + text.substr(text.size() - kShown);
+}
+
+class QemuSession final : public Session {
+ public:
+  QemuSession(std::unique_ptr<Session> host, const Board& board, TemporaryFolder folder)
+      : host_(std::move(host)), board_(board), folder_(std::move(folder)) {
+    const pte::ExecutionPlan& plan = *image().file().program().execution_plan()->Get(0);
+    for (const int32_t output : *plan.outputs())
+      outputs_.push_back(type_of(*plan.values()->Get(static_cast<uint32_t>(output))->val_as_Tensor()));
+  }
+
+  Status build() {
+    DTR_ASSIGN(const std::vector<FirmwareFile> files,
+               make_firmware(image(), board_, std::filesystem::path(image().path()).stem().string()));
+    DTR_TRY(write_firmware(files, folder_.path()));
+    for (const std::vector<std::string>& step : {std::vector<std::string>{"cmake", "-G", "Ninja", "-S", ".", "-B", "build"},
+                                                 std::vector<std::string>{"cmake", "--build", "build"}}) {
+      DTR_ASSIGN(const ProcessResult result, run_process(step, folder_.path(), kBuildLimit));
+      if (result.exit_code != 0)
+        return fail(DiagnosticId::kFirmwareRun,
+                    fmt::format("the firmware for {} could not be built:\n{}", board_.name, tail(result.output)),
+                    "if a program is missing, scripts/setup installs it; if a section does not fit, the board is too small",
+                    {.file = image().path()});
+    }
+    return {};
+  }
+
+  const Graph& signature() const override { return host_->signature(); }
+  const ProgramImage& image() const override { return host_->image(); }
+
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats, const RunHooks&) override {
+    DTR_TRY(write_inputs(inputs));
+    const std::vector<std::string> command = {"qemu-system-arm",
+                                              "-M",
+                                              std::string(board_.machine),
+                                              "-kernel",
+                                              "build/firmware.elf",
+                                              "-nographic",
+                                              "-monitor",
+                                              "none",
+                                              "-serial",
+                                              "none",
+                                              "-semihosting-config",
+                                              "enable=on,target=native",
+                                              "-icount",
+                                              "shift=0"};
+    const auto start = std::chrono::steady_clock::now();
+    DTR_ASSIGN(const ProcessResult result, run_process(command, folder_.path(), kRunLimit));
+    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+    // The exit code alone can lie: the line is the last thing that the firmware says.
+    if (result.exit_code != 0 || result.output.find("done 1 samples\n") == std::string::npos)
+      return fail(DiagnosticId::kFirmwareRun,
+                  fmt::format("the firmware on {} {}:\n{}", board_.name, result.timed_out ? "took too long" : "did not run to its end",
+                              tail(result.output)),
+                  "run it by hand: deuteron firmware writes the same project", {.file = image().path()});
+    if (stats != nullptr) {
+      ++stats->runs;
+      stats->milliseconds.push_back(taken.count());
+      read_costs(result.output, *stats);
+    }
+    return read_outputs();
+  }
+
+ private:
+  Status write_inputs(std::span<const TensorView> inputs) {
+    std::vector<std::byte> bytes;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Type& type = signature().type(signature().inputs()[i]);
+      if (inputs[i].dtype != type.dtype || inputs[i].shape != type.shape)
+        return fail(DiagnosticId::kRunInput,
+                    fmt::format("input {} is {} {}, the program takes {} {}", i, name(inputs[i].dtype), to_string(inputs[i].shape),
+                                name(type.dtype), to_string(type.shape)),
+                    "give data of the program's shape and dtype", {.file = image().path()});
+      const size_t at = bytes.size();
+      bytes.resize(at + inputs[i].bytes());
+      reorder(type.shape, byte_size(type.dtype), inputs[i].data, strides(type.shape, Layout::kContiguous), bytes.data() + at,
+              strides(type.shape, type.layout));
+    }
+    return write_file(folder_.path() + "/inputs.bin", bytes);
+  }
+
+  Result<std::vector<Tensor>> read_outputs() const {
+    DTR_ASSIGN(const MappedFile file, MappedFile::open(folder_.path() + "/outputs.bin"));
+    std::vector<Tensor> outputs;
+    size_t at = 0;
+    for (const Type& type : outputs_) {
+      Tensor output(type.dtype, type.shape);
+      if (at + output.bytes().size() > file.bytes().size())
+        return fail(DiagnosticId::kFirmwareRun, "the firmware wrote fewer bytes than its outputs have", {}, {.file = image().path()});
+      reorder(type.shape, byte_size(type.dtype), file.bytes().data() + at, strides(type.shape, type.layout), output.view().data,
+              strides(type.shape, Layout::kContiguous));
+      at += output.bytes().size();
+      outputs.push_back(std::move(output));
+    }
+    return outputs;
+  }
+
+  // "step 3 12345 instructions 678 NPU cycles", a line a step.
+  static void read_costs(const std::string& output, RunStats& stats) {
+    stats.instructions.clear();
+    stats.total_cycles = 0;
+    std::istringstream lines(output);
+    for (std::string line; std::getline(lines, line);) {
+      uint64_t step = 0, instructions = 0, cycles = 0;
+      if (std::sscanf(line.c_str(), "step %" SCNu64 " %" SCNu64 " instructions %" SCNu64 " NPU", &step, &instructions, &cycles) != 3)
+        continue;
+      stats.instructions.push_back(instructions);
+      stats.total_cycles += cycles;
+    }
+  }
+
+  std::unique_ptr<Session> host_;  // for the signature
+  const Board& board_;
+  TemporaryFolder folder_;
+  std::vector<Type> outputs_;
+};
+
+}  // namespace
+
+const Board* board_for(std::string_view name, const ProgramImage& image) {
+  if (name != "qemu") return find_board(name);
+  const pte::Manifest* manifest = image.file().manifest();
+  const bool mve = manifest != nullptr && std::string_view(manifest->target) == "cortex-m55";
+  return find_board(mve ? "qemu-an547" : "qemu-an505");
+}
+
+Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, const Board& board) {
+  DTR_ASSIGN(std::unique_ptr<Session> host, Session::open(path));
+  DTR_ASSIGN(TemporaryFolder folder, TemporaryFolder::create());
+  auto session = std::make_unique<QemuSession>(std::move(host), board, std::move(folder));
+  DTR_TRY(session->build());
+  return session;
+}
+
+}  // namespace dtr

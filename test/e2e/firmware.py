@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Programs as firmware under QEMU: outputs byte for byte those of the host's runtime, the NPU's cycles too; images without heap, exceptions and static
+constructors. Standard library only.
+
+    firmware.py DEUTERON
+"""
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "models/digits_cnn"
+FORBIDDEN = re.compile(r"\b(malloc|calloc|realloc|free|_sbrk|abort|__cxa_\w+|_Unwind_\w+|_Zn[aw]\w+|_Zd[al]P\w+)$")
+failures = []
+
+
+def run(*command, code=0, cwd=None):
+    done = subprocess.run(list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd)
+    if done.returncode != code:
+        failures.append(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
+    return done.stdout + done.stderr
+
+
+def same_on_qemu(deuteron, folder, model, data, target, board, samples=1):
+    name = f"{model.parent.name} for {target} on {board}"
+    program = folder / f"{model.parent.name}_{target}.pte"
+    run(deuteron, "compile", model, *([] if "quantized" in model.name else ["--calibrate", data]), "--target", target, "-o", program)
+    host, device = folder / "host.npz", folder / "device.npz"
+    run(deuteron, "run", program, "--input", data, "--samples", samples, "--output", host, "--stats-json", folder / "host.json")
+    text = run(deuteron, "run", program, "--input", data, "--samples", samples, "--on", board, "--output", device)
+    if failures:
+        return program
+    if host.read_bytes() != device.read_bytes():
+        failures.append(f"{name}: outputs differ from the host's")
+    cycles = json.loads((folder / "host.json").read_text())["npu_total_cycles"]
+    if f" {cycles} cycles each on the NPU" not in text:
+        failures.append(f"{name}: the host counts {cycles} NPU cycles, the firmware says\n{text}")
+    total = re.search(r"total +(\d+)", text)
+    print(f"{name}: {total.group(1) if total else '?'} instructions, {cycles} NPU cycles")
+    return program
+
+
+def check_image(deuteron, folder, program):
+    """The project that a user builds: no heap, exceptions, constructors; the user's own files stay; sizes."""
+    project = folder / "project"
+    run(deuteron, "firmware", program, "-o", project)
+    (project / "main.cpp").write_text((project / "main.cpp").read_text() + "// mine\n")
+    again = run(deuteron, "firmware", program, "-o", project)
+    if "kept" not in again or not (project / "main.cpp").read_text().endswith("// mine\n"):
+        failures.append(f"main.cpp of the user was not kept:\n{again}")
+    run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build")
+    run("cmake", "--build", project / "build")
+    image = project / "build/firmware.elf"
+    if not image.exists():
+        return
+    symbols = run("arm-none-eabi-nm", image)
+    found = [line for line in symbols.splitlines() if FORBIDDEN.search(line)]
+    if found:
+        failures.append("the image has what a device has not:\n" + "\n".join(found))
+    print(run("arm-none-eabi-size", image).rstrip())
+
+
+def check_refusals(deuteron, folder, program):
+    wrong = folder / "not_a_program.pte"
+    wrong.write_text("nothing")
+    file = folder / "file"
+    file.write_text("")
+    for name, words, command, environment in (
+        ("no such board", ("error[firmware-board]: there is no board `evk`", "use one of qemu-an505, qemu-an547"),
+         ["firmware", program, "--board", "evk", "-o", folder / "p"], None),
+        ("no program", ("error[pte-truncated]",), ["firmware", wrong, "-o", folder / "p"], None),
+        ("a file where the folder should be", ("error[file-not-writable]",), ["firmware", program, "-o", file], None),
+        ("no tools", ("error[firmware-run]: cmake cannot be run: No such file or directory", "scripts/setup"),
+         ["run", program, "--input", DIGITS / "test.npz", "--on", "qemu"], {"PATH": str(folder)}),
+    ):
+        done = subprocess.run([deuteron, *map(str, command)], text=True, stdin=subprocess.DEVNULL, capture_output=True, env=environment)
+        if done.returncode != 1 or any(word not in done.stderr for word in words):
+            failures.append(f"{name}: exit code {done.returncode}\n{done.stderr}")
+
+
+def main():
+    deuteron = Path(sys.argv[1]).resolve()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        program = same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "imxrt700", "qemu", 2)
+        same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "cortex-m33", "qemu-an505")
+        same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "cortex-m55", "qemu-an547")
+        check_image(deuteron, folder, program)
+        check_refusals(deuteron, folder, program)
+    for failure in failures:
+        print(f"FAILED {failure}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
