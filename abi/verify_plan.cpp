@@ -197,13 +197,16 @@ class PlanVerifier {
     const EValue& value = *plan_.values()->Get(static_cast<uint32_t>(index));
     if (const auto* list = value.val_as_TensorList()) return all_have_memory(*list->items());
     if (const auto* list = value.val_as_OptionalTensorList()) return all_have_memory(*list->items());
-    const Tensor* tensor = value.val_as_Tensor();
+    return tensor_has_memory(index);
+  }
+  bool tensor_has_memory(int64_t index) const {
+    const Tensor* tensor = plan_.values()->Get(static_cast<uint32_t>(index))->val_as_Tensor();
     return tensor == nullptr || tensor->data_buffer_idx() > 0 || tensor->allocation_info() != nullptr || contains(plan_.inputs(), index) ||
            contains(plan_.outputs(), index);
   }
   bool all_have_memory(const flatbuffers::Vector<int32_t>& tensors) const {
     for (const int32_t index : tensors) {
-      if (index >= 0 && !has_memory(index)) return false;
+      if (index >= 0 && !tensor_has_memory(index)) return false;
     }
     return true;
   }
