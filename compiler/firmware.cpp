@@ -270,7 +270,8 @@ class Project {
   void add_users_files() {
     for (const std::string_view name : {"main.cpp", "CMakeLists.txt"})
       add(std::string(name), template_text(fmt::format("{}.in", name)), true);
-    for (const std::string_view name : {"deuteron.cmake", "toolchain.cmake"}) add(fmt::format("deuteron/{}", name), template_text(name));
+    for (const std::string_view name : {"deuteron.cmake", "stack.py", "toolchain.cmake"})
+      add(fmt::format("deuteron/{}", name), template_text(name));
     add("README.md", fill("README.md.in", {{"NAME", std::string(name_)},
                                            {"BOARD", std::string(board_.summary)},
                                            {"MACHINE", std::string(board_.machine)},

@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "models/digits_cnn"
 FORBIDDEN = re.compile(r"\b(malloc|calloc|realloc|free|_sbrk|abort|__cxa_\w+|_Unwind_\w+|_Zn[aw]\w+|_Zd[al]P\w+)$")
+MOST_STACK = 4096
 failures = []
 
 
@@ -61,6 +62,12 @@ def check_image(deuteron, folder, program):
     if found:
         failures.append("the image has what a device has not:\n" + "\n".join(found))
     print(run("arm-none-eabi-size", image).rstrip())
+    stack = run("cmake", "--build", project / "build", "--target", "stack")
+    bound = re.search(r"stack: at most (\d+) bytes", stack)
+    if not bound or int(bound.group(1)) > MOST_STACK:
+        failures.append(f"more stack than {MOST_STACK} bytes:\n{stack}")
+    else:
+        print(bound.group(0))
 
 
 def check_refusals(deuteron, folder, program):

@@ -35,3 +35,9 @@ target_include_directories(board PUBLIC deuteron/${DEUTERON_BOARD_FOLDER})
 target_link_options(board PUBLIC -nostartfiles -Wl,--gc-sections --specs=nano.specs
                     -L${CMAKE_CURRENT_SOURCE_DIR}/deuteron/runtime/ports/cortex_m
                     -T${CMAKE_CURRENT_SOURCE_DIR}/deuteron/${DEUTERON_BOARD_FOLDER}/board.ld -Wl,-Map=firmware.map)
+
+# `cmake --build build --target stack`: the most stack that the image can use, against what sections.ld reserves.
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  add_custom_target(stack COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/deuteron/stack.py $<TARGET_FILE:firmware> --limit 16384 DEPENDS firmware)
+endif()
