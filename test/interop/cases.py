@@ -61,6 +61,7 @@ def own():
     return [case for case in _conformance() if case.name.startswith("own_")]
 
 
-def exceptions():
-    """Cases that cannot be compared, with the reason."""
-    return json.loads((Path(__file__).parent / "exceptions.json").read_text())
+def exception(case, direction):
+    """Why a case is left out, of "their programs" or "our programs"; None if it is not. `NAME/FILE` names one form of a model."""
+    listed = json.loads((Path(__file__).parent / "exceptions.json").read_text())[direction]
+    return listed.get(case.name) or listed.get(f"{case.name}/{case.program.name}")

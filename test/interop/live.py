@@ -22,7 +22,7 @@ DEFAULT_CASES = 100
 
 class Report:
     def __init__(self, title):
-        self.title, self.exact, self.failures, self.left_out = title, 0, [], []
+        self.title, self.exact, self.failures, self.left_out, self.close = title, 0, [], [], []
         self.worst = (0.0, "")
         self.count = 0
 
@@ -30,6 +30,8 @@ class Report:
         self.count += 1
         self.exact += difference == 0
         self.worst = max(self.worst, (difference, name))
+        if 0 < difference <= compare.LIMIT:
+            self.close.append(f"{name} ({difference:.2g})")
         if difference > compare.LIMIT:
             self.fail(name, f"differs by {difference:.3g} of the largest magnitude")
 
@@ -39,6 +41,8 @@ class Report:
     def print(self):
         for line in self.left_out:
             print(f"  left out {line}")
+        if self.close:
+            print(f"  sums in another order: {', '.join(self.close)}")
         for line in self.failures:
             print(f"  FAIL {line}")
         print(f"{self.title}: {self.count} compared, {self.exact} bit for bit, largest difference {self.worst[0]:.3g} {self.worst[1]}, "
@@ -94,10 +98,9 @@ def compile_for_executorch(deuteron, case, work):
 
 def ours_on_upstream(deuteron, chosen, work):
     report = Report("Deuteron's programs without NPU parts on ExecuTorch's runtime")
-    exceptions = cases.exceptions()
     for case in chosen:
-        if case.name in exceptions:
-            report.left_out.append(f"{case.name}: {exceptions[case.name]}")
+        if reason := cases.exception(case, "our programs"):
+            report.left_out.append(f"{case.name}: {reason}")
             continue
         program = compile_for_executorch(deuteron, case, work)
         if isinstance(program, str):
@@ -130,10 +133,9 @@ def npu_parts_on_upstream(deuteron, chosen, work):
 
 def upstream_on_ours(deuteron, chosen, work):
     report = Report("ExecuTorch's programs on Deuteron's runtime")
-    exceptions = cases.exceptions()
     for case in chosen:
-        if case.name in exceptions:
-            report.left_out.append(f"{case.name}: {exceptions[case.name]}")
+        if reason := cases.exception(case, "their programs"):
+            report.left_out.append(f"{case.name}: {reason}")
             continue
         file = work / "upstream.pte"
         file.write_bytes(wheel.lower(case.program))

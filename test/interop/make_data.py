@@ -23,7 +23,6 @@ COUNT = 100
 PER_GROUP = 5
 LARGEST = 8000  # bytes of the inputs of a case
 MODELS = ("digits_cnn", "ic_resnet8", "kws_dscnn")  # the small ones
-EXCEPTIONS = cases.exceptions()
 failures = []
 
 
@@ -67,7 +66,7 @@ def choose():
     groups = {}
     for case in cases.conformance():
         tensors = sum(array.nbytes for array in case.samples(1)[0])
-        if case.name not in EXCEPTIONS and tensors <= LARGEST:
+        if not cases.exception(case, "their programs") and tensors <= LARGEST:
             groups.setdefault(re.sub(r"_\d+$", "", case.name), []).append((case.program.stat().st_size + tensors, case.name, case))
     ranked = [(rank, name, case) for group in groups.values() for rank, (_, name, case) in enumerate(sorted(group)[:PER_GROUP])]
     return [case for _, _, case in sorted(ranked)[:COUNT]]
@@ -76,7 +75,7 @@ def choose():
 if __name__ == "__main__":
     command = Path(sys.argv[1]).resolve()
     in_tree = [case for case in cases.models() + cases.conformance() + cases.own() if case.folder.is_relative_to(cases.ROOT)]
-    write("ours", [ours(case, command) for case in in_tree if case.name not in EXCEPTIONS])
+    write("ours", [ours(case, command) for case in in_tree if not cases.exception(case, "our programs")])
     (cases.ROOT / "test" / "data" / "interop" / "kernels.txt").write_text("".join(f"{n}\n" for n in sorted(wheel.registered_operators())))
     write("upstream_cases", [theirs(case) for case in choose()])
     write("upstream_models", [theirs(case) for case in cases.models() if case.name in MODELS])
