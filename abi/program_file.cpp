@@ -147,6 +147,12 @@ const std::byte* ProgramFile::constant(const Tensor& tensor) const {
   return reinterpret_cast<const std::byte*>(program_->constant_buffer()->Get(index)->storage()->data());
 }
 
+bool is_external(const Tensor& tensor) {
+  return tensor.extra_tensor_info() != nullptr && tensor.extra_tensor_info()->location() == TensorDataLocation::External;
+}
+
+std::string_view external_name(const Tensor& tensor) { return view(tensor.extra_tensor_info()->fully_qualified_name()); }
+
 size_t tensor_bytes(const Tensor& tensor) {
   size_t bytes = byte_size(static_cast<dtr::ScalarType>(tensor.scalar_type()));
   if (tensor.sizes() == nullptr) return bytes;

@@ -52,6 +52,10 @@ class ProgramFile {
   Checksum checksum_ = Checksum::kAbsent;
 };
 
+// Whether the data of a tensor lie outside of the program, in a tensor file (abi/tensor_file.h), and under which name.
+bool is_external(const Tensor& tensor);
+std::string_view external_name(const Tensor& tensor);
+
 // Bytes of a tensor that `open` has accepted.
 size_t tensor_bytes(const Tensor& tensor);
 

@@ -18,6 +18,8 @@ const char* text(Error error) {
       "the program has no method of that name",
       "the program needs a kernel that is not there",
       "the program needs a delegate that is not there",
+      "the program needs data that are in none of the tensor files",
+      "the bytes are not a tensor file",
       "an arena is smaller than the program needs",
       "an arena does not start on a 16-byte boundary",
       "there is no input or output of that number",

@@ -20,6 +20,8 @@ enum class Error : uint8_t {
   kMissingMethod,  // no method of that name
   kMissingKernel,  // an operator is not in the kernel table; `name`
   kMissingDelegate,
+  kMissingData,     // a constant outside of the program is in no tensor file, or has another type or shape there; `name`
+  kNotATensorFile,  // no .ptd identifier
   // The caller's memory.
   kArenaTooSmall,    // `index`: which memory, `detail`: bytes needed; index UINT32_MAX: the state
   kArenaMisaligned,  // not on a 16-byte boundary

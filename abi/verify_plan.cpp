@@ -136,12 +136,13 @@ class PlanVerifier {
       bytes *= static_cast<uint32_t>(size);
       if (bytes > kMaxTensorBytes) return Error::kMalformed;
     }
-    const bool constant = tensor.data_buffer_idx() > 0;
     const AllocationDetails* planned = tensor.allocation_info();
-    if (constant && planned != nullptr) return Error::kUnsupported;  // state with an initial value
-    if (tensor.extra_tensor_info() != nullptr && tensor.extra_tensor_info()->location() != TensorDataLocation::Segment) {
-      return Error::kUnsupported;
+    if (is_external(tensor)) {
+      if (planned != nullptr) return Error::kUnsupported;  // state with an initial value
+      return malformed_unless(tensor.extra_tensor_info()->fully_qualified_name() != nullptr);
     }
+    const bool constant = tensor.data_buffer_idx() > 0;
+    if (constant && planned != nullptr) return Error::kUnsupported;  // state with an initial value
     if (planned != nullptr) return malformed_unless(planned_fits(*planned, bytes, element));
     return malformed_unless(!constant || constant_fits(tensor.data_buffer_idx(), bytes, element));
   }
@@ -201,8 +202,8 @@ class PlanVerifier {
   }
   bool tensor_has_memory(int64_t index) const {
     const Tensor* tensor = plan_.values()->Get(static_cast<uint32_t>(index))->val_as_Tensor();
-    return tensor == nullptr || tensor->data_buffer_idx() > 0 || tensor->allocation_info() != nullptr || contains(plan_.inputs(), index) ||
-           contains(plan_.outputs(), index);
+    return tensor == nullptr || tensor->data_buffer_idx() > 0 || is_external(*tensor) || tensor->allocation_info() != nullptr ||
+           contains(plan_.inputs(), index) || contains(plan_.outputs(), index);
   }
   bool all_have_memory(const flatbuffers::Vector<int32_t>& tensors) const {
     for (const int32_t index : tensors) {

@@ -46,9 +46,17 @@ class Arena {
   size_t bytes_ = 0;
 };
 
+std::string_view missing_kind(pte::Error what) {
+  if (what == pte::Error::kMissingData) return "tensor";
+  return what == pte::Error::kMissingDelegate ? "delegate" : "kernel";
+}
+
 class HostSession final : public Session {
  public:
-  HostSession(ProgramImage image, const simulator::Kit& kit) : image_(std::move(image)), simulator_({}, kit) {}
+  HostSession(ProgramImage image, const simulator::Kit& kit, std::vector<TensorFileImage> tensor_files = {})
+      : image_(std::move(image)), tensor_files_(std::move(tensor_files)), simulator_({}, kit) {
+    for (const TensorFileImage& file : tensor_files_) opened_.push_back(file.file());
+  }
 
   Status start() {
     context_.driver = simulator_.driver();
@@ -57,12 +65,12 @@ class HostSession final : public Session {
     delegates_[0] = runtime::deuteron_delegate(context_);
     const runtime::LoadOptions options{.kernels = all_kernels(),
                                        .delegates = delegates_,
+                                       .tensor_files = opened_,
                                        .check_checksum = false,  // done when the image was read
                                        .on_missing =
                                            [](void* context, pte::Error what, std::string_view name, std::string_view overload) {
-                                             static_cast<HostSession*>(context)->missing_ +=
-                                                 fmt::format("\n  {} {}{}{}", what == pte::Error::kMissingDelegate ? "delegate" : "kernel",
-                                                             name, overload.empty() ? "" : ".", overload);
+                                             static_cast<HostSession*>(context)->missing_ += fmt::format(
+                                                 "\n  {} {}{}{}", missing_kind(what), name, overload.empty() ? "" : ".", overload);
                                            },
                                        .context = this};
     DTR_TRY(check(runtime::Program::load(image_.bytes(), options, &program_)));
@@ -216,6 +224,8 @@ class HostSession final : public Session {
   }
 
   ProgramImage image_;
+  std::vector<TensorFileImage> tensor_files_;
+  std::vector<pte::TensorFile> opened_;
   std::string missing_;
   simulator::HostSimulator simulator_;
   runtime::DeuteronContext context_;
@@ -237,8 +247,8 @@ class HostSession final : public Session {
 
 namespace {
 
-Result<std::unique_ptr<Session>> start(ProgramImage image, const simulator::Kit& kit) {
-  auto session = std::make_unique<HostSession>(std::move(image), kit);
+Result<std::unique_ptr<Session>> start(ProgramImage image, const simulator::Kit& kit, std::vector<TensorFileImage> tensor_files = {}) {
+  auto session = std::make_unique<HostSession>(std::move(image), kit, std::move(tensor_files));
   DTR_TRY(session->start());
   return session;
 }
@@ -255,9 +265,14 @@ runtime::KernelTable all_kernels() {
   return all;
 }
 
-Result<std::unique_ptr<Session>> Session::open(const std::string& path) {
+Result<std::unique_ptr<Session>> Session::open(const std::string& path, const std::vector<std::string>& tensor_files) {
   DTR_ASSIGN(ProgramImage image, ProgramImage::open(path));
-  return start(std::move(image), simulator::best_kit());
+  std::vector<TensorFileImage> opened;
+  for (const std::string& file : tensor_files) {
+    DTR_ASSIGN(TensorFileImage held, TensorFileImage::open(file));
+    opened.push_back(std::move(held));
+  }
+  return start(std::move(image), simulator::best_kit(), std::move(opened));
 }
 
 Result<std::unique_ptr<Session>> Session::load(std::span<const std::byte> bytes, const std::string& file, const simulator::Kit& kit) {

@@ -38,7 +38,8 @@ runtime::KernelTable all_kernels();
 class Session {
  public:
   // Errors: kFileNotFound, ids pte-* (every missing kernel and delegate is named), run-*.
-  static Result<std::unique_ptr<Session>> open(const std::string& path);
+  // `tensor_files`: where constants outside of the program are (.ptd).
+  static Result<std::unique_ptr<Session>> open(const std::string& path, const std::vector<std::string>& tensor_files = {});
   // The same from memory (copied); `file` names the program in messages. The NPU is simulated with the kernels of `kit`.
   static Result<std::unique_ptr<Session>> load(std::span<const std::byte> bytes, const std::string& file,
                                                const simulator::Kit& kit = simulator::best_kit());

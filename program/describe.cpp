@@ -8,6 +8,7 @@
 #include <map>
 
 #include "abi/debug_map_generated.h"
+#include "abi/flat_tensor_generated.h"
 #include "abi/program_generated.h"
 #include "abi/scalar_type.h"
 
@@ -273,5 +274,17 @@ class Describer {
 }  // namespace
 
 std::string describe_program(const ProgramImage& image, const DescribeOptions& options) { return Describer(image, options).run(); }
+
+std::string describe_tensor_file(const TensorFileImage& image) {
+  std::string text = fmt::format("tensor file {}: {} entries\n", image.path(), image.file().count());
+  for (size_t i = 0; i < image.file().count(); ++i) {
+    const ptd::NamedData& entry = image.file().entry(i);
+    const ptd::TensorLayout* layout = entry.tensor_layout();
+    const bool sound = layout != nullptr && count(layout->sizes()) == count(layout->dim_order());
+    text +=
+        fmt::format("  {}: {} {} bytes\n", view(entry.key()), sound ? type_text(*layout) : "no tensor", image.file().data(entry).size());
+  }
+  return text;
+}
 
 }  // namespace dtr

@@ -13,6 +13,9 @@ struct DescribeOptions {
   std::function<std::string(std::string_view delegate_id, std::span<const std::byte> payload)> describe_payload = {};
 };
 
+// The tensors of a .ptd: name, type, bytes.
+std::string describe_tensor_file(const TensorFileImage& image);
+
 std::string describe_program(const ProgramImage& image, const DescribeOptions& options = {});
 
 }  // namespace dtr

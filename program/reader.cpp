@@ -35,6 +35,9 @@ constexpr std::array kRows{
     Row{pte::Error::kMissingMethod, DiagnosticId::kPteMissingMethod, "name a method that `deuteron inspect` lists"},
     Row{pte::Error::kMissingKernel, DiagnosticId::kPteMissingKernel, "add the kernel to the table that the program is loaded with"},
     Row{pte::Error::kMissingDelegate, DiagnosticId::kPteMissingDelegate, "load the program where this delegate is"},
+    Row{pte::Error::kMissingData, DiagnosticId::kFileNotFound,
+        "give the tensor file (.ptd) that was written with the program: --tensors FILE.ptd"},
+    Row{pte::Error::kNotATensorFile, DiagnosticId::kModelUnknown, "give a .ptd file"},
     Row{pte::Error::kArenaTooSmall, DiagnosticId::kRunMemory, "give the memory that the program asks for"},
     Row{pte::Error::kArenaMisaligned, DiagnosticId::kRunMemory, "place the memory on a 16-byte boundary"},
     Row{pte::Error::kNoSuchTensor, DiagnosticId::kRunInput, kMatchInput},
@@ -60,6 +63,7 @@ std::string details(const pte::Status& status) {
       return fmt::format(": `{}`, hash {:08x}", status.name, status.detail);
     case pte::Error::kMissingKernel:
     case pte::Error::kMissingDelegate:
+    case pte::Error::kMissingData:
       return fmt::format(": `{}`", status.name);
     case pte::Error::kArenaTooSmall:
       return fmt::format(": {} bytes", status.detail);
@@ -198,6 +202,15 @@ Result<ProgramImage> ProgramImage::check(ProgramImage image, std::span<const std
     }
     image.debug_map_ = pte::GetDebugMap(data);
   }
+  return image;
+}
+
+Result<TensorFileImage> TensorFileImage::open(const std::string& path) {
+  TensorFileImage image;
+  image.path_ = path;
+  DTR_ASSIGN(image.mapped_, MappedFile::open(path));
+  if (const pte::Status status = pte::TensorFile::open(image.mapped_->bytes(), &image.file_); !status.ok())
+    return tl::unexpected(to_diagnostic(status, path));
   return image;
 }
 

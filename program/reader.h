@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "abi/program_file.h"
+#include "abi/tensor_file.h"
 #include "support/mapped_file.h"
 #include "support/result.h"
 
@@ -44,6 +45,19 @@ class ProgramImage {
   std::unique_ptr<std::byte, FreeAligned> copied_;
   pte::ProgramFile file_;
   const pte::DebugMap* debug_map_ = nullptr;
+};
+
+// A tensor file (.ptd), mapped and checked. Errors: kFileNotFound, ids pte-* and kModelUnknown (not a tensor file).
+class TensorFileImage {
+ public:
+  static Result<TensorFileImage> open(const std::string& path);
+  const pte::TensorFile& file() const { return file_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::optional<MappedFile> mapped_;
+  pte::TensorFile file_;
 };
 
 // Names of the inputs of a plan as the model had them, in order; empty where the file has none. `outputs`: of the outputs.

@@ -156,11 +156,9 @@ void Method::read_values(State& state, std::span<const std::span<std::byte>> mem
         break;
       case pte::KernelTypes::Tensor: {
         const pte::Tensor& tensor = *stored.val_as_Tensor();
-        std::byte* data = nullptr;
-        if (tensor.data_buffer_idx() > 0) {
-          // Constants are read in place; no kernel writes to an input.
-          data = const_cast<std::byte*>(program_->file().constant(tensor));
-        } else if (const pte::AllocationDetails* at = tensor.allocation_info()) {
+        // Constants are read in place; no kernel writes to an input.
+        auto* data = const_cast<std::byte*>(program_->constant(tensor));
+        if (const pte::AllocationDetails* at = tensor.allocation_info()) {
           data = memories[at->memory_id() - 1].data() + at->memory_offset_low();
         }
         value.kind = ValueKind::kTensor;
@@ -169,7 +167,7 @@ void Method::read_values(State& state, std::span<const std::span<std::byte>> mem
                         tensor.dim_order() == nullptr ? nullptr : tensor.dim_order()->data(),
                         static_cast<ScalarType>(tensor.scalar_type()),
                         static_cast<uint8_t>(size_of(tensor.sizes())),
-                        tensor.data_buffer_idx() == 0};
+                        tensor.data_buffer_idx() == 0 && !pte::is_external(tensor)};
         break;
       }
       case pte::KernelTypes::String: {
@@ -304,7 +302,7 @@ Status Method::set_output_memory(size_t index, std::span<std::byte> memory) {
   const auto at = static_cast<uint32_t>(index);
   if (value == nullptr) return {Error::kNoSuchTensor, at};
   const pte::Tensor& stored = *plan_->values()->Get(plan_->outputs()->Get(at))->val_as_Tensor();
-  if (stored.allocation_info() != nullptr || stored.data_buffer_idx() > 0) return {Error::kNoSuchTensor, at};
+  if (stored.allocation_info() != nullptr || stored.data_buffer_idx() > 0 || pte::is_external(stored)) return {Error::kNoSuchTensor, at};
   if (!aligned(memory.data())) return {Error::kArenaMisaligned, at};
   if (memory.size() < value->tensor.bytes()) return {Error::kArenaTooSmall, at, static_cast<uint32_t>(value->tensor.bytes())};
   value->tensor.data = memory.data();

@@ -32,6 +32,7 @@ Status Program::load(std::span<const std::byte> bytes, const LoadOptions& option
   if (const Status status = pte::ProgramFile::open(bytes, options.check_checksum, &loaded.file_); !status.ok()) return status;
   loaded.kernels_ = options.kernels;
   loaded.delegates_ = options.delegates;
+  loaded.tensor_files_ = options.tensor_files;
   const pte::Manifest* manifest = loaded.file_.manifest();
   if (manifest != nullptr && manifest->target_hash != 0 && options.target_hash != 0 && manifest->target_hash != options.target_hash) {
     return {Error::kWrongTarget, 0, manifest->target_hash, manifest->target};
@@ -51,6 +52,11 @@ Status Program::load(std::span<const std::byte> bytes, const LoadOptions& option
     for (uint32_t i = 0; i < count(plan.delegates()); ++i) {
       const std::string_view id = view(plan.delegates()->Get(i)->id());
       if (loaded.find_delegate(id) == nullptr) report(Error::kMissingDelegate, i, {id, {}});
+    }
+    for (uint32_t i = 0; i < count(plan.values()); ++i) {
+      const pte::Tensor* tensor = plan.values()->Get(i)->val_as_Tensor();
+      if (tensor == nullptr || !pte::is_external(*tensor) || loaded.constant(*tensor) != nullptr) continue;
+      report(Error::kMissingData, i, {pte::external_name(*tensor), {}});
     }
   }
   if (missing.ok()) *program = loaded;
@@ -73,6 +79,15 @@ const pte::ExecutionPlan* Program::method(std::string_view name) const {
 KernelFunction Program::find_kernel(const OperatorName& name) const {
   for (const Kernel& kernel : kernels_) {
     if (name == kernel.name) return kernel.function;
+  }
+  return nullptr;
+}
+
+const std::byte* Program::constant(const pte::Tensor& tensor) const {
+  if (!pte::is_external(tensor)) return tensor.data_buffer_idx() > 0 ? file_.constant(tensor) : nullptr;
+  for (const pte::TensorFile& file : tensor_files_) {
+    const ptd::NamedData* entry = file.find(pte::external_name(tensor));
+    if (entry != nullptr && file.fits(*entry, tensor)) return file.data(*entry).data();
   }
   return nullptr;
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "abi/program_file.h"
+#include "abi/tensor_file.h"
 #include "runtime/delegate.h"
 #include "runtime/kernel.h"
 
@@ -16,10 +17,11 @@ namespace dtr::runtime {
 struct LoadOptions {
   KernelTable kernels = {};
   DelegateTable delegates = {};
-  uint32_t target_hash = 0;    // of this machine; 0: do not compare
-  bool check_checksum = true;  // reads the whole file once
-  // Called for every kernel (kMissingKernel: name and overload, which may be empty) and delegate (kMissingDelegate: id) that the
-  // program needs and the tables lack.
+  std::span<const pte::TensorFile> tensor_files = {};  // where constants outside of the program are looked for, in this order
+  uint32_t target_hash = 0;                            // of this machine; 0: do not compare
+  bool check_checksum = true;                          // reads the whole file once
+  // Called for every kernel (kMissingKernel: name and overload, which may be empty), delegate (kMissingDelegate: id) and constant
+  // (kMissingData: name) that the program needs and that is not there.
   void (*on_missing)(void* context, Error what, std::string_view name, std::string_view overload) = nullptr;
   void* context = nullptr;
 };
@@ -34,8 +36,8 @@ OperatorName operator_name(const pte::ExecutionPlan& plan, uint32_t index);
 
 class Program {
  public:
-  // After an error the program is empty. A missing kernel or delegate is the last thing that is checked, so that `on_missing` has named
-  // all of them; the status names the first.
+  // After an error the program is empty. Missing kernels, delegates and constants are the last thing that is checked, so that `on_missing`
+  // has named all of them; the status names the first.
   static Status load(std::span<const std::byte> bytes, const LoadOptions& options, Program* program);
 
   const pte::ProgramFile& file() const { return file_; }
@@ -46,11 +48,14 @@ class Program {
   // Null if it is not in the table.
   KernelFunction find_kernel(const OperatorName& name) const;
   const Delegate* find_delegate(std::string_view id) const;
+  // Data of a constant, in the program or in a tensor file; null if the tensor is none.
+  const std::byte* constant(const pte::Tensor& tensor) const;
 
  private:
   pte::ProgramFile file_;
   KernelTable kernels_;
   DelegateTable delegates_;
+  std::span<const pte::TensorFile> tensor_files_;
 };
 
 }  // namespace dtr::runtime

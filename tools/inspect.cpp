@@ -6,6 +6,7 @@
 #include "frontends/tflite/tflite.h"
 #include "ir/npz.h"
 #include "program/describe.h"
+#include "program/neutron_payload.h"
 #include "simulator/host/listing.h"
 #include "tools/verbs.h"
 
@@ -33,6 +34,7 @@ std::string describe_arrays(const std::vector<NamedTensor>& arrays) {
 }
 
 std::string describe_payload(std::string_view delegate, std::span<const std::byte> payload) {
+  if (delegate == kNeutronDelegateId) return describe_neutron_payload(payload);
   return delegate == pte::kDelegateId ? simulator::list_payload(npu::Target{}, payload) : std::string();
 }
 
@@ -53,6 +55,11 @@ Status inspect(const CommonOptions&, const InspectOptions& options) {
       text = describe_program(image, {.describe_payload = describe_payload});
       break;
     }
+    case FileKind::kTensorFile: {
+      DTR_ASSIGN(const TensorFileImage image, TensorFileImage::open(options.file));
+      text = describe_tensor_file(image);
+      break;
+    }
     case FileKind::kArrays: {
       DTR_ASSIGN(const std::vector<NamedTensor> tensors, read_tensors(options.file));
       text = describe_arrays(tensors);
@@ -61,7 +68,7 @@ Status inspect(const CommonOptions&, const InspectOptions& options) {
     case FileKind::kText:
     case FileKind::kUnknown:
       text = fail(DiagnosticId::kModelUnknown, "the file is none of the kinds that Deuteron reads or writes",
-                  "give a .pt2, .tflite, .pte, .npz or .npy file", {.file = options.file});
+                  "give a .pt2, .tflite, .pte, .ptd, .npz or .npy file", {.file = options.file});
   }
   DTR_TRY(text);
   fmt::print("{}", *text);

@@ -93,6 +93,8 @@ CLI::App* add_run(CLI::App& app, tools::RunOptions& o) {
       ->check(CLI::IsMember({"host", "qemu", "qemu-an505", "qemu-an547"}))
       ->capture_default_str();
   verb->add_option("--samples", o.samples, "Run only the first N samples (0: all)")->capture_default_str();
+  verb->add_option("--tensors", o.tensor_files, "Tensor file (.ptd) with constants that lie outside of the program; may be repeated")
+      ->allow_extra_args(false);
   verb->add_option("--repeat", o.repeat, "Run every sample N times, for timing")->check(CLI::Range(1, 1000000))->capture_default_str();
   verb->add_option("--stats-json", o.stats_json, "Write simulated cycles, memory touched and simulation time as JSON");
   example(verb, "deuteron run digits.pte --input models/digits_cnn/test.npz --output out.npz");

@@ -72,7 +72,7 @@ std::string stats_json(const RunStats& stats, size_t samples) {
 }
 
 Result<std::unique_ptr<Session>> open_session(const RunOptions& options) {
-  if (options.on == "host") return Session::open(options.program);
+  if (options.on == "host") return Session::open(options.program, options.tensor_files);
   DTR_ASSIGN(const ProgramImage image, ProgramImage::open(options.program));
   return open_on_qemu(options.program, *board_for(options.on, image));
 }

@@ -5,7 +5,8 @@
 
 Per case, CASE.program holds the bytes of the .pte, CASE.input_I and CASE.output_I [samples, …] inputs and outputs. Chosen are the
 smallest cases of each group of the conformance set, 100 together, and the small models. ours.npz has inputs and outputs of the models and
-cases of the repository, compiled for the target `executorch`; kernels.txt names the kernels of ExecuTorch's runtime.
+cases of the repository, compiled for the target `executorch`; upstream_tensor_file.npz a program with its constants in CASE.tensors, the bytes
+of a .ptd; kernels.txt names the kernels of ExecuTorch's runtime.
 test/unit/interop_test.cpp judges by them.
 """
 import re
@@ -22,6 +23,7 @@ import wheel
 COUNT = 100
 PER_GROUP = 5
 LARGEST = 8000  # bytes of the inputs of a case
+WITH_TENSOR_FILE = "conv_097"
 MODELS = ("digits_cnn", "ic_resnet8", "kws_dscnn")  # the small ones
 failures = []
 
@@ -51,6 +53,15 @@ def ours(case, deuteron):
         return pack(case, program.read_bytes(), False) if isinstance(program, Path) else {}
 
 
+def with_tensor_file(case):
+    """The program with its constants outside of it, and the tensor file."""
+    with tempfile.TemporaryDirectory() as work:
+        program, tensors = wheel.lower_with_tensor_file(case.program, work)
+    whole = theirs(case)
+    whole[f"{case.name}.program"] = np.frombuffer(program, np.uint8)
+    return whole | {f"{case.name}.tensors": np.frombuffer(tensors, np.uint8)}
+
+
 def write(name, packed):
     if failures:
         sys.exit("\n".join(failures))
@@ -77,5 +88,6 @@ if __name__ == "__main__":
     in_tree = [case for case in cases.models() + cases.conformance() + cases.own() if case.folder.is_relative_to(cases.ROOT)]
     write("ours", [ours(case, command) for case in in_tree if not cases.exception(case, "our programs")])
     (cases.ROOT / "test" / "data" / "interop" / "kernels.txt").write_text("".join(f"{n}\n" for n in sorted(wheel.registered_operators())))
+    write("upstream_tensor_file", [with_tensor_file(case) for case in in_tree if case.name == WITH_TENSOR_FILE])
     write("upstream_cases", [theirs(case) for case in choose()])
     write("upstream_models", [theirs(case) for case in cases.models() if case.name in MODELS])

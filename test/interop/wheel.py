@@ -5,6 +5,7 @@ import os
 import sys
 import warnings
 import zipfile
+from pathlib import Path
 
 
 def _import_quietly():
@@ -51,6 +52,15 @@ def lower(path):
     program = load(path)
     edge = exir.to_edge(program, compile_config=exir.EdgeCompileConfig(_check_ir_validity=False))
     return edge.to_executorch().buffer
+
+
+def lower_with_tensor_file(path, folder):
+    """The same with constants in a tensor file: bytes of the .pte, of the .ptd."""
+    edge = exir.to_edge(load(path), compile_config=exir.EdgeCompileConfig(_check_ir_validity=False))
+    program = edge.to_executorch(exir.ExecutorchBackendConfig(external_constants=True))
+    program.write_tensor_data_to_file(str(folder))
+    (tensors,) = Path(folder).glob("*.ptd")
+    return program.buffer, tensors.read_bytes()
 
 
 def plan(program):

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <memory>
+#include <utility>
 #include <vector>
 
 #include "program/memory_planner.h"
@@ -14,17 +16,46 @@
 
 namespace dtr::test {
 
-// Bytes on a 16-byte boundary with nothing readable behind them under ASan.
+// Bytes on a 16-byte boundary that end (but for rounding to 16) where an unreadable page begins, with another one before; what lies between
+// the pages and the bytes must keep its pattern. Under ASan memory of the allocator, which is exact to the byte.
 class AlignedCopy {
  public:
-  explicit AlignedCopy(size_t bytes)
-      : size_(bytes), data_(static_cast<std::byte*>(std::aligned_alloc(16, (bytes + 15) / 16 * 16)), &std::free) {}
-  explicit AlignedCopy(std::span<const std::byte> bytes) : AlignedCopy(bytes.size()) { std::copy(bytes.begin(), bytes.end(), data_.get()); }
-  std::span<std::byte> bytes() const { return {data_.get(), size_}; }
+  explicit AlignedCopy(size_t bytes) : size_(bytes), room_((bytes + 15) / 16 * 16) {
+#ifdef __SANITIZE_ADDRESS__
+    base_ = data_ = static_cast<std::byte*>(std::aligned_alloc(16, room_));
+#else
+    whole_ = (room_ + kPage - 1) / kPage * kPage + 2 * kPage;
+    base_ = static_cast<std::byte*>(mmap(nullptr, whole_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    EXPECT_NE(base_, MAP_FAILED);
+    mprotect(base_, kPage, PROT_NONE);
+    mprotect(base_ + whole_ - kPage, kPage, PROT_NONE);
+    data_ = base_ + whole_ - kPage - room_;
+    std::fill(base_ + kPage, data_, kGuard);
+    std::fill(data_ + size_, data_ + room_, kGuard);
+#endif
+  }
+  explicit AlignedCopy(std::span<const std::byte> bytes) : AlignedCopy(bytes.size()) { std::copy(bytes.begin(), bytes.end(), data_); }
+  AlignedCopy(AlignedCopy&& from) noexcept
+      : size_(from.size_), room_(from.room_), whole_(from.whole_), base_(std::exchange(from.base_, nullptr)), data_(from.data_) {}
+  AlignedCopy& operator=(AlignedCopy&&) = delete;
+  ~AlignedCopy() {
+    if (base_ == nullptr) return;
+#ifdef __SANITIZE_ADDRESS__
+    std::free(base_);
+#else
+    const auto untouched = [](std::byte value) { return value == kGuard; };
+    EXPECT_TRUE(std::all_of(base_ + kPage, data_, untouched) && std::all_of(data_ + size_, data_ + room_, untouched));
+    munmap(base_, whole_);
+#endif
+  }
+  std::span<std::byte> bytes() const { return {data_, size_}; }
 
  private:
-  size_t size_;
-  std::unique_ptr<std::byte, decltype(&std::free)> data_;
+  static constexpr size_t kPage = 4096;
+  static constexpr std::byte kGuard{0xEE};
+  size_t size_, room_, whole_ = 0;
+  std::byte* base_ = nullptr;
+  std::byte* data_ = nullptr;
 };
 
 // A method in memory of exactly the size that it asks for.

@@ -11,6 +11,7 @@
 #include "abi/debug_map_generated.h"
 #include "abi/program_generated.h"
 #include "program/describe.h"
+#include "program/neutron_payload.h"
 #include "program/reader.h"
 #include "support/arena_planner.h"
 #include "support/output_file.h"
@@ -435,6 +436,7 @@ TEST(Reader, EveryErrorHasADiagnostic) {
   EXPECT_EQ(id(Error::kMissingMethod), DiagnosticId::kPteMissingMethod);
   EXPECT_EQ(id(Error::kMissingKernel), DiagnosticId::kPteMissingKernel);
   EXPECT_EQ(id(Error::kMissingDelegate), DiagnosticId::kPteMissingDelegate);
+  EXPECT_EQ(id(Error::kMissingData), DiagnosticId::kFileNotFound);
   EXPECT_EQ(id(Error::kInputShape), DiagnosticId::kRunInput);
   EXPECT_EQ(id(Error::kArenaTooSmall), DiagnosticId::kRunMemory);
   EXPECT_EQ(id(Error::kDelegateFailed), DiagnosticId::kRunFailed);
@@ -452,6 +454,88 @@ TEST(Crc32, MatchesTheStandardAndSkipsTheHole) {
   std::vector<std::byte> holed(bytes.begin(), bytes.end());
   std::fill_n(holed.begin() + 2, 4, std::byte{0});
   EXPECT_EQ(crc32_with_hole(bytes, 2), crc32(holed));
+}
+
+// ---- Payloads of NeutronBackend ----
+
+std::vector<std::byte> neutron_microcode(uint8_t version, uint32_t weights, uint32_t inputs, uint32_t outputs) {
+  std::vector<uint32_t> words(16, 0);
+  words[0] = 0x64434D6E;
+  words[6] = 64;
+  words[7] = weights;
+  words[9] = 1000;
+  words[version == 0 ? 10 : 12] = 2000;
+  if (version == 1) words[10] = 0x80000000U | 48U, words[11] = 7;
+  words[version == 0 ? 11 : 13] = inputs;
+  words[version == 0 ? 12 : 14] = outputs;
+  const auto bytes = std::as_bytes(std::span(words));
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(NeutronPayload, HeaderAndAlignmentAreThoseOfExecuTorch) {
+  const std::vector<std::byte> weights(5, std::byte{0x22}), kernels(3, std::byte{0x33});
+  const std::vector<std::byte> microcode = neutron_microcode(0, 5, 1, 1);
+  NeutronPayload payload{.inputs = {{true, 0}}, .outputs = {{true, 0}}, .input_arguments = 1};
+  payload.microcode = microcode, payload.weights = weights, payload.kernels = kernels;
+  const std::vector<std::byte> bytes = pack(payload);
+  ASSERT_EQ(bytes.size(), 16u + 64 + 16 + 16);
+  const uint8_t header[16] = {1, 1, 1, 1, 1};
+  EXPECT_EQ(std::memcmp(bytes.data(), header, 16), 0);
+  EXPECT_EQ(bytes[17], std::byte{0x4D});
+  EXPECT_EQ(bytes[80], std::byte{0x22});
+  EXPECT_EQ(bytes[85], std::byte{0});
+  EXPECT_EQ(bytes[96], std::byte{0x33});
+
+  payload.inputs = {{false, 1}, {true, 0}};
+  payload.outputs = {{false, 0}};
+  payload.input_arguments = 2;
+  payload.version = 1;
+  const std::vector<std::byte> second = neutron_microcode(1, 5, 2, 1);
+  payload.microcode = second;
+  const std::vector<std::byte> packed = pack(payload);
+  const uint8_t longer[16] = {2, 1, 2, 0, 1, 0, 1, 0, 0, 1};
+  EXPECT_EQ(std::memcmp(packed.data(), longer, 16), 0);
+  const auto parsed = parse_neutron_payload(packed);
+  ASSERT_TRUE(parsed) << to_text(parsed.error());
+  EXPECT_EQ(parsed->inputs, payload.inputs);
+  EXPECT_EQ(parsed->outputs, payload.outputs);
+  EXPECT_EQ(parsed->weights.size(), 5u);
+  EXPECT_EQ(parsed->kernels.size(), 16u);
+  EXPECT_EQ(describe_neutron_payload(packed),
+            "NeutronBackend version 1, 2 input arguments\n"
+            "input 0: argument 1, as it is\n"
+            "input 1: argument 0, channels_last\n"
+            "output 0: argument 2, as it is\n"
+            "microcode 64 bytes, weights 5 bytes, kernels 16 bytes\n"
+            "scratch 1000 bytes, SRAM scratch 2000, profile 48, debug 7");
+}
+
+TEST(NeutronPayload, RefusesWhatDoesNotFit) {
+  const std::vector<std::byte> microcode = neutron_microcode(0, 40, 1, 1), weights(40);
+  NeutronPayload payload{.inputs = {{false, 0}}, .outputs = {{false, 0}}, .input_arguments = 1};
+  payload.microcode = microcode, payload.weights = weights;
+  const std::vector<std::byte> good = pack(payload);
+  const auto reason = [](std::span<const std::byte> bytes) {
+    const auto parsed = parse_neutron_payload(bytes);
+    EXPECT_TRUE(parsed || parsed.error().id == DiagnosticId::kPteMalformed);
+    return parsed ? std::string() : parsed.error().reason;
+  };
+  const auto with = [&](size_t at, uint8_t value) {
+    std::vector<std::byte> bytes = good;
+    bytes[at] = std::byte{value};
+    return reason(bytes);
+  };
+  EXPECT_EQ(reason(good), "");
+  EXPECT_EQ(reason({}), "the payload of NeutronBackend has no header");
+  EXPECT_EQ(with(0, 200), "the payload of NeutronBackend ends within the header of 200 inputs and 1 outputs");
+  EXPECT_EQ(with(3, 2), "the payload of NeutronBackend gives operand 0 the unknown format 2");
+  EXPECT_EQ(with(5, 1), "the payload of NeutronBackend takes argument 1 of 1 as input");
+  EXPECT_EQ(with(7, 2), "the payload of NeutronBackend has the unknown version 2");
+  EXPECT_EQ(with(16, 0), "the payload of NeutronBackend has microcode that begins with 64434d00 instead of 64434d6e");
+  EXPECT_EQ(with(16 + 4 * 11, 3), "the payload of NeutronBackend has 1 inputs and 1 outputs, its microcode 3 and 1");
+  EXPECT_EQ(with(16 + 4 * 7, 90), "the payload of NeutronBackend has 112 bytes behind its header, microcode and weights need 64 and 90");
+  EXPECT_EQ(reason(std::span(good).first(40)), "the payload of NeutronBackend ends within the microcode");
+  for (size_t size = 0; size < good.size(); ++size) (void)reason(std::span(good).first(size));
 }
 
 }  // namespace

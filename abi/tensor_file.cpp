@@ -1,0 +1,97 @@
+#include "abi/tensor_file.h"
+
+#include <cstring>
+
+#include "abi/flat_tensor_generated.h"
+#include "abi/program_file.h"
+#include "abi/program_generated.h"
+#include "abi/scalar_type.h"
+
+namespace dtr::pte {
+namespace {
+
+// Extended header, behind the FlatBuffer's identifier.
+struct Header {
+  char magic[4];  // "FH01"
+  uint32_t length;
+  uint64_t flatbuffer_offset;
+  uint64_t flatbuffer_size;
+  uint64_t segment_base_offset;
+  uint64_t segment_data_size;
+};
+constexpr size_t kHeaderAt = 8;
+
+template <class A, class B>
+bool same_items(const A* a, const B* b) {
+  const uint32_t size = a == nullptr ? 0 : a->size();
+  if (size != (b == nullptr ? 0 : b->size())) return false;
+  for (uint32_t i = 0; i < size; ++i) {
+    if (a->Get(i) != b->Get(i)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Status TensorFile::open(std::span<const std::byte> bytes, TensorFile* file) {
+  *file = {};
+  if (bytes.size() < kHeaderAt + sizeof(Header)) return {Error::kTruncated};
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % kFileAlignment != 0) return {Error::kMisaligned};
+  if (std::memcmp(bytes.data() + 4, ptd::FlatTensorIdentifier(), 4) != 0) return {Error::kNotATensorFile};
+  Header header{};
+  std::memcpy(&header, bytes.data() + kHeaderAt, sizeof header);
+  if (std::memcmp(header.magic, "FH01", 4) != 0 || header.length < sizeof header) return {Error::kMalformed};
+  if (header.segment_base_offset > bytes.size() || header.segment_data_size > bytes.size() - header.segment_base_offset) {
+    return {Error::kTruncated};
+  }
+  if (header.flatbuffer_offset > header.segment_base_offset ||
+      header.flatbuffer_size > header.segment_base_offset - header.flatbuffer_offset) {
+    return {Error::kMalformed};
+  }
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  flatbuffers::Verifier verifier(data, static_cast<size_t>(header.flatbuffer_offset + header.flatbuffer_size));
+  if (!verifier.VerifyBuffer<ptd::FlatTensor>(ptd::FlatTensorIdentifier())) return {Error::kMalformed};
+  const ptd::FlatTensor* root = ptd::GetFlatTensor(data);
+  if (root->version() != 0) return {Error::kNewerVersion, 0, root->version()};
+  const uint64_t size = header.segment_data_size;
+  const uint32_t segments = root->segments() == nullptr ? 0 : root->segments()->size();
+  for (uint32_t i = 0; i < segments; ++i) {
+    const ptd::DataSegment& segment = *root->segments()->Get(i);
+    if (segment.offset() > size || segment.size() > size - segment.offset()) return {Error::kTruncated, i};
+  }
+  for (uint32_t i = 0; root->named_data() != nullptr && i < root->named_data()->size(); ++i) {
+    const ptd::NamedData& entry = *root->named_data()->Get(i);
+    if (entry.key() == nullptr || entry.segment_index() >= segments) return {Error::kMalformed, i};
+  }
+  file->segment_data_ = bytes.subspan(static_cast<size_t>(header.segment_base_offset), static_cast<size_t>(size));
+  file->root_ = root;
+  return {};
+}
+
+size_t TensorFile::count() const { return root_ == nullptr || root_->named_data() == nullptr ? 0 : root_->named_data()->size(); }
+
+const ptd::NamedData& TensorFile::entry(size_t index) const { return *root_->named_data()->Get(static_cast<uint32_t>(index)); }
+
+const ptd::NamedData* TensorFile::find(std::string_view key) const {
+  for (size_t i = 0; i < count(); ++i) {
+    const flatbuffers::String& name = *entry(i).key();
+    if (std::string_view(name.c_str(), name.size()) == key) return &entry(i);
+  }
+  return nullptr;
+}
+
+std::span<const std::byte> TensorFile::data(const ptd::NamedData& entry) const {
+  const ptd::DataSegment& segment = *root_->segments()->Get(entry.segment_index());
+  return segment_data_.subspan(static_cast<size_t>(segment.offset()), static_cast<size_t>(segment.size()));
+}
+
+bool TensorFile::fits(const ptd::NamedData& entry, const Tensor& tensor) const {
+  const ptd::TensorLayout* layout = entry.tensor_layout();
+  const std::span<const std::byte> bytes = data(entry);
+  return layout != nullptr && layout->scalar_type() == static_cast<int8_t>(tensor.scalar_type()) &&
+         same_items(layout->sizes(), tensor.sizes()) && same_items(layout->dim_order(), tensor.dim_order()) &&
+         bytes.size() == tensor_bytes(tensor) &&
+         reinterpret_cast<uintptr_t>(bytes.data()) % byte_size(static_cast<dtr::ScalarType>(tensor.scalar_type())) == 0;
+}
+
+}  // namespace dtr::pte

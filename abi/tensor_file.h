@@ -1,0 +1,39 @@
+// A tensor file (.ptd), checked: constants that a program names and that lie outside of it. Freestanding; refers to the bytes, which must
+// outlive it and may lie in flash: tensors are used in place.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "abi/status.h"
+
+namespace dtr::ptd {
+struct FlatTensor;  // abi/flat_tensor.fbs
+struct NamedData;
+}  // namespace dtr::ptd
+
+namespace dtr::pte {
+
+struct Tensor;
+
+class TensorFile {
+ public:
+  TensorFile() = default;
+  // Checks header, structure and segments. The first byte lies on a boundary of kFileAlignment.
+  static Status open(std::span<const std::byte> bytes, TensorFile* file);
+
+  size_t count() const;
+  const ptd::NamedData& entry(size_t index) const;
+  // Null if there is none of that name.
+  const ptd::NamedData* find(std::string_view key) const;
+  std::span<const std::byte> data(const ptd::NamedData& entry) const;
+  // Whether an entry has dtype, sizes, dimension order, bytes and alignment of a tensor of a program that was checked.
+  bool fits(const ptd::NamedData& entry, const Tensor& tensor) const;
+
+ private:
+  std::span<const std::byte> segment_data_;
+  const ptd::FlatTensor* root_ = nullptr;
+};
+
+}  // namespace dtr::pte
