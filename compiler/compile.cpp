@@ -70,6 +70,10 @@ void fill_operators(const Program& program, const EmittedProgram& emitted, const
       OperatorRow row = row_for(program, call->origin);
       row.backend = backend;
       row.kernel = call->kernel;
+      row.macs = emitted.host_costs[i].macs;
+      row.cpu_cycles = emitted.host_costs[i].cycles;
+      report.cpu_cycles += row.cpu_cycles;
+      ++report.cpu_calls;
       report.operators.push_back(std::move(row));
       continue;
     }
@@ -168,6 +172,7 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
   report.model = program.file;
   report.target = settings.target->name;
   report.clock_hz = npu.clock_hz;
+  report.has_npu = has_npu(*settings.target);
 
   const Recipe recipe = make_recipe(*settings.target, settings.backend);
   if (settings.io == Io::kInt8) DTR_TRY(run_pipeline(program, graph, int8_io_pipeline(), settings.passes));

@@ -73,6 +73,8 @@ class Emitter {
       planned.outputs.push_back(emitted_.plan.add_tensor({.name = "unused", .type = type, .origin = graph_.op(op).origin}));
     emitted_.plan.calls.emplace_back(std::move(planned));
     emitted_.partitions.push_back(nullptr);
+    const BoundOpView view(graph_, op);
+    emitted_.host_costs.push_back({.cycles = backend.cost(graph_, op), .macs = view->def->macs == nullptr ? 0 : view->def->macs(*view)});
     return {};
   }
 
@@ -84,6 +86,7 @@ class Emitter {
     for (const OpId op : unit.ops) planned.origin = merge(planned.origin, graph_.op(op).origin);
     emitted_.plan.calls.emplace_back(std::move(planned));
     emitted_.partitions.push_back(std::move(partition));
+    emitted_.host_costs.emplace_back();
     return {};
   }
 

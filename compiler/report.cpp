@@ -25,9 +25,9 @@ std::string to_json(const CompileReport& report) {
                       report.clock_hz);
   text += fmt::format(
       "  \"partitions\": {}, \"npu_calls\": {}, \"npu_busy_cycles\": {}, \"npu_host_cycles\": {}, \"npu_stall_cycles\": {}, "
-      "\"npu_total_cycles\": {},\n",
-      report.partitions, report.npu_calls, report.npu_busy_cycles, report.npu_host_cycles, report.npu_stall_cycles,
-      report.npu_total_cycles);
+      "\"npu_total_cycles\": {}, \"cpu_calls\": {}, \"cpu_cycles\": {},\n",
+      report.partitions, report.npu_calls, report.npu_busy_cycles, report.npu_host_cycles, report.npu_stall_cycles, report.npu_total_cycles,
+      report.cpu_calls, report.cpu_cycles);
   const SramUse& sram = report.sram;
   text += fmt::format(
       "  \"sram\": {{\"planned_bytes\": {}, \"live_bound_bytes\": {}, \"staging_bytes\": {}, \"total_bytes\": {}, "
@@ -40,9 +40,9 @@ std::string to_json(const CompileReport& report) {
     const OperatorRow& row = report.operators[i];
     text += fmt::format(
         "{}\n    {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, \"backend\": {}, \"kernel\": {}, \"macs\": {}, "
-        "\"cycles\": {}, \"utilization\": {:.4f}, \"limited_by\": {}}}",
+        "\"cycles\": {}, \"cpu_cycles\": {}, \"utilization\": {:.4f}, \"limited_by\": {}}}",
         i == 0 ? "" : ",", json_quote(row.name), json_quote(row.op), json_quote(row.module_path), json_quote(row.source_line),
-        json_quote(row.backend), json_quote(row.kernel), row.macs, row.cycles, row.utilization, json_quote(row.limited_by));
+        json_quote(row.backend), json_quote(row.kernel), row.macs, row.cycles, row.cpu_cycles, row.utilization, json_quote(row.limited_by));
   }
   return fmt::format("{}\n  ],\n{},\n{}\n}}\n", text, refusals_json(report), transposes_json(report));
 }
@@ -58,19 +58,28 @@ std::string to_text(const CompileReport& report) {
                                  module_width, "runs on", "kernel", kernel_width, "MACs", "cycles", "util", "limited by");
   for (const OperatorRow& row : report.operators) {
     if (row.cycles == 0 && row.limited_by == "flash") continue;  // copies run beside the calls
+    const std::string cycles = row.cycles > 0       ? with_thousands(row.cycles)
+                               : row.cpu_cycles > 0 ? "~" + with_thousands(row.cpu_cycles)
+                                                    : std::string();
     const std::string utilization = row.macs > 0 && row.cycles > 0 ? fmt::format("{:.0f} %", 100 * row.utilization) : "";
     text += fmt::format("{:<{}}  {:<{}}  {:<8}  {:<{}}  {:>12}  {:>11}  {:>5}  {}\n", clipped(row.name, name_width), name_width,
                         clipped(row.module_path, module_width), module_width, row.backend, clipped(row.kernel, kernel_width), kernel_width,
-                        row.macs > 0 ? with_thousands(static_cast<uint64_t>(row.macs)) : "",
-                        row.cycles > 0 ? with_thousands(row.cycles) : "", utilization, row.limited_by);
+                        row.macs > 0 ? with_thousands(static_cast<uint64_t>(row.macs)) : "", cycles, utilization, row.limited_by);
   }
   text += refusals_text(report) + transposes_text(report);
   const SramUse& sram = report.sram;
-  text += fmt::format("\nNPU     {} kernel calls in {} partition{}: {} cycles busy + {} host + {} waiting for flash\n", report.npu_calls,
-                      report.partitions, report.partitions == 1 ? "" : "s", with_thousands(report.npu_busy_cycles),
-                      with_thousands(report.npu_host_cycles), with_thousands(report.npu_stall_cycles));
-  text += fmt::format("time    {} cycles = {:.1f} µs simulated at {} MHz (machine model: docs/npu.md)\n",
-                      with_thousands(report.npu_total_cycles), report.microseconds(), report.clock_hz / 1'000'000);
+  if (report.has_npu)
+    text += fmt::format("\nNPU     {} kernel calls in {} partition{}: {} cycles busy + {} host + {} waiting for flash\n", report.npu_calls,
+                        report.partitions, report.partitions == 1 ? "" : "s", with_thousands(report.npu_busy_cycles),
+                        with_thousands(report.npu_host_cycles), with_thousands(report.npu_stall_cycles));
+  text += fmt::format("{}CPU     {} kernel call{}: about {} cycles (estimates, docs/targets.md)\n", report.has_npu ? "" : "\n",
+                      report.cpu_calls, report.cpu_calls == 1 ? "" : "s", with_thousands(report.cpu_cycles));
+  if (report.has_npu) {
+    text += fmt::format("time    {} cycles = {:.1f} µs of the NPU simulated at {} MHz (machine model: docs/npu.md)\n",
+                        with_thousands(report.npu_total_cycles), report.microseconds(report.npu_total_cycles), report.clock_hz / 1'000'000);
+  } else {
+    text += fmt::format("time    about {:.1f} ms at {} MHz\n", report.microseconds(report.cpu_cycles) / 1000, report.clock_hz / 1'000'000);
+  }
   text += fmt::format("SRAM    {} bytes of {}: activations {} (no plan needs less than {}), staged weights {}\n",
                       with_thousands(sram.total_bytes), with_thousands(sram.target_bytes), with_thousands(sram.planned_bytes),
                       with_thousands(sram.live_bound_bytes), with_thousands(sram.staging_bytes));

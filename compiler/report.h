@@ -19,9 +19,10 @@ struct OperatorRow {
   std::string backend;  // "neutron", "portable"
   std::string kernel;   // "Conv2d", "aten::_softmax.out"
   int64_t macs = 0;
-  uint64_t cycles = 0;     // NPU-busy; 0 on the host
-  double utilization = 0;  // macs / (cycles · array size)
-  std::string limited_by;  // "array", "weight port", …
+  uint64_t cycles = 0;      // NPU-busy; 0 on the CPU
+  uint64_t cpu_cycles = 0;  // estimated; 0 on the NPU
+  double utilization = 0;   // macs / (cycles · array size)
+  std::string limited_by;   // "array", "weight port", …
 };
 
 // An operator that does not run on the NPU.
@@ -58,6 +59,9 @@ struct CompileReport {
   std::vector<OperatorRow> operators;  // in program order
   std::vector<RefusalRow> refusals;    // most cycles lost first, followers behind their cause
   std::vector<TransposeRow> transposes;
+  bool has_npu = true;
+  uint32_t cpu_calls = 0;
+  uint64_t cpu_cycles = 0;  // estimated
   uint32_t partitions = 0;
   uint32_t npu_calls = 0;
   uint64_t npu_busy_cycles = 0, npu_host_cycles = 0, npu_stall_cycles = 0, npu_total_cycles = 0;
@@ -67,7 +71,7 @@ struct CompileReport {
   double check_sqnr_db = 0;    // int8 program against the float model, one sample
   bool checked = false;
 
-  double microseconds() const { return clock_hz == 0 ? 0 : static_cast<double>(npu_total_cycles) / clock_hz * 1e6; }
+  double microseconds(uint64_t cycles) const { return clock_hz == 0 ? 0 : static_cast<double>(cycles) / clock_hz * 1e6; }
 };
 
 std::string to_json(const CompileReport& report);

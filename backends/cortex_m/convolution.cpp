@@ -122,10 +122,12 @@ KernelCall linear(const CallContext& context) {
   return call;
 }
 
-constexpr std::string_view kConstantWeights = "weights and bias are constants";
+constexpr Rule weighted(const OpDef& op, LayoutChoice (*layouts)(const Graph&, const Op&), KernelCall (*call)(const CallContext&)) {
+  return {.op = &op, .layouts = layouts, .call = call, .refuse = constant_weights, .condition = "weights and bias are constants"};
+}
 constexpr Rule kRules[] = {
-    {&ops::kConvolution, channels_last, convolution, constant_weights, kConstantWeights},
-    {&ops::kLinear, contiguous, linear, constant_weights, kConstantWeights},
+    weighted(ops::kConvolution, channels_last, convolution),
+    weighted(ops::kLinear, contiguous, linear),
 };
 
 }  // namespace

@@ -19,9 +19,7 @@ const Rule* find_rule(const OpDef* op) {
   return nullptr;
 }
 
-// About what a Cortex-M33 with the DSP extension needs: for an element of a result, for two multiply-accumulates, and to convert one
-// between float and int8.
-constexpr int64_t kElementCycles = 20;
+// Of a Cortex-M33 with the DSP extension: two multiply-accumulates, and to convert an element between float and int8.
 constexpr int64_t kTwoMacCycles = 3;
 constexpr uint64_t kConversionCycles = 10;
 
@@ -58,7 +56,11 @@ class CortexMBackend final : public Backend {
   uint64_t cost(const Graph& graph, OpId id) const override {
     const BoundOpView view(graph, id);
     const int64_t macs = view->def->macs == nullptr ? 0 : view->def->macs(*view);
-    return static_cast<uint64_t>(kElementCycles * graph.type(graph.op(id).results[0]).elements() + macs * kTwoMacCycles / 2);
+    const Op& op = graph.op(id);
+    const bool reads_more = !graph.is_constant(op.operands[0]) && macs == 0;
+    const int64_t elements =
+        std::max(graph.type(op.results[0]).elements(), reads_more ? graph.type(op.operands[0]).elements() : int64_t{0});
+    return static_cast<uint64_t>(find_rule(op.def)->element_cycles * elements + macs * kTwoMacCycles / 2);
   }
   uint64_t conversion_cycles(int64_t elements) const override { return kConversionCycles * static_cast<uint64_t>(elements); }
 

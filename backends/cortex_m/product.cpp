@@ -114,16 +114,38 @@ KernelCall convert(const CallContext& context) {
                         integer.dtype}};
 }
 
-constexpr std::string_view kParameters = "weight and bias are constants";
+constexpr Rule conversion(const OpDef& op) {
+  return {.op = &op,
+          .layouts = any_to_any,
+          .call = convert,
+          .refuse = converts_int8,
+          .condition = "one scale and zero point a tensor",
+          .any_dtype = true,
+          .element_cycles = 10};
+}
+constexpr Rule normalization(const OpDef& op) {
+  return {.op = &op,
+          .layouts = contiguous,
+          .call = normalize,
+          .refuse = constant_weights,
+          .condition = "weight and bias are constants",
+          .element_cycles = 100};
+}
+
 constexpr Rule kRules[] = {
-    {&ops::kDequantize, any_to_any, convert, converts_int8, "one scale and zero point a tensor", true},
-    {&ops::kGroupNorm, contiguous, normalize, constant_weights, kParameters},
-    {&ops::kLayerNorm, contiguous, normalize, constant_weights, kParameters},
-    {&ops::kMatmul, contiguous, matmul, full_range, "the result has the range of int8"},
-    {&ops::kQuantize, any_to_any, convert, converts_int8, "one scale and zero point a tensor", true},
-    {&ops::kRmsNorm, contiguous, normalize, constant_weights, kParameters},
-    {&ops::kUpsampleBilinear2d, channels_last, resize},
-    {&ops::kUpsampleNearest2d, channels_last, resize, nearest_has_steps, "steps between inputs are equal"},
+    conversion(ops::kDequantize),
+    normalization(ops::kGroupNorm),
+    normalization(ops::kLayerNorm),
+    {.op = &ops::kMatmul, .layouts = contiguous, .call = matmul, .refuse = full_range, .condition = "the result has the range of int8"},
+    conversion(ops::kQuantize),
+    normalization(ops::kRmsNorm),
+    {.op = &ops::kUpsampleBilinear2d, .layouts = channels_last, .call = resize},
+    {.op = &ops::kUpsampleNearest2d,
+     .layouts = channels_last,
+     .call = resize,
+     .refuse = nearest_has_steps,
+     .condition = "inputs are read at equal steps",
+     .element_cycles = 5},
 };
 
 }  // namespace

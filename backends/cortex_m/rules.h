@@ -31,6 +31,8 @@ struct Rule {
   std::optional<Refusal> (*refuse)(const Graph& graph, const Op& op, const OpView& view) = nullptr;
   std::string_view condition = {};  // the same as a sentence for docs/operators.md
   bool any_dtype = false;           // operands or results may be of other types
+  // About what a Cortex-M33 with the DSP extension needs for an element of the result, or of the operand if that has more, beside products.
+  int64_t element_cycles = 25;
 };
 
 std::span<const Rule> convolution_rules();
