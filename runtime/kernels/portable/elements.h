@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "runtime/kernel.h"
 
@@ -61,6 +62,54 @@ void for_each_offset(std::span<const int32_t> sizes, Visit visit, const S&... st
   }
 }
 
+// The loops over two tensors that are walked together: dimensions of the result in the order of its memory, those that are neighbours on
+// both sides taken as one. The innermost is a run: dense on both sides, or the longest.
+struct CopyLoops {
+  int32_t sizes[kMaxRank];
+  Strides in, out;
+  uint32_t rank = 0;
+
+  // `sizes` has no extent 0.
+  CopyLoops(std::span<const int32_t> extents, const Strides& in_strides, const Strides& out_strides) {
+    for (size_t dim = 0; dim < extents.size(); ++dim) {
+      if (extents[dim] == 1) continue;
+      uint32_t at = rank++;
+      for (; at > 0 && out.of[at - 1] < out_strides.of[dim]; --at) set(at, sizes[at - 1], in.of[at - 1], out.of[at - 1]);
+      set(at, extents[dim], in_strides.of[dim], out_strides.of[dim]);
+    }
+    uint32_t last = 0;
+    for (uint32_t at = 1; at < rank; ++at) {
+      if (in.of[last] == sizes[at] * in.of[at] && out.of[last] == sizes[at] * out.of[at]) {
+        set(last, sizes[last] * sizes[at], in.of[at], out.of[at]);
+      } else {
+        set(++last, sizes[at], in.of[at], out.of[at]);
+      }
+    }
+    if (rank == 0) set(0, 1, 1, 1);
+    rank = last + 1;
+    if (in.of[last] == 1 && out.of[last] == 1) return;
+    const auto longest = static_cast<uint32_t>(std::max_element(sizes, sizes + rank) - sizes);
+    std::swap(sizes[longest], sizes[last]);
+    std::swap(in.of[longest], in.of[last]);
+    std::swap(out.of[longest], out.of[last]);
+  }
+
+  // Calls run(offset in, offset out, elements, step in, step out) for every run.
+  template <class Run>
+  void for_each_run(Run run) const {
+    const uint32_t last = rank - 1;
+    for_each_offset(
+        {sizes, last}, [&](int32_t from, int32_t to) { run(from, to, sizes[last], in.of[last], out.of[last]); }, in, out);
+  }
+
+ private:
+  void set(uint32_t at, int32_t size, int32_t in_stride, int32_t out_stride) {
+    sizes[at] = size;
+    in.of[at] = in_stride;
+    out.of[at] = out_stride;
+  }
+};
+
 // out = f(in), element by element, for tensors of one shape.
 template <class In, class Out, class F>
 void map_elements(const Tensor& in, const Tensor& out, F f) {
@@ -69,9 +118,11 @@ void map_elements(const Tensor& in, const Tensor& out, F f) {
   if (same_order(in, out)) {
     const size_t count = in.elements();
     for (size_t i = 0; i < count; ++i) y[i] = f(x[i]);
-  } else {
-    for_each_offset(
-        in.shape(), [&](int32_t from, int32_t to) { y[to] = f(x[from]); }, strides_of(in), strides_of(out));
+  } else if (in.elements() > 0) {
+    CopyLoops(in.shape(), strides_of(in), strides_of(out))
+        .for_each_run([&](int32_t from, int32_t to, int32_t count, int32_t in_step, int32_t out_step) {
+          for (int32_t i = count; i > 0; --i, from += in_step, to += out_step) y[to] = f(x[from]);
+        });
   }
 }
 
@@ -154,11 +205,20 @@ Error for_element_type(ScalarType dtype, F f) {
 // Copies elements of `bytes` each, whatever they mean: out[to] = in[from] for all indices of `sizes`.
 inline Error move_elements(const std::byte* in, const Strides& in_strides, std::byte* out, const Strides& out_strides,
                            std::span<const int32_t> sizes, size_t bytes) {
+  for (const int32_t size : sizes) {
+    if (size == 0) return Error::kOk;
+  }
+  const CopyLoops loops(sizes, in_strides, out_strides);
   const auto move = [&]<class T>(T*) {
-    const T* x = reinterpret_cast<const T*>(in);
-    T* y = reinterpret_cast<T*>(out);
-    for_each_offset(
-        sizes, [&](int32_t from, int32_t to) { y[to] = x[from]; }, in_strides, out_strides);
+    loops.for_each_run([&](int32_t from, int32_t to, int32_t count, int32_t in_step, int32_t out_step) {
+      const T* x = reinterpret_cast<const T*>(in) + from;
+      T* y = reinterpret_cast<T*>(out) + to;
+      if (in_step == 1 && out_step == 1) {
+        std::copy_n(x, count, y);
+      } else {
+        for (int32_t i = count; i > 0; --i, x += in_step, y += out_step) *y = *x;
+      }
+    });
     return Error::kOk;
   };
   switch (bytes) {
