@@ -12,8 +12,10 @@ constexpr int64_t convolution_scratch_bytes(int64_t depth, int64_t group_channel
   return columns * 2 * depth + (group_channels % 4 == 0 ? 0 : depth);
 }
 
-// Depthwise convolution keeps its sums in registers.
-constexpr int64_t depthwise_scratch_bytes() { return 0; }
+// Depthwise convolution without a multiplier keeps the weights of four channels, taps by twos, as int16, and where taps lie in the input.
+constexpr int64_t depthwise_scratch_bytes(int64_t taps, int64_t channels, int64_t multiplier) {
+  return multiplier == 1 && channels >= 4 ? (taps + 1) / 2 * (4 * 2 * 2 + 2 * 4) : 0;
+}
 
 // Transposed convolution adds up the channels of an output pixel in int32.
 constexpr int64_t transposed_scratch_bytes(int64_t output_channels) { return 4 * output_channels; }

@@ -87,7 +87,7 @@ KernelCall convolution(const CallContext& context) {
     call.arguments.emplace_back(ScratchArgument{transposed_scratch_bytes(outputs)});
     call.arguments.emplace_back(ScratchArgument{0});
   } else {
-    call.arguments.emplace_back(ScratchArgument{depthwise ? depthwise_scratch_bytes()
+    call.arguments.emplace_back(ScratchArgument{depthwise ? depthwise_scratch_bytes(shape.taps(), shape.groups, shape.out)
                                                           : convolution_scratch_bytes(shape.in * shape.taps(), shape.in, h.out * w.out)});
   }
   return call;

@@ -16,7 +16,7 @@ const Rule* find_rule(const OpDef* op) {
   for (const std::span<const Rule> rules :
        {cortex_m::convolution_rules(), cortex_m::elementwise_rules(), cortex_m::product_rules(), cortex_m::reduction_rules()})
     if (const auto at = std::ranges::find(rules, op, &Rule::op); at != rules.end()) return &*at;
-  return nullptr;
+  return cortex_m::function_rule(*op);
 }
 
 // Of a Cortex-M33 with the DSP extension: two multiply-accumulates, and to convert an element between float and int8.

@@ -92,56 +92,22 @@ KernelCall quotient(const CallContext& context) {
   return call;
 }
 
-constexpr Rule by_table(const OpDef& op) { return {.op = &op, .layouts = any_layout, .call = table, .element_cycles = 6}; }
 constexpr Rule of_two(const OpDef& op, KernelCall (*call)(const CallContext&), int64_t cycles) {
   return {.op = &op, .layouts = any_layout, .call = call, .element_cycles = cycles};
 }
-
 constexpr Rule kRules[] = {
-    by_table(ops::kAbs),
-    of_two(ops::kAddTensor, sum, 60),
-    by_table(ops::kCeil),
-    by_table(ops::kClamp),
-    by_table(ops::kCos),
-    of_two(ops::kDivTensor, quotient, 60),
-    by_table(ops::kElu),
-    by_table(ops::kErf),
-    by_table(ops::kExp),
-    by_table(ops::kFloor),
-    by_table(ops::kGelu),
-    by_table(ops::kHardshrink),
-    by_table(ops::kHardsigmoid),
-    by_table(ops::kHardswish),
-    by_table(ops::kLeakyRelu),
-    by_table(ops::kLog),
-    by_table(ops::kLogSigmoid),
-    of_two(ops::kMaximum, extreme, 40),
-    of_two(ops::kMinimum, extreme, 40),
-    by_table(ops::kMish),
-    of_two(ops::kMulTensor, product, 30),
-    by_table(ops::kNeg),
-    by_table(ops::kPowTensorScalar),
-    of_two(ops::kPrelu, prelu, 40),
-    by_table(ops::kReciprocal),
-    by_table(ops::kRelu),
-    by_table(ops::kRequantize),
-    by_table(ops::kRound),
-    by_table(ops::kRsqrt),
-    by_table(ops::kSigmoid),
-    by_table(ops::kSign),
-    by_table(ops::kSilu),
-    by_table(ops::kSin),
-    by_table(ops::kSoftplus),
-    by_table(ops::kSoftshrink),
-    by_table(ops::kSoftsign),
-    by_table(ops::kSqrt),
+    of_two(ops::kAddTensor, sum, 60),   of_two(ops::kDivTensor, quotient, 60), of_two(ops::kMaximum, extreme, 40),
+    of_two(ops::kMinimum, extreme, 40), of_two(ops::kMulTensor, product, 30),  of_two(ops::kPrelu, prelu, 40),
     of_two(ops::kSubTensor, sum, 60),
-    by_table(ops::kTanh),
-    by_table(ops::kThreshold),
 };
+constexpr Rule kByTable{.op = nullptr, .layouts = any_layout, .call = table, .element_cycles = 6};
 
 }  // namespace
 
 std::span<const Rule> elementwise_rules() { return kRules; }
+
+const Rule* function_rule(const OpDef& op) {
+  return op.has_trait(kElementwise) && op.max_operands == 1 && op.evaluate_integer != nullptr ? &kByTable : nullptr;
+}
 
 }  // namespace dtr::cortex_m

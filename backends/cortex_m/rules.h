@@ -38,6 +38,8 @@ struct Rule {
 std::span<const Rule> convolution_rules();
 std::span<const Rule> elementwise_rules();
 std::span<const Rule> product_rules();
+// For every function of one int8 value; null for other operators.
+const Rule* function_rule(const OpDef& op);
 std::span<const Rule> reduction_rules();
 
 // Images: channels-last alone. Functions of elements: any order, the same for all, if operands have the rank of the result.

@@ -78,13 +78,32 @@ TEST_F(LoopForms, MultiplyVector) {
   }
 }
 
-TEST_F(LoopForms, MultiplyChannels) {
-  const auto weights = bytes(40), x = bytes(60);
-  for (int32_t taps = 0; taps <= 5; ++taps) {
+TEST_F(LoopForms, MultiplyRectangle) {
+  const auto weights = bytes(80), x = bytes(99);
+  for (int32_t rows = 0; rows <= 3; ++rows) {
+    for (int32_t taps = 1; taps <= 3; ++taps) {
+      int32_t a[4] = {1, 2, 3, 4}, b[4] = {1, 2, 3, 4};
+      DspLoops::multiply_rectangle(weights.data(), x.data(), {6, 25, 7, 31}, rows, taps, -127, a);
+      PortableLoops::multiply_rectangle(weights.data(), x.data(), {6, 25, 7, 31}, rows, taps, -127, b);
+      EXPECT_TRUE(std::ranges::equal(a, b)) << rows << " " << taps;
+    }
+  }
+}
+
+TEST_F(LoopForms, MultiplyTaps) {
+  const auto weights = bytes(60), x = bytes(60);
+  for (size_t pairs = 0; pairs <= 3; ++pairs) {
     int32_t a[4] = {1, 2, 3, 4}, b[4] = {1, 2, 3, 4};
-    DspLoops::multiply_channels(weights.data(), 6, x.data(), 11, -127, taps, a);
-    PortableLoops::multiply_channels(weights.data(), 6, x.data(), 11, -127, taps, b);
-    EXPECT_TRUE(std::ranges::equal(a, b)) << taps;
+    TapPair of_dsp[3], portable[3];
+    for (size_t i = 0; i < pairs; ++i) {
+      of_dsp[i].offsets[0] = portable[i].offsets[0] = static_cast<int32_t>(7 * i);
+      of_dsp[i].offsets[1] = portable[i].offsets[1] = static_cast<int32_t>(55 - 3 * i);
+      DspLoops::pack(weights.data() + 5 * i, weights.data() + 40 - i, &of_dsp[i]);
+      PortableLoops::pack(weights.data() + 5 * i, weights.data() + 40 - i, &portable[i]);
+    }
+    DspLoops::multiply_taps(of_dsp, of_dsp + pairs, x.data(), 128, a);
+    PortableLoops::multiply_taps(portable, portable + pairs, x.data(), 128, b);
+    EXPECT_TRUE(std::ranges::equal(a, b)) << pairs;
   }
 }
 

@@ -25,10 +25,15 @@ struct Convolution {
 // Brings the inputs of output (oy, ox) of a group into the order of the weights. `x` is the group's first channel in the sample.
 class Gatherer {
  public:
-  Gatherer(const Convolution& conv, const int8_t* x, int8_t* bytes) : conv_(conv), x_(x), bytes_(bytes) {}
+  Gatherer(const Convolution& conv, const int8_t* x, int8_t* bytes)
+      : conv_(conv), x_(x), bytes_(bytes), pointwise_(conv.h.is_point() && conv.w.is_point()) {}
 
   void gather(int32_t oy, int32_t ox, const Column& column) const {
     const Axis &h = conv_.h, &w = conv_.w;
+    if (pointwise_) {
+      Loops::expand(x_ + (h.first(oy) * conv_.in.width + w.first(ox)) * conv_.in.channels, column.depth, conv_.offset, column, 0);
+      return;
+    }
     const int32_t left = w.begin(ox), right = std::max(left, w.end(ox));
     const int32_t top = h.begin(oy), bottom = std::max(top, h.end(oy));
     const int32_t row = w.kernel * conv_.group_in;
@@ -81,33 +86,35 @@ class Gatherer {
   const Convolution& conv_;
   const int8_t* x_;
   int8_t* bytes_;
+  bool pointwise_;
 };
 
-// Output channels [channel, channel + kRows) of `kColumns` gathered pixels, the first at `y`.
+// Output channels [channel, channel + kRows) of `kColumns` gathered pixels, which lie `pixel` apart.
 template <int kRows, int kColumns>
-[[gnu::always_inline]] inline void multiply_rows(const Convolution& conv, const int8_t* weights, int32_t channel, const int16_t* columns,
-                                                 int32_t depth, int8_t* y) {
+[[gnu::always_inline]] inline void multiply_rows(const Channels& channels, const int8_t* weights, int32_t channel, const int16_t* columns,
+                                                 int32_t depth, int8_t* y, int32_t pixel) {
   int32_t sums[kRows][kColumns];
   unrolled<kRows>([&](auto row) {
-    const int32_t bias = conv.channels.bias(channel + row);
+    const int32_t bias = channels.bias(channel + row);
     unrolled<kColumns>([&](auto column) { sums[row][column] = bias; });
   });
   Loops::multiply<kRows, kColumns>(weights, columns, depth, sums);
   unrolled<kRows>([&](auto row) {
-    const int32_t multiplier = conv.channels.multipliers[channel + row], shift = conv.channels.shifts[channel + row];
-    unrolled<kColumns>([&](auto column) {
-      y[column * conv.out.channels + channel + row] = conv.channels.finish(rescale(sums[row][column], multiplier, shift));
-    });
+    const int32_t multiplier = channels.multipliers[channel + row], shift = channels.shifts[channel + row];
+    unrolled<kColumns>([&](auto column) { y[column * pixel + channel + row] = channels.finish(sums[row][column], multiplier, shift); });
   });
 }
 
 // All outputs of a group for `kColumns` gathered pixels.
 template <int kColumns>
 void multiply_columns(const Convolution& conv, const int8_t* weights, int32_t first_channel, const int16_t* columns, int8_t* y) {
-  const int32_t depth = conv.depth(), end = first_channel + conv.group_out;
+  const Channels channels = conv.channels;
+  const int32_t depth = conv.depth(), end = first_channel + conv.group_out, pixel = conv.out.channels;
   int32_t channel = first_channel;
-  for (; channel + 2 <= end; channel += 2, weights += 2 * depth) multiply_rows<2, kColumns>(conv, weights, channel, columns, depth, y);
-  if (channel < end) multiply_rows<1, kColumns>(conv, weights, channel, columns, depth, y);
+  for (; channel + 2 <= end; channel += 2, weights += 2 * depth) {
+    multiply_rows<2, kColumns>(channels, weights, channel, columns, depth, y, pixel);
+  }
+  if (channel < end) multiply_rows<1, kColumns>(channels, weights, channel, columns, depth, y, pixel);
 }
 
 void convolve_group(const Convolution& conv, int32_t group, const int8_t* x, const int8_t* weights, int8_t* y, int16_t* scratch) {

@@ -31,6 +31,14 @@ struct Axis {
   // Positions stay far inside 32 bits.
   bool good() const;
   int32_t first(int32_t o) const { return o * stride - padding; }
+  // Outputs [inside_begin, inside_end) read no padding.
+  int32_t inside_begin() const { return std::min(out, (padding + stride - 1) / stride); }
+  int32_t inside_end() const {
+    const int32_t room = in - 1 - (kernel - 1) * dilation + padding;
+    return room < 0 ? 0 : std::min(out, room / stride + 1);
+  }
+  // Every output reads one input.
+  bool is_point() const { return kernel == 1 && padding == 0 && (out - 1) * stride < in; }
   // Taps [begin, end) of output o whose input exists.
   int32_t begin(int32_t o) const {
     const int32_t start = first(o);
@@ -53,7 +61,7 @@ struct Channels {
   Finish finish;
 
   int32_t bias(int32_t channel) const { return biases == nullptr ? 0 : biases[channel]; }
-  int8_t operator()(int32_t sum, int32_t channel) const { return finish(rescale(sum, multipliers[channel], shifts[channel])); }
+  int8_t operator()(int32_t sum, int32_t channel) const { return finish(sum, multipliers[channel], shifts[channel]); }
 };
 bool read_channels(const Tensor& multipliers, const Tensor& shifts, const Tensor* bias, int32_t count, Channels* channels);
 

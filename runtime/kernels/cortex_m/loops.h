@@ -1,6 +1,6 @@
 // The inner loops of convolution and linear layers behind one interface: PortableLoops in plain C++ for any core, DspLoops with the
-// two-products-at-a-time instructions of the DSP extension (Cortex-M4, M7, M33). Kernels are templates over it; `Loops` is the best one of
-// the core that is compiled for. Sums wrap as the machine's do.
+// two-products-at-a-time instructions of the DSP extension (Cortex-M4, M7, M33). `Loops` is the better one of the core that is compiled
+// for. Sums wrap as the machine's do.
 //
 // On other machines DspLoops runs on stand-ins of the instructions, so that tests can hold it against PortableLoops.
 #pragma once
@@ -28,6 +28,17 @@ inline int32_t add_wrapping(int32_t a, int32_t b) { return static_cast<int32_t>(
 struct Column {
   int16_t* memory = nullptr;
   int32_t index = 0, columns = 1, depth = 0;
+};
+
+// How a rectangle of taps lies in weights and inputs: bytes to the next tap and to the next row.
+struct TapSteps {
+  int32_t weight, weight_row, x, x_row;
+};
+
+// Two taps of four channels: where their inputs lie, and the weights in the order of the loops.
+struct TapPair {
+  int32_t offsets[2];
+  int16_t weights[8];
 };
 
 struct PortableLoops {
@@ -63,11 +74,29 @@ struct PortableLoops {
     }
   }
 
-  // sums[i] += Σ weights[tap · weight_step + i] · (x[tap · x_step + i] + offset), for four channels.
-  static void multiply_channels(const int8_t* weights, int32_t weight_step, const int8_t* x, int32_t x_step, int32_t offset, int32_t taps,
-                                int32_t (&sums)[4]) {
-    for (int32_t tap = 0; tap < taps; ++tap, weights += weight_step, x += x_step) {
-      unrolled<4>([&](auto i) { sums[i] = add_wrapping(sums[i], weights[i] * (x[i] + offset)); });
+  // sums[i] += Σ weight · (x + offset) over rows · taps of a rectangle, for four channels.
+  static void multiply_rectangle(const int8_t* weights, const int8_t* x, const TapSteps& steps, int32_t rows, int32_t taps, int32_t offset,
+                                 int32_t (&sums)[4]) {
+    for (; rows > 0; --rows, weights += steps.weight_row, x += steps.x_row) {
+      for (int32_t tap = 0; tap < taps; ++tap) {
+        const int8_t *w = weights + tap * steps.weight, *from = x + tap * steps.x;
+        unrolled<4>([&](auto i) { sums[i] = add_wrapping(sums[i], w[i] * (from[i] + offset)); });
+      }
+    }
+  }
+
+  // The weights of four channels at two taps.
+  static void pack(const int8_t* first, const int8_t* second, TapPair* pair) {
+    unrolled<4>([&](auto i) {
+      pair->weights[i] = first[i];
+      pair->weights[4 + i] = second[i];
+    });
+  }
+  // sums[i] += Σ weight of the tap · (x[its offset + i] + offset), for four channels.
+  static void multiply_taps(const TapPair* begin, const TapPair* end, const int8_t* x, int32_t offset, int32_t (&sums)[4]) {
+    for (; begin != end; ++begin) {
+      unrolled<8>(
+          [&](auto i) { sums[i % 4] = add_wrapping(sums[i % 4], begin->weights[i] * (x[begin->offsets[i / 4] + i % 4] + offset)); });
     }
   }
 };
@@ -97,6 +126,17 @@ inline uint32_t add_odd_bytes(uint32_t to, uint32_t word) {
   asm("sxtab16 %0, %1, %2, ror #8" : "=r"(pair) : "r"(to), "r"(word));
   return pair;
 }
+// The low halves of both, and the high halves.
+inline uint32_t low_halves(uint32_t a, uint32_t b) {
+  uint32_t pair;
+  asm("pkhbt %0, %1, %2, lsl #16" : "=r"(pair) : "r"(a), "r"(b));
+  return pair;
+}
+inline uint32_t high_halves(uint32_t a, uint32_t b) {
+  uint32_t pair;
+  asm("pkhtb %0, %2, %1, asr #16" : "=r"(pair) : "r"(a), "r"(b));
+  return pair;
+}
 inline int32_t multiply_add_pairs(uint32_t a, uint32_t b, int32_t sum) {
   return __smlad(static_cast<int16x2_t>(a), static_cast<int16x2_t>(b), sum);
 }
@@ -110,6 +150,8 @@ inline int32_t multiply_add_high(uint32_t a, uint32_t b, int32_t sum) {
 inline int32_t low_of(uint32_t pair) { return static_cast<int16_t>(pair); }
 inline int32_t high_of(uint32_t pair) { return static_cast<int16_t>(pair >> 16); }
 inline uint32_t pair_of(int32_t low, int32_t high) { return (static_cast<uint32_t>(low) & 0xFFFFu) | static_cast<uint32_t>(high) << 16; }
+inline uint32_t low_halves(uint32_t a, uint32_t b) { return pair_of(low_of(a), low_of(b)); }
+inline uint32_t high_halves(uint32_t a, uint32_t b) { return pair_of(high_of(a), high_of(b)); }
 inline uint32_t add_even_bytes(uint32_t to, uint32_t word) {
   return pair_of(low_of(to) + static_cast<int8_t>(word), high_of(to) + static_cast<int8_t>(word >> 16));
 }
@@ -133,7 +175,7 @@ inline uint32_t load_pair(const int16_t* from) {
   return pair;
 }
 inline void store_pair(int16_t* to, uint32_t pair) { __builtin_memcpy(__builtin_assume_aligned(to, 4), &pair, sizeof pair); }
-inline uint32_t twice(int32_t offset) { return (static_cast<uint32_t>(offset) & 0xFFFFu) * 0x10001u; }
+inline uint32_t both_halves(int32_t offset) { return (static_cast<uint32_t>(offset) & 0xFFFFu) * 0x10001u; }
 
 }  // namespace dsp
 
@@ -141,7 +183,7 @@ inline uint32_t twice(int32_t offset) { return (static_cast<uint32_t>(offset) & 
 // the fours of all columns alternate, so that one pointer walks them. What is left of a depth comes behind, a column after the other.
 struct DspLoops {
   static void expand(const int8_t* from, int32_t count, int32_t offset, const Column& column, int32_t first) {
-    const uint32_t offsets = dsp::twice(offset);
+    const uint32_t offsets = dsp::both_halves(offset);
     int16_t* to = column.memory + first * column.columns + column.index * 4;
     int32_t left = count;
     for (; left >= 4; left -= 4, from += 4, to += 4 * column.columns) {
@@ -195,7 +237,7 @@ struct DspLoops {
   template <int kRows>
   static void multiply_vector(const int8_t* weights, int32_t stride, const int8_t* x, int32_t offset, int32_t count,
                               int32_t (&sums)[kRows]) {
-    const uint32_t offsets = dsp::twice(offset);
+    const uint32_t offsets = dsp::both_halves(offset);
     int32_t partial[kRows];  // registers
     unrolled<kRows>([&](auto row) { partial[row] = sums[row]; });
     const int8_t* const whole = x + (count & ~3);
@@ -215,19 +257,47 @@ struct DspLoops {
     unrolled<kRows>([&](auto row) { sums[row] = partial[row]; });
   }
 
-  static void multiply_channels(const int8_t* weights, int32_t weight_step, const int8_t* x, int32_t x_step, int32_t offset, int32_t taps,
-                                int32_t (&sums)[4]) {
-    const uint32_t offsets = dsp::twice(offset);
+  [[gnu::noinline]] static void multiply_rectangle(const int8_t* weights, const int8_t* x, const TapSteps& steps, int32_t rows,
+                                                   int32_t taps, int32_t offset, int32_t (&sums)[4]) {
+    const uint32_t zeros = dsp::both_halves(offset);
     int32_t partial[4];  // registers
     unrolled<4>([&](auto i) { partial[i] = sums[i]; });
-    for (; taps > 0; --taps, weights += weight_step, x += x_step) {
-      const uint32_t values = dsp::load_word(x), bytes = dsp::load_word(weights);
-      const uint32_t even = dsp::add_even_bytes(offsets, values), odd = dsp::add_odd_bytes(offsets, values);
-      const uint32_t even_weights = dsp::even_bytes(bytes), odd_weights = dsp::odd_bytes(bytes);
-      partial[0] = dsp::multiply_add_low(even, even_weights, partial[0]);
-      partial[1] = dsp::multiply_add_low(odd, odd_weights, partial[1]);
-      partial[2] = dsp::multiply_add_high(even, even_weights, partial[2]);
-      partial[3] = dsp::multiply_add_high(odd, odd_weights, partial[3]);
+    const int32_t next_weights = steps.weight_row - taps * steps.weight, next_x = steps.x_row - taps * steps.x;
+    for (; rows > 0; --rows, weights += next_weights, x += next_x) {
+      for (int32_t tap = taps; tap > 0; --tap, weights += steps.weight, x += steps.x) {
+        const uint32_t values = dsp::load_word(x), bytes = dsp::load_word(weights);
+        const uint32_t even = dsp::add_even_bytes(zeros, values), even_weights = dsp::even_bytes(bytes);
+        partial[0] = dsp::multiply_add_low(even, even_weights, partial[0]);
+        partial[2] = dsp::multiply_add_high(even, even_weights, partial[2]);
+        const uint32_t odd = dsp::add_odd_bytes(zeros, values), odd_weights = dsp::odd_bytes(bytes);
+        partial[1] = dsp::multiply_add_low(odd, odd_weights, partial[1]);
+        partial[3] = dsp::multiply_add_high(odd, odd_weights, partial[3]);
+      }
+    }
+    unrolled<4>([&](auto i) { sums[i] = partial[i]; });
+  }
+
+  // Both taps of a channel lie side by side. A function of its own, so that everything stays in registers.
+  static void pack(const int8_t* first, const int8_t* second, TapPair* pair) {
+    unrolled<4>([&](auto i) {
+      pair->weights[2 * i] = first[i];
+      pair->weights[2 * i + 1] = second[i];
+    });
+  }
+  [[gnu::noinline]] static void multiply_taps(const TapPair* begin, const TapPair* end, const int8_t* x, int32_t offset,
+                                              int32_t (&sums)[4]) {
+    const uint32_t zeros = dsp::both_halves(offset);
+    int32_t partial[4];  // registers
+    unrolled<4>([&](auto i) { partial[i] = sums[i]; });
+    for (; begin != end; ++begin) {
+      asm("" : "+r"(begin));  // or the compiler walks with two pointers
+      const uint32_t a = dsp::load_word(x + begin->offsets[0]), b = dsp::load_word(x + begin->offsets[1]);
+      const uint32_t even_a = dsp::add_even_bytes(zeros, a), even_b = dsp::add_even_bytes(zeros, b);
+      partial[0] = dsp::multiply_add_pairs(dsp::low_halves(even_a, even_b), dsp::load_pair(begin->weights), partial[0]);
+      partial[2] = dsp::multiply_add_pairs(dsp::high_halves(even_a, even_b), dsp::load_pair(begin->weights + 4), partial[2]);
+      const uint32_t odd_a = dsp::add_odd_bytes(zeros, a), odd_b = dsp::add_odd_bytes(zeros, b);
+      partial[1] = dsp::multiply_add_pairs(dsp::low_halves(odd_a, odd_b), dsp::load_pair(begin->weights + 2), partial[1]);
+      partial[3] = dsp::multiply_add_pairs(dsp::high_halves(odd_a, odd_b), dsp::load_pair(begin->weights + 6), partial[3]);
     }
     unrolled<4>([&](auto i) { sums[i] = partial[i]; });
   }
