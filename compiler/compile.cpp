@@ -35,9 +35,12 @@ class Stage {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// What the options and the conversion say about where ops run.
-Result<PlacementOptions> placement_options(const Program& program, const CompileSettings& settings, const ConversionReport* conversion) {
+// What the options, the recipe and the conversion say about where ops run.
+Result<PlacementOptions> placement_options(const Program& program, const CompileSettings& settings, const RecipeSpec& spec,
+                                           const ConversionReport* conversion) {
   PlacementOptions options{.weigh_costs = settings.weigh_costs};
+  DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(program, program.forward(), spec, conversion == nullptr));
+  options.excluded = exclusions.masks();
   DTR_ASSIGN(options.wishes, resolve_wishes(program, settings.keep_off, settings.force_on));
   if (conversion != nullptr)
     for (const FloatOp& op : conversion->float_ops) options.known[op.id] = {op.why.id, op.why.reason, op.why.remedy};
@@ -102,6 +105,10 @@ SramUse sram_use(const MemoryMap& map, const npu::Target& npu) {
 
 }  // namespace
 
+RecipeSpec recipe_of(const CompileSettings& settings) {
+  return settings.recipe ? *settings.recipe : recipe_of(*settings.target, settings.backend);
+}
+
 bool is_quantized(const Graph& graph) {
   for (const OpId id : graph.ops())
     for (const ValueId result : graph.op(id).results)
@@ -138,7 +145,9 @@ Result<ConversionReport> quantize_program(Program& program, const CompileSetting
     const Stage stage(settings, "float passes");
     DTR_TRY(run_pipeline(program, graph, float_pipeline(), settings.passes));
   }
-  const auto patterns = make_patterns(*settings.target);
+  const RecipeSpec spec = recipe_of(settings);
+  DTR_ASSIGN(Exclusions exclusions, Exclusions::resolve(program, graph, spec, true));
+  const auto patterns = make_patterns(spec, std::move(exclusions));
   Annotation annotation = annotate(graph, patterns);
   if (settings.observer == QuantSpec::Observer::kMinMax)
     for (QuantizationGroup& group : annotation.groups) group.spec.observer = QuantSpec::Observer::kMinMax;
@@ -174,12 +183,13 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
   report.clock_hz = npu.clock_hz;
   report.has_npu = has_npu(*settings.target);
 
-  const Recipe recipe = make_recipe(*settings.target, settings.backend);
+  const RecipeSpec spec = recipe_of(settings);
+  const Recipe recipe = make_recipe(*settings.target, spec);
   if (settings.io == Io::kInt8) DTR_TRY(run_pipeline(program, graph, int8_io_pipeline(), settings.passes));
   EmittedProgram emitted;
   {
     const Stage stage(settings, "place and lower");
-    DTR_ASSIGN(const PlacementOptions options, placement_options(program, settings, conversion));
+    DTR_ASSIGN(const PlacementOptions options, placement_options(program, settings, spec, conversion));
     DTR_ASSIGN(Placement placement, place(program, graph, recipe, options));
     report.refusals = refusal_rows(program, graph, placement);
     DTR_ASSIGN(const LayoutResult layouts, assign_layouts(program, graph, recipe, placement));

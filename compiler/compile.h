@@ -19,7 +19,8 @@ enum class Io : uint8_t { kFloat, kInt8 };
 
 struct CompileSettings {
   const TargetDescription* target = nullptr;
-  BackendOptions backend = {};
+  BackendOptions backend = {};            // of the target's recipe
+  std::optional<RecipeSpec> recipe = {};  // instead of it
   Io io = Io::kFloat;
   QuantSpec::Observer observer = QuantSpec::Observer::kHistogram;  // kMinMax replaces what the patterns ask for
   std::vector<std::string> keep_off = {}, force_on = {};           // nodes and operators, see compiler/selection.h
@@ -32,6 +33,8 @@ struct CompileSettings {
   // Called when a stage is done, with its wall time.
   std::function<void(std::string_view stage, double milliseconds)> after_stage = {};
 };
+
+RecipeSpec recipe_of(const CompileSettings& settings);
 
 // Whether some op of the graph works on quantized types, or quantize and dequantize say how it should: such a model is taken as it is.
 bool is_quantized(const Graph& graph);

@@ -34,13 +34,7 @@ bool names_operator(std::string_view name, std::string_view op) {
 }
 
 bool stands_for(const Program& program, const Graph& graph, OpId id, std::string_view name) {
-  const Op& op = graph.op(id);
-  if (names_operator(name, op.def->name)) return true;
-  for (const ValueId result : op.results)
-    if (op.origin.sources.empty() && graph.value(result).name == name) return true;
-  return std::any_of(op.origin.sources.begin(), op.origin.sources.end(), [&](uint32_t source) {
-    return program.sources[source].name == name || names_operator(name, program.sources[source].target);
-  });
+  return is_operator(program, graph, id, name) || has_name(program, graph, id, name);
 }
 
 // Names of nodes and operators; an operator without a source goes by the name of its result.
@@ -73,6 +67,18 @@ tl::unexpected<Diagnostic> unknown(const Program& program, const std::string& na
 }
 
 }  // namespace
+
+bool is_operator(const Program& program, const Graph& graph, OpId id, std::string_view name) {
+  const Op& op = graph.op(id);
+  return names_operator(name, op.def->name) ||
+         std::ranges::any_of(op.origin.sources, [&](uint32_t source) { return names_operator(name, program.sources[source].target); });
+}
+
+bool has_name(const Program& program, const Graph& graph, OpId id, std::string_view name) {
+  const Op& op = graph.op(id);
+  if (op.origin.sources.empty()) return std::ranges::any_of(op.results, [&](ValueId result) { return graph.value(result).name == name; });
+  return std::ranges::any_of(op.origin.sources, [&](uint32_t source) { return program.sources[source].name == name; });
+}
 
 Result<std::vector<Wish>> resolve_wishes(const Program& program, const std::vector<std::string>& keep_off,
                                          const std::vector<std::string>& force_on) {

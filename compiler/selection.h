@@ -8,6 +8,11 @@
 
 namespace dtr {
 
+// Whether an op is of that operator, or was in the model: "softmax" and "aten.softmax.int" name one.
+bool is_operator(const Program& program, const Graph& graph, OpId op, std::string_view name);
+// Whether an op stands for that node; one that stands for none goes by the names of its results.
+bool has_name(const Program& program, const Graph& graph, OpId op, std::string_view name);
+
 // A wish for each op of the graph that stands for a named operator; who is named in both lists is kept off.
 // Errors: kNodeUnknown, with the nearest names.
 Result<std::vector<Wish>> resolve_wishes(const Program& program, const std::vector<std::string>& keep_off,

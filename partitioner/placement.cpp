@@ -63,11 +63,19 @@ class Placer {
     return op.index < options_.wishes.size() && !converts(graph_.op(op)) ? options_.wishes[op.index] : Wish::kNone;
   }
   bool is_delegate(uint8_t backend) const { return !recipe_[backend]->delegate_id().empty(); }
+  bool excluded(OpId op, size_t backend) const {
+    return op.index < options_.excluded.size() && (options_.excluded[op.index] >> backend & 1U) != 0;
+  }
+
   // The first backend that is no delegate and takes the op as it is; null if none does.
-  const Backend* taking_host(const Graph& graph, OpId op) const {
+  const Backend* taking_host(OpId op) const {
     for (size_t i = host_; i < recipe_.size(); ++i)
-      if (!recipe_[i]->refuse(program_, graph, op)) return recipe_[i].get();
+      if (!ask(i, op)) return recipe_[i].get();
     return nullptr;
+  }
+  bool some_host_takes(const Graph& graph, OpId op) const {
+    return std::any_of(recipe_.begin() + static_cast<ptrdiff_t>(host_), recipe_.end(),
+                       [&](const std::unique_ptr<Backend>& backend) { return !backend->refuse(program_, graph, op); });
   }
 
   // ---- the first backend that takes the op
@@ -99,6 +107,9 @@ class Placer {
   }
 
   std::optional<Refusal> ask(size_t backend, OpId op) const {
+    if (excluded(op, backend))
+      return Refusal{"kept-off", fmt::format("a constraint of the recipe keeps it off `{}`", recipe_[backend]->name()),
+                     "change the recipe"};
     if (backend >= host_) return recipe_[backend]->refuse(program_, graph_, op);
     if (wish(op) == Wish::kKeepOff)
       return Refusal{"kept-off", "the options of the compilation keep it off the NPU", "leave out --keep-off"};
@@ -147,7 +158,7 @@ class Placer {
   // What the host needs for the op; conversions of quantized operands and results included, where it runs in float.
   uint64_t host_cycles(OpId id) const {
     if (host_ == recipe_.size()) return 0;
-    if (const Backend* host = taking_host(graph_, id)) return host->cost(graph_, id);
+    if (const Backend* host = taking_host(id)) return host->cost(graph_, id);
     const Op& op = graph_.op(id);
     const Backend& in_float = *recipe_.back();
     uint64_t cycles = in_float.cost(graph_, id);
@@ -187,17 +198,17 @@ class Placer {
   }
 
   bool runs_on_host(OpId op) {
-    if (taking_host(graph_, op) != nullptr) return true;
+    if (taking_host(op) != nullptr) return true;
     const std::optional<Graph> part = alone_in_float(op);
     if (!part) return false;
     bool taken = true;
-    for (const OpId made : part->ops()) taken = taken && taking_host(*part, made) != nullptr;
+    for (const OpId made : part->ops()) taken = taken && some_host_takes(*part, made);
     return taken;
   }
 
   Status choose_on_host(OpId op) {
     for (size_t i = host_; i < recipe_.size(); ++i) {
-      if (recipe_[i]->refuse(program_, graph_, op)) continue;
+      if (ask(i, op)) continue;
       placement_.backend[op.index] = static_cast<uint8_t>(i);
       return {};
     }
@@ -223,7 +234,7 @@ class Placer {
           of_op->because_of = reason->because_of;
           of_op->bound_cycles = of_op->host_cycles;  // nothing is lost
         }
-        if (taking_host(graph_, op) != nullptr) {
+        if (taking_host(op) != nullptr) {
           DTR_TRY(choose_on_host(op));
         } else {
           DTR_TRY(run_in_float(op));

@@ -17,9 +17,10 @@ using Recipe = std::vector<std::unique_ptr<Backend>>;  // first choice first
 enum class Wish : uint8_t { kNone, kKeepOff, kForceOn };
 
 struct PlacementOptions {
-  std::vector<Wish> wishes = {};       // by op slot; shorter: no wish
-  std::map<OpId, Refusal> known = {};  // why ops stayed float when the model was quantized: no delegate is asked about them
-  bool weigh_costs = true;             // let units run on the host where that is faster
+  std::vector<Wish> wishes = {};        // by op slot; shorter: no wish
+  std::vector<uint32_t> excluded = {};  // by op slot, shorter: none; bit i: it does not run on backend i
+  std::map<OpId, Refusal> known = {};   // why ops stayed float when the model was quantized: no delegate is asked about them
+  bool weigh_costs = true;              // let units run on the host where that is faster
 };
 
 // Why an op is not on a delegate.

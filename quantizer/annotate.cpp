@@ -87,6 +87,7 @@ class Annotator {
   Annotator(const Graph& graph, std::span<const std::unique_ptr<QuantizationPatterns>> patterns) : graph_(graph), patterns_(patterns) {
     annotation_.ops.resize(graph.op_slots());
     annotation_.reasons.resize(graph.op_slots());
+    annotation_.verdicts.resize(graph.op_slots());
     annotation_.group_of_value.assign(graph.value_slots(), Annotation::kNoGroup);
   }
 
@@ -125,7 +126,7 @@ class Annotator {
   }
 
  private:
-  tl::expected<OpAnnotation, FloatReason> ask(OpId id) const {
+  tl::expected<OpAnnotation, FloatReason> ask(OpId id) {
     const Op& op = graph_.op(id);
     const auto empty = [&](ValueId value) { return value.valid() && graph_.type(value).elements() == 0; };
     for (const std::vector<ValueId>* values : {&op.operands, &op.results})
@@ -137,6 +138,7 @@ class Annotator {
     FloatReason reason{"quantizer-no-pattern", "no backend of the target has a quantization pattern for it"};
     for (const auto& pattern : patterns_) {
       auto specs = pattern->annotate(graph_, id);
+      annotation_.verdicts[id.index].push_back({pattern->name(), specs ? std::nullopt : std::optional(specs.error())});
       if (specs) {
         DTR_CHECK(specs->operands.size() == op.operands.size() && specs->results.size() == op.results.size());
         if (auto other = find_not_float(op, *specs)) return tl::unexpected(std::move(*other));
@@ -185,7 +187,7 @@ class Annotator {
     const Op& op = graph_.op(id);
     std::vector<int> operand_groups(op.operands.size(), Annotation::kNoGroup);
     for (size_t i = 0; i < op.operands.size(); ++i)
-      if (op.operands[i].valid()) operand_groups[i] = read(op.operands[i], specs.operands[i], operand_groups);
+      if (op.operands[i].valid()) operand_groups[i] = read(id, op.operands[i], specs.operands[i], operand_groups);
     for (size_t i = 0; i < op.results.size(); ++i) {
       const ValueId result = op.results[i];
       const QuantSpec& spec = specs.results[i];
@@ -204,7 +206,7 @@ class Annotator {
   }
 
   // The group in which an operand is read; operands before it have theirs.
-  int read(ValueId value, const QuantSpec& spec, const std::vector<int>& operand_groups) {
+  int read(OpId reader, ValueId value, const QuantSpec& spec, const std::vector<int>& operand_groups) {
     int& group = annotation_.group_of_value[value.index];
     switch (spec.kind) {
       case Kind::kNone:
@@ -215,6 +217,7 @@ class Annotator {
         const int wanted = operand_groups[spec.operand];
         DTR_CHECK(wanted != Annotation::kNoGroup);
         if (group != Annotation::kNoGroup && groups_.unite(wanted, group)) return wanted;
+        if (group != Annotation::kNoGroup) annotation_.conflicts.push_back({.value = value, .reader = reader, .shared = true});
         groups_.observe(wanted, value);
         if (group == Annotation::kNoGroup && !graph_.is_constant(value)) group = wanted;
         return wanted;
@@ -222,7 +225,9 @@ class Annotator {
       default:
         if (graph_.is_constant(value)) return groups_.add(spec, value);  // each reader has its own copy of a constant
         if (group == Annotation::kNoGroup) return group = groups_.add(spec, value);
-        return groups_.accept(group, spec) ? group : groups_.add(spec, value);
+        if (groups_.accept(group, spec)) return group;
+        annotation_.conflicts.push_back({.value = value, .reader = reader});
+        return groups_.add(spec, value);
     }
   }
 

@@ -22,11 +22,28 @@ struct AnnotatedOp {
   std::vector<int> operand_groups;  // group in which each operand is read; kNoGroup: as the spec says, without a group
 };
 
+// What a backend's patterns said about an op.
+struct PatternVerdict {
+  std::string_view backend;
+  std::optional<FloatReason> rejected;  // empty: its pattern decides
+};
+
+// An op that reads a value in another quantization than the one in which it is made, so that a requantize stands between. The rule: who
+// makes a value decides. Its quantization becomes that of ops that share one among operands and results, and symmetric if a reader needs
+// that; a fixed one gives way to nobody.
+struct QuantizationConflict {
+  ValueId value;
+  OpId reader;
+  bool shared = false;  // the reader shares one quantization among several values
+};
+
 struct Annotation {
   static constexpr int kNoGroup = -1;
 
-  std::vector<std::optional<AnnotatedOp>> ops;  // by op slot; empty: the op stays float
-  std::vector<FloatReason> reasons;             // by op slot: why it stays float
+  std::vector<std::optional<AnnotatedOp>> ops;        // by op slot; empty: the op stays float
+  std::vector<FloatReason> reasons;                   // by op slot: why it stays float
+  std::vector<std::vector<PatternVerdict>> verdicts;  // by op slot: of the backends that were asked, in order
+  std::vector<QuantizationConflict> conflicts;
   std::vector<QuantizationGroup> groups;
   // By value slot. For a value that an annotated op makes: its quantization. For any other (input of the graph, result of a float op):
   // the quantization in which most annotated ops read it. An operand may ask for another (operand_groups).

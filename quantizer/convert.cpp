@@ -44,6 +44,7 @@ class Converter {
     DTR_ASSIGN(quantizations_, group_quantizations(program_, graph_, annotation_, calibration_));
     report_.float_graph = graph_;
     report_.selected = annotation_.selected;
+    report_patterns();
     std::vector<OpId> order;
     for (const OpId op : graph_.ops()) order.push_back(op);
     for (const OpId op : order) {
@@ -59,6 +60,18 @@ class Converter {
   }
 
  private:
+  void report_patterns() {
+    for (const OpId op : graph_.ops())
+      report_.patterns.push_back({.place = place_of(program_, graph_, op),
+                                  .op = std::string(graph_.op(op).def->name),
+                                  .verdicts = annotation_.verdicts[op.index]});
+    for (const QuantizationConflict& conflict : annotation_.conflicts)
+      report_.conflicts.push_back({.value = graph_.value(conflict.value).name,
+                                   .reader = place_of(program_, graph_, conflict.reader),
+                                   .op = std::string(graph_.op(conflict.reader).def->name),
+                                   .shared = conflict.shared});
+  }
+
   Status quantize_op(OpId op, const AnnotatedOp& annotated) {
     const std::vector<QuantSpec>& specs = annotated.specs.operands;
     const std::vector<ValueId> float_operands = graph_.op(op).operands;

@@ -16,8 +16,25 @@ struct FloatOp {
   FloatReason why;
 };
 
+// What every backend said about an op, in the order of the recipe; the one without a reason decided.
+struct PatternRow {
+  Place place;
+  std::string op;
+  std::vector<PatternVerdict> verdicts;
+};
+
+// A value that is read in another quantization than the one in which it is made (annotate.h states the rule).
+struct ConflictRow {
+  std::string value;
+  Place reader;
+  std::string op;  // of the reader
+  bool shared = false;
+};
+
 struct ConversionReport {
   size_t quantized_ops = 0;
+  std::vector<PatternRow> patterns;  // in the order of the graph
+  std::vector<ConflictRow> conflicts;
   std::vector<FloatOp> float_ops;
   // Channels whose weight scale was widened because their bias would not have fitted, by place.
   std::vector<Diagnostic> notes;

@@ -173,6 +173,7 @@ class Int8Patterns final : public QuantizationPatterns {
  public:
   explicit Int8Patterns(const Int8PatternOptions& options) : options_(options) {}
 
+  std::string_view name() const override { return options_.backend; }
   tl::expected<OpAnnotation, FloatReason> annotate(const Graph& graph, OpId id) const override {
     auto specs = find(graph, id);
     if (specs) return specs;

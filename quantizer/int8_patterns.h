@@ -11,6 +11,7 @@
 namespace dtr {
 
 struct Int8PatternOptions {
+  std::string_view backend;      // its name: "neutron"
   std::string_view machine;      // who computes, in reasons: "the NPU"
   bool divides_tensors = false;  // it divides one computed value by another
 };

@@ -73,6 +73,7 @@ struct FloatReason {
 class QuantizationPatterns {
  public:
   virtual ~QuantizationPatterns() = default;
+  virtual std::string_view name() const = 0;  // of the backend
   // How to quantize `op`, or why it stays float.
   virtual tl::expected<OpAnnotation, FloatReason> annotate(const Graph& graph, OpId op) const = 0;
 };

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "compiler/check.h"
+#include "compiler/pattern_report.h"
 #include "compiler/quantization_report.h"
 #include "compiler/read_model.h"
 #include "compiler/selection.h"
@@ -52,6 +53,10 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
                            .threads = common.threads};
   settings.weigh_costs = std::erase(settings.force_on, "all") == 0;
   DTR_ASSIGN(settings.target, resolve_target(options.target));
+  if (!options.recipe.empty()) {
+    DTR_ASSIGN(settings.recipe, read_recipe(options.recipe, *settings.target));
+    settings.recipe->options.row_packing |= options.row_packing;
+  }
   const std::string output =
       options.output.empty() ? std::filesystem::path(options.model).replace_extension(".pte").string() : options.output;
   DTR_TRY(check_outputs(
@@ -88,6 +93,8 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   }
   if (options.verbose)
     for (const Remark& remark : remarks.list()) fmt::print(stderr, "{}\n", common.json_diagnostics ? to_json(remark) : to_text(remark));
+  if (conversion && options.verbose && !common.json_diagnostics) fmt::print(stderr, "{}", patterns_text(*conversion));
+  if (!options.patterns.empty()) DTR_TRY(write_file(options.patterns, patterns_json(conversion ? *conversion : ConversionReport{})));
   const Graph quantized_graph = program.forward();
   if (options.report_quantization || !options.quantization_json.empty()) {
     if (!samples)

@@ -44,6 +44,7 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
   verb->add_option("MODEL", o.model, "Model: .pt2 (torch.export), .tflite, or IR text (.ir)")->required();
   verb->add_option("-o,--output", o.output, "Program to write; default: the model's name with .pte");
   verb->add_option("--target", o.target, "Target, see `deuteron targets`")->capture_default_str();
+  verb->add_option("--recipe", o.recipe, "Backends, their options and constraints instead of the target's (.json, docs/recipes.md)");
   verb->add_option("--calibrate", o.calibration,
                    "Calibration data (.npz, .npy): arrays named as the inputs, or input, input_0, input_1, ...");
   verb->add_option("--calibrate-random", o.random_samples, "Calibrate on this many samples of noise; the accuracy will be poor")
@@ -70,6 +71,8 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
       ->allow_extra_args(false);
   verb->add_option("--stop-at", o.stop_at, "Compile up to this node: its value becomes the output")->type_name("NODE");
   verb->add_option("--placement", o.placement, "Write why operators are not on the NPU, as JSON (docs/placement.md)");
+  verb->add_option("--patterns", o.patterns,
+                   "Write which backend quantizes which operator, and what the others said, as JSON (docs/recipes.md)");
   verb->add_flag("--report-quantization", o.report_quantization,
                  "Print range, scale, saturation and SQNR of every tensor, and the error that every operator adds, on up to 8 samples");
   verb->add_option("--quantization-json", o.quantization_json, "Write the same as JSON (docs/quantization.md)");
@@ -78,7 +81,9 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
   verb->add_flag("--elide-constants", o.elide_constants,
                  "In --emit-ir, write big constants as seeded<n>: same shapes and costs, other contents");
   verb->add_option("--print-after", o.print_after, "Print the graph after a pass (its name, or all)");
-  verb->add_flag("-v,--verbose", o.verbose, "Print why passes left operators as they are, such as a batch norm that is not folded");
+  verb->add_flag("-v,--verbose", o.verbose,
+                 "Print why passes left operators as they are, such as a batch norm that is not folded, which quantization patterns were "
+                 "rejected and where quantizations met");
   verb->add_flag("--time-passes", o.time_passes, "Print the time of every pass and stage");
   example(verb, "deuteron compile models/digits_cnn/float.pt2 --calibrate models/digits_cnn/calibration.npz -o digits.pte");
   return verb;

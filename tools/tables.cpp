@@ -52,7 +52,7 @@ std::string cell(std::string_view text) {
 void print_support() {
   std::vector<std::unique_ptr<Backend>> backends;
   for (const TargetDescription& target : all_targets())
-    for (std::unique_ptr<Backend>& backend : make_recipe(target))
+    for (std::unique_ptr<Backend>& backend : make_recipe(target, recipe_of(target)))
       if (std::ranges::find(backends, backend->name(), [](const auto& known) { return known->name(); }) == backends.end())
         backends.push_back(std::move(backend));
   fmt::print("\n| operator | backend | dtype | runs there if |\n|---|---|---|---|\n");
@@ -61,8 +61,7 @@ void print_support() {
       const std::optional<OperatorSupport> support = backend->support(*op);
       if (!support) continue;
       std::string conditions;
-      for (const std::string& condition : support->conditions)
-        conditions += fmt::format("{}{}", conditions.empty() ? "" : "; ", condition);
+      for (const std::string& condition : support->conditions) conditions += fmt::format("{}{}", conditions.empty() ? "" : "; ", condition);
       fmt::print("| `{}` | {} | {} | {} |\n", op->name, backend->name(), support->dtypes, cell(conditions));
     }
 }

@@ -20,6 +20,7 @@ struct CommonOptions {
 struct CompileOptions {
   std::string model, output;
   std::string target = "imxrt700";
+  std::string recipe;                              // .json, instead of the target's
   std::string calibration;                         // .npz, .npy
   std::optional<uint32_t> random_samples;          // calibrate on noise, asked for by name
   std::string load_calibration, save_calibration;  // .json
@@ -27,7 +28,7 @@ struct CompileOptions {
   std::string io = "float";
   std::vector<std::string> keep_off, force_on;  // nodes or operators; "all" forces whatever the NPU can run
   std::string stop_at;                          // node
-  std::string report_json, placement, quantization_json, emit_ir, print_after;
+  std::string report_json, placement, patterns, quantization_json, emit_ir, print_after;
   bool report_quantization = false;
   bool check = true;
   bool row_packing = false;

@@ -99,7 +99,7 @@ TEST_P(Accuracy, ReachesUpstream) {
   const auto calibration_samples = Samples::bind(graph, *calibration_arrays, "calibration.npz");
   ASSERT_TRUE(calibration_samples) << to_text(calibration_samples.error());
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
-  patterns.push_back(make_int8_patterns({.machine = "the NPU"}));
+  patterns.push_back(make_int8_patterns({.backend = "neutron", .machine = "the NPU"}));
   const Annotation annotation = annotate(graph, patterns);
   const auto executor = make_onednn_executor(*program, graph, {.observe_any_layout = true});
   ASSERT_TRUE(executor) << to_text(executor.error());

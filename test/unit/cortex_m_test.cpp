@@ -86,6 +86,34 @@ TEST(CortexM, ConformanceCases) {
   EXPECT_TRUE(outcome.in_float.empty());
 }
 
+// An activation that the NPU does not run, twice: with the Cortex-M's kernels nothing but the inputs and outputs is float.
+TEST(CortexM, MixedNetStaysInt8) {
+  std::vector<Tensor> wanted;
+  SramUse sram[2];
+  uint64_t bytes[2] = {};
+  for (const size_t with : {size_t{0}, size_t{1}}) {
+    auto program = read_model(source_path("test/data/mixed/squash_net.ir"));
+    ASSERT_TRUE(program) << to_text(program.error());
+    const Samples samples = Samples::random(program->forward(), 2);
+    const auto built = conformance::build(std::move(*program), &samples, *find_target(with == 0 ? "imxrt700" : "imxrt700cm"));
+    ASSERT_TRUE(built) << to_text(built.error());
+    const CompileReport& report = (*built)->compiled.report;
+    sram[with] = report.sram;
+    bytes[with] = report.program_bytes;
+    const bool float_kernels =
+        std::ranges::any_of(report.operators, [](const OperatorRow& row) { return row.kernel.starts_with("aten::"); });
+    EXPECT_EQ(float_kernels, with == 0);
+    const auto reference = make_reference_executor((*built)->program, (*built)->quantized);
+    const auto expected = reference->run(samples.inputs(0));
+    const auto got = (*built)->session->run(samples.inputs(0));
+    ASSERT_TRUE(expected);
+    ASSERT_TRUE(got) << to_text(got.error());
+    EXPECT_TRUE(std::ranges::equal((*got)[0].bytes(), (*expected)[0].bytes()));
+  }
+  EXPECT_LT(sram[1].total_bytes * 3, sram[0].total_bytes);
+  EXPECT_LT(bytes[1], bytes[0]);
+}
+
 class Models : public testing::TestWithParam<const char*> {};
 
 // The NPU, a Cortex-M and both together give the same bytes.

@@ -21,7 +21,7 @@ std::string stays_float(std::string_view inputs, std::string_view ops, std::stri
   const Program program = graph_of(inputs, ops);
   if (program.graphs.empty()) return "not a graph";
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
-  patterns.push_back(make_int8_patterns({.machine = "the NPU"}));
+  patterns.push_back(make_int8_patterns({.backend = "neutron", .machine = "the NPU"}));
   const Graph& graph = program.forward();
   const Annotation annotation = annotate(graph, patterns);
   OpId op;

@@ -46,13 +46,14 @@ graph @forward(%x: f32[1,2,4,4]) {
 
 std::vector<std::unique_ptr<QuantizationPatterns>> neutron_patterns() {
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
-  patterns.push_back(make_int8_patterns({.machine = "the NPU"}));
+  patterns.push_back(make_int8_patterns({.backend = "neutron", .machine = "the NPU"}));
   return patterns;
 }
 
 // The NPU's patterns with plain ranges, whose numbers follow by hand.
 class MinMaxPatterns final : public QuantizationPatterns {
  public:
+  std::string_view name() const override { return "test"; }
   tl::expected<OpAnnotation, FloatReason> annotate(const Graph& graph, OpId op) const override {
     auto specs = neutron_->annotate(graph, op);
     if (!specs) return specs;
@@ -62,7 +63,7 @@ class MinMaxPatterns final : public QuantizationPatterns {
   }
 
  private:
-  std::unique_ptr<QuantizationPatterns> neutron_ = make_int8_patterns({.machine = "the NPU"});
+  std::unique_ptr<QuantizationPatterns> neutron_ = make_int8_patterns({.backend = "neutron", .machine = "the NPU"});
 };
 
 std::vector<NamedTensor> ramp(const std::string& name, Shape shape, float low, float high) {
@@ -230,6 +231,7 @@ TEST(Convert, BiasesTakeBackWhatWeightsLose) {
 // One op that a test describes by its specs; anything else has no pattern.
 class FixedPatterns final : public QuantizationPatterns {
  public:
+  std::string_view name() const override { return "test"; }
   using Table = std::map<std::string, OpAnnotation, std::less<>>;
   explicit FixedPatterns(Table table) : table_(std::move(table)) {}
   tl::expected<OpAnnotation, FloatReason> annotate(const Graph& graph, OpId op) const override {
@@ -294,10 +296,19 @@ TEST(Convert, RequantizesWhereAReaderNeedsAnotherQuantization) {
   return %b, %c
 }
 )");
-  EXPECT_EQ(converted_ops(program, {{"aten.sigmoid", {{QuantSpec::affine()}, {QuantSpec::fixed(1.0F / 256, -128)}}},
-                                    {"aten.hardswish", {{QuantSpec::symmetric()}, {QuantSpec::affine()}}}}),
+  ConversionReport report;
+  EXPECT_EQ(converted_ops(program,
+                          {{"aten.sigmoid", {{QuantSpec::affine()}, {QuantSpec::fixed(1.0F / 256, -128)}}},
+                           {"aten.hardswish", {{QuantSpec::symmetric()}, {QuantSpec::affine()}}}},
+                          &report),
             (std::vector<std::string>{"quantize", "aten.sigmoid", "requantize", "aten.hardswish", "requantize", "aten.hardswish",
                                       "dequantize", "dequantize"}));
+  ASSERT_EQ(report.conflicts.size(), 2U);
+  EXPECT_EQ(report.conflicts[0].value, "a");
+  EXPECT_EQ(report.conflicts[0].op, "aten.hardswish");
+  EXPECT_FALSE(report.conflicts[0].shared);
+  ASSERT_EQ(report.patterns.size(), 3U);
+  EXPECT_FALSE(report.patterns[0].verdicts[0].rejected);
 }
 
 TEST(Convert, SymmetricReadersMakeTheValueSymmetric) {
