@@ -138,7 +138,8 @@ TEST_F(WithTensorFile, NamesEveryTensorThatIsMissing) {
   const auto file = TensorFileImage::open(tensors_);
   ASSERT_TRUE(file);
   for (size_t i = 0; i < file->file().count(); ++i)
-    EXPECT_NE(session.error().reason.find("\n  tensor " + file->file().entry(i).key()->str()), std::string::npos) << session.error().reason;
+    EXPECT_NE(session.error().reason.find(fmt::format("\n  tensor {}", file->file().entry(i).key()->str())), std::string::npos)
+        << session.error().reason;
 }
 
 // Flipped and cut tensor files are refused or give other numbers; nothing outside of them is read (the sanitizers watch).
@@ -176,7 +177,8 @@ TEST_F(WithTensorFile, DamagedFilesAreRefusedOrRead) {
 std::string model_of(const std::string& name) {
   for (const std::string folder : {"models/", "test/data/conformance/"})
     for (const std::string file : {"quantized.pt2", "qat.pt2", "float.pt2"})
-      if (const auto path = test::source_path(folder + name + "/" + file); std::filesystem::exists(path)) return path.string();
+      if (const auto path = test::source_path(fmt::format("{}{}/{}", folder, name, file)); std::filesystem::exists(path))
+        return path.string();
   return {};
 }
 

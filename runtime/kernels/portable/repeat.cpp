@@ -19,7 +19,7 @@ Error repeat_out(std::span<Value* const> values) {
   int32_t sizes[kMaxRank];
   for (int d = 0; d < out.rank; ++d) {
     const int in_dim = d - (out.rank - in.rank);
-    const int32_t extent = in_dim < 0 ? 1 : in.sizes[in_dim];
+    const int32_t extent = in_dim < 0 ? 1 : in.shape()[static_cast<size_t>(in_dim)];
     const int64_t times = repeats[static_cast<size_t>(d)];
     if (times < 0 || times * extent != out.sizes[d]) return Error::kKernelArguments;
     sizes[2 * d] = static_cast<int32_t>(times);

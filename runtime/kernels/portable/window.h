@@ -17,12 +17,13 @@ struct Image {
 // [N, C, W] or [N, C, H, W]; the caller has checked the rank.
 inline Image image_of(const Tensor& tensor) {
   const Strides strides = strides_of(tensor);
-  Image image{.batch = tensor.sizes[0], .channels = tensor.sizes[1], .batch_stride = strides.of[0], .channel_stride = strides.of[1]};
+  const std::span<const int32_t> sizes = tensor.shape();
+  Image image{.batch = sizes[0], .channels = sizes[1], .batch_stride = strides.of[0], .channel_stride = strides.of[1]};
   const int last = tensor.rank - 1;
-  image.width = tensor.sizes[last];
+  image.width = sizes.back();
   image.column_stride = strides.of[last];
   if (tensor.rank == 4) {
-    image.height = tensor.sizes[2];
+    image.height = sizes[2];
     image.row_stride = strides.of[2];
   }
   return image;
