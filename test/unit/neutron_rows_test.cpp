@@ -51,6 +51,29 @@ TEST(NeutronSoftmax, ComputedMasks) {
   }
 }
 
+// Parts of rows, as a split of queries, keys and values makes them, are read where they lie; every second row too. Rows of two dimensions
+// at two distances are copied.
+TEST(NeutronLinear, ReadsRowsAtADistance) {
+  for (const auto& [slice, shape, kernels] : std::vector<std::tuple<std::string_view, std::string_view, Kernels>>{
+           {"dim = 2, start = 5, end = 16, step = 1", "3,9,11", {"Lookup", "Conv2d"}},
+           {"dim = 0, start = 1, end = 3, step = 1", "2,9,24", {"Lookup", "Conv2d"}},
+           {"dim = 1, start = 2, end = 3, step = 1", "3,1,24", {"Lookup", "Conv2d"}},
+           {"dim = 2, start = 7, end = 8, step = 1", "3,9,1", {"Lookup", "Depthwise"}},
+           {"dim = 2, start = 0, end = 24, step = 2", "3,9,12", {"Lookup", "Move", "Conv2d"}},
+           {"dim = 1, start = 0, end = 8, step = 1", "3,8,24", {"Lookup", "Move", "Conv2d"}}}) {
+    const std::string columns(shape.substr(shape.rfind(',') + 1)), rows(shape.substr(0, shape.rfind(',')));
+    const Compiled compiled = expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[3,9,24] quant<0.05:-7>) {{
+      %t: i8[3,9,24] quant<0.05:-7> = aten.neg(%x)
+      %s: i8[{1},{2}] quant<0.05:-7> = aten.slice.Tensor(%t) {{{0}}}
+      %w: i8[6,{2}] quant<0.011> = constant seeded<3>
+      %y: i8[{1},6] quant<0.05> = aten.linear(%s, %w)
+      return %y
+    }})",
+                                                           slice, rows, columns));
+    EXPECT_EQ(compiled.kernels(), kernels) << slice;
+  }
+}
+
 TEST(NeutronNormalize, BoxesInBothLayouts) {
   for (const std::string_view layout : {"", "channels_last "})
     for (const std::string_view op :

@@ -32,28 +32,37 @@ LayoutChoice layouts(const OpView& view) {
   return view.operand(0).rank() < 3 ? LayoutChoice{} : LayoutChoice{.contiguous = true, .channels_last = false};
 }
 
-// Rows of a linear layer may lie in any order and so may the columns of one row, as long as each row is one run: the rows of the result
-// then lie in the same order, and the weights' columns are permuted to fit. nullopt: the operand has to be copied.
+// Rows of a linear layer may lie in any order, at one distance, and so may the columns of one row, as long as each row is one run: the rows
+// of the result then lie in the same order, and the weights' columns are permuted to fit. nullopt: the operand has to be copied.
 struct Rows {
   Order x_order, result_order;
   std::vector<int64_t> columns;  // logical column at each position of a row
+  int64_t distance = 0;          // from a row to the next in memory
 };
 std::optional<Rows> rows_of(const Order& order, int64_t in, int64_t out) {
   const int64_t places[] = {in};
   const auto digits = split_at(order, places);
   if (!digits) return std::nullopt;
-  Rows rows{order, {}, std::vector<int64_t>(static_cast<size_t>(in), 0)};
-  bool in_row = false;
+  Rows rows{order, {}, std::vector<int64_t>(static_cast<size_t>(in), 0), in};
+  Order of_rows;
   int64_t filled = in;
   for (const Digit& digit : *digits) {  // outermost first
     if (digit.place >= in) {
-      if (in_row) return std::nullopt;
-      rows.result_order.push_back({digit.extent, digit.place / in * out, digit.step / in * out});
+      if (filled != in) return std::nullopt;
+      of_rows.push_back(digit);
       continue;
     }
-    in_row = true;
     filled /= digit.extent;
+    if (digit.step != filled) return std::nullopt;
     for (int64_t i = 0; i < in; ++i) rows.columns[static_cast<size_t>(i)] += i / filled % digit.extent * digit.place;
+  }
+  if (!of_rows.empty()) rows.distance = of_rows.back().step;
+  if (filled != 1 || rows.distance < in) return std::nullopt;
+  int64_t count = 1;
+  for (auto digit = of_rows.rbegin(); digit != of_rows.rend(); ++digit) {
+    if (digit->step != rows.distance * count) return std::nullopt;
+    rows.result_order.push_back({digit->extent, digit->place / in * out, count * out});
+    count *= digit->extent;
   }
   rows.result_order.push_back({out, 1, 1});
   rows.result_order = normalized(std::move(rows.result_order));
@@ -66,7 +75,8 @@ void lower(Builder& builder, const Group& group) {
   const Op& op = graph.op(group.head);
   const int64_t in = view->operand(1).shape[1];
   const int64_t out = view->operand(1).shape[0];
-  std::optional<Rows> rows = rows_of(builder.order(op.operands[0]), in, out);
+  std::optional<Rows> rows = rows_of(builder.lies(op.operands[0]), in, out);
+  if (!rows) rows = rows_of(builder.order(op.operands[0]), in, out);
   if (!rows) rows = rows_of(contiguous_order(view->operand(0).elements()), in, out);
   Filters filters{.out = out, .in = in};
   filters.weights.resize(static_cast<size_t>(in * out));
@@ -75,7 +85,8 @@ void lower(Builder& builder, const Group& group) {
     for (int64_t i = 0; i < in; ++i)
       filters.weights[static_cast<size_t>(o * in + i)] = weights[static_cast<size_t>(o * in + rows->columns[static_cast<size_t>(i)])];
 
-  const npu::Window window = window_of(*view);
+  npu::Window window = window_of(*view);
+  window.in.batch = word(rows->distance);
   Accumulation accumulation{.window = window,
                             .mapping = choose_mapping(builder.machine(), window, false),
                             .input = builder.read(op.operands[0], rows->x_order),
