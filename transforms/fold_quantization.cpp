@@ -8,6 +8,8 @@
 //   quantize(move(x))            move(quantize(x)), for ops that move data, and clamps, because quantizing is monotone: so an activation
 //                                 without a quantization of its own before it ends up behind the quantized op, where `fuse_activation`
 //                                 finds it
+//   quantize(cat(dequantize(x), dequantize(y)))
+//                                 cat(requantize(x), requantize(y)), where the quantizations differ
 //   quantize(op(dequantize(x)…)) the op on quantized types, if it has an integer evaluation and accepts these types; `qdq`, so that
 //   it rounds
 //                                 its result once, as the float op between the two did
@@ -199,6 +201,7 @@ class Pass : public GraphPass {
                 .quantization = wanted.quantization};
     const std::string name = graph_.value(result).name;
     if (spec.operands.empty()) return false;
+    if (spec.def->has_trait(kMovesData)) bring_to(op, *wanted.quantization, spec.operands);
     spec = rounded_once(std::move(spec));
     ValueId converted = insert_accepted(op, spec, wanted.layout);
     ValueId replacement = converted;
@@ -217,6 +220,20 @@ class Pass : public GraphPass {
     rewriter_.erase(op);
     rewriter_.rename(converted, name);
     return true;
+  }
+
+  // Where operands that are moved together have several quantizations, each gets the wanted one: quantizing what was moved does the same.
+  void bring_to(OpId before, const Quantization& wanted, std::vector<ValueId>& operands) {
+    const auto quantization = [&](ValueId value) -> const std::optional<Quantization>& { return graph_.type(value).quantization; };
+    const bool one = std::ranges::all_of(operands, [&](ValueId operand) { return quantization(operand) == quantization(operands[0]); });
+    if (one || !std::ranges::all_of(operands, [&](ValueId operand) { return per_tensor_int8(operand); })) return;
+    for (ValueId& operand : operands) {
+      if (quantization(operand) == wanted) continue;
+      const Layout layout = graph_.type(operand).layout;
+      OpSpec spec{.def = &ops::kRequantize, .operands = {operand}, .origin = graph_.op(before).origin, .quantization = wanted};
+      operand = insert_accepted(before, rounded_once(std::move(spec)), layout);
+      DTR_CHECK(operand.valid());
+    }
   }
 
   // The quantized values behind the operands; none if one of them is not quantized.
