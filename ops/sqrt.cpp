@@ -1,4 +1,5 @@
-// aten.sqrt: square root of x.
+// aten.sqrt: square root of x. The quantized form is rounded; with `truncates` it is TFLite's SQRT, whose quotient by the result's scale
+// loses its fraction.
 #include "ops/unary.h"
 
 namespace dtr::ops {
@@ -6,8 +7,26 @@ namespace {
 
 constexpr auto kFunction = [](auto x) { return std::sqrt(x); };
 
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  if (!view.attribute_or("truncates", false)) return evaluate_unary_integer<PlainFunction<kFunction>>(view, operands, results);
+  const Quantization& in = *view.operand(0).quantization;
+  const Quantization& out = *view.result().quantization;
+  const float steps = 1.0F / out.scale();
+  std::ranges::transform(operands[0].values<int8_t>(), results[0].values<int8_t>().begin(), [&](int8_t q) {
+    const float x = in.scale() * static_cast<float>(std::max(q - in.zero_point(), 0));
+    const float root = std::min(std::sqrt(x) * steps, 1024.0F);  // far beyond int8
+    return static_cast<int8_t>(range_of(out).clamp(static_cast<int32_t>(root) + out.zero_point()));
+  });
+}
+
+constexpr AttributeDef kAttributes[] = {{"truncates", AttributeKind::kBool, false}};
+
 }  // namespace
 
-constinit const OpDef kSqrt = unary_op<kFunction>("aten.sqrt", "square root of x");
+constinit const OpDef kSqrt = [] {
+  OpDef def = unary_op<PlainFunction<kFunction>>("aten.sqrt", "square root of x", kAttributes);
+  def.evaluate_integer = evaluate_integer;
+  return def;
+}();
 
 }  // namespace dtr::ops

@@ -318,17 +318,16 @@ Result<ValueId> unary(Importer& importer) {
   return importer.append(kDef, {x});
 }
 
-// TFLite's int8 kernels of these round unlike all others: SQRT truncates, LOG_SOFTMAX approximates the logarithm in its own way.
-Status check_float(const Importer& importer) {
-  if (importer.tensor(0).scales.empty()) return {};
-  return importer.unsupported("its int8 form has an arithmetic of its own; keep it in float");
-}
 Result<ValueId> sqrt(Importer& importer) {
-  DTR_TRY(check_float(importer));
-  return unary<ops::kSqrt>(importer);
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  const bool quantized = !importer.tensor(0).scales.empty();
+  return importer.append(ops::kSqrt, {x}, quantized ? Attributes{{"truncates", true}} : Attributes{});
 }
+
+// TFLite's int8 kernel approximates the logarithm in its own way.
 Result<ValueId> log_softmax(Importer& importer) {
-  DTR_TRY(check_float(importer));
+  if (!importer.tensor(0).scales.empty())
+    return importer.unsupported("its int8 form has an arithmetic of its own; keep it in float");
   const size_t rank = importer.tensor(0).shape.size();
   if (rank == 0) return importer.invalid("its input has no dimension");
   DTR_ASSIGN(const ValueId x, importer.value(0));

@@ -275,13 +275,13 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
        operator_with_options(fb::BuiltinOperator::SOFTMAX, fb::OptionsType::Pool2DOptions,
                              [](auto& b) { return fb::CreatePool2DOptions(b); }),
        "tflite-invalid", "`y`: SOFTMAX: its options are missing or of another operator\n  fix: Convert or download the model again."},
-      {"square root of int8",
+      {"logarithm of softmax in int8",
        [](Spec& s) {
-         s.codes = {fb::BuiltinOperator::SQRT};
+         s.codes = {fb::BuiltinOperator::LOG_SOFTMAX};
          for (TensorSpec& tensor : s.tensors) tensor = {.type = fb::TensorType::INT8, .scales = {0.5F}, .zero_points = {0}};
        },
        "tflite-unsupported-option",
-       "`y`: SQRT: its int8 form has an arithmetic of its own; keep it in float\n  fix: Change the operator before the export."},
+       "`y`: LOG_SOFTMAX: its int8 form has an arithmetic of its own; keep it in float\n  fix: Change the operator before the export."},
       {"batched gather",
        [](Spec& s) {
          operator_with_options(fb::BuiltinOperator::GATHER, fb::OptionsType::GatherOptions,

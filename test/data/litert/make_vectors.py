@@ -325,6 +325,7 @@ def indexed():
     everything = m.input(np.tile(np.arange(-128, 128).reshape(1, 256), (3, 1, 1)), (0.05, -128))
     for to in ((0.03, -128), (0.002, 3)):
         m.op(B.RSQRT, [everything], m.shape(everything), to)
+        m.op(B.SQRT, [everything], m.shape(everything), to)
     for activation, to in ((NONE, (0.3, 9)), (RELU, (0.002, -128)), (RELU6, (0.05, 0))):
         m.fully_connected(rows, rng.integers(-127, 128, (6, 9)), rng.uniform(0.001, 0.05, 6), rng.integers(-9000, 9000, 6), to, activation)
     m.write()
