@@ -126,6 +126,16 @@ Specs softmax(const OpView& view) {
   return specs;
 }
 
+// In int8, operands that one code stands for would jump together.
+Specs threshold(const OpView& view) {
+  const auto at = view.attribute<double>("threshold"), value = view.attribute<double>("value");
+  if (at != value)
+    return stays_float(
+        fmt::format("its result jumps from {} to {}; in int8 operands on either side of the threshold share a code", value, at),
+        "give it the threshold as value");
+  return selecting(independent(view));
+}
+
 struct Pattern {
   const OpDef* op;
   Specs (*specs)(const OpView&);
@@ -164,6 +174,7 @@ constexpr std::array kPatterns{
     Pattern{&ops::kSliceTensor, selected},
     Pattern{&ops::kSumDim, independent},
     Pattern{&ops::kTanh, signed_unit_interval},
+    Pattern{&ops::kThreshold, threshold},
     Pattern{&ops::kUpsampleBilinear2d, shared},
     Pattern{&ops::kUpsampleNearest2d, shared},
     Pattern{&ops::kView, shared},

@@ -54,6 +54,10 @@ TEST(NeutronPatterns, SayWhatStaysInFloat) {
             "quantizer-form: the NPU's sum holds at most 4095 exponentials; this one has 4096; take the softmax of fewer elements, or "
             "outside of the model");
   EXPECT_EQ(stays_float("%x: f32[2,4095]", "%y: f32[2,4095] = aten.softmax(%x) {dim = 1}"), "");
+  EXPECT_EQ(stays_float("%x: f32[2,3]", "%y: f32[2,3] = aten.threshold(%x) {threshold = 0.25, value = 2.0}"),
+            "quantizer-form: its result jumps from 2 to 0.25; in int8 operands on either side of the threshold share a code; give it the "
+            "threshold as value");
+  EXPECT_EQ(stays_float("%x: f32[2,3]", "%y: f32[2,3] = aten.threshold(%x) {threshold = 0.25, value = 0.25}"), "");
   EXPECT_EQ(stays_float("%x: f32[2,3], %w: f32[4,3]", "%y: f32[2,4] = aten.linear(%x, %w)"),
             "quantizer-dynamic-weight: the NPU needs constant weights; these are computed while the model runs; make them parameters or "
             "buffers of the module");

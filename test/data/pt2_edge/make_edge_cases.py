@@ -106,7 +106,6 @@ case("matmul_vectors", lambda x, y: torch.matmul(x, y), rand(7), rand(7).flip(0)
 case("glu", lambda x: F.glu(4 * x, 3), rand(2, 3, 5, 8), without=lambda x: (4 * x)[..., :4])
 case("softshrink", lambda x: F.softshrink(x, 0.25), X, without=F.softshrink)
 case("hardshrink", lambda x: F.hardshrink(x, 0.25), X, without=F.hardshrink)
-case("threshold", lambda x: F.threshold(x, 0.1, 2), X, without=lambda x: F.threshold(x, 0, 2))
 # Attention.
 QKV = rand(1, 4, 5, 8), rand(1, 4, 6, 8), rand(1, 4, 6, 7)
 BANDED = (torch.arange(5)[:, None] - torch.arange(6)).abs() < 3
