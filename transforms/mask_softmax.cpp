@@ -2,6 +2,9 @@
 // becomes a softmax with a mask of those that take part; what else was added stays, and factors of 0 of what is excluded go. So the range
 // of the scores, and their steps in int8, are those of what counts. Views may stand between. Not where a row would be left without any
 // score.
+//
+// So does a softmax of scores in which a mask that is computed puts such a number, or to which zeros with such a number are added. Whether
+// a row is left without any score cannot be known then: if so, the result is zeros, where PyTorch gives NaN for −inf.
 #include <algorithm>
 #include <cmath>
 
@@ -60,7 +63,7 @@ class Pass : public GraphPass {
       scores = graph_.op(graph_.producer(scores)).operands[0];
     }
     const std::optional<Combined> sum = combined(scores, ops::kAddTensor);
-    if (!sum) return {};
+    if (!sum) return visit_computed(id, scores, views);
     const Shape added = graph_.type(scores).shape;
     const Type constant = graph_.type(sum->constant);
     std::vector<double> addend = constant_doubles(program_, graph_, sum->constant);
@@ -94,6 +97,70 @@ class Pass : public GraphPass {
     const ValueId before = graph_.op(id).operands[0];
     rewriter_.set_operand(id, 0, x);
     rewriter_.set_operand(id, 1, parts);
+    DTR_TRY(rewriter_.refresh(id));
+    erase_unread(before);
+    ++changes_;
+    return {};
+  }
+
+  // --- masks that are computed ---
+
+  // masked_fill with a number that excludes; invalid if the value is none.
+  OpId excluding_fill(ValueId value) const {
+    const OpId id = graph_.producer_if(value, ops::kMaskedFill);
+    return id.valid() && graph_.op(id).attributes.get<double>("value") <= kExcluded ? id : OpId{};
+  }
+  // The same behind ops that move it, innermost first in `moves`, of zeros.
+  OpId excluding_zeros(ValueId value, std::vector<OpId>& moves) const {
+    for (OpId id = graph_.producer(value); id.valid(); id = graph_.producer(value)) {
+      const Op& op = graph_.op(id);
+      if (op.operands.size() != 1 || (op.def != &ops::kView && op.def != &ops::kExpand && op.def != &ops::kPermute)) break;
+      moves.insert(moves.begin(), id);
+      value = op.operands[0];
+    }
+    const OpId fill = excluding_fill(value);
+    return fill.valid() && uniform_value(program_, graph_, graph_.op(fill).operands[0]) == 0.0 ? fill : OpId{};
+  }
+
+  // `views` are the results of views between scores and softmax, the last one first.
+  Status visit_computed(OpId id, ValueId scores, const std::vector<ValueId>& views) {
+    OpId fill = excluding_fill(scores);
+    ValueId x = fill.valid() ? graph_.op(fill).operands[0] : ValueId{};
+    std::vector<OpId> moves;
+    if (const OpId sum = graph_.producer_if(scores, ops::kAddTensor);
+        sum.valid() && graph_.op(sum).attributes.find("activation") == nullptr && graph_.op(sum).attributes.get_or("alpha", 1.0) == 1)
+      for (size_t side = 0; side < 2 && !fill.valid(); ++side) {
+        moves.clear();
+        fill = excluding_zeros(graph_.op(sum).operands[side], moves);
+        x = graph_.op(sum).operands[1 - side];
+      }
+    if (!fill.valid() || graph_.type(x).shape != graph_.type(scores).shape) return {};
+
+    const Origin origin = graph_.op(id).origin;
+    const auto insert = [&](const OpDef& def, ValueId operand, Attributes attributes) {
+      return rewriter_.insert_value(id, {.def = &def, .operands = {operand}, .attributes = std::move(attributes), .origin = origin});
+    };
+    const auto expand = [&](ValueId mask, const Shape& shape) -> Result<ValueId> {
+      return graph_.type(mask).shape == shape ? mask : insert(ops::kExpand, mask, {{"size", Ints(shape)}});
+    };
+    DTR_ASSIGN(ValueId mask, insert(ops::kLogicalNot, graph_.op(fill).operands[1], {}));
+    if (!moves.empty()) {
+      DTR_ASSIGN(mask, expand(mask, graph_.type(graph_.op(fill).results[0]).shape));
+      for (const OpId move : moves) {
+        DTR_ASSIGN(mask, insert(*graph_.op(move).def, mask, graph_.op(move).attributes));
+      }
+    }
+    if (!views.empty()) {
+      DTR_ASSIGN(mask, expand(mask, graph_.type(scores).shape));
+      for (size_t i = views.size(); i-- > 0;) {
+        const Ints size(graph_.type(views[i]).shape);
+        DTR_ASSIGN(mask, insert(ops::kView, mask, {{"size", size}}));
+        DTR_ASSIGN(x, insert(ops::kView, x, {{"size", size}}));
+      }
+    }
+    const ValueId before = graph_.op(id).operands[0];
+    rewriter_.set_operand(id, 0, x);
+    rewriter_.set_operand(id, 1, mask);
     DTR_TRY(rewriter_.refresh(id));
     erase_unread(before);
     ++changes_;

@@ -283,6 +283,11 @@ KernelCall pow(Program&, const Graph& graph, const Op& op) {
 KernelCall softplus(Program&, const Graph& graph, const Op& op) {
   return with_numbers("aten::softplus.out", graph, op, {{"beta", 1}, {"threshold", 20}});
 }
+KernelCall masked_fill(Program&, const Graph& graph, const Op& op) {
+  return {
+      .name = "aten::masked_fill.Scalar_out",
+      .arguments = {kernel_argument(graph, op.operands[0]), kernel_argument(graph, op.operands[1]), op.attributes.get<double>("value")}};
+}
 template <const char* kName>
 KernelCall shrink(Program&, const Graph& graph, const Op& op) {
   return with_numbers(kName, graph, op, {{"lambd", 0.5}});
@@ -320,6 +325,7 @@ constexpr char kSilu[] = "aten::silu.out";
 constexpr char kSin[] = "aten::sin.out";
 constexpr char kSqrt[] = "aten::sqrt.out";
 constexpr char kAbs[] = "aten::abs.out";
+constexpr char kLogicalNot[] = "aten::logical_not.out";
 constexpr char kHardshrink[] = "aten::hardshrink.out";
 constexpr char kSoftshrink[] = "aten::softshrink.out";
 constexpr char kSoftsign[] = "deuteron::softsign.out";
@@ -371,6 +377,8 @@ constexpr std::array kRows{
     Row{&ops::kLog, false, plain<kLog>},
     Row{&ops::kLogSigmoid, false, plain<kLogSigmoid>},
     Row{&ops::kLogSoftmax, false, softmax<kLogSoftmax>},
+    Row{&ops::kLogicalNot, false, plain<kLogicalNot>},
+    Row{&ops::kMaskedFill, false, masked_fill},
     Row{&ops::kMatmul, false, matmul},
     Row{&ops::kMaximum, false, plain<kMaximum>},
     Row{&ops::kMaxPool2d, false, max_pool2d},

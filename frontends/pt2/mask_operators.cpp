@@ -1,5 +1,5 @@
-// Operators that make and apply masks. Masks of models are known: they are compared, combined and cut when the model is read. Selections by
-// a known mask are products and sums with constants.
+// Operators that make and apply masks. Masks of models mostly are known: they are compared, combined and cut when the model is read.
+// Selections by a known mask are products and sums with constants. A mask that is an input may put a number in place of elements.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -77,6 +77,11 @@ Result<Values> related(NodeImport& node) {
 }
 
 Result<Values> logical_not(NodeImport& node) {
+  DTR_ASSIGN(const ValueId self, node.tensor("self"));
+  if (!node.graph().is_constant(self)) {
+    DTR_ASSIGN(const ValueId result, node.emit("aten.logical_not", {self}));
+    return Values{result};
+  }
   DTR_ASSIGN(Known mask, known(node, "self"));
   for (double& value : mask.values) value = value == 0 ? 1 : 0;
   return made(node, DType::kBool, mask);
@@ -114,7 +119,48 @@ Result<ValueId> selected(NodeImport& node, const Known& mask, ValueId x, bool ke
   return node.emit("aten.add.Tensor", {x, addend});
 }
 
+// A constant that is one number everywhere; nullopt if it is computed or has several.
+struct Uniform {
+  Shape shape;
+  double number;
+};
+std::optional<Uniform> uniform(NodeImport& node, std::string_view name) {
+  const auto constant = known(node, name);
+  if (!constant || constant->values.empty()) return std::nullopt;
+  const double first = constant->values.front();
+  if (std::ranges::any_of(constant->values, [&](double value) { return value != first; })) return std::nullopt;
+  return Uniform{constant->shape, first};
+}
+
+// The same by a computed mask: where one of the two is a number.
+Result<Values> select_computed(NodeImport& node, std::string_view when, std::string_view then, std::string_view otherwise) {
+  DTR_ASSIGN(ValueId mask, node.tensor(when));
+  const auto a = uniform(node, then), b = uniform(node, otherwise);
+  if (node.type(mask).dtype != DType::kBool || (!a && !b))
+    return node.unsupported(fmt::format("`{}` is computed while the model runs and chooses between two tensors", when),
+                            "choose between a tensor and a number");
+  const Uniform& filled = a ? *a : *b;
+  ValueId x;
+  if (a && b) {
+    const std::vector<double> values(static_cast<size_t>(element_count(b->shape)), b->number);
+    DTR_ASSIGN(x, node.constant(DType::kFloat32, values, b->shape));
+  } else {
+    DTR_ASSIGN(x, node.tensor(a ? otherwise : then));
+  }
+  std::optional<Shape> shape = ops::broadcast_shape(node.type(x).shape, node.type(mask).shape);
+  if (shape) shape = ops::broadcast_shape(*shape, filled.shape);
+  if (!shape) return node.unsupported("its shapes do not broadcast");
+  DTR_ASSIGN(x, node.expand(x, *shape));
+  if (!a) {
+    DTR_ASSIGN(mask, node.emit("aten.logical_not", {mask}));
+  }
+  DTR_ASSIGN(const ValueId result, node.emit("aten.masked_fill", {x, mask}, {{"value", filled.number}}));
+  return Values{result};
+}
+
 Result<Values> select(NodeImport& node, std::string_view when, std::string_view then, std::string_view otherwise) {
+  DTR_ASSIGN(const ValueId condition, node.tensor(when));
+  if (!node.graph().is_constant(condition)) return select_computed(node, when, then, otherwise);
   DTR_ASSIGN(const Known mask, known(node, when));
   const auto a = known(node, then), b = known(node, otherwise);
   if (a && b) {

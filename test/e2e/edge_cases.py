@@ -31,7 +31,6 @@ REFUSED = {
     "softmax_float64": ("pt2-unsupported-argument", "aten.softmax.int: it converts its input from f32 first"),
     "bool_result": ("pt2-unsupported-argument", "aten.gt.Scalar: `self` is computed while the model runs"),
     "where_computed": ("pt2-unsupported-argument", "aten.gt.Scalar: `self` is computed while the model runs"),
-    "bool_mask": ("pt2-unsupported-argument", "aten.where.self: `condition` is computed while the model runs"),
     "index_pairs": ("pt2-unsupported-argument", "aten.index.Tensor: it indexes several dimensions"),
     "var_of_one": ("pt2-unsupported-argument", "aten.var.dim: the variance of 1 elements with a correction of 1"),
     "max_pool_indices": ("pt2-unsupported-argument", "aten.max_pool2d_with_indices.default: output 1 (`getitem_1`) is used, only 1 are supported"),

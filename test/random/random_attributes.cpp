@@ -120,6 +120,7 @@ constexpr AttributeRow kRows[] = {
     {"scales", AttributeKind::kFloats, draw_factors},
     {"stride", AttributeKind::kInts, draw_pair<1, 3>},
     {"threshold", AttributeKind::kFloat, draw_float<1, 20>},
+    {"truncates", AttributeKind::kBool, draw_bool},
     {"two_roundings", AttributeKind::kBool, draw_bool},
     {"value", AttributeKind::kFloat, draw_float<0, 1>},
 };

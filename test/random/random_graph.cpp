@@ -90,7 +90,9 @@ ValueId RandomGraph::indices(const Shape& shape, int64_t extent) {
 
 ValueId RandomGraph::mask(const Shape& shape) {
   if (dice_.coin()) return constant(DType::kBool, shape, std::nullopt);
-  return rewriter_.add_input({.dtype = DType::kBool, .shape = shape}, "m");
+  const ValueId input = rewriter_.add_input({.dtype = DType::kBool, .shape = shape}, "m");
+  if (dice_.coin()) return input;
+  return append({.def = &ops::kLogicalNot, .operands = {input}}).value_or(input);
 }
 
 ValueId RandomGraph::positive_constant(Shape shape) {

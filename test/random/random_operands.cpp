@@ -233,6 +233,15 @@ bool draw_softmax(RandomGraph& graph, Draft& draft) {
   return true;
 }
 
+// Float alone.
+bool draw_masked_fill(RandomGraph& graph, Draft& draft) {
+  Shape shape = graph.type(draft.operands[0]).shape;
+  for (int64_t& extent : shape)
+    if (graph.dice().one_in(3)) extent = 1;
+  draft.operands.push_back(graph.mask(shape));
+  return true;
+}
+
 bool draw_index_select(RandomGraph& graph, Draft& draft) {
   const Shape shape = graph.type(draft.operands[0]).shape;
   if (shape.empty()) return false;
@@ -246,7 +255,7 @@ bool draw_index_select(RandomGraph& graph, Draft& draft) {
   return index.valid();
 }
 
-// Stand between float and int8 in every graph with floats.
+// Stand between float and int8 in every graph with floats, or make masks.
 bool draw_elsewhere(RandomGraph&, Draft&) { return false; }
 
 constexpr OperandRow kRows[] = {
@@ -261,6 +270,8 @@ constexpr OperandRow kRows[] = {
     {"aten.index_select", draw_index_select, "dim"},
     {"aten.layer_norm", draw_last_norm<2>, "normalized_shape"},
     {"aten.linear", draw_linear},
+    {"aten.logical_not", draw_elsewhere},
+    {"aten.masked_fill", draw_masked_fill},
     {"aten.matmul", draw_matmul},
     {"aten.rms_norm", draw_last_norm<1>, "normalized_shape"},
     {"aten.slice.Tensor", draw_slice, "dim start end step"},
