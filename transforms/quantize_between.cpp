@@ -39,10 +39,10 @@ class Codes {
   double reach(double sign) const {
     const double beyond = at(sign * kFarthest);
     double outside = kFarthest;
-    constexpr double kNearest = 0x1p-24;
-    for (; outside > kNearest; outside /= 2)
-      if (!(at(sign * outside / 2) == beyond) || !(at(sign * outside * 0.75) == beyond)) break;
-    if (outside <= kNearest) return 0;
+    constexpr int kHalvings = 40;  // to 2^-24
+    int halvings = 0;
+    for (; halvings < kHalvings && at(sign * outside / 2) == beyond && at(sign * outside * 0.75) == beyond; ++halvings) outside /= 2;
+    if (halvings == kHalvings) return 0;
     double inside = outside / 2;
     for (int step = 0; step < 24; ++step) {
       const double middle = (inside + outside) / 2;
