@@ -103,6 +103,11 @@ SramUse sram_use(const MemoryMap& map, const npu::Target& npu) {
           .target_bytes = npu.sram_bytes};
 }
 
+// Whether the file has fake quantization, of which nothing is left in the graph if it is switched off.
+bool fakes_quantization(const Program& program) {
+  return std::ranges::any_of(program.sources, [](const SourceOp& source) { return source.target.find("fake_quant") != std::string::npos; });
+}
+
 }  // namespace
 
 RecipeSpec recipe_of(const CompileSettings& settings) {
@@ -154,6 +159,11 @@ Result<ConversionReport> quantize_program(Program& program, const CompileSetting
   if (!calibration && patterns.empty()) calibration.emplace();  // nothing is quantized
   if (!calibration) {
     const Stage stage(settings, "calibrate");
+    if (samples == nullptr && fakes_quantization(program))
+      return fail(
+          DiagnosticId::kCalibrationMissing,
+          "the model is float, because its fake quantization is switched off, and there are no calibration data to choose ranges from",
+          "switch it on before the export, for example model.quantization.fake_quant_on.fill_(1)", {.file = program.file});
     if (samples == nullptr)
       return fail(
           DiagnosticId::kCalibrationMissing, "the model is float and there are no calibration data to choose quantization ranges from",

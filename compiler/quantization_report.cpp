@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
@@ -257,22 +258,30 @@ std::string to_text(const QuantizationReport& report) {
   return text;
 }
 
+namespace {
+
+// JSON has no infinity and no NaN: an infinite element of a result makes its range and its error infinite.
+std::string json_number(double value, int digits) { return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null"; }
+std::string json_decibels(double value) { return std::isfinite(value) ? fmt::format("{:.3f}", value) : "null"; }
+
+}  // namespace
+
 std::string to_json(const QuantizationReport& report) {
   std::string text = fmt::format("{{\"samples\": {}, \"bad_db\": {}, \"first_bad\": {}, \"tensors\": [", report.samples, report.bad_db,
                                  json_quote(report.first_bad));
   for (const TensorRow& row : report.tensors)
     text += fmt::format(
-        "{}\n  {{\"name\": {}, \"min\": {:.9g}, \"max\": {:.9g}, \"scale\": {:.9g}, \"zero_point\": {}, \"saturated\": {:.6g}, "
-        "\"sqnr_db\": {:.3f}, \"selected\": {}}}",
-        &row == report.tensors.data() ? "" : ",", json_quote(row.name), row.range.min, row.range.max, row.scale, row.zero_point,
-        row.saturated, row.sqnr_db, row.selected);
+        "{}\n  {{\"name\": {}, \"min\": {}, \"max\": {}, \"scale\": {}, \"zero_point\": {}, \"saturated\": {:.6g}, \"sqnr_db\": {}, "
+        "\"selected\": {}}}",
+        &row == report.tensors.data() ? "" : ",", json_quote(row.name), json_number(row.range.min, 9), json_number(row.range.max, 9),
+        json_number(row.scale, 9), row.zero_point, row.saturated, json_decibels(row.sqnr_db), row.selected);
   text += "],\n \"operators\": [";
   for (const ErrorRow& row : report.operators)
     text += fmt::format(
-        "{}\n  {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, \"tensor\": {}, \"adds_db\": {:.3f}, "
-        "\"sqnr_db\": {:.3f}, \"saturated\": {:.6g}}}",
+        "{}\n  {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, \"tensor\": {}, \"adds_db\": {}, "
+        "\"sqnr_db\": {}, \"saturated\": {:.6g}}}",
         &row == report.operators.data() ? "" : ",", json_quote(row.name), json_quote(row.op), json_quote(row.module_path),
-        json_quote(row.source_line), json_quote(row.tensor), row.adds_db, row.sqnr_db, row.saturated);
+        json_quote(row.source_line), json_quote(row.tensor), json_decibels(row.adds_db), json_decibels(row.sqnr_db), row.saturated);
   text += "],\n \"float_operators\": [";
   for (const std::string& name : report.float_ops) text += (&name == report.float_ops.data() ? "" : ", ") + json_quote(name);
   return text + "]}\n";

@@ -47,6 +47,9 @@ Result<Program> read_model(const std::string& path) {
     DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
     return parse_program({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path);
   }
+  if (kind == FileKind::kProgram)
+    return fail(DiagnosticId::kModelUnknown, "the file is a compiled program (.pte), not a model",
+                "give the model that it was compiled from", {.file = path});
   return fail(DiagnosticId::kModelUnknown, "the file is neither a .pt2 archive, nor a .tflite model, nor IR text",
               "export the model with torch.export.save, or convert it to .tflite", {.file = path});
 }

@@ -42,6 +42,7 @@ class Converter {
 
   Result<ConversionReport> run() {
     DTR_ASSIGN(quantizations_, group_quantizations(program_, graph_, annotation_, calibration_));
+    for (const QuantizationGroup& group : annotation_.groups) note_empty(group);
     report_.float_graph = graph_;
     report_.selected = annotation_.selected;
     report_patterns();
@@ -70,6 +71,25 @@ class Converter {
                                    .reader = place_of(program_, graph_, conflict.reader),
                                    .op = std::string(graph_.op(conflict.reader).def->name),
                                    .shared = conflict.shared});
+  }
+
+  // Values of one quantization that no sample brings to anything but zero: any scale fits, and real data may not fit it.
+  void note_empty(const QuantizationGroup& group) {
+    if (group.spec.kind == Kind::kFixed) return;
+    ValueId first;
+    for (const ValueId id : group.observed) {
+      if (graph_.is_constant(id)) return;
+      const Range range = calibration_.values.at(graph_.value(id).name).range();
+      if (range.min != 0 || range.max != 0) return;
+      if (!first.valid()) first = id;
+    }
+    if (!first.valid()) return;
+    report_.notes.push_back(
+        {.id = DiagnosticId::kCalibrationEmpty,
+         .reason = fmt::format("`{}` is zero in every calibration sample; nothing is known of its range", graph_.value(first).name),
+         .fix = "give samples that reach it, or check the operators before it",
+         .place = place_of_value(program_, graph_, first),
+         .severity = Severity::kWarning});
   }
 
   Status quantize_op(OpId op, const AnnotatedOp& annotated) {

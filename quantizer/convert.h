@@ -36,7 +36,8 @@ struct ConversionReport {
   std::vector<PatternRow> patterns;  // in the order of the graph
   std::vector<ConflictRow> conflicts;
   std::vector<FloatOp> float_ops;
-  // Channels whose weight scale was widened because their bias would not have fitted, by place.
+  // Values that calibration found to be zero everywhere; then channels whose weight scale was widened because their bias would not have
+  // fitted, by place.
   std::vector<Diagnostic> notes;
   Graph float_graph;              // as it was; its ops and values have the same ids in the result
   std::vector<ValueId> selected;  // Annotation::selected

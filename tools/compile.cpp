@@ -41,6 +41,18 @@ void watch_passes(const CompileOptions& options, const Program& program, Compile
     };
 }
 
+// What chooses or keeps ranges is for float models. `--calibrate` is not refused: its samples serve reports and the check too.
+Status check_calibration_is_used(const CompileOptions& options) {
+  const std::pair<bool, std::string_view> given[] = {{!options.save_calibration.empty(), "--save-calibration"},
+                                                     {!options.load_calibration.empty(), "--load-calibration"},
+                                                     {options.observer != CompileOptions().observer, "--observer"}};
+  for (const auto& [is_given, option] : given)
+    if (is_given)
+      return fail(DiagnosticId::kCalibrationUnused, fmt::format("the model comes quantized: {} has nothing to do", option),
+                  "leave the option away, or compile the float model", {.file = options.model});
+  return {};
+}
+
 }  // namespace
 
 Status compile(const CommonOptions& common, const CompileOptions& options) {
@@ -80,6 +92,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   std::optional<ConversionReport> conversion;
   const bool comes_quantized = is_quantized(program.forward());
   if (comes_quantized) {
+    DTR_TRY(check_calibration_is_used(options));
     DTR_TRY(import_quantization(program, settings));
   } else {
     std::optional<CalibrationResult> calibration;

@@ -60,7 +60,7 @@ void print_list() {
 
 std::string_view promise(Exactness exactness) {
   if (exactness == Exactness::kExact) return "equal";
-  return exactness == Exactness::kFloatRounding ? "2^-20 of the maximum" : "20 dB";
+  return exactness == Exactness::kFloatRounding ? "2^-20 of the maximum" : "one step an op, 25 dB a graph";
 }
 
 // The table of docs/passes.md.

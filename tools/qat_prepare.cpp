@@ -17,6 +17,11 @@ Status qat_prepare(const CommonOptions& common, const QatPrepareOptions& options
   DTR_TRY(check_outputs({options.model, options.calibration}, {options.output}));
   DTR_ASSIGN(OutputFile file, OutputFile::create(options.output));
   DTR_ASSIGN(const MappedFile model, MappedFile::open(options.model));
+  DTR_ASSIGN(const FileKind kind, file_kind(options.model));
+  if (kind == FileKind::kTflite || kind == FileKind::kText)
+    return fail(DiagnosticId::kQatNotExport,
+                fmt::format("the model is {}; only PyTorch can train it", kind == FileKind::kTflite ? "a .tflite file" : "IR text"),
+                "give the export of a float PyTorch model (torch.export.save)", {.file = options.model});
   DTR_ASSIGN(Program program, read_model(options.model));
   std::vector<NamedTensor> arrays;
   std::optional<Samples> samples;

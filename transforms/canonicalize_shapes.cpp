@@ -164,6 +164,7 @@ constinit const PassDef kCanonicalizeShapes{
     .name = "canonicalize_shapes",
     .summary = "1-D convolutions and unbatched pools to 2-D with a batch, global pools to means, permutes to views, plain attributes",
     .exactness = Exactness::kExact,
+    .keeps_sources = true,
     .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -68,6 +68,7 @@ class Pass : public GraphPass {
 constinit const PassDef kConvolveBatchNorm{.name = "convolve_batch_norm",
                                            .summary = "turn a batch_norm that stands alone into a depthwise convolution",
                                            .exactness = Exactness::kFloatRounding,
+                                           .keeps_sources = true,
                                            .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

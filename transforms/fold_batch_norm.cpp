@@ -63,6 +63,7 @@ class Pass : public GraphPass {
 constinit const PassDef kFoldBatchNorm{.name = "fold_batch_norm",
                                        .summary = "fold batch_norm into the convolution or linear before or behind it",
                                        .exactness = Exactness::kFloatRounding,
+                                       .keeps_sources = true,
                                        .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -49,6 +49,7 @@ class Pass : public GraphPass {
 constinit const PassDef kFoldConstants{.name = "fold_constants",
                                        .summary = "replace ops on constants by their result",
                                        .exactness = Exactness::kFloatRounding,
+                                       .keeps_sources = true,
                                        .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

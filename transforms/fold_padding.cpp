@@ -97,6 +97,7 @@ class Pass : public GraphPass {
 constinit const PassDef kFoldPadding{.name = "fold_padding",
                                      .summary = "fold constant_pad_nd into the padding of the convolution or pool that reads it",
                                      .exactness = Exactness::kExact,
+                                     .keeps_sources = true,
                                      .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -30,6 +30,7 @@ Result<size_t> run(Program&, Graph& graph, Remarks&) {
 constinit const PassDef kFuseActivation{.name = "fuse_activation",
                                         .summary = "make relu and clamp the fused activation of the op before them",
                                         .exactness = Exactness::kExact,
+                                        .keeps_sources = true,
                                         .run = run};
 
 }  // namespace dtr::passes

@@ -36,6 +36,7 @@ Result<size_t> run(Program& program, Graph& graph, Remarks&) {
 constinit const PassDef kMultiplyByReciprocal{.name = "multiply_by_reciprocal",
                                               .summary = "division by a constant tensor becomes multiplication by its reciprocal",
                                               .exactness = Exactness::kFloatRounding,
+                                              .keeps_sources = true,
                                               .run = run};
 
 }  // namespace dtr::passes

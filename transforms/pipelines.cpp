@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <vector>
 
 namespace dtr {
 namespace {
@@ -30,32 +32,37 @@ constexpr const PassDef* kQuantizedPasses[] = {
 
 constexpr const PassDef* kInterfacePasses[] = {&passes::kRemoveIoQuantization, &passes::kRemoveDeadCode};
 
-// The float pipeline without what gives an op the place of another that is equal or in front of it: each value is still that of the last
-// of its sources.
-constexpr const PassDef* kTrainingPasses[] = {
-    &passes::kRemoveDeadCode, &passes::kFoldConstants,        &passes::kFoldBatchNorm,  &passes::kConvolveBatchNorm,
-    &passes::kFoldPadding,    &passes::kMultiplyByReciprocal, &passes::kFuseActivation, &passes::kCanonicalizeShapes,
-};
-
-constexpr std::array<Pipeline, 4> kPipelines{{
-    {"float", "before quantization and placement", kFloatPasses},
-    {"quantized", "for models that come quantized", kQuantizedPasses},
-    {"int8-io", "for programs that take and give int8", kInterfacePasses},
-    {"training", "to find what quantization-aware training quantizes", kTrainingPasses},
-}};
+// Of the float pipeline what lets every value be found in the model's file.
+std::span<const PassDef* const> training_passes() {
+  static const std::vector<const PassDef*> kept = [] {
+    std::vector<const PassDef*> list;
+    std::ranges::copy_if(kFloatPasses, std::back_inserter(list), &PassDef::keeps_sources);
+    return list;
+  }();
+  return kept;
+}
 
 }  // namespace
 
-std::span<const Pipeline> all_pipelines() { return kPipelines; }
-
-const Pipeline* find_pipeline(std::string_view name) {
-  const auto at = std::find_if(kPipelines.begin(), kPipelines.end(), [&](const Pipeline& pipeline) { return pipeline.name == name; });
-  return at == kPipelines.end() ? nullptr : &*at;
+std::span<const Pipeline> all_pipelines() {
+  static const std::array<Pipeline, 4> pipelines{{
+      {"float", "before quantization and placement", kFloatPasses},
+      {"quantized", "for models that come quantized", kQuantizedPasses},
+      {"int8-io", "for programs that take and give int8", kInterfacePasses},
+      {"training", "to find what quantization-aware training quantizes", training_passes()},
+  }};
+  return pipelines;
 }
 
-const Pipeline& float_pipeline() { return kPipelines[0]; }
-const Pipeline& quantized_pipeline() { return kPipelines[1]; }
-const Pipeline& int8_io_pipeline() { return kPipelines[2]; }
-const Pipeline& training_pipeline() { return kPipelines[3]; }
+const Pipeline* find_pipeline(std::string_view name) {
+  const auto pipelines = all_pipelines();
+  const auto at = std::ranges::find(pipelines, name, &Pipeline::name);
+  return at == pipelines.end() ? nullptr : &*at;
+}
+
+const Pipeline& float_pipeline() { return all_pipelines()[0]; }
+const Pipeline& quantized_pipeline() { return all_pipelines()[1]; }
+const Pipeline& int8_io_pipeline() { return all_pipelines()[2]; }
+const Pipeline& training_pipeline() { return all_pipelines()[3]; }
 
 }  // namespace dtr

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ir/tensor.h"
+#include "ops/executor.h"
 #include "transforms/pass.h"
 
 namespace dtr {
@@ -13,15 +14,15 @@ class Prover {
   // Evaluates the graph before any pass. Errors: what the executor says if it cannot be evaluated.
   static Result<Prover> start(const Program& program, const Graph& graph, uint64_t seed);
 
-  // Compares every output of `after` with that of the graph at the start, as `exactness` promises: kQuantization allows one step of
-  // a quantized output, or a signal-to-noise ratio of at least 20 dB (single ops differ by rounding to steps, chains by a few). An input or
-  // output that was float and is int8 now stands for the same real values. Errors: kPassBrokeGraph with output, place and both values.
+  // Compares every output of `after` with that of the graph at the start, as `exactness` promises: kQuantization holds every op
+  // that became quantized against its float form on the same operands: equal codes where elements are moved or selected, else no element
+  // more than one step apart. A graph amplifies such steps, so that its outputs may differ by one step or have 25 dB. An input or output that was float and is int8 now stands for the same real values. Errors: kPassBrokeGraph with output, place and both values.
   Status compare(const Program& program, const Graph& after, Exactness exactness);
   // The same; if it is good, what comes later is compared with `after`.
   Status step(const Program& program, const Graph& after, Exactness exactness);
 
  private:
-  Result<std::vector<Tensor>> evaluate(const Program& program, const Graph& graph) const;
+  Result<std::vector<Tensor>> evaluate(const Program& program, const Graph& graph, const ValueObserver& observer = {}) const;
   Status adapt_inputs(const Program& program, const Graph& after);
 
   Graph graph_;  // what others are compared with

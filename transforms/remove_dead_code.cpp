@@ -20,7 +20,10 @@ Result<size_t> run(Program&, Graph& graph, Remarks&) {
 
 }  // namespace
 
-constinit const PassDef kRemoveDeadCode{
-    .name = "remove_dead_code", .summary = "erase ops whose results nobody uses", .exactness = Exactness::kExact, .run = run};
+constinit const PassDef kRemoveDeadCode{.name = "remove_dead_code",
+                                        .summary = "erase ops whose results nobody uses",
+                                        .exactness = Exactness::kExact,
+                                        .keeps_sources = true,
+                                        .run = run};
 
 }  // namespace dtr::passes

@@ -61,7 +61,8 @@ Result<Quantization> complete(NodeImport& node, Quantization quantization, Range
       return node.unsupported(fmt::format("the scale {} is not positive and finite", scale), "calibrate with data that reach the operator");
   for (const int32_t zero_point : quantization.zero_points)
     if (zero_point < range.low || zero_point > range.high)
-      return node.unsupported(fmt::format("the zero point {} is outside {}…{}", zero_point, range.low, range.high));
+      return node.unsupported(fmt::format("the zero point {} is outside {}…{}", zero_point, range.low, range.high),
+                              "quantize the model again; a zero point is a code");
   return quantization;
 }
 
@@ -73,12 +74,27 @@ Quantization less_128(Quantization quantization) {
   return quantization;
 }
 
-int32_t zero_point_of(double value) { return static_cast<int32_t>(std::clamp(value, -2147483648.0, 2147483647.0)); }
+Result<int32_t> zero_point_of(const NodeImport& node, double value) {
+  if (value != std::trunc(value))  // NaN too
+    return node.unsupported(fmt::format("the zero point {} is not an integer", value), "quantize the model again; a zero point is a code");
+  return static_cast<int32_t>(std::clamp(value, -2147483648.0, 2147483647.0));
+}
 
 Result<Quantization> per_tensor(NodeImport& node, Range range) {
   DTR_ASSIGN(const double scale, scalar(node, "scale"));
-  DTR_ASSIGN(const double zero_point, scalar(node, "zero_point"));
-  return complete(node, {.scales = {static_cast<float>(scale)}, .zero_points = {zero_point_of(zero_point)}}, range);
+  DTR_ASSIGN(const double stated, scalar(node, "zero_point"));
+  DTR_ASSIGN(const int32_t zero_point, zero_point_of(node, stated));
+  return complete(node, {.scales = {static_cast<float>(scale)}, .zero_points = {zero_point}}, range);
+}
+
+// The dimension of `shape` that an argument names.
+Result<int64_t> channel_axis(NodeImport& node, std::string_view name, const Shape& shape) {
+  DTR_ASSIGN(const int64_t axis, node.integer(name));
+  const auto rank = static_cast<int64_t>(shape.size());
+  if (axis < -rank || axis >= rank)
+    return node.unsupported(fmt::format("quantization per channel of axis {}, of shape {}", axis, to_string(shape)),
+                            fmt::format("quantize the model again, along one of the axes 0…{}", rank - 1));
+  return axis < 0 ? axis + rank : axis;
 }
 
 Result<Quantization> per_channel(NodeImport& node, Range range, const Shape& shape, int64_t axis, std::string_view scales_name,
@@ -91,10 +107,14 @@ Result<Quantization> per_channel(NodeImport& node, Range range, const Shape& sha
   const bool matches = !shape.empty() && scales.size() == static_cast<size_t>(shape[static_cast<size_t>(axis)]);
   if (!matches || zero_points.size() != scales.size())
     return node.unsupported(
-        fmt::format("{} scales and {} zero points for axis {} of shape {}", scales.size(), zero_points.size(), axis, to_string(shape)));
+        fmt::format("{} scales and {} zero points for axis {} of shape {}", scales.size(), zero_points.size(), axis, to_string(shape)),
+        "quantize the model again, with one scale and one zero point a channel");
   Quantization quantization{.axis = static_cast<int>(axis)};
   for (const double scale : scales) quantization.scales.push_back(static_cast<float>(scale));
-  for (const double zero_point : zero_points) quantization.zero_points.push_back(zero_point_of(zero_point));
+  for (const double stated : zero_points) {
+    DTR_ASSIGN(const int32_t zero_point, zero_point_of(node, stated));
+    quantization.zero_points.push_back(zero_point);
+  }
   return complete(node, std::move(quantization), range);
 }
 
@@ -102,7 +122,8 @@ Result<Values> quantize(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("input"));
   DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
   if (dtype != DType::kInt8 && dtype != DType::kUint8)
-    return node.unsupported(fmt::format("quantization to {}", dtype ? name(*dtype) : "an unknown dtype"), "quantize activations to int8");
+    return node.unsupported(fmt::format("quantization to {}; programs compute in int8", dtype ? name(*dtype) : "an unknown dtype"),
+                            "quantize activations to int8");
   DTR_ASSIGN(const Range range, range_for(node, *dtype));
   DTR_ASSIGN(const Quantization quantization, per_tensor(node, range));
   DTR_ASSIGN(const ValueId result, node.emit("quantize", {x}, {}, dtype == DType::kUint8 ? less_128(quantization) : quantization));
@@ -127,7 +148,7 @@ Result<Values> dequantize(NodeImport& node, bool by_channel) {
   DTR_ASSIGN(const Range range, range_for(node, dtype));
   Quantization quantization;
   if (by_channel) {
-    DTR_ASSIGN(const int64_t axis, node.dim("axis", shape.size()));
+    DTR_ASSIGN(const int64_t axis, channel_axis(node, "axis", shape));
     DTR_ASSIGN(quantization, per_channel(node, range, shape, axis, "scales", "zero_points"));
   } else {
     DTR_ASSIGN(quantization, per_tensor(node, range));
@@ -207,7 +228,7 @@ Result<Values> fake_quantize_per_channel(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   const Shape shape = node.type(x).shape;
   DTR_ASSIGN(const Range range, eight_bits(node));
-  DTR_ASSIGN(const int64_t axis, node.dim("axis", shape.size()));
+  DTR_ASSIGN(const int64_t axis, channel_axis(node, "axis", shape));
   DTR_ASSIGN(Quantization quantization, per_channel(node, range, shape, axis, "scale", "zero_point"));
   return through_codes(node, x, std::move(quantization));
 }
@@ -224,7 +245,7 @@ Result<Values> fake_quantize_moving_average(NodeImport& node) {
   DTR_ASSIGN(const Range range, eight_bits(node));
   DTR_ASSIGN(const bool by_channel, node.boolean("per_row_fake_quant", false));
   DTR_ASSIGN(const bool symmetric, node.boolean("symmetric_quant", false));
-  DTR_ASSIGN(const int64_t axis, by_channel ? node.dim("ch_axis", shape.size()) : node.integer("ch_axis"));
+  DTR_ASSIGN(const int64_t axis, by_channel ? channel_axis(node, "ch_axis", shape) : node.integer("ch_axis"));
   DTR_ASSIGN(const std::vector<double> lows, node.constant_elements("running_min"));
   DTR_ASSIGN(const std::vector<double> highs, node.constant_elements("running_max"));
   for (size_t i = 0; i < std::max(lows.size(), highs.size()); ++i)

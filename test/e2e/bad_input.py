@@ -154,6 +154,12 @@ def calibration(deuteron, work):
     whole = (MODEL / "calibration.npz").read_bytes()
     (work / "cut.npz").write_bytes(whole[: len(whole) // 2])
     compile_with("truncated", {"zip-invalid"}, work / "cut.npz")
+    for option in (["--save-calibration", work / "ranges.json"], ["--load-calibration", MODEL / "test.npz"], ["--observer", "min-max"]):
+        expect(deuteron, f"calibration of a quantized model: {option[0]}", {"calibration-unused"}, "compile", MODEL / "quantized.pt2", *option, "-o", out,
+               outputs=[out, work / "ranges.json"])
+    for model in (ROOT / "models/mlperf_tiny/kws_dscnn_int8.tflite", ROOT / "test/lit/passes/fold_quantization.ir"):
+        expect(deuteron, f"training of {model.name}", {"qat-not-export"}, "qat-prepare", model, "-o", out, outputs=[out])
+    expect(deuteron, "training of a program", {"model-unknown"}, "qat-prepare", ROOT / "test/data/pte/small.pte", "-o", out, outputs=[out])
 
 
 def programs(deuteron, work, good):

@@ -13,7 +13,7 @@ struct Refusal {
   std::string_view target;
   // Shapes of the inputs x0, x1, …: "2x3", "" for a scalar; another dtype than float32 in front: "i8:2x3".
   std::vector<std::string_view> inputs;
-  // "self=%0 size=[4,-1] mode='same'": tensors, integers, floats (with a dot), flags, strings, dtype:N; lists of each.
+  // "self=%0 size=[4,-1] mode='same'": tensors, integers, floats (with a dot, or NaN and Infinity), flags, strings, dtype:N; lists of each.
   std::string_view arguments;
   std::string_view reason;  // without "TARGET: "
   std::string_view fix = "change the model so that it does without";
@@ -32,6 +32,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
 // One value, and what a list of such values is called.
 std::pair<std::string, std::string> element(const std::string& text) {
   if (text.starts_with('%')) return {fmt::format(R"({{"name": "x{}"}})", text.substr(1)), "as_tensors"};
+  if (text == "NaN" || text == "Infinity") return {'"' + text + '"', "as_floats"};
   if (text.find('.') != std::string::npos) return {text, "as_floats"};
   return {text, "as_ints"};
 }
@@ -77,22 +78,34 @@ std::string tensor(std::string_view text) {
                      scalar_type(dtype), sizes, strides);
 }
 
-std::vector<std::byte> program_of(const Refusal& refusal) {
-  std::string arguments, tensors = "\"y\": " + tensor("1"), inputs;
-  for (const std::string& each : split(refusal.arguments, ' ')) {
+std::string node(std::string_view target, std::string_view given, std::string_view output) {
+  std::string arguments;
+  for (const std::string& each : split(given, ' ')) {
     const size_t equals = each.find('=');
     arguments += fmt::format(R"({}{{"name": "{}", "arg": {}, "kind": 1}})", arguments.empty() ? "" : ", ", each.substr(0, equals),
                              argument(each.substr(equals + 1)));
   }
+  return fmt::format(R"({{"target": "torch.ops.{}", "inputs": [{}], "outputs": [{{"as_tensor": {{"name": "{}"}}}}],)"
+                     R"( "metadata": {{}}, "name": "{}"}})",
+                     target, arguments, output, output);
+}
+
+// The node `y`; before it, if `before` has arguments, the node `z` of the same operator.
+std::vector<std::byte> program_of(const Refusal& refusal, std::string_view before = {}) {
+  std::string tensors = "\"y\": " + tensor("1"), inputs, nodes;
+  if (!before.empty()) {
+    nodes = node(refusal.target, before, "z") + ", ";
+    tensors += ", \"z\": " + tensor("2x3");
+  }
+  nodes += node(refusal.target, refusal.arguments, "y");
   for (size_t i = 0; i < refusal.inputs.size(); ++i) {
     tensors += fmt::format(R"(, "x{}": {})", i, tensor(refusal.inputs[i]));
     inputs += fmt::format(R"({}{{"user_input": {{"arg": {{"as_tensor": {{"name": "x{}"}}}}}}}})", i == 0 ? "" : ", ", i);
   }
   const std::string model = fmt::format(
-      R"({{"graph_module": {{"graph": {{"nodes": [{{"target": "torch.ops.{}", "inputs": [{}], "outputs": [{{"as_tensor": {{"name": "y"}}}}],)"
-      R"( "metadata": {{}}, "name": "y"}}], "tensor_values": {{{}}}}}, "signature": {{"input_specs": [{}], "output_specs":)"
-      R"( [{{"user_output": {{"arg": {{"as_tensor": {{"name": "y"}}}}}}}}]}}}}, "schema_version": {{"major": 8, "minor": 20}}}})",
-      refusal.target, arguments, tensors, inputs);
+      R"({{"graph_module": {{"graph": {{"nodes": [{}], "tensor_values": {{{}}}}}, "signature": {{"input_specs": [{}], "output_specs":)"
+      R"( [{{"user_output": {{"arg": {{"as_tensor": {{"name": "y"}}}}}}}}{}]}}}}, "schema_version": {{"major": 8, "minor": 20}}}})",
+      nodes, tensors, inputs, before.empty() ? "" : R"(, {"user_output": {"arg": {"as_tensor": {"name": "z"}}}})");
   ZipWriter writer;
   const auto add = [&](const std::string& name, const std::string& content) { writer.add("m/" + name, std::as_bytes(std::span(content))); };
   add("models/model.json", model);
@@ -364,7 +377,7 @@ TEST(Pt2Refusals, Quantization) {
       {"quantized_decomposed.quantize_per_tensor.default",
        {"2x3"},
        "input=%0 scale=0.5 zero_point=0 quant_min=-32768 quant_max=32767 dtype=dtype:3",
-       "quantization to i16",
+       "quantization to i16; programs compute in int8",
        "quantize activations to int8"},
       {"quantized_decomposed.quantize_per_tensor.default",
        {"2x3"},
@@ -378,7 +391,38 @@ TEST(Pt2Refusals, Quantization) {
       {"quantized_decomposed.quantize_per_tensor.default",
        {"2x3"},
        "input=%0 scale=0.5 zero_point=128 dtype=dtype:2",
-       "the zero point 128 is outside -128…127"},
+       "the zero point 128 is outside -128…127",
+       "quantize the model again; a zero point is a code"},
+      {"quantized_decomposed.quantize_per_tensor.default",
+       {"2x3"},
+       "input=%0 scale=0.5 zero_point=0.5 dtype=dtype:2",
+       "the zero point 0.5 is not an integer",
+       "quantize the model again; a zero point is a code"},
+      {"quantized_decomposed.quantize_per_tensor.default",
+       {"2x3"},
+       "input=%0 scale=0.5 zero_point=NaN dtype=dtype:2",
+       "the zero point nan is not an integer",
+       "quantize the model again; a zero point is a code"},
+      {"quantized_decomposed.quantize_per_tensor.default",
+       {"2x3"},
+       "input=%0 scale=0.0 zero_point=0 dtype=dtype:2",
+       "the scale 0 is not positive and finite",
+       "calibrate with data that reach the operator"},
+      {"quantized_decomposed.quantize_per_tensor.default",
+       {"2x3"},
+       "input=%0 scale=NaN zero_point=0 dtype=dtype:2",
+       "the scale nan is not positive and finite",
+       "calibrate with data that reach the operator"},
+      {"quantized_decomposed.quantize_per_tensor.default",
+       {"2x3"},
+       "input=%0 scale=Infinity zero_point=0 dtype=dtype:2",
+       "the scale inf is not positive and finite",
+       "calibrate with data that reach the operator"},
+      {"aten.fake_quantize_per_tensor_affine.default",
+       {"2x3"},
+       "self=%0 scale=0.5 zero_point=300 quant_min=0 quant_max=255",
+       "the zero point 300 is outside 0…255",
+       "quantize the model again; a zero point is a code"},
       {"quantized_decomposed.quantize_per_tensor.tensor",
        {"2x3", "1"},
        "input=%0 scale=%1 zero_point=0 dtype=dtype:2",
@@ -417,9 +461,30 @@ TEST(Pt2Refusals, Quantization) {
       {"quantized_decomposed.dequantize_per_channel.default",
        {"i8:2x3", "2"},
        "input=%0 scales=%1 axis=2 dtype=dtype:2",
-       "`axis` is 2, the rank is 2"},
+       "quantization per channel of axis 2, of shape 2x3",
+       "quantize the model again, along one of the axes 0…1"},
+      {"aten.fake_quantize_per_channel_affine.default",
+       {"2x3", "2", "2"},
+       "self=%0 scale=%1 zero_point=%2 axis=-3 quant_min=-127 quant_max=127",
+       "quantization per channel of axis -3, of shape 2x3",
+       "quantize the model again, along one of the axes 0…1"},
   };
   expect_refused(refusals);
+}
+
+// Two readers of one int8 value that do not agree on its scale.
+TEST(Pt2Refusals, ContradictingAnnotations) {
+  const Refusal second{"quantized_decomposed.dequantize_per_tensor.default",
+                       {"i8:2x3"},
+                       "input=%0 scale=0.25 zero_point=0 quant_min=-128 quant_max=127 dtype=dtype:2",
+                       ""};
+  const auto program =
+      pt2::parse_pt2(program_of(second, "input=%0 scale=0.5 zero_point=0 quant_min=-128 quant_max=127 dtype=dtype:2"), "one.pt2");
+  ASSERT_FALSE(program.has_value());
+  EXPECT_EQ(
+      to_text(program.error()),
+      "error[pt2-quantization-conflict]: one.pt2: `y`: `x0` has scale 0.5, zero point 0, range -128…127, but is read with scale 0.25, "
+      "zero point 0, range -128…127\n  fix: quantize the model again, so that every reader of a value agrees on its quantization");
 }
 
 }  // namespace

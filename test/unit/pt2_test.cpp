@@ -335,7 +335,7 @@ constexpr Edit kEdits[] = {
     {"zero point out of range", "quantized", kModel, "torch.ops.quantized_decomposed.quantize_per_tensor.default", "{\"as_int\": -128}",
      "{\"as_int\": -129}", "pt2-unsupported-argument", "quantize_per_tensor", "-129"},
     {"axis out of range", "quantized", kModel, "\"axis\"", "{\"as_int\": 0}", "{\"as_int\": 4}", "pt2-unsupported-argument",
-     "dequantize_per_channel", "the rank is 4"},
+     "dequantize_per_channel", "quantization per channel of axis 4, of shape 16x1x3x3"},
     {"quantized to uint8", "quantized", kModel, "torch.ops.quantized_decomposed.quantize_per_tensor.default", "{\"as_scalar_type\": 2}",
      "{\"as_scalar_type\": 1}", "pt2-unsupported-argument", "quantize_per_tensor", "u8"},
     {"too few scales", "quantized", kModel, "\"axis\"", "{\"as_int\": 0}", "{\"as_int\": 1}", "pt2-unsupported-argument",

@@ -9,6 +9,7 @@
 #include "frontends/pt2/archive.h"
 #include "frontends/pt2/pt2.h"
 #include "ir/npz.h"
+#include "ir/parser.h"
 #include "ir/verifier.h"
 #include "ops/executor.h"
 #include "ops/ops.h"
@@ -173,6 +174,22 @@ TEST(Qat, NeedsDataBeforeItCompiles) {
       "error[pt2-not-calibrated]: prepared.pt2: `x_fake_quantized`: the model is prepared for training, but this fake quantization has "
       "seen "
       "no data\n  at: stem.0, make_models.py:208\n  fix: run the prepared model on training data before the export, with its observers on");
+}
+
+// Nothing of fake quantization that is off is in the graph; the file tells of it.
+TEST(Qat, FakeQuantizationThatIsOffIsTold) {
+  auto program = parse_program(
+      "sources {\n  0: \"fake\" \"aten.fused_moving_avg_obs_fake_quant.default\" \"\" \"\"\n}\n"
+      "graph @forward(%x: f32[2]) {\n  %y: f32[2] = aten.relu(%x)\n  return %y\n}\n",
+      "off.pt2");
+  ASSERT_TRUE(program.has_value()) << error_text(program);
+  std::optional<CalibrationResult> calibration;
+  const auto quantized = quantize_program(*program, settings(), nullptr, calibration);
+  ASSERT_FALSE(quantized.has_value());
+  EXPECT_EQ(to_text(quantized.error()),
+            "error[calibration-missing]: off.pt2: the model is float, because its fake quantization is switched off, and there are no "
+            "calibration "
+            "data to choose ranges from\n  fix: switch it on before the export, for example model.quantization.fake_quant_on.fill_(1)");
 }
 
 TEST(Qat, RefusesQuantizedModels) {

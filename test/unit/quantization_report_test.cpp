@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "compiler/compile.h"
 #include "ir/parser.h"
@@ -130,6 +131,20 @@ TEST(QuantizationReport, CountsNothingThatNobodySelects) {
   EXPECT_EQ(report->tensors[1].saturated, 0);
   EXPECT_GT(report->tensors[1].sqnr_db, 50);
   EXPECT_NE(to_text(*report).find("  selected\n"), std::string::npos);
+}
+
+// JSON has no infinity: an infinite result, or one that nothing is known of.
+TEST(QuantizationReport, WritesNullForWhatIsNotFinite) {
+  QuantizationReport report;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  report.tensors.push_back({.name = "y", .range = {-kInfinity, 2}, .scale = 0.5F, .sqnr_db = std::numeric_limits<double>::quiet_NaN()});
+  report.operators.push_back(
+      {.name = "log", .op = "aten.log", .tensor = "y", .adds_db = -std::numeric_limits<double>::infinity(), .sqnr_db = 3});
+  const std::string json = to_json(report);
+  EXPECT_NE(json.find(R"({"name": "y", "min": null, "max": 2, "scale": 0.5, "zero_point": 0, "saturated": 0, "sqnr_db": null,)"),
+            std::string::npos)
+      << json;
+  EXPECT_NE(json.find(R"("adds_db": null, "sqnr_db": 3.000,)"), std::string::npos) << json;
 }
 
 }  // namespace

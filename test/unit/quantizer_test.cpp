@@ -345,6 +345,27 @@ TEST(Convert, JoinedOperandsShareOneQuantization) {
   EXPECT_LE(steps, 256);
 }
 
+// The first layer's result is zero whatever the samples are: its scale means nothing, and the user is told where.
+TEST(Convert, SaysWhatCalibrationLeftEmpty) {
+  Program program = parse(R"(sources {
+  0: "linear" "aten.linear.default" "head" "model.py:9"
+}
+graph @forward(%x: f32[1,2]) {
+  %w: f32[2,2] = constant splat<0>
+  %y: f32[1,2] = aten.linear(%x, %w) loc(0)
+  return %y
+}
+)");
+  ConversionReport report;
+  converted_ops(program, {{"aten.linear", {{QuantSpec::affine(), QuantSpec::channelwise(0)}, {QuantSpec::affine()}}}}, &report);
+  ASSERT_EQ(report.notes.size(), 1U);
+  EXPECT_EQ(
+      to_text(report.notes[0]),
+      "warning[calibration-empty]: test.ir: `linear`: `y` is zero in every calibration sample; nothing is known of its range\n  at: head, "
+      "model.py:9\n"
+      "  fix: give samples that reach it, or check the operators before it");
+}
+
 // A bias of 1e9 quantization steps of a tiny weight does not fit; the channel's weights become coarser, the others stay.
 TEST(Convert, WidensWeightsForBigBiases) {
   Program program = parse(R"(sources {

@@ -63,6 +63,32 @@ TEST(PassManager, ProofSeesWrongResults) {
   EXPECT_EQ(error_of(forget_tanh, Exactness::kExact, {.prove = Proof::kNone}), "no error");
 }
 
+// The sum over bytes is another function of int8 than the sum.
+Result<size_t> sum_bytes(Program&, Graph& graph, Remarks&) {
+  Rewriter rewriter(graph);
+  const OpId quantize = graph.producer(graph.outputs()[0]);
+  DTR_ASSIGN(const ValueId sum, rewriter.insert_value(quantize, {.def = &ops::kSumDim,
+                                                                 .operands = {graph.inputs()[0]},
+                                                                 .attributes = {{"dim", Ints{1}}, {"keepdim", false}, {"of_bytes", true}},
+                                                                 .name = "sum",
+                                                                 .quantization = graph.type(graph.outputs()[0]).quantization}));
+  rewriter.replace(quantize, sum);
+  return size_t{1};
+}
+
+TEST(PassManager, ProofHoldsEachQuantizedOpAgainstItsFloatForm) {
+  Program program = parse(
+      "graph @forward(%x: i8[2,3] quant<0.5>) {\n  %d: f32[2,3] = dequantize(%x)\n  %s: f32[2] = aten.sum.dim_IntList(%d) {dim = [1], "
+      "keepdim = "
+      "false}\n  %y: i8[2] quant<0.5> = quantize(%s)\n  return %y\n}\n");
+  const PassDef pass{.name = "wrong", .exactness = Exactness::kQuantization, .run = sum_bytes};
+  const PassDef* const list[] = {&pass};
+  const auto runs = run_passes(program, program.forward(), list, {.prove = Proof::kEachPass});
+  ASSERT_FALSE(runs);
+  EXPECT_EQ(runs.error().reason.substr(0, runs.error().reason.find(':')), "pass wrong");
+  EXPECT_NE(runs.error().reason.find("`sum`, aten.sum.dim_IntList of int8: element 0 is code "), std::string::npos) << runs.error().reason;
+}
+
 // Three passes of which the second is wrong, and one after that would hide nothing.
 TEST(PassManager, BisectFindsTheFirstWrongPass) {
   const PassDef wrong{.name = "wrong", .exactness = Exactness::kFloatRounding, .run = forget_tanh};
