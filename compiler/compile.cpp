@@ -151,8 +151,8 @@ Result<ConversionReport> quantize_program(Program& program, const CompileSetting
     DTR_TRY(run_pipeline(program, graph, float_pipeline(), settings.passes));
   }
   const RecipeSpec spec = recipe_of(settings);
-  DTR_ASSIGN(Exclusions exclusions, Exclusions::resolve(program, graph, spec, true));
-  const auto patterns = make_patterns(spec, std::move(exclusions));
+  DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(program, graph, spec, true));
+  const auto patterns = make_patterns(spec, exclusions);
   Annotation annotation = annotate(graph, patterns);
   if (settings.observer == QuantSpec::Observer::kMinMax)
     for (QuantizationGroup& group : annotation.groups) group.spec.observer = QuantSpec::Observer::kMinMax;

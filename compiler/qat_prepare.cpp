@@ -425,8 +425,8 @@ Result<QatPrepared> qat_prepare(Program program, std::span<const std::byte> byte
   DTR_ASSIGN(Editor editor, Editor::open(bytes, program.file));
   DTR_TRY(run_pipeline(program, graph, training_pipeline(), settings.passes));
   const RecipeSpec spec = recipe_of(settings);
-  DTR_ASSIGN(Exclusions exclusions, Exclusions::resolve(program, graph, spec, true));
-  const Annotation annotation = annotate(graph, make_patterns(spec, std::move(exclusions)));
+  DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(program, graph, spec, true));
+  const Annotation annotation = annotate(graph, make_patterns(spec, exclusions));
   std::optional<std::vector<Quantization>> ranges;
   if (samples != nullptr) {
     DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_onednn_executor(program, graph, {.observe_any_layout = true}));

@@ -133,7 +133,7 @@ Recipe make_recipe(const TargetDescription& target, const RecipeSpec& spec) {
   return recipe;
 }
 
-std::vector<std::unique_ptr<QuantizationPatterns>> make_patterns(const RecipeSpec& spec, Exclusions exclusions) {
+std::vector<std::unique_ptr<QuantizationPatterns>> make_patterns(const RecipeSpec& spec, const Exclusions& exclusions) {
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
   for (size_t i = 0; i < spec.backends.size(); ++i) {
     const BackendRow& row = row_of(spec.backends[i]);

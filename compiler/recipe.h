@@ -62,6 +62,6 @@ class Exclusions {
 };
 
 // The quantization patterns of the recipe's backends, in its order; a backend is not asked about ops that it is kept off.
-std::vector<std::unique_ptr<QuantizationPatterns>> make_patterns(const RecipeSpec& spec, Exclusions exclusions = {});
+std::vector<std::unique_ptr<QuantizationPatterns>> make_patterns(const RecipeSpec& spec, const Exclusions& exclusions = {});
 
 }  // namespace dtr
