@@ -37,7 +37,9 @@ constexpr Requantization quantize_multiplier(double real) {
 // of a step. Below 2^-13 the nearest multiplier is the better one: its second rounding changes fewer results than that error does.
 constexpr Requantization unshifted_multiplier(double real) {
   if (!(real >= 0x1p-13 && real < 0.5)) return quantize_multiplier(real);
-  return {static_cast<int32_t>(real * 0x1p31 + 0.5), 0};
+  const double scaled = real * 0x1p31;
+  const auto whole = static_cast<int32_t>(scaled);
+  return {whole + (scaled - whole >= 0.5 ? 1 : 0), 0};
 }
 
 // a · b / 2^31 rounded to nearest, ties towards plus infinity; saturates for a = b = INT32_MIN.

@@ -91,7 +91,8 @@ class Method {
   // What an instruction gets, as an observer sees it.
   std::span<Value* const> arguments(size_t instruction) const;
 
-  // Copies the input into its planned place, unless it is written there already; an input without one is used where it lies until the run ends.
+  // Copies the input into its planned place, unless it is written there already; an input without one is used where it lies until the run
+  // ends.
   Status set_input(size_t index, const InputTensor& input);
   // Memory of an output that the program does not plan.
   Status set_output_memory(size_t index, std::span<std::byte> memory);

@@ -43,7 +43,7 @@ struct RunOptions {
   std::string program, input, output, stats_json;
   std::string on = "host";
   std::vector<std::string> tensor_files;  // .ptd
-  uint32_t samples = 0;  // 0: all
+  uint32_t samples = 0;                   // 0: all
   uint32_t repeat = 1;
 };
 Status run(const CommonOptions& common, const RunOptions& options);

@@ -16,7 +16,8 @@ class Prover {
 
   // Compares every output of `after` with that of the graph at the start, as `exactness` promises: kQuantization holds every op
   // that became quantized against its float form on the same operands: equal codes where elements are moved or selected, else no element
-  // more than one step apart. A graph amplifies such steps, so that its outputs may differ by one step or have 25 dB. An input or output that was float and is int8 now stands for the same real values. Errors: kPassBrokeGraph with output, place and both values.
+  // more than one step apart. A graph amplifies such steps, so that its outputs may differ by one step or have 25 dB. An input or output
+  // that was float and is int8 now stands for the same real values. Errors: kPassBrokeGraph with output, place and both values.
   Status compare(const Program& program, const Graph& after, Exactness exactness);
   // The same; if it is good, what comes later is compared with `after`.
   Status step(const Program& program, const Graph& after, Exactness exactness);

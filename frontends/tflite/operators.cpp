@@ -326,8 +326,7 @@ Result<ValueId> sqrt(Importer& importer) {
 
 // TFLite's int8 kernel approximates the logarithm in its own way.
 Result<ValueId> log_softmax(Importer& importer) {
-  if (!importer.tensor(0).scales.empty())
-    return importer.unsupported("its int8 form has an arithmetic of its own; keep it in float");
+  if (!importer.tensor(0).scales.empty()) return importer.unsupported("its int8 form has an arithmetic of its own; keep it in float");
   const size_t rank = importer.tensor(0).shape.size();
   if (rank == 0) return importer.invalid("its input has no dimension");
   DTR_ASSIGN(const ValueId x, importer.value(0));

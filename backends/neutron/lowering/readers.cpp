@@ -15,8 +15,8 @@ bool is_one_of(const OpDef* def, std::initializer_list<const OpDef*> list) { ret
 
 bool reads_in_place(const Graph& graph, OpId op) {
   return is_table_op(graph, op) ||
-         is_one_of(graph.op(op).def, {&ops::kAddTensor, &ops::kAvgPool2d, &ops::kConvolution, &ops::kLinear, &ops::kMatmul, &ops::kMaxPool2d,
-                                      &ops::kMaximum, &ops::kMinimum, &ops::kMulTensor, &ops::kPrelu, &ops::kSubTensor});
+         is_one_of(graph.op(op).def, {&ops::kAddTensor, &ops::kAvgPool2d, &ops::kConvolution, &ops::kLinear, &ops::kMatmul,
+                                      &ops::kMaxPool2d, &ops::kMaximum, &ops::kMinimum, &ops::kMulTensor, &ops::kPrelu, &ops::kSubTensor});
 }
 
 Showing showing_of(const Graph& graph, ValueId value) {
