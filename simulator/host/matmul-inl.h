@@ -2,11 +2,11 @@
 //
 // Both operands become 16-bit differences to their zero points: of the left one rows, of the right one pairs of neighbours along the
 // inner dimension, column by column, so that a pair of the left one, repeated in all lanes, multiplies a vector of columns.
-#if defined(DTR_SIMULATOR_HOST_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef DTR_SIMULATOR_HOST_MATMUL_INL_H_
-#undef DTR_SIMULATOR_HOST_MATMUL_INL_H_
+#if defined(DTR_SIMULATOR_HOST_MATMUL_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef DTR_SIMULATOR_HOST_MATMUL_INL_H
+#undef DTR_SIMULATOR_HOST_MATMUL_INL_H
 #else
-#define DTR_SIMULATOR_HOST_MATMUL_INL_H_
+#define DTR_SIMULATOR_HOST_MATMUL_INL_H
 #endif
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Moves and reductions for each of Highway's targets. Compiled once a target.
-#if defined(DTR_SIMULATOR_HOST_STRIDED_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef DTR_SIMULATOR_HOST_STRIDED_INL_H_
-#undef DTR_SIMULATOR_HOST_STRIDED_INL_H_
+#if defined(DTR_SIMULATOR_HOST_STRIDED_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef DTR_SIMULATOR_HOST_STRIDED_INL_H
+#undef DTR_SIMULATOR_HOST_STRIDED_INL_H
 #else
-#define DTR_SIMULATOR_HOST_STRIDED_INL_H_
+#define DTR_SIMULATOR_HOST_STRIDED_INL_H
 #endif
 
 #include <algorithm>
