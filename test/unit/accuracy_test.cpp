@@ -26,14 +26,16 @@ struct Limits {
   double accuracy;  // 0: the test set has no labels
 };
 
-void PrintTo(const Limits& limits, std::ostream* out) { *out << limits.model; }
+void PrintTo(const Limits& limits, std::ostream* out) {  // NOLINT(readability-identifier-naming): GoogleTest's name
+  *out << limits.model;
+}
 
 // Folder of the model, with this file of it, among the committed ones or in DEUTERON_SHARED; empty if it is in neither.
 std::filesystem::path folder_of(const std::string& model, const char* file) {
   for (const char* variable : {"DEUTERON_SOURCE", "DEUTERON_SHARED"}) {
     const char* root = std::getenv(variable);
     if (root == nullptr) continue;
-    const std::filesystem::path folder = std::filesystem::path(root) / "models" / model;
+    std::filesystem::path folder = std::filesystem::path(root) / "models" / model;
     if (std::filesystem::exists(folder / file) && std::filesystem::exists(folder / "test.npz")) return folder;
   }
   return {};

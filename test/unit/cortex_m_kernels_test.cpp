@@ -60,7 +60,7 @@ class LoopForms : public testing::Test {
 TEST_F(LoopForms, Multiply) {
   for (int32_t count = 0; count <= 13; ++count) {
     for (const int32_t offset : {-127, 0, 5, 128}) {
-      const auto weights = bytes(static_cast<size_t>(2 * count)), x = bytes(static_cast<size_t>(2 * count));
+      const auto weights = bytes(size_t{2} * static_cast<size_t>(count)), x = bytes(size_t{2} * static_cast<size_t>(count));
       EXPECT_EQ((multiply<DspLoops, 2, 2>(weights, x, count, offset)), (multiply<PortableLoops, 2, 2>(weights, x, count, offset)));
       EXPECT_EQ((multiply<DspLoops, 1, 2>(weights, x, count, offset)), (multiply<PortableLoops, 1, 2>(weights, x, count, offset)));
       EXPECT_EQ((multiply<DspLoops, 2, 1>(weights, x, count, offset)), (multiply<PortableLoops, 2, 1>(weights, x, count, offset)));
@@ -70,7 +70,7 @@ TEST_F(LoopForms, Multiply) {
 
 TEST_F(LoopForms, MultiplyVector) {
   for (int32_t count = 0; count <= 13; ++count) {
-    const auto weights = bytes(static_cast<size_t>(4 * count)), x = bytes(static_cast<size_t>(count));
+    const auto weights = bytes(size_t{4} * static_cast<size_t>(count)), x = bytes(static_cast<size_t>(count));
     int32_t a[4] = {1, 2, 3, 4}, b[4] = {1, 2, 3, 4};
     DspLoops::multiply_vector<4>(weights.data(), count, x.data(), 128, count, a);
     PortableLoops::multiply_vector<4>(weights.data(), count, x.data(), 128, count, b);
