@@ -145,8 +145,9 @@ class Conversions {
   }
 
   Status check(const Op& op, const Type& type, const TensorView& tensor) {
-    if ((op.def->evaluate_double == nullptr && op.def != &ops::kRequantize) || op.def == &ops::kQuantize || op.results.size() != 1)
-      return {};
+    const auto evaluate = op.def->evaluate_double;
+    const bool requantizes = op.def == &ops::kRequantize;
+    if ((evaluate == nullptr && !requantizes) || op.def == &ops::kQuantize || op.results.size() != 1) return {};
     std::vector<Type> types;
     std::vector<TensorView> operands;
     for (const ValueId operand : op.operands) {
@@ -160,10 +161,10 @@ class Conversions {
     const Type result{.dtype = DType::kFloat64, .shape = type.shape};
     const Type* const results[] = {&result};
     Tensor wanted(DType::kFloat64, type.shape);
-    if (op.def == &ops::kRequantize) {
+    if (requantizes) {
       wanted = Tensor::copy_of(DType::kFloat64, type.shape, {operands[0].data, operands[0].bytes()});
     } else {
-      op.def->evaluate_double({op.def, type_of, &op.attributes, results}, operands, {&wanted.view(), 1});
+      evaluate({op.def, type_of, &op.attributes, results}, operands, {&wanted.view(), 1});
     }
     const Quantization& q = *type.quantization;
     const bool interpolates = op.def == &ops::kUpsampleBilinear2d;
