@@ -71,9 +71,9 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   }
   const std::string output =
       options.output.empty() ? std::filesystem::path(options.model).replace_extension(".pte").string() : options.output;
-  DTR_TRY(check_outputs(
-      {options.model, options.calibration, options.load_calibration},
-      {output, options.save_calibration, options.report_json, options.placement, options.quantization_json, options.emit_ir}));
+  DTR_TRY(check_outputs({options.model, options.calibration, options.load_calibration, options.recipe},
+                        {output, options.save_calibration, options.report_json, options.placement, options.patterns,
+                         options.quantization_json, options.emit_ir}));
   // A folder that is not there is better known before the work than after it.
   DTR_ASSIGN(OutputFile file, OutputFile::create(output));
 
