@@ -18,10 +18,7 @@ Error compare_tensors(std::span<Value* const> values, Compare compare) {
   if (!arguments.good() || !broadcasts_to(a, out) || !broadcasts_to(b, out)) return Error::kKernelArguments;
   if (a.dtype != b.dtype || out.dtype != ScalarType::kBool) return Error::kKernelDtype;
   return for_element_type(a.dtype, [&]<class T>(T*) {
-    for_each_offset(
-        out.shape(),
-        [&](int32_t i, int32_t j, int32_t k) { out.values<uint8_t>()[k] = compare(a.values<T>()[i], b.values<T>()[j]) ? 1 : 0; },
-        broadcast_strides(a, out.rank), broadcast_strides(b, out.rank), strides_of(out));
+    map_broadcast<T, uint8_t>(a, b, out, [&](T x, T y) { return static_cast<uint8_t>(compare(x, y)); });
     return Error::kOk;
   });
 }

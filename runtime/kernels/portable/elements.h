@@ -138,6 +138,22 @@ Error unary_float(std::span<Value* const> values, size_t out_index, F f) {
   return Error::kOk;
 }
 
+// out = f(a, b), element by element; both are broadcast to the result.
+template <class In, class Out, class F>
+void map_broadcast(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
+  const In* x = a.values<In>();
+  const In* y = b.values<In>();
+  Out* z = out.values<Out>();
+  if (same_shape(a, out) && same_shape(b, out) && same_order(a, out) && same_order(b, out)) {
+    const size_t count = out.elements();
+    for (size_t i = 0; i < count; ++i) z[i] = f(x[i], y[i]);
+  } else {
+    for_each_offset(
+        out.shape(), [&](int32_t i, int32_t j, int32_t k) { z[k] = f(x[i], y[j]); }, broadcast_strides(a, out.rank),
+        broadcast_strides(b, out.rank), strides_of(out));
+  }
+}
+
 // A kernel of two float operands that are broadcast: arguments 0 and 1 are the inputs, `out_index` the output.
 template <class F>
 Error binary_float(std::span<Value* const> values, size_t out_index, F f) {
@@ -147,17 +163,7 @@ Error binary_float(std::span<Value* const> values, size_t out_index, F f) {
   const Tensor& out = arguments.output(out_index);
   if (!arguments.good() || !broadcasts_to(a, out) || !broadcasts_to(b, out)) return Error::kKernelArguments;
   if (a.dtype != ScalarType::kFloat || b.dtype != ScalarType::kFloat || out.dtype != ScalarType::kFloat) return Error::kKernelDtype;
-  const float* x = a.values<float>();
-  const float* y = b.values<float>();
-  float* z = out.values<float>();
-  if (same_shape(a, out) && same_shape(b, out) && same_order(a, out) && same_order(b, out)) {
-    const size_t count = out.elements();
-    for (size_t i = 0; i < count; ++i) z[i] = f(x[i], y[i]);
-  } else {
-    for_each_offset(
-        out.shape(), [&](int32_t i, int32_t j, int32_t k) { z[k] = f(x[i], y[j]); }, broadcast_strides(a, out.rank),
-        broadcast_strides(b, out.rank), strides_of(out));
-  }
+  map_broadcast<float, float>(a, b, out, f);
   return Error::kOk;
 }
 
@@ -182,15 +188,8 @@ Error for_quantized_type(ScalarType dtype, F f) {
 template <class F>
 Error for_element_type(ScalarType dtype, F f) {
   switch (dtype) {
-    case ScalarType::kByte:
     case ScalarType::kBool:
       return f(static_cast<uint8_t*>(nullptr));
-    case ScalarType::kChar:
-      return f(static_cast<int8_t*>(nullptr));
-    case ScalarType::kShort:
-      return f(static_cast<int16_t*>(nullptr));
-    case ScalarType::kInt:
-      return f(static_cast<int32_t*>(nullptr));
     case ScalarType::kLong:
       return f(static_cast<int64_t*>(nullptr));
     case ScalarType::kFloat:
@@ -198,7 +197,7 @@ Error for_element_type(ScalarType dtype, F f) {
     case ScalarType::kDouble:
       return f(static_cast<double*>(nullptr));
     default:
-      return Error::kKernelDtype;
+      return for_quantized_type(dtype, f);
   }
 }
 

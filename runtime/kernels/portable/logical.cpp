@@ -13,12 +13,7 @@ Error combine(std::span<Value* const> values, F f) {
   const Tensor& out = arguments.output(2);
   if (!arguments.good() || !broadcasts_to(a, out) || !broadcasts_to(b, out)) return Error::kKernelArguments;
   if (a.dtype != ScalarType::kBool || b.dtype != ScalarType::kBool || out.dtype != ScalarType::kBool) return Error::kKernelDtype;
-  for_each_offset(
-      out.shape(),
-      [&](int32_t i, int32_t j, int32_t k) {
-        out.values<uint8_t>()[k] = f(a.values<uint8_t>()[i] != 0, b.values<uint8_t>()[j] != 0) ? 1 : 0;
-      },
-      broadcast_strides(a, out.rank), broadcast_strides(b, out.rank), strides_of(out));
+  map_broadcast<uint8_t, uint8_t>(a, b, out, [&](uint8_t x, uint8_t y) { return static_cast<uint8_t>(f(x != 0, y != 0)); });
   return Error::kOk;
 }
 
