@@ -94,10 +94,15 @@ class Pass : public GraphPass {
     const std::span<const std::byte> bytes = views.empty() ? mask.bytes() : std::as_bytes(std::span(everywhere));
     const ValueId parts = rewriter_.add_constant({.dtype = DType::kBool, .shape = views.empty() ? constant.shape : shape},
                                                  program_.constants.add(DType::kBool, bytes), "mask");
-    const ValueId before = graph_.op(id).operands[0];
-    rewriter_.set_operand(id, 0, x);
-    rewriter_.set_operand(id, 1, parts);
-    DTR_TRY(rewriter_.refresh(id));
+    return set_operands(id, x, parts);
+  }
+
+  // The softmax of x under the mask; what computed the scores before goes.
+  Status set_operands(OpId softmax, ValueId x, ValueId mask) {
+    const ValueId before = graph_.op(softmax).operands[0];
+    rewriter_.set_operand(softmax, 0, x);
+    rewriter_.set_operand(softmax, 1, mask);
+    DTR_TRY(rewriter_.refresh(softmax));
     erase_unread(before);
     ++changes_;
     return {};
@@ -158,13 +163,7 @@ class Pass : public GraphPass {
         DTR_ASSIGN(x, insert(ops::kView, x, {{"size", size}}));
       }
     }
-    const ValueId before = graph_.op(id).operands[0];
-    rewriter_.set_operand(id, 0, x);
-    rewriter_.set_operand(id, 1, mask);
-    DTR_TRY(rewriter_.refresh(id));
-    erase_unread(before);
-    ++changes_;
-    return {};
+    return set_operands(id, x, mask);
   }
 
   // x, where value = x · factor with a factor of 1 wherever the mask lets elements take part.
