@@ -313,9 +313,13 @@ class Project {
 
 std::span<const Board> all_boards() { return kBoards; }
 
-const Board* find_board(std::string_view name) {
-  const auto found = std::ranges::find(kBoards, name, &Board::name);
-  return found == kBoards.end() ? nullptr : &*found;
+Result<const Board*> resolve_board(std::string_view name) {
+  std::string names;
+  for (const Board& board : kBoards) {
+    if (board.name == name) return &board;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", board.name);
+  }
+  return fail(DiagnosticId::kFirmwareBoard, fmt::format("there is no board `{}`", name), "use one of " + names);
 }
 
 Result<std::vector<FirmwareFile>> make_firmware(const ProgramImage& image, const Board& board, std::string_view name) {

@@ -19,7 +19,8 @@ struct Board {
   std::string_view machine;  // QEMU's name of it
 };
 std::span<const Board> all_boards();
-const Board* find_board(std::string_view name);  // nullptr if there is none
+// Errors: kFirmwareBoard, with the names of those that are.
+Result<const Board*> resolve_board(std::string_view name);
 
 struct FirmwareFile {
   std::string path;  // in the project's folder

@@ -49,19 +49,18 @@ class TemporaryFolder {
   std::string path_;
 };
 
-Type type_of(const pte::Tensor& tensor) {
-  Type type{.dtype = dtype_of(static_cast<ScalarType>(tensor.scalar_type())).value_or(DType::kInt16)};
-  if (tensor.sizes() != nullptr) type.shape.assign(tensor.sizes()->begin(), tensor.sizes()->end());
-  const std::vector<int> last = dim_order(Layout::kChannelsLast, type.rank());
-  if (type.rank() >= 3 && std::equal(last.begin(), last.end(), tensor.dim_order()->begin(), tensor.dim_order()->end()))
-    type.layout = Layout::kChannelsLast;
-  return type;
-}
-
 // The end of what a tool said.
 std::string tail(const std::string& text) {
   constexpr size_t kShown = 2000;
   return text.size() <= kShown ? text : "…" + text.substr(text.size() - kShown);
+}
+
+// By its name, or `qemu` for the one with the core that the program was compiled for.
+Result<const Board*> board_for(std::string_view name, const ProgramImage& image) {
+  if (name != "qemu") return resolve_board(name);
+  const pte::Manifest* manifest = image.file().manifest();
+  const bool mve = manifest != nullptr && std::string_view(manifest->target) == "cortex-m55";
+  return resolve_board(mve ? "qemu-an547" : "qemu-an505");
 }
 
 class QemuSession final : public Session {
@@ -69,8 +68,13 @@ class QemuSession final : public Session {
   QemuSession(std::unique_ptr<Session> host, const Board& board, TemporaryFolder folder)
       : host_(std::move(host)), board_(board), folder_(std::move(folder)) {
     const pte::ExecutionPlan& plan = *image().file().program().execution_plan()->Get(0);
-    for (const int32_t output : *plan.outputs())
-      outputs_.push_back(type_of(*plan.values()->Get(static_cast<uint32_t>(output))->val_as_Tensor()));
+    for (const int32_t output : *plan.outputs()) {
+      const pte::Tensor& tensor = *plan.values()->Get(static_cast<uint32_t>(output))->val_as_Tensor();
+      const auto entries = [](const auto* list) {
+        return list == nullptr ? std::span<const std::remove_cvref_t<decltype(*list->data())>>() : std::span(list->data(), list->size());
+      };
+      outputs_.push_back(type_of(static_cast<ScalarType>(tensor.scalar_type()), entries(tensor.sizes()), entries(tensor.dim_order())));
+    }
   }
 
   Status build() {
@@ -130,15 +134,10 @@ class QemuSession final : public Session {
     std::vector<std::byte> bytes;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Type& type = signature().type(signature().inputs()[i]);
-      if (inputs[i].dtype != type.dtype || inputs[i].shape != type.shape)
-        return fail(DiagnosticId::kRunInput,
-                    fmt::format("input {} is {} {}, the program takes {} {}", i, name(inputs[i].dtype), to_string(inputs[i].shape),
-                                name(type.dtype), to_string(type.shape)),
-                    "give data of the program's shape and dtype", {.file = image().path()});
+      DTR_TRY(check_input(*this, i, inputs[i]));
       const size_t at = bytes.size();
       bytes.resize(at + inputs[i].bytes());
-      reorder(type.shape, byte_size(type.dtype), inputs[i].data, strides(type.shape, Layout::kContiguous), bytes.data() + at,
-              strides(type.shape, type.layout));
+      to_physical(type, inputs[i].data, bytes.data() + at);
     }
     return write_file(folder_.path() + "/inputs.bin", bytes);
   }
@@ -151,8 +150,7 @@ class QemuSession final : public Session {
       Tensor output(type.dtype, type.shape);
       if (at + output.bytes().size() > file.bytes().size())
         return fail(DiagnosticId::kFirmwareRun, "the firmware wrote fewer bytes than its outputs have", {}, {.file = image().path()});
-      reorder(type.shape, byte_size(type.dtype), file.bytes().data() + at, strides(type.shape, type.layout), output.view().data,
-              strides(type.shape, Layout::kContiguous));
+      to_logical(type, file.bytes().data() + at, output.view().data);
       at += output.bytes().size();
       outputs.push_back(std::move(output));
     }
@@ -181,17 +179,11 @@ class QemuSession final : public Session {
 
 }  // namespace
 
-const Board* board_for(std::string_view name, const ProgramImage& image) {
-  if (name != "qemu") return find_board(name);
-  const pte::Manifest* manifest = image.file().manifest();
-  const bool mve = manifest != nullptr && std::string_view(manifest->target) == "cortex-m55";
-  return find_board(mve ? "qemu-an547" : "qemu-an505");
-}
-
-Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, const Board& board) {
+Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::string_view name) {
   DTR_ASSIGN(std::unique_ptr<Session> host, Session::open(path));
+  DTR_ASSIGN(const Board* board, board_for(name, host->image()));
   DTR_ASSIGN(TemporaryFolder folder, TemporaryFolder::create());
-  auto session = std::make_unique<QemuSession>(std::move(host), board, std::move(folder));
+  auto session = std::make_unique<QemuSession>(std::move(host), *board, std::move(folder));
   DTR_TRY(session->build());
   return session;
 }

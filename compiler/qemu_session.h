@@ -7,11 +7,9 @@
 
 namespace dtr {
 
-// The board that `--on NAME` means: the name of one, or `qemu` for the one with the core that the program was compiled for. nullptr: none.
-const Board* board_for(std::string_view name, const ProgramImage& image);
-
-// Needs CMake, Ninja, the Arm compiler and QEMU (scripts/setup).
-// Errors: those of Session::open and make_firmware, kFirmwareRun.
-Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, const Board& board);
+// `board`: the name of one, or `qemu` for the one with the core that the program was compiled for. Needs CMake, Ninja, the Arm compiler and
+// QEMU (scripts/setup).
+// Errors: those of Session::open and make_firmware, kFirmwareBoard (no such board), kFirmwareRun.
+Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::string_view board);
 
 }  // namespace dtr

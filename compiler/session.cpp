@@ -19,15 +19,7 @@
 namespace dtr {
 namespace {
 
-// Half, which Deuteron does not compute in, reads as its bits.
-Type type_of(const runtime::Tensor& tensor) {
-  Type type{.dtype = dtype_of(tensor.dtype).value_or(DType::kInt16)};
-  for (const int32_t size : tensor.shape()) type.shape.push_back(size);
-  const std::vector<int> last = dim_order(Layout::kChannelsLast, type.rank());
-  if (type.rank() >= 3 && std::equal(last.begin(), last.end(), tensor.order().begin(), tensor.order().end()))
-    type.layout = Layout::kChannelsLast;
-  return type;
-}
+Type type_of(const runtime::Tensor& tensor) { return type_of(tensor.dtype, tensor.shape(), tensor.order()); }
 
 // 16-byte aligned memory.
 class Arena {
@@ -119,8 +111,7 @@ class HostSession final : public Session {
       const runtime::Tensor& from = *method_.output_tensor(i);
       const Type type = type_of(from);
       Tensor output(type.dtype, type.shape);
-      reorder(type.shape, byte_size(type.dtype), from.data, strides(type.shape, type.layout), output.view().data,
-              strides(type.shape, Layout::kContiguous));
+      to_logical(type, from.data, output.view().data);
       outputs.push_back(std::move(output));
     }
     return outputs;
@@ -170,14 +161,9 @@ class HostSession final : public Session {
   Status set_input(size_t index, const TensorView& input) {
     const runtime::Tensor& planned = *method_.input_tensor(index);
     const Type& type = signature_.type(signature_.inputs()[index]);
-    if (input.dtype != type.dtype || input.shape != type.shape)
-      return fail(DiagnosticId::kRunInput,
-                  fmt::format("input {} is {} {}, the program takes {} {}", index, name(input.dtype), to_string(input.shape),
-                              name(type.dtype), to_string(type.shape)),
-                  "give data of the program's shape and dtype", {.file = image_.path()});
+    DTR_TRY(check_input(*this, index, input));
     const std::span<std::byte> data = inputs_[index].span();
-    reorder(type.shape, byte_size(type.dtype), input.data, strides(type.shape, Layout::kContiguous), data.data(),
-            strides(type.shape, type.layout));
+    to_physical(type, input.data, data.data());
     return check(method_.set_input(
         index,
         {.data = data.data(), .bytes = data.size(), .dtype = planned.dtype, .sizes = planned.shape(), .dim_order = planned.order()}));
@@ -254,6 +240,15 @@ Result<std::unique_ptr<Session>> start(ProgramImage image, const simulator::Kit&
 }
 
 }  // namespace
+
+Status check_input(const Session& session, size_t index, const TensorView& input) {
+  const Type& type = session.signature().type(session.signature().inputs()[index]);
+  if (input.dtype == type.dtype && input.shape == type.shape) return {};
+  return fail(DiagnosticId::kRunInput,
+              fmt::format("input {} is {} {}, the program takes {} {}", index, name(input.dtype), to_string(input.shape), name(type.dtype),
+                          to_string(type.shape)),
+              "give data of the program's shape and dtype", {.file = session.image().path()});
+}
 
 runtime::KernelTable all_kernels() {
   static const std::vector<runtime::Kernel> all = [] {

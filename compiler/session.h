@@ -52,4 +52,7 @@ class Session {
   virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats = nullptr, const RunHooks& hooks = {}) = 0;
 };
 
+// kRunInput, if dtype or shape are not those of the signature's input.
+Status check_input(const Session& session, size_t index, const TensorView& input);
+
 }  // namespace dtr

@@ -73,4 +73,12 @@ void reorder(const Shape& shape, size_t element, const std::byte* from, std::spa
   }
 }
 
+void to_physical(const Type& type, const std::byte* logical, std::byte* physical) {
+  reorder(type.shape, byte_size(type.dtype), logical, strides(type.shape, Layout::kContiguous), physical, strides(type.shape, type.layout));
+}
+
+void to_logical(const Type& type, const std::byte* physical, std::byte* logical) {
+  reorder(type.shape, byte_size(type.dtype), physical, strides(type.shape, type.layout), logical, strides(type.shape, Layout::kContiguous));
+}
+
 }  // namespace dtr

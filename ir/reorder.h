@@ -14,4 +14,8 @@ namespace dtr {
 void reorder(const Shape& shape, size_t element, const std::byte* from, std::span<const int64_t> from_strides, std::byte* to,
              std::span<const int64_t> to_strides);
 
+// A tensor between PyTorch's order of its elements and that of its type's layout; both have type.bytes().
+void to_physical(const Type& type, const std::byte* logical, std::byte* physical);
+void to_logical(const Type& type, const std::byte* physical, std::byte* logical);
+
 }  // namespace dtr

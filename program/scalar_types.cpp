@@ -1,5 +1,7 @@
 #include "program/scalar_types.h"
 
+#include <algorithm>
+
 namespace dtr {
 
 ScalarType scalar_type(DType dtype) {
@@ -28,6 +30,13 @@ std::optional<DType> dtype_of(ScalarType type) {
   for (uint8_t i = 0; i <= static_cast<uint8_t>(DType::kFloat64); ++i)
     if (scalar_type(static_cast<DType>(i)) == type) return static_cast<DType>(i);
   return std::nullopt;
+}
+
+Type type_of(ScalarType dtype, std::span<const int32_t> sizes, std::span<const uint8_t> order) {
+  Type type{.dtype = dtype_of(dtype).value_or(DType::kInt16), .shape = Shape(sizes.begin(), sizes.end())};
+  const std::vector<int> last = dim_order(Layout::kChannelsLast, type.rank());
+  if (type.rank() >= 3 && std::equal(last.begin(), last.end(), order.begin(), order.end())) type.layout = Layout::kChannelsLast;
+  return type;
 }
 
 std::vector<uint8_t> file_dim_order(const Type& type) {

@@ -11,12 +11,7 @@
 namespace dtr::tools {
 
 Status firmware(const CommonOptions&, const FirmwareOptions& options) {
-  const Board* board = find_board(options.board);
-  if (board == nullptr) {
-    std::string names;
-    for (const Board& each : all_boards()) names += fmt::format("{}{}", names.empty() ? "" : ", ", each.name);
-    return fail(DiagnosticId::kFirmwareBoard, fmt::format("there is no board `{}`", options.board), "use one of " + names);
-  }
+  DTR_ASSIGN(const Board* board, resolve_board(options.board));
   DTR_ASSIGN(const ProgramImage image, ProgramImage::open(options.program));
   const std::string name = std::filesystem::path(options.program).stem().string();
   DTR_ASSIGN(const std::vector<FirmwareFile> files, make_firmware(image, *board, name));

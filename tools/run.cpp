@@ -27,8 +27,7 @@ Result<std::vector<NamedTensor>> read_raw(const Graph& signature, const std::str
                 "give one raw tensor of the input's size, or a .npz", {.file = path});
   std::vector<NamedTensor> arrays;
   Tensor tensor(type.dtype, type.shape);
-  reorder(type.shape, byte_size(type.dtype), file.bytes().data(), strides(type.shape, type.layout), tensor.view().data,
-          strides(type.shape, Layout::kContiguous));
+  to_logical(type, file.bytes().data(), tensor.view().data);
   arrays.push_back({"input", std::move(tensor)});
   return arrays;
 }
@@ -73,8 +72,7 @@ std::string stats_json(const RunStats& stats, size_t samples) {
 
 Result<std::unique_ptr<Session>> open_session(const RunOptions& options) {
   if (options.on == "host") return Session::open(options.program, options.tensor_files);
-  DTR_ASSIGN(const ProgramImage image, ProgramImage::open(options.program));
-  return open_on_qemu(options.program, *board_for(options.on, image));
+  return open_on_qemu(options.program, options.on);
 }
 
 // Where the instructions of a run go, a line a step.
