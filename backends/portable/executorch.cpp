@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "backends/portable/portable.h"
 #include "ir/rewriter.h"
@@ -196,6 +197,15 @@ Result<ValueId> pad(Composer& c) {
   return c.make(ops::kConstantPadNd, {value}, {{"pad", pad}, {"value", c.op().attributes.get<double>("value")}});
 }
 
+// softmax of scores that are the least there is where the mask lets no element take part, and 0 there: all of a row without any.
+Result<ValueId> masked_softmax(Composer& c) {
+  constexpr double kLeast = std::numeric_limits<float>::lowest();
+  DTR_ASSIGN(const ValueId excluded, c.make(ops::kLogicalNot, {c.operand(1)}));
+  DTR_ASSIGN(const ValueId scores, c.make(ops::kMaskedFill, {c.operand(0), excluded}, {{"value", kLeast}}));
+  DTR_ASSIGN(const ValueId parts, c.make(ops::kSoftmax, {scores}, c.op().attributes));
+  return c.make(ops::kMaskedFill, {parts, excluded}, {{"value", 0.0}});
+}
+
 struct CompositionRow {
   const OpDef* op;
   Composition compose;
@@ -222,10 +232,8 @@ class ExecutorchBackend final : public Backend {
 
   std::optional<Refusal> refuse(const Program& program, const Graph& graph, OpId id) const override {
     const Op& op = graph.op(id);
-    if (op.def == &ops::kAdaptiveMaxPool2d || (op.def == &ops::kSoftmax && op.operands.size() > 1))
-      return Refusal{"executorch-no-kernel",
-                     fmt::format("ExecuTorch has no kernel for {}{}", op.def->name, op.def == &ops::kSoftmax ? " with a mask" : ""),
-                     "replace the operator"};
+    if (op.def == &ops::kAdaptiveMaxPool2d)
+      return Refusal{"executorch-no-kernel", fmt::format("ExecuTorch has no kernel for {}", op.def->name), "replace the operator"};
     if (op.def == &ops::kSoftplus && linear_from(op) < kLeastThreshold)
       return Refusal{"executorch-threshold",
                      fmt::format("ExecuTorch has no kernel for softplus, and log(1 + exp(x)) is another function below a threshold of {}; "
@@ -267,6 +275,7 @@ class ExecutorchBackend final : public Backend {
       if (row.op == op.def) return row.compose;
     if (op.def == &ops::kConstantPadNd)
       return std::ranges::any_of(op.attributes.get<Ints>("pad"), [](int64_t side) { return side < 0; }) ? pad : nullptr;
+    if (op.def == &ops::kSoftmax) return op.operands.size() > 1 ? masked_softmax : nullptr;
     if (op.def != &ops::kMatmul) return nullptr;
     const Shape& left = graph.type(op.operands[0]).shape;
     const Shape& right = graph.type(op.operands[1]).shape;

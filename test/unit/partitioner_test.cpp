@@ -157,12 +157,14 @@ TEST(Executorch, ComposesWhatItHasNoKernelFor) {
        {"aten.hardshrink(%x) {lambd = 1.5}", "aten.softshrink(%x) {lambd = 1.5}", "aten.softsign(%x)",
         "aten.threshold(%x) {threshold = -2.0, value = 7.5}", "aten.hardsigmoid(%x)", "aten.hardswish(%x)", "aten.log_sigmoid(%x)",
         "aten.mish(%x)", "aten.silu(%x)", "aten.softplus(%x) {beta = 0.5, threshold = 20.0}", "aten.prelu(%x, %slope)",
-        "aten.rms_norm(%x, %last) {eps = 0.01, normalized_shape = [6]}", "aten.constant_pad_nd(%x) {pad = [-2, 1, 0, -1], value = 0.5}"}) {
+        "aten.rms_norm(%x, %last) {eps = 0.01, normalized_shape = [6]}", "aten.constant_pad_nd(%x) {pad = [-2, 1, 0, -1], value = 0.5}",
+        "aten.softmax(%x, %mask) {dim = -1}"}) {
     SCOPED_TRACE(std::string(op));
     Program program = parse(fmt::format(R"(
 graph @forward(%x: f32[2,3,4,6]) {{
   %slope: f32[3,1,1] = constant seeded<1>
   %last: f32[6] = constant seeded<2>
+  %mask: bool[4,6] = constant dense<1, 0, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1>
   %y: f32[{}] = {}
   return %y
 }})",
@@ -204,12 +206,6 @@ graph @forward(%x: f32[1,3,8,8]) {
   return %y
 })"),
             "ExecuTorch has no kernel for aten.adaptive_max_pool2d");
-  EXPECT_EQ(reason(R"(
-graph @forward(%x: f32[2,8], %mask: bool[8]) {
-  %y: f32[2,8] = aten.softmax(%x, %mask) {dim = -1}
-  return %y
-})"),
-            "ExecuTorch has no kernel for aten.softmax with a mask");
 }
 
 TEST(Portable, MakesFusedActivationsAndUnevenPaddingExplicit) {
