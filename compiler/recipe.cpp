@@ -104,11 +104,20 @@ bool lies_in(const Program& program, const Op& op, const std::string& module) {
   });
 }
 
+bool lies_in_type(const Program& program, const Op& op, std::string_view type) {
+  return std::ranges::any_of(op.origin.sources, [&](uint32_t source) {
+    return std::ranges::any_of(program.sources[source].module_types, [&](std::string_view known) {
+      return known == type || (known.ends_with(type) && known[known.size() - type.size() - 1] == '.');
+    });
+  });
+}
+
 bool selects(const Program& program, const Graph& graph, const Selector& selector, OpId id) {
   const auto fits = [&](const std::vector<std::string>& list, auto matches) { return list.empty() || std::ranges::any_of(list, matches); };
   const Op& op = graph.op(id);
   return fits(selector.names, [&](const std::string& name) { return has_name(program, graph, id, name); }) &&
          fits(selector.modules, [&](const std::string& module) { return lies_in(program, op, module); }) &&
+         fits(selector.module_types, [&](const std::string& type) { return lies_in_type(program, op, type); }) &&
          fits(selector.operators, [&](const std::string& name) { return is_operator(program, graph, id, name); }) &&
          fits(selector.inputs, [&](const std::string& name) { return reads_input(graph, id, name); }) &&
          fits(selector.outputs, [&](const std::string& name) { return makes_output(graph, id, name); });

@@ -21,10 +21,11 @@ struct BackendOptions {
 struct Selector {
   std::vector<std::string> names;            // of nodes, or of the values that they make
   std::vector<std::string> modules;          // paths; a module is all that lies in it
+  std::vector<std::string> module_types;     // "torch.nn.modules.conv.Conv2d", "Conv2d"; likewise
   std::vector<std::string> operators;        // "aten.softmax.int", "softmax"
   std::vector<std::string> inputs, outputs;  // of the model: operators that read one, or that make one
 
-  bool empty() const { return names.empty() && modules.empty() && operators.empty() && inputs.empty() && outputs.empty(); }
+  bool empty() const { return *this == Selector{}; }
   bool operator==(const Selector&) const = default;
 };
 

@@ -89,6 +89,7 @@ class Reader {
   Status read_selector(const Json& object, Selector& selector) const {
     DTR_TRY(read_list(object, "name", selector.names));
     DTR_TRY(read_list(object, "module", selector.modules));
+    DTR_TRY(read_list(object, "module_type", selector.module_types));
     DTR_TRY(read_list(object, "operator", selector.operators));
     DTR_TRY(read_list(object, "input", selector.inputs));
     return read_list(object, "output", selector.outputs);
@@ -96,11 +97,12 @@ class Reader {
 
   // Who is named with `on` shares what is selected with the last backend alone.
   Status read_constraint(const Json& entry) {
-    DTR_TRY(check_keys(entry, "a constraint", {"name", "module", "operator", "input", "output", "except", "keep_off", "on"}));
+    DTR_TRY(
+        check_keys(entry, "a constraint", {"name", "module", "module_type", "operator", "input", "output", "except", "keep_off", "on"}));
     Constraint constraint;
     DTR_TRY(read_selector(entry, constraint.where));
     if (const auto except = entry.find("except"); except != entry.end()) {
-      DTR_TRY(check_keys(*except, "`except`", {"name", "module", "operator", "input", "output"}));
+      DTR_TRY(check_keys(*except, "`except`", {"name", "module", "module_type", "operator", "input", "output"}));
       DTR_TRY(read_selector(*except, constraint.except));
     }
     DTR_TRY(read_list(entry, "keep_off", constraint.keep_off));

@@ -162,6 +162,8 @@ struct SourceOp {
   std::string target;       // operator as the file names it: "aten.conv2d.default", "CONV_2D"
   std::string module_path;  // "features.3.conv"
   std::string source_line;  // "model.py:208": innermost frame outside torch
+  std::vector<std::string> module_types =
+      {};  // of the modules that it lies in, outermost first: "__main__.Net", "torch.nn.modules.conv.Conv2d"
   bool operator==(const SourceOp&) const = default;
 };
 

@@ -55,6 +55,9 @@ class Parser {
       for (std::string* field : {&source.name, &source.target, &source.module_path, &source.source_line}) {
         DTR_ASSIGN(*field, scan_.string("a string (name, target, module path, source line)"));
       }
+      while (scan_.peek('"')) {
+        DTR_ASSIGN(source.module_types.emplace_back(), scan_.string("a string (type of a module)"));
+      }
       program_.sources.push_back(std::move(source));
     }
     return {};

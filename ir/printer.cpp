@@ -296,6 +296,7 @@ void append_sources(std::string& out, const std::vector<SourceOp>& sources) {
     out += ':';
     for (const std::string* field : {&sources[i].name, &sources[i].target, &sources[i].module_path, &sources[i].source_line})
       append_string(out += ' ', *field);
+    for (const std::string& type : sources[i].module_types) append_string(out += ' ', type);
     out += '\n';
   }
   out += "}\n";

@@ -2,7 +2,7 @@
 // `--print-after` show.
 //
 //   sources {
-//     0: "conv2d" "aten.conv2d.default" "stem.conv" "model.py:12"       name, target, module path, source line
+//     0: "conv2d" "aten.conv2d.default" "stem.conv" "model.py:12"       name, target, module path, source line; then types of the modules
 //   }
 //   graph @forward(%x: f32[1,3,8,8]) {
 //     %w: f32[4,3,3,3] = constant seeded<7>

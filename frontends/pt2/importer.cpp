@@ -77,7 +77,8 @@ void Importer::add_sources() {
     program_.sources.push_back({.name = std::string(node.name),
                                 .target = std::string(operator_name(node)),
                                 .module_path = module_path(node.module_stack),
-                                .source_line = source_line(node.stack_trace)});
+                                .source_line = source_line(node.stack_trace),
+                                .module_types = module_types(node.module_stack)});
 }
 
 Place Importer::place_of_node(size_t index) const { return place_of(program_, Origin{.sources = {static_cast<uint32_t>(index)}}); }

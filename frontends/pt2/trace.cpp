@@ -1,5 +1,7 @@
 #include "frontends/pt2/trace.h"
 
+#include <algorithm>
+
 namespace dtr::pt2 {
 namespace {
 
@@ -27,6 +29,18 @@ std::string module_path(std::string_view module_stack) {
     if (entry.starts_with('.')) entry.remove_prefix(1);
   }
   return std::string(entry);
+}
+
+std::vector<std::string> module_types(std::string_view module_stack) {
+  std::vector<std::string> types;
+  while (!module_stack.empty()) {
+    const std::string_view entry = module_stack.substr(0, module_stack.find(';'));
+    module_stack.remove_prefix(std::min(entry.size() + 1, module_stack.size()));
+    const size_t path = entry.find(',');
+    const size_t type = path == std::string_view::npos ? path : entry.find(',', path + 1);
+    if (type != std::string_view::npos && type + 1 < entry.size()) types.emplace_back(entry.substr(type + 1));
+  }
+  return types;
 }
 
 std::string source_line(std::string_view stack_trace) {

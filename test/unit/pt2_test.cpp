@@ -107,7 +107,12 @@ TEST(Pt2, KnowsWhereOperatorsComeFrom) {
   const auto program = read_pt2(digits("float.pt2"));
   ASSERT_TRUE(program.has_value()) << error_text(program);
   EXPECT_EQ(program->sources.size(), 19U);
-  EXPECT_EQ(program->sources[4], (SourceOp{"conv2d_1", "aten.conv2d.default", "depthwise.0", "make_models.py:209"}));
+  EXPECT_EQ(program->sources[4],
+            (SourceOp{"conv2d_1",
+                      "aten.conv2d.default",
+                      "depthwise.0",
+                      "make_models.py:209",
+                      {"__main__.DigitsCnn", "torch.nn.modules.container.Sequential", "torch.nn.modules.conv.Conv2d"}}));
   EXPECT_EQ(program->sources[9].module_path, "");
   size_t index = 0;
   for (const OpId op : program->forward().ops())
@@ -154,6 +159,15 @@ TEST(Pt2, ModulePathAndSourceLine) {
   EXPECT_EQ(pt2::module_path("L__self__,,__main__.Net"), "");
   EXPECT_EQ(pt2::module_path("L__self___a,L['self'].a.b,m.Block"), "a.b");
   EXPECT_EQ(pt2::module_path(""), "");
+}
+
+TEST(Pt2, ModuleTypes) {
+  using Types = std::vector<std::string>;
+  EXPECT_EQ(pt2::module_types("L__self__,,__main__.Net;1399,stem,torch.nn.Sequential;1398,stem.0,torch.nn.Conv2d"),
+            (Types{"__main__.Net", "torch.nn.Sequential", "torch.nn.Conv2d"}));
+  EXPECT_EQ(pt2::module_types("L__self__,,m.Outer.<locals>.Net"), Types{"m.Outer.<locals>.Net"});
+  EXPECT_EQ(pt2::module_types(""), Types{});
+  EXPECT_EQ(pt2::module_types(";,;a,b;a,b,;"), Types{});
   const std::string frame = "  File \"/somewhere/site-packages/torch/nn/functional.py\", line 10, in relu\n    return x\n";
   EXPECT_EQ(pt2::source_line("  File \"src/net.py\", line 7, in forward\n    y = f(x)\n" + frame), "net.py:7");
   EXPECT_EQ(pt2::source_line("  File \"a.py\", line 1, in f\n  File \"b.py\", line 22, in g\n"), "b.py:22");
