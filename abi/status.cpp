@@ -33,8 +33,9 @@ const char* text(Error error) {
       "a kernel does not do this dtype",
       "a delegate refused its payload",
       "a delegate's run failed",
+      "the observer ended the run",
   };
-  static_assert(sizeof kTexts / sizeof kTexts[0] == static_cast<size_t>(Error::kDelegateFailed) + 1);
+  static_assert(sizeof kTexts / sizeof kTexts[0] == static_cast<size_t>(Error::kStopped) + 1);
   return kTexts[static_cast<size_t>(error)];
 }
 

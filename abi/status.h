@@ -38,6 +38,7 @@ enum class Error : uint8_t {
   kKernelDtype,      // a kernel does not do these dtypes
   kDelegateRefused,  // a delegate refused its payload; `detail` is the delegate's own code
   kDelegateFailed,   // a delegate's run failed; `detail` is the delegate's own code
+  kStopped,          // the observer ended the run
 };
 
 const char* text(Error error);  // one sentence

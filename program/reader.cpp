@@ -51,6 +51,7 @@ constexpr std::array kRows{
     Row{pte::Error::kKernelDtype, DiagnosticId::kRunFailed, kCompileAgain},
     Row{pte::Error::kDelegateRefused, DiagnosticId::kRunFailed, kCompileAgain},
     Row{pte::Error::kDelegateFailed, DiagnosticId::kRunFailed, kCompileAgain},
+    Row{pte::Error::kStopped, DiagnosticId::kRunFailed, "let the observer go on"},
 };
 
 // What stands behind the sentence of the error: name, number, the delegate's own words.

@@ -321,19 +321,23 @@ Status Method::run(const Observer* observer) {
   for (uint32_t i = 0; i < input_count(); ++i) io_value(i, false)->set = false;
   for (uint32_t i = 0; i < step_count_; ++i) {
     const Step& step = steps_[i];
-    if (observer != nullptr && observer->before != nullptr) observer->before(observer->context, *this, i);
-    const std::span<Value* const> arguments(step.arguments, step.argument_count);
-    if (step.kernel != nullptr) {
-      if (const Error error = step.kernel(arguments); error != Error::kOk) {
-        const auto op = static_cast<uint32_t>(plan_->chains()->Get(0)->instructions()->Get(i)->instr_args_as_KernelCall()->op_index());
-        return {error, i, 0, operator_name(*plan_, op).name};
-      }
-    } else if (const Status status = step.delegate->run(step.delegate->context, step.delegate_state, arguments); !status.ok()) {
-      return {status.error, i, status.detail, step.delegate->id};
+    if (observer != nullptr && observer->before != nullptr && !observer->before(observer->context, *this, i)) {
+      return {Error::kStopped, i, 0, name(i)};
     }
+    const std::span<Value* const> arguments(step.arguments, step.argument_count);
+    const Status status = step.kernel != nullptr ? Status{step.kernel(arguments)}
+                                                 : step.delegate->run(step.delegate->context, step.delegate_state, arguments);
+    if (!status.ok()) return {status.error, i, status.detail, name(i)};
     if (observer != nullptr && observer->after != nullptr) observer->after(observer->context, *this, i);
   }
   return {};
+}
+
+std::string_view Method::name(size_t instruction) const {
+  if (instruction >= step_count_) return {};
+  if (steps_[instruction].kernel == nullptr) return steps_[instruction].delegate->id;
+  const pte::Instruction& stored = *plan_->chains()->Get(0)->instructions()->Get(static_cast<uint32_t>(instruction));
+  return operator_name(*plan_, static_cast<uint32_t>(stored.instr_args_as_KernelCall()->op_index())).name;
 }
 
 std::span<Value* const> Method::arguments(size_t instruction) const {

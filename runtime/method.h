@@ -34,10 +34,11 @@ struct InputTensor {
 
 class Method;
 
-// Told before and after each instruction; for profiling and for a look at intermediate tensors. Either function may be null.
+// Told before and after each instruction; for profiling, time limits and a look at intermediate tensors. Either function may be null.
 struct Observer {
   void* context = nullptr;
-  void (*before)(void* context, const Method& method, uint32_t instruction) = nullptr;
+  // Whether to go on: `false` ends the run with kStopped.
+  bool (*before)(void* context, const Method& method, uint32_t instruction) = nullptr;
   void (*after)(void* context, const Method& method, uint32_t instruction) = nullptr;
 };
 
@@ -88,6 +89,9 @@ class Method {
   const Tensor* output_tensor(size_t index) const;
   // Value of the program by its index, as the debug map names it.
   const Value* value(size_t index) const { return index < value_count_ ? &values_[index] : nullptr; }
+  size_t instruction_count() const { return step_count_; }
+  // Operator (without overload) or delegate of an instruction; ends with a zero. Empty if there is no such instruction.
+  std::string_view name(size_t instruction) const;
   // What an instruction gets, as an observer sees it.
   std::span<Value* const> arguments(size_t instruction) const;
 
@@ -96,7 +100,8 @@ class Method {
   Status set_input(size_t index, const InputTensor& input);
   // Memory of an output that the program does not plan.
   Status set_output_memory(size_t index, std::span<std::byte> memory);
-  // Runs all instructions. Inputs must be set before each run: their memory is used again once they are read.
+  // Runs all instructions. Inputs must be set before each run: their memory is used again once they are read. After an error the method
+  // can be run again, as after a run that was good.
   Status run(const Observer* observer = nullptr);
 
  private:

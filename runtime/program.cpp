@@ -63,7 +63,7 @@ Status Program::load(std::span<const std::byte> bytes, const LoadOptions& option
   return missing;
 }
 
-size_t Program::method_count() const { return count(file_.program().execution_plan()); }
+size_t Program::method_count() const { return file_.bytes().empty() ? 0 : count(file_.program().execution_plan()); }
 
 std::string_view Program::method_name(size_t index) const {
   return view(file_.program().execution_plan()->Get(static_cast<uint32_t>(index))->name());

@@ -87,7 +87,11 @@ TEST(Runtime, ObserverSeesEveryInstruction) {
   std::vector<int> seen;
   const runtime::Observer observer{
       .context = &seen,
-      .before = [](void* context, const Method&, uint32_t i) { static_cast<std::vector<int>*>(context)->push_back(static_cast<int>(i)); },
+      .before =
+          [](void* context, const Method&, uint32_t i) {
+            static_cast<std::vector<int>*>(context)->push_back(static_cast<int>(i));
+            return true;
+          },
       .after = [](void* context, const Method&, uint32_t i) { static_cast<std::vector<int>*>(context)->push_back(-static_cast<int>(i)); }};
   ASSERT_TRUE(method->run(&observer).ok());
   EXPECT_EQ(seen, (std::vector<int>{0, 0, 1, -1, 2, -2, 3, -3, 4, -4}));
@@ -185,6 +189,7 @@ TEST(Runtime, NamesAllThatIsMissing) {
 struct FakeDelegate {
   int prepared = 0, released = 0, runs = 0;
   Error refuse = Error::kOk;
+  npu::Status fail = npu::Status::kOk;
 
   runtime::Delegate entry() {
     return {.id = "Fake",
@@ -198,7 +203,9 @@ struct FakeDelegate {
               return {};
             },
             .run = [](void* context, void* state, std::span<runtime::Value* const> arguments) -> Status {
-              ++static_cast<FakeDelegate*>(context)->runs;
+              auto& self = *static_cast<FakeDelegate*>(context);
+              if (self.fail != npu::Status::kOk) return {Error::kDelegateFailed, 0, static_cast<uint32_t>(self.fail)};
+              ++self.runs;
               const runtime::Tensor& y = arguments[1]->tensor;
               std::memset(y.data, *static_cast<const char*>(state), y.bytes());
               return {};
@@ -246,6 +253,30 @@ TEST(Runtime, DelegatesArePreparedRunAndReleased) {
   EXPECT_EQ(status.detail, 77u);
   EXPECT_EQ(status.name, "Fake");
   EXPECT_EQ(fake.released, 1);
+}
+
+TEST(Runtime, ADelegateThatTimesOutRunsAgain) {
+  const AlignedCopy bytes(delegate_program("Fake", {std::byte{5}}, 0));
+  FakeDelegate fake;
+  const runtime::Delegate table[] = {fake.entry()};
+  Program program;
+  ASSERT_TRUE(Program::load(bytes.bytes(), {.delegates = table}, &program).ok());
+  PreparedMethod method;
+  ASSERT_TRUE(method.prepare(program).ok());
+  const int8_t x[6] = {};
+  const auto run = [&] {
+    EXPECT_TRUE(method->set_input(0, test::input_like(*method->input_tensor(0), std::as_bytes(std::span(x)))).ok());
+    return method->run();
+  };
+  fake.fail = npu::Status::kTimeout;
+  const Status status = run();
+  EXPECT_EQ(status.error, Error::kDelegateFailed);
+  EXPECT_EQ(status.detail, static_cast<uint32_t>(npu::Status::kTimeout));
+  EXPECT_EQ(status.name, "Fake");
+  EXPECT_EQ(method->run().error, Error::kInputNotSet);
+  fake.fail = npu::Status::kOk;
+  ASSERT_TRUE(run().ok());
+  EXPECT_EQ(method->output_tensor(0)->values<int8_t>()[5], 5);
 }
 
 TEST(Runtime, RefusesAnotherTarget) {
