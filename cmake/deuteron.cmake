@@ -15,8 +15,8 @@ endif()
 # Everything a target is compiled with; PUBLIC so that tests see the same language.
 add_library(dtr_options INTERFACE)
 target_include_directories(dtr_options INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(dtr_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
-                                             -Woverloaded-virtual -ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffp-contract=off
+target_compile_options(dtr_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
+                                             $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual> -ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffp-contract=off
                                              -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # False alarms on std::string and std::variant in g++ 12.

@@ -90,23 +90,7 @@ class Project {
   Status load() {
     static runtime::DeuteronContext nothing;  // never called: the program is not prepared
     const runtime::Delegate delegates[] = {runtime::deuteron_delegate(nothing)};
-    std::string missing;
-    const runtime::LoadOptions options{.kernels = all_kernels(),
-                                       .delegates = delegates,
-                                       .check_checksum = false,
-                                       .on_missing =
-                                           [](void* context, pte::Error, std::string_view kernel, std::string_view overload) {
-                                             *static_cast<std::string*>(context) +=
-                                                 fmt::format(" {}{}{}", kernel, overload.empty() ? "" : ".", overload);
-                                           },
-                                       .context = &missing};
-    if (const pte::Status status = runtime::Program::load(image_.bytes(), options, &program_); !status.ok()) {
-      Diagnostic diagnostic = to_diagnostic(status, image_.path());
-      if (!missing.empty()) diagnostic.reason += ":" + missing;
-      return tl::unexpected(std::move(diagnostic));
-    }
-    if (program_.method_count() == 0)
-      return fail(DiagnosticId::kPteMissingMethod, "the program has no method", {}, {.file = image_.path()});
+    DTR_TRY(load_program(image_, delegates, {}, &program_));
     method_ = program_.method_name(0);
     plan_ = program_.method(method_);
     if (const pte::Status status = runtime::Method::requirements(program_, method_, &need_); !status.ok())

@@ -11,8 +11,7 @@
 #include "ir/rewriter.h"
 #include "program/scalar_types.h"
 #include "runtime/delegate_deuteron.h"
-#include "runtime/kernels/cortex_m/kernels.h"
-#include "runtime/kernels/portable/kernels.h"
+#include "runtime/environment.h"
 #include "runtime/method.h"
 #include "simulator/host/host_simulator.h"
 
@@ -55,19 +54,7 @@ class HostSession final : public Session {
     context_.on_event = &HostSession::on_event;
     context_.event_context = this;
     delegates_[0] = runtime::deuteron_delegate(context_);
-    const runtime::LoadOptions options{.kernels = all_kernels(),
-                                       .delegates = delegates_,
-                                       .tensor_files = opened_,
-                                       .check_checksum = false,  // done when the image was read
-                                       .on_missing =
-                                           [](void* context, pte::Error what, std::string_view name, std::string_view overload) {
-                                             static_cast<HostSession*>(context)->missing_ += fmt::format(
-                                                 "\n  {} {}{}{}", missing_kind(what), name, overload.empty() ? "" : ".", overload);
-                                           },
-                                       .context = this};
-    DTR_TRY(check(runtime::Program::load(image_.bytes(), options, &program_)));
-    if (program_.method_count() == 0)
-      return fail(DiagnosticId::kPteMissingMethod, "the program has no method", {}, {.file = image_.path()});
+    DTR_TRY(load_program(image_, delegates_, opened_, &program_));
     const std::string_view method = program_.method_name(0);
     runtime::Method::Requirements need;
     DTR_TRY(check(runtime::Method::requirements(program_, method, &need)));
@@ -122,7 +109,6 @@ class HostSession final : public Session {
   Status check(const pte::Status& status) {
     if (status.ok()) return {};
     Diagnostic diagnostic = to_diagnostic(status, image_.path());
-    if (!missing_.empty()) diagnostic.reason += ":" + std::exchange(missing_, {});
     if (context_.report.status != npu::Status::kOk)
       diagnostic.reason += fmt::format(" (command {})", std::exchange(context_.report, {}).command);
     return tl::unexpected(std::move(diagnostic));
@@ -170,8 +156,9 @@ class HostSession final : public Session {
   }
 
   // Which instruction runs, so that NPU events can name it.
-  static void before(void* context, const runtime::Method&, uint32_t instruction) {
+  static bool before(void* context, const runtime::Method&, uint32_t instruction) {
     static_cast<HostSession*>(context)->instruction_ = instruction;
+    return true;
   }
 
   static void after(void* context, const runtime::Method& method, uint32_t instruction) {
@@ -212,7 +199,6 @@ class HostSession final : public Session {
   ProgramImage image_;
   std::vector<TensorFileImage> tensor_files_;
   std::vector<pte::TensorFile> opened_;
-  std::string missing_;
   simulator::HostSimulator simulator_;
   runtime::DeuteronContext context_;
   runtime::Delegate delegates_[1];
@@ -250,14 +236,26 @@ Status check_input(const Session& session, size_t index, const TensorView& input
               "give data of the program's shape and dtype", {.file = session.image().path()});
 }
 
-runtime::KernelTable all_kernels() {
-  static const std::vector<runtime::Kernel> all = [] {
-    std::vector<runtime::Kernel> kernels;
-    for (const runtime::KernelTable table : {runtime::portable::kernels(), runtime::cortex_m::kernels()})
-      kernels.insert(kernels.end(), table.begin(), table.end());
-    return kernels;
-  }();
-  return all;
+Status load_program(const ProgramImage& image, runtime::DelegateTable delegates, std::span<const pte::TensorFile> tensor_files,
+                    runtime::Program* program) {
+  std::string missing;
+  const runtime::LoadOptions options{.kernels = dtr_host_environment()->options.kernels,
+                                     .delegates = delegates,
+                                     .tensor_files = tensor_files,
+                                     .check_checksum = false,
+                                     .on_missing =
+                                         [](void* context, pte::Error what, std::string_view name, std::string_view overload) {
+                                           *static_cast<std::string*>(context) += fmt::format("\n  {} {}{}{}", missing_kind(what), name,
+                                                                                              overload.empty() ? "" : ".", overload);
+                                         },
+                                     .context = &missing};
+  if (const pte::Status status = runtime::Program::load(image.bytes(), options, program); !status.ok()) {
+    Diagnostic diagnostic = to_diagnostic(status, image.path());
+    if (!missing.empty()) diagnostic.reason += ":" + missing;
+    return tl::unexpected(std::move(diagnostic));
+  }
+  if (program->method_count() == 0) return fail(DiagnosticId::kPteMissingMethod, "the program has no method", {}, {.file = image.path()});
+  return {};
 }
 
 Result<std::unique_ptr<Session>> Session::open(const std::string& path, const std::vector<std::string>& tensor_files) {

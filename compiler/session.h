@@ -32,8 +32,10 @@ struct RunHooks {
   std::function<void(uint32_t instruction, const runtime::Method& method)> after_instruction = {};
 };
 
-// Every kernel that there is.
-runtime::KernelTable all_kernels();
+// Loads an image, whose checksum was checked when it was read, with all kernels. The tables must outlive the program.
+// Errors: ids pte-*; the reason names every kernel, delegate and tensor that is missing. kPteMissingMethod, if it has no method.
+Status load_program(const ProgramImage& image, runtime::DelegateTable delegates, std::span<const pte::TensorFile> tensor_files,
+                    runtime::Program* program);
 
 class Session {
  public:

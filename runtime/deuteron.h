@@ -1,0 +1,155 @@
+/* Deuteron's runtime for C: loads a compiled program (.pte) and runs it in memory that the caller gives. C99; no heap, no global state.
+ *
+ *   dtr_load(&model, program, bytes, environment);      checks the program once
+ *   dtr_requirements_of(&model, &need);                 how much memory it wants
+ *   dtr_prepare(&model, state, memories, count);
+ *   dtr_set_input(&model, 0, &tensor);                  before every run
+ *   dtr_run(&model, NULL);
+ *   dtr_output(&model, 0, &tensor);
+ *
+ * Complete examples: runtime/examples/run_model.c on a host, main.c of a firmware project. Two threads may use two models, not one. */
+#ifndef DEUTERON_H
+#define DEUTERON_H
+
+/* NOLINTBEGIN(readability-identifier-naming,modernize-*): names and language are C's. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DTR_ALIGNMENT 16     /* of the program's first byte, of the state and of every memory */
+#define DTR_STATE UINT32_MAX /* dtr_status.index of an error of the state memory */
+
+typedef enum dtr_error {
+  DTR_OK = 0,
+  /* The program. */
+  DTR_TRUNCATED,
+  DTR_NOT_A_PROGRAM,
+  DTR_NEWER_VERSION,
+  DTR_MALFORMED,
+  DTR_BAD_CHECKSUM,
+  DTR_MISALIGNED,
+  DTR_UNSUPPORTED,
+  DTR_WRONG_TARGET,
+  DTR_MISSING_METHOD,
+  DTR_MISSING_KERNEL,
+  DTR_MISSING_DELEGATE,
+  DTR_MISSING_DATA,
+  DTR_NOT_A_TENSOR_FILE,
+  /* The caller's memory; index: which (DTR_STATE: the state), detail: bytes needed. */
+  DTR_ARENA_TOO_SMALL,
+  DTR_ARENA_MISALIGNED,
+  /* Inputs and outputs; index: which. */
+  DTR_NO_SUCH_TENSOR,
+  DTR_INPUT_DTYPE,
+  DTR_INPUT_SHAPE,
+  DTR_INPUT_DIM_ORDER,
+  DTR_INPUT_SIZE,
+  DTR_INPUT_NOT_SET,
+  DTR_OUTPUT_NOT_SET,
+  /* The run; index: the step, name: its operator or delegate, detail: the driver's own code. */
+  DTR_KERNEL_ARGUMENTS,
+  DTR_KERNEL_DTYPE,
+  DTR_DELEGATE_REFUSED,
+  DTR_DELEGATE_FAILED,
+  DTR_STOPPED
+} dtr_error;
+
+/* One sentence, without a full stop. */
+const char* dtr_error_text(dtr_error error);
+
+typedef struct dtr_status {
+  dtr_error error;
+  uint32_t index, detail;
+  const char* name; /* points into the program; "" if there is none */
+} dtr_status;
+
+/* Numbers of PyTorch's dtypes. */
+typedef enum dtr_dtype {
+  DTR_UINT8 = 0,
+  DTR_INT8 = 1,
+  DTR_INT16 = 2,
+  DTR_INT32 = 3,
+  DTR_INT64 = 4,
+  DTR_FLOAT16 = 5,
+  DTR_FLOAT32 = 6,
+  DTR_FLOAT64 = 7,
+  DTR_BOOL = 11
+} dtr_dtype;
+
+typedef struct dtr_tensor {
+  void* data;
+  size_t bytes;
+  dtr_dtype dtype;
+  uint32_t rank;
+  const int32_t* sizes;     /* in logical (PyTorch) order */
+  const uint8_t* dim_order; /* logical dimension at each physical position, outermost first: 0 1 2 3, or 0 2 3 1 for channels-last */
+} dtr_tensor;
+
+/* Kernels and delegates that programs may call. A firmware project has `model_environment` with just those of its program; on a host
+ * `dtr_host_environment` has all kernels. */
+typedef struct dtr_environment dtr_environment;
+const dtr_environment* dtr_host_environment(void);
+
+/* A loaded program. Its fields are the runtime's; it must stay where it is between load and release. */
+typedef struct dtr_model {
+  void* reserved[32];
+} dtr_model;
+
+/* Checks the program, which must outlive the model and is used where it lies; its first method is what runs. After an error the model is
+ * empty. The model needs no initialization; one that is prepared is released before it is loaded again. */
+dtr_status dtr_load(dtr_model* model, const void* program, size_t bytes, const dtr_environment* environment);
+
+typedef struct dtr_requirements {
+  size_t state_bytes;
+  uint32_t memory_count;
+  const int64_t* memory_bytes; /* of each; points into the program */
+} dtr_requirements;
+dtr_status dtr_requirements_of(const dtr_model* model, dtr_requirements* requirements);
+
+typedef struct dtr_memory {
+  void* data;
+  size_t bytes;
+} dtr_memory;
+/* The memories hold inputs, outputs and what lies between them while a run lasts: two models may share theirs if they run in turn and each
+ * one's outputs are read before the other runs. The state is of one model. At most 8 memories. */
+dtr_status dtr_prepare(dtr_model* model, dtr_memory state, const dtr_memory* memories, uint32_t memory_count);
+/* Gives back what delegates hold; dtr_load or dtr_prepare may follow. */
+void dtr_release(dtr_model* model);
+
+uint32_t dtr_input_count(const dtr_model* model);
+uint32_t dtr_output_count(const dtr_model* model);
+/* Where input or output `index` lies, and what it must look like. `data` of an input is its place in the planned memory, where it may be
+ * written before dtr_set_input: nothing is copied then. */
+dtr_status dtr_input(const dtr_model* model, uint32_t index, dtr_tensor* tensor);
+dtr_status dtr_output(const dtr_model* model, uint32_t index, dtr_tensor* tensor);
+
+/* Before every run, since a run uses the memory of its inputs again. dtype, sizes, dimension order and bytes must be those of the program.
+ */
+dtr_status dtr_set_input(dtr_model* model, uint32_t index, const dtr_tensor* tensor);
+/* Only for an output that the program leaves to the caller (its `data` is null). */
+dtr_status dtr_set_output_memory(dtr_model* model, uint32_t index, dtr_memory memory);
+
+/* Told before and after each step; either function may be null. `before` says whether to go on: 0 ends the run with DTR_STOPPED. */
+typedef struct dtr_observer {
+  void* context;
+  int (*before)(void* context, uint32_t step);
+  void (*after)(void* context, uint32_t step);
+} dtr_observer;
+/* `observer` may be null. After an error all inputs are to be set again, then the model can be run again. */
+dtr_status dtr_run(dtr_model* model, const dtr_observer* observer);
+
+uint32_t dtr_step_count(const dtr_model* model);
+/* Operator or delegate of a step; "" if there is no such step. */
+const char* dtr_step_name(const dtr_model* model, uint32_t step);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* NOLINTEND(readability-identifier-naming,modernize-*) */
+
+#endif

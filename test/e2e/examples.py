@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""The examples of the C and C++ API (runtime/examples): outputs are those of `deuteron run`; what they are given wrongly is refused. Standard library
+only.
+
+    examples.py DEUTERON RUN_MODEL_C RUN_MODEL_CPP
+"""
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+DIGITS = Path(__file__).resolve().parents[2] / "models/digits_cnn"
+INPUT_BYTES, OUTPUT_BYTES = 16 * 16 * 4, 10 * 4
+failures = []
+
+
+def run(*command, code=0):
+    done = subprocess.run(list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True)
+    if done.returncode != code:
+        failures.append(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
+    return done.stdout + done.stderr
+
+
+def data_of(npz, name):
+    """Bytes of a float array: what is behind the header."""
+    npy = zipfile.ZipFile(npz).read(name)
+    return npy[10 + int.from_bytes(npy[8:10], "little"):]
+
+
+def refused(example, program, inputs, outputs, words):
+    text = run(example, program, inputs, outputs, code=1)
+    if words not in text:
+        failures.append(f"{example.name} says\n{text}instead of\n{words}")
+
+
+def main():
+    deuteron, in_c, in_cpp = (Path(argument).resolve() for argument in sys.argv[1:4])
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        inputs, outputs = folder / "inputs.bin", folder / "outputs.bin"
+        inputs.write_bytes(data_of(DIGITS / "test.npz", "input.npy")[:INPUT_BYTES])
+        for target, examples in (("executorch", (in_c, in_cpp)), ("cortex-m33", (in_c,))):
+            program, expected = folder / f"{target}.pte", folder / "expected.npz"
+            run(deuteron, "compile", DIGITS / "quantized.pt2", "--target", target, "-o", program)
+            run(deuteron, "run", program, "--input", DIGITS / "test.npz", "--samples", 1, "--output", expected)
+            judge = data_of(expected, zipfile.ZipFile(expected).namelist()[0])
+            for example in examples:
+                outputs.unlink(missing_ok=True)
+                run(example, program, inputs, outputs)
+                if not outputs.exists() or outputs.read_bytes() != judge or len(judge) != OUTPUT_BYTES:
+                    failures.append(f"{example.name} on {target}: outputs differ")
+        bad, short = folder / "bad.pte", folder / "short.bin"
+        short.write_bytes(inputs.read_bytes()[:-1])
+        for example in (in_c, in_cpp):
+            content = bytearray((folder / "executorch.pte").read_bytes())
+            content[len(content) // 2] ^= 1
+            bad.write_bytes(content)
+            refused(example, bad, inputs, outputs, "load: the program is damaged: its checksum does not match (code 5")
+            bad.write_bytes(content[:100])
+            refused(example, bad, inputs, outputs, "load: the program is shorter than its header says (code 1")
+            refused(example, folder / "executorch.pte", short, outputs, "input: the input's number of bytes differs from its tensor's (code 20")
+        refused(in_cpp, folder / "cortex-m33.pte", inputs, outputs,
+                "load: the program needs a kernel that is not there (code 10, index 0, detail 0) cortex_m::quantize_per_tensor")
+    for failure in failures:
+        print(f"FAILED {failure}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
