@@ -2,7 +2,9 @@
 
 #include <cstring>
 
+#include "abi/crc32.h"
 #include "abi/flat_tensor_generated.h"
+#include "abi/manifest.h"
 #include "abi/program_file.h"
 #include "abi/program_generated.h"
 #include "abi/scalar_type.h"
@@ -33,7 +35,7 @@ bool same_items(const A* a, const B* b) {
 
 }  // namespace
 
-Status TensorFile::open(std::span<const std::byte> bytes, TensorFile* file) {
+Status TensorFile::open(std::span<const std::byte> bytes, bool check_checksum, TensorFile* file) {
   *file = {};
   if (bytes.size() < kHeaderAt + sizeof(Header)) return {Error::kTruncated};
   if (reinterpret_cast<uintptr_t>(bytes.data()) % kFileAlignment != 0) return {Error::kMisaligned};
@@ -63,8 +65,17 @@ Status TensorFile::open(std::span<const std::byte> bytes, TensorFile* file) {
     const ptd::NamedData& entry = *root->named_data()->Get(i);
     if (entry.key() == nullptr || entry.segment_index() >= segments) return {Error::kMalformed, i};
   }
-  file->segment_data_ = bytes.subspan(static_cast<size_t>(header.segment_base_offset), static_cast<size_t>(size));
-  file->root_ = root;
+  TensorFile opened;
+  opened.segment_data_ = bytes.subspan(static_cast<size_t>(header.segment_base_offset), static_cast<size_t>(size));
+  opened.root_ = root;
+  if (const ptd::NamedData* entry = opened.find(kChecksumKey); entry != nullptr && check_checksum) {
+    const std::span<const std::byte> stored = opened.data(*entry);
+    uint32_t expected = 0;
+    if (stored.size() != sizeof expected) return {Error::kMalformed};
+    std::memcpy(&expected, stored.data(), sizeof expected);
+    if (crc32_with_hole(bytes, static_cast<size_t>(stored.data() - bytes.data())) != expected) return {Error::kBadChecksum};
+  }
+  *file = opened;
   return {};
 }
 

@@ -20,8 +20,8 @@ struct Tensor;
 class TensorFile {
  public:
   TensorFile() = default;
-  // Checks header, structure and segments. The first byte lies on a boundary of kFileAlignment.
-  static Status open(std::span<const std::byte> bytes, TensorFile* file);
+  // Checks header, structure, segments and checksum (if there and wanted). The first byte lies on a boundary of kFileAlignment.
+  static Status open(std::span<const std::byte> bytes, bool check_checksum, TensorFile* file);
 
   size_t count() const;
   const ptd::NamedData& entry(size_t index) const;

@@ -74,7 +74,8 @@ Status check_program(const Program& program, const Graph& original, const Graph&
   if (samples == nullptr) noise = Samples::random(original, 1);
   const std::vector<TensorView> sample = (samples == nullptr ? *noise : *samples).inputs(0);
 
-  DTR_ASSIGN(const std::unique_ptr<Session> session, Session::load(compiled.pte, program.file));
+  DTR_ASSIGN(const std::unique_ptr<Session> session,
+             Session::load(compiled.pte, program.file, simulator::best_kit(), compiled.tensor_file));
   const Graph& as_compiled = program.forward();
   const std::vector<Tensor> inputs = program_inputs(session->signature(), as_compiled, sample);
   std::vector<TensorView> views;

@@ -217,10 +217,13 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
     report.sram = sram_use(map, npu);
   }
   const Stage stage(settings, "write");
-  DTR_ASSIGN(SerializedProgram written, serialize_program(emitted.plan, {.debug_map = settings.debug_map}));
+  DTR_ASSIGN(SerializedProgram written,
+             serialize_program(emitted.plan, {.debug_map = settings.debug_map, .external_constants = settings.external_constants}));
   compiled.pte = std::move(written.bytes);
+  compiled.tensor_file = std::move(written.tensor_file);
   report.program_bytes = compiled.pte.size();
-  report.flash_bytes = static_cast<uint64_t>(written.sizes.constants + written.sizes.payloads);
+  report.flash_bytes = static_cast<uint64_t>(written.sizes.constants + written.sizes.external + written.sizes.payloads);
+  report.external_bytes = static_cast<uint64_t>(written.sizes.external);
   fill_operators(program, emitted, recipe, npu, report);
   return compiled;
 }

@@ -26,7 +26,8 @@ struct CompileSettings {
   std::vector<std::string> keep_off = {}, force_on = {};           // nodes and operators, see compiler/selection.h
   bool weigh_costs = true;                                         // PlacementOptions
   bool debug_map = true;
-  uint64_t source_hash = 0;  // of the model file, for the program's manifest
+  bool external_constants = false;  // WriteOptions
+  uint64_t source_hash = 0;         // of the model file, for the program's manifest
   unsigned threads = 0;
   PassOptions passes = {};
   ProgressFunction progress = {};
@@ -52,6 +53,7 @@ Status import_quantization(Program& program, const CompileSettings& settings);
 
 struct CompiledProgram {
   std::vector<std::byte> pte;
+  std::vector<std::byte> tensor_file;  // .ptd, with external constants
   CompileReport report;
 };
 

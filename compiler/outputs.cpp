@@ -94,7 +94,7 @@ Result<std::vector<Output>> read_outputs(const OutputSource& source) {
     return fail(DiagnosticId::kCompareNoData, "a program or a model computes its outputs, and there are no data to run it on",
                 "give samples with --data DATA.npz", {.file = source.path});
   if (kind == FileKind::kProgram) {
-    DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(source.path));
+    DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(source.path, source.tensor_files));
     DTR_ASSIGN(const Samples samples, Samples::bind(session->signature(), *source.data, source.data_file));
     return run_samples(samples, source.samples, program_steps(session->image()), [&](const auto& inputs) { return session->run(inputs); });
   }

@@ -18,8 +18,9 @@ struct Output {
 struct OutputSource {
   std::string path;  // .npz or .npy: results as they are; .pte, .pt2, .tflite or .ir: run on `data`
   const std::vector<NamedTensor>* data = nullptr;
-  std::string data_file;  // names the data in messages
-  size_t samples = 0;     // at most; 0: all
+  std::string data_file;                       // names the data in messages
+  std::vector<std::string> tensor_files = {};  // .ptd: where constants outside of a program are
+  size_t samples = 0;                          // at most; 0: all
 };
 
 // Results: one output an array, its first axis counts samples. Programs and models: `output_0`, …; float models run in float, models

@@ -33,7 +33,8 @@ std::string to_json(const CompileReport& report) {
       "  \"sram\": {{\"planned_bytes\": {}, \"live_bound_bytes\": {}, \"staging_bytes\": {}, \"total_bytes\": {}, "
       "\"target_bytes\": {}}},\n",
       sram.planned_bytes, sram.live_bound_bytes, sram.staging_bytes, sram.total_bytes, sram.target_bytes);
-  text += fmt::format("  \"flash_bytes\": {}, \"program_bytes\": {},\n", report.flash_bytes, report.program_bytes);
+  text += fmt::format("  \"flash_bytes\": {}, \"external_bytes\": {}, \"program_bytes\": {},\n", report.flash_bytes, report.external_bytes,
+                      report.program_bytes);
   if (report.checked) text += fmt::format("  \"check_sqnr_db\": {:.2f},\n", report.check_sqnr_db);
   text += "  \"operators\": [";
   for (size_t i = 0; i < report.operators.size(); ++i) {
@@ -85,6 +86,8 @@ std::string to_text(const CompileReport& report) {
                       with_thousands(sram.live_bound_bytes), with_thousands(sram.staging_bytes));
   text += fmt::format("flash   {} bytes of constants and microcode, {} bytes of program in all\n", with_thousands(report.flash_bytes),
                       with_thousands(report.program_bytes));
+  if (report.external_bytes > 0)
+    text += fmt::format("tensors {} bytes of the constants are in the tensor file\n", with_thousands(report.external_bytes));
   if (report.checked) text += fmt::format("check   first sample: int8 program against the float model {:.1f} dB\n", report.check_sqnr_db);
   return text;
 }

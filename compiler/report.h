@@ -66,9 +66,10 @@ struct CompileReport {
   uint32_t npu_calls = 0;
   uint64_t npu_busy_cycles = 0, npu_host_cycles = 0, npu_stall_cycles = 0, npu_total_cycles = 0;
   SramUse sram;
-  uint64_t flash_bytes = 0;    // constants and payloads
-  uint64_t program_bytes = 0;  // the .pte file
-  double check_sqnr_db = 0;    // int8 program against the float model, one sample
+  uint64_t flash_bytes = 0;     // constants and payloads
+  uint64_t external_bytes = 0;  // of them, constants in a tensor file of their own
+  uint64_t program_bytes = 0;   // the .pte file
+  double check_sqnr_db = 0;     // int8 program against the float model, one sample
   bool checked = false;
 
   double microseconds(uint64_t cycles) const { return clock_hz == 0 ? 0 : static_cast<double>(cycles) / clock_hz * 1e6; }

@@ -268,9 +268,15 @@ Result<std::unique_ptr<Session>> Session::open(const std::string& path, const st
   return start(std::move(image), simulator::best_kit(), std::move(opened));
 }
 
-Result<std::unique_ptr<Session>> Session::load(std::span<const std::byte> bytes, const std::string& file, const simulator::Kit& kit) {
+Result<std::unique_ptr<Session>> Session::load(std::span<const std::byte> bytes, const std::string& file, const simulator::Kit& kit,
+                                               std::span<const std::byte> tensor_file) {
   DTR_ASSIGN(ProgramImage image, ProgramImage::parse(bytes, file));
-  return start(std::move(image), kit);
+  std::vector<TensorFileImage> opened;
+  if (!tensor_file.empty()) {
+    DTR_ASSIGN(TensorFileImage held, TensorFileImage::parse(tensor_file, file));
+    opened.push_back(std::move(held));
+  }
+  return start(std::move(image), kit, std::move(opened));
 }
 
 }  // namespace dtr

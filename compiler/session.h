@@ -43,8 +43,10 @@ class Session {
   // `tensor_files`: where constants outside of the program are (.ptd).
   static Result<std::unique_ptr<Session>> open(const std::string& path, const std::vector<std::string>& tensor_files = {});
   // The same from memory (copied); `file` names the program in messages. The NPU is simulated with the kernels of `kit`.
+  // `tensor_file`: bytes of a .ptd; none: empty.
   static Result<std::unique_ptr<Session>> load(std::span<const std::byte> bytes, const std::string& file,
-                                               const simulator::Kit& kit = simulator::best_kit());
+                                               const simulator::Kit& kit = simulator::best_kit(),
+                                               std::span<const std::byte> tensor_file = {});
   virtual ~Session() = default;
 
   // A graph without ops that has the program's inputs and outputs: names, dtypes, shapes, layouts.

@@ -170,7 +170,13 @@ Diagnostic to_diagnostic(const pte::Status& status, const std::string& file) {
   return {row->id, pte::text(status.error) + details(status), std::string(row->fix), {.file = file}};
 }
 
-void ProgramImage::FreeAligned::operator()(std::byte* data) const { std::free(data); }
+void AlignedBytes::Free::operator()(std::byte* data) const { std::free(data); }
+
+AlignedBytes::AlignedBytes(std::span<const std::byte> bytes) : size_(bytes.size()) {
+  constexpr size_t kAlign = pte::kFileAlignment;
+  data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlign, (size_ + kAlign) / kAlign * kAlign)));
+  std::ranges::copy(bytes, data_.get());
+}
 
 Result<ProgramImage> ProgramImage::open(const std::string& path, bool check_checksum) {
   DTR_ASSIGN(MappedFile mapped, MappedFile::open(path));
@@ -182,12 +188,10 @@ Result<ProgramImage> ProgramImage::open(const std::string& path, bool check_chec
 }
 
 Result<ProgramImage> ProgramImage::parse(std::span<const std::byte> bytes, const std::string& file, bool check_checksum) {
-  constexpr size_t kAlign = pte::kFileAlignment;
   ProgramImage image;
   image.path_ = file;
-  image.copied_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlign, (bytes.size() + kAlign) / kAlign * kAlign)));
-  std::ranges::copy(bytes, image.copied_.get());
-  const std::span<const std::byte> copy(image.copied_.get(), bytes.size());
+  image.copied_ = AlignedBytes(bytes);
+  const std::span<const std::byte> copy = image.copied_.bytes();
   return check(std::move(image), copy, check_checksum);
 }
 
@@ -210,8 +214,21 @@ Result<TensorFileImage> TensorFileImage::open(const std::string& path) {
   TensorFileImage image;
   image.path_ = path;
   DTR_ASSIGN(image.mapped_, MappedFile::open(path));
-  if (const pte::Status status = pte::TensorFile::open(image.mapped_->bytes(), &image.file_); !status.ok())
-    return tl::unexpected(to_diagnostic(status, path));
+  const std::span<const std::byte> bytes = image.mapped_->bytes();
+  return check(std::move(image), bytes);
+}
+
+Result<TensorFileImage> TensorFileImage::parse(std::span<const std::byte> bytes, const std::string& file) {
+  TensorFileImage image;
+  image.path_ = file;
+  image.copied_ = AlignedBytes(bytes);
+  const std::span<const std::byte> copy = image.copied_.bytes();
+  return check(std::move(image), copy);
+}
+
+Result<TensorFileImage> TensorFileImage::check(TensorFileImage image, std::span<const std::byte> bytes) {
+  if (const pte::Status status = pte::TensorFile::open(bytes, true, &image.file_); !status.ok())
+    return tl::unexpected(to_diagnostic(status, image.path_));
   return image;
 }
 

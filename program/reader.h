@@ -21,6 +21,21 @@ struct DebugMap;  // abi/debug_map.fbs
 // What a status of the loader or the runtime means to a user; `file` names the program in the message.
 Diagnostic to_diagnostic(const pte::Status& status, const std::string& file);
 
+// A copy of bytes on a boundary of kFileAlignment.
+class AlignedBytes {
+ public:
+  AlignedBytes() = default;
+  explicit AlignedBytes(std::span<const std::byte> bytes);
+  std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const;
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  size_t size_ = 0;
+};
+
 class ProgramImage {
  public:
   // Maps and checks a file, its debug map included. Errors: kFileNotFound and the ids that start with "pte-".
@@ -36,13 +51,10 @@ class ProgramImage {
 
  private:
   static Result<ProgramImage> check(ProgramImage image, std::span<const std::byte> bytes, bool check_checksum);
-  struct FreeAligned {
-    void operator()(std::byte* data) const;
-  };
 
   std::string path_;
   std::optional<MappedFile> mapped_;
-  std::unique_ptr<std::byte, FreeAligned> copied_;
+  AlignedBytes copied_;
   pte::ProgramFile file_;
   const pte::DebugMap* debug_map_ = nullptr;
 };
@@ -51,12 +63,17 @@ class ProgramImage {
 class TensorFileImage {
  public:
   static Result<TensorFileImage> open(const std::string& path);
+  // The same from memory (copied, so that it is aligned); `file` names it in messages.
+  static Result<TensorFileImage> parse(std::span<const std::byte> bytes, const std::string& file);
   const pte::TensorFile& file() const { return file_; }
   const std::string& path() const { return path_; }
 
  private:
+  static Result<TensorFileImage> check(TensorFileImage image, std::span<const std::byte> bytes);
+
   std::string path_;
   std::optional<MappedFile> mapped_;
+  AlignedBytes copied_;
   pte::TensorFile file_;
 };
 

@@ -14,6 +14,7 @@
 #include "ir/reorder.h"
 #include "program/debug_map.h"
 #include "program/scalar_types.h"
+#include "program/tensor_file_writer.h"
 #include "support/output_file.h"
 
 namespace dtr {
@@ -61,6 +62,7 @@ class ProgramWriter {
     add_named_data();
 
     SerializedProgram result;
+    if (options_.external_constants) result.tensor_file = tensor_file_.finish();
     result.bytes = join(finish_structure());
     result.sizes = measure(result.bytes.size());
     const size_t checksum_at = segment_base_ + segment_offsets_.back();
@@ -103,35 +105,52 @@ class ProgramWriter {
     int32_t& value = value_of_tensor_.at(ref.index);
     if (value < 0) {
       const PlanTensor& tensor = plan_.tensor(ref);
-      const uint32_t constant = tensor.constant ? add_constant(tensor) : 0;
       const std::vector<int32_t> sizes(tensor.type.shape.begin(), tensor.type.shape.end());
       const auto is_it = [&](TensorRef other) { return other == ref; };
       const bool named = std::ranges::any_of(plan_.inputs, is_it) || std::ranges::any_of(plan_.outputs, is_it);
-      value = add_tensor(scalar_type(tensor.type.dtype), sizes, file_dim_order(tensor.type), constant, tensor.offset,
-                         named ? tensor.name : std::string());
+      TensorPlace place{.offset = tensor.offset, .name = named ? tensor.name : std::string()};
+      if (tensor.constant) place_constant(tensor, place);
+      value = add_tensor(scalar_type(tensor.type.dtype), sizes, file_dim_order(tensor.type), place);
     }
     return value;
   }
 
-  int32_t add_tensor(ScalarType dtype, const std::vector<int32_t>& sizes, const std::vector<uint8_t>& order, uint32_t constant,
-                     int64_t offset, const std::string& name = {}) {
+  // Where a tensor is: in the arena, in constant_segment.offsets (if that index is not 0), or in the tensor file under its name.
+  struct TensorPlace {
+    int64_t offset = 0;
+    uint32_t constant = 0;
+    std::string name = {};
+    bool external = false;
+  };
+
+  int32_t add_tensor(ScalarType dtype, const std::vector<int32_t>& sizes, const std::vector<uint8_t>& order, const TensorPlace& place) {
     const auto sizes_vector = builder_.CreateVector(sizes);
     const auto order_vector = builder_.CreateVector(order);
-    Offset<pte::AllocationDetails> place;
-    if (constant == 0) place = pte::CreateAllocationDetails(builder_, 1, static_cast<uint32_t>(offset), 0);
+    Offset<pte::AllocationDetails> planned;
+    if (place.constant == 0 && !place.external) planned = pte::CreateAllocationDetails(builder_, 1, static_cast<uint32_t>(place.offset), 0);
     Offset<pte::ExtraTensorInfo> extra;
-    if (!name.empty()) extra = pte::CreateExtraTensorInfo(builder_, 0, builder_.CreateSharedString(name));
-    const auto tensor = pte::CreateTensor(builder_, static_cast<pte::ScalarType>(dtype), 0, sizes_vector, order_vector, constant, place,
-                                          pte::TensorShapeDynamism::Static, extra);
+    const auto location = place.external ? pte::TensorDataLocation::External : pte::TensorDataLocation::Segment;
+    if (!place.name.empty()) extra = pte::CreateExtraTensorInfo(builder_, 0, builder_.CreateSharedString(place.name), location);
+    const auto tensor = pte::CreateTensor(builder_, static_cast<pte::ScalarType>(dtype), 0, sizes_vector, order_vector, place.constant,
+                                          planned, pte::TensorShapeDynamism::Static, extra);
     return add_value(pte::KernelTypes::Tensor, tensor.Union());
   }
 
-  // Index in constant_segment.offsets; equal data are stored once.
-  uint32_t add_constant(const PlanTensor& tensor) {
+  void place_constant(const PlanTensor& tensor, TensorPlace& place) {
     DTR_CHECK(static_cast<int64_t>(tensor.constant->size()) == tensor.type.bytes());
     Bytes reordered;
     std::span<const std::byte> data = *tensor.constant;
     if (tensor.type.layout != Layout::kContiguous && tensor.type.rank() >= 3) data = reordered = in_layout(data, tensor.type);
+    if (options_.external_constants) {
+      place.name = tensor_file_.add(tensor.name, tensor.type, {data.begin(), data.end()});
+      place.external = true;
+    } else {
+      place.constant = add_constant(data);
+    }
+  }
+
+  // Index in constant_segment.offsets; equal data are stored once.
+  uint32_t add_constant(std::span<const std::byte> data) {
     Bytes& segment = segments_.front();
     const uint64_t hash = content_hash(data);
     const auto [first, last] = known_constants_.equal_range(hash);
@@ -210,7 +229,7 @@ class ProgramWriter {
     for (const TensorRef input : call.inputs) arguments.push_back(tensor_value(input));
     for (const TensorRef output : call.outputs) arguments.push_back(tensor_value(output));
     if (call.partition != nullptr) {
-      arguments.push_back(add_tensor(ScalarType::kByte, {static_cast<int32_t>(call.scratch_bytes)}, {0}, 0, call.scratch_offset));
+      arguments.push_back(add_tensor(ScalarType::kByte, {static_cast<int32_t>(call.scratch_bytes)}, {0}, {.offset = call.scratch_offset}));
     }
     const auto id = builder_.CreateSharedString(call.delegate_id);
     const auto data = pte::CreateBackendDelegateDataReference(builder_, pte::DataLocation::Segment, add_segment(call.payload));
@@ -261,7 +280,7 @@ class ProgramWriter {
     manifest.source_hash = plan_.source_hash;
     manifest.sram_bytes = static_cast<uint64_t>(plan_.arena_bytes);
     manifest.max_live_bytes = static_cast<uint64_t>(plan_.max_live_bytes);
-    manifest.flash_bytes = segments_.front().size() + static_cast<uint64_t>(payload_bytes_);
+    manifest.flash_bytes = segments_.front().size() + tensor_file_.bytes() + static_cast<uint64_t>(payload_bytes_);
     copy_text(manifest.target, plan_.target);
     copy_text(manifest.tool, plan_.tool);
     Bytes manifest_bytes;
@@ -334,6 +353,7 @@ class ProgramWriter {
     ProgramSizes sizes;
     sizes.file = static_cast<int64_t>(file_bytes);
     sizes.constants = static_cast<int64_t>(segments_.front().size());
+    sizes.external = static_cast<int64_t>(tensor_file_.bytes());
     sizes.payloads = payload_bytes_;
     sizes.debug_map = debug_bytes_;
     for (const NamedBytes& entry : plan_.named_data) sizes.other += static_cast<int64_t>(entry.bytes.size());
@@ -363,6 +383,7 @@ class ProgramWriter {
 
   std::vector<Bytes> segments_;  // the first holds the constants
   std::vector<uint64_t> constant_offsets_{0};
+  TensorFileWriter tensor_file_;
   std::unordered_multimap<uint64_t, uint32_t> known_constants_;  // by content hash: index in constant_offsets_
   std::vector<uint64_t> segment_offsets_;
   size_t structure_bytes_ = 0;

@@ -14,12 +14,14 @@ namespace dtr {
 
 struct WriteOptions {
   bool debug_map = true;
+  bool external_constants = false;  // into a tensor file; what lies in payloads of delegates stays there
 };
 
 struct ProgramSizes {
   int64_t file = 0;
   int64_t structure = 0;  // FlatBuffer and padding
   int64_t constants = 0;
+  int64_t external = 0;  // constants in the tensor file, which is not part of `file`
   int64_t payloads = 0;
   int64_t debug_map = 0;
   int64_t other = 0;  // further named data
@@ -27,6 +29,7 @@ struct ProgramSizes {
 
 struct SerializedProgram {
   std::vector<std::byte> bytes;
+  std::vector<std::byte> tensor_file;  // .ptd, with external constants
   ProgramSizes sizes;
 };
 

@@ -188,8 +188,11 @@ Result<bool> compare(const CommonOptions&, const CompareOptions& options) {
   if (!options.data.empty()) {
     DTR_ASSIGN(data, read_tensors(options.data));
   }
-  OutputSource source{
-      .path = options.expected, .data = options.data.empty() ? nullptr : &data, .data_file = options.data, .samples = options.samples};
+  OutputSource source{.path = options.expected,
+                      .data = options.data.empty() ? nullptr : &data,
+                      .data_file = options.data,
+                      .tensor_files = options.tensor_files,
+                      .samples = options.samples};
   DTR_ASSIGN(const std::vector<Output> expected, read_outputs(source));
   source.path = options.actual;
   DTR_ASSIGN(const std::vector<Output> actual, read_outputs(source));

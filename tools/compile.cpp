@@ -62,6 +62,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
                            .keep_off = options.keep_off,
                            .force_on = options.force_on,
                            .debug_map = options.debug_map,
+                           .external_constants = !options.external_constants.empty(),
                            .threads = common.threads};
   settings.weigh_costs = std::erase(settings.force_on, "all") == 0;
   DTR_ASSIGN(settings.target, resolve_target(options.target));
@@ -73,7 +74,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
       options.output.empty() ? std::filesystem::path(options.model).replace_extension(".pte").string() : options.output;
   DTR_TRY(check_outputs({options.model, options.calibration, options.load_calibration, options.recipe},
                         {output, options.save_calibration, options.report_json, options.placement, options.patterns,
-                         options.quantization_json, options.emit_ir}));
+                         options.quantization_json, options.emit_ir, options.external_constants}));
   // A folder that is not there is better known before the work than after it.
   DTR_ASSIGN(OutputFile file, OutputFile::create(output));
 
@@ -124,11 +125,15 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   DTR_ASSIGN(CompiledProgram compiled, compile_program(program, settings, conversion ? &*conversion : nullptr));
   if (options.check) DTR_TRY(check_program(program, float_graph, quantized_graph, samples ? &*samples : nullptr, compiled));
 
+  if (!options.external_constants.empty()) DTR_TRY(write_file(options.external_constants, compiled.tensor_file));
   DTR_TRY(file.write(compiled.pte));
   DTR_TRY(file.commit());
   if (!options.placement.empty()) DTR_TRY(write_file(options.placement, placement_json(compiled.report)));
   if (!options.report_json.empty()) DTR_TRY(write_file(options.report_json, to_json(compiled.report)));
   fmt::print("{}program {}\n", to_text(compiled.report), output);
+  if (!options.external_constants.empty())
+    fmt::print("tensors {}{}\n", options.external_constants,
+               compiled.report.external_bytes == 0 ? ": none, all constants are in the payloads of delegates" : "");
   return {};
 }
 

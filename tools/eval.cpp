@@ -78,7 +78,7 @@ struct Score {
 
 Status eval(const CommonOptions& common, const EvalOptions& options) {
   DTR_TRY(check_outputs({options.program, options.data, options.against}, {options.json}));
-  DTR_ASSIGN(const std::unique_ptr<Session> first, Session::open(options.program));
+  DTR_ASSIGN(const std::unique_ptr<Session> first, Session::open(options.program, options.tensor_files));
   DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_tensors(options.data));
   DTR_ASSIGN(const Samples samples, Samples::bind(first->signature(), arrays, options.data));
 

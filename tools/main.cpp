@@ -39,10 +39,17 @@ CLI::Validator number(double low, double high, const std::string& description) {
 // Help of a verb ends with an example that works in the root of the repository.
 void example(CLI::App* verb, const std::string& text) { verb->footer("Example:\n  " + text); }
 
+void add_tensor_files(CLI::App* verb, std::vector<std::string>& files) {
+  verb->add_option("--tensors", files, "Tensor file (.ptd) with constants that lie outside of the program; may be repeated")
+      ->allow_extra_args(false);
+}
+
 CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
   CLI::App* verb = app.add_subcommand("compile", "Compile a model for a target: quantize, place, schedule, check, write a .pte");
   verb->add_option("MODEL", o.model, "Model: .pt2 (torch.export), .tflite, or IR text (.ir)")->required();
   verb->add_option("-o,--output", o.output, "Program to write; default: the model's name with .pte");
+  verb->add_option("--external-constants", o.external_constants,
+                   "Write the constants that kernels of the CPU read into a tensor file (.ptd) instead of the program (docs/runtime.md)");
   verb->add_option("--target", o.target, "Target, see `deuteron targets`")->capture_default_str();
   verb->add_option("--recipe", o.recipe, "Backends, their options and constraints instead of the target's (.json, docs/recipes.md)");
   verb->add_option("--calibrate", o.calibration,
@@ -98,8 +105,7 @@ CLI::App* add_run(CLI::App& app, tools::RunOptions& o) {
       ->check(CLI::IsMember({"host", "qemu", "qemu-an505", "qemu-an547"}))
       ->capture_default_str();
   verb->add_option("--samples", o.samples, "Run only the first N samples (0: all)")->capture_default_str();
-  verb->add_option("--tensors", o.tensor_files, "Tensor file (.ptd) with constants that lie outside of the program; may be repeated")
-      ->allow_extra_args(false);
+  add_tensor_files(verb, o.tensor_files);
   verb->add_option("--repeat", o.repeat, "Run every sample N times, for timing")->check(CLI::Range(1, 1000000))->capture_default_str();
   verb->add_option("--stats-json", o.stats_json, "Write simulated cycles, memory touched and simulation time as JSON");
   example(verb, "deuteron run digits.pte --input models/digits_cnn/test.npz --output out.npz");
@@ -111,6 +117,7 @@ CLI::App* add_eval(CLI::App& app, tools::EvalOptions& o) {
   verb->add_option("PROGRAM", o.program, "Program (.pte)")->required();
   verb->add_option("--data", o.data, "Data set (.npz) with inputs, labels, and float_output if the float model's outputs are known")
       ->required();
+  add_tensor_files(verb, o.tensor_files);
   verb->add_option("--labels", o.labels, "Array of class numbers")->capture_default_str();
   verb->add_option("--against", o.against, "Float model to run on the same data (.pt2, .tflite) instead of float_output");
   verb->add_option("--json", o.json, "Write the figures as JSON");
@@ -121,6 +128,7 @@ CLI::App* add_eval(CLI::App& app, tools::EvalOptions& o) {
 CLI::App* add_verify(CLI::App& app, tools::VerifyOptions& o) {
   CLI::App* verb = app.add_subcommand("verify", "Compare a program with its model layer by layer; exit code 1 if a layer is bad");
   verb->add_option("PROGRAM", o.program, "Program (.pte) with debug map")->required();
+  add_tensor_files(verb, o.tensor_files);
   verb->add_option("--against", o.against, "Model it was compiled from (.pt2, .tflite, .ir)")->required();
   verb->add_option("--data", o.data, "Samples (.npz, .npy)")->required();
   verb->add_option("--samples", o.samples, "Number of samples to compare on")->check(CLI::Range(1, 1000000))->capture_default_str();
@@ -138,6 +146,7 @@ CLI::App* add_compare(CLI::App& app, tools::CompareOptions& o) {
   verb->add_option("A", o.expected, "What is expected: results, a program (.pte), or a model (.pt2, .tflite, .ir)")->required();
   verb->add_option("B", o.actual, "What is held against it")->required();
   verb->add_option("--data", o.data, "Samples to run programs and models on (.npz, .npy)");
+  add_tensor_files(verb, o.tensor_files);
   verb->add_option("--samples", o.samples, "Compare only the first N samples (0: all)")->capture_default_str();
   verb->add_option("--step", o.step, "Quantization step of float outputs; default: that with which a program dequantizes them")
       ->check(number(kSmallest, kLargest, "POSITIVE"));
@@ -211,7 +220,7 @@ int main(int argc, char** argv) try {
   const CLI::App* qat_prepare = add_qat_prepare(app, qat_prepare_options);
   const CLI::App* firmware = add_firmware(app, firmware_options);
   CLI::App* inspect = app.add_subcommand("inspect", "Show a model, a program or data as text");
-  inspect->add_option("FILE", inspect_options.file, ".pt2, .tflite, .pte, .npz, .npy")->required();
+  inspect->add_option("FILE", inspect_options.file, ".pt2, .tflite, .pte, .ptd, .npz, .npy")->required();
   example(inspect, "deuteron inspect digits.pte");
   CLI::App* targets = app.add_subcommand("targets", "List the targets");
   targets->add_flag("--markdown", markdown, "As a page of the documentation");

@@ -19,6 +19,7 @@ struct CommonOptions {
 
 struct CompileOptions {
   std::string model, output;
+  std::string external_constants;  // .ptd
   std::string target = "imxrt700";
   std::string recipe;                              // .json, instead of the target's
   std::string calibration;                         // .npz, .npy
@@ -50,6 +51,7 @@ Status run(const CommonOptions& common, const RunOptions& options);
 
 struct EvalOptions {
   std::string program, data;
+  std::vector<std::string> tensor_files;  // .ptd
   std::string labels = "label";
   std::string against;  // a float model to evaluate side by side
   std::string json;
@@ -58,6 +60,7 @@ Status eval(const CommonOptions& common, const EvalOptions& options);
 
 struct VerifyOptions {
   std::string program, against, data, json;
+  std::vector<std::string> tensor_files;  // .ptd
   uint32_t samples = 1;
   double min_sqnr = 10.0;
 };
@@ -66,8 +69,9 @@ Result<bool> verify(const CommonOptions& common, const VerifyOptions& options);
 
 struct CompareOptions {
   std::string expected, actual, data, json;
-  uint32_t samples = 0;  // 0: all
-  double step = 0;       // of both sides; 0: what is known of them
+  std::vector<std::string> tensor_files;  // .ptd
+  uint32_t samples = 0;                   // 0: all
+  double step = 0;                        // of both sides; 0: what is known of them
   // What must hold; absent: is not asked for.
   std::optional<double> rtol, atol, max_steps, min_sqnr, min_argmax;
 };

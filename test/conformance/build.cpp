@@ -9,8 +9,10 @@
 namespace dtr::conformance {
 
 Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, const TargetDescription& target) {
-  // Everything that can runs on the NPU, even where the CPU would be faster.
-  const CompileSettings settings{.target = &target, .weigh_costs = false, .threads = 1};
+  return build(std::move(program), samples, CompileSettings{.target = &target, .weigh_costs = false, .threads = 1});
+}
+
+Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, const CompileSettings& settings) {
   auto built = std::make_unique<Built>();
   built->program = std::move(program);
   std::optional<ConversionReport> conversion;
@@ -22,7 +24,7 @@ Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, co
   }
   built->quantized = built->program.forward();
   DTR_ASSIGN(built->compiled, compile_program(built->program, settings, conversion ? &*conversion : nullptr));
-  DTR_ASSIGN(built->session, Session::load(built->compiled.pte, built->program.file));
+  DTR_ASSIGN(built->session, Session::load(built->compiled.pte, built->program.file, simulator::best_kit(), built->compiled.tensor_file));
   return built;
 }
 

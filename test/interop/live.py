@@ -18,6 +18,7 @@ import compare
 import wheel
 
 DEFAULT_CASES = 100
+TENSOR_FILE_STEP = 5  # every so many of them with a tensor file too
 
 
 class Report:
@@ -54,11 +55,12 @@ def run(*command):
     return done.returncode, (done.stderr.strip() or done.stdout.strip())
 
 
-def our_outputs(deuteron, program, samples, work):
+def our_outputs(deuteron, program, samples, work, tensors=None):
     """Outputs by sample, as `deuteron run` writes them; a text if it fails."""
     inputs = {f"input_{i}": np.stack(column) for i, column in enumerate(zip(*samples))}
     np.savez(work / "in.npz", **inputs)
-    code, message = run(deuteron, "run", program, "--input", work / "in.npz", "--output", work / "out.npz")
+    extra = ["--tensors", tensors] if tensors else []
+    code, message = run(deuteron, "run", program, *extra, "--input", work / "in.npz", "--output", work / "out.npz")
     if code != 0:
         return message
     with np.load(work / "out.npz") as arrays:
@@ -76,23 +78,23 @@ def compare_samples(ours, theirs):
     return largest
 
 
-def hold(report, case, deuteron, file, samples, work):
-    """One program on both runtimes."""
+def hold(report, case, deuteron, file, samples, work, tensors=None):
+    """One program on both runtimes; `tensors`: the file of its constants."""
     try:
-        method = wheel.Method(file.read_bytes())
+        method = wheel.Method(file.read_bytes(), tensors and tensors.read_bytes())
         theirs = [method.run(sample) for sample in samples]
     except wheel.Refused as error:
         return report.fail(case.name, f"ExecuTorch's runtime: {error}")
-    ours = our_outputs(deuteron, file, samples, work)
+    ours = our_outputs(deuteron, file, samples, work, tensors)
     if isinstance(ours, str):
         return report.fail(case.name, ours)
     return report.add(case.name, compare_samples(ours, theirs))
 
 
-def compile_for_executorch(deuteron, case, work):
+def compile_for_executorch(deuteron, case, work, *options):
     """The program without NPU parts; a text if there is none."""
     program = work / "ours.pte"
-    code, message = run(deuteron, "compile", case.program, "--target", "executorch", "-o", program)
+    code, message = run(deuteron, "compile", case.program, "--target", "executorch", *options, "-o", program)
     return message if code != 0 else program
 
 
@@ -107,6 +109,30 @@ def ours_on_upstream(deuteron, chosen, work):
             report.fail(case.name, program)
         else:
             hold(report, case, deuteron, program, case.samples(2), work)
+    return report
+
+
+def tensor_files(deuteron, chosen, work):
+    """Constants outside of the program, both ways."""
+    report = Report("programs with a tensor file, Deuteron's on ExecuTorch's runtime and the other way round")
+    for case in chosen:
+        if cases.exception(case, "our programs") or cases.exception(case, "their programs"):
+            continue
+        tensors = work / "ours.ptd"
+        program = compile_for_executorch(deuteron, case, work, "--external-constants", tensors)
+        if isinstance(program, str):
+            report.fail(case.name, program)
+            continue
+        needed, held = wheel.external_tensors(program.read_bytes()), wheel.tensor_file_entries(tensors.read_bytes())
+        if needed != held:
+            report.fail(case.name, f"ExecuTorch's tools read {held} of the tensor file, the program needs {needed}")
+        hold(report, case, deuteron, program, case.samples(2), work, tensors if held else None)
+        file, theirs = work / "upstream.pte", work / "upstream.ptd"
+        program, content = wheel.lower_with_tensor_file(case.program, work / "external")
+        file.write_bytes(program)
+        if content:
+            theirs.write_bytes(content)
+        hold(report, case, deuteron, file, case.samples(2), work, theirs if content else None)
     return report
 
 
@@ -163,6 +189,7 @@ def main():
         reports = [
             upstream_on_ours(options.deuteron, chosen, Path(work)),
             ours_on_upstream(options.deuteron, chosen + choose(cases.own(), argparse.Namespace(all=True, cases=options.cases)), Path(work)),
+            tensor_files(options.deuteron, chosen[:: 1 if options.all or options.cases else TENSOR_FILE_STEP], Path(work)),
             npu_parts_on_upstream(options.deuteron, [case for case in chosen if case.name in cases.MODELS], Path(work)),
         ]
     for report in reports:

@@ -20,15 +20,17 @@ def _import_quietly():
             import executorch.kernels.quantized  # noqa: F401  registers quantized_decomposed
             from executorch import exir
             from executorch.exir._serialize._program import deserialize_pte_binary
+            from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
+            from executorch.extension.pybindings import _portable_lib
             from executorch.runtime import Runtime
         finally:
             os.dup2(saved, 2)
             os.close(saved)
     torch.set_num_threads(1)
-    return torch, exir, deserialize_pte_binary, Runtime
+    return torch, exir, deserialize_pte_binary, FlatTensorSerializer, _portable_lib, Runtime
 
 
-torch, exir, deserialize_pte_binary, Runtime = _import_quietly()
+torch, exir, deserialize_pte_binary, FlatTensorSerializer, _portable_lib, Runtime = _import_quietly()
 import numpy as np  # noqa: E402
 
 
@@ -58,9 +60,12 @@ def lower_with_tensor_file(path, folder):
     """The same with constants in a tensor file: bytes of the .pte, of the .ptd."""
     edge = exir.to_edge(load(path), compile_config=exir.EdgeCompileConfig(_check_ir_validity=False))
     program = edge.to_executorch(exir.ExecutorchBackendConfig(external_constants=True))
+    Path(folder).mkdir(exist_ok=True)
+    for old in Path(folder).glob("*.ptd"):
+        old.unlink()
     program.write_tensor_data_to_file(str(folder))
-    (tensors,) = Path(folder).glob("*.ptd")
-    return program.buffer, tensors.read_bytes()
+    written = list(Path(folder).glob("*.ptd"))  # none, if there are no constants
+    return program.buffer, written[0].read_bytes() if written else None
 
 
 def plan(program):
@@ -76,6 +81,23 @@ def delegates(program):
     return sorted({delegate.id for delegate in plan(program).delegates})
 
 
+def external_tensors(program):
+    """Constants of a .pte that lie outside of it: key, sizes and dimension order."""
+    found = {}
+    for value in plan(program).values:
+        extra = getattr(value.val, "extra_tensor_info", None)
+        if extra is not None and extra.location.name == "EXTERNAL":
+            found[extra.fully_qualified_name] = (list(value.val.sizes), list(value.val.dim_order))
+    return found
+
+
+def tensor_file_entries(tensors):
+    """The same of a .ptd, as upstream's own deserializer reads it; entries that are no tensors are left out."""
+    held = FlatTensorSerializer().deserialize(bytes(tensors)).named_data
+    layouts = {key: entry.tensor_layout for key, entry in held.items()}
+    return {key: (list(layout.sizes), list(layout.dim_order)) for key, layout in layouts.items() if layout is not None}
+
+
 def registered_operators():
     return set(Runtime.get().operator_registry.operator_names)
 
@@ -85,14 +107,18 @@ class Refused(Exception):
 
 
 class Method:
-    """The method `forward` of a program, loaded by ExecuTorch's runtime."""
+    """The method `forward` of a program, loaded by ExecuTorch's runtime; `tensors`: bytes of a .ptd with its constants."""
 
-    def __init__(self, program):
+    def __init__(self, program, tensors=None):
+        self._tensors = tensors
         self._bytes = bytes(program)  # the runtime reads in place
         held = plan(program)
         self._inputs = [(list(held.values[i].val.sizes), list(held.values[i].val.dim_order)) for i in held.inputs]
         try:
-            self._method = Runtime.get().load_program(self._bytes).load_method("forward")
+            if tensors is None:
+                self._execute = Runtime.get().load_program(self._bytes).load_method("forward").execute
+            else:  # the class above has no argument for them
+                self._execute = _portable_lib._load_for_executorch_from_buffer(self._bytes, tensors).forward
         except Exception as error:
             raise Refused(str(error)) from None
 
@@ -103,7 +129,7 @@ class Method:
             physical = np.ascontiguousarray(array.reshape(sizes).transpose(order))
             tensors.append(torch.from_numpy(physical).permute(*np.argsort(order).tolist()))
         try:
-            return [tensor.contiguous().numpy() for tensor in self._method.execute(tensors)]
+            return [tensor.contiguous().numpy() for tensor in self._execute(tensors)]
         except Exception as error:
             raise Refused(str(error)) from None
 

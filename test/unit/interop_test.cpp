@@ -11,6 +11,7 @@
 #include <set>
 
 #include "abi/flat_tensor_generated.h"
+#include "abi/manifest.h"
 #include "compiler/read_model.h"
 #include "compiler/session.h"
 #include "ir/npz.h"
@@ -25,6 +26,7 @@ namespace dtr {
 namespace {
 
 constexpr double kLimit = 0x1p-20;
+constexpr const char* kWithTensorFile = "conv_097";
 
 struct Case {
   std::vector<std::byte> program, tensors;
@@ -150,7 +152,7 @@ TEST_F(WithTensorFile, DamagedFilesAreRefusedOrRead) {
   ASSERT_TRUE(image);
   const auto load = [&](std::span<const std::byte> bytes) {
     pte::TensorFile file;
-    if (!pte::TensorFile::open(bytes, &file).ok()) return false;
+    if (!pte::TensorFile::open(bytes, true, &file).ok()) return false;
     const runtime::LoadOptions options{.kernels = runtime::portable::kernels(), .tensor_files = {&file, 1}};
     runtime::Program program;
     return runtime::Program::load(image->bytes(), options, &program).ok();
@@ -206,7 +208,6 @@ TEST(Interop, KernelsThatOnlyDeuteronHas) {
                                            "aten::upsample_nearest2d.out", "deuteron::masked_softmax.out", "deuteron::softsign.out"}));
 }
 
-// Deuteron's programs for ExecuTorch's runtime, compiled anew, against what that runtime computed with them.
 // Bits spread over a program of a model, one flipped at a time. ExecuTorch's runtime, given such programs of its own exporter, aborts on 31
 // of 1,000, faults on 3 and returns other results without an error on 197.
 TEST(Interop, FlippedBitsOfAModelAreFound) {
@@ -228,6 +229,50 @@ TEST(Interop, FlippedBitsOfAModelAreFound) {
   EXPECT_EQ(refused, kFlips);
 }
 
+Result<std::unique_ptr<conformance::Built>> build_with_tensor_file(const std::string& name, std::string_view target) {
+  DTR_ASSIGN(Program program, read_model(model_of(name)));
+  return conformance::build(std::move(program), nullptr, {.target = find_target(target), .external_constants = true});
+}
+
+// Every bit of a tensor file of ours is under its checksum, or under the checks of its structure.
+TEST(Interop, FlippedBitsOfATensorFileAreFound) {
+  const auto built = build_with_tensor_file(kWithTensorFile, "cortex-m33");
+  ASSERT_TRUE(built) << to_text(built.error());
+  const std::vector<std::byte>& good = (*built)->compiled.tensor_file;
+  const test::AlignedCopy copy(good);
+  pte::TensorFile file;
+  ASSERT_TRUE(pte::TensorFile::open(copy.bytes(), true, &file).ok());
+  EXPECT_GT(file.count(), 3u);
+  size_t by_checksum = 0;
+  for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    copy.bytes()[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+    const pte::Status status = pte::TensorFile::open(copy.bytes(), true, &file);
+    by_checksum += status.error == pte::Error::kBadChecksum ? 1 : 0;
+    if (status.ok()) {
+      EXPECT_EQ(file.find(pte::kChecksumKey), nullptr) << "bit " << bit;  // of that key: every tensor is as it was
+    }
+    copy.bytes()[bit / 8] = good[bit / 8];
+  }
+  EXPECT_GE(by_checksum, 8 * (*built)->compiled.report.external_bytes);
+  EXPECT_TRUE(pte::TensorFile::open(copy.bytes(), true, &file).ok());
+  copy.bytes()[good.size() - 20] ^= std::byte{1};
+  EXPECT_TRUE(pte::TensorFile::open(copy.bytes(), false, &file).ok());
+}
+
+// The key of a tensor carries a hash of it: with the file of another model's weights each is missing.
+TEST(Interop, WeightsOfAnotherModelAreNotTaken) {
+  const auto built = build_with_tensor_file(kWithTensorFile, "cortex-m33");
+  const auto other = build_with_tensor_file("digits_cnn", "cortex-m33");
+  ASSERT_TRUE(built && other);
+  const auto session = Session::load((*built)->compiled.pte, "m.pte", simulator::best_kit(), (*other)->compiled.tensor_file);
+  ASSERT_FALSE(session);
+  EXPECT_EQ(session.error().id, DiagnosticId::kFileNotFound);
+  EXPECT_NE(session.error().reason.find("\n  tensor constant."), std::string::npos) << session.error().reason;
+  EXPECT_EQ(session.error().fix, "give the tensor file (.ptd) that was written with the program: --tensors FILE.ptd");
+}
+
+// Deuteron's programs for ExecuTorch's runtime, compiled anew, against what that runtime computed with them; with their constants in a
+// tensor file they compute the same.
 TEST(Interop, OursComputeWhatTheyDoOnExecuTorchsRuntime) {
   const std::map<std::string, Case> cases = read_cases("ours.npz");
   EXPECT_GE(cases.size(), 60u);
@@ -240,7 +285,12 @@ TEST(Interop, OursComputeWhatTheyDoOnExecuTorchsRuntime) {
     const auto built = conformance::build(std::move(*program), nullptr, *find_target("executorch"));
     ASSERT_TRUE(built) << to_text(built.error());
     for (const OperatorRow& row : (*built)->compiled.report.operators) EXPECT_TRUE(known.contains(row.kernel)) << row.kernel;
-    exact += compare_outputs(*(*built)->session, entry) == 0 ? 1 : 0;
+    const double apart = compare_outputs(*(*built)->session, entry);
+    exact += apart == 0 ? 1 : 0;
+    const auto split = build_with_tensor_file(name, "executorch");
+    ASSERT_TRUE(split) << to_text(split.error());
+    EXPECT_EQ(compare_outputs(*(*split)->session, entry), apart);
+    EXPECT_EQ((*split)->compiled.report.flash_bytes, (*split)->compiled.report.external_bytes);
   }
   std::cout << "ours.npz: " << exact << " of " << cases.size() << " bit for bit\n";
 }
