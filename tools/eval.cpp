@@ -110,7 +110,7 @@ Status eval(const CommonOptions& common, const EvalOptions& options) {
   std::atomic<size_t> done{0};
   RunStats stats;
   parallel_for(chunks, threads, [&](size_t chunk) {
-    Result<std::unique_ptr<Session>> session = Session::load(first->image().bytes(), options.program);
+    Result<std::unique_ptr<Session>> session = Session::open(options.program, options.tensor_files);
     if (!session) {
       failures[chunk] = tl::unexpected(session.error());
       return;
