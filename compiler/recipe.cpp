@@ -29,7 +29,9 @@ std::unique_ptr<Backend> make_neutron(const TargetDescription& target, const Bac
 }
 std::unique_ptr<QuantizationPatterns> neutron_patterns() { return make_int8_patterns({.backend = "neutron", .machine = "the NPU"}); }
 
-std::unique_ptr<Backend> make_cortex_m(const TargetDescription&, const BackendOptions&) { return make_cortex_m_backend(); }
+std::unique_ptr<Backend> make_cortex_m(const TargetDescription& target, const BackendOptions&) {
+  return make_cortex_m_backend(target.core);
+}
 std::unique_ptr<QuantizationPatterns> cortex_m_patterns() {
   return make_int8_patterns({.backend = "cortex_m", .machine = "the Cortex-M", .divides_tensors = true});
 }

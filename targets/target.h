@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "abi/cortex_m.h"
 #include "abi/npu/target.h"
 
 namespace dtr {
@@ -14,6 +15,7 @@ struct TargetDescription {
   std::string_view summary;                  // one line for `deuteron targets`
   npu::Target npu;                           // without pipelines: clock and SRAM of a machine that has no NPU
   std::span<const std::string_view> recipe;  // backends, first choice first; the last takes everything
+  cortex_m::Core core = cortex_m::Core::kDsp;
 };
 
 inline bool has_npu(const TargetDescription& target) { return target.npu.pipelines > 0; }

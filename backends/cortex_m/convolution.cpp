@@ -60,6 +60,43 @@ KernelArgument arranged(const CallContext& context, const ops::ConvolutionShape&
   return context.values(to, {outputs, rows, columns, shape.in});
 }
 
+// Every tap of every output reads an input.
+bool is_unpadded(const ops::WindowAxis& axis) {
+  return axis.pad == 0 && (axis.out - 1) * axis.stride + (axis.kernel - 1) * axis.dilation < axis.in;
+}
+
+// The input's offset, or 0 and biases that hold what it adds, where all weights of an output meet an input. Sums wrap as the kernels' do.
+struct Folded {
+  KernelArgument bias;
+  int32_t offset = 0;
+};
+Folded fold_offset(const CallContext& context, int64_t outputs, bool whole) {
+  Folded folded{context.operand(2), -context.view.operand(0).quantization->zero_point()};
+  if (folded.offset == 0 || !whole) return folded;
+  const auto constant = [&](size_t index) { return context.graph.value(context.op.operands[index]).constant; };
+  const std::span<const int8_t> weights = context.program.constants.values<int8_t>(constant(1));
+  std::vector<int32_t> biases(static_cast<size_t>(outputs));
+  if (context.view.has(2)) std::ranges::copy(context.program.constants.values<int32_t>(constant(2)), biases.begin());
+  const size_t depth = weights.size() / biases.size();
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const auto product = static_cast<uint32_t>(weights[i] * folded.offset);
+    biases[i / depth] = static_cast<int32_t>(static_cast<uint32_t>(biases[i / depth]) + product);
+  }
+  return {context.values(biases), 0};
+}
+
+int64_t scratch_bytes(Core core, const ops::ConvolutionShape& shape, bool depthwise, bool has_offset) {
+  const auto& [h, w] = shape.window;
+  if (depthwise) return depthwise_scratch_bytes(core, shape.taps(), shape.groups, shape.out);
+  const auto is_point = [](const ops::WindowAxis& axis) { return axis.kernel == 1 && is_unpadded(axis); };
+  return convolution_scratch_bytes(core, {.depth = shape.in * shape.taps(),
+                                          .group_channels = shape.in,
+                                          .output_channels = shape.groups * shape.out,
+                                          .output_pixels = h.out * w.out,
+                                          .point = is_point(h) && is_point(w),
+                                          .has_offset = has_offset});
+}
+
 KernelCall convolution(const CallContext& context) {
   const OpView& view = context.view;
   const ops::ConvolutionShape shape = ops::convolution_shape(view);
@@ -67,18 +104,18 @@ KernelCall convolution(const CallContext& context) {
   const int64_t outputs = shape.groups * shape.out;
   const bool depthwise = !shape.transposed && shape.in == 1 && shape.groups > 1;
   const Stages stages(view, outputs);
+  const Folded folded = fold_offset(context, outputs, !shape.transposed && is_unpadded(h) && is_unpadded(w));
   KernelCall call{.name = shape.transposed ? "cortex_m::quantized_transpose_conv2d.out"
                           : depthwise      ? "cortex_m::quantized_depthwise_conv2d.out"
                                            : "cortex_m::quantized_conv2d.out"};
-  call.arguments = {context.operand(0), arranged(context, shape, depthwise), context.operand(2), Ints{h.stride, w.stride},
-                    Ints{h.pad, w.pad}};
+  call.arguments = {context.operand(0), arranged(context, shape, depthwise), folded.bias, Ints{h.stride, w.stride}, Ints{h.pad, w.pad}};
   if (shape.transposed) {
     const Ints& extra = view.attribute<Ints>("output_padding");
     call.arguments.emplace_back(extra.size() == 1 ? Ints{0, extra[0]} : extra);
   }
   call.arguments.emplace_back(Ints{h.dilation, w.dilation});
   if (depthwise) call.arguments.emplace_back(shape.out);
-  push(call, -view.operand(0).quantization->zero_point());
+  push(call, folded.offset);
   push(call, stages.zero_point);
   call.arguments.push_back(context.values(stages.multipliers));
   call.arguments.push_back(context.values(stages.shifts));
@@ -87,8 +124,7 @@ KernelCall convolution(const CallContext& context) {
     call.arguments.emplace_back(ScratchArgument{transposed_scratch_bytes(outputs)});
     call.arguments.emplace_back(ScratchArgument{0});
   } else {
-    call.arguments.emplace_back(ScratchArgument{depthwise ? depthwise_scratch_bytes(shape.taps(), shape.groups, shape.out)
-                                                          : convolution_scratch_bytes(shape.in * shape.taps(), shape.in, h.out * w.out)});
+    call.arguments.emplace_back(ScratchArgument{scratch_bytes(context.core, shape, depthwise, folded.offset != 0)});
   }
   return call;
 }
@@ -99,11 +135,11 @@ KernelCall linear(const CallContext& context) {
   const int64_t outputs = view.operand(1).shape[0];
   const bool one_rounding = view.attribute_or("one_rounding", false);
   const Stages stages(view, outputs);
-  const int32_t offset = -view.operand(0).quantization->zero_point();
+  const Folded folded = fold_offset(context, outputs, true);
   if (!view.operand(1).quantization->per_channel() && !one_rounding) {
     KernelCall call{.name = "cortex_m::quantized_linear.out",
-                    .arguments = {context.operand(0), context.operand(1), context.operand(2), std::monostate{}}};
-    push(call, offset);
+                    .arguments = {context.operand(0), context.operand(1), folded.bias, std::monostate{}}};
+    push(call, folded.offset);
     push(call, 0);
     push(call, stages.zero_point);
     call.arguments.emplace_back(Ints{stages.multipliers[0]});
@@ -112,8 +148,8 @@ KernelCall linear(const CallContext& context) {
     push(call, stages.range.low);
     return call;
   }
-  KernelCall call{.name = "deuteron::quantized_linear.out", .arguments = {context.operand(0), context.operand(1), context.operand(2)}};
-  push(call, offset);
+  KernelCall call{.name = "deuteron::quantized_linear.out", .arguments = {context.operand(0), context.operand(1), folded.bias}};
+  push(call, folded.offset);
   push(call, stages.zero_point);
   call.arguments.push_back(context.values(stages.multipliers));
   call.arguments.push_back(context.values(stages.shifts));

@@ -27,6 +27,7 @@ bool is_int8(const Type& type) { return type.dtype == DType::kInt8 && ops::per_t
 
 class CortexMBackend final : public Backend {
  public:
+  explicit CortexMBackend(cortex_m::Core core) : core_(core) {}
   std::string_view name() const override { return "cortex_m"; }
   std::string_view delegate_id() const override { return {}; }
 
@@ -75,12 +76,15 @@ class CortexMBackend final : public Backend {
   Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId id) const override {
     const Op& op = graph.op(id);
     const BoundOpView view(graph, id);
-    return find_rule(op.def)->call({program, graph, op, view});
+    return find_rule(op.def)->call({program, graph, op, view, core_});
   }
+
+ private:
+  cortex_m::Core core_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cortex_m_backend() { return std::make_unique<CortexMBackend>(); }
+std::unique_ptr<Backend> make_cortex_m_backend(cortex_m::Core core) { return std::make_unique<CortexMBackend>(core); }
 
 }  // namespace dtr

@@ -3,10 +3,11 @@
 
 #include <memory>
 
+#include "abi/cortex_m.h"
 #include "partitioner/backend.h"
 
 namespace dtr {
 
-std::unique_ptr<Backend> make_cortex_m_backend();
+std::unique_ptr<Backend> make_cortex_m_backend(cortex_m::Core core);
 
 }  // namespace dtr

@@ -36,7 +36,8 @@ KernelCall matmul(const CallContext& context) {
   push(call, right.quantization->zero_point());
   push(call, stage.zero_point);
   push(call, stage.by);
-  call.arguments.emplace_back(ScratchArgument{constant ? 0 : matmul_scratch_bytes(inner, columns)});
+  call.arguments.emplace_back(
+      ScratchArgument{matmul_scratch_bytes(context.core, inner, columns, constant, view.operand(0).quantization->zero_point() != 0)});
   return call;
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 
+#include "abi/cortex_m.h"
 #include "numerics/requantize.h"
 #include "partitioner/backend.h"
 
@@ -15,6 +16,7 @@ struct CallContext {
   const Graph& graph;
   const Op& op;
   const OpView& view;
+  Core core;
 
   // An operand as an argument; none where it is absent.
   KernelArgument operand(size_t index) const;

@@ -26,7 +26,7 @@ TEST(CortexMKernels, RescaleIsTheSpecification) {
   }
 }
 
-// Both loops on the same random operands, at every count up to three words.
+// Loops of the DSP extension and plain ones on the same random operands, at every count up to three words.
 class LoopForms : public testing::Test {
  protected:
   std::vector<int8_t> bytes(size_t count) {
@@ -35,23 +35,27 @@ class LoopForms : public testing::Test {
     return made;
   }
 
-  template <class L, int kRows, int kColumns>
-  static std::array<int32_t, kRows * kColumns> multiply(const std::vector<int8_t>& weights, const std::vector<int8_t>& x, int32_t count,
-                                                        int32_t offset) {
-    std::vector<int16_t> columns(static_cast<size_t>(kColumns * count));
+  // Two rows and two columns; padding in front.
+  template <int kRows, int kColumns>
+  void check_multiply(int32_t count, int32_t offset) {
+    const auto size = static_cast<size_t>(count);
+    const auto weights = bytes(kRows * size);
+    auto x = bytes(kColumns * size);
+    std::vector<int16_t> columns(x.size());
+    int32_t wide[kRows][kColumns], plain[kColumns][kRows];
+    const int32_t cleared = count / 8 * 4;
     for (int32_t c = 0; c < kColumns; ++c) {
+      int8_t* from = x.data() + c * count;
+      std::fill_n(from, cleared, static_cast<int8_t>(-offset));
       const Column column{columns.data(), c, kColumns, count};
-      const int32_t cleared = count / 8 * 4;  // padding in front
-      L::clear(cleared, column, 0);
-      L::expand(x.data() + c * count, count - cleared, offset, column, cleared);
+      DspLoops::clear(cleared, column, 0);
+      DspLoops::expand(from + cleared, count - cleared, offset, column, cleared);
+      for (int32_t row = 0; row < kRows; ++row) wide[row][c] = plain[c][row] = row * 10 + c;
+      PortableLoops::multiply_vector<kRows>(weights.data(), count, from, offset, count, plain[c]);
     }
-    int32_t sums[kRows][kColumns];
-    for (int32_t row = 0; row < kRows; ++row)
-      for (int32_t column = 0; column < kColumns; ++column) sums[row][column] = row * 10 + column;
-    L::template multiply<kRows, kColumns>(weights.data(), columns.data(), count, sums);
-    std::array<int32_t, kRows * kColumns> flat;
-    std::copy_n(&sums[0][0], flat.size(), flat.begin());
-    return flat;
+    DspLoops::multiply<kRows, kColumns>(weights.data(), columns.data(), count, wide);
+    for (int32_t c = 0; c < kColumns; ++c)
+      for (int32_t row = 0; row < kRows; ++row) EXPECT_EQ(wide[row][c], plain[c][row]) << count << " inputs, offset " << offset;
   }
 
   std::mt19937 random_{7};
@@ -60,10 +64,9 @@ class LoopForms : public testing::Test {
 TEST_F(LoopForms, Multiply) {
   for (int32_t count = 0; count <= 13; ++count) {
     for (const int32_t offset : {-127, 0, 5, 128}) {
-      const auto weights = bytes(size_t{2} * static_cast<size_t>(count)), x = bytes(size_t{2} * static_cast<size_t>(count));
-      EXPECT_EQ((multiply<DspLoops, 2, 2>(weights, x, count, offset)), (multiply<PortableLoops, 2, 2>(weights, x, count, offset)));
-      EXPECT_EQ((multiply<DspLoops, 1, 2>(weights, x, count, offset)), (multiply<PortableLoops, 1, 2>(weights, x, count, offset)));
-      EXPECT_EQ((multiply<DspLoops, 2, 1>(weights, x, count, offset)), (multiply<PortableLoops, 2, 1>(weights, x, count, offset)));
+      check_multiply<2, 2>(count, offset);
+      check_multiply<1, 2>(count, offset);
+      check_multiply<2, 1>(count, offset);
     }
   }
 }
@@ -94,15 +97,16 @@ TEST_F(LoopForms, MultiplyTaps) {
   const auto weights = bytes(60), x = bytes(60);
   for (size_t pairs = 0; pairs <= 3; ++pairs) {
     int32_t a[4] = {1, 2, 3, 4}, b[4] = {1, 2, 3, 4};
-    TapPair of_dsp[3], portable[3];
+    TapPair made[3];
     for (size_t i = 0; i < pairs; ++i) {
-      of_dsp[i].offsets[0] = portable[i].offsets[0] = static_cast<int32_t>(7 * i);
-      of_dsp[i].offsets[1] = portable[i].offsets[1] = static_cast<int32_t>(55 - 3 * i);
-      DspLoops::pack(weights.data() + 5 * i, weights.data() + 40 - i, &of_dsp[i]);
-      PortableLoops::pack(weights.data() + 5 * i, weights.data() + 40 - i, &portable[i]);
+      made[i].offsets[0] = static_cast<int32_t>(7 * i);
+      made[i].offsets[1] = static_cast<int32_t>(55 - 3 * i);
+      const size_t taps[] = {5 * i, 40 - i};
+      DspLoops::pack(weights.data() + taps[0], weights.data() + taps[1], &made[i]);
+      for (size_t tap = 0; tap < 2; ++tap)
+        for (size_t c = 0; c < 4; ++c) b[c] += weights[taps[tap] + c] * (x[static_cast<size_t>(made[i].offsets[tap]) + c] + 128);
     }
-    DspLoops::multiply_taps(of_dsp, of_dsp + pairs, x.data(), 128, a);
-    PortableLoops::multiply_taps(portable, portable + pairs, x.data(), 128, b);
+    DspLoops::multiply_taps(made, made + pairs, x.data(), 128, a);
     EXPECT_TRUE(std::ranges::equal(a, b)) << pairs;
   }
 }

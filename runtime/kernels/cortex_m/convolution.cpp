@@ -2,91 +2,70 @@
 // [O], shifts [O], activation_min, activation_max, scratch, out): int8, channels-last. I channels of the input make a group; padding stands
 // before the first element, what follows the last one is what the output's extents ask for.
 //
-// The inputs of two outputs are gathered as columns of int16 in the scratch operand; two rows of weights times two columns use every loaded
-// weight and input twice.
-#include "abi/cortex_m.h"
-#include "runtime/kernels/cortex_m/image.h"
+// The inputs of an output are gathered in the order of the weights, unless they lie so: as bytes, for a row of inputs times the matrix of
+// weights, or with the DSP extension as columns of int16, two at a time, as two rows of weights times two columns use every loaded weight
+// and input twice.
+#include <type_traits>
+
+#include "runtime/kernels/cortex_m/convolution_arguments.h"
 #include "runtime/kernels/cortex_m/kernels.h"
-#include "runtime/kernels/cortex_m/loops.h"
+#include "runtime/kernels/cortex_m/rows.h"
 
 namespace dtr::runtime::cortex_m {
 namespace {
 
 struct Convolution {
-  Image in, out;
-  Axis h, w;
-  int32_t group_in = 1, group_out = 1;  // channels
-  int32_t offset = 0;                   // −zero point of the input
-  Channels channels;
+  ConvolutionArguments from;
+  int32_t groups = 1, group_in = 1, group_out = 1;  // channels of a group
+  int32_t depth = 1;                                // inputs of an output
+  bool point = false;                               // one pixel each: they lie as the weights do
 
-  int32_t depth() const { return h.kernel * w.kernel * group_in; }
+  dtr::cortex_m::ConvolutionForm form() const { return {depth, group_in, from.out.channels, from.out.pixels(), point, from.offset != 0}; }
 };
 
-// Brings the inputs of output (oy, ox) of a group into the order of the weights. `x` is the group's first channel in the sample.
-class Gatherer {
- public:
-  Gatherer(const Convolution& conv, const int8_t* x, int8_t* bytes)
-      : conv_(conv), x_(x), bytes_(bytes), pointwise_(conv.h.is_point() && conv.w.is_point()) {}
-
-  void gather(int32_t oy, int32_t ox, const Column& column) const {
-    const Axis &h = conv_.h, &w = conv_.w;
-    if (pointwise_) {
-      Loops::expand(x_ + (h.first(oy) * conv_.in.width + w.first(ox)) * conv_.in.channels, column.depth, conv_.offset, column, 0);
-      return;
-    }
-    const int32_t left = w.begin(ox), right = std::max(left, w.end(ox));
-    const int32_t top = h.begin(oy), bottom = std::max(top, h.end(oy));
-    const int32_t row = w.kernel * conv_.group_in;
-    const int8_t* from = x_ + ((h.first(oy) + top * h.dilation) * conv_.in.width + w.first(ox) + left * w.dilation) * conv_.in.channels;
-    if (conv_.group_in % 4 == 0) {
-      Loops::clear(top * row, column, 0);
-      for (int32_t ky = top; ky < bottom; ++ky, from += h.dilation * conv_.in.width * conv_.in.channels) {
-        row_of_words(from, left, right, column, ky * row);
-      }
-      Loops::clear((h.kernel - bottom) * row, column, bottom * row);
+// Tells `to` what the column of output (oy, ox) holds, in order: to.clear(first, count) for padding, to.copy(first, from, count) for
+// inputs. `x` is the group's first channel in the sample.
+template <class Destination>
+void gather(const Convolution& conv, const int8_t* x, int32_t oy, int32_t ox, const Destination& to) {
+  const Axis &h = conv.from.h, &w = conv.from.w;
+  const int32_t pixel = conv.from.in.channels, line = conv.from.in.width * pixel, run = conv.group_in, row = w.kernel * run;
+  const int32_t left = w.begin(ox), right = std::max(left, w.end(ox));
+  const int32_t top = h.begin(oy), bottom = std::max(top, h.end(oy));
+  const int8_t* from = x + (h.first(oy) + top * h.dilation) * line + (w.first(ox) + left * w.dilation) * pixel;
+  const bool dense = w.dilation == 1 && run == pixel;
+  to.clear(0, top * row);
+  for (int32_t first = top * row; first < bottom * row; first += row, from += h.dilation * line) {
+    to.clear(first, left * run);
+    if (dense) {
+      to.copy(first + left * run, from, (right - left) * run);
     } else {
-      const auto zero = static_cast<int8_t>(-conv_.offset);
-      std::fill_n(bytes_, top * row, zero);
-      for (int32_t ky = top; ky < bottom; ++ky, from += h.dilation * conv_.in.width * conv_.in.channels) {
-        row_of_bytes(from, left, right, zero, bytes_ + ky * row);
-      }
-      std::fill_n(bytes_ + bottom * row, (h.kernel - bottom) * row, zero);
-      Loops::expand(bytes_, column.depth, conv_.offset, column, 0);
+      for (int32_t tap = left; tap < right; ++tap) to.copy(first + tap * run, from + (tap - left) * w.dilation * pixel, run);
     }
+    to.clear(first + right * run, (w.kernel - right) * run);
   }
+  to.clear(bottom * row, (h.kernel - bottom) * row);
+}
 
- private:
-  // Taps [left, right) come from `from`, the others are padding.
-  void row_of_words(const int8_t* from, int32_t left, int32_t right, const Column& column, int32_t first) const {
-    const int32_t run = conv_.group_in;
-    Loops::clear(left * run, column, first);
-    if (taps_are_dense()) {
-      Loops::expand(from, (right - left) * run, conv_.offset, column, first + left * run);
-    } else {
-      for (int32_t tap = left; tap < right; ++tap, from += conv_.w.dilation * conv_.in.channels) {
-        Loops::expand(from, run, conv_.offset, column, first + tap * run);
-      }
-    }
-    Loops::clear((conv_.w.kernel - right) * run, column, first + right * run);
-  }
+const int8_t* pixel_of(const Convolution& conv, const int8_t* x, int32_t oy, int32_t ox) {
+  return x + (conv.from.h.first(oy) * conv.from.in.width + conv.from.w.first(ox)) * conv.from.in.channels;
+}
 
-  void row_of_bytes(const int8_t* from, int32_t left, int32_t right, int8_t zero, int8_t* to) const {
-    const int32_t run = conv_.group_in;
-    std::fill_n(to, left * run, zero);
-    if (taps_are_dense()) {
-      std::copy_n(from, (right - left) * run, to + left * run);
-    } else {
-      for (int32_t tap = left; tap < right; ++tap, from += conv_.w.dilation * conv_.in.channels) std::copy_n(from, run, to + tap * run);
-    }
-    std::fill_n(to + right * run, (conv_.w.kernel - right) * run, zero);
-  }
+struct ByteColumn {
+  int8_t* to;
+  int8_t zero;  // the input's zero point
 
-  bool taps_are_dense() const { return conv_.w.dilation == 1 && conv_.group_in == conv_.in.channels; }
+  void clear(int32_t first, int32_t count) const { Loops::fill(zero, count, to + first); }
+  void copy(int32_t first, const int8_t* from, int32_t count) const { Loops::copy(from, count, to + first); }
+};
 
-  const Convolution& conv_;
-  const int8_t* x_;
-  int8_t* bytes_;
-  bool pointwise_;
+// ---- columns of int16
+
+struct WideColumn {
+  Column column;
+  int32_t offset;
+
+  void clear(int32_t first, int32_t count) const { DspLoops::clear(count, column, first); }
+  void copy(int32_t first, const int8_t* from, int32_t count) const { DspLoops::expand(from, count, offset, column, first); }
 };
 
 // Output channels [channel, channel + kRows) of `kColumns` gathered pixels, which lie `pixel` apart.
@@ -98,7 +77,7 @@ template <int kRows, int kColumns>
     const int32_t bias = channels.bias(channel + row);
     unrolled<kColumns>([&](auto column) { sums[row][column] = bias; });
   });
-  Loops::multiply<kRows, kColumns>(weights, columns, depth, sums);
+  DspLoops::multiply<kRows, kColumns>(weights, columns, depth, sums);
   unrolled<kRows>([&](auto row) {
     const int32_t multiplier = channels.multipliers[channel + row], shift = channels.shifts[channel + row];
     unrolled<kColumns>([&](auto column) { y[column * pixel + channel + row] = channels.finish(sums[row][column], multiplier, shift); });
@@ -107,9 +86,10 @@ template <int kRows, int kColumns>
 
 // All outputs of a group for `kColumns` gathered pixels.
 template <int kColumns>
-void multiply_columns(const Convolution& conv, const int8_t* weights, int32_t first_channel, const int16_t* columns, int8_t* y) {
-  const Channels channels = conv.channels;
-  const int32_t depth = conv.depth(), end = first_channel + conv.group_out, pixel = conv.out.channels;
+[[gnu::noinline]] void multiply_columns(const Convolution& conv, const int8_t* weights, int32_t first_channel, const int16_t* columns,
+                                        int8_t* y) {
+  const Channels channels = conv.from.channels;
+  const int32_t depth = conv.depth, end = first_channel + conv.group_out, pixel = conv.from.out.channels;
   int32_t channel = first_channel;
   for (; channel + 2 <= end; channel += 2, weights += 2 * depth) {
     multiply_rows<2, kColumns>(channels, weights, channel, columns, depth, y, pixel);
@@ -117,17 +97,30 @@ void multiply_columns(const Convolution& conv, const int8_t* weights, int32_t fi
   if (channel < end) multiply_rows<1, kColumns>(channels, weights, channel, columns, depth, y, pixel);
 }
 
-void convolve_group(const Convolution& conv, int32_t group, const int8_t* x, const int8_t* weights, int8_t* y, int16_t* scratch) {
-  const int32_t depth = conv.depth(), first_channel = group * conv.group_out, pixels = conv.out.pixels();
-  weights += first_channel * depth;
-  const Gatherer gatherer(conv, x + group * conv.group_in, reinterpret_cast<int8_t*>(scratch + std::min(pixels, int32_t{2}) * depth));
+void convolve_wide(const Convolution& conv, int32_t group, const int8_t* x, int8_t* y) {
+  const int32_t depth = conv.depth, first_channel = group * conv.group_out, pixels = conv.from.out.pixels();
+  int16_t* const scratch = conv.from.scratch.values<int16_t>();
+  int8_t* const bytes = reinterpret_cast<int8_t*>(scratch + std::min(pixels, int32_t{2}) * depth);
+  const int8_t* const weights = conv.from.weights + first_channel * depth;
+  const int32_t offset = conv.from.offset, width = conv.from.out.width;
+  const auto zero = static_cast<int8_t>(-offset);
+  const bool point = conv.point, words = conv.group_in % 4 == 0;
+  x += group * conv.group_in;
   int32_t oy = 0, ox = 0;
   const auto gather_next = [&](int32_t index, int32_t columns) {
-    gatherer.gather(oy, ox, {scratch, index, columns, depth});
-    if (++ox == conv.out.width) ox = 0, ++oy;
+    const WideColumn column{{scratch, index, columns, depth}, offset};
+    if (point) {
+      DspLoops::expand(pixel_of(conv, x, oy, ox), depth, offset, column.column, 0);
+    } else if (words) {
+      gather(conv, x, oy, ox, column);
+    } else {
+      gather(conv, x, oy, ox, ByteColumn{bytes, zero});
+      DspLoops::expand(bytes, depth, offset, column.column, 0);
+    }
+    if (++ox == width) ox = 0, ++oy;
   };
   int32_t pixel = 0;
-  for (; pixel + 2 <= pixels; pixel += 2, y += 2 * conv.out.channels) {
+  for (; pixel + 2 <= pixels; pixel += 2, y += 2 * conv.from.out.channels) {
     gather_next(0, 2);
     gather_next(1, 2);
     multiply_columns<2>(conv, weights, first_channel, scratch, y);
@@ -138,46 +131,76 @@ void convolve_group(const Convolution& conv, int32_t group, const int8_t* x, con
   }
 }
 
+// ---- columns of bytes
+
+void convolve_bytes(const Convolution& conv, int32_t group, const int8_t* x, int8_t* y) {
+  const int32_t first_channel = group * conv.group_out;
+  Matrix matrix{.weights = conv.from.weights + first_channel * conv.depth,
+                .depth = conv.depth,
+                .outputs = conv.group_out,
+                .offset = conv.from.offset};
+  EachOutput output{conv.from.channels};
+  if (output.channels.biases != nullptr) matrix.biases = output.channels.biases + first_channel;
+  output.channels.multipliers += first_channel;
+  output.channels.shifts += first_channel;
+  int8_t* bytes = conv.from.scratch.values<int8_t>();
+  if (Loops::kFoldsOffset && matrix.offset != 0) {
+    fold_offset(matrix, conv.from.scratch.values<int32_t>());
+    bytes += 4 * conv.from.out.channels;
+  }
+  x += group * conv.group_in;
+  y += first_channel;
+  const int32_t y_step = conv.from.out.channels;
+  if (conv.point) {
+    const int32_t x_step = conv.from.w.stride * conv.from.in.channels, width = conv.from.out.width;
+    for (int32_t oy = 0; oy < conv.from.out.height; ++oy, y += width * y_step) {
+      multiply_rows(matrix, {pixel_of(conv, x, oy, 0), x_step, y, y_step, width}, output);
+    }
+    return;
+  }
+  int32_t oy = 0, ox = 0;
+  for (int32_t left = conv.from.out.pixels(); left > 0;) {
+    const int32_t columns = static_cast<int32_t>(std::min<int64_t>(left, dtr::cortex_m::kByteColumns));
+    for (int32_t i = 0; i < columns; ++i) {
+      gather(conv, x, oy, ox, ByteColumn{bytes + i * conv.depth, static_cast<int8_t>(-conv.from.offset)});
+      if (++ox == conv.from.out.width) ox = 0, ++oy;
+    }
+    multiply_rows(matrix, {bytes, conv.depth, y, y_step, columns}, output);
+    y += columns * y_step;
+    left -= columns;
+  }
+}
+
+void convolve_group(const Convolution& conv, int32_t group, const int8_t* x, int8_t* y) {
+  if constexpr (std::is_same_v<Loops, DspLoops>) {
+    convolve_wide(conv, group, x, y);
+  } else {
+    convolve_bytes(conv, group, x, y);
+  }
+}
+
 }  // namespace
 
 Error quantized_conv2d_out(std::span<Value* const> values) {
   Arguments arguments(values);
-  const Tensor& in = arguments.tensor(0);
-  const Tensor& weight = arguments.tensor(1);
-  const Tensor* bias = arguments.optional_tensor(2);
-  const auto stride = arguments.ints(3), padding = arguments.ints(4), dilation = arguments.ints(5);
-  const int64_t offset = arguments.integer(6), zero_point = arguments.integer(7);
-  const Tensor& multipliers = arguments.tensor(8);
-  const Tensor& shifts = arguments.tensor(9);
-  const int64_t low = arguments.integer(10), high = arguments.integer(11);
-  const Tensor& scratch = arguments.output(12);
-  const Tensor& out = arguments.output(13);
   Convolution conv;
-  if (!arguments.good() || weight.rank != 4 || !read_image(in, &conv.in) || !read_image(out, &conv.out) || !good_offset(offset) ||
-      !read_finish(zero_point, low, high, &conv.channels.finish) || conv.in.batch != conv.out.batch) {
+  if (const Error error = read_convolution(arguments, {.dilation = 5, .input_offset = 6, .out = 13}, &conv.from); error != Error::kOk) {
+    return error;
+  }
+  const int32_t* sizes = conv.from.weight_sizes;
+  const Image &in = conv.from.in, &out = conv.from.out;
+  conv.group_in = sizes[3];
+  if (conv.group_in < 1 || in.channels % conv.group_in != 0 || sizes[0] != out.channels) return Error::kKernelArguments;
+  conv.groups = in.channels / conv.group_in;
+  if (conv.groups < 1 || out.channels % conv.groups != 0) return Error::kKernelArguments;
+  conv.group_out = out.channels / conv.groups;
+  conv.depth = sizes[1] * sizes[2] * conv.group_in;
+  conv.point = conv.from.h.is_point() && conv.from.w.is_point();
+  if (!is_scratch_of_core(conv.from.scratch, [&](auto core) { return dtr::cortex_m::convolution_scratch_bytes(core, conv.form()); })) {
     return Error::kKernelArguments;
   }
-  if (in.dtype != ScalarType::kChar || weight.dtype != ScalarType::kChar || out.dtype != ScalarType::kChar) return Error::kKernelDtype;
-  conv.h = {conv.in.height, conv.out.height, weight.sizes[1], entry(stride, 0), entry(padding, 0), entry(dilation, 0)};
-  conv.w = {conv.in.width, conv.out.width, weight.sizes[2], entry(stride, 1), entry(padding, 1), entry(dilation, 1)};
-  conv.group_in = weight.sizes[3];
-  conv.offset = static_cast<int32_t>(offset);
-  if (conv.group_in < 1 || conv.in.channels % conv.group_in != 0 || weight.sizes[0] != conv.out.channels || !conv.h.good() ||
-      !conv.w.good()) {
-    return Error::kKernelArguments;
-  }
-  const int32_t groups = conv.in.channels / conv.group_in;
-  if (groups < 1 || conv.out.channels % groups != 0 || !read_channels(multipliers, shifts, bias, conv.out.channels, &conv.channels) ||
-      !is_scratch(scratch, dtr::cortex_m::convolution_scratch_bytes(conv.depth(), conv.group_in, conv.out.pixels()))) {
-    return Error::kKernelArguments;
-  }
-  conv.group_out = conv.out.channels / groups;
-  for (int32_t n = 0; n < conv.in.batch; ++n) {
-    const int8_t* x = in.values<int8_t>() + n * conv.in.pixels() * conv.in.channels;
-    int8_t* y = out.values<int8_t>() + n * conv.out.pixels() * conv.out.channels;
-    for (int32_t group = 0; group < groups; ++group) {
-      convolve_group(conv, group, x, weight.values<int8_t>(), y, scratch.values<int16_t>());
-    }
+  for (int32_t n = 0; n < in.batch; ++n) {
+    for (int32_t group = 0; group < conv.groups; ++group) convolve_group(conv, group, conv.from.input_of(n), conv.from.output_of(n));
   }
   return Error::kOk;
 }

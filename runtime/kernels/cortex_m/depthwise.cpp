@@ -2,135 +2,136 @@
 // output_offset, multipliers [O], shifts [O], activation_min, activation_max, scratch, out): output channel c reads input channel
 // c / depth_multiplier. int8, channels-last, any batch.
 //
-// Without a multiplier four neighbouring channels are computed together, pixel after pixel: a word of inputs at every tap, four sums in
-// registers, and where no tap is padding, weights that are packed once.
-#include "abi/cortex_m.h"
-#include "runtime/kernels/cortex_m/image.h"
+// A block of neighbouring channels is computed together, pixel after pixel: four of them without a multiplier, or sixteen with MVE.
+#include "runtime/kernels/cortex_m/depthwise.h"
+
 #include "runtime/kernels/cortex_m/kernels.h"
-#include "runtime/kernels/cortex_m/loops.h"
 
 namespace dtr::runtime::cortex_m {
+
+#if !defined(__ARM_FEATURE_MVE)
 namespace {
 
-struct Depthwise {
-  Image in, out;
-  Axis h, w;
-  int32_t multiplier = 1;  // output channels of an input channel
-  int32_t offset = 0;      // −zero point of the input
-  const int8_t* weights = nullptr;
-  Channels channels;
+int8_t* one_pixel(const Depthwise& conv, const int8_t* x, int32_t oy, int32_t ox, int32_t channel, int8_t* y) {
+  const ConvolutionArguments& from = conv.from;
+  const Axis &h = from.h, &w = from.w;
+  int32_t sum = from.channels.bias(channel);
+  for (int32_t ky = h.begin(oy); ky < h.end(oy); ++ky) {
+    for (int32_t kx = w.begin(ox); kx < w.end(ox); ++kx) {
+      sum = add_wrapping(sum, from.weights[conv.weight_of(ky, kx, channel)] * (x[conv.input_of(ky, kx, channel)] + from.offset));
+    }
+  }
+  *y = from.channels(sum, channel);
+  return y + from.out.channels;
+}
 
-  int32_t taps() const { return h.kernel * w.kernel; }
+// Four channels at once: a word of inputs at every tap, four sums in registers, and where no tap is padding, the DSP extension has weights
+// that are packed once.
+class FourChannels {
+ public:
+  FourChannels(const Depthwise& conv, int32_t channel, std::byte* scratch)
+      : conv_(conv), channel_(channel), pairs_(reinterpret_cast<TapPair*>(scratch)), finish_(conv.from.channels.finish) {
+    const ConvolutionArguments& from = conv.from;
+    steps_ = {from.out.channels, from.w.kernel * from.out.channels, from.w.dilation * from.in.channels,
+              from.h.dilation * from.in.width * from.in.channels};
+    unrolled<4>([&](auto i) {
+      biases_[i] = from.channels.bias(channel + i);
+      multipliers_[i] = from.channels.multipliers[channel + i];
+      shifts_[i] = from.channels.shifts[channel + i];
+    });
+    pack(Loops());
+  }
 
-  // All outputs of a sample.
-  void run(const int8_t* x, int8_t* y, TapPair* pairs) const {
-    int32_t channel = 0;
-    for (; multiplier == 1 && channel + 4 <= out.channels; channel += 4) four_channels(x, channel, y + channel, pairs);
-    for (; channel < out.channels; ++channel) one_channel(x, channel, y + channel);
+  [[gnu::always_inline]] void inside(const int8_t* x, int8_t* y) const {
+    int32_t sums[4];
+    unrolled<4>([&](auto i) { sums[i] = biases_[i]; });
+    multiply_inside(Loops(), x, sums);
+    finish(sums, y);
+  }
+  [[gnu::always_inline]] void at_border(const int8_t* x, int32_t oy, int32_t ox, int8_t* y) const {
+    int32_t sums[4];
+    unrolled<4>([&](auto i) { sums[i] = biases_[i]; });
+    multiply_at_border(x, oy, ox, sums);
+    finish(sums, y);
   }
 
  private:
-  int32_t input_of(int32_t ky, int32_t kx, int32_t channel) const {
-    return (ky * h.dilation * in.width + kx * w.dilation) * in.channels + channel / multiplier;
-  }
-  int32_t weight_of(int32_t ky, int32_t kx, int32_t channel) const { return (ky * w.kernel + kx) * out.channels + channel; }
-
-  void four_channels(const int8_t* x, int32_t channel, int8_t* y, TapPair* pairs) const {
+  void pack(PortableLoops) {}
+  void pack(DspLoops) {
     static constexpr int8_t kNoWeights[4] = {};
-    TapPair* const end = pairs + (taps() + 1) / 2;
-    for (int32_t tap = 0; tap < taps(); ++tap) {
-      TapPair& pair = pairs[tap / 2];
-      pair.offsets[tap % 2] = input_of(tap / w.kernel, tap % w.kernel, channel);
+    const int32_t taps = conv_.taps(), kernel = conv_.from.w.kernel, next = conv_.from.out.channels;
+    end_ = pairs_ + (taps + 1) / 2;
+    for (int32_t tap = 0; tap < taps; ++tap) {
+      TapPair& pair = pairs_[tap / 2];
+      pair.offsets[tap % 2] = conv_.input_of(tap / kernel, tap % kernel, channel_);
       if (tap % 2 != 0) continue;
-      const int8_t* first = weights + tap * out.channels + channel;
-      const bool last = tap + 1 == taps();
-      Loops::pack(first, last ? kNoWeights : first + out.channels, &pair);
-      if (last) pair.offsets[1] = channel;
-    }
-    int32_t biases[4], multipliers[4], shifts[4];
-    unrolled<4>([&](auto i) {
-      biases[i] = channels.bias(channel + i);
-      multipliers[i] = channels.multipliers[channel + i];
-      shifts[i] = channels.shifts[channel + i];
-    });
-    const Finish finish = channels.finish;
-    const TapSteps steps{out.channels, w.kernel * out.channels, w.dilation * in.channels, h.dilation * in.width * in.channels};
-    const int32_t top = h.inside_begin(), bottom = h.inside_end(), left = w.inside_begin(), right = w.inside_end();
-    const int32_t next = w.stride * in.channels;
-    for (int32_t oy = 0; oy < out.height; ++oy) {
-      const int8_t* from = x + (h.first(oy) * in.width + w.first(0)) * in.channels;
-      const bool rows_inside = oy >= top && oy < bottom;
-      for (int32_t ox = 0; ox < out.width; ++ox, from += next, y += out.channels) {
-        int32_t sums[4];
-        unrolled<4>([&](auto i) { sums[i] = biases[i]; });
-        if (rows_inside && ox >= left && ox < right) {
-          Loops::multiply_taps(pairs, end, from, offset, sums);
-        } else {
-          at_border(from, oy, ox, channel, steps, sums);
-        }
-        unrolled<4>([&](auto i) { y[i] = finish(sums[i], multipliers[i], shifts[i]); });
-      }
+      const int8_t* first = conv_.from.weights + tap * next + channel_;
+      const bool last = tap + 1 == taps;
+      DspLoops::pack(first, last ? kNoWeights : first + next, &pair);
+      if (last) pair.offsets[1] = channel_;
     }
   }
 
-  void at_border(const int8_t* x, int32_t oy, int32_t ox, int32_t channel, const TapSteps& steps, int32_t (&sums)[4]) const {
+  void multiply_inside(PortableLoops, const int8_t* x, int32_t (&sums)[4]) const {
+    PortableLoops::multiply_rectangle(conv_.from.weights + channel_, x + channel_, steps_, conv_.from.h.kernel, conv_.from.w.kernel,
+                                      conv_.from.offset, sums);
+  }
+  [[gnu::always_inline]] void multiply_inside(DspLoops, const int8_t* x, int32_t (&sums)[4]) const {
+    DspLoops::multiply_taps(pairs_, end_, x, conv_.from.offset, sums);
+  }
+
+  void multiply_at_border(const int8_t* x, int32_t oy, int32_t ox, int32_t (&sums)[4]) const {
+    const Axis &h = conv_.from.h, &w = conv_.from.w;
     const int32_t top = h.begin(oy), rows = h.end(oy) - top, left = w.begin(ox), columns = w.end(ox) - left;
     if (rows <= 0 || columns <= 0) return;
-    Loops::multiply_rectangle(weights + weight_of(top, left, channel), x + input_of(top, left, channel), steps, rows, columns, offset,
-                              sums);
+    Loops::multiply_rectangle(conv_.from.weights + conv_.weight_of(top, left, channel_), x + conv_.input_of(top, left, channel_), steps_,
+                              rows, columns, conv_.from.offset, sums);
   }
 
-  void one_channel(const int8_t* x, int32_t channel, int8_t* y) const {
-    for (int32_t oy = 0; oy < out.height; ++oy) {
-      for (int32_t ox = 0; ox < out.width; ++ox, y += out.channels) {
-        const int8_t* from = x + (h.first(oy) * in.width + w.first(ox)) * in.channels;
-        int32_t sum = channels.bias(channel);
-        for (int32_t ky = h.begin(oy); ky < h.end(oy); ++ky) {
-          for (int32_t kx = w.begin(ox); kx < w.end(ox); ++kx) {
-            sum = add_wrapping(sum, weights[weight_of(ky, kx, channel)] * (from[input_of(ky, kx, channel)] + offset));
-          }
-        }
-        *y = channels(sum, channel);
-      }
-    }
+  [[gnu::always_inline]] void finish(const int32_t (&sums)[4], int8_t* y) const {
+    unrolled<4>([&](auto i) { y[i] = finish_(sums[i], multipliers_[i], shifts_[i]); });
   }
+
+  const Depthwise& conv_;
+  int32_t channel_;
+  TapPair* pairs_;
+  const TapPair* end_ = nullptr;
+  Finish finish_;
+  TapSteps steps_{};
+  int32_t biases_[4], multipliers_[4], shifts_[4];
 };
 
+void convolve(const Depthwise& conv, const int8_t* x, int8_t* y) {
+  const int32_t channels = conv.from.out.channels;
+  int32_t channel = 0;
+  for (; conv.multiplier == 1 && channel + 4 <= channels; channel += 4) {
+    for_each_pixel(conv, x, y + channel, FourChannels(conv, channel, conv.from.scratch.data));
+  }
+  for (; channel < channels; ++channel) {
+    int8_t* to = y + channel;
+    for (int32_t oy = 0; oy < conv.from.out.height; ++oy) {
+      for (int32_t ox = 0; ox < conv.from.out.width; ++ox) to = one_pixel(conv, conv.window(x, oy, ox), oy, ox, channel, to);
+    }
+  }
+}
+
 }  // namespace
+#endif
 
 Error quantized_depthwise_conv2d_out(std::span<Value* const> values) {
   Arguments arguments(values);
-  const Tensor& in = arguments.tensor(0);
-  const Tensor& weight = arguments.tensor(1);
-  const Tensor* bias = arguments.optional_tensor(2);
-  const auto stride = arguments.ints(3), padding = arguments.ints(4), dilation = arguments.ints(5);
-  const int64_t multiplier = arguments.integer(6), offset = arguments.integer(7), zero_point = arguments.integer(8);
-  const Tensor& multipliers = arguments.tensor(9);
-  const Tensor& shifts = arguments.tensor(10);
-  const int64_t low = arguments.integer(11), high = arguments.integer(12);
-  const Tensor& scratch = arguments.output(13);
-  const Tensor& out = arguments.output(14);
   Depthwise conv;
-  if (!arguments.good() || weight.rank != 4 || weight.sizes[0] != 1 || !read_image(in, &conv.in) || !read_image(out, &conv.out) ||
-      !good_offset(offset) || !read_finish(zero_point, low, high, &conv.channels.finish) || conv.in.batch != conv.out.batch ||
-      weight.sizes[3] != conv.out.channels || multiplier * conv.in.channels != conv.out.channels ||
-      !read_channels(multipliers, shifts, bias, conv.out.channels, &conv.channels)) {
-    return Error::kKernelArguments;
+  const int64_t multiplier = arguments.integer(6);
+  if (const Error error = read_convolution(arguments, {.dilation = 5, .input_offset = 7, .out = 14}, &conv.from); error != Error::kOk) {
+    return error;
   }
-  if (in.dtype != ScalarType::kChar || weight.dtype != ScalarType::kChar || out.dtype != ScalarType::kChar) return Error::kKernelDtype;
-  conv.h = {conv.in.height, conv.out.height, weight.sizes[1], entry(stride, 0), entry(padding, 0), entry(dilation, 0)};
-  conv.w = {conv.in.width, conv.out.width, weight.sizes[2], entry(stride, 1), entry(padding, 1), entry(dilation, 1)};
-  if (!conv.h.good() || !conv.w.good()) return Error::kKernelArguments;
+  const int32_t* sizes = conv.from.weight_sizes;
+  const Image &in = conv.from.in, &out = conv.from.out;
+  if (sizes[0] != 1 || sizes[3] != out.channels || multiplier * in.channels != out.channels) return Error::kKernelArguments;
   conv.multiplier = static_cast<int32_t>(multiplier);
-  conv.offset = static_cast<int32_t>(offset);
-  conv.weights = weight.values<int8_t>();
-  if (!is_scratch(scratch, dtr::cortex_m::depthwise_scratch_bytes(conv.taps(), conv.in.channels, multiplier))) {
-    return Error::kKernelArguments;
-  }
-  for (int32_t n = 0; n < conv.out.batch; ++n) {
-    conv.run(in.values<int8_t>() + n * conv.in.pixels() * conv.in.channels,
-             out.values<int8_t>() + n * conv.out.pixels() * conv.out.channels, reinterpret_cast<TapPair*>(scratch.data));
-  }
+  const auto scratch_bytes = [&](auto core) { return dtr::cortex_m::depthwise_scratch_bytes(core, conv.taps(), in.channels, multiplier); };
+  if (!is_scratch_of_core(conv.from.scratch, scratch_bytes)) return Error::kKernelArguments;
+  for (int32_t n = 0; n < out.batch; ++n) convolve(conv, conv.from.input_of(n), conv.from.output_of(n));
   return Error::kOk;
 }
 

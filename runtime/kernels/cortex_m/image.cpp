@@ -72,7 +72,10 @@ bool read_channels(const Tensor& multipliers, const Tensor& shifts, const Tensor
   channels->shifts = shifts.values<int32_t>();
   channels->biases = bias == nullptr ? nullptr : bias->values<int32_t>();
   bool good = true;
-  for (int32_t c = 0; c < count; ++c) good &= good_rescaling(channels->multipliers[c], channels->shifts[c]);
+  for (int32_t c = 0; c < count; ++c) {
+    good &= good_rescaling(channels->multipliers[c], channels->shifts[c]);
+    channels->raises |= channels->shifts[c] > 0;
+  }
   return good;
 }
 

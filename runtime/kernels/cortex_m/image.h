@@ -6,6 +6,7 @@
 #include <span>
 
 #include "runtime/kernel.h"
+#include "runtime/kernels/cortex_m/loops.h"
 #include "runtime/kernels/cortex_m/rescale.h"
 
 namespace dtr::runtime::cortex_m {
@@ -59,6 +60,7 @@ struct Channels {
   const int32_t* shifts = nullptr;
   const int32_t* biases = nullptr;  // null: zero
   Finish finish;
+  bool raises = false;  // a shift is above 0
 
   int32_t bias(int32_t channel) const { return biases == nullptr ? 0 : biases[channel]; }
   int8_t operator()(int32_t sum, int32_t channel) const { return finish(sum, multipliers[channel], shifts[channel]); }
@@ -73,5 +75,10 @@ inline bool good_offset(int64_t offset) { return offset >= -127 && offset <= 128
 
 // A scratch operand of exactly that many bytes.
 bool is_scratch(const Tensor& tensor, int64_t bytes);
+// Of as many as bytes_for(core) says for one of the cores whose programs run here.
+template <class Bytes>
+bool is_scratch_of_core(const Tensor& tensor, Bytes bytes_for) {
+  return std::ranges::any_of(kCores, [&](dtr::cortex_m::Core core) { return is_scratch(tensor, bytes_for(core)); });
+}
 
 }  // namespace dtr::runtime::cortex_m

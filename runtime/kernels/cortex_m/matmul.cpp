@@ -1,11 +1,9 @@
 // cortex_m::quantized_batch_matmul.out(lhs [.., M, K], lhs_zero_point, rhs_transposed [.., N, K], rhs_zero_point, output_zero_point,
-// multiplier, shift, scratch, out [.., M, N]): the dimensions before the last two are broadcast; nothing needs scratch.
+// multiplier, shift, scratch, out [.., M, N]): the dimensions before the last two are broadcast.
 // deuteron::quantized_matmul.out(the same with rhs [.., K, N]): the matrix that is multiplied with is transposed in the scratch operand.
 // int8, contiguous.
-#include "abi/cortex_m.h"
-#include "runtime/kernels/cortex_m/image.h"
 #include "runtime/kernels/cortex_m/kernels.h"
-#include "runtime/kernels/cortex_m/loops.h"
+#include "runtime/kernels/cortex_m/rows.h"
 #include "runtime/kernels/portable/elements.h"
 
 namespace dtr::runtime::cortex_m {
@@ -14,29 +12,22 @@ namespace {
 struct Product {
   int32_t rows = 0, columns = 0, inner = 0;
   int32_t left_zero = 0, right_zero = 0;
-  numerics::Requantization by;
-  Finish finish;
+  AllOutputs output;
 
   // y = left · rightᵀ of matrices [rows, inner] and [columns, inner].
-  void multiply(const int8_t* left, const int8_t* right, int8_t* y) const {
-    for (int32_t row = 0; row < rows; ++row, left += inner, y += columns) {
-      // Σ (l − zl)(r − zr) = Σ (l − zl) r − zr Σ (l − zl)
-      int32_t start = 0;
-      for (int32_t i = 0; right_zero != 0 && i < inner; ++i) start -= left[i] - left_zero;
-      start *= right_zero;
-      int32_t column = 0;
-      for (; column + 4 <= columns; column += 4) outputs<4>(left, right + column * inner, start, y + column);
-      for (; column < columns; ++column) outputs<1>(left, right + column * inner, start, y + column);
+  void multiply(const int8_t* left, const int8_t* right, int32_t* folded, int8_t* y) const {
+    Matrix matrix{.weights = right, .depth = inner, .outputs = columns, .offset = -left_zero};
+    if (Loops::kFoldsOffset && matrix.offset != 0) fold_offset(matrix, folded);
+    if (right_zero == 0) {
+      multiply_rows(matrix, {left, inner, y, columns, rows}, output);
+      return;
     }
-  }
-
- private:
-  template <int kColumns>
-  void outputs(const int8_t* left, const int8_t* right, int32_t start, int8_t* y) const {
-    int32_t sums[kColumns];
-    unrolled<kColumns>([&](auto i) { sums[i] = start; });
-    Loops::multiply_vector<kColumns>(right, inner, left, -left_zero, inner, sums);
-    unrolled<kColumns>([&](auto i) { y[i] = finish(rescale(sums[i], by)); });
+    // Σ (l − zl)(r − zr) = Σ (l − zl) r − zr Σ (l − zl)
+    AllOutputs of_row = output;
+    for (int32_t row = 0; row < rows; ++row, left += inner, y += columns) {
+      of_row.start = right_zero * (inner * left_zero - Loops::sum(left, inner));
+      multiply_rows(matrix, {left, inner, y, columns, 1}, of_row);
+    }
   }
 };
 
@@ -73,7 +64,7 @@ Error run(std::span<Value* const> values, bool transposed) {
   const Tensor& out = arguments.output(8);
   Product product;
   if (!arguments.good() || left.rank < 2 || right.rank < 2 || out.rank < left.rank || out.rank < right.rank || !is_code(left_zero) ||
-      !is_code(right_zero) || !good_rescaling(multiplier, shift) || !read_finish(zero_point, -128, 127, &product.finish) ||
+      !is_code(right_zero) || !good_rescaling(multiplier, shift) || !read_finish(zero_point, -128, 127, &product.output.finish) ||
       !is_contiguous(left) || !is_contiguous(right) || !is_contiguous(out)) {
     return Error::kKernelArguments;
   }
@@ -83,22 +74,25 @@ Error run(std::span<Value* const> values, bool transposed) {
   product.columns = out.sizes[out.rank - 1];
   product.left_zero = static_cast<int32_t>(left_zero);
   product.right_zero = static_cast<int32_t>(right_zero);
-  product.by = {static_cast<int32_t>(multiplier), static_cast<int32_t>(shift)};
+  product.output.by = {static_cast<int32_t>(multiplier), static_cast<int32_t>(shift)};
   const int32_t right_rows = transposed ? product.columns : product.inner, right_columns = transposed ? product.inner : product.columns;
-  const int64_t scratch_bytes = transposed ? 0 : dtr::cortex_m::matmul_scratch_bytes(product.inner, product.columns);
+  const auto scratch_bytes = [&](auto core) {
+    return dtr::cortex_m::matmul_scratch_bytes(core, product.inner, product.columns, transposed, left_zero != 0);
+  };
   if (out.sizes[out.rank - 2] != product.rows || right.sizes[right.rank - 2] != right_rows ||
       right.sizes[right.rank - 1] != right_columns || !batches_broadcast(left, out) || !batches_broadcast(right, out) ||
-      !is_scratch(scratch, scratch_bytes)) {
+      !is_scratch_of_core(scratch, scratch_bytes)) {
     return Error::kKernelArguments;
   }
   const int32_t left_size = product.rows * product.inner, right_size = right_rows * right_columns, size = product.rows * product.columns;
+  int8_t* const for_transposed = scratch.values<int8_t>() + (Loops::kFoldsOffset && left_zero != 0 ? 4 * product.columns : 0);
   const auto multiply = [&](int32_t at_left, int32_t at_right, int32_t at) {
     const int8_t* matrix = right.values<int8_t>() + at_right * right_size;
     if (!transposed) {
-      transpose(matrix, product.inner, product.columns, scratch.values<int8_t>());
-      matrix = scratch.values<int8_t>();
+      transpose(matrix, product.inner, product.columns, for_transposed);
+      matrix = for_transposed;
     }
-    product.multiply(left.values<int8_t>() + at_left * left_size, matrix, out.values<int8_t>() + at * size);
+    product.multiply(left.values<int8_t>() + at_left * left_size, matrix, scratch.values<int32_t>(), out.values<int8_t>() + at * size);
   };
   const int batch_rank = out.rank - 2;
   Tensor batches = out;
