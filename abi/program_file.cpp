@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstring>
 
-#include "abi/crc32.h"
-#include "abi/program_generated.h"
+#include "abi/plan_access.h"
+#include "abi/program_schema.h"
 #include "abi/scalar_type.h"
 #include "abi/verify_plan.h"
 
@@ -13,118 +13,128 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the file is read in place");
 
-// Extended header, as ExecuTorch writes it behind the FlatBuffer's identifier.
-struct ExtendedHeader {
-  char magic[4];  // "eh00"
+// The first bytes: of the FlatBuffer, then ExecuTorch's extended header, if its magic is there.
+struct Start {
+  uint32_t root;
+  uint32_t identifier;
+  uint32_t magic;
   uint32_t length;
   uint64_t program_size;
   uint64_t segment_base_offset;
   uint64_t segment_data_size;  // only if length says so
 };
-constexpr size_t kHeaderAt = 8;
+constexpr uint32_t kIdentifier = 0x32315445, kMagic = 0x30306865;  // "ET12", "eh00"
+constexpr size_t kHeaderAt = offsetof(Start, magic);
 constexpr size_t kShortHeader = 24;
 constexpr size_t kMaxProgramBytes = (size_t{1} << 31) - 2;  // of the FlatBuffer: its offsets are 32 bits wide
 
-constexpr Status fail(Error error, uint32_t index = 0, uint32_t detail = 0) { return {error, index, detail}; }
-
 std::string_view view(const flatbuffers::String* text) { return {text->c_str(), text->size()}; }
+
+bool aligned(const void* data, size_t alignment) { return reinterpret_cast<uintptr_t>(data) % alignment == 0; }
+
+std::span<const std::byte> bytes_of(const void* table, flatbuffers::voffset_t slot) {
+  const auto& bytes = list<uint8_t>(table, slot);
+  return {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()};
+}
 
 }  // namespace
 
-Status ProgramFile::open(std::span<const std::byte> bytes, bool check_checksum, ProgramFile* file) {
+const void* list_at(const void* table, flatbuffers::voffset_t slot) {
+  static constexpr uint32_t kEmpty = 0;
+  const void* found = static_cast<const flatbuffers::Table*>(table)->GetPointer<const void*>(slot);
+  return found == nullptr ? &kEmpty : found;
+}
+
+uint32_t word(const void* table, flatbuffers::voffset_t slot) {
+  return static_cast<const flatbuffers::Table*>(table)->GetField<uint32_t>(slot, 0);
+}
+
+Status ProgramFile::open(std::span<const std::byte> bytes, ChecksumFunction function, ProgramFile* file) {
   *file = {};
   file->bytes_ = bytes;
-  if (const Status status = file->read_header(); !status.ok()) return status;
-  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
-  flatbuffers::Verifier verifier(data, file->program_size_);
-  if (!verifier.VerifyBuffer<Program>(ProgramIdentifier())) return fail(Error::kMalformed);
-  file->program_ = GetProgram(data);
-  if (file->program_->version() != 0) return fail(Error::kNewerVersion, 0, file->program_->version());
-  if (const Status status = file->check_segments(); !status.ok()) return status;
-  if (const Status status = file->check_named_data(check_checksum); !status.ok()) return status;
-  return verify_plans(*file);
+  Status status;
+  status.error = file->check(function, &status);
+  return status.ok() ? verify_plans(*file) : status;
 }
 
-Status ProgramFile::read_header() {
-  if (bytes_.size() < kHeaderAt + sizeof(uint32_t)) return fail(Error::kTruncated);
-  const std::byte* data = bytes_.data();
-  if (reinterpret_cast<uintptr_t>(data) % kFileAlignment != 0) return fail(Error::kMisaligned);
-  if (std::memcmp(data + 4, ProgramIdentifier(), 4) != 0) {
-    return fail(std::memcmp(data + 4, ProgramIdentifier(), 2) == 0 ? Error::kNewerVersion : Error::kNotAProgram);
+// Of a failed check, `where` gets index and detail.
+Error ProgramFile::check(ChecksumFunction function, Status* where) {
+  if (const Error error = check_header(); error != Error::kOk) return error;
+  const std::span<const std::byte> structure = bytes_.first(program_size_);
+  if (!verify_flatbuffer(kProgramSchema, structure)) return Error::kMalformed;
+  program_ = GetProgram(structure.data());
+  where->detail = program_->version();
+  if (where->detail != 0) return Error::kNewerVersion;
+  const auto& segments = tables<DataSegment>(program_, Program::VT_SEGMENTS);
+  for (uint32_t i = 0; i < segments.size(); ++i) {
+    where->index = i;
+    const DataSegment& at = *segments.Get(i);
+    if (at.offset() > segment_data_.size() || at.size() > segment_data_.size() - at.offset()) return Error::kTruncated;
   }
+  const auto& named = tables<NamedData>(program_, Program::VT_NAMED_DATA);
+  for (uint32_t i = 0; i < named.size(); ++i) {
+    where->index = i;
+    if (word(named.Get(i), NamedData::VT_SEGMENT_INDEX) >= segments.size()) return Error::kMalformed;
+  }
+  where->index = 0;
+  if (const Error error = check_checksum(function); error != Error::kOk) return error;
+  return check_manifest(where);
+}
+
+Error ProgramFile::check_header() {
+  if (bytes_.size() < sizeof(Start)) return Error::kTruncated;
+  if (!aligned(bytes_.data(), kFileAlignment)) return Error::kMisaligned;
+  const Start& start = *reinterpret_cast<const Start*>(bytes_.data());
+  if (start.identifier != kIdentifier) return (start.identifier ^ kIdentifier) << 16 == 0 ? Error::kNewerVersion : Error::kNotAProgram;
   program_size_ = bytes_.size();
-  if (std::memcmp(data + kHeaderAt, "eh00", 4) == 0) {
-    if (bytes_.size() < kHeaderAt + kShortHeader) return fail(Error::kTruncated);
-    ExtendedHeader header{};
-    std::memcpy(&header, data + kHeaderAt, kShortHeader);
-    if (header.length < kShortHeader) return fail(Error::kMalformed);
-    if (header.length >= sizeof header) {
-      if (bytes_.size() < kHeaderAt + sizeof header) return fail(Error::kTruncated);
-      std::memcpy(&header, data + kHeaderAt, sizeof header);
-    }
-    if (header.program_size > bytes_.size() || header.segment_base_offset > bytes_.size()) return fail(Error::kTruncated);
-    if (header.program_size < kHeaderAt + kShortHeader) return fail(Error::kMalformed);
-    program_size_ = static_cast<size_t>(header.program_size);
-    if (header.segment_base_offset != 0) {
-      if (header.segment_base_offset < header.program_size) return fail(Error::kMalformed);
-      segment_data_ = bytes_.subspan(static_cast<size_t>(header.segment_base_offset));
-      if (header.segment_data_size > segment_data_.size()) return fail(Error::kTruncated);
+  if (start.magic == kMagic) {
+    if (start.length < kShortHeader) return Error::kMalformed;
+    if (start.program_size > bytes_.size() || start.segment_base_offset > bytes_.size()) return Error::kTruncated;
+    program_size_ = static_cast<size_t>(start.program_size);
+    if (program_size_ < kHeaderAt + kShortHeader) return Error::kMalformed;
+    if (const auto base = static_cast<size_t>(start.segment_base_offset); base != 0) {
+      if (base < program_size_) return Error::kMalformed;
+      segment_data_ = bytes_.subspan(base);
+      if (start.length >= sizeof start - kHeaderAt && start.segment_data_size > segment_data_.size()) return Error::kTruncated;
     }
   }
-  return program_size_ > kMaxProgramBytes ? fail(Error::kMalformed) : Status{};
+  return program_size_ > kMaxProgramBytes ? Error::kMalformed : Error::kOk;
 }
 
-Status ProgramFile::check_segments() {
-  if (program_->segments() == nullptr) return {};
-  for (uint32_t i = 0; i < program_->segments()->size(); ++i) {
-    const DataSegment& segment = *program_->segments()->Get(i);
-    if (segment.offset() > segment_data_.size() || segment.size() > segment_data_.size() - segment.offset()) {
-      return fail(Error::kTruncated, i);
-    }
-  }
-  return {};
+Error ProgramFile::check_checksum(ChecksumFunction function) {
+  const std::span<const std::byte> stored = named_data(kChecksumKey);
+  if (stored.empty()) return Error::kOk;
+  checksum_ = Checksum::kUnchecked;
+  uint32_t expected = 0;
+  if (stored.size() != sizeof expected) return Error::kMalformed;
+  if (function == nullptr) return Error::kOk;
+  std::memcpy(&expected, stored.data(), sizeof expected);
+  checksum_ = Checksum::kGood;
+  return function(bytes_, static_cast<size_t>(stored.data() - bytes_.data())) == expected ? Error::kOk : Error::kBadChecksum;
 }
 
-Status ProgramFile::check_named_data(bool check_checksum) {
-  if (program_->named_data() == nullptr) return {};
-  const uint32_t segments = program_->segments() == nullptr ? 0 : program_->segments()->size();
-  for (uint32_t i = 0; i < program_->named_data()->size(); ++i) {
-    const NamedData& entry = *program_->named_data()->Get(i);
-    if (entry.key() == nullptr || entry.segment_index() >= segments) return fail(Error::kMalformed, i);
-  }
-  if (const auto stored = named_data(kChecksumKey); !stored.empty()) {
-    uint32_t expected = 0;
-    if (stored.size() != sizeof expected) return fail(Error::kMalformed);
-    std::memcpy(&expected, stored.data(), sizeof expected);
-    checksum_ = Checksum::kUnchecked;
-    if (check_checksum) {
-      if (crc32_with_hole(bytes_, static_cast<size_t>(stored.data() - bytes_.data())) != expected) return fail(Error::kBadChecksum);
-      checksum_ = Checksum::kGood;
-    }
-  }
-  if (const auto stored = named_data(kManifestKey); !stored.empty()) {
-    if (stored.size() < sizeof(Manifest) || reinterpret_cast<uintptr_t>(stored.data()) % alignof(Manifest) != 0) {
-      return fail(Error::kMalformed);
-    }
-    const auto* manifest = reinterpret_cast<const Manifest*>(stored.data());
-    if (manifest->magic != kManifestMagic) return fail(Error::kMalformed);
-    if (manifest->major != kManifestMajor) return fail(Error::kNewerVersion, 0, manifest->major);
-    if (manifest->target[sizeof manifest->target - 1] != 0 || manifest->tool[sizeof manifest->tool - 1] != 0) {
-      return fail(Error::kMalformed);
-    }
-    manifest_ = manifest;
-  }
-  return {};
+Error ProgramFile::check_manifest(Status* where) {
+  const std::span<const std::byte> stored = named_data(kManifestKey);
+  if (stored.empty()) return Error::kOk;
+  if (stored.size() < sizeof(Manifest) || !aligned(stored.data(), alignof(Manifest))) return Error::kMalformed;
+  const auto* manifest = reinterpret_cast<const Manifest*>(stored.data());
+  if (manifest->magic != kManifestMagic) return Error::kMalformed;
+  where->detail = manifest->major;
+  if (manifest->major != kManifestMajor) return Error::kNewerVersion;
+  if (manifest->target[sizeof manifest->target - 1] != 0 || manifest->tool[sizeof manifest->tool - 1] != 0) return Error::kMalformed;
+  manifest_ = manifest;
+  return Error::kOk;
 }
 
 std::span<const std::byte> ProgramFile::segment(uint32_t index) const {
-  const DataSegment& segment = *program_->segments()->Get(index);
+  const auto& segments = tables<DataSegment>(program_, Program::VT_SEGMENTS);
+  if (index >= segments.size()) return {};
+  const DataSegment& segment = *segments.Get(index);
   return segment_data_.subspan(static_cast<size_t>(segment.offset()), static_cast<size_t>(segment.size()));
 }
 
 std::span<const std::byte> ProgramFile::named_data(std::string_view key) const {
-  if (program_->named_data() == nullptr) return {};
-  for (const NamedData* entry : *program_->named_data()) {
+  for (const NamedData* entry : tables<NamedData>(program_, Program::VT_NAMED_DATA)) {
     if (view(entry->key()) == key) return segment(entry->segment_index());
   }
   return {};
@@ -133,18 +143,21 @@ std::span<const std::byte> ProgramFile::named_data(std::string_view key) const {
 std::span<const std::byte> ProgramFile::payload(const BackendDelegate& delegate) const {
   const BackendDelegateDataReference& at = *delegate.processed();
   if (at.location() == DataLocation::Segment) return segment(at.index());
-  const auto* data = program_->backend_delegate_data()->Get(at.index())->data();
-  if (data == nullptr) return {};
-  return {reinterpret_cast<const std::byte*>(data->data()), data->size()};
+  const auto& inlined = tables<BackendDelegateInlineData>(program_, Program::VT_BACKEND_DELEGATE_DATA);
+  if (at.location() != DataLocation::Inline || at.index() >= inlined.size()) return {};
+  return bytes_of(inlined.Get(at.index()), BackendDelegateInlineData::VT_DATA);
 }
 
-const std::byte* ProgramFile::constant(const Tensor& tensor) const {
-  const uint32_t index = tensor.data_buffer_idx();
-  if (program_->constant_segment() != nullptr && program_->constant_segment()->offsets() != nullptr) {
-    const SubsegmentOffsets& at = *program_->constant_segment();
-    return segment(at.segment_index()).data() + at.offsets()->Get(index);
+std::span<const std::byte> ProgramFile::constant(uint32_t index) const {
+  if (const SubsegmentOffsets* at = program_->constant_segment(); at != nullptr && at->offsets() != nullptr) {
+    const std::span<const std::byte> data = segment(at->segment_index());
+    const auto& offsets = *at->offsets();
+    if (index >= offsets.size() || offsets.Get(index) > data.size()) return {};
+    return data.subspan(static_cast<size_t>(offsets.Get(index)));
   }
-  return reinterpret_cast<const std::byte*>(program_->constant_buffer()->Get(index)->storage()->data());
+  const auto& buffers = tables<Buffer>(program_, Program::VT_CONSTANT_BUFFER);
+  if (index >= buffers.size()) return {};
+  return bytes_of(buffers.Get(index), Buffer::VT_STORAGE);
 }
 
 bool is_external(const Tensor& tensor) {

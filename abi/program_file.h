@@ -22,27 +22,31 @@ inline constexpr size_t kFileAlignment = 16;  // of the file's first byte, const
 class ProgramFile {
  public:
   enum class Checksum : uint8_t { kAbsent, kGood, kUnchecked };
+  // crc32_with_hole (abi/crc32.h); null: it is not checked, and nothing of it is linked.
+  using ChecksumFunction = uint32_t (*)(std::span<const std::byte> bytes, size_t hole);
 
   ProgramFile() = default;
   // Checks header, structure, segments, checksum (if there and wanted), all plans, values, lists and instructions.
-  static Status open(std::span<const std::byte> bytes, bool check_checksum, ProgramFile* file);
+  static Status open(std::span<const std::byte> bytes, ChecksumFunction function, ProgramFile* file);
 
   const Program& program() const { return *program_; }
   std::span<const std::byte> bytes() const { return bytes_; }
   Checksum checksum() const { return checksum_; }
   const Manifest* manifest() const { return manifest_; }  // null: not written by Deuteron
 
+  // Of a segment; empty and null if there is none, as the next two.
   std::span<const std::byte> segment(uint32_t index) const;
   // Bytes of a named-data entry; empty if there is none.
   std::span<const std::byte> named_data(std::string_view key) const;
   std::span<const std::byte> payload(const BackendDelegate& delegate) const;
-  // Data of a constant tensor (data_buffer_idx > 0), from the constant segment or the inline buffers.
-  const std::byte* constant(const Tensor& tensor) const;
+  // From the first byte of a constant (data_buffer_idx > 0) to the end of its segment or inline buffer.
+  std::span<const std::byte> constant(uint32_t index) const;
 
  private:
-  Status read_header();
-  Status check_segments();
-  Status check_named_data(bool check_checksum);
+  Error check(ChecksumFunction function, Status* where);
+  Error check_header();
+  Error check_checksum(ChecksumFunction function);
+  Error check_manifest(Status* where);
 
   std::span<const std::byte> bytes_;
   std::span<const std::byte> segment_data_;

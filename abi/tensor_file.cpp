@@ -4,6 +4,7 @@
 
 #include "abi/crc32.h"
 #include "abi/flat_tensor_generated.h"
+#include "abi/flatbuffer.h"
 #include "abi/manifest.h"
 #include "abi/program_file.h"
 #include "abi/program_generated.h"
@@ -22,6 +23,23 @@ struct Header {
   uint64_t segment_data_size;
 };
 constexpr size_t kHeaderAt = 8;
+
+// abi/flat_tensor.fbs, as abi/program_schema.h is of programs.
+enum Table : uint8_t { kRoot, kSegment, kEntry, kLayout };
+constexpr SchemaField kSchema[] = {
+    {kRoot, ptd::FlatTensor::VT_VERSION, FieldKind::kScalar, 4},
+    {kRoot, ptd::FlatTensor::VT_SEGMENTS, FieldKind::kTables, kSegment},
+    {kRoot, ptd::FlatTensor::VT_NAMED_DATA, FieldKind::kTables, kEntry},
+    {kSegment, ptd::DataSegment::VT_OFFSET, FieldKind::kScalar, 8},
+    {kSegment, ptd::DataSegment::VT_SIZE, FieldKind::kScalar, 8},
+    {kEntry, ptd::NamedData::VT_KEY, FieldKind::kText, 0, kRequired},
+    {kEntry, ptd::NamedData::VT_SEGMENT_INDEX, FieldKind::kScalar, 4},
+    {kEntry, ptd::NamedData::VT_TENSOR_LAYOUT, FieldKind::kTable, kLayout},
+    {kLayout, ptd::TensorLayout::VT_SCALAR_TYPE, FieldKind::kScalar, 1},
+    {kLayout, ptd::TensorLayout::VT_SIZES, FieldKind::kVector, 4},
+    {kLayout, ptd::TensorLayout::VT_DIM_ORDER, FieldKind::kVector, 1},
+};
+static_assert(depth(kSchema) <= kMaxSchemaDepth);
 
 template <class A, class B>
 bool same_items(const A* a, const B* b) {
@@ -50,10 +68,9 @@ Status TensorFile::open(std::span<const std::byte> bytes, bool check_checksum, T
       header.flatbuffer_size > header.segment_base_offset - header.flatbuffer_offset) {
     return {Error::kMalformed};
   }
-  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
-  flatbuffers::Verifier verifier(data, static_cast<size_t>(header.flatbuffer_offset + header.flatbuffer_size));
-  if (!verifier.VerifyBuffer<ptd::FlatTensor>(ptd::FlatTensorIdentifier())) return {Error::kMalformed};
-  const ptd::FlatTensor* root = ptd::GetFlatTensor(data);
+  const auto structure = static_cast<size_t>(header.flatbuffer_offset + header.flatbuffer_size);
+  if (structure >= INT32_MAX || !verify_flatbuffer(kSchema, bytes.first(structure))) return {Error::kMalformed};
+  const ptd::FlatTensor* root = ptd::GetFlatTensor(bytes.data());
   if (root->version() != 0) return {Error::kNewerVersion, 0, root->version()};
   const uint64_t size = header.segment_data_size;
   const uint32_t segments = root->segments() == nullptr ? 0 : root->segments()->size();
@@ -63,7 +80,7 @@ Status TensorFile::open(std::span<const std::byte> bytes, bool check_checksum, T
   }
   for (uint32_t i = 0; root->named_data() != nullptr && i < root->named_data()->size(); ++i) {
     const ptd::NamedData& entry = *root->named_data()->Get(i);
-    if (entry.key() == nullptr || entry.segment_index() >= segments) return {Error::kMalformed, i};
+    if (entry.segment_index() >= segments) return {Error::kMalformed, i};
   }
   TensorFile opened;
   opened.segment_data_ = bytes.subspan(static_cast<size_t>(header.segment_base_offset), static_cast<size_t>(size));
@@ -103,6 +120,14 @@ bool TensorFile::fits(const ptd::NamedData& entry, const Tensor& tensor) const {
          same_items(layout->sizes(), tensor.sizes()) && same_items(layout->dim_order(), tensor.dim_order()) &&
          bytes.size() == tensor_bytes(tensor) &&
          reinterpret_cast<uintptr_t>(bytes.data()) % byte_size(static_cast<dtr::ScalarType>(tensor.scalar_type())) == 0;
+}
+
+const std::byte* TensorFiles::search(std::span<const TensorFile> files, const Tensor& tensor) {
+  for (const TensorFile& file : files) {
+    const ptd::NamedData* entry = file.find(external_name(tensor));
+    if (entry != nullptr && file.fits(*entry, tensor)) return file.data(*entry).data();
+  }
+  return nullptr;
 }
 
 }  // namespace dtr::pte

@@ -36,4 +36,19 @@ class TensorFile {
   const ptd::FlatTensor* root_ = nullptr;
 };
 
+// Tensor files in the order in which they are searched; they must outlive it. Where there are none, nothing of the search is linked.
+class TensorFiles {
+ public:
+  TensorFiles() = default;
+  TensorFiles(std::span<const TensorFile> files) : files_(files), search_(search) {}
+  // Data of an external tensor; null if no file has one of its name that fits.
+  const std::byte* find(const Tensor& tensor) const { return search_ == nullptr ? nullptr : search_(files_, tensor); }
+
+ private:
+  static const std::byte* search(std::span<const TensorFile> files, const Tensor& tensor);
+
+  std::span<const TensorFile> files_;
+  const std::byte* (*search_)(std::span<const TensorFile> files, const Tensor& tensor) = nullptr;
+};
+
 }  // namespace dtr::pte

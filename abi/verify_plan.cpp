@@ -1,8 +1,9 @@
 #include "abi/verify_plan.h"
 
 #include <cstdint>
+#include <type_traits>
 
-#include "abi/program_generated.h"
+#include "abi/plan_access.h"
 #include "abi/scalar_type.h"
 
 namespace dtr::pte {
@@ -15,65 +16,45 @@ static_assert(static_cast<int>(ScalarType::Long) == static_cast<int>(dtr::Scalar
 static_assert(static_cast<int>(ScalarType::Float) == static_cast<int>(dtr::ScalarType::kFloat));
 static_assert(static_cast<int>(ScalarType::Bool) == static_cast<int>(dtr::ScalarType::kBool));
 
-constexpr uint64_t kMaxTensorBytes = INT32_MAX;  // sizes, offsets and strides of kernels fit into 32 bits
-
-template <class Vector>
-uint32_t count(const Vector* vector) {
-  return vector == nullptr ? 0 : vector->size();
-}
-
-// Whether the elements lie where a load of 8 bytes may: the FlatBuffers verifier looks at the length of a vector only. A vector without
-// elements may end anywhere.
-template <class T>
-bool aligned(const flatbuffers::Vector<T>* vector) {
-  return vector == nullptr || vector->size() == 0 || reinterpret_cast<uintptr_t>(vector->Data()) % sizeof(T) == 0;
-}
-
 class PlanVerifier {
  public:
-  PlanVerifier(const ProgramFile& file, const ExecutionPlan& plan) : file_(file), plan_(plan), values_(count(plan.values())) {}
+  PlanVerifier(const ProgramFile& file, const ExecutionPlan& plan)
+      : file_(file), plan_(plan), values_(tables<EValue>(&plan, ExecutionPlan::VT_VALUES)) {}
 
-  Status run() {
-    if (plan_.name() == nullptr) return fail(Error::kMalformed, 0);
-    if (!memories_fit()) return fail(Error::kMalformed, 0);
-    for (uint32_t i = 0; i < values_; ++i) {
-      if (const Error error = check_value(*plan_.values()->Get(i)); error != Error::kOk) return fail(error, i);
+  // Of a failed check, `at` is the entry of its list.
+  Error run(uint32_t& at) const {
+    const auto& memories = sizes();
+    for (at = 0; at < memories.size(); ++at) {
+      if (static_cast<uint64_t>(memories.Get(at)) > INT32_MAX) return Error::kMalformed;
     }
-    if (!indices_fit(plan_.inputs()) || !indices_fit(plan_.outputs())) return fail(Error::kMalformed, 0);
-    for (uint32_t i = 0; i < count(plan_.operators()); ++i) {
-      if (plan_.operators()->Get(i)->name() == nullptr) return fail(Error::kMalformed, i);
+    for (at = 0; at < values_.size(); ++at) {
+      if (const Error error = check_value(value(at)); error != Error::kOk) return error;
     }
-    for (uint32_t i = 0; i < count(plan_.delegates()); ++i) {
-      if (!delegate_fits(*plan_.delegates()->Get(i))) return fail(Error::kMalformed, i);
+    at = 0;
+    if (!indices_fit(indices(ExecutionPlan::VT_INPUTS)) || !indices_fit(indices(ExecutionPlan::VT_OUTPUTS))) return Error::kMalformed;
+    const auto& delegates = tables<BackendDelegate>(&plan_, ExecutionPlan::VT_DELEGATES);
+    for (; at < delegates.size(); ++at) {
+      if (file_.payload(*delegates.Get(at)).data() == nullptr) return Error::kMalformed;
     }
-    if (count(plan_.chains()) != 1) return fail(count(plan_.chains()) == 0 ? Error::kMalformed : Error::kUnsupported, 0);
-    const Chain& chain = *plan_.chains()->Get(0);
-    for (uint32_t i = 0; i < count(chain.instructions()); ++i) {
-      if (const Error error = check_instruction(*chain.instructions()->Get(i)); error != Error::kOk) return fail(error, i);
+    at = 0;
+    const auto& chains = tables<Chain>(&plan_, ExecutionPlan::VT_CHAINS);
+    if (chains.size() != 1) return chains.size() == 0 ? Error::kMalformed : Error::kUnsupported;
+    const auto& instructions = tables<Instruction>(chains.Get(0), Chain::VT_INSTRUCTIONS);
+    for (; at < instructions.size(); ++at) {
+      if (const Error error = check_instruction(*instructions.Get(at)); error != Error::kOk) return error;
     }
-    return {};
+    return Error::kOk;
   }
 
  private:
-  static Status fail(Error error, uint32_t index) { return {error, index}; }
+  static Error malformed_unless(bool good) { return good ? Error::kOk : Error::kMalformed; }
 
-  bool memories_fit() const {
-    if (!aligned(plan_.non_const_buffer_sizes())) return false;
-    for (uint32_t i = 0; i < count(plan_.non_const_buffer_sizes()); ++i) {
-      const int64_t size = plan_.non_const_buffer_sizes()->Get(i);
-      if (size < 0 || size > INT32_MAX) return false;
-    }
-    return true;
-  }
-
-  bool is_value(int64_t index) const { return index >= 0 && index < values_; }
-  bool is_value(int64_t index, KernelTypes type) const {
-    return is_value(index) && plan_.values()->Get(static_cast<uint32_t>(index))->val_type() == type;
-  }
-  template <class Vector>
-  bool indices_fit(const Vector* indices) const {
-    for (uint32_t i = 0; i < count(indices); ++i) {
-      if (!is_value(indices->Get(i))) return false;
+  const EValue& value(uint32_t index) const { return *values_.Get(index); }
+  const flatbuffers::Vector<int64_t>& sizes() const { return list<int64_t>(&plan_, ExecutionPlan::VT_NON_CONST_BUFFER_SIZES); }
+  const flatbuffers::Vector<int32_t>& indices(flatbuffers::voffset_t slot) const { return list<int32_t>(&plan_, slot); }
+  bool indices_fit(const flatbuffers::Vector<int32_t>& indices) const {
+    for (const int32_t index : indices) {
+      if (static_cast<uint32_t>(index) >= values_.size()) return false;
     }
     return true;
   }
@@ -81,178 +62,123 @@ class PlanVerifier {
   Error check_value(const EValue& value) const {
     if (value.val() == nullptr) return Error::kMalformed;
     switch (value.val_type()) {
-      case KernelTypes::Null:
-      case KernelTypes::Int:
-      case KernelTypes::Bool:
-      case KernelTypes::Double:
-        return Error::kOk;
-      case KernelTypes::Tensor:
-        return check_tensor(*value.val_as_Tensor());
-      case KernelTypes::String:
-        return malformed_unless(value.val_as_String()->string_val() != nullptr);
-      case KernelTypes::IntList:
-        return check_list(value.val_as_IntList()->items(), KernelTypes::Int, false);
-      case KernelTypes::DoubleList:
-        return malformed_unless(value.val_as_DoubleList()->items() != nullptr);
-      case KernelTypes::BoolList:
-        return malformed_unless(value.val_as_BoolList()->items() != nullptr);
-      case KernelTypes::TensorList:
-        return check_list(value.val_as_TensorList()->items(), KernelTypes::Tensor, false);
-      case KernelTypes::OptionalTensorList:
-        return check_list(value.val_as_OptionalTensorList()->items(), KernelTypes::Tensor, true);
       case KernelTypes::NONE:
         return Error::kMalformed;
+      case KernelTypes::Tensor:
+        return check_tensor(*static_cast<const Tensor*>(value.val()));
+      case KernelTypes::IntList:
+        return check_list(items<int64_t>(value), KernelTypes::Int, false);
+      case KernelTypes::TensorList:
+        return check_list(items<int32_t>(value), KernelTypes::Tensor, false);
+      case KernelTypes::OptionalTensorList:
+        return check_list(items<int32_t>(value), KernelTypes::Tensor, true);
+      default:
+        return value.val_type() <= KernelTypes::MAX ? Error::kOk : Error::kUnsupported;
     }
-    return Error::kUnsupported;
   }
 
-  static Error malformed_unless(bool good) { return good ? Error::kOk : Error::kMalformed; }
-
-  template <class Vector>
-  Error check_list(const Vector* items, KernelTypes type, bool optional) const {
-    if (items == nullptr || !aligned(items)) return Error::kMalformed;
-    for (uint32_t i = 0; i < items->size(); ++i) {
-      const int64_t index = items->Get(i);
-      if (!is_value(index, type) && !(optional && index == -1)) return Error::kMalformed;
+  template <class T>
+  Error check_list(const flatbuffers::Vector<T>& items, KernelTypes type, bool optional) const {
+    for (const T index : items) {
+      if (optional && index == -1) continue;
+      if (static_cast<std::make_unsigned_t<T>>(index) >= values_.size() || value(static_cast<uint32_t>(index)).val_type() != type) {
+        return Error::kMalformed;
+      }
     }
     return Error::kOk;
   }
 
   Error check_tensor(const Tensor& tensor) const {
     const size_t element = byte_size(static_cast<dtr::ScalarType>(tensor.scalar_type()));
-    if (element == 0 || tensor.shape_dynamism() == TensorShapeDynamism::DynamicUnbound || tensor.storage_offset() != 0) {
+    const auto& sizes = list<int32_t>(&tensor, Tensor::VT_SIZES);
+    const auto& order = list<uint8_t>(&tensor, Tensor::VT_DIM_ORDER);
+    const uint32_t rank = sizes.size();
+    if (element == 0 || tensor.shape_dynamism() == TensorShapeDynamism::DynamicUnbound || word(&tensor, Tensor::VT_STORAGE_OFFSET) != 0 ||
+        rank > kMaxRank) {
       return Error::kUnsupported;
     }
-    const uint32_t rank = count(tensor.sizes());
-    if (rank > kMaxRank) return Error::kUnsupported;
-    if (count(tensor.dim_order()) != rank) return Error::kMalformed;
-    uint64_t bytes = element;
+    if (order.size() != rank) return Error::kMalformed;
+    auto bytes = static_cast<int32_t>(element);  // fits: sizes, offsets and strides of kernels are 32 bits wide
     uint32_t seen = 0;
     for (uint32_t i = 0; i < rank; ++i) {
-      const int32_t size = tensor.sizes()->Get(i);
-      const uint32_t dim = tensor.dim_order()->Get(i);
-      if (size < 0 || dim >= rank || (seen >> dim & 1u) != 0) return Error::kMalformed;
+      const int32_t size = sizes.Get(i);
+      const uint32_t dim = order.Get(i);
+      if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes) || dim >= rank) return Error::kMalformed;
       seen |= 1u << dim;
-      bytes *= static_cast<uint32_t>(size);
-      if (bytes > kMaxTensorBytes) return Error::kMalformed;
     }
+    if (seen + 1 != 1u << rank) return Error::kMalformed;
     const AllocationDetails* planned = tensor.allocation_info();
-    if (is_external(tensor)) {
-      if (planned != nullptr) return Error::kUnsupported;  // state with an initial value
-      return malformed_unless(tensor.extra_tensor_info()->fully_qualified_name() != nullptr);
+    const bool external = is_external(tensor);
+    const uint32_t constant = word(&tensor, Tensor::VT_DATA_BUFFER_IDX);
+    if (planned != nullptr) {
+      // One with data is state with an initial value.
+      return external || constant > 0 ? Error::kUnsupported
+                                      : malformed_unless(planned_fits(*planned, static_cast<uint32_t>(bytes), element));
     }
-    const bool constant = tensor.data_buffer_idx() > 0;
-    if (constant && planned != nullptr) return Error::kUnsupported;  // state with an initial value
-    if (planned != nullptr) return malformed_unless(planned_fits(*planned, bytes, element));
-    return malformed_unless(!constant || constant_fits(tensor.data_buffer_idx(), bytes, element));
+    if (external) return malformed_unless(tensor.extra_tensor_info()->fully_qualified_name() != nullptr);
+    if (constant == 0) return Error::kOk;
+    const std::span<const std::byte> data = file_.constant(constant);
+    return malformed_unless(data.data() != nullptr && data.size() >= static_cast<uint32_t>(bytes) &&
+                            reinterpret_cast<uintptr_t>(data.data()) % element == 0);
   }
 
-  bool planned_fits(const AllocationDetails& at, uint64_t bytes, size_t element) const {
-    if (at.memory_id() == 0 || at.memory_id() >= count(plan_.non_const_buffer_sizes()) || at.memory_offset_high() != 0) return false;
-    const auto memory = static_cast<uint64_t>(plan_.non_const_buffer_sizes()->Get(at.memory_id()));
-    const uint64_t offset = at.memory_offset_low();
-    return offset <= memory && bytes <= memory - offset && offset % element == 0;
-  }
-
-  bool constant_fits(uint32_t index, uint64_t bytes, size_t element) const {
-    const Program& program = file_.program();
-    const std::byte* data = nullptr;
-    if (const SubsegmentOffsets* at = program.constant_segment(); at != nullptr && at->offsets() != nullptr) {
-      if (at->segment_index() >= count(program.segments()) || index >= at->offsets()->size()) return false;
-      const std::span<const std::byte> segment = file_.segment(at->segment_index());
-      const uint64_t offset = at->offsets()->Get(index);
-      if (offset > segment.size() || bytes > segment.size() - offset) return false;
-      data = segment.data() + offset;
-    } else {
-      if (index >= count(program.constant_buffer())) return false;
-      const auto* storage = program.constant_buffer()->Get(index)->storage();
-      if (storage == nullptr || bytes > storage->size()) return false;
-      data = reinterpret_cast<const std::byte*>(storage->data());
-    }
-    return reinterpret_cast<uintptr_t>(data) % element == 0;
-  }
-
-  bool delegate_fits(const BackendDelegate& delegate) const {
-    if (delegate.id() == nullptr || delegate.processed() == nullptr) return false;
-    const Program& program = file_.program();
-    switch (delegate.processed()->location()) {
-      case DataLocation::Segment:
-        return delegate.processed()->index() < count(program.segments());
-      case DataLocation::Inline:
-        return delegate.processed()->index() < count(program.backend_delegate_data());
-    }
-    return false;
-  }
-
-  template <class Vector>
-  Error check_arguments(const Vector* arguments) const {
-    if (!indices_fit(arguments)) return Error::kMalformed;
-    for (uint32_t i = 0; i < count(arguments); ++i) {
-      if (!has_memory(arguments->Get(i))) return Error::kUnsupported;
-    }
-    return Error::kOk;
+  bool planned_fits(const AllocationDetails& at, uint32_t bytes, size_t element) const {
+    const uint32_t memory = word(&at, AllocationDetails::VT_MEMORY_ID);
+    if (memory == 0 || memory >= sizes().size() || word(&at, AllocationDetails::VT_MEMORY_OFFSET_HIGH) != 0) return false;
+    const auto size = static_cast<uint32_t>(sizes().Get(memory));
+    const uint32_t offset = word(&at, AllocationDetails::VT_MEMORY_OFFSET_LOW);
+    return offset <= size && bytes <= size - offset && offset % element == 0;
   }
 
   // Whether a value needs none, has some in the program, or gets some from the caller.
-  bool has_memory(int64_t index) const {
-    const EValue& value = *plan_.values()->Get(static_cast<uint32_t>(index));
-    if (const auto* list = value.val_as_TensorList()) return all_have_memory(*list->items());
-    if (const auto* list = value.val_as_OptionalTensorList()) return all_have_memory(*list->items());
-    return tensor_has_memory(index);
-  }
-  bool tensor_has_memory(int64_t index) const {
-    const Tensor* tensor = plan_.values()->Get(static_cast<uint32_t>(index))->val_as_Tensor();
-    return tensor == nullptr || tensor->data_buffer_idx() > 0 || is_external(*tensor) || tensor->allocation_info() != nullptr ||
-           contains(plan_.inputs(), index) || contains(plan_.outputs(), index);
-  }
-  bool all_have_memory(const flatbuffers::Vector<int32_t>& tensors) const {
-    for (const int32_t index : tensors) {
-      if (index >= 0 && !tensor_has_memory(index)) return false;
+  bool has_memory(uint32_t index) const {
+    const KernelTypes type = value(index).val_type();
+    if (type == KernelTypes::TensorList || type == KernelTypes::OptionalTensorList) {
+      for (const int32_t item : items<int32_t>(value(index))) {
+        if (item >= 0 && !tensor_has_memory(item)) return false;
+      }
+      return true;
     }
-    return true;
+    return type != KernelTypes::Tensor || tensor_has_memory(static_cast<int32_t>(index));
   }
-  static bool contains(const flatbuffers::Vector<int32_t>* indices, int64_t wanted) {
-    for (uint32_t i = 0; i < count(indices); ++i) {
-      if (indices->Get(i) == wanted) return true;
+  bool tensor_has_memory(int32_t index) const {
+    const Tensor& tensor = *static_cast<const Tensor*>(value(static_cast<uint32_t>(index)).val());
+    return word(&tensor, Tensor::VT_DATA_BUFFER_IDX) > 0 || is_external(tensor) || tensor.allocation_info() != nullptr ||
+           contains(indices(ExecutionPlan::VT_INPUTS), index) || contains(indices(ExecutionPlan::VT_OUTPUTS), index);
+  }
+  static bool contains(const flatbuffers::Vector<int32_t>& indices, int32_t wanted) {
+    for (const int32_t index : indices) {
+      if (index == wanted) return true;
     }
     return false;
   }
 
   Error check_instruction(const Instruction& instruction) const {
-    if (instruction.instr_args() == nullptr) return Error::kMalformed;
-    switch (instruction.instr_args_type()) {
-      case InstructionArguments::KernelCall: {
-        const KernelCall& call = *instruction.instr_args_as_KernelCall();
-        const bool known = call.op_index() >= 0 && static_cast<uint32_t>(call.op_index()) < count(plan_.operators());
-        return known ? check_arguments(call.args()) : Error::kMalformed;
-      }
-      case InstructionArguments::DelegateCall: {
-        const DelegateCall& call = *instruction.instr_args_as_DelegateCall();
-        const bool known = call.delegate_index() >= 0 && static_cast<uint32_t>(call.delegate_index()) < count(plan_.delegates());
-        return known ? check_arguments(call.args()) : Error::kMalformed;
-      }
-      case InstructionArguments::NONE:
-        return Error::kMalformed;
-      default:
-        return Error::kUnsupported;
+    const InstructionArguments type = instruction.instr_args_type();
+    if (instruction.instr_args() == nullptr || type == InstructionArguments::NONE) return Error::kMalformed;
+    if (type > InstructionArguments::DelegateCall) return Error::kUnsupported;
+    const bool is_kernel = type == InstructionArguments::KernelCall;
+    const auto& callees = tables<void>(&plan_, is_kernel ? ExecutionPlan::VT_OPERATORS : ExecutionPlan::VT_DELEGATES);
+    const auto& given = arguments(instruction);
+    if (callee(instruction) >= callees.size() || !indices_fit(given)) return Error::kMalformed;
+    for (const int32_t index : given) {
+      if (!has_memory(static_cast<uint32_t>(index))) return Error::kUnsupported;
     }
+    return Error::kOk;
   }
 
   const ProgramFile& file_;
   const ExecutionPlan& plan_;
-  uint32_t values_;
+  const flatbuffers::Vector<flatbuffers::Offset<EValue>>& values_;
 };
 
 }  // namespace
 
 Status verify_plans(const ProgramFile& file) {
-  const auto* plans = file.program().execution_plan();
-  const SubsegmentOffsets* constants = file.program().constant_segment();
-  if (constants != nullptr && !aligned(constants->offsets())) return {Error::kMalformed};
-  for (uint32_t i = 0; i < count(plans); ++i) {
-    Status status = PlanVerifier(file, *plans->Get(i)).run();
-    status.detail = i;
-    if (!status.ok()) return status;
+  const auto& plans = tables<ExecutionPlan>(&file.program(), Program::VT_EXECUTION_PLAN);
+  for (uint32_t i = 0; i < plans.size(); ++i) {
+    uint32_t at = 0;
+    if (const Error error = PlanVerifier(file, *plans.Get(i)).run(at); error != Error::kOk) return {error, at, i};
   }
   return {};
 }

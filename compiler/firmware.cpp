@@ -95,6 +95,7 @@ class Project {
     plan_ = program_.method(method_);
     if (const pte::Status status = runtime::Method::requirements(program_, method_, &need_); !status.ok())
       return tl::unexpected(to_diagnostic(status, image_.path()));
+    if (const auto* instructions = plan_->chains()->Get(0)->instructions()) steps_ = instructions->size();
     const pte::Manifest* manifest = image_.file().manifest();
     const TargetDescription* target = manifest == nullptr ? nullptr : find_target(manifest->target);
     target_ = target == nullptr ? npu::Target{} : target->npu;
@@ -167,8 +168,7 @@ class Project {
     add("model/program.pte", {reinterpret_cast<const char*>(image_.bytes().data()), image_.bytes().size()});
     add("model/program.S", template_text("program.S"));
     add("model/model.h",
-        fill("model.h.in",
-             {{"NAME", std::string(name_)}, {"TENSORS", tensor_lines("// ")}, {"STEPS", fmt::to_string(need_.counts.steps)}}));
+        fill("model.h.in", {{"NAME", std::string(name_)}, {"TENSORS", tensor_lines("// ")}, {"STEPS", fmt::to_string(steps_)}}));
     add("model/model.cpp", model_code());
   }
 
@@ -225,8 +225,8 @@ class Project {
 
   std::string counts() const {
     const runtime::Method::Counts& counts = need_.counts;
-    std::string text = fmt::format(".values = {}, .integers = {}, .list_values = {}, .steps = {}, .arguments = {}, .delegates = {}",
-                                   counts.values, counts.integers, counts.list_values, counts.steps, counts.arguments, counts.delegates);
+    std::string text = fmt::format(".values = {}, .integers = {}, .list_values = {}, .kernels = {}, .delegates = {}, .arguments = {}",
+                                   counts.values, counts.integers, counts.list_values, counts.kernels, counts.delegates, counts.arguments);
     if (has_npu())
       text += fmt::format(", .delegate_bytes = {} * dtr::runtime::padded(dtr::runtime::kDeuteronStateBytes)", payloads_.size());
     return text;
@@ -254,7 +254,7 @@ class Project {
   void add_users_files() {
     for (const std::string_view name : {"main.cpp", "CMakeLists.txt"})
       add(std::string(name), template_text(fmt::format("{}.in", name)), true);
-    for (const std::string_view name : {"deuteron.cmake", "stack.py", "toolchain.cmake"})
+    for (const std::string_view name : {"deuteron.cmake", "sizes.py", "stack.py", "toolchain.cmake"})
       add(fmt::format("deuteron/{}", name), template_text(name));
     add("README.md", fill("README.md.in", {{"NAME", std::string(name_)},
                                            {"BOARD", std::string(board_.summary)},
@@ -287,6 +287,7 @@ class Project {
   std::string_view method_;
   const pte::ExecutionPlan* plan_ = nullptr;
   runtime::Method::Requirements need_;
+  size_t steps_ = 0;  // kernel and delegate calls of a run
   npu::Target target_;
   std::vector<uint32_t> payloads_;  // copies that each has in flight at most
   std::vector<KernelRow> kernels_;

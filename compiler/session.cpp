@@ -242,7 +242,7 @@ Status load_program(const ProgramImage& image, runtime::DelegateTable delegates,
   const runtime::LoadOptions options{.kernels = dtr_host_environment()->options.kernels,
                                      .delegates = delegates,
                                      .tensor_files = tensor_files,
-                                     .check_checksum = false,
+                                     .checksum = nullptr,
                                      .on_missing =
                                          [](void* context, pte::Error what, std::string_view name, std::string_view overload) {
                                            *static_cast<std::string*>(context) += fmt::format("\n  {} {}{}{}", missing_kind(what), name,

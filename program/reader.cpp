@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "abi/crc32.h"
 #include "abi/debug_map_generated.h"
 #include "abi/npu/driver.h"
 #include "abi/program_generated.h"
@@ -196,7 +197,7 @@ Result<ProgramImage> ProgramImage::parse(std::span<const std::byte> bytes, const
 }
 
 Result<ProgramImage> ProgramImage::check(ProgramImage image, std::span<const std::byte> bytes, bool check_checksum) {
-  if (const pte::Status status = pte::ProgramFile::open(bytes, check_checksum, &image.file_); !status.ok()) {
+  if (const pte::Status status = pte::ProgramFile::open(bytes, check_checksum ? crc32_with_hole : nullptr, &image.file_); !status.ok()) {
     return tl::unexpected(to_diagnostic(status, image.path_));
   }
   if (const auto stored = image.file_.named_data(pte::kDebugMapKey); !stored.empty()) {

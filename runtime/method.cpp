@@ -3,78 +3,62 @@
 #include <cstring>
 #include <new>
 
-#include "abi/program_generated.h"
+#include "abi/plan_access.h"
 
 namespace dtr::runtime {
 namespace {
 
-template <class Vector>
-uint32_t size_of(const Vector* vector) {
-  return vector == nullptr ? 0 : vector->size();
-}
+template <class T>
+using Tables = flatbuffers::Vector<flatbuffers::Offset<T>>;
+using Instructions = Tables<pte::Instruction>;
+using Values = Tables<pte::EValue>;
+using Delegates = Tables<pte::BackendDelegate>;
+
+constexpr uint32_t kState = UINT32_MAX;  // index of its errors
 
 bool aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kArenaAlignment == 0; }
 
 std::string_view view(const flatbuffers::String* text) { return {text->c_str(), text->size()}; }
 
+const Instructions& instructions(const pte::ExecutionPlan& plan) {
+  return pte::tables<pte::Instruction>(plan.chains()->Get(0), pte::Chain::VT_INSTRUCTIONS);
+}
+
+const Values& values_of(const pte::ExecutionPlan& plan) { return pte::tables<pte::EValue>(&plan, pte::ExecutionPlan::VT_VALUES); }
+const Delegates& delegates_of(const pte::ExecutionPlan& plan) {
+  return pte::tables<pte::BackendDelegate>(&plan, pte::ExecutionPlan::VT_DELEGATES);
+}
+
+const flatbuffers::Vector<int32_t>& io_indices(const pte::ExecutionPlan& plan, bool output) {
+  return pte::list<int32_t>(&plan, output ? pte::ExecutionPlan::VT_OUTPUTS : pte::ExecutionPlan::VT_INPUTS);
+}
+
+bool is_delegate_call(const pte::Instruction& instruction) {
+  return instruction.instr_args_type() == pte::InstructionArguments::DelegateCall;
+}
+
 }  // namespace
-
-// The state memory, cut into arrays in the order in which `Counts` lists them.
-class Method::State {
- public:
-  State(std::span<std::byte> memory, const Counts& counts)
-      : next_(memory.data()),
-        values(take<Value>(counts.values)),
-        integers(take<int64_t>(counts.integers)),
-        list_values(take<Value*>(counts.list_values)),
-        steps(take<Step>(counts.steps)),
-        arguments(take<Value*>(counts.arguments)),
-        delegate_states(take<void*>(counts.delegates)) {}
-
-  void* take_bytes(size_t bytes) {
-    std::byte* taken = next_;
-    next_ += padded(bytes);
-    return taken;
-  }
-
- private:
-  template <class T>
-  T* take(size_t count) {
-    T* array = static_cast<T*>(take_bytes(count * sizeof(T)));
-    for (size_t i = 0; i < count; ++i) new (array + i) T();
-    return array;
-  }
-
-  std::byte* next_;
-
- public:
-  Value* values;
-  int64_t* integers;
-  Value** list_values;
-  Step* steps;
-  Value** arguments;
-  void** delegate_states;
-};
 
 Method::Counts Method::count(const Program& program, const pte::ExecutionPlan& plan) {
   Counts counts;
-  counts.values = size_of(plan.values());
-  for (size_t i = 0; i < counts.values; ++i) {
-    const pte::EValue& value = *plan.values()->Get(static_cast<uint32_t>(i));
-    if (const auto* list = value.val_as_IntList()) counts.integers += list->items()->size();
-    if (const auto* list = value.val_as_TensorList()) counts.list_values += list->items()->size();
-    if (const auto* list = value.val_as_OptionalTensorList()) counts.list_values += list->items()->size();
+  const Values& values = values_of(plan);
+  counts.values = values.size();
+  for (const pte::EValue* value : values) {
+    const pte::KernelTypes type = value->val_type();
+    if (type == pte::KernelTypes::IntList) counts.integers += pte::items<int64_t>(*value).size();
+    if (type == pte::KernelTypes::TensorList || type == pte::KernelTypes::OptionalTensorList) {
+      counts.list_values += pte::items<int32_t>(*value).size();
+    }
   }
-  const auto* instructions = plan.chains()->Get(0)->instructions();
-  counts.steps = size_of(instructions);
-  for (size_t i = 0; i < counts.steps; ++i) {
-    const pte::Instruction& instruction = *instructions->Get(static_cast<uint32_t>(i));
-    if (const auto* call = instruction.instr_args_as_KernelCall()) counts.arguments += size_of(call->args());
-    if (const auto* call = instruction.instr_args_as_DelegateCall()) counts.arguments += size_of(call->args());
+  counts.kernels = pte::tables<pte::Operator>(&plan, pte::ExecutionPlan::VT_OPERATORS).size();
+  for (const pte::Instruction* instruction : instructions(plan)) {
+    const size_t arguments = pte::arguments(*instruction).size();
+    if (arguments > counts.arguments) counts.arguments = arguments;
   }
-  counts.delegates = size_of(plan.delegates());
-  for (size_t i = 0; i < counts.delegates; ++i) {
-    counts.delegate_bytes += padded(program.find_delegate(view(plan.delegates()->Get(static_cast<uint32_t>(i))->id()))->state_bytes);
+  const Delegates& delegates = delegates_of(plan);
+  counts.delegates = delegates.size();
+  for (const pte::BackendDelegate* delegate : delegates) {
+    counts.delegate_bytes += padded(program.find_delegate(view(delegate->id()))->state_bytes);
   }
   return counts;
 }
@@ -85,21 +69,20 @@ Status Method::requirements(const Program& program, std::string_view name, Requi
   requirements->counts = count(program, *plan);
   requirements->state_bytes = requirements->counts.state_bytes();
   // Entry 0 of the file's list is reserved and has no memory.
-  const uint32_t sizes = size_of(plan->non_const_buffer_sizes());
-  requirements->memories = sizes > 0 ? sizes - 1 : 0;
-  requirements->sizes = sizes > 0 ? plan->non_const_buffer_sizes()->data() + 1 : nullptr;
+  const auto& sizes = pte::list<int64_t>(plan, pte::ExecutionPlan::VT_NON_CONST_BUFFER_SIZES);
+  requirements->memories = sizes.size() > 0 ? sizes.size() - 1 : 0;
+  requirements->sizes = sizes.data() + 1;
   return {};
 }
 
 Status Method::check_memories(std::span<std::byte> state, size_t state_bytes, std::span<const std::span<std::byte>> memories) const {
-  constexpr uint32_t kState = UINT32_MAX;
-  if (!aligned(state.data())) return {Error::kArenaMisaligned, kState};
-  if (state.size() < state_bytes) return {Error::kArenaTooSmall, kState, static_cast<uint32_t>(state_bytes)};
-  for (uint32_t i = 1; i < size_of(plan_->non_const_buffer_sizes()); ++i) {
-    const auto needed = static_cast<size_t>(plan_->non_const_buffer_sizes()->Get(i));
-    const std::span<std::byte> memory = i - 1 < memories.size() ? memories[i - 1] : std::span<std::byte>();
-    if (memory.size() < needed) return {Error::kArenaTooSmall, i - 1, static_cast<uint32_t>(needed)};
-    if (needed > 0 && !aligned(memory.data())) return {Error::kArenaMisaligned, i - 1};
+  const auto& sizes = pte::list<int64_t>(plan_, pte::ExecutionPlan::VT_NON_CONST_BUFFER_SIZES);
+  for (uint32_t i = 0; i == 0 || i < sizes.size(); ++i) {
+    const size_t needed = i == 0 ? state_bytes : static_cast<size_t>(sizes.Get(i));
+    const std::span<std::byte> memory = i == 0 ? state : i <= memories.size() ? memories[i - 1] : std::span<std::byte>();
+    const uint32_t index = i == 0 ? kState : i - 1;
+    if (memory.size() < needed) return {Error::kArenaTooSmall, index, static_cast<uint32_t>(needed)};
+    if (needed > 0 && !aligned(memory.data())) return {Error::kArenaMisaligned, index};
   }
   return {};
 }
@@ -107,97 +90,95 @@ Status Method::check_memories(std::span<std::byte> state, size_t state_bytes, st
 Status Method::prepare(const Program& program, std::string_view name, std::span<std::byte> state,
                        std::span<const std::span<std::byte>> memories) {
   release();
-  const pte::ExecutionPlan* plan = program.method(name);
-  if (plan == nullptr) return {Error::kMissingMethod};
+  plan_ = program.method(name);
+  if (plan_ == nullptr) return {Error::kMissingMethod};
   program_ = &program;
-  plan_ = plan;
-  const Counts counts = count(program, *plan);
-  if (const Status status = check_memories(state, counts.state_bytes(), memories); !status.ok()) {
-    plan_ = nullptr;
-    return status;
+  const Counts counts = count(program, *plan_);
+  Status status = check_memories(state, counts.state_bytes(), memories);
+  if (status.ok()) {
+    cut(state.data(), counts);
+    read_values(memories);
+    for (uint32_t i = 0; i < counts.kernels; ++i) kernels_[i] = program.find_kernel(operator_name(*plan_, i));
+    status = prepare_delegates(state.data() + counts.state_bytes() - counts.delegate_bytes);
   }
-  State cut(state, counts);
-  values_ = cut.values;
-  value_count_ = counts.values;
-  steps_ = cut.steps;
-  step_count_ = counts.steps;
-  delegate_states_ = cut.delegate_states;
-  read_values(cut, memories);
-  const Status status = prepare_delegates(cut);
-  if (!status.ok()) {
-    release();
-    return status;
-  }
-  read_instructions(cut);
-  return {};
+  if (!status.ok()) release();
+  return status;
 }
 
-void Method::read_values(State& state, std::span<const std::span<std::byte>> memories) {
-  for (uint32_t i = 0; i < value_count_; ++i) {
-    const pte::EValue& stored = *plan_->values()->Get(i);
+// Into arrays, in the order in which their alignment falls. Zeros are values of none, and begin the life of what is trivial.
+void Method::cut(std::byte* state, const Counts& counts) {
+  std::memset(state, 0, counts.state_bytes());
+  values_ = reinterpret_cast<Value*>(state);
+  integers_ = reinterpret_cast<int64_t*>(values_ + counts.values);
+  list_values_ = reinterpret_cast<Value**>(integers_ + counts.integers);
+  kernels_ = reinterpret_cast<KernelFunction*>(list_values_ + counts.list_values);
+  delegates_ = reinterpret_cast<PreparedDelegate*>(kernels_ + counts.kernels);
+  arguments_ = reinterpret_cast<Value**>(delegates_ + counts.delegates);
+}
+
+void Method::read_values(std::span<const std::span<std::byte>> memories) {
+  int64_t* integer = integers_;
+  Value** list_value = list_values_;
+  const Values& all = values_of(*plan_);
+  for (uint32_t i = 0; i < all.size(); ++i) {
+    const pte::EValue& stored = *all.Get(i);
     Value& value = values_[i];
-    const auto take_tensors = [&](const auto& items) {
-      value.kind = ValueKind::kTensors;
-      value.tensors = {state.list_values, items.size()};
-      for (const int32_t index : items) *state.list_values++ = index < 0 ? nullptr : &values_[index];
-    };
     switch (stored.val_type()) {
       case pte::KernelTypes::Int:
         value.kind = ValueKind::kInt;
-        value.integer = stored.val_as_Int()->int_val();
+        value.integer = pte::scalar<int64_t>(stored);
         break;
       case pte::KernelTypes::Bool:
         value.kind = ValueKind::kBool;
-        value.flag = stored.val_as_Bool()->bool_val();
+        value.flag = pte::scalar<uint8_t>(stored) != 0;
         break;
       case pte::KernelTypes::Double:
         value.kind = ValueKind::kDouble;
-        value.number = stored.val_as_Double()->double_val();
+        value.number = pte::scalar<double>(stored);
         break;
       case pte::KernelTypes::Tensor: {
-        const pte::Tensor& tensor = *stored.val_as_Tensor();
-        // Constants are read in place; no kernel writes to an input.
-        auto* data = const_cast<std::byte*>(program_->constant(tensor));
-        if (const pte::AllocationDetails* at = tensor.allocation_info()) {
-          data = memories[at->memory_id() - 1].data() + at->memory_offset_low();
-        }
+        const pte::Tensor& tensor = *static_cast<const pte::Tensor*>(stored.val());
+        const auto& sizes = pte::list<int32_t>(&tensor, pte::Tensor::VT_SIZES);
         value.kind = ValueKind::kTensor;
-        value.tensor = {data,
-                        tensor.sizes() == nullptr ? nullptr : tensor.sizes()->data(),
-                        tensor.dim_order() == nullptr ? nullptr : tensor.dim_order()->data(),
-                        static_cast<ScalarType>(tensor.scalar_type()),
-                        static_cast<uint8_t>(size_of(tensor.sizes())),
-                        tensor.data_buffer_idx() == 0 && !pte::is_external(tensor)};
-        break;
-      }
-      case pte::KernelTypes::String: {
-        const std::string_view text = view(stored.val_as_String()->string_val());
-        value.kind = ValueKind::kString;
-        value.string = {text.data(), static_cast<uint32_t>(text.size())};
+        value.tensor.dtype = static_cast<ScalarType>(tensor.scalar_type());
+        value.tensor.rank = static_cast<uint8_t>(sizes.size());
+        value.tensor.sizes = sizes.data();
+        value.tensor.dim_order = pte::list<uint8_t>(&tensor, pte::Tensor::VT_DIM_ORDER).data();
+        if (const pte::AllocationDetails* at = tensor.allocation_info()) {
+          value.tensor.data = memories[at->memory_id() - 1].data() + at->memory_offset_low();
+        } else {
+          // Constants are read in place; no kernel writes to an input.
+          value.tensor.data = const_cast<std::byte*>(program_->constant(tensor));
+        }
+        value.tensor.writable = tensor.data_buffer_idx() == 0 && !pte::is_external(tensor);
         break;
       }
       case pte::KernelTypes::IntList: {
-        const auto& items = *stored.val_as_IntList()->items();
+        const auto& items = pte::items<int64_t>(stored);
         value.kind = ValueKind::kInts;
-        value.ints = {state.integers, items.size()};
-        for (const int64_t index : items) {
-          *state.integers++ = plan_->values()->Get(static_cast<uint32_t>(index))->val_as_Int()->int_val();
-        }
+        value.ints = {integer, items.size()};
+        for (const int64_t index : items) *integer++ = pte::scalar<int64_t>(*all.Get(static_cast<uint32_t>(index)));
         break;
       }
+      case pte::KernelTypes::TensorList:
+      case pte::KernelTypes::OptionalTensorList: {
+        const auto& items = pte::items<int32_t>(stored);
+        value.kind = ValueKind::kTensors;
+        value.tensors = {list_value, items.size()};
+        for (const int32_t index : items) *list_value++ = index < 0 ? nullptr : &values_[index];
+        break;
+      }
+      case pte::KernelTypes::String:
+        value.kind = ValueKind::kString;
+        value.string = {pte::items<char>(stored).data(), pte::items<char>(stored).size()};
+        break;
       case pte::KernelTypes::DoubleList:
         value.kind = ValueKind::kDoubles;
-        value.doubles = {stored.val_as_DoubleList()->items()->data(), stored.val_as_DoubleList()->items()->size()};
+        value.doubles = {pte::items<double>(stored).data(), pte::items<double>(stored).size()};
         break;
       case pte::KernelTypes::BoolList:
         value.kind = ValueKind::kBools;
-        value.flags = {stored.val_as_BoolList()->items()->data(), stored.val_as_BoolList()->items()->size()};
-        break;
-      case pte::KernelTypes::TensorList:
-        take_tensors(*stored.val_as_TensorList()->items());
-        break;
-      case pte::KernelTypes::OptionalTensorList:
-        take_tensors(*stored.val_as_OptionalTensorList()->items());
+        value.flags = {pte::items<uint8_t>(stored).data(), pte::items<uint8_t>(stored).size()};
         break;
       case pte::KernelTypes::Null:
       case pte::KernelTypes::NONE:
@@ -206,55 +187,38 @@ void Method::read_values(State& state, std::span<const std::span<std::byte>> mem
   }
 }
 
-Status Method::prepare_delegates(State& state) {
-  for (uint32_t i = 0; i < size_of(plan_->delegates()); ++i) {
-    const pte::BackendDelegate& stored = *plan_->delegates()->Get(i);
-    const Delegate& delegate = *program_->find_delegate(view(stored.id()));
-    delegate_states_[i] = state.take_bytes(delegate.state_bytes);
-    Status status = delegate.prepare(delegate.context, delegate_states_[i], program_->file().payload(stored));
-    if (!status.ok()) return {status.error, i, status.detail, delegate.id};
-    prepared_delegates_ = i + 1;
+Status Method::prepare_delegates(std::byte* state) {
+  for (const pte::BackendDelegate* stored : delegates_of(*plan_)) {
+    const Delegate& delegate = *program_->find_delegate(view(stored->id()));
+    Status status = delegate.prepare(delegate.context, state, program_->file().payload(*stored));
+    status.index = prepared_delegates_;
+    status.name = delegate.id;
+    if (!status.ok()) return status;
+    delegates_[prepared_delegates_++] = {&delegate, state};
+    state += padded(delegate.state_bytes);
   }
   return {};
 }
 
-void Method::read_instructions(State& state) {
-  for (uint32_t i = 0; i < step_count_; ++i) {
-    const pte::Instruction& instruction = *plan_->chains()->Get(0)->instructions()->Get(i);
-    const flatbuffers::Vector<int32_t>* arguments = nullptr;
-    Step& step = steps_[i];
-    if (const auto* call = instruction.instr_args_as_KernelCall()) {
-      step.kernel = program_->find_kernel(operator_name(*plan_, static_cast<uint32_t>(call->op_index())));
-      arguments = call->args();
-    } else {
-      const auto index = static_cast<uint32_t>(instruction.instr_args_as_DelegateCall()->delegate_index());
-      step.delegate = program_->find_delegate(view(plan_->delegates()->Get(index)->id()));
-      step.delegate_state = delegate_states_[index];
-      arguments = instruction.instr_args_as_DelegateCall()->args();
-    }
-    step.arguments = state.arguments;
-    step.argument_count = size_of(arguments);
-    for (uint32_t a = 0; a < step.argument_count; ++a) *state.arguments++ = &values_[arguments->Get(a)];
-  }
-}
-
 void Method::release() {
-  for (uint32_t i = 0; i < prepared_delegates_; ++i) {
-    const Delegate& delegate = *program_->find_delegate(view(plan_->delegates()->Get(i)->id()));
-    if (delegate.release != nullptr) delegate.release(delegate.context, delegate_states_[i]);
+  for (; prepared_delegates_ > 0; --prepared_delegates_) {
+    const PreparedDelegate& last = delegates_[prepared_delegates_ - 1];
+    if (last.delegate->release != nullptr) last.delegate->release(last.delegate->context, last.state);
   }
-  prepared_delegates_ = 0;
-  program_ = nullptr;
   plan_ = nullptr;
-  value_count_ = step_count_ = 0;
 }
 
-size_t Method::input_count() const { return plan_ == nullptr ? 0 : size_of(plan_->inputs()); }
-size_t Method::output_count() const { return plan_ == nullptr ? 0 : size_of(plan_->outputs()); }
+size_t Method::input_count() const { return io_count(false); }
+size_t Method::output_count() const { return io_count(true); }
+size_t Method::instruction_count() const { return plan_ == nullptr ? 0 : instructions(*plan_).size(); }
+
+const Value* Method::value(size_t index) const { return plan_ == nullptr || index >= values_of(*plan_).size() ? nullptr : &values_[index]; }
+
+size_t Method::io_count(bool output) const { return plan_ == nullptr ? 0 : io_indices(*plan_, output).size(); }
 
 Value* Method::io_value(size_t index, bool output) const {
-  if (index >= (output ? output_count() : input_count())) return nullptr;
-  Value* value = &values_[(output ? plan_->outputs() : plan_->inputs())->Get(static_cast<uint32_t>(index))];
+  if (index >= io_count(output)) return nullptr;
+  Value* value = &values_[io_indices(*plan_, output).Get(static_cast<uint32_t>(index))];
   return value->kind == ValueKind::kTensor ? value : nullptr;
 }
 
@@ -268,41 +232,55 @@ const Tensor* Method::output_tensor(size_t index) const {
   return value == nullptr ? nullptr : &value->tensor;
 }
 
+namespace {
+
+// Whether the caller's tensor is what the program plans; nothing of it is read before its rank is known to be the same.
+Error check_input(const InputTensor& given, const Tensor& planned) {
+  if (given.dtype != planned.dtype) return Error::kInputDtype;
+  if (given.sizes.size() != planned.rank) return Error::kInputShape;
+  for (size_t i = 0; i < planned.rank; ++i) {
+    if (given.sizes[i] != planned.sizes[i]) return Error::kInputShape;
+  }
+  if (given.dim_order.size() != planned.rank) return Error::kInputDimOrder;
+  for (const uint8_t dim : given.dim_order) {
+    if (dim >= planned.rank) return Error::kInputDimOrder;
+  }
+  Tensor ordered = planned;
+  ordered.dim_order = given.dim_order.data();
+  if (!same_order(ordered, planned)) return Error::kInputDimOrder;
+  return given.bytes == planned.bytes() ? Error::kOk : Error::kInputSize;
+}
+
+}  // namespace
+
 Status Method::set_input(size_t index, const InputTensor& input) {
   Value* value = io_value(index, false);
-  const auto at = static_cast<uint32_t>(index);
-  if (value == nullptr) return {Error::kNoSuchTensor, at};
+  Status status{Error::kNoSuchTensor, static_cast<uint32_t>(index)};
+  if (value == nullptr) return status;
   Tensor& tensor = value->tensor;
-  if (input.dtype != tensor.dtype) return {Error::kInputDtype, at};
-  Tensor given = tensor;
-  given.sizes = input.sizes.data();
-  given.rank = static_cast<uint8_t>(input.sizes.size());
-  if (input.sizes.size() != tensor.rank || !same_shape(given, tensor)) return {Error::kInputShape, at};
-  given.dim_order = input.dim_order.data();
-  if (input.dim_order.size() != tensor.rank) return {Error::kInputDimOrder, at};
-  for (const uint8_t dim : input.dim_order) {
-    if (dim >= tensor.rank) return {Error::kInputDimOrder, at};
-  }
-  if (!same_order(given, tensor)) return {Error::kInputDimOrder, at};
-  if (input.bytes != tensor.bytes()) return {Error::kInputSize, at};
-  const bool planned = plan_->values()->Get(plan_->inputs()->Get(at))->val_as_Tensor()->allocation_info() != nullptr;
-  if (planned) {
-    if (input.bytes > 0 && input.data != tensor.data) std::memcpy(tensor.data, input.data, input.bytes);
-  } else {
-    if (!aligned(input.data)) return {Error::kArenaMisaligned, at};
+  status.error = check_input(input, tensor);
+  if (!status.ok()) return status;
+  if (stored(*value).allocation_info() == nullptr) {
+    status.error = aligned(input.data) ? Error::kOk : Error::kArenaMisaligned;
+    if (!status.ok()) return status;
     tensor.data = static_cast<std::byte*>(const_cast<void*>(input.data));
     tensor.writable = false;
+  } else if (input.bytes > 0 && input.data != tensor.data) {
+    std::memcpy(tensor.data, input.data, input.bytes);
   }
   value->set = true;
-  return {};
+  return status;
+}
+
+// What the program says of a tensor.
+const pte::Tensor& Method::stored(const Value& value) const {
+  return *static_cast<const pte::Tensor*>(plan_->values()->Get(static_cast<uint32_t>(&value - values_))->val());
 }
 
 Status Method::set_output_memory(size_t index, std::span<std::byte> memory) {
   Value* value = io_value(index, true);
   const auto at = static_cast<uint32_t>(index);
-  if (value == nullptr) return {Error::kNoSuchTensor, at};
-  const pte::Tensor& stored = *plan_->values()->Get(plan_->outputs()->Get(at))->val_as_Tensor();
-  if (stored.allocation_info() != nullptr || stored.data_buffer_idx() > 0 || pte::is_external(stored)) return {Error::kNoSuchTensor, at};
+  if (value == nullptr || stored(*value).allocation_info() != nullptr || !value->tensor.writable) return {Error::kNoSuchTensor, at};
   if (!aligned(memory.data())) return {Error::kArenaMisaligned, at};
   if (memory.size() < value->tensor.bytes()) return {Error::kArenaTooSmall, at, static_cast<uint32_t>(value->tensor.bytes())};
   value->tensor.data = memory.data();
@@ -310,6 +288,9 @@ Status Method::set_output_memory(size_t index, std::span<std::byte> memory) {
 }
 
 Status Method::run(const Observer* observer) {
+  static constexpr Observer kNobody;
+  const Observer& watch = observer == nullptr ? kNobody : *observer;
+  Status status;
   for (uint32_t i = 0; i < input_count(); ++i) {
     const Value* value = io_value(i, false);
     if (value == nullptr || !value->set) return {Error::kInputNotSet, i};
@@ -319,30 +300,40 @@ Status Method::run(const Observer* observer) {
     if (value == nullptr || (value->tensor.data == nullptr && value->tensor.bytes() > 0)) return {Error::kOutputNotSet, i};
   }
   for (uint32_t i = 0; i < input_count(); ++i) io_value(i, false)->set = false;
-  for (uint32_t i = 0; i < step_count_; ++i) {
-    const Step& step = steps_[i];
-    if (observer != nullptr && observer->before != nullptr && !observer->before(observer->context, *this, i)) {
-      return {Error::kStopped, i, 0, name(i)};
+  for (uint32_t i = 0; i < instruction_count(); ++i) {
+    if (watch.before != nullptr && !watch.before(watch.context, *this, i)) {
+      status.error = Error::kStopped;
+    } else {
+      const pte::Instruction& instruction = *instructions(*plan_).Get(i);
+      const uint32_t callee = pte::callee(instruction);
+      const std::span<Value* const> given = arguments(i);
+      if (is_delegate_call(instruction)) {
+        status = delegates_[callee].delegate->run(delegates_[callee].delegate->context, delegates_[callee].state, given);
+      } else {
+        status.error = kernels_[callee](given);
+      }
     }
-    const std::span<Value* const> arguments(step.arguments, step.argument_count);
-    const Status status = step.kernel != nullptr ? Status{step.kernel(arguments)}
-                                                 : step.delegate->run(step.delegate->context, step.delegate_state, arguments);
-    if (!status.ok()) return {status.error, i, status.detail, name(i)};
-    if (observer != nullptr && observer->after != nullptr) observer->after(observer->context, *this, i);
+    if (!status.ok()) {
+      status.index = i;
+      status.name = name(i);
+      return status;
+    }
+    if (watch.after != nullptr) watch.after(watch.context, *this, i);
   }
   return {};
 }
 
 std::string_view Method::name(size_t instruction) const {
-  if (instruction >= step_count_) return {};
-  if (steps_[instruction].kernel == nullptr) return steps_[instruction].delegate->id;
-  const pte::Instruction& stored = *plan_->chains()->Get(0)->instructions()->Get(static_cast<uint32_t>(instruction));
-  return operator_name(*plan_, static_cast<uint32_t>(stored.instr_args_as_KernelCall()->op_index())).name;
+  if (instruction >= instruction_count()) return {};
+  const pte::Instruction& stored = *instructions(*plan_).Get(static_cast<uint32_t>(instruction));
+  return is_delegate_call(stored) ? delegates_[pte::callee(stored)].delegate->id : operator_name(*plan_, pte::callee(stored)).name;
 }
 
 std::span<Value* const> Method::arguments(size_t instruction) const {
-  if (instruction >= step_count_) return {};
-  return {steps_[instruction].arguments, steps_[instruction].argument_count};
+  if (instruction >= instruction_count()) return {};
+  Value** next = arguments_;
+  for (const int32_t index : pte::arguments(*instructions(*plan_).Get(static_cast<uint32_t>(instruction)))) *next++ = &values_[index];
+  return {arguments_, next};
 }
 
 }  // namespace dtr::runtime

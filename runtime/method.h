@@ -43,24 +43,22 @@ struct Observer {
 };
 
 class Method {
-  // One instruction: a kernel, or a delegate if `kernel` is null.
-  struct Step {
-    KernelFunction kernel;
+  struct PreparedDelegate {
     const Delegate* delegate;
-    void* delegate_state;
-    Value** arguments;
-    uint32_t argument_count;
+    void* state;
   };
 
  public:
   // Entries of each array in the state memory: what it takes in bytes differs between machines.
   struct Counts {
-    size_t values = 0, integers = 0, list_values = 0, steps = 0, arguments = 0, delegates = 0;
+    // Values with what their lists of integers and of tensors hold; kernels; delegates; arguments of the call that has most.
+    size_t values = 0, integers = 0, list_values = 0, kernels = 0, delegates = 0, arguments = 0;
     size_t delegate_bytes = 0;  // sum of padded(Delegate::state_bytes)
 
     constexpr size_t state_bytes() const {
-      return padded(values * sizeof(Value)) + padded(integers * sizeof(int64_t)) + padded(list_values * sizeof(Value*)) +
-             padded(steps * sizeof(Step)) + padded(arguments * sizeof(Value*)) + padded(delegates * sizeof(void*)) + delegate_bytes;
+      return padded(values * sizeof(Value) + integers * sizeof(int64_t) + list_values * sizeof(Value*) + kernels * sizeof(KernelFunction) +
+                    delegates * sizeof(PreparedDelegate) + arguments * sizeof(Value*)) +
+             delegate_bytes;
     }
   };
   struct Requirements {
@@ -88,11 +86,11 @@ class Method {
   const Tensor* input_tensor(size_t index) const;
   const Tensor* output_tensor(size_t index) const;
   // Value of the program by its index, as the debug map names it.
-  const Value* value(size_t index) const { return index < value_count_ ? &values_[index] : nullptr; }
-  size_t instruction_count() const { return step_count_; }
+  const Value* value(size_t index) const;
+  size_t instruction_count() const;
   // Operator (without overload) or delegate of an instruction; ends with a zero. Empty if there is no such instruction.
   std::string_view name(size_t instruction) const;
-  // What an instruction gets, as an observer sees it.
+  // What an instruction gets, until this is asked of another one or one runs.
   std::span<Value* const> arguments(size_t instruction) const;
 
   // Copies the input into its planned place, unless it is written there already; an input without one is used where it lies until the run
@@ -105,23 +103,25 @@ class Method {
   Status run(const Observer* observer = nullptr);
 
  private:
-  class State;
-
   static Counts count(const Program& program, const pte::ExecutionPlan& plan);
   Status check_memories(std::span<std::byte> state, size_t state_bytes, std::span<const std::span<std::byte>> memories) const;
-  void read_values(State& state, std::span<const std::span<std::byte>> memories);
-  void read_instructions(State& state);
-  Status prepare_delegates(State& state);
+  void cut(std::byte* state, const Counts& counts);
+  void read_values(std::span<const std::span<std::byte>> memories);
+  Status prepare_delegates(std::byte* state);
+  size_t io_count(bool output) const;
   Value* io_value(size_t index, bool output) const;
+  const pte::Tensor& stored(const Value& value) const;
 
   const Program* program_ = nullptr;
   const pte::ExecutionPlan* plan_ = nullptr;
+  // The state memory: these arrays, then the delegates' own states.
   Value* values_ = nullptr;
-  size_t value_count_ = 0;
-  Step* steps_ = nullptr;
-  size_t step_count_ = 0;
-  void** delegate_states_ = nullptr;
-  size_t prepared_delegates_ = 0;
+  int64_t* integers_ = nullptr;
+  Value** list_values_ = nullptr;
+  KernelFunction* kernels_ = nullptr;  // of the plan's operators
+  PreparedDelegate* delegates_ = nullptr;
+  Value** arguments_ = nullptr;  // of the instruction that runs
+  uint32_t prepared_delegates_ = 0;
 };
 
 }  // namespace dtr::runtime

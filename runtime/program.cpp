@@ -1,14 +1,9 @@
 #include "runtime/program.h"
 
-#include "abi/program_generated.h"
+#include "abi/plan_access.h"
 
 namespace dtr::runtime {
 namespace {
-
-template <class Vector>
-uint32_t count(const Vector* vector) {
-  return vector == nullptr ? 0 : vector->size();
-}
 
 std::string_view view(const flatbuffers::String* text) {
   return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
@@ -17,8 +12,12 @@ std::string_view view(const flatbuffers::String* text) {
 }  // namespace
 
 bool OperatorName::operator==(std::string_view full) const {
-  if (overload.empty()) return full == name;
-  return full.size() == name.size() + 1 + overload.size() && full.starts_with(name) && full[name.size()] == '.' && full.ends_with(overload);
+  if (!full.starts_with(name)) return false;
+  full.remove_prefix(name.size());
+  if (overload.empty()) return full.empty();
+  if (full.empty() || full.front() != '.') return false;
+  full.remove_prefix(1);
+  return full == overload;
 }
 
 OperatorName operator_name(const pte::ExecutionPlan& plan, uint32_t index) {
@@ -27,43 +26,49 @@ OperatorName operator_name(const pte::ExecutionPlan& plan, uint32_t index) {
 }
 
 Status Program::load(std::span<const std::byte> bytes, const LoadOptions& options, Program* program) {
-  *program = {};
-  Program loaded;
-  if (const Status status = pte::ProgramFile::open(bytes, options.check_checksum, &loaded.file_); !status.ok()) return status;
-  loaded.kernels_ = options.kernels;
-  loaded.delegates_ = options.delegates;
-  loaded.tensor_files_ = options.tensor_files;
-  const pte::Manifest* manifest = loaded.file_.manifest();
+  program->kernels_ = options.kernels;
+  program->delegates_ = options.delegates;
+  program->tensor_files_ = options.tensor_files;
+  Status status = pte::ProgramFile::open(bytes, options.checksum, &program->file_);
+  if (status.ok()) status = program->check(options);
+  if (!status.ok()) program->file_ = {};
+  return status;
+}
+
+Status Program::check(const LoadOptions& options) const {
+  const pte::Manifest* manifest = file_.manifest();
   if (manifest != nullptr && manifest->target_hash != 0 && options.target_hash != 0 && manifest->target_hash != options.target_hash) {
     return {Error::kWrongTarget, 0, manifest->target_hash, manifest->target};
   }
-
   Status missing;
-  const auto report = [&](Error what, uint32_t index, const OperatorName& name) {
-    if (missing.ok()) missing = {what, index, 0, name.name};
-    if (options.on_missing != nullptr) options.on_missing(options.context, what, name.name, name.overload);
+  const auto report = [&](Error what, uint32_t index, std::string_view name, std::string_view overload) {
+    if (missing.ok()) missing = {what, index, 0, name};
+    if (options.on_missing != nullptr) options.on_missing(options.context, what, name, overload);
   };
-  for (uint32_t m = 0; m < loaded.method_count(); ++m) {
-    const pte::ExecutionPlan& plan = *loaded.file_.program().execution_plan()->Get(m);
-    for (uint32_t i = 0; i < count(plan.operators()); ++i) {
-      const OperatorName name = operator_name(plan, i);
-      if (loaded.find_kernel(name) == nullptr) report(Error::kMissingKernel, i, name);
+  for (const pte::ExecutionPlan* plan : pte::tables<pte::ExecutionPlan>(&file_.program(), pte::Program::VT_EXECUTION_PLAN)) {
+    for (uint32_t i = 0; i < pte::list<uint32_t>(plan, pte::ExecutionPlan::VT_OPERATORS).size(); ++i) {
+      const OperatorName name = operator_name(*plan, i);
+      if (find_kernel(name) == nullptr) report(Error::kMissingKernel, i, name.name, name.overload);
     }
-    for (uint32_t i = 0; i < count(plan.delegates()); ++i) {
-      const std::string_view id = view(plan.delegates()->Get(i)->id());
-      if (loaded.find_delegate(id) == nullptr) report(Error::kMissingDelegate, i, {id, {}});
+    const auto& delegates = pte::tables<pte::BackendDelegate>(plan, pte::ExecutionPlan::VT_DELEGATES);
+    for (uint32_t i = 0; i < delegates.size(); ++i) {
+      const std::string_view id = view(delegates.Get(i)->id());
+      if (find_delegate(id) == nullptr) report(Error::kMissingDelegate, i, id, {});
     }
-    for (uint32_t i = 0; i < count(plan.values()); ++i) {
-      const pte::Tensor* tensor = plan.values()->Get(i)->val_as_Tensor();
-      if (tensor == nullptr || !pte::is_external(*tensor) || loaded.constant(*tensor) != nullptr) continue;
-      report(Error::kMissingData, i, {pte::external_name(*tensor), {}});
+    const auto& values = pte::tables<pte::EValue>(plan, pte::ExecutionPlan::VT_VALUES);
+    for (uint32_t i = 0; i < values.size(); ++i) {
+      const pte::EValue& value = *values.Get(i);
+      if (value.val_type() != pte::KernelTypes::Tensor) continue;
+      const pte::Tensor& tensor = *static_cast<const pte::Tensor*>(value.val());
+      if (pte::is_external(tensor) && constant(tensor) == nullptr) report(Error::kMissingData, i, pte::external_name(tensor), {});
     }
   }
-  if (missing.ok()) *program = loaded;
   return missing;
 }
 
-size_t Program::method_count() const { return file_.bytes().empty() ? 0 : count(file_.program().execution_plan()); }
+size_t Program::method_count() const {
+  return file_.bytes().empty() ? 0 : pte::tables<pte::ExecutionPlan>(&file_.program(), pte::Program::VT_EXECUTION_PLAN).size();
+}
 
 std::string_view Program::method_name(size_t index) const {
   return view(file_.program().execution_plan()->Get(static_cast<uint32_t>(index))->name());
@@ -84,12 +89,9 @@ KernelFunction Program::find_kernel(const OperatorName& name) const {
 }
 
 const std::byte* Program::constant(const pte::Tensor& tensor) const {
-  if (!pte::is_external(tensor)) return tensor.data_buffer_idx() > 0 ? file_.constant(tensor) : nullptr;
-  for (const pte::TensorFile& file : tensor_files_) {
-    const ptd::NamedData* entry = file.find(pte::external_name(tensor));
-    if (entry != nullptr && file.fits(*entry, tensor)) return file.data(*entry).data();
-  }
-  return nullptr;
+  if (pte::is_external(tensor)) return tensor_files_.find(tensor);
+  const uint32_t index = tensor.data_buffer_idx();
+  return index > 0 ? file_.constant(index).data() : nullptr;
 }
 
 const Delegate* Program::find_delegate(std::string_view id) const {

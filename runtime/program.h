@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "abi/crc32.h"
 #include "abi/program_file.h"
 #include "abi/tensor_file.h"
 #include "runtime/delegate.h"
@@ -17,9 +18,10 @@ namespace dtr::runtime {
 struct LoadOptions {
   KernelTable kernels = {};
   DelegateTable delegates = {};
-  std::span<const pte::TensorFile> tensor_files = {};  // where constants outside of the program are looked for, in this order
-  uint32_t target_hash = 0;                            // of this machine; 0: do not compare
-  bool check_checksum = true;                          // reads the whole file once
+  pte::TensorFiles tensor_files = {};  // where constants outside of the program are looked for
+  uint32_t target_hash = 0;            // of this machine; 0: do not compare
+  // Reads the whole file once. Null: not checked, and its code is not linked.
+  pte::ProgramFile::ChecksumFunction checksum = crc32_with_hole;
   // Called for every kernel (kMissingKernel: name and overload, which may be empty), delegate (kMissingDelegate: id) and constant
   // (kMissingData: name) that the program needs and that is not there.
   void (*on_missing)(void* context, Error what, std::string_view name, std::string_view overload) = nullptr;
@@ -52,10 +54,12 @@ class Program {
   const std::byte* constant(const pte::Tensor& tensor) const;
 
  private:
+  Status check(const LoadOptions& options) const;
+
   pte::ProgramFile file_;
   KernelTable kernels_;
   DelegateTable delegates_;
-  std::span<const pte::TensorFile> tensor_files_;
+  pte::TensorFiles tensor_files_;
 };
 
 }  // namespace dtr::runtime

@@ -13,8 +13,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "models/digits_cnn"
+KEYWORDS = ROOT / "models/kws_dscnn"
 FORBIDDEN = re.compile(r"\b(malloc|calloc|realloc|free|_sbrk|abort|__cxa_\w+|_Unwind_\w+|_Zn[aw]\w+|_Zd[al]P\w+)$")
 MOST_STACK = 4096
+# Bytes on a Cortex-M33: of the loader and executor without texts and checksum; of RAM besides arenas, state and stack; of all code and constants of
+# the keyword model.
+MOST_CORE, MOST_RAM, MOST_TEXT = 8192, 1024, 40 * 1024
 failures = []
 
 
@@ -70,6 +74,18 @@ def check_image(deuteron, folder, program):
         print(bound.group(0))
 
 
+def check_sizes(deuteron, folder):
+    program, project = folder / "kws.pte", folder / "sizes"
+    run(deuteron, "compile", KEYWORDS / "float.pt2", "--calibrate", KEYWORDS / "calibration.npz", "--target", "cortex-m33", "-o", program)
+    run(deuteron, "firmware", program, "-o", project)
+    run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build")
+    table = run("cmake", "--build", project / "build", "--target", "sizes")
+    rows = {name: list(map(int, columns.split())) for name, columns in re.findall(r"^(\S.*?) {2,}((?: *\d+){4})$", table, re.MULTILINE)}
+    print(table[table.index("text"):].rstrip())
+    if rows["loader and executor"][0] > MOST_CORE or rows["in all"][0] > MOST_TEXT or rows["in all"][1] > MOST_RAM:
+        failures.append(f"more than {MOST_CORE} bytes of loader and executor, {MOST_TEXT} of text or {MOST_RAM} of RAM:\n{table}")
+
+
 def check_refusals(deuteron, folder, program):
     wrong = folder / "not_a_program.pte"
     wrong.write_text("nothing")
@@ -96,6 +112,7 @@ def main():
         same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "cortex-m33", "qemu-an505")
         same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "cortex-m55", "qemu-an547")
         check_image(deuteron, folder, program)
+        check_sizes(deuteron, folder)
         check_refusals(deuteron, folder, program)
     for failure in failures:
         print(f"FAILED {failure}")

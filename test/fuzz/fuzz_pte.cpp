@@ -72,7 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
   if (!image) return 0;
   if (dtr::describe_program(*image).empty()) std::abort();
   dtr::runtime::Program program;
-  const dtr::runtime::LoadOptions options{.kernels = dtr::runtime::portable::kernels(), .check_checksum = false};
+  const dtr::runtime::LoadOptions options{.kernels = dtr::runtime::portable::kernels(), .checksum = nullptr};
   if (dtr::runtime::Program::load(image->bytes(), options, &program).ok()) dtr::run(program);
   return 0;
 }

@@ -153,7 +153,7 @@ TEST_F(WithTensorFile, DamagedFilesAreRefusedOrRead) {
   const auto load = [&](std::span<const std::byte> bytes) {
     pte::TensorFile file;
     if (!pte::TensorFile::open(bytes, true, &file).ok()) return false;
-    const runtime::LoadOptions options{.kernels = runtime::portable::kernels(), .tensor_files = {&file, 1}};
+    const runtime::LoadOptions options{.kernels = runtime::portable::kernels(), .tensor_files = std::span<const pte::TensorFile>(&file, 1)};
     runtime::Program program;
     return runtime::Program::load(image->bytes(), options, &program).ok();
   };

@@ -332,7 +332,7 @@ TEST(Writer, EqualConstantsAreStoredOnceAndInTheirLayout) {
   const auto& call = *read.chains()->Get(0)->instructions()->Get(1)->instr_args_as_KernelCall();
   const pte::Tensor& stored = *read.values()->Get(static_cast<uint32_t>(call.args()->Get(0)))->val_as_Tensor();
   float first[4];
-  std::memcpy(first, image->file().constant(stored), sizeof first);
+  std::memcpy(first, image->file().constant(stored.data_buffer_idx()).data(), sizeof first);
   EXPECT_EQ(first[0], 0.0f);
   EXPECT_EQ(first[1], 12.0f);  // channel 1 of the first position
   EXPECT_EQ(first[2], 1.0f);

@@ -21,7 +21,7 @@ function(deuteron_library name optimize)
   add_library(${name} STATIC ${ARGN})
   target_include_directories(${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/deuteron)
   target_include_directories(${name} SYSTEM PUBLIC ${CMAKE_BINARY_DIR}/include)
-  target_compile_options(${name} PRIVATE ${optimize} -Wall -Wextra -ffp-contract=off -fstack-usage)
+  target_compile_options(${name} PRIVATE ${optimize} -Wall -Wextra -Wno-psabi -ffp-contract=off -fstack-usage)
 endfunction()
 deuteron_library(deuteron -Os ${DEUTERON_CORE})
 # Sums of the kernels are spilled where instructions are scheduled before registers are given.
@@ -37,8 +37,9 @@ target_link_options(board PUBLIC -nostartfiles -Wl,--gc-sections --specs=nano.sp
                     -L${CMAKE_CURRENT_SOURCE_DIR}/deuteron/runtime/ports/cortex_m
                     -T${CMAKE_CURRENT_SOURCE_DIR}/deuteron/${DEUTERON_BOARD_FOLDER}/board.ld -Wl,-Map=firmware.map)
 
-# `cmake --build build --target stack`: the most stack that the image can use, against what sections.ld reserves.
+# `cmake --build build --target stack`: the most stack that the image can use, against what sections.ld reserves; `sizes`: what it is made of.
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND)
+  add_custom_target(sizes COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/deuteron/sizes.py firmware.map DEPENDS firmware)
   add_custom_target(stack COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/deuteron/stack.py $<TARGET_FILE:firmware> --limit 16384 DEPENDS firmware)
 endif()

@@ -24,8 +24,12 @@ INDIRECT = (
     (r"dtr::simulator::(execute|internal::apply|visit|\(anonymous namespace\)::Execution::(?!tell))", (r"dtr::simulator::\(anonymous namespace\)::\w+\(dtr::simulator::Call const&",)),
     # Nobody listens in a firmware.
     (r"dtr::simulator::\(anonymous namespace\)::Execution::tell\(", ()),
-    (r"dtr::runtime::Program::load\(", ()),
+    (r"dtr::runtime::Program::(load|check)\(", ()),
+    (r"dtr::runtime::Program::constant\(", (r"dtr::pte::TensorFiles::search\(",)),
+    (r"dtr::pte::ProgramFile::(check|check_checksum|open)\(", (r"dtr::crc32_with_hole\(",)),
 )
+# Who calls itself: how often it stands in one chain of calls at most. abi/flatbuffer.h: kMaxSchemaDepth.
+RECURSIVE = ((r"dtr::pte::\(anonymous namespace\)::Verifier::table\(", 5),)
 SAVED_BY_CORE = 4 * (8 + 18)  # registers, with those of the FPU
 HANDLERS = ("counter_tick", "port_fault")
 ROOT = "port_reset"
@@ -34,6 +38,7 @@ ROOT = "port_reset"
 class Function:
     def __init__(self, name):
         self.name, self.frame, self.calls, self.indirect, self.dynamic = name, 0, set(), False, False
+        self.linked = set()  # of `calls`, those that come back
 
 
 def registers(text):
@@ -61,6 +66,8 @@ def read(instruction, operands, function):
         function.indirect = True
     elif re.match(r"(b|bl|cbn?z)([a-z]{2})?(\.[nw])?$", instruction) and (match := re.search(r"([0-9a-f]+) <", operands)):
         function.calls.add(int(match.group(1), 16))
+        if instruction.startswith("bl") and len(instruction) in (2, 4):
+            function.linked.add(int(match.group(1), 16))
 
 
 def disassemble(image, objdump):
@@ -87,6 +94,12 @@ def disassemble(image, objdump):
 def resolve(functions, stored, errors):
     """Targets of calls through pointers become calls; jumps inside of a function go."""
     for address, function in functions.items():
+        if address in function.linked:
+            times = next((times for pattern, times in RECURSIVE if re.search(pattern, function.name)), None)
+            if times is None:
+                errors.append(f"{function.name} calls itself")
+            else:
+                function.frame *= times
         function.calls = {target for target in function.calls if target in functions and target != address}
         if not function.indirect:
             continue
