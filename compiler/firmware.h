@@ -1,5 +1,5 @@
-// A program as a firmware project: what a CMake build needs to make an image for a board, with exactly the memory and the kernels of the
-// program.
+// Programs as a firmware project: what a CMake build needs to make an image for a board, with exactly the memory and the kernels of the
+// programs.
 #pragma once
 
 #include <span>
@@ -28,9 +28,24 @@ struct FirmwareFile {
   bool users = false;  // for the user to change: kept where it exists
 };
 
-// Files of the project, sorted by path.
-// Errors: kPteMissingMethod; kFirmwareUnsupported, where the program needs a kernel or delegate that does not run on a device, and those
-// of loading it.
+struct FirmwareProgram {
+  const ProgramImage* image;
+  std::string name;  // for people, and for folder and namespace of a program that is not alone
+};
+
+struct FirmwareOptions {
+  const Board* board;
+  bool checksum = true;  // whether the loader holds the programs against theirs
+};
+
+// Where the templates are among the device's sources.
+inline constexpr std::string_view kFirmwareTemplates = "runtime/ports/project/";
+
+// Files of the project, sorted by path. A program that is alone is in folder and namespace `model`, several are in `model_NAME` each; they
+// take turns in one set of planned memories. Errors: kPteMissingMethod; kFirmwareBoard, where two programs have one name, or a payload is
+// not for the target; those of loading a program.
+Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram> programs, const FirmwareOptions& options);
+// Of one program.
 Result<std::vector<FirmwareFile>> make_firmware(const ProgramImage& image, const Board& board, std::string_view name);
 
 // Writes them into `folder`, which is made if it is not there; files of the user that exist stay, their paths are returned.

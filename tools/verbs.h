@@ -86,8 +86,10 @@ struct QatPrepareOptions {
 Status qat_prepare(const CommonOptions& common, const QatPrepareOptions& options);
 
 struct FirmwareOptions {
-  std::string program, output;
+  std::vector<std::string> programs;
+  std::string output;
   std::string board = "qemu-an505";
+  bool no_checksum = false;
 };
 Status firmware(const CommonOptions& common, const FirmwareOptions& options);
 

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,16 +75,64 @@ def check_image(deuteron, folder, program):
         print(bound.group(0))
 
 
-def check_sizes(deuteron, folder):
-    program, project = folder / "kws.pte", folder / "sizes"
-    run(deuteron, "compile", KEYWORDS / "float.pt2", "--calibrate", KEYWORDS / "calibration.npz", "--target", "cortex-m33", "-o", program)
-    run(deuteron, "firmware", program, "-o", project)
+def data_of(npz, name):
+    """Bytes of a stored array: what is behind the header."""
+    npy = zipfile.ZipFile(npz).read(name)
+    return npy[10 + int.from_bytes(npy[8:10], "little"):]
+
+
+def run_image(folder, image, *options):
+    return run("qemu-system-arm", "-M", "mps2-an505", "-kernel", image, "-nographic", "-monitor", "none", "-serial", "none", "-semihosting-config",
+               "enable=on,target=native", *options, cwd=folder)
+
+
+def check_two_programs(deuteron, folder, programs):
+    """Two programs take turns in one arena, without the checksum; the first also from C. Each time the outputs are the host's."""
+    project = folder / "two"
+    run(deuteron, "firmware", *(program for program, _, _ in programs), "--no-checksum", "-o", project)
+    run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build")
+    sizes = run("cmake", "--build", project / "build", "--target", "firmware", "firmware_c", "sizes")
+    run("cmake", "--build", project / "build", "--target", "stack")
+    inputs, expected = [], []
+    for program, data, sample_bytes in programs:
+        run(deuteron, "run", program, "--input", data, "--samples", 2, "--output", folder / "host.npz")
+        given, outputs = data_of(data, "input.npy"), data_of(folder / "host.npz", zipfile.ZipFile(folder / "host.npz").namelist()[0])
+        inputs.append([given[:sample_bytes], given[sample_bytes:2 * sample_bytes]])
+        expected.append([outputs[:len(outputs) // 2], outputs[len(outputs) // 2:]])
+    (project / "inputs.bin").write_bytes(b"".join(inputs[model][sample] for sample in range(2) for model in range(len(programs))))
+    text = run_image(project, "build/firmware.elf")
+    if "done 2 samples\n" not in text:
+        failures.append(f"two programs: {text}")
+    elif (project / "outputs.bin").read_bytes() != b"".join(expected[model][sample] for sample in range(2) for model in range(len(programs))):
+        failures.append("two programs: outputs differ from the host's")
+    text = run_image(project, "build/firmware_c.elf")
+    if "done 1 samples\n" not in text or (project / "outputs.bin").read_bytes() != expected[0][0]:
+        failures.append(f"main.c: outputs differ from the host's:\n{text}")
+
+
+def build_sizes(deuteron, program, project, *options):
+    """Rows of the table of sizes, and how many instructions loading takes."""
+    run(deuteron, "firmware", program, "-o", project, *options)
     run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build")
     table = run("cmake", "--build", project / "build", "--target", "sizes")
     rows = {name: list(map(int, columns.split())) for name, columns in re.findall(r"^(\S.*?) {2,}((?: *\d+){4})$", table, re.MULTILINE)}
-    print(table[table.index("text"):].rstrip())
+    (project / "inputs.bin").write_bytes(b"")
+    load = re.search(r"load (\d+) instructions", run_image(project, "build/firmware.elf", "-icount", "shift=0"))
+    return rows, table[table.index("text"):].rstrip(), int(load.group(1)) if load else 0
+
+
+def check_sizes(deuteron, folder):
+    program = folder / "kws.pte"
+    run(deuteron, "compile", KEYWORDS / "float.pt2", "--calibrate", KEYWORDS / "calibration.npz", "--target", "cortex-m33", "-o", program)
+    rows, table, load = build_sizes(deuteron, program, folder / "sizes")
+    without, _, load_without = build_sizes(deuteron, program, folder / "sizes_without", "--no-checksum")
+    print(f"{table}\nchecksum: {rows['in all'][0] - without['in all'][0]} bytes, {load - load_without} of {load} instructions at load, "
+          f"for a program of {program.stat().st_size} bytes")
     if rows["loader and executor"][0] > MOST_CORE or rows["in all"][0] > MOST_TEXT or rows["in all"][1] > MOST_RAM:
         failures.append(f"more than {MOST_CORE} bytes of loader and executor, {MOST_TEXT} of text or {MOST_RAM} of RAM:\n{table}")
+    if "checksum" in without or not 0 < load_without < load:
+        failures.append("the checksum is there though it is left out")
+    return program
 
 
 def check_refusals(deuteron, folder, program):
@@ -94,6 +143,7 @@ def check_refusals(deuteron, folder, program):
     for name, words, command, environment in (
         ("no such board", ("error[firmware-board]: there is no board `evk`", "use one of qemu-an505, qemu-an547"),
          ["firmware", program, "--board", "evk", "-o", folder / "p"], None),
+        ("one program twice", ("error[firmware-board]: two programs are called `digits_cnn_imxrt700`",), ["firmware", program, program, "-o", folder / "p"], None),
         ("no program", ("error[pte-truncated]",), ["firmware", wrong, "-o", folder / "p"], None),
         ("a file where the folder should be", ("error[file-not-writable]",), ["firmware", program, "-o", file], None),
         ("no tools", ("error[firmware-run]: cmake cannot be run: No such file or directory", "scripts/setup"),
@@ -112,7 +162,8 @@ def main():
         same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "cortex-m33", "qemu-an505")
         same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "cortex-m55", "qemu-an547")
         check_image(deuteron, folder, program)
-        check_sizes(deuteron, folder)
+        keywords = check_sizes(deuteron, folder)
+        check_two_programs(deuteron, folder, ((program, DIGITS / "test.npz", 16 * 16 * 4), (keywords, KEYWORDS / "test.npz", 49 * 10 * 4)))
         check_refusals(deuteron, folder, program)
     for failure in failures:
         print(f"FAILED {failure}")

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "runtime/ports/cortex_m/host_files.h"
+
 namespace dtr::port {
 namespace {
 
@@ -39,25 +41,11 @@ void print(uint64_t number) {
   print(std::string_view(digits + at, sizeof digits - at));
 }
 
-HostFile::HostFile(const char* path, Mode mode) {
-  const uint32_t arguments[] = {word(path), static_cast<uint32_t>(mode), static_cast<uint32_t>(std::strlen(path))};
-  handle_ = call(Operation::kOpen, arguments);
-}
-
-HostFile::~HostFile() {
-  if (is_open()) call(Operation::kClose, &handle_);
-}
-
-size_t HostFile::read(std::span<std::byte> bytes) {
-  const uint32_t arguments[] = {handle_, word(bytes.data()), static_cast<uint32_t>(bytes.size())};
-  const uint32_t missing = call(Operation::kRead, arguments);
-  return missing > bytes.size() ? 0 : bytes.size() - missing;
-}
-
-bool HostFile::write(std::span<const std::byte> bytes) {
-  const uint32_t arguments[] = {handle_, word(bytes.data()), static_cast<uint32_t>(bytes.size())};
-  return call(Operation::kWrite, arguments) == 0;
-}
+HostFile::HostFile(const char* path, Mode mode) : handle_(port_open(path, static_cast<port_mode>(mode))) {}
+HostFile::~HostFile() { port_close(handle_); }
+bool HostFile::is_open() const { return handle_ != PORT_CLOSED; }
+size_t HostFile::read(std::span<std::byte> bytes) { return port_read(handle_, bytes.data(), bytes.size()); }
+bool HostFile::write(std::span<const std::byte> bytes) { return port_write(handle_, bytes.data(), bytes.size()) != 0; }
 
 void exit(uint32_t code) {
   constexpr uint32_t kApplicationExit = 0x20026;
@@ -68,3 +56,29 @@ void exit(uint32_t code) {
 }
 
 }  // namespace dtr::port
+
+using dtr::port::call;
+using dtr::port::Operation;
+using dtr::port::word;
+
+port_file port_open(const char* path, port_mode mode) {
+  const uint32_t arguments[] = {word(path), static_cast<uint32_t>(mode), static_cast<uint32_t>(std::strlen(path))};
+  return call(Operation::kOpen, arguments);
+}
+
+void port_close(port_file file) {
+  if (file != PORT_CLOSED) call(Operation::kClose, &file);
+}
+
+size_t port_read(port_file file, void* data, size_t bytes) {
+  const uint32_t arguments[] = {file, word(data), static_cast<uint32_t>(bytes)};
+  const uint32_t missing = call(Operation::kRead, arguments);
+  return missing > bytes ? 0 : bytes - missing;
+}
+
+int port_write(port_file file, const void* data, size_t bytes) {
+  const uint32_t arguments[] = {file, word(data), static_cast<uint32_t>(bytes)};
+  return static_cast<int>(call(Operation::kWrite, arguments) == 0);
+}
+
+void port_print(const char* text) { call(Operation::kWrite0, text); }

@@ -21,13 +21,12 @@ class HostFile {
   HostFile& operator=(const HostFile&) = delete;
   ~HostFile();
 
-  bool is_open() const { return handle_ != kClosed; }
+  bool is_open() const;
   // Bytes that were read: fewer than asked for at the end of the file.
   size_t read(std::span<std::byte> bytes);
   bool write(std::span<const std::byte> bytes);
 
  private:
-  static constexpr uint32_t kClosed = UINT32_MAX;
   uint32_t handle_;
 };
 

@@ -1,5 +1,5 @@
-# Libraries of a firmware project: `deuteron` (loader and executor), `kernels`, `model` (program, memory, what is linked for it) and `board`.
-include(${CMAKE_CURRENT_LIST_DIR}/sources.cmake)  # lists DEUTERON_CORE, DEUTERON_KERNELS and DEUTERON_BOARD; DEUTERON_BOARD_FOLDER
+# Libraries of a firmware project: `deuteron` (loader and executor), `kernels`, `model` (programs, memory, what is linked for them) and `board`.
+include(${CMAKE_CURRENT_LIST_DIR}/sources.cmake)  # lists DEUTERON_MODELS, _CORE, _KERNELS and _BOARD; DEUTERON_BOARD_FOLDER
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -7,6 +7,7 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE -DNDEBUG)
+set(CMAKE_C_FLAGS_RELEASE "-DNDEBUG -std=c99")
 set(CMAKE_EXECUTABLE_SUFFIX .elf)
 
 # FlatBuffers is header-only; a link keeps the other headers of its folder out.
@@ -26,16 +27,19 @@ endfunction()
 deuteron_library(deuteron -Os ${DEUTERON_CORE})
 # Sums of the kernels are spilled where instructions are scheduled before registers are given.
 deuteron_library(kernels "-O2;-fno-schedule-insns" ${DEUTERON_KERNELS})
-deuteron_library(model -Os model/model.cpp model/program.S)
+deuteron_library(model -Os ${DEUTERON_MODELS})
 deuteron_library(board -Os ${DEUTERON_BOARD})
-set_source_files_properties(model/program.S PROPERTIES OBJECT_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/model/program.pte)
-target_include_directories(model PRIVATE model)
+foreach(source ${DEUTERON_MODELS})
+  if(source MATCHES "(.*)/program.S$")
+    set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${CMAKE_MATCH_1}/program.pte)
+  endif()
+endforeach()
 target_link_libraries(model PUBLIC deuteron kernels)
 target_link_libraries(kernels PUBLIC deuteron)
 target_include_directories(board PUBLIC deuteron/${DEUTERON_BOARD_FOLDER})
 target_link_options(board PUBLIC -nostartfiles -Wl,--gc-sections --specs=nano.specs
                     -L${CMAKE_CURRENT_SOURCE_DIR}/deuteron/runtime/ports/cortex_m
-                    -T${CMAKE_CURRENT_SOURCE_DIR}/deuteron/${DEUTERON_BOARD_FOLDER}/board.ld -Wl,-Map=firmware.map)
+                    -T${CMAKE_CURRENT_SOURCE_DIR}/deuteron/${DEUTERON_BOARD_FOLDER}/board.ld -Wl,-Map=$<TARGET_PROPERTY:NAME>.map)
 
 # `cmake --build build --target stack`: the most stack that the image can use, against what sections.ld reserves; `sizes`: what it is made of.
 find_package(Python3 COMPONENTS Interpreter)

@@ -10,7 +10,8 @@ import re
 import sys
 
 # Of the library `deuteron`: what is linked only if it is asked for.
-PARTS = {"crc32": "checksum", "status": "error texts", "tensor_file": "tensor files", "delegate_deuteron": "NPU delegate", "deuteron": "C API"}
+PARTS = {"crc32": "checksum", "status": "error texts", "tensor_file": "tensor files", "delegate_deuteron": "NPU delegate",
+         "cycles": "NPU delegate", "driver": "NPU delegate", "deuteron": "C API"}
 NAMES = {"deuteron": "loader and executor", "c_nano": "C library", "c": "C library", "m": "C library", "gcc": "arithmetic of the compiler",
          "stdc++_nano": "C++ library", "": "main"}
 KINDS = {".text": 0, ".ARM.exidx": 0, ".data": 1, ".bss": 1, ".program": 2, ".arena": 3}

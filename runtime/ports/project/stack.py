@@ -22,6 +22,8 @@ INDIRECT = (
     (DELEGATE + r"run\(", (DRIVER + r"unsigned (int|long), dtr::npu::Buffer",)),
     (DELEGATE + r"release\(", (DRIVER + r"unsigned (int|long)\)",)),
     (r"dtr::simulator::(execute|internal::apply|visit|\(anonymous namespace\)::Execution::(?!tell))", (r"dtr::simulator::\(anonymous namespace\)::\w+\(dtr::simulator::Call const&",)),
+    (r"^main$", (r"^model\w*::(start|method|take_npu_cycles)\(",)),
+    (r"^\(anonymous namespace\)::after\(", (r"^model\w*::take_npu_cycles\(",)),
     # Nobody listens in a firmware.
     (r"dtr::simulator::\(anonymous namespace\)::Execution::tell\(", ()),
     (r"dtr::runtime::Program::(load|check)\(", ()),

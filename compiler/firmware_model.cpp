@@ -1,0 +1,190 @@
+#include "compiler/firmware_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <set>
+
+#include "abi/manifest.h"
+#include "abi/program_generated.h"
+#include "compiler/device_sources.h"
+#include "compiler/session.h"
+#include "program/scalar_types.h"
+#include "runtime/delegate_deuteron.h"
+#include "simulator/core/decoder.h"
+#include "targets/target.h"
+
+namespace dtr {
+namespace {
+
+constexpr KernelRow kKernels[] = {
+#define DTR_KERNEL(function, name) {name, #function, "portable"},
+#include "runtime/kernels/portable/kernels.inc"
+#undef DTR_KERNEL
+#define DTR_KERNEL(function, name) {name, #function, "cortex_m"},
+#include "runtime/kernels/cortex_m/kernels.inc"
+#undef DTR_KERNEL
+};
+
+constexpr const char* kNpuStart =
+    "  npu.driver = (new (npu_memory) dtr::simulator::Simulator(kNpu, slots, arrivals))->driver();\n"
+    "  delegates[0] = dtr::runtime::deuteron_delegate(npu);\n";
+
+}  // namespace
+
+std::span<const KernelRow> kernel_rows() { return kKernels; }
+
+Result<FirmwareModel> FirmwareModel::load(const FirmwareProgram& program, std::string name) {
+  FirmwareModel model(*program.image);
+  model.name_ = std::move(name);
+  model.title_ = program.name;
+  DTR_TRY(model.read());
+  model.choose_kernels();
+  return model;
+}
+
+Status FirmwareModel::read() {
+  static runtime::DeuteronContext nothing;  // never called: the program is not prepared
+  const runtime::Delegate delegates[] = {runtime::deuteron_delegate(nothing)};
+  DTR_TRY(load_program(*image_, delegates, {}, &program_));
+  method_ = program_.method_name(0);
+  plan_ = program_.method(method_);
+  if (const pte::Status status = runtime::Method::requirements(program_, method_, &need_); !status.ok())
+    return tl::unexpected(to_diagnostic(status, image_->path()));
+  if (const auto* instructions = plan_->chains()->Get(0)->instructions()) steps_ = instructions->size();
+  const pte::Manifest* manifest = image_->file().manifest();
+  const TargetDescription* target = manifest == nullptr ? nullptr : find_target(manifest->target);
+  target_ = target == nullptr ? npu::Target{} : target->npu;
+  if (plan_->delegates() == nullptr) return {};
+  for (const pte::BackendDelegate* delegate : *plan_->delegates()) {
+    simulator::Payload payload;
+    const simulator::Fault fault = simulator::decode(target_, image_->file().payload(*delegate), payload);
+    if (fault.status != npu::Status::kOk)
+      return fail(DiagnosticId::kFirmwareBoard, fmt::format("{} (command {})", npu::text(fault.status), fault.command), {},
+                  {.file = image_->path()});
+    payloads_.push_back(payload.most_copies_in_flight);
+  }
+  return {};
+}
+
+void FirmwareModel::choose_kernels() {
+  if (plan_->operators() == nullptr) return;
+  for (uint32_t i = 0; i < plan_->operators()->size(); ++i)
+    for (const KernelRow& row : kernel_rows())
+      if (runtime::operator_name(*plan_, i) == row.name && std::ranges::find(kernels_, row.name, &KernelRow::name) == kernels_.end())
+        kernels_.push_back(row);
+}
+
+std::vector<size_t> FirmwareModel::memories() const {
+  std::vector<size_t> bytes;
+  for (uint32_t i = 0; i < need_.memories; ++i) bytes.push_back(need_.memory_bytes(i));
+  return bytes;
+}
+
+std::string FirmwareModel::tensor_lines(std::string_view prefix) const { return tensor_lines(prefix, false) + tensor_lines(prefix, true); }
+
+std::string FirmwareModel::tensor_lines(std::string_view prefix, bool outputs) const {
+  const std::vector<std::string> names = io_names(*plan_, outputs);
+  const auto& indices = *(outputs ? plan_->outputs() : plan_->inputs());
+  std::string text;
+  for (uint32_t i = 0; i < indices.size(); ++i) {
+    const pte::Tensor* tensor = plan_->values()->Get(static_cast<uint32_t>(indices.Get(i)))->val_as_Tensor();
+    if (tensor == nullptr) continue;
+    std::vector<int> sizes, order;
+    if (tensor->sizes() != nullptr) sizes.assign(tensor->sizes()->begin(), tensor->sizes()->end());
+    if (tensor->dim_order() != nullptr) order.assign(tensor->dim_order()->begin(), tensor->dim_order()->end());
+    const auto dtype = dtype_of(static_cast<ScalarType>(tensor->scalar_type()));
+    int64_t bytes = static_cast<int64_t>(byte_size(static_cast<ScalarType>(tensor->scalar_type())));
+    for (const int size : sizes) bytes *= size;
+    text += fmt::format("{}  {} {}{}{}: {} {}, {} bytes{}\n", prefix, outputs ? "output" : "input", i, names[i].empty() ? "" : " ",
+                        names[i], dtype ? dtr::name(*dtype) : "value", fmt::join(sizes, "x"), bytes,
+                        std::ranges::is_sorted(order) ? "" : fmt::format(", dimensions in memory {}", fmt::join(order, ", ")));
+  }
+  return text;
+}
+
+std::vector<FirmwareFile> FirmwareModel::files(const FirmwareOptions& options) const {
+  return {
+      {name_ + "/program.pte", {reinterpret_cast<const char*>(image_->bytes().data()), image_->bytes().size()}},
+      {name_ + "/program.S", fill_template("program.S.in", {{"MODEL", name_}})},
+      {name_ + "/model.h",
+       fill_template("model.h.in",
+                     {{"MODEL", name_}, {"NAME", title_}, {"TENSORS", tensor_lines("// ")}, {"STEPS", fmt::to_string(steps_)}})},
+      {name_ + "/model.cpp", code(options)},
+  };
+}
+
+std::string FirmwareModel::code(const FirmwareOptions& options) const {
+  std::string kernels, includes, spans, in_c;
+  std::set<std::string_view> families;
+  for (const KernelRow& row : kernels_) {
+    families.insert(row.family);
+    kernels += fmt::format("    {{\"{}\", dtr::runtime::{}::{}}},\n", row.name, row.family, row.function);
+  }
+  if (has_npu()) includes += "#include \"runtime/delegate_deuteron.h\"\n#include \"simulator/core/simulator.h\"\n";
+  for (const std::string_view family : families) includes += fmt::format("#include \"runtime/kernels/{}/kernels.h\"\n", family);
+  for (uint32_t i = 0; i < need_.memories; ++i) {
+    spans += fmt::format("{}memory::planned_{}", i == 0 ? "" : ", ", i);
+    in_c += fmt::format("{}{{memory::planned_{}, sizeof memory::planned_{}}}", i == 0 ? "" : ", ", i, i);
+  }
+  std::string load_options = ".kernels = kKernels";
+  if (has_npu()) load_options += ", .delegates = delegates, .target_hash = dtr::npu::hash(kNpu)";
+  if (!options.checksum) load_options += ", .checksum = nullptr";
+  return fill_template("model.cpp.in", {{"MODEL", name_},
+                                        {"INCLUDES", includes},
+                                        {"KERNEL_COUNT", fmt::to_string(kernels_.size())},
+                                        {"KERNELS", kernels},
+                                        {"NPU_OBJECTS", npu_objects()},
+                                        {"COUNTS", counts()},
+                                        {"NPU_START", has_npu() ? kNpuStart : ""},
+                                        {"OPTIONS", load_options},
+                                        {"MEMORY_COUNT", fmt::to_string(need_.memories)},
+                                        {"MEMORY_SPANS", spans},
+                                        {"MEMORIES_IN_C", in_c},
+                                        {"METHOD", std::string(method_)},
+                                        {"NPU_CYCLES", has_npu() ? "std::exchange(npu.report, {}).total_cycles" : "0"}});
+}
+
+std::string FirmwareModel::counts() const {
+  const runtime::Method::Counts& counts = need_.counts;
+  std::string text = fmt::format(".values = {}, .integers = {}, .list_values = {}, .kernels = {}, .delegates = {}, .arguments = {}",
+                                 counts.values, counts.integers, counts.list_values, counts.kernels, counts.delegates, counts.arguments);
+  if (has_npu()) text += fmt::format(", .delegate_bytes = {} * dtr::runtime::padded(dtr::runtime::kDeuteronStateBytes)", payloads_.size());
+  return text;
+}
+
+// The NPU: a model of it that runs on the core, in the place of a driver for silicon.
+std::string FirmwareModel::npu_objects() const {
+  if (!has_npu()) return {};
+  const auto fields = std::bit_cast<std::array<uint32_t, sizeof(npu::Target) / sizeof(uint32_t)>>(target_);
+  const uint32_t copies = *std::ranges::max_element(payloads_);
+  return fmt::format(
+      "// The NPU: a model of it that runs on this core, in the place of a driver for silicon.\n"
+      "constexpr dtr::npu::Target kNpu{{{}}};\n"
+      "dtr::simulator::Simulator::Slot slots[{}];\n"
+      "uint64_t arrivals[{}];\n"
+      "alignas(dtr::simulator::Simulator) std::byte npu_memory[sizeof(dtr::simulator::Simulator)];\n"
+      "dtr::runtime::DeuteronContext npu;\n"
+      "dtr::runtime::Delegate delegates[1];\n\n",
+      fmt::join(fields, ", "), payloads_.size(), std::max(copies, 1U));
+}
+std::string_view firmware_template(std::string_view name) {
+  const std::string path = fmt::format("{}{}", kFirmwareTemplates, name);
+  const auto found = std::ranges::find(device_sources(), path, &DeviceSource::path);
+  DTR_CHECK(found != device_sources().end());
+  return found->text;
+}
+
+std::string fill_template(std::string_view name, const std::vector<std::pair<std::string_view, std::string>>& values) {
+  std::string text(firmware_template(name));
+  for (const auto& [key, value] : values) {
+    const std::string mark = fmt::format("@{}@", key);
+    for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + value.size()))
+      text.replace(at, mark.size(), value);
+  }
+  return text;
+}
+
+}  // namespace dtr

@@ -1,0 +1,66 @@
+// One program of a firmware image: what its code needs, and the files that hold it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "abi/npu/target.h"
+#include "compiler/firmware.h"
+#include "runtime/method.h"
+
+namespace dtr {
+
+// Where a kernel comes from.
+struct KernelRow {
+  std::string_view name, function, family;
+};
+std::span<const KernelRow> kernel_rows();
+
+class FirmwareModel {
+ public:
+  // Loads the program for its sizes: nothing runs. `name` is its folder and namespace.
+  // Errors: those of make_firmware.
+  static Result<FirmwareModel> load(const FirmwareProgram& program, std::string name);
+
+  const std::string& name() const { return name_; }
+  const std::string& title() const { return title_; }
+  bool has_npu() const { return !payloads_.empty(); }
+  size_t steps() const { return steps_; }  // kernel and delegate calls of a run
+  std::span<const KernelRow> kernels() const { return kernels_; }
+  // Bytes of each planned memory.
+  std::vector<size_t> memories() const;
+  // The inputs and outputs, a line each.
+  std::string tensor_lines(std::string_view prefix) const;
+  // Program, header and code.
+  std::vector<FirmwareFile> files(const FirmwareOptions& options) const;
+
+ private:
+  explicit FirmwareModel(const ProgramImage& image) : image_(&image) {}
+
+  Status read();
+  void choose_kernels();
+  std::string tensor_lines(std::string_view prefix, bool outputs) const;
+  std::string code(const FirmwareOptions& options) const;
+  std::string counts() const;
+  std::string npu_objects() const;
+
+  const ProgramImage* image_;
+  std::string name_, title_;
+  runtime::Program program_;
+  std::string_view method_;
+  const pte::ExecutionPlan* plan_ = nullptr;
+  runtime::Method::Requirements need_;
+  size_t steps_ = 0;
+  npu::Target target_;
+  std::vector<uint32_t> payloads_;  // copies that each has in flight at most
+  std::vector<KernelRow> kernels_;
+};
+
+// A file of runtime/ports/project.
+std::string_view firmware_template(std::string_view name);
+// One with each @KEY@ replaced.
+std::string fill_template(std::string_view name, const std::vector<std::pair<std::string_view, std::string>>& values);
+
+}  // namespace dtr
