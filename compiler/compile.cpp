@@ -73,8 +73,8 @@ void fill_operators(const Program& program, const EmittedProgram& emitted, const
       OperatorRow row = row_for(program, call->origin);
       row.backend = backend;
       row.kernel = call->kernel;
-      row.macs = emitted.host_costs[i].macs;
-      row.cpu_cycles = emitted.host_costs[i].cycles;
+      row.macs = call->macs;
+      row.cpu_cycles = call->cycles;
       report.cpu_cycles += row.cpu_cycles;
       ++report.cpu_calls;
       report.operators.push_back(std::move(row));
@@ -210,15 +210,17 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
   emitted.plan.target_hash = has_npu(*settings.target) ? npu::hash(npu) : 0;
   emitted.plan.tool = "deuteron " DTR_VERSION;
   emitted.plan.source_hash = settings.source_hash;
+  MemoryMap memory;
   {
     const Stage stage(settings, "plan and encode");
-    DTR_ASSIGN(const MemoryMap map, plan_memory(emitted.plan, npu.sram_bytes));
+    DTR_ASSIGN(memory, plan_memory(emitted.plan, npu.sram_bytes));
     DTR_TRY(encode_payloads(emitted.plan));
-    report.sram = sram_use(map, npu);
+    report.sram = sram_use(memory, npu);
   }
   const Stage stage(settings, "write");
   DTR_ASSIGN(SerializedProgram written,
-             serialize_program(emitted.plan, {.debug_map = settings.debug_map, .external_constants = settings.external_constants}));
+             serialize_program(emitted.plan,
+                               {.debug_map = settings.debug_map, .external_constants = settings.external_constants, .memory = &memory}));
   compiled.pte = std::move(written.bytes);
   compiled.tensor_file = std::move(written.tensor_file);
   report.program_bytes = compiled.pte.size();

@@ -37,6 +37,7 @@ class Emitter {
     PlanTensor planned{.name = value.name, .type = value.type};
     if (value.kind == ValueKind::kConstant) planned.constant = program_.constants.bytes(value.constant);
     if (value.producer.valid()) planned.origin = graph_.op(value.producer).origin;
+    planned.readers = readers(graph_, id);
     ref = emitted_.plan.add_tensor(std::move(planned));
     return ref;
   }
@@ -66,15 +67,17 @@ class Emitter {
 
   Status add_kernel_call(const Backend& backend, OpId op) {
     DTR_ASSIGN(const KernelCall call, backend.kernel_call(program_, graph_, op));
-    KernelCallPlan planned{.kernel = std::string(call.name), .origin = graph_.op(op).origin};
+    const BoundOpView view(graph_, op);
+    KernelCallPlan planned{.kernel = std::string(call.name),
+                           .origin = graph_.op(op).origin,
+                           .macs = view->def->macs == nullptr ? 0 : view->def->macs(*view),
+                           .cycles = backend.cost(graph_, op)};
     for (const KernelArgument& from : call.arguments) planned.arguments.push_back(argument(from));
     for (const ValueId result : graph_.op(op).results) planned.outputs.push_back(tensor(result));
     for (const Type& type : call.extra_outputs)
       planned.outputs.push_back(emitted_.plan.add_tensor({.name = "unused", .type = type, .origin = graph_.op(op).origin}));
     emitted_.plan.calls.emplace_back(std::move(planned));
     emitted_.partitions.push_back(nullptr);
-    const BoundOpView view(graph_, op);
-    emitted_.host_costs.push_back({.cycles = backend.cost(graph_, op), .macs = view->def->macs == nullptr ? 0 : view->def->macs(*view)});
     return {};
   }
 
@@ -86,7 +89,6 @@ class Emitter {
     for (const OpId op : unit.ops) planned.origin = merge(planned.origin, graph_.op(op).origin);
     emitted_.plan.calls.emplace_back(std::move(planned));
     emitted_.partitions.push_back(std::move(partition));
-    emitted_.host_costs.emplace_back();
     return {};
   }
 

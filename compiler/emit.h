@@ -15,12 +15,6 @@ struct EmittedProgram {
   // For each call of the plan: the partition of a delegate call, null for a kernel call; and the backend that runs it.
   std::vector<std::unique_ptr<LoweredPartition>> partitions;
   std::vector<uint8_t> backends;
-  // What a kernel call costs the CPU, by its backend's estimate, and its multiply-accumulates; 0 for delegate calls.
-  struct HostCost {
-    uint64_t cycles = 0;
-    int64_t macs = 0;
-  };
-  std::vector<HostCost> host_costs;
 };
 
 // `graph` has layouts assigned, `units` are in order of execution. Payloads and offsets are still open: see program/memory_planner.h.

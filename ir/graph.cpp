@@ -43,6 +43,15 @@ Place place_of(const Program& program, const Origin& origin) {
   return place;
 }
 
+std::vector<Origin> readers(const Graph& graph, ValueId value) {
+  std::vector<Use> uses = graph.value(value).uses;
+  std::ranges::sort(uses, {}, [](const Use& use) { return use.op.index; });
+  std::vector<Origin> origins;
+  for (const Use& use : uses)
+    if (const Origin& origin = graph.op(use.op).origin; std::ranges::find(origins, origin) == origins.end()) origins.push_back(origin);
+  return origins;
+}
+
 Place place_of(const Program& program, const Graph& graph, OpId op) {
   Place place = place_of(program, graph.op(op).origin);
   if (place.node.empty() && !graph.op(op).results.empty()) place.node = graph.value(graph.op(op).results.front()).name;

@@ -180,6 +180,8 @@ struct Program {
 
 // Place of an op for a diagnostic: names of its first source operator.
 Place place_of(const Program& program, const Origin& origin);
+// Origins of the ops that read a value, in the order in which the ops were made, each once.
+std::vector<Origin> readers(const Graph& graph, ValueId value);
 Place place_of(const Program& program, const Graph& graph, OpId op);
 
 }  // namespace dtr

@@ -59,6 +59,7 @@ struct StepInfo {
   int64_t macs = 0;
   uint64_t cycles = 0;          // busy cycles of the NPU
   std::string_view limit = {};  // "array", "weight port", …
+  uint64_t bytes = 0;           // of a copy: from flash; else read and written in SRAM, each once
   std::string rearranges = {};  // value that the step brings into another order of bytes, if it does nothing else
 };
 
@@ -69,6 +70,7 @@ struct InteriorValue {
   std::optional<uint32_t> buffer;  // index into `buffers`
   uint32_t after_step = 0;         // valid after this step
   Origin origin;
+  std::vector<Origin> readers = {};
 };
 
 // An argument of a kernel as ExecuTorch's schema of the operator orders them; the results of the op follow as out tensors.

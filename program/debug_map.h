@@ -5,11 +5,12 @@
 #include <span>
 #include <vector>
 
-#include "program/plan.h"
+#include "program/memory_planner.h"
 
 namespace dtr {
 
-// `value_of_tensor[i]` is the index of plan.tensors[i] among the values of the execution plan, negative if it has none.
-std::vector<std::byte> serialize_debug_map(const ProgramPlan& plan, std::span<const int32_t> value_of_tensor);
+// `value_of_tensor[i]` is the index of plan.tensors[i] among the values of the execution plan, negative if it has none. `memory`
+// may be null: then it says nothing of buffers.
+std::vector<std::byte> serialize_debug_map(const ProgramPlan& plan, std::span<const int32_t> value_of_tensor, const MemoryMap* memory);
 
 }  // namespace dtr

@@ -11,6 +11,7 @@
 #include "abi/flat_tensor_generated.h"
 #include "abi/program_generated.h"
 #include "abi/scalar_type.h"
+#include "program/scalar_types.h"
 
 namespace dtr {
 namespace {
@@ -24,34 +25,10 @@ std::string_view view(const flatbuffers::String* text) {
   return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
 }
 
-std::string_view dtype_name(int8_t number) {
-  switch (static_cast<ScalarType>(number)) {
-    case ScalarType::kByte:
-      return "u8";
-    case ScalarType::kChar:
-      return "i8";
-    case ScalarType::kShort:
-      return "i16";
-    case ScalarType::kInt:
-      return "i32";
-    case ScalarType::kLong:
-      return "i64";
-    case ScalarType::kHalf:
-      return "f16";
-    case ScalarType::kFloat:
-      return "f32";
-    case ScalarType::kDouble:
-      return "f64";
-    case ScalarType::kBool:
-      return "bool";
-  }
-  return "?";
-}
-
 // "f32[1,3,4,5]", with the dimension order where it is not contiguous: "f32[1,3,4,5] channels_last".
 template <class T>
 std::string type_text(const T& tensor) {
-  std::string text = fmt::format("{}[", dtype_name(static_cast<int8_t>(tensor.scalar_type())));
+  std::string text = fmt::format("{}[", name(static_cast<ScalarType>(tensor.scalar_type())));
   std::string order;
   bool contiguous = true;
   bool channels_last = count(tensor.sizes()) >= 3;

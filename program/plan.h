@@ -29,7 +29,8 @@ struct PlanTensor {
   std::optional<std::span<const std::byte>> constant = {};
   // The op that makes it, for the debug map; empty for inputs and constants.
   Origin origin = {};
-  int64_t offset = 0;  // in the arena, set by plan_memory
+  std::vector<Origin> readers = {};  // ops that read it, for the same
+  int64_t offset = 0;                // in the arena, set by plan_memory
 };
 
 // One argument of a kernel. A list of tensors may have gaps only where the operator takes optional tensors.
@@ -41,6 +42,8 @@ struct KernelCallPlan {
   std::vector<PlanArgument> arguments;  // in the order of the operator's schema, without the outputs
   std::vector<TensorRef> outputs;
   Origin origin;
+  int64_t macs = 0;
+  uint64_t cycles = 0;  // estimate for the Cortex-M
 };
 
 struct DelegateCallPlan {

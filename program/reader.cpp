@@ -116,6 +116,11 @@ class DebugMapVerifier {
         if (step.kernel() == nullptr || step.limit() == nullptr || !origin_fits(step.origin())) return false;
       }
     }
+    for (uint32_t i = 0; i < count(map_.buffers()); ++i) {
+      const pte::DebugBuffer& buffer = *map_.buffers()->Get(i);
+      if (buffer.name() == nullptr || buffer.last_step() < buffer.first_step() || !in_arena(plan, buffer.offset(), buffer.bytes()))
+        return false;
+    }
     for (uint32_t i = 0; i < count(map_.tensors()); ++i) {
       if (!tensor_fits(*map_.tensors()->Get(i), plan)) return false;
     }
@@ -148,6 +153,8 @@ class DebugMapVerifier {
     if (tensor.axis() >= 0 && count(tensor.scales()) != static_cast<uint32_t>(tensor.sizes()->Get(static_cast<uint32_t>(tensor.axis())))) {
       return false;
     }
+    for (uint32_t i = 0; i < count(tensor.readers()); ++i)
+      if (!origin_fits(tensor.readers()->Get(i))) return false;
     if (tensor.call() < -1 || tensor.call() >= static_cast<int64_t>(count(map_.calls()))) return false;
     if (tensor.value() >= 0) {
       if (tensor.value() >= static_cast<int64_t>(count(plan.values()))) return false;
@@ -155,8 +162,12 @@ class DebugMapVerifier {
       return value != nullptr && pte::tensor_bytes(*value) == bytes;
     }
     if (!tensor.in_delegate()) return true;
+    return tensor.call() >= 0 && in_arena(plan, tensor.offset(), bytes);
+  }
+
+  static bool in_arena(const pte::ExecutionPlan& plan, uint64_t offset, uint64_t bytes) {
     const uint64_t arena = count(plan.non_const_buffer_sizes()) > 1 ? static_cast<uint64_t>(plan.non_const_buffer_sizes()->Get(1)) : 0;
-    return tensor.call() >= 0 && tensor.offset() <= arena && bytes <= arena - tensor.offset();
+    return offset <= arena && bytes <= arena - offset;
   }
 
   const pte::DebugMap& map_;

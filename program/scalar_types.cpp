@@ -32,6 +32,30 @@ std::optional<DType> dtype_of(ScalarType type) {
   return std::nullopt;
 }
 
+std::string_view name(ScalarType type) {
+  switch (type) {
+    case ScalarType::kByte:
+      return "u8";
+    case ScalarType::kChar:
+      return "i8";
+    case ScalarType::kShort:
+      return "i16";
+    case ScalarType::kInt:
+      return "i32";
+    case ScalarType::kLong:
+      return "i64";
+    case ScalarType::kHalf:
+      return "f16";
+    case ScalarType::kFloat:
+      return "f32";
+    case ScalarType::kDouble:
+      return "f64";
+    case ScalarType::kBool:
+      return "bool";
+  }
+  return "?";
+}
+
 Type type_of(ScalarType dtype, std::span<const int32_t> sizes, std::span<const uint8_t> order) {
   Type type{.dtype = dtype_of(dtype).value_or(DType::kInt16), .shape = Shape(sizes.begin(), sizes.end())};
   const std::vector<int> last = dim_order(Layout::kChannelsLast, type.rank());

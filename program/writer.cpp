@@ -271,7 +271,7 @@ class ProgramWriter {
   void add_named_data() {
     for (const NamedBytes& entry : plan_.named_data) add_named(entry.key, entry.bytes);
     if (options_.debug_map) {
-      Bytes map = serialize_debug_map(plan_, value_of_tensor_);
+      Bytes map = serialize_debug_map(plan_, value_of_tensor_, options_.memory);
       debug_bytes_ = static_cast<int64_t>(map.size());
       add_named(pte::kDebugMapKey, std::move(map));
     }

@@ -8,13 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "program/plan.h"
+#include "program/memory_planner.h"
 
 namespace dtr {
 
 struct WriteOptions {
   bool debug_map = true;
-  bool external_constants = false;  // into a tensor file; what lies in payloads of delegates stays there
+  bool external_constants = false;    // into a tensor file; what lies in payloads of delegates stays there
+  const MemoryMap* memory = nullptr;  // for the debug map
 };
 
 struct ProgramSizes {

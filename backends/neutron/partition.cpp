@@ -1,5 +1,7 @@
 #include "backends/neutron/partition.h"
 
+#include <algorithm>
+
 #include "backends/neutron/encode/payload.h"
 
 namespace dtr::neutron {
@@ -49,20 +51,43 @@ void Partition::describe_steps() {
   for (uint32_t i = 0; i < commands_.size(); ++i) {
     const Call& call = calls_[commands_[i].call];
     if (commands_[i].kind == Command::Kind::kCopy) {
-      step_info.push_back({.command = i, .kernel = "Copy", .origin = call.origin, .limit = "flash"});
+      step_info.push_back({.command = i, .kernel = "Copy", .origin = call.origin, .limit = "flash", .bytes = call.constants.size()});
     } else if (commands_[i].kind == Command::Kind::kCall) {
       const npu::Cycles cost = cycles(target_, call.kernel);
-      step_info.push_back({i, std::string(name(call.kernel)), call.origin, call.macs, cost.total, text(cost.limit), call.rearranges});
+      step_info.push_back({.command = i,
+                           .kernel = std::string(name(call.kernel)),
+                           .origin = call.origin,
+                           .macs = call.macs,
+                           .cycles = cost.total,
+                           .limit = text(cost.limit),
+                           .bytes = traffic(call),
+                           .rearranges = call.rearranges});
     }
   }
+}
+
+// Every storage that the call touches and its own constants, each once.
+uint64_t Partition::traffic(const Call& call) const {
+  uint64_t bytes = call.constants.size();
+  std::vector<uint32_t> seen;
+  visit_addresses(call.kernel, [&](const npu::Address& address, Access) {
+    if (address.region == kOwnConstants || std::ranges::find(seen, address.region) != seen.end()) return;
+    seen.push_back(address.region);
+    bytes += storages_[address.region].bytes;
+  });
+  return bytes;
 }
 
 void Partition::describe_values(const Graph& graph, const LoweredGraph& lowered) {
   for (const OpId op : graph.ops())
     for (const ValueId id : graph.op(op).results) {
       const Value& value = graph.value(id);
-      InteriorValue described{
-          .name = value.name, .type = value.type, .buffer = std::nullopt, .after_step = 0, .origin = graph.op(op).origin};
+      InteriorValue described{.name = value.name,
+                              .type = value.type,
+                              .buffer = std::nullopt,
+                              .after_step = 0,
+                              .origin = graph.op(op).origin,
+                              .readers = readers(graph, id)};
       const std::optional<Location>& at = lowered.values[id.index];
       // Only whole buffers are described.
       if (at && at->offset == 0 && storages_[at->storage].bytes == bytes_of(value.type)) {

@@ -25,6 +25,7 @@ class Partition final : public LoweredPartition {
   };
   void order_commands();
   void describe_steps();
+  uint64_t traffic(const Call& call) const;
   void describe_values(const Graph& graph, const LoweredGraph& lowered);
 
   npu::Target target_;
