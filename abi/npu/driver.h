@@ -40,6 +40,7 @@ struct Event {
   EventKind kind;
   uint64_t start, end;  // kCall: of the host's call, its host cost at the beginning; kCopy: of the copy engine; kWait: of the host's stall
   uint64_t busy;        // kCall: cycles of the NPU
+  uint8_t opcode;       // abi/npu/microcode.h
 };
 
 struct Report {

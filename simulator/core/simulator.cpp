@@ -39,7 +39,7 @@ class Execution {
   template <class Command>
   Status operator()(uint32_t index, const Command& command) {
     const Status status = compute({target_, index, kernel_context_}, command);
-    if (status == Status::kOk) tell(timeline_.call(index, cycles(target_, command).total));
+    if (status == Status::kOk) tell(timeline_.call(index, Command::kOpcode, cycles(target_, command).total));
     return status;
   }
   const Timeline& timeline() const { return timeline_; }

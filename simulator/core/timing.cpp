@@ -11,7 +11,7 @@ npu::Event Timeline::copy(uint32_t index, const npu::Copy& command) {
   const uint64_t start = now_ > engine_free_ ? now_ : engine_free_;
   engine_free_ = start + npu::copy_cycles(target_, command);
   arrivals_[command.ticket % arrivals_.size()] = engine_free_;
-  return {index, npu::EventKind::kCopy, start, engine_free_, 0};
+  return {index, npu::EventKind::kCopy, start, engine_free_, 0, static_cast<uint8_t>(npu::Opcode::kCopy)};
 }
 
 npu::Event Timeline::wait(uint32_t index, const npu::Wait& command) {
@@ -22,16 +22,16 @@ npu::Event Timeline::wait(uint32_t index, const npu::Wait& command) {
     if (arrival > now_) now_ = arrival;
   }
   stall_ += now_ - start;
-  return {index, npu::EventKind::kWait, start, now_, 0};
+  return {index, npu::EventKind::kWait, start, now_, 0, static_cast<uint8_t>(npu::Opcode::kWait)};
 }
 
-npu::Event Timeline::call(uint32_t index, uint64_t busy_cycles) {
+npu::Event Timeline::call(uint32_t index, npu::Opcode opcode, uint64_t busy_cycles) {
   const uint64_t start = now_;
   now_ += target_.call_host_cycles + busy_cycles;
   host_ += target_.call_host_cycles;
   busy_ += busy_cycles;
   ++calls_;
-  return {index, npu::EventKind::kCall, start, now_, busy_cycles};
+  return {index, npu::EventKind::kCall, start, now_, busy_cycles, static_cast<uint8_t>(opcode)};
 }
 
 void Timeline::write(npu::Report& report) const {

@@ -18,7 +18,7 @@ class Timeline {
 
   npu::Event copy(uint32_t index, const npu::Copy& command);
   npu::Event wait(uint32_t index, const npu::Wait& command);
-  npu::Event call(uint32_t index, uint64_t busy_cycles);
+  npu::Event call(uint32_t index, npu::Opcode opcode, uint64_t busy_cycles);
 
   uint64_t now() const { return now_; }
   // Adds the cycles so far to a report.
