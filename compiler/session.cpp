@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 
+#include "abi/debug_map_generated.h"
 #include "abi/program_generated.h"
 #include "ir/reorder.h"
 #include "ir/rewriter.h"
@@ -13,6 +15,7 @@
 #include "runtime/delegate_deuteron.h"
 #include "runtime/environment.h"
 #include "runtime/method.h"
+#include "runtime/profiler.h"
 #include "simulator/host/host_simulator.h"
 
 namespace dtr {
@@ -79,8 +82,11 @@ class HostSession final : public Session {
     report_ = {};
     touched_ = 0;
     const runtime::Observer observer{this, &HostSession::before, &HostSession::after};
+    if (hooks.recording != nullptr) start_recording(*hooks.recording);
     const auto start = std::chrono::steady_clock::now();
-    DTR_TRY(check(method_.run(&observer)));
+    const pte::Status status = method_.run(&observer);
+    if (hooks.recording != nullptr) finish_recording(*hooks.recording, status.ok());
+    DTR_TRY(check(status));
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
     if (stats != nullptr) {
       ++stats->runs;
@@ -155,9 +161,28 @@ class HostSession final : public Session {
         {.data = data.data(), .bytes = data.size(), .dtype = planned.dtype, .sizes = planned.shape(), .dim_order = planned.order()}));
   }
 
+  // The clock is that of the simulated machine: the NPU's cycles, and for a kernel of the CPU what the compiler expects of it.
+  void start_recording(Recording& recording) {
+    profiler_.emplace(recording.buffer, runtime::ProfilerClock{[](void* self) { return static_cast<HostSession*>(self)->clock_; }, this});
+    clock_ = 0;
+    profiler_->start(npu::ProfileEvent::kRun);
+  }
+  void finish_recording(Recording& recording, bool complete) {
+    if (complete && !profiler_->records().empty()) profiler_->stop(0);
+    recording.used = profiler_->records().size();
+    recording.lost = profiler_->lost();
+    profiler_.reset();
+  }
+  uint64_t kernel_cycles(uint32_t instruction) const {
+    const pte::DebugMap* map = image_.debug_map();
+    return map == nullptr ? 0 : map->calls()->Get(instruction)->cycles();
+  }
+
   // Which instruction runs, so that NPU events can name it.
-  static bool before(void* context, const runtime::Method&, uint32_t instruction) {
-    static_cast<HostSession*>(context)->instruction_ = instruction;
+  static bool before(void* context, const runtime::Method& method, uint32_t instruction) {
+    auto* self = static_cast<HostSession*>(context);
+    self->instruction_ = instruction;
+    if (self->profiler_) self->profiler_->observer().before(&*self->profiler_, method, instruction);
     return true;
   }
 
@@ -165,6 +190,10 @@ class HostSession final : public Session {
     auto* self = static_cast<HostSession*>(context);
     if (self->hooks_->after_instruction) self->hooks_->after_instruction(instruction, method);
     const npu::Report npu = std::exchange(self->context_.report, {});
+    if (self->profiler_) {
+      self->clock_ += method.is_delegate(instruction) ? npu.total_cycles : self->kernel_cycles(instruction);
+      self->profiler_->observer().after(&*self->profiler_, method, instruction);
+    }
     npu::Report& sum = self->report_;
     sum.total_cycles += npu.total_cycles;
     sum.busy_cycles += npu.busy_cycles;
@@ -193,6 +222,7 @@ class HostSession final : public Session {
 
   static void on_event(void* context, const npu::Event& event) {
     auto* self = static_cast<HostSession*>(context);
+    if (self->profiler_) runtime::Profiler::on_npu_event(&*self->profiler_, event);
     if (self->hooks_->after_event) self->hooks_->after_event(self->instruction_, event, self->arenas_.front().span());
   }
 
@@ -211,6 +241,8 @@ class HostSession final : public Session {
   const RunHooks* hooks_ = nullptr;
   bool watch_touches_ = false;
   uint32_t instruction_ = 0;
+  std::optional<runtime::Profiler> profiler_;  // while a run is recorded
+  uint64_t clock_ = 0;
   npu::Report report_;
   uint64_t touched_ = 0;
 };

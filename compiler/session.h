@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "abi/npu/driver.h"
+#include "abi/npu/profile.h"
 #include "ir/graph.h"
 #include "ir/tensor.h"
 #include "program/reader.h"
@@ -26,10 +27,20 @@ struct RunStats {
   std::vector<uint64_t> instructions;  // of each step of the last run, where a core executes them
 };
 
+// Records of what a run costs. Room for as many events as the buffer has entries.
+struct Recording {
+  std::vector<npu::ProfileRecord> buffer;
+  size_t used = 0;
+  uint64_t lost = 0;  // events for which there was no room
+
+  std::span<const npu::ProfileRecord> records() const { return std::span(buffer).first(used); }
+};
+
 // What may watch a run. `arena` is the first planned memory, where delegates' scratch lies.
 struct RunHooks {
   std::function<void(uint32_t instruction, const npu::Event& event, std::span<const std::byte> arena)> after_event = {};
   std::function<void(uint32_t instruction, const runtime::Method& method)> after_instruction = {};
+  Recording* recording = nullptr;  // of this run
 };
 
 // Loads an image, whose checksum was checked when it was read, with all kernels. The tables must outlive the program.

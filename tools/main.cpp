@@ -108,6 +108,10 @@ CLI::App* add_run(CLI::App& app, tools::RunOptions& o) {
   add_tensor_files(verb, o.tensor_files);
   verb->add_option("--repeat", o.repeat, "Run every sample N times, for timing")->check(CLI::Range(1, 1000000))->capture_default_str();
   verb->add_option("--stats-json", o.stats_json, "Write simulated cycles, memory touched and simulation time as JSON");
+  verb->add_option("--profile", o.profile, "Write what every operator costs, for `deuteron profile` and ExecuTorch's Inspector (.etdump)");
+  verb->add_option("--profile-events", o.profile_events, "Room for so many events a run; the oldest are kept")
+      ->check(CLI::Range(1, 16'777'216))
+      ->capture_default_str();
   example(verb, "deuteron run digits.pte --input models/digits_cnn/test.npz --output out.npz");
   return verb;
 }
@@ -176,6 +180,27 @@ CLI::App* add_qat_prepare(CLI::App& app, tools::QatPrepareOptions& o) {
   return verb;
 }
 
+CLI::App* add_profile(CLI::App& app, tools::ProfileOptions& o) {
+  CLI::App* verb = app.add_subcommand("profile", "Show where the cycles of a run went, by operator of the model");
+  verb->add_option("TRACE", o.trace, "Profile (.etdump) that `deuteron run --profile` or ExecuTorch wrote")->required();
+  verb->add_option("--program", o.program, "Program that was run (.pte): it names the operators");
+  verb->add_option("--by", o.by, "What a line is")->check(CLI::IsMember({"operator", "module", "kernel", "memory"}))->capture_default_str();
+  verb->add_option("--sort", o.sort, "Most cycles first, or in the order of the program")
+      ->check(CLI::IsMember({"cycles", "program"}))
+      ->capture_default_str();
+  verb->add_option("--filter", o.filter, "Only lines whose operator, module or kernel has this in its name");
+  verb->add_option("--depth", o.depth, "Fold modules below this level (0: show all)")->capture_default_str();
+  verb->add_option("--compare", o.compare, "Another profile to hold beside it: what got slower, what faster (.etdump)");
+  verb->add_option("--compare-program", o.compare_program, "Program of that profile, if it is another one (.pte)");
+  verb->add_option("--json", o.json, "Write everything that is known (.json, docs/profiling.md)");
+  verb->add_option("--csv", o.csv, "Write the table (.csv)");
+  verb->add_option("--perfetto", o.perfetto, "Write the timeline for https://ui.perfetto.dev (.json)");
+  example(verb,
+          "deuteron run digits.pte --input models/digits_cnn/test.npz --samples 1 --profile digits.etdump\n  deuteron profile "
+          "digits.etdump --program digits.pte");
+  return verb;
+}
+
 CLI::App* add_firmware(CLI::App& app, tools::FirmwareOptions& o) {
   CLI::App* verb =
       app.add_subcommand("firmware", "Write a CMake project that runs programs on a board, with just the memory and the kernels they need");
@@ -212,6 +237,7 @@ int main(int argc, char** argv) try {
   tools::CompareOptions compare_options;
   tools::QatPrepareOptions qat_prepare_options;
   tools::FirmwareOptions firmware_options;
+  tools::ProfileOptions profile_options;
   tools::InspectOptions inspect_options;
   bool markdown = false;
   const CLI::App* compile = add_compile(app, compile_options);
@@ -221,6 +247,7 @@ int main(int argc, char** argv) try {
   const CLI::App* compare = add_compare(app, compare_options);
   const CLI::App* qat_prepare = add_qat_prepare(app, qat_prepare_options);
   const CLI::App* firmware = add_firmware(app, firmware_options);
+  const CLI::App* profile = add_profile(app, profile_options);
   CLI::App* inspect = app.add_subcommand("inspect", "Show a model, a program or data as text");
   inspect->add_option("FILE", inspect_options.file, ".pt2, .tflite, .pte, .ptd, .npz, .npy")->required();
   example(inspect, "deuteron inspect digits.pte");
@@ -253,6 +280,7 @@ int main(int argc, char** argv) try {
     return !good ? finish(common, tl::unexpected(good.error())) : *good ? kGood : kBadInput;
   }
   if (qat_prepare->parsed()) return finish(common, tools::qat_prepare(common, qat_prepare_options));
+  if (profile->parsed()) return finish(common, tools::profile(common, profile_options));
   if (firmware->parsed()) return finish(common, tools::firmware(common, firmware_options));
   if (inspect->parsed()) return finish(common, tools::inspect(common, inspect_options));
   if (targets->parsed()) return finish(common, tools::targets(markdown));

@@ -46,6 +46,8 @@ struct RunOptions {
   std::vector<std::string> tensor_files;  // .ptd
   uint32_t samples = 0;                   // 0: all
   uint32_t repeat = 1;
+  std::string profile;              // .etdump
+  uint32_t profile_events = 65536;  // room in the profile buffer
 };
 Status run(const CommonOptions& common, const RunOptions& options);
 
@@ -92,6 +94,17 @@ struct FirmwareOptions {
   bool no_checksum = false;
 };
 Status firmware(const CommonOptions& common, const FirmwareOptions& options);
+
+struct ProfileOptions {
+  std::string trace;  // .etdump
+  std::string program;
+  std::string compare;          // another trace
+  std::string compare_program;  // of that
+  std::string by = "operator", sort = "cycles", filter;
+  uint32_t depth = 0;
+  std::string json, csv, perfetto;
+};
+Status profile(const CommonOptions& common, const ProfileOptions& options);
 
 struct InspectOptions {
   std::string file;

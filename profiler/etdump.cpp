@@ -1,0 +1,247 @@
+#include "profiler/etdump.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "profiler/etdump_generated.h"
+#include "support/mapped_file.h"
+
+namespace dtr {
+namespace {
+
+using flatbuffers::Offset;
+using npu::ProfileEvent;
+
+constexpr std::string_view kLoad = "Program::load_method", kInit = "Method::init", kExecute = "Method::execute";
+constexpr std::string_view kOperatorCall = "OPERATOR_CALL", kDelegateCall = "DELEGATE_CALL", kNativeCall = "native_call_";
+constexpr std::string_view kLoadBlock = "Default", kRunBlock = "Execute";
+
+std::string_view view(const flatbuffers::String* text) {
+  return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
+}
+
+class Writer {
+ public:
+  std::vector<std::byte> write(const Trace& trace) {
+    std::vector<Offset<etdump::RunData>> blocks;
+    blocks.push_back(load_block(trace));
+    for (const TraceRun& run : trace.runs) blocks.push_back(run_block(run));
+    const auto root = etdump::CreateETDump(builder_, 0, builder_.CreateVector(blocks));
+    etdump::FinishSizePrefixedETDumpBuffer(builder_, root);
+    const auto* data = reinterpret_cast<const std::byte*>(builder_.GetBufferPointer());
+    return {data, data + builder_.GetSize()};
+  }
+
+ private:
+  // What the format has no field for stands in the metadata of the load: key=value, separated by spaces.
+  Offset<etdump::RunData> load_block(const Trace& trace) {
+    std::vector<Offset<etdump::Event>> events;
+    std::string metadata;
+    if (trace.program) {
+      metadata = fmt::format("program={:08x} clock_hz={}", trace.program->checksum, trace.program->clock_hz);
+      if (!trace.program->target.empty()) metadata += " target=" + trace.program->target;
+    }
+    // The Inspector stops at events of allocations.
+    if (trace.planned_bytes > 0) metadata += fmt::format(" planned_bytes={} used_bytes={}", trace.planned_bytes, trace.used_bytes);
+    uint64_t end = 0;
+    for (const TraceEvent& event : trace.load.events) end = std::max(end, event.end);
+    events.push_back(profile_event({.name = std::string(kLoad), .end = end}, metadata));
+    return block(kLoadBlock, events);
+  }
+
+  Offset<etdump::RunData> run_block(const TraceRun& run) {
+    std::vector<Offset<etdump::Event>> events;
+    std::string metadata;
+    if (!run.complete) metadata = fmt::format("incomplete=1 lost={}", run.lost);
+    for (const TraceEvent& event : run.events) {
+      TraceEvent named = event;
+      switch (event.kind) {
+        case ProfileEvent::kKernel:
+          named.name = std::string(kNativeCall) + event.name;
+          events.push_back(profile_event(named));
+          named.name = kOperatorCall;
+          events.push_back(profile_event(named));
+          break;
+        case ProfileEvent::kDelegate:
+          named.name = kDelegateCall;
+          events.push_back(profile_event(named));
+          break;
+        case ProfileEvent::kRun:
+          events.push_back(profile_event(event, metadata));
+          break;
+        default:
+          events.push_back(profile_event(event, event.name));
+      }
+    }
+    return block(kRunBlock, events);
+  }
+
+  Offset<etdump::RunData> block(std::string_view name, const std::vector<Offset<etdump::Event>>& events) {
+    const std::vector<Offset<etdump::Allocator>> allocators;
+    return etdump::CreateRunData(builder_, builder_.CreateString(name.data(), name.size()), -1, builder_.CreateVector(allocators),
+                                 builder_.CreateVector(events));
+  }
+
+  // A delegate's event has an id and no name.
+  Offset<etdump::Event> profile_event(const TraceEvent& event, const std::string& metadata = {}) {
+    const auto name = event.command < 0 ? builder_.CreateString(event.name) : Offset<flatbuffers::String>();
+    const auto bytes = builder_.CreateVector(reinterpret_cast<const uint8_t*>(metadata.data()), metadata.size());
+    const auto profile = etdump::CreateProfileEvent(builder_, name, 0, event.instruction, event.command, 0, bytes, event.start, event.end);
+    return etdump::CreateEvent(builder_, profile);
+  }
+
+  flatbuffers::FlatBufferBuilder builder_;
+};
+
+// Values of "key=value key=value".
+class Metadata {
+ public:
+  explicit Metadata(std::string_view text) {
+    while (!text.empty()) {
+      const size_t end = std::min(text.find(' '), text.size());
+      const std::string_view part = text.substr(0, end);
+      if (const size_t equals = part.find('='); equals != std::string_view::npos) values_[part.substr(0, equals)] = part.substr(equals + 1);
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+  }
+  std::string_view text(std::string_view key) const {
+    const auto found = values_.find(key);
+    return found == values_.end() ? std::string_view() : found->second;
+  }
+  uint64_t number(std::string_view key, int base = 10) const {
+    uint64_t value = 0;
+    const std::string_view digits = text(key);
+    std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+    return value;
+  }
+  bool has(std::string_view key) const { return values_.contains(key); }
+
+ private:
+  std::map<std::string_view, std::string_view> values_;
+};
+
+class Reader {
+ public:
+  Trace read(const etdump::ETDump& dump) {
+    if (dump.run_data() != nullptr)
+      for (const etdump::RunData* block : *dump.run_data()) read_block(*block);
+    return std::move(trace_);
+  }
+
+ private:
+  void read_block(const etdump::RunData& block) {
+    TraceRun run;
+    bool ended = false;
+    if (block.events() == nullptr) return;
+    for (const etdump::Event* event : *block.events()) {
+      const etdump::ProfileEvent* profile = event->profile_event();
+      if (profile == nullptr) continue;
+      const std::string_view name = view(profile->name());
+      if (name == kLoad || name == kInit) {
+        trace_.load.events.push_back(described(name == kLoad ? ProfileEvent::kLoad : ProfileEvent::kInit, name, *profile));
+        if (name == kLoad) read_program(metadata_of(*profile));
+      } else if (name == kExecute) {
+        ended = true;
+        run.events.push_back(described(ProfileEvent::kRun, name, *profile));
+        const Metadata metadata(metadata_of(*profile));
+        run.lost = metadata.number("lost");
+        if (metadata.has("incomplete")) run.complete = false;
+      } else if (name != kOperatorCall) {
+        run.events.push_back(operator_event(name, *profile));
+      }
+    }
+    if (run.events.empty()) return;
+    if (!ended) run.complete = false;
+    settle(run);
+    trace_.runs.push_back(std::move(run));
+  }
+
+  static std::string_view metadata_of(const etdump::ProfileEvent& event) {
+    const auto* bytes = event.delegate_debug_metadata();
+    return bytes == nullptr ? std::string_view() : std::string_view(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  }
+
+  static TraceEvent described(ProfileEvent kind, std::string_view name, const etdump::ProfileEvent& event) {
+    return {.kind = kind,
+            .name = std::string(name),
+            .instruction = event.instruction_id(),
+            .command = event.delegate_debug_id_int(),
+            .start = event.start_time(),
+            .end = event.end_time()};
+  }
+
+  static TraceEvent operator_event(std::string_view name, const etdump::ProfileEvent& event) {
+    if (event.delegate_debug_id_int() >= 0 || !view(event.delegate_debug_id_str()).empty()) {
+      const std::string_view metadata = metadata_of(event);
+      const ProfileEvent kind = metadata == "Copy" ? ProfileEvent::kCopy : metadata == "Wait" ? ProfileEvent::kWait : ProfileEvent::kCall;
+      const bool readable = !metadata.empty() && std::ranges::all_of(metadata, [](char c) { return c >= ' ' && c <= '~'; });
+      return described(kind, readable ? metadata : view(event.delegate_debug_id_str()), event);
+    }
+    if (name == kDelegateCall) return described(ProfileEvent::kDelegate, "delegate", event);
+    return described(ProfileEvent::kKernel, name.starts_with(kNativeCall) ? name.substr(kNativeCall.size()) : name, event);
+  }
+
+  void read_program(std::string_view text) {
+    const Metadata metadata(text);
+    trace_.planned_bytes = metadata.number("planned_bytes");
+    trace_.used_bytes = metadata.number("used_bytes");
+    if (!metadata.has("program")) return;
+    trace_.program = TraceProgram{.checksum = static_cast<uint32_t>(metadata.number("program", 16)),
+                                  .target = std::string(metadata.text("target")),
+                                  .clock_hz = metadata.number("clock_hz")};
+  }
+
+  // Clocks of 32 bits wrap, times count from wherever the clock stood, events stand in the order in which they ended: here they begin at 0
+  // and stand in the order in which they began.
+  static void settle(TraceRun& run) {
+    constexpr uint64_t kWrap = uint64_t{1} << 32;
+    for (TraceEvent& event : run.events)
+      if (event.end < event.start && event.start < kWrap) event.end += kWrap;
+    uint64_t first = UINT64_MAX;
+    for (const TraceEvent& event : run.events)
+      if (event.kind == ProfileEvent::kRun) first = event.start;
+    if (first == UINT64_MAX)
+      for (const TraceEvent& event : run.events) first = std::min(first, event.start);
+    for (TraceEvent& event : run.events) {
+      if (event.start < first && first < kWrap && event.start + kWrap - first < kWrap / 2) event.start += kWrap, event.end += kWrap;
+      event.start -= std::min(event.start, first);
+      event.end -= std::min(event.end, first);
+    }
+    const auto depth = [](const TraceEvent& event) { return event.kind == ProfileEvent::kRun ? 0 : event.command < 0 ? 1 : 2; };
+    std::ranges::stable_sort(run.events, [&](const TraceEvent& a, const TraceEvent& b) {
+      return std::tuple(depth(a) > 0, a.instruction, depth(a), a.command) < std::tuple(depth(b) > 0, b.instruction, depth(b), b.command);
+    });
+  }
+
+  Trace trace_;
+};
+
+}  // namespace
+
+std::vector<std::byte> to_etdump(const Trace& trace) { return Writer().write(trace); }
+
+Result<Trace> parse_etdump(std::span<const std::byte> bytes, const std::string& file) {
+  const auto damaged = [&](std::string reason) {
+    return fail(DiagnosticId::kTraceDamaged, std::move(reason), "record it again: deuteron run --profile", {.file = file});
+  };
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  if (bytes.size() < sizeof(uint32_t) + 8) return damaged("the file is too short for a trace");
+  if (!flatbuffers::BufferHasIdentifier(data, etdump::ETDumpIdentifier(), true)) return damaged("the file is no ETDump");
+  const auto size = flatbuffers::ReadScalar<flatbuffers::uoffset_t>(data);
+  if (size > bytes.size() - sizeof size) return damaged(fmt::format("the trace has {} bytes, the file only {}", size, bytes.size()));
+  flatbuffers::Verifier verifier(data, bytes.size());
+  if (!etdump::VerifySizePrefixedETDumpBuffer(verifier)) return damaged("the trace is damaged");
+  Trace trace = Reader().read(*etdump::GetSizePrefixedETDump(data));
+  if (trace.runs.empty()) return damaged("the trace has no run");
+  return trace;
+}
+
+Result<Trace> read_etdump(const std::string& path) {
+  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  return parse_etdump(file.bytes(), path);
+}
+
+}  // namespace dtr

@@ -1,0 +1,282 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "profiler/report.h"
+
+namespace dtr {
+namespace {
+
+std::string with_thousands(uint64_t value) {
+  std::string digits = std::to_string(value);
+  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+// Characters of UTF-8, not bytes.
+size_t width_of(const std::string& text) {
+  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }));
+}
+
+std::string clipped(const std::string& text, size_t width) {
+  if (width_of(text) <= width) return text;
+  size_t at = 0;
+  for (size_t seen = 0; at < text.size(); ++at) {
+    if ((static_cast<unsigned char>(text[at]) & 0xC0u) == 0x80u) continue;
+    if (++seen == width) break;
+  }
+  return text.substr(0, at) + "~";
+}
+
+// Rows of cells, numbers to the right.
+class TextTable {
+ public:
+  explicit TextTable(std::vector<std::string> header, std::vector<bool> right) : right_(std::move(right)) { add(std::move(header)); }
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  std::string text(size_t widest = 40) const {
+    std::vector<size_t> width(right_.size(), 0);
+    for (const auto& row : rows_)
+      for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], std::min(width_of(row[i]), widest));
+    std::string all;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (size_t i = 0; i < row.size(); ++i) {
+        const std::string cell = clipped(row[i], width[i]);
+        const std::string space(width[i] - width_of(cell), ' ');
+        line += (right_[i] ? space + cell : cell + space) + "  ";
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      all += line + "\n";
+    }
+    return all;
+  }
+
+ private:
+  std::vector<bool> right_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string number(uint64_t value) { return value == 0 ? "" : with_thousands(value); }
+std::string percent(uint64_t part, uint64_t whole) {
+  return whole == 0 ? "" : fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+// Rows that belong together in a view, added up.
+ProfileRow& add_up(std::map<std::string, ProfileRow>& groups, const std::string& name, const ProfileRow& row) {
+  ProfileRow& group = groups.try_emplace(name, ProfileRow{.name = name}).first->second;
+  group.spent += row.spent;
+  group.copying += row.copying, group.added += row.added, group.calls += row.calls, group.macs += row.macs;
+  group.flash_bytes += row.flash_bytes, group.sram_bytes += row.sram_bytes;
+  return group;
+}
+
+bool matches(const ProfileRow& row, const std::string& filter) {
+  const auto has = [&](const std::string& text) { return text.find(filter) != std::string::npos; };
+  return filter.empty() || has(row.name) || has(row.op) || has(row.module_path) || has(row.kernels);
+}
+
+// "features.3.conv" and what it lies in: "features", "features.3", each as deep as it is.
+std::vector<std::string> modules_of(const std::string& path, size_t depth) {
+  std::vector<std::string> modules;
+  for (size_t at = 0; at != std::string::npos && !path.empty() && (depth == 0 || modules.size() < depth);) {
+    at = path.find('.', at);
+    modules.push_back(path.substr(0, at));
+    if (at != std::string::npos) ++at;
+  }
+  return modules;
+}
+
+// A span counts for its kernel; what the host spends on it lies between spans and is shared out by the row's own.
+std::vector<ProfileRow> by_kernel(const Profile& profile, const ProfileTable& table) {
+  std::map<std::string, ProfileRow> groups;
+  Spent seen;
+  for (const ProfileSpan& span : profile.spans) {
+    const ProfileRow& row = profile.rows[span.row];
+    if (!matches(row, table.filter)) continue;
+    const uint64_t cycles = span.end - span.start;
+    ProfileRow part{.calls = 1, .macs = span.step.macs};
+    if (span.track == ProfileSpan::Track::kCopy) {
+      part.copying = cycles, part.flash_bytes = span.step.bytes;
+    } else if (span.track == ProfileSpan::Track::kNpu) {
+      part.spent.npu = cycles, part.sram_bytes = span.step.bytes;
+    } else {
+      (span.kernel == "Wait" ? part.spent.stall : part.spent.cpu) = cycles;
+    }
+    seen += part.spent;
+    add_up(groups, span.kernel, part);
+  }
+  std::vector<ProfileRow> rows;
+  for (auto& [name, group] : groups) rows.push_back(std::move(group));
+  uint64_t host = 0;
+  for (const ProfileRow& row : profile.rows)
+    if (matches(row, table.filter)) host += row.spent.host;
+  if (host > 0) rows.push_back({.name = "start calls and copies", .spent = {.host = host}});
+  return rows;
+}
+
+std::vector<ProfileRow> by_module(const Profile& profile, const ProfileTable& table) {
+  std::map<std::string, ProfileRow> groups;
+  for (const ProfileRow& row : profile.rows) {
+    if (!matches(row, table.filter)) continue;
+    const std::vector<std::string> modules = modules_of(row.module_path, table.depth);
+    add_up(groups, row.sources.empty() ? "(no operator)" : "(model)", row);
+    for (const std::string& module : modules) add_up(groups, module, row);
+  }
+  std::vector<ProfileRow> rows;
+  for (auto& [name, group] : groups) rows.push_back(std::move(group));
+  return rows;
+}
+
+std::vector<ProfileRow> rows_of(const Profile& profile, const ProfileTable& table) {
+  std::vector<ProfileRow> rows;
+  switch (table.view) {
+    case ProfileView::kModule:
+      return by_module(profile, table);  // a tree: by name
+    case ProfileView::kKernel:
+      rows = by_kernel(profile, table);
+      break;
+    case ProfileView::kOperator:
+    case ProfileView::kMemory:
+      for (const ProfileRow& row : profile.rows)
+        if (matches(row, table.filter)) rows.push_back(row);
+      break;
+  }
+  if (!table.program_order)
+    std::ranges::stable_sort(rows, std::greater<>(), [&](const ProfileRow& row) {
+      return table.view == ProfileView::kMemory ? row.flash_bytes + row.sram_bytes : row.spent.total();
+    });
+  return rows;
+}
+
+std::string indented(const std::string& module) {
+  const auto level = static_cast<size_t>(std::ranges::count(module, '.'));
+  return module.starts_with('(') ? module : std::string(2 * level, ' ') + module.substr(module.rfind('.') + 1);
+}
+
+std::string_view view_name(ProfileView view) {
+  switch (view) {
+    case ProfileView::kModule:
+      return "module";
+    case ProfileView::kKernel:
+      return "kernel";
+    case ProfileView::kOperator:
+    case ProfileView::kMemory:
+      break;
+  }
+  return "operator";
+}
+
+std::string totals(const Profile& profile) {
+  const Spent all = spent(profile);
+  std::string text = fmt::format("{} cycles", with_thousands(profile.total));
+  if (profile.id && profile.id->clock_hz > 0)
+    text += fmt::format(" = {:.3f} ms simulated at {} MHz (machine model and its error: docs/npu.md)", profile.milliseconds(profile.total),
+                        profile.id->clock_hz / 1'000'000);
+  text +=
+      fmt::format("\n  NPU computes {} ({}), host starts calls and copies {} ({}), waits for flash {} ({}), Cortex-M kernels {} ({})\n",
+                  with_thousands(all.npu), percent(all.npu, profile.total), with_thousands(all.host), percent(all.host, profile.total),
+                  with_thousands(all.stall), percent(all.stall, profile.total), with_thousands(all.cpu), percent(all.cpu, profile.total));
+  text += fmt::format("  on named operators {}\n", percent(profile.on_operators(), profile.total));
+  if (!profile.complete)
+    text += profile.lost > 0
+                ? fmt::format("  PARTIAL: {} events found no room in the profile buffer, times beyond the oldest {} are missing\n",
+                              with_thousands(profile.lost), with_thousands(profile.spans.size()))
+                : "  PARTIAL: the run did not end\n";
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const Profile& profile, const ProfileTable& table) {
+  std::string text = totals(profile) + "\n";
+  const bool memory = table.view == ProfileView::kMemory;
+  if (memory) {
+    TextTable rows({"operator", "kernels", "from flash", "SRAM bytes", "copying", "waiting", "cycles"},
+                   {false, false, true, true, true, true, true});
+    for (const ProfileRow& row : rows_of(profile, table))
+      rows.add({row.name, row.kernels, number(row.flash_bytes), number(row.sram_bytes), number(row.copying), number(row.spent.stall),
+                number(row.spent.total())});
+    return text + rows.text();
+  }
+  const bool operators = table.view == ProfileView::kOperator;
+  std::vector<std::string> header{std::string(view_name(table.view))};
+  std::vector<bool> right{false};
+  if (operators) {
+    header.insert(header.end(), {"module", "runs on", "kernels"});
+    right.insert(right.end(), {false, false, false});
+  }
+  header.insert(header.end(), {"cycles", "share", "NPU", "host", "waiting", "CPU", "MACs", "util"});
+  right.insert(right.end(), 8, true);
+  if (operators) {
+    header.emplace_back("limited by");
+    right.push_back(false);
+  }
+  TextTable rows(std::move(header), std::move(right));
+  for (const ProfileRow& row : rows_of(profile, table)) {
+    std::vector<std::string> cells{table.view == ProfileView::kModule ? indented(row.name) : row.name};
+    if (operators) cells.insert(cells.end(), {row.module_path, row.backend, row.kernels});
+    const double utilization = profile.utilization(row);
+    cells.insert(cells.end(), {with_thousands(row.spent.total()), percent(row.spent.total(), profile.total), number(row.spent.npu),
+                               number(row.spent.host), number(row.spent.stall), number(row.spent.cpu),
+                               number(static_cast<uint64_t>(std::max<int64_t>(row.macs, 0))),
+                               row.macs > 0 && utilization > 0 ? fmt::format("{:.0f} %", 100 * utilization) : ""});
+    if (operators) cells.push_back(row.limited_by);
+    rows.add(std::move(cells));
+  }
+  return text + rows.text(operators ? 32 : 48);
+}
+
+std::string compare_text(const Profile& before, const Profile& after, const ProfileTable& table) {
+  struct Pair {
+    uint64_t before = 0, after = 0;
+    int64_t change() const { return static_cast<int64_t>(after) - static_cast<int64_t>(before); }
+  };
+  std::vector<std::pair<std::string, Pair>> pairs;
+  std::map<std::string, size_t> index;
+  const auto at = [&](const std::string& name) -> Pair& {
+    const auto [found, inserted] = index.try_emplace(name, pairs.size());
+    if (inserted) pairs.emplace_back(name, Pair{});
+    return pairs[found->second].second;
+  };
+  for (const ProfileRow& row : rows_of(before, table)) at(row.name).before += row.spent.total();
+  for (const ProfileRow& row : rows_of(after, table)) at(row.name).after += row.spent.total();
+  std::ranges::stable_sort(pairs, std::greater<>(), [](const auto& pair) { return pair.second.change(); });
+
+  const auto signed_number = [](int64_t value) {
+    return fmt::format("{}{}", value < 0 ? "-" : value > 0 ? "+" : "", with_thousands(static_cast<uint64_t>(value < 0 ? -value : value)));
+  };
+  const auto change_percent = [](const Pair& pair) {
+    return pair.before == 0 ? std::string("new")
+                            : fmt::format("{:+.1f} %", 100.0 * static_cast<double>(pair.change()) / static_cast<double>(pair.before));
+  };
+  TextTable rows({std::string(view_name(table.view)), "before", "after", "change", ""}, {false, true, true, true, true});
+  for (const auto& [name, pair] : pairs)
+    rows.add({name, with_thousands(pair.before), with_thousands(pair.after), signed_number(pair.change()),
+              pair.after == 0 && pair.before > 0 ? "gone" : change_percent(pair)});
+  const Pair whole{before.total, after.total};
+  rows.add({"total", with_thousands(whole.before), with_thousands(whole.after), signed_number(whole.change()), change_percent(whole)});
+  return rows.text(56);
+}
+
+std::string to_csv(const Profile& profile, const ProfileTable& table) {
+  const auto quoted = [](const std::string& text) {
+    std::string cell = "\"";
+    for (const char c : text) cell += c == '"' ? std::string("\"\"") : std::string(1, c);
+    return cell + "\"";
+  };
+  std::string text = fmt::format(
+      "{},op,module,source_line,backend,kernels,cycles,npu,host,stall,cpu,copying,added,calls,macs,utilization,flash_bytes,sram_bytes,"
+      "limited_by\n",
+      view_name(table.view));
+  for (const ProfileRow& row : rows_of(profile, table)) {
+    for (const std::string& cell : {row.name, row.op, row.module_path, row.source_line, row.backend, row.kernels})
+      text += quoted(cell) + ",";
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{:.4f},{},{},{}\n", row.spent.total(), row.spent.npu, row.spent.host, row.spent.stall,
+                        row.spent.cpu, row.copying, row.added, row.calls, row.macs, profile.utilization(row), row.flash_bytes,
+                        row.sram_bytes, quoted(row.limited_by));
+  }
+  return text;
+}
+
+}  // namespace dtr

@@ -1,0 +1,52 @@
+// What runs of a program cost, event by event, in cycles.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "abi/npu/profile.h"
+#include "program/reader.h"
+
+namespace dtr {
+
+// Which program a trace belongs to.
+struct TraceProgram {
+  uint32_t checksum = 0;  // of the .pte file
+  std::string target;     // "imxrt700"; empty: nothing in the program depends on one
+  uint64_t clock_hz = 0;  // cycles a second; 0: not known
+  bool operator==(const TraceProgram&) const = default;
+};
+TraceProgram trace_program(const ProgramImage& image);
+
+struct TraceEvent {
+  npu::ProfileEvent kind = npu::ProfileEvent::kNone;
+  std::string name;             // "aten::add.out", "DeuteronBackend"; of a command of the NPU its kernel: "Conv2d", "Copy"
+  int32_t instruction = -1;     // of the program; -1: of none
+  int32_t command = -1;         // of the delegate's microcode
+  uint64_t start = 0, end = 0;  // cycles from the beginning of the run
+  bool operator==(const TraceEvent&) const = default;
+};
+
+// What happened between two points in time, in the order in which it began.
+struct TraceRun {
+  std::vector<TraceEvent> events;
+  bool complete = true;  // it ended, and no event is lost
+  uint64_t lost = 0;     // events for which there was no room
+  bool operator==(const TraceRun&) const = default;
+};
+
+struct Trace {
+  std::optional<TraceProgram> program;  // what ExecuTorch writes does not say
+  TraceRun load;
+  std::vector<TraceRun> runs;
+  uint64_t planned_bytes = 0;  // of memory; 0: not recorded
+  uint64_t used_bytes = 0;     // of it, at most
+};
+
+// The records of one run. They say which events there were, in order; the program says what they are.
+TraceRun decode_run(std::span<const npu::ProfileRecord> records, uint64_t lost, const ProgramImage& image);
+
+}  // namespace dtr

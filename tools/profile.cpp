@@ -1,0 +1,65 @@
+// deuteron profile
+#include <fmt/format.h>
+
+#include "profiler/etdump.h"
+#include "profiler/report.h"
+#include "support/output_file.h"
+#include "tools/verbs.h"
+
+namespace dtr::tools {
+namespace {
+
+// A trace told in terms of its program, if that is given.
+struct Loaded {
+  Profile profile;
+  std::optional<ProgramImage> image;
+
+  const ProgramImage* program() const { return image ? &*image : nullptr; }
+};
+
+Result<Loaded> load(const std::string& trace_path, const std::string& program_path) {
+  DTR_ASSIGN(const Trace trace, read_etdump(trace_path));
+  Loaded loaded;
+  OperatorMap map;
+  if (!program_path.empty()) {
+    DTR_ASSIGN(loaded.image, ProgramImage::open(program_path));
+    const TraceProgram id = trace_program(*loaded.image);
+    if (trace.program && *trace.program != id)
+      return fail(DiagnosticId::kTraceProgram,
+                  fmt::format("the profile is of program {:08x} for `{}`, {} is {:08x} for `{}`", trace.program->checksum,
+                              trace.program->target, program_path, id.checksum, id.target),
+                  "give the program that was run, or record the profile again", {.file = trace_path});
+    if (const pte::DebugMap* debug_map = loaded.image->debug_map()) map = OperatorMap(*debug_map);
+  }
+  loaded.profile = make_profile(trace, map, program_path.empty() ? trace_path : program_path);
+  return loaded;
+}
+
+ProfileTable table_of(const ProfileOptions& options) {
+  ProfileTable table{.program_order = options.sort == "program", .filter = options.filter, .depth = options.depth};
+  if (options.by == "module") table.view = ProfileView::kModule;
+  if (options.by == "kernel") table.view = ProfileView::kKernel;
+  if (options.by == "memory") table.view = ProfileView::kMemory;
+  return table;
+}
+
+}  // namespace
+
+Status profile(const CommonOptions&, const ProfileOptions& options) {
+  DTR_TRY(check_outputs({options.trace, options.program, options.compare, options.compare_program},
+                        {options.json, options.csv, options.perfetto}));
+  DTR_ASSIGN(const Loaded loaded, load(options.trace, options.program));
+  const ProfileTable table = table_of(options);
+  if (!options.json.empty()) DTR_TRY(write_file(options.json, to_json(loaded.profile, loaded.program())));
+  if (!options.csv.empty()) DTR_TRY(write_file(options.csv, to_csv(loaded.profile, table)));
+  if (!options.perfetto.empty()) DTR_TRY(write_file(options.perfetto, to_perfetto(loaded.profile, loaded.program())));
+  if (!options.compare.empty()) {
+    DTR_ASSIGN(const Loaded other, load(options.compare, options.compare_program.empty() ? options.program : options.compare_program));
+    fmt::print("{}", compare_text(loaded.profile, other.profile, table));
+    return {};
+  }
+  fmt::print("{}", to_text(loaded.profile, table));
+  return {};
+}
+
+}  // namespace dtr::tools
