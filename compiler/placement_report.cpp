@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "support/text.h"
+
 namespace dtr {
 namespace {
 
@@ -24,8 +26,6 @@ RefusalRow row_of(const Program& program, const Graph& graph, OpId op, const Rea
           .macs = reason.macs,
           .cycles_lost = reason.host_cycles > reason.bound_cycles ? reason.host_cycles - reason.bound_cycles : 0};
 }
-
-std::string clip(const std::string& text, size_t width) { return text.size() <= width ? text : text.substr(0, width - 1) + "~"; }
 
 }  // namespace
 
@@ -99,8 +99,8 @@ std::string refusals_text(const CompileReport& report) {
   for (const RefusalRow& row : report.refusals) {
     const std::string name = row.because_of.empty() ? row.name : "+ " + row.name;
     text += fmt::format("{:>12}  {:>12}  {:<{}}  {:<{}}  {:<{}}  {}\n", with_thousands(row.cycles_lost),
-                        row.macs > 0 ? with_thousands(static_cast<uint64_t>(row.macs)) : "", clip(name, name_width), name_width,
-                        clip(row.op, op_width), op_width, clip(row.module_path, module_width), module_width, row.source_line);
+                        row.macs > 0 ? with_thousands(static_cast<uint64_t>(row.macs)) : "", clipped(name, name_width), name_width,
+                        clipped(row.op, op_width), op_width, clipped(row.module_path, module_width), module_width, row.source_line);
     if (row.because_of.empty()) {
       text += fmt::format("{}{}: {}\n", indent, row.id, row.reason);
       if (!row.remedy.empty()) text += fmt::format("{}fix: {}\n", indent, row.remedy);

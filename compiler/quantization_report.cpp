@@ -12,6 +12,7 @@
 #include "ir/rewriter.h"
 #include "ops/executor.h"
 #include "ops/ops.h"
+#include "support/text.h"
 
 namespace dtr {
 namespace {
@@ -233,16 +234,15 @@ Result<QuantizationReport> report_quantization(const Program& program, const Gra
 }
 
 std::string to_text(const QuantizationReport& report) {
-  const auto clip = [](const std::string& text, size_t width) { return text.size() <= width ? text : text.substr(0, width - 1) + "~"; };
   const auto percent = [](double share) { return share == 0 ? std::string("-") : fmt::format("{:.3f} %", share * 100); };
   std::string text = fmt::format("quantization, {} sample{}\n{:<28} {:>12} {:>12} {:>12} {:>5} {:>10} {:>8}\n", report.samples,
                                  report.samples == 1 ? "" : "s", "tensor", "least", "greatest", "scale", "zero", "saturated", "SQNR dB");
   for (const TensorRow& row : report.tensors)
-    text += fmt::format("{:<28} {:>12.5g} {:>12.5g} {:>12.5g} {:>5} {:>10} {:>8.1f}{}\n", clip(row.name, 28), row.range.min, row.range.max,
-                        row.scale, row.zero_point, percent(row.saturated), row.sqnr_db, row.selected ? "  selected" : "");
+    text += fmt::format("{:<28} {:>12.5g} {:>12.5g} {:>12.5g} {:>5} {:>10} {:>8.1f}{}\n", clipped(row.name, 28), row.range.min,
+                        row.range.max, row.scale, row.zero_point, percent(row.saturated), row.sqnr_db, row.selected ? "  selected" : "");
   text += fmt::format("\n{:<28} {:<28} {:>8} {:>8} {:>10}\n", "operator, worst first", "", "adds dB", "SQNR dB", "saturated");
   for (const ErrorRow& row : report.operators)
-    text += fmt::format("{:<28} {:<28} {:>8.1f} {:>8.1f} {:>10}\n", clip(row.tensor, 28), clip(row.op, 28), row.adds_db, row.sqnr_db,
+    text += fmt::format("{:<28} {:<28} {:>8.1f} {:>8.1f} {:>10}\n", clipped(row.tensor, 28), clipped(row.op, 28), row.adds_db, row.sqnr_db,
                         percent(row.saturated));
   if (!report.float_ops.empty()) text += fmt::format("not quantized: {}\n", fmt::join(report.float_ops, ", "));
   const auto bad = std::ranges::find(report.operators, report.first_bad, &ErrorRow::tensor);

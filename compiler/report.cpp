@@ -5,19 +5,9 @@
 #include <algorithm>
 
 #include "compiler/placement_report.h"
+#include "support/text.h"
 
 namespace dtr {
-namespace {
-
-std::string clipped(const std::string& text, size_t width) { return text.size() <= width ? text : text.substr(0, width - 1) + "~"; }
-
-}  // namespace
-
-std::string with_thousands(uint64_t value) {
-  std::string digits = std::to_string(value);
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
-}
 
 std::string to_json(const CompileReport& report) {
   std::string text = "{\n";

@@ -81,7 +81,4 @@ std::string placement_json(const CompileReport& report);
 // The table of operators, then cycles, time, memory; fits 140 columns.
 std::string to_text(const CompileReport& report);
 
-// 12345678 → "12,345,678".
-std::string with_thousands(uint64_t value);
-
 }  // namespace dtr

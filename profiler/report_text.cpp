@@ -4,58 +4,10 @@
 #include <map>
 
 #include "profiler/report.h"
+#include "support/text.h"
 
 namespace dtr {
 namespace {
-
-std::string with_thousands(uint64_t value) {
-  std::string digits = std::to_string(value);
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
-}
-
-// Characters of UTF-8, not bytes.
-size_t width_of(const std::string& text) {
-  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }));
-}
-
-std::string clipped(const std::string& text, size_t width) {
-  if (width_of(text) <= width) return text;
-  size_t at = 0;
-  for (size_t seen = 0; at < text.size(); ++at) {
-    if ((static_cast<unsigned char>(text[at]) & 0xC0u) == 0x80u) continue;
-    if (++seen == width) break;
-  }
-  return text.substr(0, at) + "~";
-}
-
-// Rows of cells, numbers to the right.
-class TextTable {
- public:
-  explicit TextTable(std::vector<std::string> header, std::vector<bool> right) : right_(std::move(right)) { add(std::move(header)); }
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  std::string text(size_t widest = 40) const {
-    std::vector<size_t> width(right_.size(), 0);
-    for (const auto& row : rows_)
-      for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], std::min(width_of(row[i]), widest));
-    std::string all;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (size_t i = 0; i < row.size(); ++i) {
-        const std::string cell = clipped(row[i], width[i]);
-        const std::string space(width[i] - width_of(cell), ' ');
-        line += (right_[i] ? space + cell : cell + space) + "  ";
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      all += line + "\n";
-    }
-    return all;
-  }
-
- private:
-  std::vector<bool> right_;
-  std::vector<std::vector<std::string>> rows_;
-};
 
 std::string number(uint64_t value) { return value == 0 ? "" : with_thousands(value); }
 std::string percent(uint64_t part, uint64_t whole) {
@@ -69,11 +21,6 @@ ProfileRow& add_up(std::map<std::string, ProfileRow>& groups, const std::string&
   group.copying += row.copying, group.added += row.added, group.calls += row.calls, group.macs += row.macs;
   group.flash_bytes += row.flash_bytes, group.sram_bytes += row.sram_bytes;
   return group;
-}
-
-bool matches(const ProfileRow& row, const std::string& filter) {
-  const auto has = [&](const std::string& text) { return text.find(filter) != std::string::npos; };
-  return filter.empty() || has(row.name) || has(row.op) || has(row.module_path) || has(row.kernels);
 }
 
 // "features.3.conv" and what it lies in: "features", "features.3", each as deep as it is.
@@ -188,6 +135,11 @@ std::string totals(const Profile& profile) {
 
 }  // namespace
 
+bool matches(const ProfileRow& row, const std::string& filter) {
+  const auto has = [&](const std::string& text) { return text.find(filter) != std::string::npos; };
+  return filter.empty() || has(row.name) || has(row.op) || has(row.module_path) || has(row.kernels);
+}
+
 std::string to_text(const Profile& profile, const ProfileTable& table) {
   std::string text = totals(profile) + "\n";
   const bool memory = table.view == ProfileView::kMemory;
@@ -197,7 +149,7 @@ std::string to_text(const Profile& profile, const ProfileTable& table) {
     for (const ProfileRow& row : rows_of(profile, table))
       rows.add({row.name, row.kernels, number(row.flash_bytes), number(row.sram_bytes), number(row.copying), number(row.spent.stall),
                 number(row.spent.total())});
-    return text + rows.text();
+    return text + rows.text(40);
   }
   const bool operators = table.view == ProfileView::kOperator;
   std::vector<std::string> header{std::string(view_name(table.view))};

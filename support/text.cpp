@@ -1,0 +1,49 @@
+#include "support/text.h"
+
+#include <algorithm>
+
+namespace dtr {
+namespace {
+
+// Whether a byte goes on with a character of UTF-8 that began before it.
+bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0u) == 0x80u; }
+
+}  // namespace
+
+std::string with_thousands(uint64_t value) {
+  std::string digits = std::to_string(value);
+  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+size_t width_of(const std::string& text) {
+  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return !continues(c); }));
+}
+
+std::string clipped(const std::string& text, size_t width) {
+  if (width_of(text) <= width) return text;
+  size_t at = 0;
+  for (size_t seen = 0; at < text.size(); ++at)
+    if (!continues(text[at]) && ++seen == width) break;
+  return text.substr(0, at) + "~";
+}
+
+std::string TextTable::text(size_t widest) const {
+  std::vector<size_t> width(right_.size(), 0);
+  for (const auto& row : rows_)
+    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], std::min(width_of(row[i]), widest));
+  std::string all;
+  for (const auto& row : rows_) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string cell = clipped(row[i], width[i]);
+      const std::string space(width[i] - width_of(cell), ' ');
+      line += (right_[i] ? space + cell : cell + space) + "  ";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    all += line + "\n";
+  }
+  return all;
+}
+
+}  // namespace dtr
