@@ -1,0 +1,250 @@
+// Profiles: what records, files and attributions say, against cycles counted by hand and by the run itself.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "compiler/compile.h"
+#include "compiler/session.h"
+#include "ir/parser.h"
+#include "profiler/etdump.h"
+#include "profiler/report.h"
+#include "test/unit/test_files.h"
+
+namespace dtr {
+namespace {
+
+using npu::ProfileEvent;
+
+// Two operators on the NPU, of which the second needs constants from flash, and one on the CPU:
+//   0 kernel                 0 … 40
+//   1 delegate              40 … 2000
+//       command 0 copy     500 … 900    (its start takes the host 400)
+//       command 1 call     600 … 1000   (400 + 200 before it: the copy, the call)
+//       command 2 wait    1000 … 1100
+//       command 3 call    1300 … 1900
+Trace example() {
+  Trace trace;
+  trace.program = TraceProgram{.checksum = 0x1a2b3c4d, .target = "imxrt700", .clock_hz = 1'000'000};
+  trace.planned_bytes = 5000;
+  trace.used_bytes = 4000;
+  trace.load.events.push_back({.kind = ProfileEvent::kLoad, .name = "Program::load_method"});
+  trace.runs.push_back({.events = {{.kind = ProfileEvent::kRun, .name = "Method::execute", .end = 2010},
+                                   {.kind = ProfileEvent::kKernel, .name = "aten::add.out", .instruction = 0, .start = 0, .end = 40},
+                                   {.kind = ProfileEvent::kDelegate, .name = "delegate", .instruction = 1, .start = 40, .end = 2000},
+                                   {ProfileEvent::kCopy, "Copy", 1, 0, 500, 900},
+                                   {ProfileEvent::kCall, "Conv2d", 1, 1, 700, 1000},
+                                   {ProfileEvent::kWait, "Wait", 1, 2, 1000, 1100},
+                                   {ProfileEvent::kCall, "Pool", 1, 3, 1300, 1900}}});
+  return trace;
+}
+
+OperatorMap example_map() {
+  OperatorMap map;
+  map.add_source({.name = "add", .target = "aten.add.Tensor", .module_path = "head"});
+  map.add_source({.name = "conv", .target = "aten.conv2d.default", .module_path = "stem.conv", .source_line = "model.py:7"});
+  map.add_source({.name = "relu", .target = "aten.relu.default", .module_path = "stem.act"});
+  map.add_source({.name = "pool", .target = "aten.max_pool2d.default", .module_path = "stem.pool"});
+  map.add(0, -1, {.kernel = "aten::add.out", .origin = {{0}}});
+  map.add(1, 0, {.kernel = "Copy", .origin = {{3}}, .bytes = 64, .limit = "flash"});
+  map.add(1, 1, {.kernel = "Conv2d", .origin = {{1, 2}}, .macs = 9000, .bytes = 300, .limit = "array"});
+  map.add(1, 3, {.kernel = "Pool", .origin = {{3}}, .bytes = 100, .limit = "write port"});
+  return map;
+}
+
+const ProfileRow* row(const Profile& profile, std::string_view name) {
+  for (const ProfileRow& each : profile.rows)
+    if (each.name == name) return &each;
+  return nullptr;
+}
+
+TEST(Profile, EveryCycleHasItsPlace) {
+  const Profile profile = make_profile(example(), example_map(), "example.pte");
+  EXPECT_EQ(profile.total, 2010u);
+  const ProfileRow* add = row(profile, "add");
+  ASSERT_NE(add, nullptr);
+  EXPECT_EQ(add->spent.cpu, 40u);
+  EXPECT_EQ(add->backend, "CPU");
+  const ProfileRow* conv = row(profile, "conv + relu");
+  ASSERT_NE(conv, nullptr);
+  EXPECT_EQ(conv->spent.npu, 300u);
+  EXPECT_EQ(conv->spent.host, 700u - 40 - 400);  // the start of the copy is the pool's
+  EXPECT_EQ(conv->macs, 9000);
+  EXPECT_EQ(conv->sram_bytes, 300u);
+  EXPECT_EQ(conv->limited_by, "array");
+  EXPECT_EQ(conv->source_line, "model.py:7");
+  const ProfileRow* pool = row(profile, "pool");
+  ASSERT_NE(pool, nullptr);
+  EXPECT_EQ(pool->spent.npu, 600u);
+  EXPECT_EQ(pool->spent.host, 400u + 200);
+  EXPECT_EQ(pool->spent.stall, 100u);
+  EXPECT_EQ(pool->copying, 400u);
+  EXPECT_EQ(pool->flash_bytes, 64u);
+  const ProfileRow* leave = row(profile, "enter and leave delegates");
+  ASSERT_NE(leave, nullptr);
+  EXPECT_EQ(leave->spent.host, 100u);
+  const ProfileRow* between = row(profile, "between calls");
+  ASSERT_NE(between, nullptr);
+  EXPECT_EQ(between->spent.host, 10u);
+  EXPECT_EQ(spent(profile).total(), profile.total);
+  EXPECT_EQ(profile.on_operators(), 1900u);
+  EXPECT_DOUBLE_EQ(profile.milliseconds(profile.total), 2.01);
+}
+
+TEST(Profile, ATraceWithoutProgramShowsCalls) {
+  const Profile profile = make_profile(example(), {}, "example.etdump");
+  EXPECT_EQ(spent(profile).total(), profile.total);
+  ASSERT_NE(row(profile, "aten::add.out"), nullptr);
+  EXPECT_EQ(row(profile, "aten::add.out")->spent.cpu, 40u);
+  ASSERT_NE(row(profile, "Conv2d"), nullptr);
+  EXPECT_EQ(profile.on_operators(), 0u);
+}
+
+TEST(Profile, TextSaysWhatIsMissing) {
+  Trace trace = example();
+  EXPECT_EQ(to_text(make_profile(trace, example_map(), ""), {}).find("PARTIAL"), std::string::npos);
+  trace.runs[0].complete = false;
+  EXPECT_NE(to_text(make_profile(trace, example_map(), ""), {}).find("PARTIAL: the run did not end"), std::string::npos);
+  trace.runs[0].lost = 1234;
+  EXPECT_NE(to_text(make_profile(trace, example_map(), ""), {}).find("PARTIAL: 1,234 events found no room"), std::string::npos);
+}
+
+TEST(Profile, ModulesAreATree) {
+  const std::string text = to_text(make_profile(example(), example_map(), ""), {.view = ProfileView::kModule});
+  const size_t stem = text.find("\nstem "), conv = text.find("\n  conv"), pool = text.find("\n  pool");
+  ASSERT_NE(stem, std::string::npos);
+  EXPECT_LT(stem, conv);
+  EXPECT_LT(conv, pool);
+  EXPECT_NE(text.substr(stem, 40).find("1,860"), std::string::npos) << text;
+  EXPECT_EQ(to_text(make_profile(example(), example_map(), ""), {.view = ProfileView::kModule, .depth = 1}).find("\n  conv"),
+            std::string::npos);
+}
+
+TEST(Profile, ComparedSlowerFirst) {
+  Trace after = example();
+  after.runs[0].events[1].end = 30;          // add: 10 less
+  after.runs[0].events.back().start = 1200;  // pool: 100 on the NPU more, 100 on the host less
+  after.runs[0].events.back().end = 1950;    // 50 more, taken from the delegate's end
+  const std::string text = compare_text(make_profile(example(), example_map(), ""), make_profile(after, example_map(), ""), {});
+  const size_t pool = text.find("pool"), add = text.find("add");
+  EXPECT_LT(pool, add);
+  EXPECT_NE(text.find("+50"), std::string::npos) << text;
+  EXPECT_NE(text.find("-10"), std::string::npos) << text;
+}
+
+TEST(Etdump, RoundTrip) {
+  const Trace trace = example();
+  const Result<Trace> read = parse_etdump(to_etdump(trace), "trace.etdump");
+  ASSERT_TRUE(read) << to_text(read.error());
+  EXPECT_EQ(read->program, trace.program);
+  EXPECT_EQ(read->runs, trace.runs);
+  EXPECT_EQ(read->planned_bytes, 5000u);
+  EXPECT_EQ(read->used_bytes, 4000u);
+}
+
+TEST(Etdump, PartialRunsStayPartial) {
+  Trace trace = example();
+  trace.runs[0].complete = false;
+  trace.runs[0].lost = 3;
+  const Result<Trace> read = parse_etdump(to_etdump(trace), "trace.etdump");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->runs, trace.runs);
+}
+
+// A clock of 32 bits that ran over in the middle of the run; a run that does not begin at 0.
+TEST(Etdump, ClocksWrap) {
+  Trace trace = example();
+  for (TraceEvent& event : trace.runs[0].events) {
+    event.start = (event.start + 0xFFFFFC00) & 0xFFFFFFFF;
+    event.end = (event.end + 0xFFFFFC00) & 0xFFFFFFFF;
+  }
+  const Result<Trace> read = parse_etdump(to_etdump(trace), "trace.etdump");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->runs, example().runs);
+}
+
+TEST(Etdump, DamageIsSaid) {
+  const std::vector<std::byte> good = to_etdump(example());
+  const auto reason = [](std::span<const std::byte> bytes) {
+    const Result<Trace> read = parse_etdump(bytes, "trace.etdump");
+    return read ? std::string() : to_text(read.error());
+  };
+  EXPECT_EQ(reason(std::span(good).first(5)),
+            "error[trace-damaged]: trace.etdump: the file is too short for a trace\n  fix: record it again: deuteron run --profile");
+  EXPECT_EQ(reason(std::vector<std::byte>(100)),
+            "error[trace-damaged]: trace.etdump: the file is no ETDump\n  fix: record it again: deuteron run --profile");
+  EXPECT_EQ(
+      reason(std::span(good).first(good.size() - 40)),
+      fmt::format("error[trace-damaged]: trace.etdump: the trace has {} bytes, the file only {}\n  fix: record it again: deuteron run "
+                  "--profile",
+                  good.size() - 4, good.size() - 40));
+  EXPECT_EQ(reason(to_etdump({})),
+            "error[trace-damaged]: trace.etdump: the trace has no run\n  fix: record it again: deuteron run --profile");
+  for (size_t bit = 0; bit < 8 * good.size(); ++bit) {  // whatever it is, it ends
+    std::vector<std::byte> bytes = good;
+    bytes[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+    if (const Result<Trace> read = parse_etdump(bytes, "trace.etdump")) to_text(make_profile(*read, example_map(), ""), {});
+  }
+}
+
+// Committed int8 models, run with a profile: nothing is lost, and the sums are those of the run.
+class ProfiledModel : public testing::TestWithParam<const char*> {};
+
+TEST_P(ProfiledModel, CyclesAreConserved) {
+  std::ifstream file(test::source_path(std::string("test/golden/") + GetParam() + ".ir"));
+  Result<Program> program = parse_program(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
+  ASSERT_TRUE(program) << to_text(program.error());
+  const CompileSettings settings{.target = find_target("imxrt700")};
+  const auto compiled = compile_program(*program, settings);
+  ASSERT_TRUE(compiled) << to_text(compiled.error());
+  const auto session = Session::load(compiled->pte, "model.pte");
+  ASSERT_TRUE(session);
+  std::vector<Tensor> inputs;
+  std::vector<TensorView> views;
+  const Graph& signature = (*session)->signature();
+  for (const ValueId input : signature.inputs()) inputs.emplace_back(signature.type(input).dtype, signature.type(input).shape);
+  for (const Tensor& input : inputs) views.push_back(input.view());
+
+  Recording recording{.buffer = std::vector<npu::ProfileRecord>(4096)};
+  RunStats stats;
+  const auto outputs = (*session)->run(views, &stats, {.recording = &recording});
+  ASSERT_TRUE(outputs);
+  const ProgramImage& image = (*session)->image();
+  Trace trace;
+  trace.program = trace_program(image);
+  trace.runs.push_back(decode_run(recording.records(), recording.lost, image));
+  EXPECT_TRUE(trace.runs[0].complete);
+  const Profile profile = make_profile(trace, OperatorMap(*image.debug_map()), "model.pte");
+
+  const Spent all = spent(profile);
+  EXPECT_EQ(all.total(), profile.total);
+  EXPECT_EQ(all.npu, stats.busy_cycles);
+  EXPECT_EQ(all.host, stats.host_cycles);
+  EXPECT_EQ(all.stall, stats.stall_cycles);
+  EXPECT_EQ(all.cpu, compiled->report.cpu_cycles);
+  EXPECT_EQ(profile.total, stats.total_cycles + compiled->report.cpu_cycles);
+  EXPECT_GE(profile.on_operators() * 100, profile.total * 99);
+  uint64_t flash = 0;
+  int64_t macs = 0;
+  for (const ProfileRow& each : profile.rows) flash += each.flash_bytes, macs += each.macs;
+  EXPECT_EQ(flash, stats.copied_bytes);
+  int64_t reported = 0;
+  for (const OperatorRow& each : compiled->report.operators) reported += each.macs;
+  EXPECT_EQ(macs, reported);
+
+  // The same run without a profile gives the same, and with a small buffer keeps the oldest.
+  const auto plain = (*session)->run(views);
+  ASSERT_TRUE(plain);
+  for (size_t i = 0; i < outputs->size(); ++i) EXPECT_TRUE(std::ranges::equal((*outputs)[i].bytes(), (*plain)[i].bytes()));
+  Recording few{.buffer = std::vector<npu::ProfileRecord>(5)};
+  ASSERT_TRUE((*session)->run(views, nullptr, {.recording = &few}));
+  EXPECT_EQ(few.used, 5u);
+  EXPECT_EQ(few.used + few.lost, recording.used);
+  const TraceRun partial = decode_run(few.records(), few.lost, image);
+  EXPECT_FALSE(partial.complete);
+  ASSERT_EQ(partial.events.size(), 5u);
+  EXPECT_TRUE(std::ranges::equal(partial.events, std::span(trace.runs[0].events).first(5)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, ProfiledModel, testing::Values("ad_fcae", "digits_cnn", "ic_resnet8", "kws_dscnn", "vww_mobilenetv1"));
+
+}  // namespace
+}  // namespace dtr
