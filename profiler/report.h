@@ -28,6 +28,8 @@ std::string to_json(const Profile& profile, const ProgramImage* image);
 // Chrome's trace event format: tracks for host, NPU and copy engine, flows from the host's calls to the NPU, a counter of SRAM.
 std::string to_perfetto(const Profile& profile, const ProgramImage* image);
 
+// Whether a row's operator, module or kernels have the text in their names; all rows have the empty one.
+bool matches(const ProfileRow& row, const std::string& filter);
 // Where the totals of a run lie, of all its rows.
 Spent spent(const Profile& profile);
 

@@ -201,6 +201,15 @@ CLI::App* add_profile(CLI::App& app, tools::ProfileOptions& o) {
   return verb;
 }
 
+CLI::App* add_explain(CLI::App& app, tools::ExplainOptions& o) {
+  CLI::App* verb = app.add_subcommand("explain", "Say in words why operators cost what they cost, and what would make them cheaper");
+  verb->add_option("PROGRAM", o.program, "Program (.pte)")->required();
+  verb->add_option("OP", o.name, "Only operators that have this in their name, module or kernel");
+  verb->add_option("--most", o.most, "So many of them, those with the most cycles")->check(CLI::Range(1, 1'000'000))->capture_default_str();
+  example(verb, "deuteron explain digits.pte stem");
+  return verb;
+}
+
 CLI::App* add_firmware(CLI::App& app, tools::FirmwareOptions& o) {
   CLI::App* verb =
       app.add_subcommand("firmware", "Write a CMake project that runs programs on a board, with just the memory and the kernels they need");
@@ -238,6 +247,7 @@ int main(int argc, char** argv) try {
   tools::QatPrepareOptions qat_prepare_options;
   tools::FirmwareOptions firmware_options;
   tools::ProfileOptions profile_options;
+  tools::ExplainOptions explain_options;
   tools::InspectOptions inspect_options;
   bool markdown = false;
   const CLI::App* compile = add_compile(app, compile_options);
@@ -248,6 +258,7 @@ int main(int argc, char** argv) try {
   const CLI::App* qat_prepare = add_qat_prepare(app, qat_prepare_options);
   const CLI::App* firmware = add_firmware(app, firmware_options);
   const CLI::App* profile = add_profile(app, profile_options);
+  const CLI::App* explain = add_explain(app, explain_options);
   CLI::App* inspect = app.add_subcommand("inspect", "Show a model, a program or data as text");
   inspect->add_option("FILE", inspect_options.file, ".pt2, .tflite, .pte, .ptd, .npz, .npy")->required();
   example(inspect, "deuteron inspect digits.pte");
@@ -281,6 +292,7 @@ int main(int argc, char** argv) try {
   }
   if (qat_prepare->parsed()) return finish(common, tools::qat_prepare(common, qat_prepare_options));
   if (profile->parsed()) return finish(common, tools::profile(common, profile_options));
+  if (explain->parsed()) return finish(common, tools::explain(common, explain_options));
   if (firmware->parsed()) return finish(common, tools::firmware(common, firmware_options));
   if (inspect->parsed()) return finish(common, tools::inspect(common, inspect_options));
   if (targets->parsed()) return finish(common, tools::targets(markdown));

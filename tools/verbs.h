@@ -106,6 +106,12 @@ struct ProfileOptions {
 };
 Status profile(const CommonOptions& common, const ProfileOptions& options);
 
+struct ExplainOptions {
+  std::string program, name;
+  uint32_t most = 5;
+};
+Status explain(const CommonOptions& common, const ExplainOptions& options);
+
 struct InspectOptions {
   std::string file;
 };
