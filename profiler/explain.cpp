@@ -83,8 +83,14 @@ class Explainer {
   }
 
   void say_cpu() {
-    because(fmt::format("{} cycles are estimated for the Cortex-M, which runs {}", of_it(row_.spent.cpu), row_.kernels));
-    const bool converts = row_.op.find("quantize") != std::string::npos;
+    std::string kernels;
+    bool converts = true;
+    for (const ProfileSpan& span : profile_.spans) {
+      if (span.track != ProfileSpan::Track::kHost || span.kernel == "Wait" || &profile_.rows[span.row] != &row_) continue;
+      converts = converts && span.kernel.find("quantize_per_") != std::string::npos;
+      if (kernels.find(span.kernel) == std::string::npos) kernels += (kernels.empty() ? "" : ", ") + span.kernel;
+    }
+    because(fmt::format("{} cycles are estimated for the Cortex-M, which runs {}", of_it(row_.spent.cpu), kernels));
     if (converts)
       change("give and take int8: compile with --io int8");
     else
@@ -93,12 +99,12 @@ class Explainer {
 
   void say_host() {
     because(fmt::format("{} cycles are the host's: it starts each call of the NPU and each copy", of_it(row_.spent.host)));
-    if (row_.calls > 1)
-      change(fmt::format("fewer calls: it is split into {}", row_.calls));
+    if (row_.npu_calls > 1)
+      change(fmt::format("fewer calls: it is split into {}", row_.npu_calls));
     else
       change(
-          "more work a call: a call costs the host the same whether it computes little or much; fuse small operators "
-          "or use fewer, wider ones");
+          "more work a call: a call costs the host the same whether it computes little or much; fuse small operators or use fewer, wider "
+          "ones");
   }
 
   void say_stall() {

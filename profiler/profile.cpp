@@ -10,6 +10,7 @@ namespace {
 
 using npu::ProfileEvent;
 
+constexpr std::string_view kNpu = "NPU", kCpu = "CPU";
 constexpr std::string_view kEnterDelegate = "enter and leave delegates";
 constexpr std::string_view kBetweenCalls = "between calls";
 constexpr std::string_view kCompilerMade = "made by the compiler";
@@ -93,6 +94,7 @@ class Attribution {
   void count(uint32_t row, const std::string& kernel, const MappedStep* step, uint64_t cycles, std::string_view backend) {
     ProfileRow& counted = profile_.rows[row];
     ++counted.calls;
+    counted.npu_calls += backend == kNpu ? 1 : 0;
     ++kernels_[row][kernel];
     if (counted.backend.find(backend) == std::string::npos) counted.backend += (counted.backend.empty() ? "" : "+") + std::string(backend);
     if (step == nullptr) return;
@@ -120,7 +122,7 @@ class Attribution {
     const uint32_t row = row_of(step, event.name);
     const uint64_t cycles = event.end - event.start;
     profile_.rows[row].spent.cpu += cycles;
-    count(row, event.name, step, cycles, "CPU");
+    count(row, event.name, step, cycles, kCpu);
     span(ProfileSpan::Track::kHost, event, row, step);
   }
 
@@ -132,7 +134,7 @@ class Attribution {
       const MappedStep* step = map_.find(whole.instruction, -1);
       const uint32_t row = row_of(step, whole.name);
       profile_.rows[row].spent.npu += whole.end - whole.start;
-      count(row, whole.name, step, whole.end - whole.start, "NPU");
+      count(row, whole.name, step, whole.end - whole.start, kNpu);
       span(ProfileSpan::Track::kHost, whole, row, step);
       return;
     }
@@ -161,7 +163,7 @@ class Attribution {
       } else {
         profile_.rows[row].spent.npu += cycles;
         if (step != nullptr) profile_.rows[row].sram_bytes += step->bytes;
-        count(row, step == nullptr ? event.name : step->kernel, step, cycles + gap, "NPU");
+        count(row, step == nullptr ? event.name : step->kernel, step, cycles + gap, kNpu);
         span(ProfileSpan::Track::kNpu, event, row, step);
       }
       cursor = std::max(cursor, event.end);

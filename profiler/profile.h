@@ -46,9 +46,10 @@ struct ProfileRow {
   std::string backend;  // "NPU", "CPU"; both where it needs both
   std::string kernels;  // "Conv2d", "Conv2d x4, Move"
   Spent spent;
-  uint64_t copying = 0;  // cycles of the copy engine, beside the rest
-  uint64_t added = 0;    // of `spent`: in what the compiler added, to bring values into another order of bytes
-  uint32_t calls = 0;
+  uint64_t copying = 0;    // cycles of the copy engine, beside the rest
+  uint64_t added = 0;      // of `spent`: in what the compiler added, to bring values into another order of bytes
+  uint32_t calls = 0;      // of kernels, on the NPU and the CPU
+  uint32_t npu_calls = 0;  // of them
   int64_t macs = 0;
   uint64_t flash_bytes = 0, sram_bytes = 0;  // copied; read and written by the NPU
   std::string limited_by;                    // of its longest call
