@@ -329,6 +329,11 @@ std::string_view Method::name(size_t instruction) const {
   return is_delegate_call(stored) ? delegates_[pte::callee(stored)].delegate->id : operator_name(*plan_, pte::callee(stored)).name;
 }
 
+bool Method::is_delegate(size_t instruction) const {
+  return instruction < instruction_count() &&
+         instructions(*plan_).Get(static_cast<uint32_t>(instruction))->instr_args_as_DelegateCall() != nullptr;
+}
+
 std::span<Value* const> Method::arguments(size_t instruction) const {
   if (instruction >= instruction_count()) return {};
   Value** next = arguments_;

@@ -92,7 +92,7 @@ class Method {
   std::string_view name(size_t instruction) const;
   // What an instruction gets, until this is asked of another one or one runs.
   std::span<Value* const> arguments(size_t instruction) const;
-  bool is_delegate(size_t instruction) const { return instruction < step_count_ && steps_[instruction].kernel == nullptr; }
+  bool is_delegate(size_t instruction) const;
 
   // Copies the input into its planned place, unless it is written there already; an input without one is used where it lies until the run
   // ends.
