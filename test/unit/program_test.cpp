@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <random>
 
 #include "abi/crc32.h"
@@ -218,9 +219,11 @@ std::vector<std::byte> delegate_program(bool debug_map = true) {
   made.plan.tool = "deuteron test";
   made.plan.source_hash = 42;
   made.plan.named_data.push_back({"shared", std::vector<std::byte>(5, std::byte{9})});
-  EXPECT_TRUE(plan_memory(made.plan));
+  made.plan.tensors[made.x.index].readers = {{{0}}};
+  const auto memory = plan_memory(made.plan);
+  EXPECT_TRUE(memory);
   EXPECT_TRUE(encode_payloads(made.plan));
-  const auto written = serialize_program(made.plan, {.debug_map = debug_map});
+  const auto written = serialize_program(made.plan, {.debug_map = debug_map, .memory = &*memory});
   EXPECT_TRUE(written);
   EXPECT_EQ(written->sizes.file, static_cast<int64_t>(written->bytes.size()));
   EXPECT_EQ(written->sizes.payloads, 12);
@@ -294,6 +297,8 @@ TEST(Writer, DebugMapNamesOriginsAndPlaces) {
     }
     if (tensor->name()->str() == "x") {
       EXPECT_EQ(tensor->call(), -1);
+      ASSERT_EQ(tensor->readers()->size(), 1u);
+      EXPECT_EQ(tensor->readers()->Get(0)->sources()->Get(0), 0u);
     }
     if (tensor->name()->str() == "y") {
       EXPECT_EQ(tensor->step(), 2u);
@@ -301,6 +306,14 @@ TEST(Writer, DebugMapNamesOriginsAndPlaces) {
     lost += tensor->value() < 0 && !tensor->in_delegate() ? 1 : 0;
   }
   EXPECT_EQ(lost, 1);
+  // Steps 0 to 2 are the delegate's; b is made while a is still read, so that one of them lies beside x or y.
+  std::map<std::string, std::pair<uint32_t, uint32_t>> live;
+  for (const pte::DebugBuffer* buffer : *map.buffers()) {
+    live[buffer->name()->str()] = {buffer->first_step(), buffer->last_step()};
+    EXPECT_EQ(buffer->bytes(), 1000u);
+    EXPECT_FALSE(buffer->staged());
+  }
+  EXPECT_EQ(live, (std::map<std::string, std::pair<uint32_t, uint32_t>>{{"a", {0, 1}}, {"b", {1, 2}}, {"x", {0, 0}}, {"y", {2, 2}}}));
 
   const auto stripped = ProgramImage::parse(delegate_program(false), "test.pte");
   ASSERT_TRUE(stripped);
