@@ -6,6 +6,7 @@ constructors. Standard library only.
 """
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -135,6 +136,21 @@ def check_sizes(deuteron, folder):
     return program
 
 
+def check_bad_input(deuteron, folder, program):
+    """Damaged programs and wrong memory on the device: errors, no faults, nothing written outside (test/device/bad_input.cpp)."""
+    project = folder / f"bad_{program.stem}"
+    run(deuteron, "firmware", program, "-o", project)
+    shutil.copy(ROOT / "test/device/bad_input.cpp", project / "main.cpp")
+    run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build")
+    run("cmake", "--build", project / "build")
+    text = run_image(project, "build/firmware.elf")
+    flips = re.search(r"(\d+) flips: (\d+) refused, (\d+) harmless; without the checksum (\d+) refused\ndone\n", text)
+    if not flips or int(flips.group(2)) < 9 * int(flips.group(3)):
+        failures.append(f"bad input of {program.name}:\n{text[-1500:]}")
+    else:
+        print(f"bad input of {program.name}: {text.splitlines()[0]}")
+
+
 def check_refusals(deuteron, folder, program):
     wrong = folder / "not_a_program.pte"
     wrong.write_text("nothing")
@@ -164,6 +180,7 @@ def main():
         check_image(deuteron, folder, program)
         keywords = check_sizes(deuteron, folder)
         check_two_programs(deuteron, folder, ((program, DIGITS / "test.npz", 16 * 16 * 4), (keywords, KEYWORDS / "test.npz", 49 * 10 * 4)))
+        check_bad_input(deuteron, folder, ROOT / "test/data/pte/small.pte")
         check_refusals(deuteron, folder, program)
     for failure in failures:
         print(f"FAILED {failure}")
