@@ -22,7 +22,7 @@ std::string plural(uint64_t count, std::string_view what) {
   return fmt::format("{} {}{}", with_thousands(count), what, count == 1 ? "" : "s");
 }
 
-// What reads and what leaves the operators of a row.
+// Of what the operators of a row read and make.
 struct Channels {
   int64_t in = 0, out = 0;  // 0: not known
 };
@@ -43,10 +43,11 @@ Channels channels(const ProgramImage* image, const ProfileRow& row) {
   if (map == nullptr || map->tensors() == nullptr) return found;
   for (const pte::DebugTensor* tensor : *map->tensors()) {
     const bool made_here = shares(*tensor->origin(), row.sources);
-    if (made_here) found.out = channels_of(*tensor);
-    if (!made_here && tensor->readers() != nullptr && found.in == 0)
-      for (const pte::DebugOrigin* reader : *tensor->readers())
-        if (shares(*reader, row.sources)) found.in = channels_of(*tensor);
+    const bool read_here = tensor->readers() != nullptr && std::ranges::any_of(*tensor->readers(), [&](const pte::DebugOrigin* reader) {
+                             return shares(*reader, row.sources);
+                           });
+    if (made_here && !read_here) found.out = channels_of(*tensor);
+    if (read_here && !made_here && found.in == 0) found.in = channels_of(*tensor);
   }
   return found;
 }

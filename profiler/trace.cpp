@@ -109,4 +109,22 @@ TraceRun decode_run(std::span<const npu::ProfileRecord> records, uint64_t lost, 
   return RunDecoder(image).run(records, lost);
 }
 
+std::string describe_trace(const Trace& trace) {
+  std::string text = "trace";
+  if (trace.program)
+    text += fmt::format(" of program {:08x}{}{}, clock {} Hz", trace.program->checksum, trace.program->target.empty() ? "" : " for ",
+                        trace.program->target, trace.program->clock_hz);
+  text += fmt::format(": {} run{}\n", trace.runs.size(), trace.runs.size() == 1 ? "" : "s");
+  for (size_t i = 0; i < trace.runs.size(); ++i) {
+    const TraceRun& run = trace.runs[i];
+    text += fmt::format("  run {}{}\n", i, run.complete ? "" : fmt::format(": partial, {} events lost", run.lost));
+    for (const TraceEvent& event : run.events) {
+      std::string place = event.instruction < 0 ? "" : fmt::format("{}", event.instruction);
+      if (event.command >= 0) place += fmt::format(".{}", event.command);
+      text += fmt::format("    {:<8} {:>12} {:>12}  {}\n", place, event.start, event.end, event.name);
+    }
+  }
+  return text;
+}
+
 }  // namespace dtr

@@ -49,4 +49,7 @@ struct Trace {
 // The records of one run. They say which events there were, in order; the program says what they are.
 TraceRun decode_run(std::span<const npu::ProfileRecord> records, uint64_t lost, const ProgramImage& image);
 
+// One line an event.
+std::string describe_trace(const Trace& trace);
+
 }  // namespace dtr

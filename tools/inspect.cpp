@@ -5,6 +5,7 @@
 #include "frontends/pt2/describe.h"
 #include "frontends/tflite/tflite.h"
 #include "ir/npz.h"
+#include "profiler/etdump.h"
 #include "program/describe.h"
 #include "program/neutron_payload.h"
 #include "simulator/host/listing.h"
@@ -60,6 +61,11 @@ Status inspect(const CommonOptions&, const InspectOptions& options) {
       text = describe_tensor_file(image);
       break;
     }
+    case FileKind::kTrace: {
+      DTR_ASSIGN(const Trace trace, read_etdump(options.file));
+      text = describe_trace(trace);
+      break;
+    }
     case FileKind::kArrays: {
       DTR_ASSIGN(const std::vector<NamedTensor> tensors, read_tensors(options.file));
       text = describe_arrays(tensors);
@@ -68,7 +74,7 @@ Status inspect(const CommonOptions&, const InspectOptions& options) {
     case FileKind::kText:
     case FileKind::kUnknown:
       text = fail(DiagnosticId::kModelUnknown, "the file is none of the kinds that Deuteron reads or writes",
-                  "give a .pt2, .tflite, .pte, .ptd, .npz or .npy file", {.file = options.file});
+                  "give a .pt2, .tflite, .pte, .ptd, .etdump, .npz or .npy file", {.file = options.file});
   }
   DTR_TRY(text);
   fmt::print("{}", *text);

@@ -182,7 +182,9 @@ CLI::App* add_qat_prepare(CLI::App& app, tools::QatPrepareOptions& o) {
 
 CLI::App* add_profile(CLI::App& app, tools::ProfileOptions& o) {
   CLI::App* verb = app.add_subcommand("profile", "Show where the cycles of a run went, by operator of the model");
-  verb->add_option("TRACE", o.trace, "Profile (.etdump) that `deuteron run --profile` or ExecuTorch wrote")->required();
+  verb->add_option("TRACE", o.trace,
+                   "Profile (.etdump) that `deuteron run --profile` or ExecuTorch wrote; or a program (.pte), which is run then")
+      ->required();
   verb->add_option("--program", o.program, "Program that was run (.pte): it names the operators");
   verb->add_option("--by", o.by, "What a line is")->check(CLI::IsMember({"operator", "module", "kernel", "memory"}))->capture_default_str();
   verb->add_option("--sort", o.sort, "Most cycles first, or in the order of the program")
@@ -190,14 +192,12 @@ CLI::App* add_profile(CLI::App& app, tools::ProfileOptions& o) {
       ->capture_default_str();
   verb->add_option("--filter", o.filter, "Only lines whose operator, module or kernel has this in its name");
   verb->add_option("--depth", o.depth, "Fold modules below this level (0: show all)")->capture_default_str();
-  verb->add_option("--compare", o.compare, "Another profile to hold beside it: what got slower, what faster (.etdump)");
+  verb->add_option("--compare", o.compare, "Another profile or program to hold beside it: what got slower, what faster (.etdump, .pte)");
   verb->add_option("--compare-program", o.compare_program, "Program of that profile, if it is another one (.pte)");
   verb->add_option("--json", o.json, "Write everything that is known (.json, docs/profiling.md)");
   verb->add_option("--csv", o.csv, "Write the table (.csv)");
   verb->add_option("--perfetto", o.perfetto, "Write the timeline for https://ui.perfetto.dev (.json)");
-  example(verb,
-          "deuteron run digits.pte --input models/digits_cnn/test.npz --samples 1 --profile digits.etdump\n  deuteron profile "
-          "digits.etdump --program digits.pte");
+  example(verb, "deuteron profile digits.pte");
   return verb;
 }
 
@@ -260,7 +260,7 @@ int main(int argc, char** argv) try {
   const CLI::App* profile = add_profile(app, profile_options);
   const CLI::App* explain = add_explain(app, explain_options);
   CLI::App* inspect = app.add_subcommand("inspect", "Show a model, a program or data as text");
-  inspect->add_option("FILE", inspect_options.file, ".pt2, .tflite, .pte, .ptd, .npz, .npy")->required();
+  inspect->add_option("FILE", inspect_options.file, ".pt2, .tflite, .pte, .ptd, .etdump, .npz, .npy")->required();
   example(inspect, "deuteron inspect digits.pte");
   CLI::App* targets = app.add_subcommand("targets", "List the targets");
   targets->add_flag("--markdown", markdown, "As a page of the documentation");

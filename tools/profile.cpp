@@ -1,6 +1,8 @@
 // deuteron profile
 #include <fmt/format.h>
 
+#include "compiler/read_model.h"
+#include "compiler/recorder.h"
 #include "profiler/etdump.h"
 #include "profiler/report.h"
 #include "support/output_file.h"
@@ -17,22 +19,30 @@ struct Loaded {
   const ProgramImage* program() const { return image ? &*image : nullptr; }
 };
 
-Result<Loaded> load(const std::string& trace_path, const std::string& program_path) {
-  DTR_ASSIGN(const Trace trace, read_etdump(trace_path));
-  Loaded loaded;
-  OperatorMap map;
-  if (!program_path.empty()) {
-    DTR_ASSIGN(loaded.image, ProgramImage::open(program_path));
-    const TraceProgram id = trace_program(*loaded.image);
-    if (trace.program && *trace.program != id)
-      return fail(DiagnosticId::kTraceProgram,
-                  fmt::format("the profile is of program {:08x} for `{}`, {} is {:08x} for `{}`", trace.program->checksum,
-                              trace.program->target, program_path, id.checksum, id.target),
-                  "give the program that was run, or record the profile again", {.file = trace_path});
-    if (const pte::DebugMap* debug_map = loaded.image->debug_map()) map = OperatorMap(*debug_map);
+Loaded told(const Trace& trace, std::optional<ProgramImage> image, std::string name) {
+  const pte::DebugMap* map = image ? image->debug_map() : nullptr;
+  return {make_profile(trace, map == nullptr ? OperatorMap() : OperatorMap(*map), std::move(name)), std::move(image)};
+}
+
+// A program is run, on zeros, since its cost does not depend on data.
+Result<Loaded> load(const std::string& path, const std::string& program_path) {
+  DTR_ASSIGN(const FileKind kind, file_kind(path));
+  if (kind == FileKind::kProgram) {
+    DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(path));
+    DTR_ASSIGN(const Trace trace, record_zeros(*session));
+    DTR_ASSIGN(ProgramImage image, ProgramImage::open(path));
+    return told(trace, std::move(image), path);
   }
-  loaded.profile = make_profile(trace, map, program_path.empty() ? trace_path : program_path);
-  return loaded;
+  DTR_ASSIGN(const Trace trace, read_etdump(path));
+  if (program_path.empty()) return told(trace, std::nullopt, path);
+  DTR_ASSIGN(ProgramImage image, ProgramImage::open(program_path));
+  const TraceProgram id = trace_program(image);
+  if (trace.program && *trace.program != id)
+    return fail(DiagnosticId::kTraceProgram,
+                fmt::format("the profile is of program {:08x} for `{}`, {} is {:08x} for `{}`", trace.program->checksum,
+                            trace.program->target, program_path, id.checksum, id.target),
+                "give the program that was run, or record the profile again", {.file = path});
+  return told(trace, std::move(image), program_path);
 }
 
 ProfileTable table_of(const ProfileOptions& options) {
@@ -54,7 +64,8 @@ Status profile(const CommonOptions&, const ProfileOptions& options) {
   if (!options.csv.empty()) DTR_TRY(write_file(options.csv, to_csv(loaded.profile, table)));
   if (!options.perfetto.empty()) DTR_TRY(write_file(options.perfetto, to_perfetto(loaded.profile, loaded.program())));
   if (!options.compare.empty()) {
-    DTR_ASSIGN(const Loaded other, load(options.compare, options.compare_program.empty() ? options.program : options.compare_program));
+    const std::string& other_program = options.compare_program.empty() ? options.program : options.compare_program;
+    DTR_ASSIGN(const Loaded other, load(options.compare, other_program));
     fmt::print("{}", compare_text(loaded.profile, other.profile, table));
     return {};
   }

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <optional>
 
-#include "abi/manifest.h"
 #include "abi/program_generated.h"
 #include "compiler/qemu_session.h"
+#include "compiler/recorder.h"
 #include "ir/npz.h"
 #include "ir/reorder.h"
 #include "ir/samples.h"
@@ -78,27 +78,6 @@ Result<std::unique_ptr<Session>> open_session(const RunOptions& options) {
   return open_on_qemu(options.program, options.on);
 }
 
-// The trace of all runs.
-class Profiling {
- public:
-  Profiling(const ProgramImage& image, uint32_t events) : image_(image) {
-    recording_.buffer.resize(events);
-    trace_.program = trace_program(image);
-    if (const pte::Manifest* manifest = image.file().manifest()) trace_.planned_bytes = manifest->sram_bytes;
-  }
-  Recording& recording() { return recording_; }
-  void take_run(const RunStats& stats) {
-    trace_.runs.push_back(decode_run(recording_.records(), recording_.lost, image_));
-    trace_.used_bytes = stats.sram_touched_bytes;
-  }
-  Status write(const std::string& path) const { return write_file(path, to_etdump(trace_)); }
-
- private:
-  const ProgramImage& image_;
-  Recording recording_;
-  Trace trace_;
-};
-
 // Where the instructions of a run go, a line a step.
 void print_instructions(const ProgramImage& image, const RunStats& stats) {
   const pte::ExecutionPlan& plan = *image.file().program().execution_plan()->Get(0);
@@ -126,24 +105,22 @@ Status run(const CommonOptions&, const RunOptions& options) {
   const size_t count = options.samples == 0 ? samples.size() : std::min<size_t>(options.samples, samples.size());
 
   RunStats stats;
-  std::optional<Profiling> profiling;
-  if (!options.profile.empty()) profiling.emplace(session->image(), options.profile_events);
+  std::optional<TraceRecorder> recorder;
+  if (!options.profile.empty()) recorder.emplace(*session, options.profile_events);
   std::vector<std::vector<Tensor>> outputs;
   TerminalProgress progress("run");
   for (size_t i = 0; i < count; ++i) {
     for (uint32_t repeat = 0; repeat < options.repeat; ++repeat) {
-      Result<std::vector<Tensor>> out =
-          session->run(samples.inputs(i), &stats, {.recording = profiling ? &profiling->recording() : nullptr});
-      if (profiling) profiling->take_run(stats);
+      Result<std::vector<Tensor>> out = recorder ? recorder->run(samples.inputs(i), stats) : session->run(samples.inputs(i), &stats);
       if (!out) {
-        if (profiling) DTR_TRY(profiling->write(options.profile));  // what there is of it
+        if (recorder) DTR_TRY(write_file(options.profile, to_etdump(recorder->trace())));  // what there is of it
         return tl::unexpected(std::move(out.error()));
       }
       if (repeat == 0) outputs.push_back(*std::move(out));
     }
     progress.update(i + 1, count);
   }
-  if (profiling) DTR_TRY(profiling->write(options.profile));
+  if (recorder) DTR_TRY(write_file(options.profile, to_etdump(recorder->trace())));
   if (!options.output.empty()) DTR_TRY(write_outputs(options.output, stacked(outputs)));
   if (!options.stats_json.empty()) DTR_TRY(write_file(options.stats_json, stats_json(stats, count)));
   if (!stats.instructions.empty()) {

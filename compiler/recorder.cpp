@@ -1,0 +1,33 @@
+#include "compiler/recorder.h"
+
+#include "abi/manifest.h"
+
+namespace dtr {
+
+TraceRecorder::TraceRecorder(Session& session, size_t events) : session_(session) {
+  recording_.buffer.resize(events);
+  trace_.program = trace_program(session.image());
+  if (const pte::Manifest* manifest = session.image().file().manifest()) trace_.planned_bytes = manifest->sram_bytes;
+}
+
+Result<std::vector<Tensor>> TraceRecorder::run(std::span<const TensorView> inputs, RunStats& stats) {
+  Result<std::vector<Tensor>> outputs = session_.run(inputs, &stats, {.recording = &recording_});
+  trace_.runs.push_back(decode_run(recording_.records(), recording_.lost, session_.image()));
+  trace_.used_bytes = stats.sram_touched_bytes;
+  return outputs;
+}
+
+Result<Trace> record_zeros(Session& session) {
+  constexpr size_t kEvents = 1 << 20;  // a program has fewer commands
+  std::vector<Tensor> inputs;
+  std::vector<TensorView> views;
+  const Graph& signature = session.signature();
+  for (const ValueId input : signature.inputs()) inputs.emplace_back(signature.type(input).dtype, signature.type(input).shape);
+  for (const Tensor& input : inputs) views.push_back(input.view());
+  TraceRecorder recorder(session, kEvents);
+  RunStats stats;
+  DTR_TRY(recorder.run(views, stats));
+  return recorder.trace();
+}
+
+}  // namespace dtr

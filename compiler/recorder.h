@@ -1,0 +1,27 @@
+// Runs that are recorded for a profile.
+#pragma once
+
+#include "compiler/session.h"
+#include "profiler/trace.h"
+
+namespace dtr {
+
+class TraceRecorder {
+ public:
+  // `events`: room in the buffer of a run; the oldest are kept. The session must outlive the recorder.
+  explicit TraceRecorder(Session& session, size_t events);
+
+  // Session::run; what was recorded is kept even if it fails.
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats& stats);
+  const Trace& trace() const { return trace_; }
+
+ private:
+  Session& session_;
+  Recording recording_;
+  Trace trace_;
+};
+
+// A run on zeros: on the simulated machine a program costs the same whatever its inputs are.
+Result<Trace> record_zeros(Session& session);
+
+}  // namespace dtr
