@@ -2,16 +2,12 @@
 #pragma once
 
 #include <span>
-#include <string_view>
+
+#include "support/embedded_file.h"
 
 namespace dtr {
 
-struct DeviceSource {
-  std::string_view path;  // in the repository: "runtime/method.cpp"
-  std::string_view text;
-};
-
 // Sorted by path: abi, numerics, runtime, simulator/core, and the header that is generated from the program's schema.
-std::span<const DeviceSource> device_sources();
+std::span<const EmbeddedFile> device_sources();
 
 }  // namespace dtr

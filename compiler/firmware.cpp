@@ -68,7 +68,7 @@ class Project {
   void add(std::string path, std::string_view text, bool users = false) { files_.push_back({std::move(path), std::string(text), users}); }
 
   // Whether a source of kernels has one that is used, or none at all: what several of them share.
-  bool is_needed(const DeviceSource& source) const {
+  bool is_needed(const EmbeddedFile& source) const {
     bool has_kernels = false;
     for (const KernelRow& row : kernel_rows()) {
       if (!source.path.starts_with(fmt::format("runtime/kernels/{}/", row.family)) || !has_word(source.text, row.function)) continue;
@@ -82,7 +82,7 @@ class Project {
 
   void add_sources() {
     std::vector<std::string> core, kernels, board;
-    for (const DeviceSource& source : device_sources()) {
+    for (const EmbeddedFile& source : device_sources()) {
       const bool is_code = source.path.ends_with(".cpp");
       const bool is_npu = source.path.starts_with("abi/npu/") || source.path.ends_with("delegate_deuteron.cpp");
       std::vector<std::string>* list = &core;

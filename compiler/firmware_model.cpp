@@ -172,7 +172,7 @@ std::string FirmwareModel::npu_objects() const {
 }
 std::string_view firmware_template(std::string_view name) {
   const std::string path = fmt::format("{}{}", kFirmwareTemplates, name);
-  const auto found = std::ranges::find(device_sources(), path, &DeviceSource::path);
+  const auto found = std::ranges::find(device_sources(), path, &EmbeddedFile::path);
   DTR_CHECK(found != device_sources().end());
   return found->text;
 }
