@@ -31,7 +31,7 @@ class PerfettoWriter {
     for (const ProfileSpan& span : profile_.spans) add(span);
     count_sram();
     Json document{{"displayTimeUnit", "ns"}, {"traceEvents", std::move(events_)}};
-    return document.dump() + "\n";
+    return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 
  private:

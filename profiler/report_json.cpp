@@ -156,7 +156,7 @@ std::string to_json(const Profile& profile, const ProgramImage* image) {
   json["tensors"] = Json::array();
   if (map != nullptr && map->tensors() != nullptr)
     for (const pte::DebugTensor* tensor : *map->tensors()) json["tensors"].push_back(tensor_json(*tensor));
-  return json.dump(1) + "\n";
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";  // names of a model may be any bytes
 }
 
 }  // namespace dtr

@@ -197,6 +197,12 @@ CLI::App* add_profile(CLI::App& app, tools::ProfileOptions& o) {
   verb->add_option("--json", o.json, "Write everything that is known (.json, docs/profiling.md)");
   verb->add_option("--csv", o.csv, "Write the table (.csv)");
   verb->add_option("--perfetto", o.perfetto, "Write the timeline for https://ui.perfetto.dev (.json)");
+  CLI::Option* html =
+      verb->add_option("--html", o.html, "Write a page with timeline, operators, roofline, memory and graph that opens from disk (.html)");
+  verb->add_option("--compile-report", o.compile_report,
+                   "For --html: why operators are not on the NPU, as `deuteron compile --report-json` wrote it")
+      ->needs(html);
+  verb->add_option("--verify", o.verify, "For --html: errors of layers, as `deuteron verify --json` wrote them")->needs(html);
   example(verb, "deuteron profile digits.pte");
   return verb;
 }

@@ -4,6 +4,7 @@
 #include "compiler/read_model.h"
 #include "compiler/recorder.h"
 #include "profiler/etdump.h"
+#include "profiler/html.h"
 #include "profiler/report.h"
 #include "support/output_file.h"
 #include "tools/verbs.h"
@@ -56,13 +57,18 @@ ProfileTable table_of(const ProfileOptions& options) {
 }  // namespace
 
 Status profile(const CommonOptions&, const ProfileOptions& options) {
-  DTR_TRY(check_outputs({options.trace, options.program, options.compare, options.compare_program},
-                        {options.json, options.csv, options.perfetto}));
+  DTR_TRY(check_outputs({options.trace, options.program, options.compare, options.compare_program, options.compile_report, options.verify},
+                        {options.json, options.csv, options.perfetto, options.html}));
   DTR_ASSIGN(const Loaded loaded, load(options.trace, options.program));
   const ProfileTable table = table_of(options);
   if (!options.json.empty()) DTR_TRY(write_file(options.json, to_json(loaded.profile, loaded.program())));
   if (!options.csv.empty()) DTR_TRY(write_file(options.csv, to_csv(loaded.profile, table)));
   if (!options.perfetto.empty()) DTR_TRY(write_file(options.perfetto, to_perfetto(loaded.profile, loaded.program())));
+  if (!options.html.empty()) {
+    DTR_ASSIGN(const std::string page,
+               to_html(loaded.profile, loaded.program(), {.compile_report = options.compile_report, .verify = options.verify}));
+    DTR_TRY(write_file(options.html, page));
+  }
   if (!options.compare.empty()) {
     const std::string& other_program = options.compare_program.empty() ? options.program : options.compare_program;
     DTR_ASSIGN(const Loaded other, load(options.compare, other_program));

@@ -102,7 +102,8 @@ struct ProfileOptions {
   std::string compare_program;  // of that
   std::string by = "operator", sort = "cycles", filter;
   uint32_t depth = 0;
-  std::string json, csv, perfetto;
+  std::string json, csv, perfetto, html;
+  std::string compile_report, verify;  // for html: files of those commands
 };
 Status profile(const CommonOptions& common, const ProfileOptions& options);
 

@@ -1,0 +1,22 @@
+// A profile as one page: opens from disk, loads nothing, shows everything that to_json writes.
+#pragma once
+
+#include <string>
+
+#include "profiler/profile.h"
+#include "program/reader.h"
+#include "support/result.h"
+
+namespace dtr {
+
+// Files that other commands wrote about the same program; empty: none.
+struct HtmlAdditions {
+  std::string compile_report;  // `deuteron compile --report-json`: why operators are on the CPU
+  std::string verify;          // `deuteron verify --json`: errors of layers
+};
+
+// `image` may be null, as for to_json. Errors: kFileNotFound; kTraceDamaged for a file that those commands did not write; kTraceProgram if
+// none of the operators in it is of the profile's program.
+Result<std::string> to_html(const Profile& profile, const ProgramImage* image, const HtmlAdditions& additions = {});
+
+}  // namespace dtr
