@@ -3,10 +3,10 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo build test check random conformance quantization lint format bench utilization golden anchors docs
+.PHONY: help demo build test check test-interop test-browser random conformance quantization lint format bench utilization golden anchors docs
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
 demo: build ## install what is missing, build, compile digits_cnn and run its test images on the simulated NPU
 	@scripts/demo
@@ -33,6 +33,10 @@ random: ## all executors on N random graphs (100000), or the smallest one on whi
 
 test-interop: build ## live comparison with ExecuTorch 1.4 in both directions (own Python environment, downloads PyTorch and ExecuTorch)
 	@test/interop/run $(RELEASE)/deuteron
+
+test-browser: build ## HTML reports of profiles used with clicks and keys in headless Chromium
+	@scripts/setup browser
+	@test/browser/run $(RELEASE)/deuteron
 
 conformance: ## every case of the full set (DEUTERON_SHARED) against PyTorch, upstream and TFLite; writes docs/conformance.md
 	@scripts/setup test
