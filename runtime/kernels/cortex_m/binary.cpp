@@ -11,6 +11,9 @@
 // output_zero_point, activation_min, activation_max, out),
 // deuteron::quantized_div.out(self, scale, zero_point, other, scale, zero_point, output_scale, output_zero_point, quant_min, quant_max,
 // out).
+#include <type_traits>
+#include <utility>
+
 #include "numerics/binary.h"
 #include "runtime/kernels/cortex_m/image.h"
 #include "runtime/kernels/cortex_m/kernels.h"
@@ -19,7 +22,26 @@
 namespace dtr::runtime::cortex_m {
 namespace {
 
-// out = f(a, b) for codes, broadcast.
+// z[i] = f(x[i · x_step], y[i · y_step]).
+template <class F>
+void map_run(const int8_t* x, int32_t x_step, const int8_t* y, int32_t y_step, int8_t* z, int32_t count, F f) {
+#if defined(__ARM_FEATURE_MVE)
+  if constexpr (std::is_invocable_v<F, Lanes, Lanes>) {
+    if (x_step == 1 && y_step == 1) {
+      for (; count >= 4; count -= 4, x += 4, y += 4, z += 4) vstrbq_s32(z, f(vldrbq_s32(x), vldrbq_s32(y)));
+    } else {
+      const uint32x4_t lanes = vidupq_n_u32(0, 1), x_lanes = vmulq_n_u32(lanes, static_cast<uint32_t>(x_step)),
+                       y_lanes = vmulq_n_u32(lanes, static_cast<uint32_t>(y_step));
+      for (; count >= 4; count -= 4, x += 4 * x_step, y += 4 * y_step, z += 4) {
+        vstrbq_s32(z, f(vldrbq_gather_offset_s32(x, x_lanes), vldrbq_gather_offset_s32(y, y_lanes)));
+      }
+    }
+  }
+#endif
+  for (; count > 0; --count, x += x_step, y += y_step) *z++ = static_cast<int8_t>(f(int32_t{*x}, int32_t{*y}));
+}
+
+// out = f(a, b) for codes, broadcast: runs of elements that lie side by side in the result. f takes two int32, or lanes as well.
 template <class F>
 Error map_pairs(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
   if (!portable::broadcasts_to(a, out) || !portable::broadcasts_to(b, out)) return Error::kKernelArguments;
@@ -28,12 +50,20 @@ Error map_pairs(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
   const int8_t* y = b.values<int8_t>();
   int8_t* z = out.values<int8_t>();
   if (same_shape(a, out) && same_shape(b, out) && same_order(a, out) && same_order(b, out)) {
-    for (size_t i = out.elements(); i > 0; --i) *z++ = f(*x++, *y++);
+    map_run(x, 1, y, 1, z, static_cast<int32_t>(out.elements()), f);
     return Error::kOk;
   }
-  const auto at = [&](int32_t i, int32_t j, int32_t k) { z[k] = f(x[i], y[j]); };
-  portable::for_each_offset(out.shape(), at, portable::broadcast_strides(a, out.rank), portable::broadcast_strides(b, out.rank),
-                            portable::strides_of(out));
+  const portable::Strides x_strides = portable::broadcast_strides(a, out.rank), y_strides = portable::broadcast_strides(b, out.rank);
+  int32_t sizes[kMaxRank];
+  std::copy_n(out.sizes, out.rank, sizes);
+  int inner = 0;
+  for (const uint8_t dim : out.order())
+    if (sizes[dim] != 1) inner = dim;
+  const int32_t count = out.rank == 0 ? 1 : std::exchange(sizes[inner], 1);
+  const auto run = [&](int32_t i, int32_t j, int32_t k) {
+    map_run(x + i, x_strides.of[inner], y + j, y_strides.of[inner], z + k, count, f);
+  };
+  portable::for_each_offset({sizes, out.rank}, run, x_strides, y_strides, portable::strides_of(out));
   return Error::kOk;
 }
 
@@ -67,8 +97,8 @@ Error sum(std::span<Value* const> values) {
   const Tensor& out = arguments.output(13);
   if (!arguments.good() || !good) return Error::kKernelArguments;
   constexpr int32_t kRaise = 1 << numerics::BinaryParameters::kLeftShift;
-  return map_pairs(x, y, out, [=](int32_t p, int32_t q) {
-    const int32_t raised_a = rescale((p - a.zero_point) * kRaise, a.by), raised_b = rescale((q - b.zero_point) * kRaise, b.by);
+  return map_pairs(x, y, out, [=](auto p, auto q) {
+    const auto raised_a = rescale((p - a.zero_point) * kRaise, a.by), raised_b = rescale((q - b.zero_point) * kRaise, b.by);
     return finish(rescale(kSubtract ? raised_a - raised_b : raised_a + raised_b, by));
   });
 }
@@ -82,7 +112,7 @@ Error product(Arguments& arguments, const Finish& finish, size_t out_index) {
   const numerics::Requantization by = read_requantization(arguments, 5, &good);
   const Tensor& out = arguments.output(out_index);
   if (!arguments.good() || !good || !is_code(arguments.integer(1)) || !is_code(arguments.integer(3))) return Error::kKernelArguments;
-  return map_pairs(x, y, out, [=](int32_t p, int32_t q) { return finish(rescale((p - zero_a) * (q - zero_b), by)); });
+  return map_pairs(x, y, out, [=](auto p, auto q) { return finish(rescale((p - zero_a) * (q - zero_b), by)); });
 }
 
 template <bool kMaximum>
@@ -92,7 +122,7 @@ Error extreme(std::span<Value* const> values) {
   const Tensor& b = arguments.tensor(1);
   const Tensor& out = arguments.output(2);
   if (!arguments.good()) return Error::kKernelArguments;
-  return map_pairs(a, b, out, [](int8_t p, int8_t q) { return (p > q) == kMaximum ? p : q; });
+  return map_pairs(a, b, out, [](auto p, auto q) { return kMaximum ? larger(p, q) : smaller(p, q); });
 }
 
 // The arguments of kernels that rescale: f(difference of self, difference of other, rescaling of self, of the other).
@@ -108,14 +138,13 @@ Error rescaled(std::span<Value* const> values, F f) {
   good &= read_finish(arguments.integer(8), arguments.integer(9), arguments.integer(10), &finish);
   const Tensor& out = arguments.output(11);
   if (!arguments.good() || !good) return Error::kKernelArguments;
-  return map_pairs(x, y, out, [=](int32_t p, int32_t q) { return finish(f(p - a.zero_point, q - b.zero_point, a.by, b.by)); });
+  return map_pairs(x, y, out, [=](auto p, auto q) { return finish(f(p - a.zero_point, q - b.zero_point, a.by, b.by)); });
 }
 
 template <bool kMaximum>
 Error rescaled_extreme(std::span<Value* const> values) {
-  return rescaled(values, [](int32_t x, int32_t y, numerics::Requantization by_x, numerics::Requantization by_y) {
-    const int32_t a = rescale(x, by_x), b = rescale(y, by_y);
-    return (a > b) == kMaximum ? a : b;
+  return rescaled(values, [](auto x, auto y, numerics::Requantization by_x, numerics::Requantization by_y) {
+    return kMaximum ? larger(rescale(x, by_x), rescale(y, by_y)) : smaller(rescale(x, by_x), rescale(y, by_y));
   });
 }
 
@@ -144,8 +173,8 @@ Error quantized_maximum_out(std::span<Value* const> values) { return rescaled_ex
 Error quantized_minimum_out(std::span<Value* const> values) { return rescaled_extreme<false>(values); }
 
 Error quantized_prelu_out(std::span<Value* const> values) {
-  return rescaled(values, [](int32_t x, int32_t weight, numerics::Requantization by_x, numerics::Requantization by_product) {
-    return x >= 0 ? rescale(x, by_x) : rescale(x * weight, by_product);
+  return rescaled(values, [](auto x, auto weight, numerics::Requantization by_x, numerics::Requantization by_product) {
+    return by_sign(x, rescale(x, by_x), rescale(x * weight, by_product));
   });
 }
 

@@ -95,21 +95,43 @@ class SixteenChannels {
 
   // Inputs of the taps in both ranges, and padding for the others.
   void copy_window(const int8_t* x, Taps rows, Taps columns) const {
-    const mve_pred16_t mask = vctp8q(static_cast<uint32_t>(count_));
-    const int8x16_t padding = vdupq_n_s8(static_cast<int8_t>(-conv_.from.offset));
+    const auto padding = static_cast<int8_t>(-conv_.from.offset);
+    const int32_t height = conv_.from.h.kernel, width = conv_.from.w.kernel, pixel = conv_.from.in.channels;
+    const int32_t step = conv_.from.w.dilation * pixel, line = conv_.from.h.dilation * conv_.from.in.width * pixel;
+    const int32_t left = columns.begin, taps = std::max(columns.end - left, int32_t{0});
+    const int8_t* from = x + channel_ / conv_.multiplier + left * step + rows.begin * line;
     int8_t* to = window_;
-    for (int32_t ky = 0; ky < conv_.from.h.kernel; ++ky) {
-      const bool inside = ky >= rows.begin && ky < rows.end;
-      for (int32_t kx = 0; kx < conv_.from.w.kernel; ++kx, to += kLanes) {
-        if (!inside || kx < columns.begin || kx >= columns.end) {
-          vstrbq_s8(to, padding);
-        } else if (conv_.multiplier == 1) {
-          vstrbq_s8(to, vldrbq_z_s8(x + conv_.input_of(ky, kx, channel_), mask));
-        } else {
-          for (int32_t c = 0; c < count_; ++c) to[c] = x[conv_.input_of(ky, kx, channel_ + c)];
-        }
+    for (int32_t ky = 0; ky < height; ++ky, to += width * kLanes) {
+      if (ky < rows.begin || ky >= rows.end) {
+        MveLoops::fill(padding, width * kLanes, to);
+        continue;
       }
+      MveLoops::fill(padding, left * kLanes, to);
+      copy_taps(from, step, taps, to + left * kLanes);
+      MveLoops::fill(padding, (width - left - taps) * kLanes, to + (left + taps) * kLanes);
+      from += line;
     }
+  }
+
+  void copy_taps(const int8_t* from, int32_t step, int32_t taps, int8_t* to) const {
+    if (conv_.multiplier != 1) {
+      for (; taps > 0; --taps, from += step, to += kLanes) {
+        for (int32_t c = 0; c < count_; ++c) to[c] = from[(channel_ % conv_.multiplier + c) / conv_.multiplier];
+      }
+      return;
+    }
+    asm volatile(
+        "   vctp.8 %[count]\n"
+        "   wls lr, %[taps], 2f\n"
+        "1: vpst\n"
+        "   vldrbt.8 q0, [%[from]]\n"
+        "   add %[from], %[step]\n"
+        "   vstrb.8 q0, [%[to]], #16\n"
+        "   le lr, 1b\n"
+        "2:\n"
+        : [from] "+r"(from), [to] "+r"(to)
+        : [step] "r"(step), [taps] "r"(taps), [count] "r"(count_)
+        : "q0", "lr", "memory");
   }
 
   void compute(const int8_t* x, const int32_t* offsets, int8_t* y) const {

@@ -7,34 +7,7 @@
 #include "runtime/kernels/cortex_m/rescale.h"
 
 #if defined(__ARM_FEATURE_MVE)
-#include <arm_mve.h>
-
 namespace dtr::runtime::cortex_m {
-
-// Four int32, mostly sums of neighbouring outputs.
-using Lanes = int32x4_t;
-
-// rescale.h for four values, with one multiplier each; shifts ≤ 0.
-[[gnu::always_inline]] inline Lanes rescale_down(Lanes x, Lanes multipliers, Lanes shifts) {
-  const Lanes high = vqrdmulhq_s32(x, multipliers);
-  return vrshlq_s32(vaddq_s32(high, vshrq_n_s32(vandq_s32(high, shifts), 31)), shifts);
-}
-// With the same for all.
-[[gnu::always_inline]] inline Lanes rescale(Lanes x, numerics::Requantization by) {
-  const int32_t down = by.shift < 0 ? by.shift : 0;
-  x = vqrdmulhq_n_s32(vshlq_r_s32(x, by.shift > 0 ? by.shift : 0), by.multiplier);
-  return vrshlq_n_s32(vaddq_s32(x, vandq_s32(vshrq_n_s32(x, 31), vdupq_n_s32(down >> 31))), down);
-}
-// rescale_once for shifts ≤ 0: what a product without rounding leaves out is below the half that the shift rounds at, if there is one.
-[[gnu::always_inline]] inline Lanes rescale_once_down(Lanes x, Lanes multipliers, Lanes shifts) {
-  const mve_pred16_t unshifted = vcmpeqq_n_s32(shifts, 0);
-  return vpselq_s32(vqrdmulhq_s32(x, multipliers), vrshlq_s32(vqdmulhq_s32(x, multipliers), shifts), unshifted);
-}
-
-// Finish for four values.
-[[gnu::always_inline]] inline Lanes finish_lanes(Lanes rescaled, int32_t zero_point, Lanes low, Lanes high) {
-  return vminq_s32(vmaxq_s32(vqaddq_n_s32(rescaled, zero_point), low), high);
-}
 
 struct MveLoops {
   static constexpr bool kFoldsOffset = true;

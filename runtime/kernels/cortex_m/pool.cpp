@@ -68,9 +68,18 @@ class Sums {
   Sums(const Image& in, int32_t* scratch) : in_(in), sums_(in.channels == 1 ? &single_ : scratch) {}
 
   const int32_t* of(const int8_t* x, const Reach& rows, const Reach& columns) {
-    std::fill_n(sums_, in_.channels, 0);
+    int32_t first = 0;
+#if defined(__ARM_FEATURE_MVE)
+    for (; first + 4 <= in_.channels; first += 4) {
+      Lanes sums = vdupq_n_s32(0);
+      for_each_pixel(in_, x + first, rows, columns, [&](const int8_t* from) { sums = vaddq_s32(sums, vldrbq_s32(from)); });
+      vst1q_s32(sums_ + first, sums);
+    }
+#endif
+    std::fill(sums_ + first, sums_ + in_.channels, 0);
+    if (first == in_.channels) return sums_;
     for_each_pixel(in_, x, rows, columns, [&](const int8_t* from) {
-      for (int32_t c = 0; c < in_.channels; ++c) sums_[c] += from[c];
+      for (int32_t c = first; c < in_.channels; ++c) sums_[c] += from[c];
     });
     return sums_;
   }
@@ -157,17 +166,32 @@ void average(const PoolImages& images, const Axes& h, const Axes& w, Mean mean, 
                   });
 }
 
+#if defined(__ARM_FEATURE_MVE)
+// Of all channels of a window.
+void write_maximum(const Image& in, const int8_t* x, const Reach& rows, const Reach& columns, const Finish& range, int8_t* y) {
+  for (int32_t first = 0; first < in.channels; first += 16) {
+    const mve_pred16_t mask = vctp8q(static_cast<uint32_t>(in.channels - first));
+    int8x16_t most = vdupq_n_s8(static_cast<int8_t>(range.low));
+    for_each_pixel(in, x + first, rows, columns, [&](const int8_t* from) { most = vmaxq_s8(most, vldrbq_z_s8(from, mask)); });
+    vstrbq_p_s8(y + first, vminq_s8(most, vdupq_n_s8(static_cast<int8_t>(range.high))), mask);
+  }
+}
+#else
+void write_maximum(const Image& in, const int8_t* x, const Reach& rows, const Reach& columns, const Finish& range, int8_t* y) {
+  std::fill_n(y, in.channels, static_cast<int8_t>(range.low));
+  for_each_pixel(in, x, rows, columns, [&](const int8_t* from) {
+    for (int32_t c = 0; c < in.channels; ++c) y[c] = std::max(y[c], from[c]);
+  });
+  if (range.high == 127) return;
+  for (int32_t c = 0; c < in.channels; ++c) y[c] = std::min(y[c], static_cast<int8_t>(range.high));
+}
+#endif
+
 template <class Axes>
 void maximum(const PoolImages& images, const Axes& h, const Axes& w, const Finish& range) {
-  const int32_t channels = images.out.channels;
   for_each_window(images.in, images.out, images.x, images.y, h, w,
                   [&](const int8_t* x, const Reach& rows, const Reach& columns, int8_t* y, int32_t, int32_t) {
-                    std::fill_n(y, channels, static_cast<int8_t>(range.low));
-                    for_each_pixel(images.in, x, rows, columns, [&](const int8_t* from) {
-                      for (int32_t c = 0; c < channels; ++c) y[c] = std::max(y[c], from[c]);
-                    });
-                    if (range.high == 127) return;
-                    for (int32_t c = 0; c < channels; ++c) y[c] = std::min(y[c], static_cast<int8_t>(range.high));
+                    write_maximum(images.in, x, rows, columns, range, y);
                   });
 }
 
