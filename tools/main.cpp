@@ -107,7 +107,8 @@ CLI::App* add_run(CLI::App& app, tools::RunOptions& o) {
   verb->add_option("--samples", o.samples, "Run only the first N samples (0: all)")->capture_default_str();
   add_tensor_files(verb, o.tensor_files);
   verb->add_option("--repeat", o.repeat, "Run every sample N times, for timing")->check(CLI::Range(1, 1000000))->capture_default_str();
-  verb->add_option("--stats-json", o.stats_json, "Write simulated cycles, memory touched and simulation time as JSON");
+  verb->add_option("--stats-json", o.stats_json,
+                   "Write simulated cycles, memory touched and simulation time as JSON, and on a board the instructions of every step");
   verb->add_option("--profile", o.profile, "Write what every operator costs, for `deuteron profile` and ExecuTorch's Inspector (.etdump)");
   verb->add_option("--profile-events", o.profile_events, "Room for so many events a run; the oldest are kept")
       ->check(CLI::Range(1, 16'777'216))

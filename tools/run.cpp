@@ -62,15 +62,35 @@ Status write_outputs(const std::string& path, const std::vector<NamedTensor>& ar
   return extension == ".npy" ? write_npy(path, arrays[0].tensor.view()) : write_file(path, arrays[0].tensor.bytes());
 }
 
-std::string stats_json(const RunStats& stats, size_t samples) {
+// The kernel or delegate of each step of the program.
+std::vector<std::string> step_names(const ProgramImage& image) {
+  const pte::ExecutionPlan& plan = *image.file().program().execution_plan()->Get(0);
+  std::vector<std::string> names;
+  for (const pte::Instruction* step : *plan.chains()->Get(0)->instructions()) {
+    const auto* call = step->instr_args_as_KernelCall();
+    names.push_back(call != nullptr
+                        ? plan.operators()->Get(static_cast<uint32_t>(call->op_index()))->name()->str()
+                        : plan.delegates()->Get(static_cast<uint32_t>(step->instr_args_as_DelegateCall()->delegate_index()))->id()->str());
+  }
+  return names;
+}
+
+std::string stats_json(const ProgramImage& image, const RunStats& stats, size_t samples) {
   std::vector<double> times = stats.milliseconds;
   std::sort(times.begin(), times.end());
+  std::string steps;
+  if (!stats.instructions.empty()) {
+    const std::vector<std::string> names = step_names(image);
+    for (size_t i = 0; i < stats.instructions.size(); ++i)
+      steps += fmt::format("{}{{\"kernel\": \"{}\", \"instructions\": {}}}", i == 0 ? "" : ", ", names[i], stats.instructions[i]);
+    steps = fmt::format(", \"steps\": [{}]", steps);
+  }
   return fmt::format(
       "{{\"samples\": {}, \"runs\": {}, \"simulation_ms\": {{\"best\": {:.6f}, \"median\": {:.6f}}}, \"npu_calls\": {}, "
       "\"npu_busy_cycles\": {}, \"npu_host_cycles\": {}, "
-      "\"npu_stall_cycles\": {}, \"npu_total_cycles\": {}, \"copied_bytes\": {}, \"sram_touched_bytes\": {}}}\n",
+      "\"npu_stall_cycles\": {}, \"npu_total_cycles\": {}, \"copied_bytes\": {}, \"sram_touched_bytes\": {}{}}}\n",
       samples, stats.runs, times.front(), times[times.size() / 2], stats.npu_calls, stats.busy_cycles, stats.host_cycles,
-      stats.stall_cycles, stats.total_cycles, stats.copied_bytes, stats.sram_touched_bytes);
+      stats.stall_cycles, stats.total_cycles, stats.copied_bytes, stats.sram_touched_bytes, steps);
 }
 
 Result<std::unique_ptr<Session>> open_session(const RunOptions& options) {
@@ -80,15 +100,10 @@ Result<std::unique_ptr<Session>> open_session(const RunOptions& options) {
 
 // Where the instructions of a run go, a line a step.
 void print_instructions(const ProgramImage& image, const RunStats& stats) {
-  const pte::ExecutionPlan& plan = *image.file().program().execution_plan()->Get(0);
+  const std::vector<std::string> names = step_names(image);
   uint64_t total = 0;
-  for (uint32_t i = 0; i < stats.instructions.size(); ++i) {
-    const pte::Instruction& step = *plan.chains()->Get(0)->instructions()->Get(i);
-    const auto* call = step.instr_args_as_KernelCall();
-    const std::string name =
-        call != nullptr ? plan.operators()->Get(static_cast<uint32_t>(call->op_index()))->name()->str()
-                        : plan.delegates()->Get(static_cast<uint32_t>(step.instr_args_as_DelegateCall()->delegate_index()))->id()->str();
-    fmt::print("{:>4}  {:<50} {:>14} instructions\n", i, name, stats.instructions[i]);
+  for (size_t i = 0; i < stats.instructions.size(); ++i) {
+    fmt::print("{:>4}  {:<50} {:>14} instructions\n", i, names[i], stats.instructions[i]);
     total += stats.instructions[i];
   }
   fmt::print("      {:<50} {:>14}\n", "total", total);
@@ -122,7 +137,7 @@ Status run(const CommonOptions&, const RunOptions& options) {
   }
   if (recorder) DTR_TRY(write_file(options.profile, to_etdump(recorder->trace())));
   if (!options.output.empty()) DTR_TRY(write_outputs(options.output, stacked(outputs)));
-  if (!options.stats_json.empty()) DTR_TRY(write_file(options.stats_json, stats_json(stats, count)));
+  if (!options.stats_json.empty()) DTR_TRY(write_file(options.stats_json, stats_json(session->image(), stats, count)));
   if (!stats.instructions.empty()) {
     print_instructions(session->image(), stats);
     fmt::print("{} sample{} on {}, {} cycles each on the NPU{}\n", count, count == 1 ? "" : "s", options.on, stats.total_cycles,
