@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo build test check test-interop test-browser random conformance quantization lint format bench utilization golden anchors docs
+.PHONY: help demo build test check test-interop test-browser random conformance quantization lint format bench utilization cortex-m golden anchors docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -68,8 +68,13 @@ utilization: ## write only the section of docs/performance.md on how full the ar
 	@cmake --build $(RELEASE) -j $(JOBS) --target bench_utilization
 	@python3 bench/run.py --utilization
 
+cortex-m: build ## write only the section of docs/performance.md on the Cortex-M kernels: instructions and sizes under QEMU (needs no quiet machine)
+	@scripts/setup test
+	@python3 bench/cortex_m.py $(RELEASE)/deuteron --page
+
 golden: build ## accept the figures of test/golden as they are now
 	@python3 test/golden/golden.py $(RELEASE)/deuteron --update
+	@python3 bench/cortex_m.py $(RELEASE)/deuteron --update
 
 anchors: ## measure the peers again (own Python environment, downloads PyTorch, ExecuTorch, LiteRT)
 	@bench/measure_anchors

@@ -33,6 +33,7 @@ ACCURACY_GOALS = {"digits_cnn": {"sqnr_db": 30.4, "accuracy": 0.9907}, "kws_dscn
 SRAM_GOAL = 1.10
 ARRAY, BIG_SHAPE, USEFUL_SHARE = 64, 65536, 0.6
 UTILIZATION = "## Utilization of the array"
+OTHERS = "\n## Firmware\n"  # from here on the page is not written by this script
 GRAPH_SIZES, GRAPH_SECONDS = (500, 1000, 2000), 5.0
 
 
@@ -316,7 +317,9 @@ def main():
             print(f"measuring {name}", flush=True)
             measured[name] = measure(args.build / "deuteron", folder, Path(work), args.repeats)
         growth = compile_growth(args.build / "deuteron", Path(work))
-    args.output.write_text(document(measured, missing, anchors, min(pace, yardstick_ms()), measured_shapes(args.build), growth))
+    kept = args.output.read_text().partition(OTHERS)[1:] if args.output.exists() else ()
+    page = document(measured, missing, anchors, min(pace, yardstick_ms()), measured_shapes(args.build), growth)
+    args.output.write_text(page + "".join(kept))
     print(f"wrote {args.output}")
 
 

@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""The Cortex-M kernels as firmware under QEMU: instructions of every layer of the MLPerf Tiny models beside CMSIS-NN's, and sizes of code.
+
+    cortex_m.py DEUTERON --check     outputs byte for byte the host's, on a Cortex-M33, a Cortex-M55 and with the NPU, and no count above
+                                     test/golden/cortex_m.json by more than 2 %, or exit code 1
+    cortex_m.py DEUTERON --update    write test/golden/cortex_m.json
+    cortex_m.py DEUTERON --page      write the section on the Cortex-M of docs/performance.md
+
+The models are the quantized graphs of test/golden, whose weights are seeded, so counts need no other data; --check runs those of DEUTERON_SHARED too,
+with their own weights. bench/cmsis_nn.json says where CMSIS-NN's figures come from. Standard library only.
+"""
+import json
+import os
+import random
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = Path(os.environ.get("DEUTERON_SHARED") or ROOT.parent / "shared")
+GOLDEN, PAGE, SECTION = ROOT / "test/golden/cortex_m.json", ROOT / "docs/performance.md", "## Cortex-M"
+MODELS = ("kws_dscnn", "ic_resnet8", "vww_mobilenetv1", "ad_fcae")
+CORES = ("cortex-m33", "cortex-m55")
+WORSE = 1.02
+# Kinds of layers by kernel; what stands at the border to float, or moves bytes, has no counterpart.
+KINDS = {"quantized_conv2d": "conv", "quantized_depthwise_conv2d": "depthwise", "quantized_linear": "linear", "quantized_avg_pool2d": "avgpool",
+         "quantized_sum": "avgpool", "quantized_add": "add", "softmax": "softmax"}
+FAMILIES = {"convolution": ("convolution.cpp",), "depthwise": ("depthwise.cpp", "depthwise_mve.cpp"), "linear": ("linear.cpp",),
+            "average pool": ("pool.cpp",), "softmax": ("softmax.cpp",), "add": ("binary.cpp",),
+            "read arguments (convolutions, pools)": ("convolution_arguments.cpp", "image.cpp")}
+
+
+def run(*command, cwd=None):
+    done = subprocess.run(list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd)
+    if done.returncode:
+        sys.exit(f"FAILED {' '.join(map(str, command))}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def arrays(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def noise(graph, path):
+    """One sample of seeded noise for the input of a graph as text."""
+    name, shape = re.search(r"graph @forward\(%(\w+): f32\[([\d,]+)\]", graph.read_text()).groups()
+    shape, count = tuple(map(int, shape.split(","))), 1
+    for extent in shape:
+        count *= extent
+    generator = random.Random(1)
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    head += b" " * (-(len(head) + 11) % 64) + b"\n"
+    values = struct.pack(f"<{count}f", *(generator.gauss(0, 1) for _ in range(count)))
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{name}.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + values)
+    return path
+
+
+class Bench:
+    def __init__(self, deuteron, work):
+        self.deuteron, self.work, self.failures = deuteron, work, []
+
+    def compile(self, model, target, options):
+        program, report = self.work / f"{target}.pte", self.work / "report.json"
+        run(self.deuteron, "compile", model, *options, "--target", target, "--no-check", "-o", program, "--report-json", report)
+        return program, json.loads(report.read_text())
+
+    def outputs(self, program, data, *options):
+        run(self.deuteron, "run", program, "--input", data, "--samples", 1, "--output", self.work / "out.npz", *options)
+        return arrays(self.work / "out.npz")
+
+    def layers(self, name, target, model, data, options=()):
+        """Kernel, operator, MACs and instructions of every step; outputs on the board are the host's."""
+        program, report = self.compile(model, target, options)
+        host = self.outputs(program, data)
+        device = self.outputs(program, data, "--on", "qemu", "--stats-json", self.work / "stats.json")
+        if host != device:
+            self.failures.append(f"{name} for {target}: outputs on the board differ from the host's")
+        steps = json.loads((self.work / "stats.json").read_text())["steps"]
+        names = report["operators"] if len(report["operators"]) == len(steps) else [{"name": "", "macs": 0}] * len(steps)
+        return host, [{"kernel": step["kernel"].split("::")[-1], "name": op["name"], "macs": op["macs"], "instructions": step["instructions"]}
+                      for step, op in zip(steps, names)]
+
+    def graph(self, model):
+        graph = ROOT / f"test/golden/{model}.ir"
+        return graph, noise(graph, self.work / "noise.npz")
+
+    def counts(self, model, cores=CORES):
+        return {core: self.layers(model, core, *self.graph(model))[1] for core in cores}
+
+
+def kernel_layers(layers):
+    return [layer for layer in layers if layer["kernel"] in KINDS]
+
+
+def total(layers):
+    return sum(layer["instructions"] for layer in kernel_layers(layers))
+
+
+# ---- check
+
+
+def check_own_weights(bench, model, boards):
+    """The same bytes for every target on the host, and on the boards of some of them."""
+    folder = next((f for f in (SHARED / "models" / model, ROOT / "models" / model) if (f / "float.pt2").exists()), None)
+    if folder is None:
+        return False
+    first, data = None, folder / "calibration.npz"
+    for target in (*CORES, "imxrt700cm"):
+        options = ("--calibrate", data)
+        if target in boards:
+            host, _ = bench.layers(model, target, folder / "float.pt2", data, options)
+        else:
+            host = bench.outputs(bench.compile(folder / "float.pt2", target, options)[0], data)
+        first = first or host
+        if host != first:
+            bench.failures.append(f"{model} for {target}: outputs differ from those for {CORES[0]}")
+    return True
+
+
+def check(bench):
+    golden = json.loads(GOLDEN.read_text())
+    for model in MODELS:
+        for core, layers in bench.counts(model).items():
+            now, before = total(layers), golden[model][core]
+            print(f"{model} on {core}: {now:,} instructions ({now / before:.3f} of {before:,})")
+            if now > before * WORSE:
+                bench.failures.append(f"{model} on {core}: {now:,} instructions instead of {before:,}; if that is meant: bench/cortex_m.py --update")
+    # The graphs above ran on the boards of both cores already.
+    own = {"digits_cnn": (*CORES, "imxrt700cm"), "digits_transformer": (*CORES, "imxrt700cm"), **{model: ("imxrt700cm",) for model in MODELS[:3]}}
+    ran = [model for model, boards in own.items() if check_own_weights(bench, model, boards)]
+    print(f"{len(ran)} of {len(own)} models with their own weights give the same bytes on every target: {', '.join(ran)}")
+
+
+# ---- page
+
+
+def table(head, rows, words):
+    align = ["---"] * words + ["---:"] * (len(head) - words)
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in [head, align, *rows])
+
+
+def with_peer(layers, peers):
+    """Each layer beside the first peer of its kind and MACs that is left; both in the order of the model."""
+    left = [dict(peer) for peer in peers]
+    for layer in kernel_layers(layers):
+        peer = next(p for p in left if p["kind"] == KINDS[layer["kernel"]] and p["count"] > 0 and p["macs"] in (0, layer["macs"]))
+        peer["count"] -= 1
+        yield layer, peer
+
+
+def ratio(ours, theirs):
+    return f"{ours / theirs:.2f}×"
+
+
+def model_table(counts, peers):
+    rows = []
+    for (m33, peer), m55 in zip(with_peer(counts["cortex-m33"], peers), kernel_layers(counts["cortex-m55"])):
+        figures = []
+        for core, layer in zip(CORES, (m33, m55)):
+            figures += [f"{layer['instructions']:,}", f"{peer[core]:,}", ratio(layer["instructions"], peer[core])]
+        rows.append([m33["name"], peer["layer"], *figures])
+    return table(["operator", "layer", "M33", "CMSIS-NN", "ratio", "M55", "CMSIS-NN", "ratio"], rows, 2)
+
+
+def text_bytes(bench, model, core):
+    """Bytes of code and tables in the image, by source file of ours and by library: from the linker's map."""
+    program, _ = bench.compile(*[bench.graph(model)[0], core], ())
+    project = bench.work / f"{model}_{core}"
+    run(bench.deuteron, "firmware", program, "--board", {"cortex-m33": "qemu-an505", "cortex-m55": "qemu-an547"}[core], "-o", project)
+    run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build")
+    run("cmake", "--build", project / "build")
+    linked = (project / "build/firmware.map").read_text().split("Linker script and memory map")[1]
+    files, libraries = {}, {}
+    for size, place in re.findall(r"^ \.(?:text|rodata)\S*\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (\S+)$", linked, re.MULTILINE):
+        library, file = re.search(r"([^/]*?)(?:\(([^)]*)\))?$", place).groups()
+        libraries[library] = libraries.get(library, 0) + int(size, 16)
+        if library == "libkernels.a":
+            file = file.removesuffix(".obj")
+            files[file] = files.get(file, 0) + int(size, 16)
+    return files, libraries
+
+
+def size_tables(bench, peers):
+    sizes = {(model, core): text_bytes(bench, model, core) for model in ("kws_dscnn", "ic_resnet8") for core in CORES}
+
+    def family(files, core):
+        model = "ic_resnet8" if files == FAMILIES["add"] else "kws_dscnn"
+        return sum(sizes[model, core][0].get(file, 0) for file in files)
+
+    rows = []
+    for name, files in FAMILIES.items():
+        rows.append([name, *(cell for core in CORES for cell in (f"{family(files, core):,}", f"{peers[name][core]:,}" if name in peers else "–"))])
+    every = "all of kws_dscnn"
+    rows.append([every, *(cell for core in CORES for cell in (f"{sizes['kws_dscnn', core][1]['libkernels.a']:,}", f"{peers[every][core]:,}"))])
+    libraries = sizes["kws_dscnn", "cortex-m33"][1]
+    kernels, core = libraries["libkernels.a"], libraries["libdeuteron.a"]
+    others = sum(size for name, size in libraries.items() if name.startswith(("libgcc", "libc", "libm")))
+    return table(["family", "M33", "CMSIS-NN", "M55", "CMSIS-NN"], rows, 1), kernels, core, others
+
+
+def section(bench):
+    peers = json.loads((ROOT / "bench/cmsis_nn.json").read_text())
+    counts = {model: bench.counts(model) for model in MODELS}
+    rows = []
+    for model in MODELS:
+        row = [model]
+        for core in CORES:
+            ours, theirs = total(counts[model][core]), sum(peer["count"] * peer[core] for peer in peers["models"][model])
+            row += [f"{ours:,}", f"{theirs:,}", ratio(ours, theirs)]
+        rows.append(row)
+    head = ["model", "M33 with DSP", "CMSIS-NN", "ratio", "M55 with MVE", "CMSIS-NN", "ratio"]
+    sizes, kernels, core, others = size_tables(bench, peers["code_bytes"])
+    layers = "\n\n".join(f"### {model} on a Cortex-M\n\n{model_table(counts[model], peers['models'][model])}" for model in MODELS)
+    return f"""{SECTION}
+
+Executed instructions of one inference under QEMU (`-icount shift=0`; `bench/cortex_m.py`, `make cortex-m`), beside CMSIS-NN's at -O3 measured the same way
+(`bench/cmsis_nn.json`). They are no cycles: every instruction counts as one, whatever it takes. Kernels alone: steps between float and int8, and views, are
+left out on our side, the interpreter and kernel sums made in advance on theirs. Goal: ≤ 1.0× per model.
+
+{table(head, rows, 1)}
+
+Bytes of code and tables in the image, ours as a firmware project builds them (kernels -O2), theirs at -O2. Families share helpers, so theirs do not add up.
+
+{sizes}
+
+`kws_dscnn` on a Cortex-M33: kernels {kernels:,} bytes, loader and executor {core:,}, of the C and compiler libraries {others:,}: {kernels + core + others:,} in all
+(goal: at most 40,960).
+
+{layers}
+"""
+
+
+def main():
+    deuteron, mode = Path(sys.argv[1]).resolve(), sys.argv[2]
+    if shutil.which("ccache"):  # firmware projects have most of their sources in common
+        os.environ |= {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache", "CCACHE_NOHASHDIR": "1", "CCACHE_BASEDIR": tempfile.gettempdir()}
+    with tempfile.TemporaryDirectory() as temporary:
+        bench = Bench(deuteron, Path(temporary))
+        if mode == "--check":
+            check(bench)
+        elif mode == "--update":
+            golden = {model: {core: total(layers) for core, layers in bench.counts(model).items()} for model in MODELS}
+            GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
+        elif mode == "--page":
+            page = PAGE.read_text()
+            PAGE.write_text(page.split(f"\n{SECTION}\n")[0].rstrip() + "\n\n" + section(bench))
+        else:
+            sys.exit(__doc__)
+    for failure in bench.failures:
+        print(f"FAILED {failure}")
+    return 1 if bench.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
