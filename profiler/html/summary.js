@@ -135,14 +135,29 @@ const kLimitAdvice = {
   },
 };
 
+// Cycles of kernels that quantize or dequantize: those before all others and behind all others, and those between.
+function conversions(model) {
+  const kernels = model.spans.filter((span) => span.track !== "copy" && span.kernel !== "Wait");
+  const converts = (span) => span.kernel.includes("quantize_per_");
+  const cycles = (spans) => spans.reduce((sum, span) => sum + span.end - span.start, 0);
+  const first = kernels.findIndex((span) => !converts(span));
+  const last = kernels.length - [...kernels].reverse().findIndex((span) => !converts(span));
+  if (first < 0) return {atEdges: cycles(kernels), inside: 0};
+  const inner = kernels.slice(first, last).filter(converts);
+  return {atEdges: cycles(kernels.slice(0, first)) + cycles(kernels.slice(last)), inside: cycles(inner)};
+}
+
 function cpuReason(model) {
-  const converting = model.rows.filter((row) => row.cpu > 0 && row.kernels.includes("quantize_per_tensor"));
-  const conversions = converting.reduce((sum, row) => sum + row.cpu, 0);
+  const {atEdges, inside} = conversions(model);
   const reasons = [];
-  if (conversions > 0.5 * model.spent.cpu)
+  if (atEdges > 0.25 * model.spent.cpu)
     reasons.push(
-        "Most of it converts between float and int8: a program with int8 inputs and outputs (compile --io int8) leaves that to " +
-        "the source of the data.");
+        `${
+            number(
+                atEdges)} of them convert inputs and outputs between float and int8: a program with int8 ones (compile --io int8) leaves ` +
+        "that to the source of the data.");
+  if (inside > 0.25 * model.spent.cpu)
+    reasons.push(`${number(inside)} of them convert between float and int8 inside of the network, around operators in float.`);
   const refusal = (model.compileReport?.refusals ?? [])[0];
   if (refusal) reasons.push(`The NPU does not run ${[`${refusal.name}: ${refusal.reason}`, refusal.remedy].filter(Boolean).join("; ")}.`);
   if (reasons.length === 0)
