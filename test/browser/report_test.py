@@ -49,6 +49,13 @@ def make_report(name):
              file(".compile.json"), "--verify", file(".verify.json"))
 
 
+def make_quantized_report():
+    """Of a model that its exporter quantized in part: some of its operators stay on the CPU."""
+    file = lambda suffix: folder / f"quantized{suffix}"
+    deuteron("compile", ROOT / "models" / "digits_cnn" / "quantized.pt2", "-o", file(".pte"), "--report-json", file(".compile.json"))
+    deuteron("profile", file(".pte"), "--html", file(".html"), "--json", file(".json"), "--compile-report", file(".compile.json"))
+
+
 def with_profile(source, name, change):
     """A report like `source` with its data changed."""
     page = (folder / f"{source}.html").read_text()
@@ -172,6 +179,32 @@ class Figures(ReportTest):
                 self.assertGreater(len(self.all(".advice li")), 0)
                 for word in ("undefined", "NaN", "[object", "false", "null"):
                     self.assertNotIn(word, text)
+
+    def test_timeline(self):
+        self.view("timeline")
+        self.focus('[data-view="timeline"] canvas')
+        self.press(Keys.HOME)
+        self.press(*[Keys.ARROW_UP] * 2, Keys.HOME)
+        cycles, before = {}, None
+        while before != self.status("timeline"):
+            before = self.status("timeline")
+            kind, took = re.search(r"; ([^:;]+): [^;]*; cycles .*: ([\d,]+)", before).groups()
+            cycles[kind] = cycles.get(kind, 0) + figures(took)[0]
+            self.press(Keys.ARROW_RIGHT)
+        spent = self.profile["spent"]
+        self.assertEqual(cycles, {"host starts calls and copies": spent["host"], "waiting for flash": spent["stall"], "Cortex-M kernels": spent["cpu"]})
+
+    def test_advice(self):
+        self.open("quantized")
+        text = self.one("#panel-summary .advice").text
+        inside = [span["end"] - span["start"] for span in self.profile["spans"] if "quantize_per_" in span["kernel"]][1:-2]  # the last value is quantized and dequantized
+        self.assertGreater(sum(inside), 0)
+        self.assertIn(f"{sum(inside):,} of them convert between float and int8 inside of the network", text)
+        self.assertIn("The NPU does not run hardswish: ", text)
+        self.view("placement")
+        self.one('[data-view="placement"] tbody td').click()
+        self.assertEqual(self.selected(), "hardswish")
+        self.assertIn("Why not on the NPU", self.one("#details").text)
 
     def test_operators(self):
         self.view("operators")
@@ -533,6 +566,7 @@ def main():
         folder = Path(made)
         for name in MODELS:
             make_report(name)
+        make_quantized_report()
         with_profile("digits_cnn", "many", lambda profile: large_profile(profile, MANY))
         with_profile("ic_resnet8", "hostile", hostile)
         with_profile("ic_resnet8", "partial", lambda profile: profile | {"complete": False, "lost_events": 3})
