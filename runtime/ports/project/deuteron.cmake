@@ -6,8 +6,8 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-set(CMAKE_CXX_FLAGS_RELEASE -DNDEBUG)
-set(CMAKE_C_FLAGS_RELEASE "-DNDEBUG -std=c99")
+set(CMAKE_CXX_FLAGS_RELEASE "-Os -DNDEBUG")
+set(CMAKE_C_FLAGS_RELEASE "-Os -DNDEBUG -std=c99")
 set(CMAKE_EXECUTABLE_SUFFIX .elf)
 
 # FlatBuffers is header-only; a link keeps the other headers of its folder out.
