@@ -159,7 +159,7 @@ def check_refusals(deuteron, folder, program):
     for name, words, command, environment in (
         ("no such board", ("error[firmware-board]: there is no board `evk`", "use one of qemu-an505, qemu-an547"),
          ["firmware", program, "--board", "evk", "-o", folder / "p"], None),
-        ("one program twice", ("error[firmware-board]: two programs are called `digits_cnn_imxrt700`",), ["firmware", program, program, "-o", folder / "p"], None),
+        ("one program twice", ("error[firmware-board]", "two programs are called `digits_cnn_imxrt700`"), ["firmware", program, program, "-o", folder / "p"], None),
         ("no program", ("error[pte-truncated]",), ["firmware", wrong, "-o", folder / "p"], None),
         ("a file where the folder should be", ("error[file-not-writable]",), ["firmware", program, "-o", file], None),
         ("no tools", ("error[firmware-run]: cmake cannot be run: No such file or directory", "scripts/setup"),
