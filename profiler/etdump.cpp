@@ -135,6 +135,7 @@ class Reader {
   void read_block(const etdump::RunData& block) {
     TraceRun run;
     bool ended = false;
+    int32_t named = 0;  // a delegate's events have numbers or names: here all have numbers
     if (block.events() == nullptr) return;
     for (const etdump::Event* event : *block.events()) {
       const etdump::ProfileEvent* profile = event->profile_event();
@@ -151,6 +152,7 @@ class Reader {
         if (metadata.has("incomplete")) run.complete = false;
       } else if (name != kOperatorCall) {
         run.events.push_back(operator_event(name, *profile));
+        if (run.events.back().command < 0 && has_name(*profile)) run.events.back().command = named++;
       }
     }
     if (run.events.empty()) return;
@@ -173,11 +175,13 @@ class Reader {
             .end = event.end_time()};
   }
 
+  static bool has_name(const etdump::ProfileEvent& event) { return !view(event.delegate_debug_id_str()).empty(); }
+
   static TraceEvent operator_event(std::string_view name, const etdump::ProfileEvent& event) {
-    if (event.delegate_debug_id_int() >= 0 || !view(event.delegate_debug_id_str()).empty()) {
+    if (event.delegate_debug_id_int() >= 0 || has_name(event)) {
       const std::string_view metadata = metadata_of(event);
       const ProfileEvent kind = metadata == "Copy" ? ProfileEvent::kCopy : metadata == "Wait" ? ProfileEvent::kWait : ProfileEvent::kCall;
-      const bool readable = !metadata.empty() && std::ranges::all_of(metadata, [](char c) { return c >= ' ' && c <= '~'; });
+      const bool readable = !has_name(event) && !metadata.empty() && std::ranges::all_of(metadata, [](char c) { return c >= ' ' && c <= '~'; });
       return described(kind, readable ? metadata : view(event.delegate_debug_id_str()), event);
     }
     if (name == kDelegateCall) return described(ProfileEvent::kDelegate, "delegate", event);

@@ -30,6 +30,9 @@ class OperatorMap {
   // `command` −1: the call itself. Null if nothing is known of it. A wait is not in the map: see the call behind it.
   const MappedStep* find(int32_t instruction, int32_t command) const;
 
+  // By instruction and command.
+  const std::map<std::pair<int32_t, int32_t>, MappedStep>& steps() const { return steps_; }
+
   uint32_t add_source(SourceOp source);
   void add(int32_t instruction, int32_t command, MappedStep step) { steps_[{instruction, command}] = std::move(step); }
 

@@ -13,6 +13,7 @@
 #include "compiler/selection.h"
 #include "ir/npz.h"
 #include "ir/printer.h"
+#include "profiler/etrecord.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
 #include "tools/verbs.h"
@@ -53,6 +54,27 @@ Status check_calibration_is_used(const CompileOptions& options) {
   return {};
 }
 
+// What ExecuTorch's Inspector shows of a run are nodes of a graph of PyTorch: other models have none.
+Status check_has_torch_graph(const CompileOptions& options) {
+  DTR_ASSIGN(const FileKind kind, file_kind(options.model));
+  if (kind == FileKind::kTflite || kind == FileKind::kText)
+    return fail(
+        DiagnosticId::kModelUnknown,
+        fmt::format("--etrecord needs a graph of PyTorch and the model is {}", kind == FileKind::kTflite ? "a .tflite file" : "IR text"),
+        "see its profile with `deuteron profile --program`, or give a .pt2", {.file = options.model});
+  if (!options.debug_map)
+    return fail(DiagnosticId::kNoDebugMap, "a record says what the debug map says and --no-debug-map leaves that out",
+                "leave out --no-debug-map", {.file = options.model});
+  return {};
+}
+
+Status write_etrecord(const CompileOptions& options, std::span<const std::byte> model, const CompiledProgram& compiled) {
+  DTR_ASSIGN(const ProgramImage image, ProgramImage::parse(compiled.pte, options.model));
+  DTR_ASSIGN(const pt2::EdgeProgram edge, pt2::to_edge_program(model, options.model, debug_handles(*image.debug_map())));
+  DTR_ASSIGN(const std::vector<std::byte> record, to_etrecord(image, edge));
+  return write_file(options.etrecord, record);
+}
+
 }  // namespace
 
 Status compile(const CommonOptions& common, const CompileOptions& options) {
@@ -74,7 +96,8 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
       options.output.empty() ? std::filesystem::path(options.model).replace_extension(".pte").string() : options.output;
   DTR_TRY(check_outputs({options.model, options.calibration, options.load_calibration, options.recipe},
                         {output, options.save_calibration, options.report_json, options.placement, options.patterns,
-                         options.quantization_json, options.emit_ir, options.external_constants}));
+                         options.quantization_json, options.emit_ir, options.external_constants, options.etrecord}));
+  if (!options.etrecord.empty()) DTR_TRY(check_has_torch_graph(options));
   // A folder that is not there is better known before the work than after it.
   DTR_ASSIGN(OutputFile file, OutputFile::create(output));
 
@@ -126,6 +149,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   if (options.check) DTR_TRY(check_program(program, float_graph, quantized_graph, samples ? &*samples : nullptr, compiled));
 
   if (!options.external_constants.empty()) DTR_TRY(write_file(options.external_constants, compiled.tensor_file));
+  if (!options.etrecord.empty()) DTR_TRY(write_etrecord(options, model.bytes(), compiled));
   DTR_TRY(file.write(compiled.pte));
   DTR_TRY(file.commit());
   if (!options.placement.empty()) DTR_TRY(write_file(options.placement, placement_json(compiled.report)));

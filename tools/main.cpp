@@ -68,6 +68,8 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
   verb->add_flag("--row-packing", o.row_packing,
                  "Let convolutions of few channels fill the array from neighbouring columns (an assumption, see docs/npu.md)");
   verb->add_flag("!--no-debug-map", o.debug_map, "Leave out the map that verify and profile read");
+  verb->add_option("--etrecord", o.etrecord,
+                   "Write what ExecuTorch's Inspector needs to tell a profile in terms of the model (ETRecord, docs/profiling.md)");
   verb->add_option("--keep-off", o.keep_off, "Keep a node, or every node of an operator, off the NPU (repeatable)")
       ->type_name("NODE|OP")
       ->allow_extra_args(false);
@@ -187,6 +189,8 @@ CLI::App* add_profile(CLI::App& app, tools::ProfileOptions& o) {
                    "Profile (.etdump) that `deuteron run --profile` or ExecuTorch wrote; or a program (.pte), which is run then")
       ->required();
   verb->add_option("--program", o.program, "Program that was run (.pte): it names the operators");
+  verb->add_option("--etrecord", o.etrecord, "Instead of it a record of the program (`deuteron compile --etrecord`, or ExecuTorch's)")
+      ->excludes("--program");
   verb->add_option("--by", o.by, "What a line is")->check(CLI::IsMember({"operator", "module", "kernel", "memory"}))->capture_default_str();
   verb->add_option("--sort", o.sort, "Most cycles first, or in the order of the program")
       ->check(CLI::IsMember({"cycles", "program"}))
@@ -195,6 +199,7 @@ CLI::App* add_profile(CLI::App& app, tools::ProfileOptions& o) {
   verb->add_option("--depth", o.depth, "Fold modules below this level (0: show all)")->capture_default_str();
   verb->add_option("--compare", o.compare, "Another profile or program to hold beside it: what got slower, what faster (.etdump, .pte)");
   verb->add_option("--compare-program", o.compare_program, "Program of that profile, if it is another one (.pte)");
+  verb->add_option("--compare-etrecord", o.compare_etrecord, "Or its record")->excludes("--compare-program");
   verb->add_option("--json", o.json, "Write everything that is known (.json, docs/profiling.md)");
   verb->add_option("--csv", o.csv, "Write the table (.csv)");
   verb->add_option("--perfetto", o.perfetto, "Write the timeline for https://ui.perfetto.dev (.json)");

@@ -4,6 +4,7 @@
 #include "compiler/read_model.h"
 #include "compiler/recorder.h"
 #include "profiler/etdump.h"
+#include "profiler/etrecord.h"
 #include "profiler/html.h"
 #include "profiler/report.h"
 #include "support/output_file.h"
@@ -20,13 +21,23 @@ struct Loaded {
   const ProgramImage* program() const { return image ? &*image : nullptr; }
 };
 
-Loaded told(const Trace& trace, std::optional<ProgramImage> image, std::string name) {
-  const pte::DebugMap* map = image ? image->debug_map() : nullptr;
+Loaded told(const Trace& trace, const OperatorMap& map, std::string name) { return {make_profile(trace, map, std::move(name)), {}}; }
+
+Loaded told(const Trace& trace, ProgramImage image, std::string name) {
+  const pte::DebugMap* map = image.debug_map();
   return {make_profile(trace, map == nullptr ? OperatorMap() : OperatorMap(*map), std::move(name)), std::move(image)};
 }
 
+Status check_same_program(const Trace& trace, const std::string& trace_path, const TraceProgram& id, const std::string& path) {
+  if (!trace.program || *trace.program == id) return {};
+  return fail(DiagnosticId::kTraceProgram,
+              fmt::format("the profile is of program {:08x} for `{}`, {} is {:08x} for `{}`", trace.program->checksum,
+                          trace.program->target, path, id.checksum, id.target),
+              "give the program that was run, or record the profile again", {.file = trace_path});
+}
+
 // A program is run, on zeros, since its cost does not depend on data.
-Result<Loaded> load(const std::string& path, const std::string& program_path) {
+Result<Loaded> load(const std::string& path, const std::string& program_path, const std::string& record_path) {
   DTR_ASSIGN(const FileKind kind, file_kind(path));
   if (kind == FileKind::kProgram) {
     DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(path));
@@ -35,14 +46,14 @@ Result<Loaded> load(const std::string& path, const std::string& program_path) {
     return told(trace, std::move(image), path);
   }
   DTR_ASSIGN(const Trace trace, read_etdump(path));
-  if (program_path.empty()) return told(trace, std::nullopt, path);
+  if (!record_path.empty()) {
+    DTR_ASSIGN(const EtRecord record, EtRecord::open(record_path));
+    if (record.program()) DTR_TRY(check_same_program(trace, path, *record.program(), record_path));
+    return told(trace, record.operators(trace), record_path);
+  }
+  if (program_path.empty()) return told(trace, OperatorMap(), path);
   DTR_ASSIGN(ProgramImage image, ProgramImage::open(program_path));
-  const TraceProgram id = trace_program(image);
-  if (trace.program && *trace.program != id)
-    return fail(DiagnosticId::kTraceProgram,
-                fmt::format("the profile is of program {:08x} for `{}`, {} is {:08x} for `{}`", trace.program->checksum,
-                            trace.program->target, program_path, id.checksum, id.target),
-                "give the program that was run, or record the profile again", {.file = path});
+  DTR_TRY(check_same_program(trace, path, trace_program(image), program_path));
   return told(trace, std::move(image), program_path);
 }
 
@@ -57,9 +68,10 @@ ProfileTable table_of(const ProfileOptions& options) {
 }  // namespace
 
 Status profile(const CommonOptions&, const ProfileOptions& options) {
-  DTR_TRY(check_outputs({options.trace, options.program, options.compare, options.compare_program, options.compile_report, options.verify},
+  DTR_TRY(check_outputs({options.trace, options.program, options.etrecord, options.compare, options.compare_program,
+                         options.compare_etrecord, options.compile_report, options.verify},
                         {options.json, options.csv, options.perfetto, options.html}));
-  DTR_ASSIGN(const Loaded loaded, load(options.trace, options.program));
+  DTR_ASSIGN(const Loaded loaded, load(options.trace, options.program, options.etrecord));
   const ProfileTable table = table_of(options);
   if (!options.json.empty()) DTR_TRY(write_file(options.json, to_json(loaded.profile, loaded.program())));
   if (!options.csv.empty()) DTR_TRY(write_file(options.csv, to_csv(loaded.profile, table)));
@@ -70,8 +82,9 @@ Status profile(const CommonOptions&, const ProfileOptions& options) {
     DTR_TRY(write_file(options.html, page));
   }
   if (!options.compare.empty()) {
-    const std::string& other_program = options.compare_program.empty() ? options.program : options.compare_program;
-    DTR_ASSIGN(const Loaded other, load(options.compare, other_program));
+    const bool same = options.compare_program.empty() && options.compare_etrecord.empty();
+    DTR_ASSIGN(const Loaded other,
+               load(options.compare, same ? options.program : options.compare_program, same ? options.etrecord : options.compare_etrecord));
     fmt::print("{}", compare_text(loaded.profile, other.profile, table));
     return {};
   }

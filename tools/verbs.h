@@ -20,6 +20,7 @@ struct CommonOptions {
 struct CompileOptions {
   std::string model, output;
   std::string external_constants;  // .ptd
+  std::string etrecord;
   std::string target = "imxrt700";
   std::string recipe;                              // .json, instead of the target's
   std::string calibration;                         // .npz, .npy
@@ -97,9 +98,9 @@ Status firmware(const CommonOptions& common, const FirmwareOptions& options);
 
 struct ProfileOptions {
   std::string trace;  // .etdump
-  std::string program;
-  std::string compare;          // another trace
-  std::string compare_program;  // of that
+  std::string program, etrecord;
+  std::string compare;                            // another trace
+  std::string compare_program, compare_etrecord;  // of that
   std::string by = "operator", sort = "cycles", filter;
   uint32_t depth = 0;
   std::string json, csv, perfetto, html;
