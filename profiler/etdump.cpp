@@ -181,7 +181,8 @@ class Reader {
     if (event.delegate_debug_id_int() >= 0 || has_name(event)) {
       const std::string_view metadata = metadata_of(event);
       const ProfileEvent kind = metadata == "Copy" ? ProfileEvent::kCopy : metadata == "Wait" ? ProfileEvent::kWait : ProfileEvent::kCall;
-      const bool readable = !has_name(event) && !metadata.empty() && std::ranges::all_of(metadata, [](char c) { return c >= ' ' && c <= '~'; });
+      const bool readable =
+          !has_name(event) && !metadata.empty() && std::ranges::all_of(metadata, [](char c) { return c >= ' ' && c <= '~'; });
       return described(kind, readable ? metadata : view(event.delegate_debug_id_str()), event);
     }
     if (name == kDelegateCall) return described(ProfileEvent::kDelegate, "delegate", event);
