@@ -21,13 +21,19 @@ constexpr std::array kBoards{
           .summary = "Arm MPS2+ AN505 in QEMU: Cortex-M33 with FPU and DSP extension, 4 MB for code, 4 MB of RAM",
           .folder = "runtime/ports/qemu_mps2_an505",
           .cpu = kM33,
-          .machine = "mps2-an505"},
+          .machine = "mps2-an505",
+          .core = cortex_m::Core::kDsp},
     Board{.name = "qemu-an547",
           .summary = "Arm MPS3 AN547 in QEMU: Cortex-M55 with FPU and MVE, 512 KB for code, 4 MB of RAM",
           .folder = "runtime/ports/qemu_mps3_an547",
           .cpu = kM55,
-          .machine = "mps3-an547"},
+          .machine = "mps3-an547",
+          .core = cortex_m::Core::kMve},
 };
+
+std::string_view core_text(cortex_m::Core core) {
+  return core == cortex_m::Core::kMve ? "a core with MVE" : "a core with the DSP extension alone";
+}
 
 // A word of C++ stands in the text.
 bool has_word(std::string_view text, std::string_view word) {
@@ -191,6 +197,11 @@ Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram>
       return fail(DiagnosticId::kFirmwareBoard, fmt::format("two programs are called `{}`", program.name), "rename one of the files",
                   {.file = program.image->path()});
     DTR_ASSIGN(FirmwareModel model, FirmwareModel::load(program, name));
+    if (const auto core = model.core(); core && *core != options.board->core)
+      return fail(DiagnosticId::kFirmwareBoard,
+                  fmt::format("the program's int8 kernels are for {}, {} has {}", core_text(*core), options.board->name,
+                              core_text(options.board->core)),
+                  "compile it with --target cortex-m33 or cortex-m55, or choose the other board", {.file = program.image->path()});
     models.push_back(std::move(model));
   }
   return Project(std::move(models), options).make();

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "abi/cortex_m.h"
 #include "program/reader.h"
 
 namespace dtr {
@@ -17,6 +18,7 @@ struct Board {
   std::string_view folder;   // of its port: "runtime/ports/qemu_mps2_an505"
   std::string_view cpu;      // options of the compiler
   std::string_view machine;  // QEMU's name of it
+  cortex_m::Core core;       // whose int8 kernels it runs
 };
 std::span<const Board> all_boards();
 // Errors: kFirmwareBoard, with the names of those that are.
@@ -42,8 +44,8 @@ struct FirmwareOptions {
 inline constexpr std::string_view kFirmwareTemplates = "runtime/ports/project/";
 
 // Files of the project, sorted by path. A program that is alone is in folder and namespace `model`, several are in `model_NAME` each; they
-// take turns in one set of planned memories. Errors: kPteMissingMethod; kFirmwareBoard, where two programs have one name, or a payload is
-// not for the target; those of loading a program.
+// take turns in one set of planned memories. Errors: kPteMissingMethod; kFirmwareBoard, where two programs have one name, a payload is not
+// for the target or int8 kernels are for another core than the board's; those of loading a program.
 Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram> programs, const FirmwareOptions& options);
 // Of one program.
 Result<std::vector<FirmwareFile>> make_firmware(const ProgramImage& image, const Board& board, std::string_view name);

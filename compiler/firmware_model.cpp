@@ -57,6 +57,7 @@ Status FirmwareModel::read() {
   const pte::Manifest* manifest = image_->file().manifest();
   const TargetDescription* target = manifest == nullptr ? nullptr : find_target(manifest->target);
   target_ = target == nullptr ? npu::Target{} : target->npu;
+  if (target != nullptr) core_ = target->core;
   if (plan_->delegates() == nullptr) return {};
   for (const pte::BackendDelegate* delegate : *plan_->delegates()) {
     simulator::Payload payload;
@@ -75,6 +76,10 @@ void FirmwareModel::choose_kernels() {
     for (const KernelRow& row : kernel_rows())
       if (runtime::operator_name(*plan_, i) == row.name && std::ranges::find(kernels_, row.name, &KernelRow::name) == kernels_.end())
         kernels_.push_back(row);
+}
+
+std::optional<cortex_m::Core> FirmwareModel::core() const {
+  return std::ranges::find(kernels_, "cortex_m", &KernelRow::family) == kernels_.end() ? std::nullopt : std::optional(core_);
 }
 
 std::vector<size_t> FirmwareModel::memories() const {

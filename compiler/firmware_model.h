@@ -1,6 +1,7 @@
 // One program of a firmware image: what its code needs, and the files that hold it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,8 @@ class FirmwareModel {
   bool has_npu() const { return !payloads_.empty(); }
   size_t steps() const { return steps_; }  // kernel and delegate calls of a run
   std::span<const KernelRow> kernels() const { return kernels_; }
+  // The core that its int8 kernels are for, if it has any.
+  std::optional<cortex_m::Core> core() const;
   // Bytes of each planned memory.
   std::vector<size_t> memories() const;
   // The inputs and outputs, a line each.
@@ -54,6 +57,7 @@ class FirmwareModel {
   runtime::Method::Requirements need_;
   size_t steps_ = 0;
   npu::Target target_;
+  cortex_m::Core core_ = cortex_m::Core::kDsp;
   std::vector<uint32_t> payloads_;  // copies that each has in flight at most
   std::vector<KernelRow> kernels_;
 };

@@ -69,22 +69,29 @@ class Sums {
 
   const int32_t* of(const int8_t* x, const Reach& rows, const Reach& columns) {
     int32_t first = 0;
-#if defined(__ARM_FEATURE_MVE)
-    for (; first + 4 <= in_.channels; first += 4) {
-      Lanes sums = vdupq_n_s32(0);
-      for_each_pixel(in_, x + first, rows, columns, [&](const int8_t* from) { sums = vaddq_s32(sums, vldrbq_s32(from)); });
-      vst1q_s32(sums_ + first, sums);
+    for (; first + 4 <= in_.channels; first += 4) add_up_four(x + first, rows, columns, sums_ + first);
+    for (; first < in_.channels; ++first) {
+      int32_t sum = 0;
+      for_each_pixel(in_, x + first, rows, columns, [&](const int8_t* from) { sum += *from; });
+      sums_[first] = sum;
     }
-#endif
-    std::fill(sums_ + first, sums_ + in_.channels, 0);
-    if (first == in_.channels) return sums_;
-    for_each_pixel(in_, x, rows, columns, [&](const int8_t* from) {
-      for (int32_t c = first; c < in_.channels; ++c) sums_[c] += from[c];
-    });
     return sums_;
   }
 
  private:
+  // Of four channels, which stay in registers.
+  void add_up_four(const int8_t* x, const Reach& rows, const Reach& columns, int32_t* to) const {
+#if defined(__ARM_FEATURE_MVE)
+    Lanes sums = vdupq_n_s32(0);
+    for_each_pixel(in_, x, rows, columns, [&](const int8_t* from) { sums = vaddq_s32(sums, vldrbq_s32(from)); });
+    vst1q_s32(to, sums);
+#else
+    int32_t sums[4] = {};
+    for_each_pixel(in_, x, rows, columns, [&](const int8_t* from) { unrolled<4>([&](auto i) { sums[i] += from[i]; }); });
+    std::copy_n(sums, 4, to);
+#endif
+  }
+
   const Image& in_;
   int32_t single_ = 0;
   int32_t* sums_;
