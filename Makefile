@@ -31,7 +31,10 @@ random: ## all executors on N random graphs (100000), or the smallest one on whi
 	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron-random
 	@$(RELEASE)/deuteron-random --count $(N) --jobs $(JOBS)
 
-test-interop: build ## live comparison with ExecuTorch 1.4 in both directions (own Python environment, downloads PyTorch and ExecuTorch)
+test-interop: ## live comparison with ExecuTorch 1.4 in both directions (own Python environment, downloads PyTorch and ExecuTorch)
+	@scripts/setup test
+	@cmake --preset release -DDTR_BUILD_TESTS=ON >/dev/null
+	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron deuteron-neutron-ir
 	@test/interop/run $(RELEASE)/deuteron
 
 test-browser: build ## HTML reports of profiles used with clicks and keys in headless Chromium

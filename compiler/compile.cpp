@@ -9,6 +9,8 @@
 #include "compiler/onednn_executor.h"
 #include "compiler/placement_report.h"
 #include "compiler/selection.h"
+#include "ir/rewriter.h"
+#include "ops/ops.h"
 #include "partitioner/layout.h"
 #include "partitioner/partition.h"
 #include "program/memory_planner.h"
@@ -103,6 +105,26 @@ SramUse sram_use(const MemoryMap& map, const npu::Target& npu) {
           .target_bytes = npu.sram_bytes};
 }
 
+// Operands of delegates that want it so, where only quantize and dequantize stand on the other side: those take any layout.
+void call_contiguous(Graph& graph, const Recipe& recipe, const std::vector<Unit>& units) {
+  Rewriter rewriter(graph);
+  const auto converts = [&](OpId op) { return graph.op(op).def == &ops::kQuantize || graph.op(op).def == &ops::kDequantize; };
+  const auto relabel = [&](ValueId id) {
+    const Type& type = graph.type(id);
+    if (type.layout != Layout::kContiguous && same_order(type.shape, type.layout, Layout::kContiguous))
+      rewriter.set_layout(id, Layout::kContiguous);
+  };
+  for (const Unit& unit : units) {
+    if (!recipe[unit.backend]->prefers_contiguous()) continue;
+    for (const ValueId input : unit.inputs)
+      if (const OpId producer = graph.producer(input); producer.valid() && converts(producer)) relabel(input);
+    for (const ValueId output : unit.outputs)
+      if (const Value& value = graph.value(output);
+          value.output_uses == 0 && std::ranges::all_of(value.uses, [&](const Use& use) { return converts(use.op); }))
+        relabel(output);
+  }
+}
+
 // Whether the file has fake quantization, of which nothing is left in the graph if it is switched off.
 bool fakes_quantization(const Program& program) {
   return std::ranges::any_of(program.sources, [](const SourceOp& source) { return source.target.find("fake_quant") != std::string::npos; });
@@ -194,6 +216,7 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
   report.has_npu = has_npu(*settings.target);
 
   const RecipeSpec spec = recipe_of(settings);
+  report.converter = spec.options.converter.command;
   const Recipe recipe = make_recipe(*settings.target, spec);
   if (settings.io == Io::kInt8) DTR_TRY(run_pipeline(program, graph, int8_io_pipeline(), settings.passes));
   EmittedProgram emitted;
@@ -203,7 +226,9 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
     DTR_ASSIGN(Placement placement, place(program, graph, recipe, options));
     report.refusals = refusal_rows(program, graph, placement);
     DTR_ASSIGN(const LayoutResult layouts, assign_layouts(program, graph, recipe, placement));
-    DTR_ASSIGN(emitted, emit(program, graph, recipe, partition(graph, placement, recipe)));
+    const std::vector<Unit> units = partition(graph, placement, recipe);
+    call_contiguous(graph, recipe, units);
+    DTR_ASSIGN(emitted, emit(program, graph, recipe, units));
     report.transposes = transpose_rows(program, graph, recipe, placement, layouts, emitted);
   }
   emitted.plan.target = settings.target->name;

@@ -1,7 +1,6 @@
 #include "compiler/qemu_session.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <cinttypes>
@@ -17,6 +16,7 @@
 #include "support/mapped_file.h"
 #include "support/output_file.h"
 #include "support/process.h"
+#include "support/temporary_folder.h"
 
 namespace dtr {
 namespace {
@@ -24,30 +24,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kBuildLimit = 600s, kRunLimit = 600s;
-
-// A folder that goes with the object.
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> create() {
-    std::error_code error;
-    std::string path = (std::filesystem::temp_directory_path(error) / "deuteron-XXXXXX").string();
-    if (error || ::mkdtemp(path.data()) == nullptr)
-      return fail(DiagnosticId::kFileNotWritable, fmt::format("cannot make a temporary folder: {}", std::strerror(errno)),
-                  "set TMPDIR to a folder where you may write", {.file = path});
-    return TemporaryFolder(std::move(path));
-  }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 // The end of what a tool said.
 std::string tail(const std::string& text) {

@@ -25,7 +25,9 @@ struct BackendRow {
 };
 
 std::unique_ptr<Backend> make_neutron(const TargetDescription& target, const BackendOptions& options) {
-  return make_neutron_backend(target.npu, {.row_packing = options.row_packing});
+  std::unique_ptr<Backend> machine = make_neutron_backend(target.npu, {.row_packing = options.row_packing});
+  if (options.converter.command.empty()) return machine;
+  return make_neutron_ir_backend(std::move(machine), std::string(target.name), options.converter);
 }
 std::unique_ptr<QuantizationPatterns> neutron_patterns() { return make_int8_patterns({.backend = "neutron", .machine = "the NPU"}); }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/neutron_ir/neutron_ir.h"
 #include "partitioner/placement.h"
 #include "quantizer/pattern.h"
 #include "targets/target.h"
@@ -15,6 +16,8 @@ namespace dtr {
 
 struct BackendOptions {
   bool row_packing = false;  // of the neutron backend, see docs/npu.md
+  // NXP's converter makes the payloads of the NPU instead of Deuteron's backend, if it names a command.
+  ConverterOptions converter = {};
 };
 
 // Operators of the model: those that fit every list that is not empty.

@@ -59,16 +59,19 @@ std::string to_text(const CompileReport& report) {
   }
   text += refusals_text(report) + transposes_text(report);
   const SramUse& sram = report.sram;
-  if (report.has_npu)
+  if (!report.converter.empty())
+    text += fmt::format("\nNPU     {} partition{} made by `{}`: what they cost is known where NXP's driver runs them\n", report.partitions,
+                        report.partitions == 1 ? "" : "s", report.converter);
+  else if (report.has_npu)
     text += fmt::format("\nNPU     {} kernel calls in {} partition{}: {} cycles busy + {} host + {} waiting for flash\n", report.npu_calls,
                         report.partitions, report.partitions == 1 ? "" : "s", with_thousands(report.npu_busy_cycles),
                         with_thousands(report.npu_host_cycles), with_thousands(report.npu_stall_cycles));
   text += fmt::format("{}CPU     {} kernel call{}: about {} cycles (estimates, docs/targets.md)\n", report.has_npu ? "" : "\n",
                       report.cpu_calls, report.cpu_calls == 1 ? "" : "s", with_thousands(report.cpu_cycles));
-  if (report.has_npu) {
+  if (report.has_npu && report.converter.empty()) {
     text += fmt::format("time    {} cycles = {:.1f} µs of the NPU simulated at {} MHz (machine model: docs/npu.md)\n",
                         with_thousands(report.npu_total_cycles), report.microseconds(report.npu_total_cycles), report.clock_hz / 1'000'000);
-  } else {
+  } else if (report.converter.empty()) {
     text += fmt::format("time    about {:.1f} ms at {} MHz\n", report.microseconds(report.cpu_cycles) / 1000, report.clock_hz / 1'000'000);
   }
   text += fmt::format("SRAM    {} bytes of {}: activations {} (no plan needs less than {}), staged weights {}\n",

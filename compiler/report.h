@@ -60,6 +60,7 @@ struct CompileReport {
   std::vector<RefusalRow> refusals;    // most cycles lost first, followers behind their cause
   std::vector<TransposeRow> transposes;
   bool has_npu = true;
+  std::string converter;  // command that made the NPU's payloads: what they cost is not known
   uint32_t cpu_calls = 0;
   uint64_t cpu_cycles = 0;  // estimated
   uint32_t partitions = 0;

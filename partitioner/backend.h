@@ -98,6 +98,7 @@ class LoweredPartition {
  public:
   virtual ~LoweredPartition() = default;
   uint32_t steps = 0;
+  bool plans_scratch = true;  // the delegate's last operand, for `buffers`; false: it asks its runtime for memory
   std::vector<OperandUse> inputs, outputs;  // of the partition's graph, in order
   std::vector<InteriorBuffer> buffers;
   std::vector<StepInfo> step_info;  // commands in order
@@ -131,6 +132,8 @@ class Backend {
   // Rewrites an op that was placed here into ops this backend has kernels for (fused activations, for one). Returns whether it did.
   virtual Result<bool> legalize(Program& program, Graph& graph, OpId op) const;
 
+  // Delegates only: operands whose bytes are the same in both layouts are to be called contiguous.
+  virtual bool prefers_contiguous() const { return false; }
   // Delegates only. `graph` is the partition as a graph of its own, with layouts assigned and conversions explicit.
   virtual Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const;
   // Others only: the kernel that runs a legalized op.

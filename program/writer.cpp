@@ -228,7 +228,7 @@ class ProgramWriter {
     std::vector<int32_t> arguments;
     for (const TensorRef input : call.inputs) arguments.push_back(tensor_value(input));
     for (const TensorRef output : call.outputs) arguments.push_back(tensor_value(output));
-    if (call.partition != nullptr) {
+    if (call.partition != nullptr && call.partition->plans_scratch) {
       arguments.push_back(add_tensor(ScalarType::kByte, {static_cast<int32_t>(call.scratch_bytes)}, {0}, {.offset = call.scratch_offset}));
     }
     const auto id = builder_.CreateSharedString(call.delegate_id);

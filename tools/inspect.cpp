@@ -7,7 +7,7 @@
 #include "ir/npz.h"
 #include "profiler/etdump.h"
 #include "program/describe.h"
-#include "program/neutron_payload.h"
+#include "backends/neutron_ir/payload.h"
 #include "simulator/host/listing.h"
 #include "tools/verbs.h"
 

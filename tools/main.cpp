@@ -52,6 +52,15 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
                    "Write the constants that kernels of the CPU read into a tensor file (.ptd) instead of the program (docs/runtime.md)");
   verb->add_option("--target", o.target, "Target, see `deuteron targets`")->capture_default_str();
   verb->add_option("--recipe", o.recipe, "Backends, their options and constraints instead of the target's (.json, docs/recipes.md)");
+  verb->add_option("--converter", o.converter,
+                   "Let NXP's converter make the payloads of the NPU: a command, called with --input, --output and --target behind it "
+                   "(docs/recipes.md)")
+      ->type_name("CMD");
+  verb->add_option("--keep-neutron-ir", o.keep_neutron_ir, "Leave what the converter reads and writes in this folder (.tflite)")
+      ->type_name("FOLDER");
+  verb->add_option("--converter-seconds", o.converter_seconds, "End a conversion that takes longer")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
   verb->add_option("--calibrate", o.calibration,
                    "Calibration data (.npz, .npy): arrays named as the inputs, or input, input_0, input_1, ...");
   verb->add_option("--calibrate-random", o.random_samples, "Calibrate on this many samples of noise; the accuracy will be poor")

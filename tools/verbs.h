@@ -19,7 +19,9 @@ struct CommonOptions {
 
 struct CompileOptions {
   std::string model, output;
-  std::string external_constants;  // .ptd
+  std::string external_constants;          // .ptd
+  std::string converter, keep_neutron_ir;  // command, folder
+  uint32_t converter_seconds = 600;
   std::string etrecord;
   std::string target = "imxrt700";
   std::string recipe;                              // .json, instead of the target's

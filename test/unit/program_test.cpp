@@ -12,7 +12,7 @@
 #include "abi/debug_map_generated.h"
 #include "abi/program_generated.h"
 #include "program/describe.h"
-#include "program/neutron_payload.h"
+#include "backends/neutron_ir/payload.h"
 #include "program/reader.h"
 #include "support/arena_planner.h"
 #include "support/output_file.h"

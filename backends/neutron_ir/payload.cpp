@@ -1,4 +1,4 @@
-#include "program/neutron_payload.h"
+#include "backends/neutron_ir/payload.h"
 
 #include <fmt/format.h>
 
