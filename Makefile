@@ -3,13 +3,17 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo build test check test-interop test-browser random conformance quantization lint format bench utilization cortex-m golden anchors docs
+.PHONY: help demo demo-device build test check test-interop test-browser random conformance quantization lint format bench utilization cortex-m golden anchors docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
 demo: build ## install what is missing, build, compile digits_cnn and run its test images on the simulated NPU
 	@scripts/demo
+
+demo-device: build ## the keyword model as firmware: ten recorded words under QEMU, Cortex-M33 with the NPU (installs the Arm compiler and QEMU)
+	@scripts/setup device
+	@scripts/demo_device
 
 build: ## install what is missing and build the command, build/release/deuteron
 	@scripts/setup build
@@ -65,6 +69,7 @@ bench: ## measure, and write docs/performance.md
 	@cmake --preset release -DDTR_BUILD_TESTS=ON -DDTR_BUILD_BENCH=ON
 	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron bench
 	@python3 bench/run.py
+	@python3 bench/mixed.py
 
 utilization: ## write only the section of docs/performance.md on how full the array is (make bench needs a quiet machine, this does not)
 	@cmake --preset release -DDTR_BUILD_TESTS=ON -DDTR_BUILD_BENCH=ON >/dev/null
