@@ -42,9 +42,12 @@ void watch_passes(const CompileOptions& options, const Program& program, Compile
     };
 }
 
-// What chooses or keeps ranges is for float models. `--calibrate` is not refused: its samples serve reports and the check too.
+// What chooses or keeps ranges is for float models. `--calibrate` is not refused: its samples serve reports and the check too; noise serves
+// reports alone.
 Status check_calibration_is_used(const CompileOptions& options) {
-  const std::pair<bool, std::string_view> given[] = {{!options.save_calibration.empty(), "--save-calibration"},
+  const bool reports = options.report_quantization || !options.quantization_json.empty();
+  const std::pair<bool, std::string_view> given[] = {{options.random_samples.has_value() && !reports, "--calibrate-random"},
+                                                     {!options.save_calibration.empty(), "--save-calibration"},
                                                      {!options.load_calibration.empty(), "--load-calibration"},
                                                      {options.observer != CompileOptions().observer, "--observer"}};
   for (const auto& [is_given, option] : given)

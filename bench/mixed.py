@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""What int8 kernels beside the NPU are worth: test/data/mixed for imxrt700 and imxrt700cm, as the section of docs/performance.md that stands
+between two marks. Standard library only.
+
+    bench/mixed.py [--deuteron build/release/deuteron] [--check]     --check: exit code 1 if the page says otherwise
+"""
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/performance.md"
+BEGIN, END = "<!-- Written by bench/mixed.py: begin -->\n", "<!-- bench/mixed.py: end -->\n"
+TARGETS = ("imxrt700", "imxrt700cm")
+
+
+def measure(deuteron, target, folder):
+    report = folder / "report.json"
+    subprocess.run([deuteron, "compile", ROOT / "test/data/mixed/squash_net.ir", "--calibrate-random", "2", "--target", target, "-o", folder / "m.pte",
+                    "--report-json", report], check=True, stdout=subprocess.DEVNULL)
+    return json.loads(report.read_text())
+
+
+def section(deuteron):
+    with tempfile.TemporaryDirectory() as folder:
+        reports = [measure(deuteron, target, Path(folder)) for target in TARGETS]
+    cpu = [[row for row in report["operators"] if row["backend"] != "neutron"] for report in reports]
+    is_float = [[row for row in rows if row["kernel"].startswith("aten::")] for rows in cpu]
+    rows = [("program, bytes", [report["program_bytes"] for report in reports]),
+            ("SRAM, bytes", [report["sram"]["total_bytes"] for report in reports]),
+            ("float kernels", [len(rows) for rows in is_float]),
+            ("kernel calls of the CPU, conversions included", [report["cpu_calls"] for report in reports]),
+            ("partitions of the NPU", [report["partitions"] for report in reports]),
+            ("cycles of the NPU", [report["npu_total_cycles"] for report in reports]),
+            ("cycles of the Cortex-M33, estimated", [report["cpu_cycles"] for report in reports]),
+            ("cycles together", [report["npu_total_cycles"] + report["cpu_cycles"] for report in reports])]
+    table = "".join(f"| {name} | {a:,} | {b:,} |\n" for name, (a, b) in rows)
+    return f"""{BEGIN}
+## A net that is partly NPU material
+
+`test/data/mixed/squash_net.ir` has the activation x / (1 + x²) in the middle, twice: the NPU divides by no tensor. With the recipe `neutron, portable` it
+runs in float between dequantize and quantize, with `neutron, cortex_m, portable` in int8. NPU cycles are simulated, those of the Cortex-M33 the
+estimates of its backends ([targets.md](targets.md)); one after the other, at the same clock. In int8 nothing passes through float and the tensors take a
+quarter; by those estimates it costs more cycles all the same: 60 an int8 division, 10 a float one and as many an element that is converted.
+
+| | `{TARGETS[0]}` | `{TARGETS[1]}` |
+|---|---:|---:|
+{table}
+{END}"""
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--deuteron", type=Path, default=ROOT / "build/release/deuteron")
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    page, made = PAGE.read_text(), section(options.deuteron)
+    if BEGIN in page:
+        new = page[:page.index(BEGIN)] + made + page[page.index(END) + len(END):]
+    else:
+        new = page.rstrip("\n") + "\n\n" + made
+    if options.check and new != page:
+        print("docs/performance.md: the section of bench/mixed.py is out of date")
+        return 1
+    PAGE.write_text(new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
