@@ -201,7 +201,7 @@ class Attribution {
     // Rows in program order are those of first appearance; what is no operator stands last.
     std::vector<uint32_t> order(profile_.rows.size()), place(profile_.rows.size());
     for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::ranges::stable_partition(order, [&](uint32_t row) { return !profile_.rows[row].sources.empty(); });
+    std::stable_partition(order.begin(), order.end(), [&](uint32_t row) { return !profile_.rows[row].sources.empty(); });
     std::vector<ProfileRow> sorted;
     for (uint32_t i = 0; i < order.size(); ++i) {
       place[order[i]] = i;
