@@ -95,15 +95,14 @@ std::optional<Refusal> refuse_average_pool(const Graph&, const Op&, const OpView
 
 // ---- resizing
 
-template <BuiltinOperator kCode, class Table>
+template <BuiltinOperator kCode>
 void resize(Emitter& emitter) {
   const Image x = image_of(emitter, 0, true);
   const Shape& to = emitter.result_type().shape;
   const ops::ResizeRule rule = ops::resize_rule(emitter.view(), 0);
-  constexpr bool kBilinear = kCode == BuiltinOperator::RESIZE_BILINEAR;
   const bool half = rule.half_pixel_centers;
   Options options;
-  if constexpr (kBilinear) {
+  if constexpr (kCode == BuiltinOperator::RESIZE_BILINEAR) {
     options =
         Emitter::options(OptionsType::ResizeBilinearOptions, fb::CreateResizeBilinearOptions(emitter.tables(), rule.align_corners, half));
   } else {
@@ -111,7 +110,7 @@ void resize(Emitter& emitter) {
                                fb::CreateResizeNearestNeighborOptions(emitter.tables(), rule.align_corners, half));
   }
   const TensorIndex result = image_result(emitter, {x.shape[0], to[to.size() - 2], to[to.size() - 1], x.shape[3]});
-  emitter.add(kCode, kBilinear ? 3 : 3, {x.tensor, emitter.integers({to[to.size() - 2], to[to.size() - 1]})}, result, options);
+  emitter.add(kCode, 3, {x.tensor, emitter.integers({to[to.size() - 2], to[to.size() - 1]})}, result, options);
   finish_image(emitter, result, true);
 }
 
@@ -134,9 +133,8 @@ constexpr Form kForms[] = {
     {&ops::kMeanDim, any_layout, reduce<BuiltinOperator::MEAN>},
     {&ops::kSoftmax, any_layout, softmax, refuse_softmax},
     {&ops::kSumDim, any_layout, reduce<BuiltinOperator::SUM>},
-    {&ops::kUpsampleBilinear2d, channels_last, resize<BuiltinOperator::RESIZE_BILINEAR, fb::ResizeBilinearOptions>, refuse_resize},
-    {&ops::kUpsampleNearest2d, channels_last, resize<BuiltinOperator::RESIZE_NEAREST_NEIGHBOR, fb::ResizeNearestNeighborOptions>,
-     refuse_resize},
+    {&ops::kUpsampleBilinear2d, channels_last, resize<BuiltinOperator::RESIZE_BILINEAR>, refuse_resize},
+    {&ops::kUpsampleNearest2d, channels_last, resize<BuiltinOperator::RESIZE_NEAREST_NEIGHBOR>, refuse_resize},
 };
 
 }  // namespace
