@@ -110,6 +110,7 @@ class Project {
       add(path, source.text);
     }
     std::vector<std::string> models = {"memory/memory.cpp"};
+    if (!options_.tensor_files.empty()) models.emplace_back("memory/tensors.S");
     for (const FirmwareModel& model : models_)
       for (const std::string_view file : {"model.cpp", "program.S"}) models.push_back(fmt::format("{}/{}", model.name(), file));
     add("deuteron/sources.cmake",
@@ -134,6 +135,17 @@ class Project {
       declarations += "extern " + array;
       definitions += "alignas(16) [[gnu::section(\".arena\")]] " + array;
     }
+    std::string incbin;
+    for (size_t i = 0; i < options_.tensor_files.size(); ++i) {
+      const std::span<const std::byte> file = options_.tensor_files[i].bytes();
+      const std::string path = fmt::format("memory/tensors_{}.ptd", i);
+      add(path, {reinterpret_cast<const char*>(file.data()), file.size()});
+      declarations += fmt::format("extern \"C\" const std::byte tensors_{0}[], tensors_{0}_end[];  // tensors.S\n", i);
+      incbin += fmt::format(
+          "    .balign 16\n    .global tensors_{0}\n    .global tensors_{0}_end\ntensors_{0}:\n    .incbin \"{1}\"\ntensors_{0}_end:\n", i,
+          path);
+    }
+    if (!incbin.empty()) add("memory/tensors.S", fill_template("tensors.S.in", {{"FILES", incbin}}));
     add("memory/memory.h", fill_template("memory.h.in", {{"MEMORIES", declarations}}));
     add("memory/memory.cpp", fill_template("memory.cpp.in", {{"MEMORIES", definitions}}));
   }
@@ -190,13 +202,15 @@ Result<const Board*> resolve_board(std::string_view name) {
 
 Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram> programs, const FirmwareOptions& options) {
   DTR_CHECK(!programs.empty());
+  std::vector<pte::TensorFile> tensor_files;
+  for (const TensorFileImage& file : options.tensor_files) tensor_files.push_back(file.file());
   std::vector<FirmwareModel> models;
   for (const FirmwareProgram& program : programs) {
     const std::string name = programs.size() == 1 ? "model" : word_for(program.name);
     if (std::ranges::find(models, name, &FirmwareModel::name) != models.end())
       return fail(DiagnosticId::kFirmwareBoard, fmt::format("two programs are called `{}`", program.name), "rename one of the files",
                   {.file = program.image->path()});
-    DTR_ASSIGN(FirmwareModel model, FirmwareModel::load(program, name));
+    DTR_ASSIGN(FirmwareModel model, FirmwareModel::load(program, name, tensor_files));
     if (const auto core = model.core(); core && *core != options.board->core)
       return fail(DiagnosticId::kFirmwareBoard,
                   fmt::format("the program's int8 kernels are for {}, {} has {}", core_text(*core), options.board->name,
@@ -205,11 +219,6 @@ Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram>
     models.push_back(std::move(model));
   }
   return Project(std::move(models), options).make();
-}
-
-Result<std::vector<FirmwareFile>> make_firmware(const ProgramImage& image, const Board& board, std::string_view name) {
-  const FirmwareProgram program{&image, std::string(name)};
-  return make_firmware({&program, 1}, {.board = &board});
 }
 
 Result<std::vector<std::string>> write_firmware(std::span<const FirmwareFile> files, const std::string& folder) {

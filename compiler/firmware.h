@@ -37,7 +37,8 @@ struct FirmwareProgram {
 
 struct FirmwareOptions {
   const Board* board;
-  bool checksum = true;  // whether the loader holds the programs against theirs
+  bool checksum = true;                                // whether the loader holds the programs against theirs
+  std::span<const TensorFileImage> tensor_files = {};  // constants outside of the programs (.ptd), searched in this order
 };
 
 // Where the templates are among the device's sources.
@@ -47,8 +48,6 @@ inline constexpr std::string_view kFirmwareTemplates = "runtime/ports/project/";
 // take turns in one set of planned memories. Errors: kPteMissingMethod; kFirmwareBoard, where two programs have one name, a payload is not
 // for the target or int8 kernels are for another core than the board's; those of loading a program.
 Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram> programs, const FirmwareOptions& options);
-// Of one program.
-Result<std::vector<FirmwareFile>> make_firmware(const ProgramImage& image, const Board& board, std::string_view name);
 
 // Writes them into `folder`, which is made if it is not there; files of the user that exist stay, their paths are returned.
 // Errors: kFileNotWritable.

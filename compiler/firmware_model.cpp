@@ -36,19 +36,19 @@ constexpr const char* kNpuStart =
 
 std::span<const KernelRow> kernel_rows() { return kKernels; }
 
-Result<FirmwareModel> FirmwareModel::load(const FirmwareProgram& program, std::string name) {
+Result<FirmwareModel> FirmwareModel::load(const FirmwareProgram& program, std::string name, std::span<const pte::TensorFile> tensor_files) {
   FirmwareModel model(*program.image);
   model.name_ = std::move(name);
   model.title_ = program.name;
-  DTR_TRY(model.read());
+  DTR_TRY(model.read(tensor_files));
   model.choose_kernels();
   return model;
 }
 
-Status FirmwareModel::read() {
+Status FirmwareModel::read(std::span<const pte::TensorFile> tensor_files) {
   static runtime::DeuteronContext nothing;  // never called: the program is not prepared
   const runtime::Delegate delegates[] = {runtime::deuteron_delegate(nothing)};
-  DTR_TRY(load_program(*image_, delegates, {}, &program_));
+  DTR_TRY(load_program(*image_, delegates, tensor_files, &program_));
   method_ = program_.method_name(0);
   plan_ = program_.method(method_);
   if (const pte::Status status = runtime::Method::requirements(program_, method_, &need_); !status.ok())
@@ -135,15 +135,26 @@ std::string FirmwareModel::code(const FirmwareOptions& options) const {
     in_c += fmt::format("{}{{memory::planned_{}, sizeof memory::planned_{}}}", i == 0 ? "" : ", ", i, i);
   }
   std::string load_options = ".kernels = kKernels";
-  if (has_npu()) load_options += ", .delegates = delegates, .target_hash = dtr::npu::hash(kNpu)";
+  if (has_npu()) load_options += ", .delegates = delegates";
+  std::string tensor_files, open_tensor_files;
+  if (!options.tensor_files.empty()) {
+    tensor_files = fmt::format("dtr::pte::TensorFile tensor_files[{}];\n", options.tensor_files.size());
+    // A file that is damaged stays empty: what it should hold is missing then.
+    for (size_t i = 0; i < options.tensor_files.size(); ++i)
+      open_tensor_files += fmt::format(
+          "  static_cast<void>(dtr::pte::TensorFile::open({{memory::tensors_{0}, memory::tensors_{0}_end}}, {1}, &tensor_files[{0}]));\n",
+          i, options.checksum);
+    load_options += ", .tensor_files = std::span<const dtr::pte::TensorFile>(tensor_files)";
+  }
+  if (has_npu()) load_options += ", .target_hash = dtr::npu::hash(kNpu)";
   if (!options.checksum) load_options += ", .checksum = nullptr";
   return fill_template("model.cpp.in", {{"MODEL", name_},
                                         {"INCLUDES", includes},
                                         {"KERNEL_COUNT", fmt::to_string(kernels_.size())},
                                         {"KERNELS", kernels},
-                                        {"NPU_OBJECTS", npu_objects()},
+                                        {"OBJECTS", npu_objects() + tensor_files},
                                         {"COUNTS", counts()},
-                                        {"NPU_START", has_npu() ? kNpuStart : ""},
+                                        {"START", std::string(has_npu() ? kNpuStart : "") + open_tensor_files},
                                         {"OPTIONS", load_options},
                                         {"MEMORY_COUNT", fmt::to_string(need_.memories)},
                                         {"MEMORY_SPANS", spans},

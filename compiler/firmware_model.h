@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,7 +24,7 @@ class FirmwareModel {
  public:
   // Loads the program for its sizes: nothing runs. `name` is its folder and namespace.
   // Errors: those of make_firmware.
-  static Result<FirmwareModel> load(const FirmwareProgram& program, std::string name);
+  static Result<FirmwareModel> load(const FirmwareProgram& program, std::string name, std::span<const pte::TensorFile> tensor_files);
 
   const std::string& name() const { return name_; }
   const std::string& title() const { return title_; }
@@ -42,7 +43,7 @@ class FirmwareModel {
  private:
   explicit FirmwareModel(const ProgramImage& image) : image_(&image) {}
 
-  Status read();
+  Status read(std::span<const pte::TensorFile> tensor_files);
   void choose_kernels();
   std::string tensor_lines(std::string_view prefix, bool outputs) const;
   std::string code(const FirmwareOptions& options) const;

@@ -53,9 +53,9 @@ class QemuSession final : public Session {
     }
   }
 
-  Status build() {
-    DTR_ASSIGN(const std::vector<FirmwareFile> files,
-               make_firmware(image(), board_, std::filesystem::path(image().path()).stem().string()));
+  Status build(std::span<const TensorFileImage> tensor_files) {
+    const FirmwareProgram program{&image(), std::filesystem::path(image().path()).stem().string()};
+    DTR_ASSIGN(const std::vector<FirmwareFile> files, make_firmware({&program, 1}, {.board = &board_, .tensor_files = tensor_files}));
     DTR_TRY(write_firmware(files, folder_.path()));
     for (const std::vector<std::string>& step : {std::vector<std::string>{"cmake", "-G", "Ninja", "-S", ".", "-B", "build"},
                                                  std::vector<std::string>{"cmake", "--build", "build"}}) {
@@ -155,12 +155,14 @@ class QemuSession final : public Session {
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::string_view name) {
-  DTR_ASSIGN(std::unique_ptr<Session> host, Session::open(path));
+Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::string_view name,
+                                              const std::vector<std::string>& tensor_files) {
+  DTR_ASSIGN(std::unique_ptr<Session> host, Session::open(path, tensor_files));
+  DTR_ASSIGN(const std::vector<TensorFileImage> tensors, open_tensor_files(tensor_files));
   DTR_ASSIGN(const Board* board, board_for(name, host->image()));
   DTR_ASSIGN(TemporaryFolder folder, TemporaryFolder::create());
   auto session = std::make_unique<QemuSession>(std::move(host), *board, std::move(folder));
-  DTR_TRY(session->build());
+  DTR_TRY(session->build(tensors));
   return session;
 }
 

@@ -8,8 +8,9 @@
 namespace dtr {
 
 // `board`: the name of one, or `qemu` for the one with the core that the program was compiled for. Needs CMake, Ninja, the Arm compiler and
-// QEMU (scripts/setup).
+// QEMU (scripts/setup). `tensor_files`: where constants outside of the program are (.ptd); they become part of the image.
 // Errors: those of Session::open and make_firmware, kFirmwareBoard (no such board), kFirmwareRun.
-Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::string_view board);
+Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::string_view board,
+                                              const std::vector<std::string>& tensor_files = {});
 
 }  // namespace dtr

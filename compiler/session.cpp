@@ -292,11 +292,7 @@ Status load_program(const ProgramImage& image, runtime::DelegateTable delegates,
 
 Result<std::unique_ptr<Session>> Session::open(const std::string& path, const std::vector<std::string>& tensor_files) {
   DTR_ASSIGN(ProgramImage image, ProgramImage::open(path));
-  std::vector<TensorFileImage> opened;
-  for (const std::string& file : tensor_files) {
-    DTR_ASSIGN(TensorFileImage held, TensorFileImage::open(file));
-    opened.push_back(std::move(held));
-  }
+  DTR_ASSIGN(std::vector<TensorFileImage> opened, open_tensor_files(tensor_files));
   return start(std::move(image), simulator::best_kit(), std::move(opened));
 }
 

@@ -241,7 +241,17 @@ Result<TensorFileImage> TensorFileImage::parse(std::span<const std::byte> bytes,
 Result<TensorFileImage> TensorFileImage::check(TensorFileImage image, std::span<const std::byte> bytes) {
   if (const pte::Status status = pte::TensorFile::open(bytes, true, &image.file_); !status.ok())
     return tl::unexpected(to_diagnostic(status, image.path_));
+  image.bytes_ = bytes;
   return image;
+}
+
+Result<std::vector<TensorFileImage>> open_tensor_files(std::span<const std::string> paths) {
+  std::vector<TensorFileImage> files;
+  for (const std::string& path : paths) {
+    DTR_ASSIGN(TensorFileImage file, TensorFileImage::open(path));
+    files.push_back(std::move(file));
+  }
+  return files;
 }
 
 std::vector<std::string> io_names(const pte::ExecutionPlan& plan, bool outputs) {

@@ -66,6 +66,7 @@ class TensorFileImage {
   // The same from memory (copied, so that it is aligned); `file` names it in messages.
   static Result<TensorFileImage> parse(std::span<const std::byte> bytes, const std::string& file);
   const pte::TensorFile& file() const { return file_; }
+  std::span<const std::byte> bytes() const { return bytes_; }
   const std::string& path() const { return path_; }
 
  private:
@@ -74,8 +75,11 @@ class TensorFileImage {
   std::string path_;
   std::optional<MappedFile> mapped_;
   AlignedBytes copied_;
+  std::span<const std::byte> bytes_;
   pte::TensorFile file_;
 };
+
+Result<std::vector<TensorFileImage>> open_tensor_files(std::span<const std::string> paths);
 
 // Names of the inputs of a plan as the model had them, in order; empty where the file has none. `outputs`: of the outputs.
 std::vector<std::string> io_names(const pte::ExecutionPlan& plan, bool outputs = false);

@@ -20,7 +20,9 @@ Status firmware(const CommonOptions&, const FirmwareOptions& options) {
     images.push_back(std::move(image));
     programs.push_back({&images.back(), std::filesystem::path(path).stem().string()});
   }
-  DTR_ASSIGN(const std::vector<FirmwareFile> files, make_firmware(programs, {.board = board, .checksum = !options.no_checksum}));
+  DTR_ASSIGN(const std::vector<TensorFileImage> tensors, open_tensor_files(options.tensor_files));
+  DTR_ASSIGN(const std::vector<FirmwareFile> files,
+             make_firmware(programs, {.board = board, .checksum = !options.no_checksum, .tensor_files = tensors}));
   DTR_ASSIGN(const std::vector<std::string> kept, write_firmware(files, options.output));
   for (const std::string& path : kept) fmt::print("kept {}\n", path);
   fmt::print("firmware for {} in {}: see its README.md\n", board->name, options.output);

@@ -1,13 +1,13 @@
 // deuteron inspect
 #include <fmt/format.h>
 
+#include "backends/neutron_ir/payload.h"
 #include "compiler/read_model.h"
 #include "frontends/pt2/describe.h"
 #include "frontends/tflite/tflite.h"
 #include "ir/npz.h"
 #include "profiler/etdump.h"
 #include "program/describe.h"
-#include "backends/neutron_ir/payload.h"
 #include "simulator/host/listing.h"
 #include "tools/verbs.h"
 

@@ -237,6 +237,7 @@ CLI::App* add_firmware(CLI::App& app, tools::FirmwareOptions& o) {
   verb->add_option("PROGRAM", o.programs, "Programs (.pte): several take turns in one arena")->required();
   verb->add_option("-o,--output", o.output, "Folder of the project; main.cpp and CMakeLists.txt are kept if they are there")->required();
   verb->add_option("--board", o.board, "qemu-an505 (Cortex-M33) or qemu-an547 (Cortex-M55)")->capture_default_str();
+  add_tensor_files(verb, o.tensor_files);
   verb->add_flag("--no-checksum", o.no_checksum,
                  "Leave out the check of the programs' checksums at load (docs/performance.md has its cost)");
   example(verb, "deuteron firmware digits.pte --board qemu-an505 -o digits_firmware");

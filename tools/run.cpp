@@ -95,7 +95,7 @@ std::string stats_json(const ProgramImage& image, const RunStats& stats, size_t 
 
 Result<std::unique_ptr<Session>> open_session(const RunOptions& options) {
   if (options.on == "host") return Session::open(options.program, options.tensor_files);
-  return open_on_qemu(options.program, options.on);
+  return open_on_qemu(options.program, options.on, options.tensor_files);
 }
 
 // Where the instructions of a run go, a line a step.

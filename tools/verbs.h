@@ -94,6 +94,7 @@ struct FirmwareOptions {
   std::vector<std::string> programs;
   std::string output;
   std::string board = "qemu-an505";
+  std::vector<std::string> tensor_files;  // .ptd
   bool no_checksum = false;
 };
 Status firmware(const CommonOptions& common, const FirmwareOptions& options);

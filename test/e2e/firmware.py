@@ -111,6 +111,21 @@ def check_two_programs(deuteron, folder, programs):
         failures.append(f"main.c: outputs differ from the host's:\n{text}")
 
 
+def check_tensor_file(deuteron, folder):
+    """Constants in a file of their own become part of the image; without it they are named."""
+    program, tensors, data = folder / "outside.pte", folder / "outside.ptd", DIGITS / "test.npz"
+    run(deuteron, "compile", DIGITS / "quantized.pt2", "--target", "cortex-m33", "--external-constants", tensors, "-o", program)
+    outputs = []
+    for place in ("host", "qemu-an505"):
+        outputs.append(folder / f"outside_{place}.npz")
+        run(deuteron, "run", program, "--tensors", tensors, "--input", data, "--samples", 1, "--on", place, "--output", outputs[-1])
+    if not failures and outputs[0].read_bytes() != outputs[1].read_bytes():
+        failures.append("a tensor file on the device: outputs differ from the host's")
+    message = run(deuteron, "firmware", program, "-o", folder / "p", code=1)
+    if "error[file-not-found]" not in message or "--tensors" not in message:
+        failures.append(f"a firmware without its tensor file: {message}")
+
+
 def build_sizes(deuteron, program, project, *options):
     """Rows of the table of sizes, and how many instructions loading takes."""
     run(deuteron, "firmware", program, "-o", project, *options)
@@ -183,6 +198,7 @@ def main():
         check_image(deuteron, folder, program)
         keywords = check_sizes(deuteron, folder)
         check_two_programs(deuteron, folder, ((program, DIGITS / "test.npz", 16 * 16 * 4), (keywords, KEYWORDS / "test.npz", 49 * 10 * 4)))
+        check_tensor_file(deuteron, folder)
         check_bad_input(deuteron, folder, ROOT / "test/data/pte/small.pte")
         check_refusals(deuteron, folder, program)
     for failure in failures:
