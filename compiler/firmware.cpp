@@ -167,10 +167,12 @@ class Project {
     add("CMakeLists.txt", firmware_template("CMakeLists.txt.in"), true);
     for (const std::string_view name : {"deuteron.cmake", "sizes.py", "stack.py", "toolchain.cmake"})
       add(fmt::format("deuteron/{}", name), firmware_template(name));
-    add("README.md", fill_template("README.md.in", {{"NAME", names},
-                                                    {"BOARD", std::string(options_.board->summary)},
-                                                    {"MACHINE", std::string(options_.board->machine)},
-                                                    {"TENSORS", tensors}}));
+    add("README.md",
+        fill_template("README.md.in", {{"NAME", names},
+                                       {"BOARD", std::string(options_.board->summary)},
+                                       {"MACHINE", std::string(options_.board->machine)},
+                                       {"TENSORS", tensors}}),
+        true);
   }
 
   std::vector<FirmwareModel> models_;

@@ -94,7 +94,7 @@ class Explainer {
     because(fmt::format("{} cycles are estimated for the Cortex-M, which runs {}", of_it(row_.spent.cpu), kernels));
     if (converts)
       change("give and take int8: compile with --io int8");
-    else
+    else if (profile_.target != nullptr && has_npu(*profile_.target))
       change("bring it onto the NPU: `deuteron compile --placement FILE` says why it is not there");
   }
 

@@ -206,9 +206,14 @@ std::string compare_text(const Profile& before, const Profile& after, const Prof
   for (const auto& [name, pair] : pairs)
     rows.add({name, with_thousands(pair.before), with_thousands(pair.after), signed_number(pair.change()),
               pair.after == 0 && pair.before > 0 ? "gone" : change_percent(pair)});
+  const auto clock = [](const Profile& profile) { return profile.id ? profile.id->clock_hz : 0; };
   const Pair whole{before.total, after.total};
   rows.add({"total", with_thousands(whole.before), with_thousands(whole.after), signed_number(whole.change()), change_percent(whole)});
-  return rows.text(56);
+  std::string text = rows.text(56);
+  if (clock(before) != clock(after) && clock(before) > 0 && clock(after) > 0)
+    text += fmt::format("cycles of two clocks, {} and {} MHz: {:.3f} ms before, {:.3f} ms after, simulated\n", clock(before) / 1'000'000,
+                        clock(after) / 1'000'000, before.milliseconds(before.total), after.milliseconds(after.total));
+  return text;
 }
 
 std::string to_csv(const Profile& profile, const ProfileTable& table) {

@@ -52,12 +52,16 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
                    "Write the constants that kernels of the CPU read into a tensor file (.ptd) instead of the program (docs/runtime.md)");
   verb->add_option("--target", o.target, "Target, see `deuteron targets`")->capture_default_str();
   verb->add_option("--recipe", o.recipe, "Backends, their options and constraints instead of the target's (.json, docs/recipes.md)");
-  verb->add_option("--converter", o.converter,
-                   "Let NXP's converter make the payloads of the NPU: a command, called with --input, --output and --target behind it "
-                   "(docs/recipes.md)")
-      ->type_name("CMD");
+  CLI::Option* converter =
+      verb->add_option("--converter", o.converter,
+                       "Let NXP's converter make the payloads of the NPU: a command, called with --input, --output and --target behind it "
+                       "(docs/recipes.md)")
+          ->type_name("CMD")
+          ->check(CLI::Validator([](const std::string& text) { return text.empty() ? std::string("the command is empty") : std::string(); },
+                                 "", "command"));
   verb->add_option("--keep-neutron-ir", o.keep_neutron_ir, "Leave what the converter reads and writes in this folder (.tflite)")
-      ->type_name("FOLDER");
+      ->type_name("FOLDER")
+      ->needs(converter);
   verb->add_option("--converter-seconds", o.converter_seconds, "End a conversion that takes longer")
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
@@ -197,6 +201,7 @@ CLI::App* add_profile(CLI::App& app, tools::ProfileOptions& o) {
   verb->add_option("TRACE", o.trace,
                    "Profile (.etdump) that `deuteron run --profile` or ExecuTorch wrote; or a program (.pte), which is run then")
       ->required();
+  add_tensor_files(verb, o.tensor_files);
   verb->add_option("--program", o.program, "Program that was run (.pte): it names the operators");
   verb->add_option("--etrecord", o.etrecord, "Instead of it a record of the program (`deuteron compile --etrecord`, or ExecuTorch's)")
       ->excludes("--program");
@@ -225,6 +230,7 @@ CLI::App* add_profile(CLI::App& app, tools::ProfileOptions& o) {
 CLI::App* add_explain(CLI::App& app, tools::ExplainOptions& o) {
   CLI::App* verb = app.add_subcommand("explain", "Say in words why operators cost what they cost, and what would make them cheaper");
   verb->add_option("PROGRAM", o.program, "Program (.pte)")->required();
+  add_tensor_files(verb, o.tensor_files);
   verb->add_option("OP", o.name, "Only operators that have this in their name, module or kernel");
   verb->add_option("--most", o.most, "So many of them, those with the most cycles")->check(CLI::Range(1, 1'000'000))->capture_default_str();
   example(verb, "deuteron explain digits.pte stem");
@@ -235,7 +241,9 @@ CLI::App* add_firmware(CLI::App& app, tools::FirmwareOptions& o) {
   CLI::App* verb =
       app.add_subcommand("firmware", "Write a CMake project that runs programs on a board, with just the memory and the kernels they need");
   verb->add_option("PROGRAM", o.programs, "Programs (.pte): several take turns in one arena")->required();
-  verb->add_option("-o,--output", o.output, "Folder of the project; main.cpp and CMakeLists.txt are kept if they are there")->required();
+  verb->add_option("-o,--output", o.output,
+                   "Folder of the project; main.cpp, main.c, CMakeLists.txt and README.md are kept if they are there")
+      ->required();
   verb->add_option("--board", o.board, "qemu-an505 (Cortex-M33) or qemu-an547 (Cortex-M55)")->capture_default_str();
   add_tensor_files(verb, o.tensor_files);
   verb->add_flag("--no-checksum", o.no_checksum,

@@ -37,10 +37,14 @@ Status check_same_program(const Trace& trace, const std::string& trace_path, con
 }
 
 // A program is run, on zeros, since its cost does not depend on data.
-Result<Loaded> load(const std::string& path, const std::string& program_path, const std::string& record_path) {
+Result<Loaded> load(const std::string& path, const std::string& program_path, const std::string& record_path,
+                    const std::vector<std::string>& tensor_files) {
   DTR_ASSIGN(const FileKind kind, file_kind(path));
   if (kind == FileKind::kProgram) {
-    DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(path));
+    if (!program_path.empty() && program_path != path)
+      return fail(DiagnosticId::kTraceProgram, fmt::format("it is a program, which is run here, and {} is another one", program_path),
+                  "give a trace with --program, or the program alone", {.file = path});
+    DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(path, tensor_files));
     DTR_ASSIGN(const Trace trace, record_zeros(*session));
     DTR_ASSIGN(ProgramImage image, ProgramImage::open(path));
     return told(trace, std::move(image), path);
@@ -71,7 +75,7 @@ Status profile(const CommonOptions&, const ProfileOptions& options) {
   DTR_TRY(check_outputs({options.trace, options.program, options.etrecord, options.compare, options.compare_program,
                          options.compare_etrecord, options.compile_report, options.verify},
                         {options.json, options.csv, options.perfetto, options.html}));
-  DTR_ASSIGN(const Loaded loaded, load(options.trace, options.program, options.etrecord));
+  DTR_ASSIGN(const Loaded loaded, load(options.trace, options.program, options.etrecord, options.tensor_files));
   const ProfileTable table = table_of(options);
   if (!options.json.empty()) DTR_TRY(write_file(options.json, to_json(loaded.profile, loaded.program())));
   if (!options.csv.empty()) DTR_TRY(write_file(options.csv, to_csv(loaded.profile, table)));
@@ -82,9 +86,10 @@ Status profile(const CommonOptions&, const ProfileOptions& options) {
     DTR_TRY(write_file(options.html, page));
   }
   if (!options.compare.empty()) {
-    const bool same = options.compare_program.empty() && options.compare_etrecord.empty();
-    DTR_ASSIGN(const Loaded other,
-               load(options.compare, same ? options.program : options.compare_program, same ? options.etrecord : options.compare_etrecord));
+    DTR_ASSIGN(const FileKind kind, file_kind(options.compare));
+    const bool same = kind != FileKind::kProgram && options.compare_program.empty() && options.compare_etrecord.empty();
+    DTR_ASSIGN(const Loaded other, load(options.compare, same ? options.program : options.compare_program,
+                                        same ? options.etrecord : options.compare_etrecord, options.tensor_files));
     fmt::print("{}", compare_text(loaded.profile, other.profile, table));
     return {};
   }

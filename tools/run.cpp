@@ -113,6 +113,9 @@ void print_instructions(const ProgramImage& image, const RunStats& stats) {
 
 Status run(const CommonOptions&, const RunOptions& options) {
   DTR_TRY(check_outputs({options.program, options.input}, {options.output, options.stats_json, options.profile}));
+  if (options.on != "host" && !options.profile.empty())
+    return fail(DiagnosticId::kFirmwareRun, "profiles are recorded on the host, whose cycles of the NPU are the board's",
+                "leave out --on, or --profile", {.file = options.program});
   DTR_ASSIGN(const std::unique_ptr<Session> session, open_session(options));
   const bool raw = std::filesystem::path(options.input).extension() == ".bin";
   DTR_ASSIGN(const std::vector<NamedTensor> arrays, raw ? read_raw(session->signature(), options.input) : read_tensors(options.input));

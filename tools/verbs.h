@@ -107,12 +107,14 @@ struct ProfileOptions {
   std::string by = "operator", sort = "cycles", filter;
   uint32_t depth = 0;
   std::string json, csv, perfetto, html;
-  std::string compile_report, verify;  // for html: files of those commands
+  std::string compile_report, verify;     // for html: files of those commands
+  std::vector<std::string> tensor_files;  // .ptd, of programs that are run
 };
 Status profile(const CommonOptions& common, const ProfileOptions& options);
 
 struct ExplainOptions {
   std::string program, name;
+  std::vector<std::string> tensor_files;  // .ptd
   uint32_t most = 5;
 };
 Status explain(const CommonOptions& common, const ExplainOptions& options);
