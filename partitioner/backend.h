@@ -98,7 +98,7 @@ class LoweredPartition {
  public:
   virtual ~LoweredPartition() = default;
   uint32_t steps = 0;
-  bool plans_scratch = true;  // the delegate's last operand, for `buffers`; false: it asks its runtime for memory
+  bool plans_scratch = true;                // the delegate's last operand, for `buffers`; false: it asks its runtime for memory
   std::vector<OperandUse> inputs, outputs;  // of the partition's graph, in order
   std::vector<InteriorBuffer> buffers;
   std::vector<StepInfo> step_info;  // commands in order
