@@ -79,9 +79,11 @@ Status Method::check_memories(std::span<std::byte> state, size_t state_bytes, st
   const auto& sizes = pte::list<int64_t>(plan_, pte::ExecutionPlan::VT_NON_CONST_BUFFER_SIZES);
   for (uint32_t i = 0; i == 0 || i < sizes.size(); ++i) {
     const size_t needed = i == 0 ? state_bytes : static_cast<size_t>(sizes.Get(i));
-    const std::span<std::byte> memory = i == 0 ? state : i <= memories.size() ? memories[i - 1] : std::span<std::byte>();
     const uint32_t index = i == 0 ? kState : i - 1;
-    if (memory.size() < needed) return {Error::kArenaTooSmall, index, static_cast<uint32_t>(needed)};
+    const Status too_small{Error::kArenaTooSmall, index, static_cast<uint32_t>(needed)};
+    if (i > memories.size()) return too_small;  // one of no bytes must be there too: tensors are placed in it
+    const std::span<std::byte> memory = i == 0 ? state : memories[i - 1];
+    if (memory.size() < needed) return too_small;
     if (needed > 0 && !aligned(memory.data())) return {Error::kArenaMisaligned, index};
   }
   return {};

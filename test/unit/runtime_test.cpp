@@ -128,6 +128,34 @@ TEST(Runtime, AsksForExactlyTheMemoryItUses) {
   EXPECT_EQ(method.run().error, Error::kOk);  // an unprepared method has no inputs and no instructions
 }
 
+// A tensor of no elements is planned in a memory of no bytes: the list must have it all the same.
+TEST(Runtime, MemoriesOfNoBytesAreAskedForToo) {
+  ProgramPlan plan{.target = "none", .tool = "test"};
+  const TensorRef x = plan.add_tensor({"x", {.shape = {0}}});
+  const TensorRef y = plan.add_tensor({"y", {.shape = {0}}});
+  plan.calls.emplace_back(KernelCallPlan{"aten::relu.out", {x}, {y}, {}});
+  plan.inputs = {x};
+  plan.outputs = {y};
+  ASSERT_TRUE(plan_memory(plan));
+  const auto written = serialize_program(plan);
+  ASSERT_TRUE(written);
+  const AlignedCopy bytes(written->bytes);
+  Program program;
+  ASSERT_TRUE(test::load(bytes.bytes(), &program).ok());
+  Method::Requirements need;
+  ASSERT_TRUE(Method::requirements(program, "forward", &need).ok());
+  ASSERT_EQ(need.memories, 1u);
+  ASSERT_EQ(need.memory_bytes(0), 0u);
+
+  const AlignedCopy state(need.state_bytes);
+  Method method;
+  const Status status = method.prepare(program, "forward", state.bytes(), {});
+  EXPECT_EQ(status.error, Error::kArenaTooSmall);
+  EXPECT_EQ(status.index, 0u);
+  const std::span<std::byte> none;
+  EXPECT_TRUE(method.prepare(program, "forward", state.bytes(), {&none, 1}).ok());
+}
+
 TEST(Runtime, RefusesInputsThatDiffer) {
   Loaded loaded;
   PreparedMethod method;
