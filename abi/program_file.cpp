@@ -28,8 +28,6 @@ constexpr size_t kHeaderAt = offsetof(Start, magic);
 constexpr size_t kShortHeader = 24;
 constexpr size_t kMaxProgramBytes = (size_t{1} << 31) - 2;  // of the FlatBuffer: its offsets are 32 bits wide
 
-std::string_view view(const flatbuffers::String* text) { return {text->c_str(), text->size()}; }
-
 bool aligned(const void* data, size_t alignment) { return reinterpret_cast<uintptr_t>(data) % alignment == 0; }
 
 std::span<const std::byte> bytes_of(const void* table, flatbuffers::voffset_t slot) {
@@ -135,7 +133,7 @@ std::span<const std::byte> ProgramFile::segment(uint32_t index) const {
 
 std::span<const std::byte> ProgramFile::named_data(std::string_view key) const {
   for (const NamedData* entry : tables<NamedData>(program_, Program::VT_NAMED_DATA)) {
-    if (view(entry->key()) == key) return segment(entry->segment_index());
+    if (entry->key()->string_view() == key) return segment(entry->segment_index());
   }
   return {};
 }
@@ -164,7 +162,7 @@ bool is_external(const Tensor& tensor) {
   return tensor.extra_tensor_info() != nullptr && tensor.extra_tensor_info()->location() == TensorDataLocation::External;
 }
 
-std::string_view external_name(const Tensor& tensor) { return view(tensor.extra_tensor_info()->fully_qualified_name()); }
+std::string_view external_name(const Tensor& tensor) { return tensor.extra_tensor_info()->fully_qualified_name()->string_view(); }
 
 size_t tensor_bytes(const Tensor& tensor) {
   size_t bytes = byte_size(static_cast<dtr::ScalarType>(tensor.scalar_type()));

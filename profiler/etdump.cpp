@@ -19,10 +19,6 @@ constexpr std::string_view kLoad = "Program::load_method", kInit = "Method::init
 constexpr std::string_view kOperatorCall = "OPERATOR_CALL", kDelegateCall = "DELEGATE_CALL", kNativeCall = "native_call_";
 constexpr std::string_view kLoadBlock = "Default", kRunBlock = "Execute";
 
-std::string_view view(const flatbuffers::String* text) {
-  return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
-}
-
 class Writer {
  public:
   std::vector<std::byte> write(const Trace& trace) {
@@ -140,7 +136,7 @@ class Reader {
     for (const etdump::Event* event : *block.events()) {
       const etdump::ProfileEvent* profile = event->profile_event();
       if (profile == nullptr) continue;
-      const std::string_view name = view(profile->name());
+      const std::string_view name = GetStringView(profile->name());
       if (name == kLoad || name == kInit) {
         trace_.load.events.push_back(described(name == kLoad ? ProfileEvent::kLoad : ProfileEvent::kInit, name, *profile));
         if (name == kLoad) read_program(metadata_of(*profile));
@@ -175,7 +171,7 @@ class Reader {
             .end = event.end_time()};
   }
 
-  static bool has_name(const etdump::ProfileEvent& event) { return !view(event.delegate_debug_id_str()).empty(); }
+  static bool has_name(const etdump::ProfileEvent& event) { return !GetStringView(event.delegate_debug_id_str()).empty(); }
 
   static TraceEvent operator_event(std::string_view name, const etdump::ProfileEvent& event) {
     if (event.delegate_debug_id_int() >= 0 || has_name(event)) {
@@ -183,7 +179,7 @@ class Reader {
       const ProfileEvent kind = metadata == "Copy" ? ProfileEvent::kCopy : metadata == "Wait" ? ProfileEvent::kWait : ProfileEvent::kCall;
       const bool readable =
           !has_name(event) && !metadata.empty() && std::ranges::all_of(metadata, [](char c) { return c >= ' ' && c <= '~'; });
-      return described(kind, readable ? metadata : view(event.delegate_debug_id_str()), event);
+      return described(kind, readable ? metadata : GetStringView(event.delegate_debug_id_str()), event);
     }
     if (name == kDelegateCall) return described(ProfileEvent::kDelegate, "delegate", event);
     return described(ProfileEvent::kKernel, name.starts_with(kNativeCall) ? name.substr(kNativeCall.size()) : name, event);

@@ -21,10 +21,6 @@ uint32_t count(const Vector* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
-std::string_view view(const flatbuffers::String* text) {
-  return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
-}
-
 // "f32[1,3,4,5]", with the dimension order where it is not contiguous: "f32[1,3,4,5] channels_last".
 template <class T>
 std::string type_text(const T& tensor) {
@@ -51,7 +47,7 @@ class Describer {
     if (const pte::DebugMap* map = image.debug_map()) {
       for (uint32_t i = 0; i < count(map->tensors()); ++i) {
         const pte::DebugTensor& tensor = *map->tensors()->Get(i);
-        if (tensor.value() >= 0) name_of_value_.emplace(tensor.value(), view(tensor.name()));
+        if (tensor.value() >= 0) name_of_value_.emplace(tensor.value(), GetStringView(tensor.name()));
       }
     }
   }
@@ -86,7 +82,7 @@ class Describer {
   }
 
   void method(const pte::ExecutionPlan& plan) {
-    line("method {}", view(plan.name()));
+    line("method {}", GetStringView(plan.name()));
     values(plan, "input", plan.inputs());
     values(plan, "output", plan.outputs());
     for (uint32_t i = 1; i < count(plan.non_const_buffer_sizes()); ++i)
@@ -122,7 +118,7 @@ class Describer {
       case pte::KernelTypes::Double:
         return fmt::format("{}", held.val_as_Double()->double_val());
       case pte::KernelTypes::String:
-        return json_quote(view(held.val_as_String()->string_val()));
+        return json_quote(GetStringView(held.val_as_String()->string_val()));
       case pte::KernelTypes::IntList:
         return list(*held.val_as_IntList()->items());
       case pte::KernelTypes::DoubleList:
@@ -153,7 +149,7 @@ class Describer {
     std::string name;
     if (kernel != nullptr) {
       const pte::Operator& op = *plan.operators()->Get(static_cast<uint32_t>(kernel->op_index()));
-      name = fmt::format("{}{}{}", view(op.name()), count(op.overload()) == 0 ? "" : ".", view(op.overload()));
+      name = fmt::format("{}{}{}", GetStringView(op.name()), count(op.overload()) == 0 ? "" : ".", GetStringView(op.overload()));
     } else {
       name = fmt::format("delegate {}", delegate->delegate_index());
     }
@@ -166,9 +162,9 @@ class Describer {
 
   void delegate(uint32_t index, const pte::BackendDelegate& held) {
     const std::span<const std::byte> payload = image_.file().payload(held);
-    line("  delegate {}: {}, {} bytes", index, view(held.id()), payload.size());
+    line("  delegate {}: {}, {} bytes", index, GetStringView(held.id()), payload.size());
     if (!options_.describe_payload) return;
-    const std::string listing = options_.describe_payload(view(held.id()), payload);
+    const std::string listing = options_.describe_payload(GetStringView(held.id()), payload);
     for (size_t at = 0; at < listing.size();) {
       const size_t end = std::min(listing.find('\n', at), listing.size());
       line("    {}", std::string_view(listing).substr(at, end - at));
@@ -201,7 +197,7 @@ class Describer {
       std::string what = program.constant_segment() != nullptr && program.constant_segment()->segment_index() == i ? "constants" : "";
       for (uint32_t n = 0; n < count(program.named_data()); ++n) {
         const pte::NamedData& entry = *program.named_data()->Get(n);
-        if (entry.segment_index() == i) what = view(entry.key());
+        if (entry.segment_index() == i) what = GetStringView(entry.key());
       }
       line("  {}: {} bytes{}{}", i, program.segments()->Get(i)->size(), what.empty() ? "" : " ", what);
     }
@@ -211,9 +207,9 @@ class Describer {
     std::vector<std::string> parts;
     for (uint32_t i = 0; i < count(origin.sources()); ++i) {
       const pte::SourceOperator& source = *map.sources()->Get(origin.sources()->Get(i));
-      std::string part(view(source.name()));
-      if (count(source.module_path()) > 0) part += fmt::format(" {}", view(source.module_path()));
-      if (count(source.source_line()) > 0) part += fmt::format(" ({})", view(source.source_line()));
+      std::string part(GetStringView(source.name()));
+      if (count(source.module_path()) > 0) part += fmt::format(" {}", GetStringView(source.module_path()));
+      if (count(source.source_line()) > 0) part += fmt::format(" ({})", GetStringView(source.source_line()));
       parts.push_back(std::move(part));
     }
     std::string text = fmt::format("{}", fmt::join(parts, ", "));
@@ -235,8 +231,8 @@ class Describer {
       const pte::DebugCall& call = *map.calls()->Get(i);
       for (uint32_t s = 0; s < count(call.steps()); ++s) {
         const pte::DebugStep& step = *call.steps()->Get(s);
-        line("  call {} command {}: {}, {} MACs, {} cycles, {}  # {}", i, step.command(), view(step.kernel()), step.macs(), step.cycles(),
-             view(step.limit()), sources(map, *step.origin()));
+        line("  call {} command {}: {}, {} MACs, {} cycles, {}  # {}", i, step.command(), GetStringView(step.kernel()), step.macs(),
+             step.cycles(), GetStringView(step.limit()), sources(map, *step.origin()));
       }
     }
   }
@@ -258,8 +254,8 @@ std::string describe_tensor_file(const TensorFileImage& image) {
     const ptd::NamedData& entry = image.file().entry(i);
     const ptd::TensorLayout* layout = entry.tensor_layout();
     const bool sound = layout != nullptr && count(layout->sizes()) == count(layout->dim_order());
-    text +=
-        fmt::format("  {}: {} {} bytes\n", view(entry.key()), sound ? type_text(*layout) : "no tensor", image.file().data(entry).size());
+    text += fmt::format("  {}: {} {} bytes\n", GetStringView(entry.key()), sound ? type_text(*layout) : "no tensor",
+                        image.file().data(entry).size());
   }
   return text;
 }

@@ -18,8 +18,6 @@ constexpr uint32_t kState = UINT32_MAX;  // index of its errors
 
 bool aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kArenaAlignment == 0; }
 
-std::string_view view(const flatbuffers::String* text) { return {text->c_str(), text->size()}; }
-
 const Instructions& instructions(const pte::ExecutionPlan& plan) {
   return pte::tables<pte::Instruction>(plan.chains()->Get(0), pte::Chain::VT_INSTRUCTIONS);
 }
@@ -58,7 +56,7 @@ Method::Counts Method::count(const Program& program, const pte::ExecutionPlan& p
   const Delegates& delegates = delegates_of(plan);
   counts.delegates = delegates.size();
   for (const pte::BackendDelegate* delegate : delegates) {
-    counts.delegate_bytes += padded(program.find_delegate(view(delegate->id()))->state_bytes);
+    counts.delegate_bytes += padded(program.find_delegate(delegate->id()->string_view())->state_bytes);
   }
   return counts;
 }
@@ -191,7 +189,7 @@ void Method::read_values(std::span<const std::span<std::byte>> memories) {
 
 Status Method::prepare_delegates(std::byte* state) {
   for (const pte::BackendDelegate* stored : delegates_of(*plan_)) {
-    const Delegate& delegate = *program_->find_delegate(view(stored->id()));
+    const Delegate& delegate = *program_->find_delegate(stored->id()->string_view());
     Status status = delegate.prepare(delegate.context, state, program_->file().payload(*stored));
     status.index = prepared_delegates_;
     status.name = delegate.id;

@@ -3,13 +3,6 @@
 #include "abi/plan_access.h"
 
 namespace dtr::runtime {
-namespace {
-
-std::string_view view(const flatbuffers::String* text) {
-  return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
-}
-
-}  // namespace
 
 bool OperatorName::operator==(std::string_view full) const {
   if (!full.starts_with(name)) return false;
@@ -22,7 +15,7 @@ bool OperatorName::operator==(std::string_view full) const {
 
 OperatorName operator_name(const pte::ExecutionPlan& plan, uint32_t index) {
   const pte::Operator& op = *plan.operators()->Get(index);
-  return {view(op.name()), view(op.overload())};
+  return {GetStringView(op.name()), GetStringView(op.overload())};
 }
 
 Status Program::load(std::span<const std::byte> bytes, const LoadOptions& options, Program* program) {
@@ -52,7 +45,7 @@ Status Program::check(const LoadOptions& options) const {
     }
     const auto& delegates = pte::tables<pte::BackendDelegate>(plan, pte::ExecutionPlan::VT_DELEGATES);
     for (uint32_t i = 0; i < delegates.size(); ++i) {
-      const std::string_view id = view(delegates.Get(i)->id());
+      const std::string_view id = GetStringView(delegates.Get(i)->id());
       if (find_delegate(id) == nullptr) report(Error::kMissingDelegate, i, id, {});
     }
     const auto& values = pte::tables<pte::EValue>(plan, pte::ExecutionPlan::VT_VALUES);
@@ -71,7 +64,7 @@ size_t Program::method_count() const {
 }
 
 std::string_view Program::method_name(size_t index) const {
-  return view(file_.program().execution_plan()->Get(static_cast<uint32_t>(index))->name());
+  return GetStringView(file_.program().execution_plan()->Get(static_cast<uint32_t>(index))->name());
 }
 
 const pte::ExecutionPlan* Program::method(std::string_view name) const {
