@@ -87,7 +87,7 @@ class Explainer {
     std::string kernels;
     bool converts = true;
     for (const ProfileSpan& span : profile_.spans) {
-      if (span.track != ProfileSpan::Track::kHost || span.kernel == "Wait" || &profile_.rows[span.row] != &row_) continue;
+      if (span.track != ProfileSpan::Track::kHost || span.waits || &profile_.rows[span.row] != &row_) continue;
       converts = converts && span.kernel.find("quantize_per_") != std::string::npos;
       if (kernels.find(span.kernel) == std::string::npos) kernels += (kernels.empty() ? "" : ", ") + span.kernel;
     }

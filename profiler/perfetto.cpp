@@ -87,8 +87,7 @@ class PerfettoWriter {
     if (map_ == nullptr || map_->buffers() == nullptr) return;
     const StepClock steps(map_);
     for (const ProfileSpan& span : profile_.spans) {
-      const auto step =
-          span.track == ProfileSpan::Track::kCopy || span.kernel == "Wait" ? std::nullopt : steps.of(span.instruction, span.command);
+      const auto step = span.track == ProfileSpan::Track::kCopy || span.waits ? std::nullopt : steps.of(span.instruction, span.command);
       if (!step) continue;
       uint64_t values = 0, staged = 0;
       for (const pte::DebugBuffer* buffer : *map_->buffers())

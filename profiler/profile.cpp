@@ -109,6 +109,7 @@ class Attribution {
   void span(ProfileSpan::Track track, const TraceEvent& event, uint32_t row, const MappedStep* step) {
     profile_.spans.push_back({.track = track,
                               .kernel = event.name,
+                              .waits = event.kind == ProfileEvent::kWait,
                               .row = row,
                               .instruction = event.instruction,
                               .command = event.command,

@@ -31,7 +31,8 @@ struct ProfileSpan {
   enum class Track : uint8_t { kHost, kNpu, kCopy };
   Track track = Track::kHost;
   std::string kernel;
-  uint32_t row = 0;  // index into Profile::rows
+  bool waits = false;  // no work: the host stands still until constants have come
+  uint32_t row = 0;    // index into Profile::rows
   int32_t instruction = -1, command = -1;
   uint64_t start = 0, end = 0;
   MappedStep step;

@@ -55,6 +55,7 @@ Json spans_json(const Profile& profile, const StepClock& steps) {
   for (const ProfileSpan& span : profile.spans) {
     Json entry{{"track", name(span.track)}, {"kernel", span.kernel}, {"row", span.row}, {"instruction", span.instruction}};
     if (span.command >= 0) entry["command"] = span.command;
+    if (span.waits) entry["waits"] = true;
     entry["start"] = span.start;
     entry["end"] = span.end;
     if (span.track != ProfileSpan::Track::kCopy)

@@ -48,7 +48,7 @@ std::vector<ProfileRow> by_kernel(const Profile& profile, const ProfileTable& ta
     } else if (span.track == ProfileSpan::Track::kNpu) {
       part.spent.npu = cycles, part.sram_bytes = span.step.bytes;
     } else {
-      (span.kernel == "Wait" ? part.spent.stall : part.spent.cpu) = cycles;
+      (span.waits ? part.spent.stall : part.spent.cpu) = cycles;
     }
     seen += part.spent;
     add_up(groups, span.kernel, part);

@@ -59,7 +59,7 @@ function relateBuffers(model) {
   const rowOfStep = new Array(last + 1).fill(-1);
   const start = new Array(last + 1).fill(-1), end = new Array(last + 1).fill(-1);
   for (const span of model.spans) {
-    if (span.step === undefined || span.track === "copy" || span.kernel === "Wait") continue;
+    if (span.step === undefined || span.track === "copy" || span.waits) continue;
     start[span.step] = start[span.step] < 0 ? span.start : Math.min(start[span.step], span.start);
     end[span.step] = Math.max(end[span.step], span.end);
     rowOfStep[span.step] = span.row;

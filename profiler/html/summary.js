@@ -137,7 +137,7 @@ const kLimitAdvice = {
 
 // Cycles of kernels that quantize or dequantize: those before all others and behind all others, and those between.
 function conversions(model) {
-  const kernels = model.spans.filter((span) => span.track !== "copy" && span.kernel !== "Wait");
+  const kernels = model.spans.filter((span) => span.track !== "copy" && !span.waits);
   const converts = (span) => span.kernel.includes("quantize_per_");
   const cycles = (spans) => spans.reduce((sum, span) => sum + span.end - span.start, 0);
   const first = kernels.findIndex((span) => !converts(span));

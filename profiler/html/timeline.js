@@ -6,7 +6,7 @@ const kTrackHeight = 64;
 // Spans of the three tracks by time. What no span of host and NPU covers, the host spends on starting calls and copies.
 function timelineItems(model) {
   const items = [[], [], []];
-  const kindOf = (span) => (span.track === "npu" ? "npu" : span.track === "copy" ? "copy" : span.kernel === "Wait" ? "stall" : "cpu");
+  const kindOf = (span) => (span.track === "npu" ? "npu" : span.track === "copy" ? "copy" : span.waits ? "stall" : "cpu");
   let cursor = 0;
   const gap = (end, row) => {
     if (end > cursor) items[0].push({track: 0, kind: "host", start: cursor, end, row, name: "starts calls and copies"});

@@ -15,7 +15,7 @@ def large_profile(profile, operators):
         spans.append({"track": "copy", "kernel": "Copy", "row": i, "instruction": 1, "command": 3 * i, "start": now + 400, "end": now + 900,
                       "bytes": 500, "limit": "flash"})
         if stall:
-            spans.append({"track": "host", "kernel": "Wait", "row": i, "instruction": 1, "command": 3 * i + 1, "start": now + host, "end": call})
+            spans.append({"track": "host", "kernel": "Wait", "waits": True, "row": i, "instruction": 1, "command": 3 * i + 1, "start": now + host, "end": call})
         spans.append({"track": "npu", "kernel": "Conv2d", "row": i, "instruction": 1, "command": 3 * i + 2, "start": call, "end": call + npu,
                       "step": i, "macs": macs, "bytes": 5000, "limit": "array"})
         now = call + npu
