@@ -13,19 +13,18 @@
 namespace dtr::tools {
 namespace {
 
-// A trace told in terms of its program, if that is given.
+// A trace told in terms of its program, if that is given: a file, or what was run.
 struct Loaded {
   Profile profile;
-  std::optional<ProgramImage> image;
+  std::unique_ptr<Session> session = {};
+  std::optional<ProgramImage> image = {};
 
-  const ProgramImage* program() const { return image ? &*image : nullptr; }
+  const ProgramImage* program() const { return session != nullptr ? &session->image() : image ? &*image : nullptr; }
 };
 
-Loaded told(const Trace& trace, const OperatorMap& map, std::string name) { return {make_profile(trace, map, std::move(name)), {}}; }
-
-Loaded told(const Trace& trace, ProgramImage image, std::string name) {
+Profile told(const Trace& trace, const ProgramImage& image) {
   const pte::DebugMap* map = image.debug_map();
-  return {make_profile(trace, map == nullptr ? OperatorMap() : OperatorMap(*map), std::move(name)), std::move(image)};
+  return make_profile(trace, map == nullptr ? OperatorMap() : OperatorMap(*map), image.path());
 }
 
 Status check_same_program(const Trace& trace, const std::string& trace_path, const TraceProgram& id, const std::string& path) {
@@ -44,21 +43,22 @@ Result<Loaded> load(const std::string& path, const std::string& program_path, co
     if (!program_path.empty() && program_path != path)
       return fail(DiagnosticId::kTraceProgram, fmt::format("it is a program, which is run here, and {} is another one", program_path),
                   "give a trace with --program, or the program alone", {.file = path});
-    DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(path, tensor_files));
+    DTR_ASSIGN(std::unique_ptr<Session> session, Session::open(path, tensor_files));
     DTR_ASSIGN(const Trace trace, record_zeros(*session));
-    DTR_ASSIGN(ProgramImage image, ProgramImage::open(path));
-    return told(trace, std::move(image), path);
+    Profile profile = told(trace, session->image());
+    return Loaded{.profile = std::move(profile), .session = std::move(session)};
   }
   DTR_ASSIGN(const Trace trace, read_etdump(path));
   if (!record_path.empty()) {
     DTR_ASSIGN(const EtRecord record, EtRecord::open(record_path));
     if (record.program()) DTR_TRY(check_same_program(trace, path, *record.program(), record_path));
-    return told(trace, record.operators(trace), record_path);
+    return Loaded{.profile = make_profile(trace, record.operators(trace), record_path)};
   }
-  if (program_path.empty()) return told(trace, OperatorMap(), path);
+  if (program_path.empty()) return Loaded{.profile = make_profile(trace, OperatorMap(), path)};
   DTR_ASSIGN(ProgramImage image, ProgramImage::open(program_path));
   DTR_TRY(check_same_program(trace, path, trace_program(image), program_path));
-  return told(trace, std::move(image), program_path);
+  Profile profile = told(trace, image);
+  return Loaded{.profile = std::move(profile), .image = std::move(image)};
 }
 
 ProfileTable table_of(const ProfileOptions& options) {
