@@ -76,21 +76,24 @@ const themes = {
   dark: "Theme: dark"
 };
 const themeButton = document.getElementById("theme");
+const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
+let chosenTheme = "auto";
 function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
+  chosenTheme = theme;
+  document.documentElement.dataset.theme = theme !== "auto" ? theme : systemIsDark.matches ? "dark" : "light";
   themeButton.textContent = themes[theme];
   for (const view of views) view.made?.view?.redraw();
 }
 themeButton.addEventListener("click", () => {
   const names = Object.keys(themes);
-  const next = names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length];
+  const next = names[(names.indexOf(chosenTheme) + 1) % names.length];
   try {
     localStorage.setItem("deuteron-theme", next);
   } catch { /* a file's page may have no storage */
   }
   setTheme(next);
 });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(document.documentElement.dataset.theme));
+systemIsDark.addEventListener("change", () => setTheme(chosenTheme));
 
 const file = model.program.split(/[\\/]/).pop();
 document.title = `${file}: profile`;

@@ -17,6 +17,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+from selenium.webdriver.support.ui import WebDriverWait
 
 from large import large_profile
 
@@ -385,10 +386,9 @@ class Mouse(ReportTest):
             seen[button.text] = ground()
             button.click()
         self.assertNotEqual(seen["Theme: light"], seen["Theme: dark"])
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
-        self.assertEqual(ground(), seen["Theme: dark"])
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "light"}]})
-        self.assertEqual(ground(), seen["Theme: light"])
+        for system in ("dark", "light"):  # the page hears of it with its next frame
+            self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": system}]})
+            WebDriverWait(self.driver, 5).until(lambda _: ground() == seen[f"Theme: {system}"])
 
     def test_narrow_window(self):
         self.driver.set_window_size(500, 800)
