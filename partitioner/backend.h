@@ -67,8 +67,9 @@ struct StepInfo {
 struct InteriorValue {
   std::string name;
   Type type;
-  std::optional<uint32_t> buffer;  // index into `buffers`
-  uint32_t after_step = 0;         // valid after this step
+  std::optional<uint32_t> buffer;       // index into `buffers`
+  std::optional<uint32_t> output = {};  // instead: it lies where this output of the partition will be
+  uint32_t after_step = 0;              // valid after this step
   Origin origin;
   std::vector<Origin> readers = {};
 };

@@ -83,8 +83,10 @@ class DebugMapBuilder {
   }
 
   void add_interior(uint32_t call_index, const DelegateCallPlan& call, const InteriorValue& value) {
-    const uint64_t offset = value.buffer ? static_cast<uint64_t>(call.scratch_offset) + call.interior_offsets.at(*value.buffer) : 0;
-    add_described(value.name, value.type, value.origin, value.readers, -1, value.buffer.has_value(), offset,
+    uint64_t offset = 0;
+    if (value.buffer) offset = static_cast<uint64_t>(call.scratch_offset) + call.interior_offsets.at(*value.buffer);
+    if (value.output) offset = static_cast<uint64_t>(plan_.tensors[call.outputs[*value.output].index].offset);
+    add_described(value.name, value.type, value.origin, value.readers, -1, value.buffer || value.output, offset,
                   {static_cast<int32_t>(call_index), value.after_step});
   }
 

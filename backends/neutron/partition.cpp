@@ -95,8 +95,13 @@ void Partition::describe_values(const Graph& graph, const LoweredGraph& lowered)
         for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
           if (at->order != order_of(value.type.shape, layout)) continue;
           described.type.layout = layout;
-          const uint32_t buffer = interior_of_[memory_.buffer_of[at->storage]];
-          if (buffer != kNone) described.buffer = buffer;
+          const uint32_t buffer = memory_.buffer_of[at->storage];
+          if (interior_of_[buffer] != kNone) {
+            described.buffer = interior_of_[buffer];
+          } else if (const Storage& operand = storages_[*memory_.buffers[buffer].operand_storage];
+                     operand.kind == Storage::Kind::kOutput && std::ranges::find(graph.outputs(), id) == graph.outputs().end()) {
+            described.output = operand.operand;
+          }
           break;
         }
       }

@@ -321,8 +321,12 @@ TEST(NeutronPayload, DescribesEveryStepAndValue) {
                                              "6 Softmax 0 102 start"}));
   std::vector<std::string> values;
   for (const InteriorValue& value : partition.values)
-    values.push_back(fmt::format("{} {} {}", value.name, value.buffer ? partition.buffers[*value.buffer].name : "-", value.after_step));
-  EXPECT_EQ(values, (std::vector<std::string>{"a - 0", "t t 0", "y - 1", "s - 2"}));
+    values.push_back(fmt::format("{} {} {}", value.name,
+                                 value.buffer   ? partition.buffers[*value.buffer].name
+                                 : value.output ? fmt::format("output {}", *value.output)
+                                                : "-",
+                                 value.after_step));
+  EXPECT_EQ(values, (std::vector<std::string>{"a - 0", "t t 0", "y output 0 1", "s - 2"}));
 }
 
 }  // namespace
