@@ -10,9 +10,15 @@ TraceRecorder::TraceRecorder(Session& session, size_t events) : session_(session
   if (const pte::Manifest* manifest = session.image().file().manifest()) trace_.planned_bytes = manifest->sram_bytes;
 }
 
-Result<std::vector<Tensor>> TraceRecorder::run(std::span<const TensorView> inputs, RunStats& stats) {
-  Result<std::vector<Tensor>> outputs = session_.run(inputs, &stats, {.recording = &recording_});
+Result<std::vector<Tensor>> TraceRecorder::run(std::span<const TensorView> inputs, RunStats& stats, ValueRecorder* values, int32_t sample) {
+  RunHooks hooks{.recording = &recording_};
+  if (values != nullptr) values->watch(hooks);
+  Result<std::vector<Tensor>> outputs = session_.run(inputs, &stats, hooks);
   trace_.runs.push_back(decode_run(recording_.records(), recording_.lost, session_.image()));
+  if (values != nullptr) {
+    trace_.runs.back().sample = sample;
+    values->finish(trace_.runs.back(), outputs ? std::span<const Tensor>(*outputs) : std::span<const Tensor>());
+  }
   trace_.used_bytes = stats.sram_touched_bytes;
   return outputs;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/session.h"
+#include "compiler/value_recorder.h"
 #include "profiler/trace.h"
 
 namespace dtr {
@@ -11,8 +12,9 @@ class TraceRecorder {
   // `events`: room in the buffer of a run; the oldest are kept. The session must outlive the recorder.
   explicit TraceRecorder(Session& session, size_t events);
 
-  // Session::run; what was recorded is kept even if it fails.
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats& stats);
+  // Session::run; what was recorded is kept even if it fails. `values`: records them too, of the sample of that number.
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats& stats, ValueRecorder* values = nullptr,
+                                  int32_t sample = -1);
   const Trace& trace() const { return trace_; }
 
  private:

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "profiler/etdump_generated.h"
+#include "program/scalar_types.h"
 #include "support/mapped_file.h"
 
 namespace dtr {
@@ -72,13 +73,29 @@ class Writer {
           events.push_back(profile_event(event, event.name));
       }
     }
-    return block(kRunBlock, events);
+    for (const TraceValue& value : run.values) events.push_back(debug_event(value));
+    return block(kRunBlock, events, run.sample);
   }
 
-  Offset<etdump::RunData> block(std::string_view name, const std::vector<Offset<etdump::Event>>& events) {
+  Offset<etdump::RunData> block(std::string_view name, const std::vector<Offset<etdump::Event>>& events, int32_t input = -1) {
     const std::vector<Offset<etdump::Allocator>> allocators;
-    return etdump::CreateRunData(builder_, builder_.CreateString(name.data(), name.size()), -1, builder_.CreateVector(allocators),
+    return etdump::CreateRunData(builder_, builder_.CreateString(name.data(), name.size()), input, builder_.CreateVector(allocators),
                                  builder_.CreateVector(events));
+  }
+
+  // No name: it would take the place of the profile event's.
+  Offset<etdump::Event> debug_event(const TraceValue& value) {
+    Offset<etdump::Tensor> tensor;
+    if (value.tensor) {
+      const auto sizes = builder_.CreateVector(value.tensor->shape);
+      const auto steps = builder_.CreateVector(strides(value.tensor->shape, Layout::kContiguous));
+      tensor = etdump::CreateTensor(builder_, static_cast<int8_t>(scalar_type(value.tensor->dtype)), sizes, steps,
+                                    static_cast<int64_t>(value.tensor->offset));
+    }
+    const auto output = value.instruction < 0 ? etdump::CreateBool(builder_, true) : Offset<etdump::Bool>();
+    const auto held =
+        etdump::CreateValue(builder_, value.tensor ? etdump::ValueType::Tensor : etdump::ValueType::Null, tensor, 0, 0, 0, 0, 0, output);
+    return etdump::CreateEvent(builder_, 0, 0, etdump::CreateDebugEvent(builder_, 0, value.instruction, held, value.command));
   }
 
   // A delegate's event has an id and no name.

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "abi/debug_map_generated.h"
+#include "frontends/pt2/torch_file.h"
 #include "frontends/pt2/trace.h"
 #include "support/mapped_file.h"
 #include "support/zip_writer.h"
@@ -19,7 +20,8 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr std::string_view kMarker = "ETRECORD_V0", kEdgeProgram = "edge_dialect_exported_program", kDebugHandles = "debug_handle_map",
-                           kDelegates = "delegate_map", kOutputs = "instruction_id_to_num_outs_map", kMethod = "forward";
+                           kDelegates = "delegate_map", kOutputs = "instruction_id_to_num_outs_map", kInputs = "representative_inputs",
+                           kMethod = "forward";
 // Upstream's reader takes any member for a program, unless its name ends like one that belongs to a program.
 constexpr std::string_view kOurs = "deuteron/operators_constants";
 constexpr std::string_view kEdgeOps = "executorch.exir.dialects.edge.ops.";
@@ -32,14 +34,11 @@ Json handles_of(const Origin& origin) {
   return handles;
 }
 
-// Every command has an entry, in order: upstream takes for one that has none the last whose digits are in it. A wait is for the constants
-// of the next call.
+// Every command has an entry, in order: upstream takes for one that has none the last whose digits are in it.
 Json delegate_json(const OperatorMap& map, int32_t instruction, int32_t commands) {
   Json handles = Json::object();
   for (int32_t command = 0; command < commands; ++command) {
-    const MappedStep* step = map.find(instruction, command);
-    for (int32_t next = command + 1; next < commands && (step == nullptr || (next > command + 1 && step->kernel == "Copy")); ++next)
-      step = map.find(instruction, next);
+    const MappedStep* step = map.served(instruction, command);
     handles[std::to_string(command)] = step == nullptr ? Json::array() : handles_of(step->origin);
   }
   return handles;
@@ -79,7 +78,7 @@ std::map<std::string, uint32_t, std::less<>> debug_handles(const pte::DebugMap& 
   return handles;
 }
 
-Result<std::vector<std::byte>> to_etrecord(const ProgramImage& image, const pt2::EdgeProgram& edge) {
+Result<std::vector<std::byte>> to_etrecord(const ProgramImage& image, const pt2::EdgeProgram& edge, std::span<const TensorView> inputs) {
   if (image.debug_map() == nullptr)
     return fail(DiagnosticId::kNoDebugMap, "a record says what the debug map says and the program has none",
                 "compile without --no-debug-map", {.file = image.path()});
@@ -107,6 +106,12 @@ Result<std::vector<std::byte>> to_etrecord(const ProgramImage& image, const pt2:
   add_text(kDebugHandles, Json{{kMethod, handles}}.dump());
   add_text(kDelegates, Json{{kMethod, delegates}}.dump());
   add_text(kOutputs, Json{{kMethod, outputs}}.dump());
+  if (!inputs.empty()) {
+    std::vector<pt2::TorchTensor> sample;
+    for (const TensorView& input : inputs)
+      sample.push_back({fmt::format("input_{}", sample.size()), Tensor::copy_of(input.dtype, input.shape, {input.data, input.bytes()})});
+    writer.add(std::string(kInputs), pt2::to_torch_file(sample));
+  }
   add_text(kOurs, ours_json(image, map).dump());
   return writer.finish();
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "frontends/pt2/edge_program.h"
+#include "ir/tensor.h"
 #include "profiler/operator_map.h"
 #include "profiler/trace.h"
 #include "support/result.h"
@@ -21,8 +22,9 @@ namespace dtr {
 // By name of a node.
 std::map<std::string, uint32_t, std::less<>> debug_handles(const pte::DebugMap& map);
 
-// Errors: kNoDebugMap.
-Result<std::vector<std::byte>> to_etrecord(const ProgramImage& image, const pt2::EdgeProgram& edge);
+// `inputs`: one sample, on which the Inspector evaluates the model to compare a run with; empty: it has none. Errors: kNoDebugMap.
+Result<std::vector<std::byte>> to_etrecord(const ProgramImage& image, const pt2::EdgeProgram& edge,
+                                           std::span<const TensorView> inputs = {});
 
 class EtRecord {
  public:

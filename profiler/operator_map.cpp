@@ -41,6 +41,13 @@ const MappedStep* OperatorMap::find(int32_t instruction, int32_t command) const 
   return found == steps_.end() ? nullptr : &found->second;
 }
 
+const MappedStep* OperatorMap::served(int32_t instruction, int32_t command) const {
+  if (const MappedStep* own = find(instruction, command)) return own;
+  for (auto at = steps_.upper_bound({instruction, command}); at != steps_.end() && at->first.first == instruction; ++at)
+    if (at->second.kernel != "Copy") return &at->second;
+  return nullptr;
+}
+
 uint32_t OperatorMap::add_source(SourceOp source) {
   sources_.push_back(std::move(source));
   return static_cast<uint32_t>(sources_.size() - 1);

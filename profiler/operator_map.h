@@ -29,6 +29,8 @@ class OperatorMap {
   const std::vector<SourceOp>& sources() const { return sources_; }
   // `command` −1: the call itself. Null if nothing is known of it. A wait is not in the map: see the call behind it.
   const MappedStep* find(int32_t instruction, int32_t command) const;
+  // What a call or command is there for: itself, or the kernel call that waits for it.
+  const MappedStep* served(int32_t instruction, int32_t command) const;
 
   // By instruction and command.
   const std::map<std::pair<int32_t, int32_t>, MappedStep>& steps() const { return steps_; }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "abi/npu/profile.h"
+#include "ir/type.h"
 #include "program/reader.h"
 
 namespace dtr {
@@ -30,11 +31,28 @@ struct TraceEvent {
   bool operator==(const TraceEvent&) const = default;
 };
 
+// A tensor beside an event, contiguous in logical order at `offset` of the debug buffer, a file of its own.
+struct TraceTensor {
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  uint64_t offset = 0;
+  bool operator==(const TraceTensor&) const = default;
+};
+
+// What an event's operator gave; without tensor where nothing of it is left.
+struct TraceValue {
+  int32_t instruction = -1, command = -1;  // of the event; both -1: an output of the program
+  std::optional<TraceTensor> tensor;
+  bool operator==(const TraceValue&) const = default;
+};
+
 // What happened between two points in time, in the order in which it began.
 struct TraceRun {
   std::vector<TraceEvent> events;
-  bool complete = true;  // it ended, and no event is lost
-  uint64_t lost = 0;     // events for which there was no room
+  bool complete = true;            // it ended, and no event is lost
+  uint64_t lost = 0;               // events for which there was no room
+  int32_t sample = -1;             // of the input; -1: not recorded
+  std::vector<TraceValue> values;  // if asked for: one for each event of an operator, then the outputs
   bool operator==(const TraceRun&) const = default;
 };
 

@@ -71,10 +71,11 @@ Status check_has_torch_graph(const CompileOptions& options) {
   return {};
 }
 
-Status write_etrecord(const CompileOptions& options, std::span<const std::byte> model, const CompiledProgram& compiled) {
+Status write_etrecord(const CompileOptions& options, std::span<const std::byte> model, const CompiledProgram& compiled,
+                      std::span<const TensorView> sample) {
   DTR_ASSIGN(const ProgramImage image, ProgramImage::parse(compiled.pte, options.model));
   DTR_ASSIGN(const pt2::EdgeProgram edge, pt2::to_edge_program(model, options.model, debug_handles(*image.debug_map())));
-  DTR_ASSIGN(const std::vector<std::byte> record, to_etrecord(image, edge));
+  DTR_ASSIGN(const std::vector<std::byte> record, to_etrecord(image, edge, sample));
   return write_file(options.etrecord, record);
 }
 
@@ -157,7 +158,9 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
     DTR_TRY(check_program(program, float_graph, quantized_graph, samples ? &*samples : nullptr, compiled));
 
   if (!options.external_constants.empty()) DTR_TRY(write_file(options.external_constants, compiled.tensor_file));
-  if (!options.etrecord.empty()) DTR_TRY(write_etrecord(options, model.bytes(), compiled));
+  if (!options.etrecord.empty())
+    DTR_TRY(
+        write_etrecord(options, model.bytes(), compiled, options.calibration.empty() ? std::span<const TensorView>() : samples->inputs(0)));
   DTR_TRY(file.write(compiled.pte));
   DTR_TRY(file.commit());
   if (!options.placement.empty()) DTR_TRY(write_file(options.placement, placement_json(compiled.report)));

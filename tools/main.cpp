@@ -124,7 +124,11 @@ CLI::App* add_run(CLI::App& app, tools::RunOptions& o) {
   verb->add_option("--repeat", o.repeat, "Run every sample N times, for timing")->check(CLI::Range(1, 1000000))->capture_default_str();
   verb->add_option("--stats-json", o.stats_json,
                    "Write simulated cycles, memory touched and simulation time as JSON, and on a board the instructions of every step");
-  verb->add_option("--profile", o.profile, "Write what every operator costs, for `deuteron profile` and ExecuTorch's Inspector (.etdump)");
+  CLI::Option* profile = verb->add_option("--profile", o.profile,
+                                          "Write what every operator costs, for `deuteron profile` and ExecuTorch's Inspector (.etdump)");
+  verb->add_option("--debug-buffer", o.debug_buffer,
+                   "Beside --profile, write what every operator computed, for the Inspector's calculate_numeric_gap (docs/profiling.md)")
+      ->needs(profile);
   verb->add_option("--profile-events", o.profile_events, "Room for so many events a run; the oldest are kept")
       ->check(CLI::Range(1, 16'777'216))
       ->capture_default_str();

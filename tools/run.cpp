@@ -112,7 +112,7 @@ void print_instructions(const ProgramImage& image, const RunStats& stats) {
 }  // namespace
 
 Status run(const CommonOptions&, const RunOptions& options) {
-  DTR_TRY(check_outputs({options.program, options.input}, {options.output, options.stats_json, options.profile}));
+  DTR_TRY(check_outputs({options.program, options.input}, {options.output, options.stats_json, options.profile, options.debug_buffer}));
   if (options.on != "host" && !options.profile.empty())
     return fail(DiagnosticId::kFirmwareRun, "profiles are recorded on the host, whose cycles of the NPU are the board's",
                 "leave out --on, or --profile", {.file = options.program});
@@ -125,20 +125,34 @@ Status run(const CommonOptions&, const RunOptions& options) {
   RunStats stats;
   std::optional<TraceRecorder> recorder;
   if (!options.profile.empty()) recorder.emplace(*session, options.profile_events);
+  std::optional<ValueRecorder> values;
+  std::optional<OutputFile> debug_buffer;
+  if (!options.debug_buffer.empty()) {
+    DTR_ASSIGN(values, ValueRecorder::create(session->image()));
+    DTR_ASSIGN(debug_buffer, OutputFile::create(options.debug_buffer));
+  }
+  const auto write_profile = [&]() -> Status {
+    if (recorder) DTR_TRY(write_file(options.profile, to_etdump(recorder->trace())));
+    if (debug_buffer) DTR_TRY(debug_buffer->commit());
+    return {};
+  };
   std::vector<std::vector<Tensor>> outputs;
   TerminalProgress progress("run");
   for (size_t i = 0; i < count; ++i) {
     for (uint32_t repeat = 0; repeat < options.repeat; ++repeat) {
-      Result<std::vector<Tensor>> out = recorder ? recorder->run(samples.inputs(i), stats) : session->run(samples.inputs(i), &stats);
+      Result<std::vector<Tensor>> out = recorder
+                                            ? recorder->run(samples.inputs(i), stats, values ? &*values : nullptr, static_cast<int32_t>(i))
+                                            : session->run(samples.inputs(i), &stats);
+      if (values) DTR_TRY(debug_buffer->write(values->take_bytes()));
       if (!out) {
-        if (recorder) DTR_TRY(write_file(options.profile, to_etdump(recorder->trace())));  // what there is of it
+        DTR_TRY(write_profile());  // what there is of it
         return tl::unexpected(std::move(out.error()));
       }
       if (repeat == 0) outputs.push_back(*std::move(out));
     }
     progress.update(i + 1, count);
   }
-  if (recorder) DTR_TRY(write_file(options.profile, to_etdump(recorder->trace())));
+  DTR_TRY(write_profile());
   if (!options.output.empty()) DTR_TRY(write_outputs(options.output, stacked(outputs)));
   if (!options.stats_json.empty()) DTR_TRY(write_file(options.stats_json, stats_json(session->image(), stats, count)));
   if (!stats.instructions.empty()) {

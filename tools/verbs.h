@@ -49,8 +49,8 @@ struct RunOptions {
   std::vector<std::string> tensor_files;  // .ptd
   uint32_t samples = 0;                   // 0: all
   uint32_t repeat = 1;
-  std::string profile;              // .etdump
-  uint32_t profile_events = 65536;  // room in the profile buffer
+  std::string profile, debug_buffer;  // .etdump, and the values beside it
+  uint32_t profile_events = 65536;    // room in the profile buffer
 };
 Status run(const CommonOptions& common, const RunOptions& options);
 

@@ -3,7 +3,7 @@
 
     deuteron compile M.pt2 --calibrate DATA.npz -o m.pte --etrecord m.etrecord
     deuteron run m.pte --input DATA.npz --samples 1 --profile m.etdump
-    inspect_profile.py m.etdump m.etrecord [MODULE …]
+    inspect_profile.py m.etdump m.etrecord [MODULE …] [--debug-buffer m.buffer]
 
 Times are cycles of the target's clock. Of every command of the NPU the Inspector shows its number, and as metadata its kernel.
 """
@@ -19,10 +19,11 @@ def main():
     parser.add_argument("trace")
     parser.add_argument("record")
     parser.add_argument("modules", nargs="*", help="modules to add up, such as features.3; default: every module with operators in it")
+    parser.add_argument("--debug-buffer", help="what `deuteron run --debug-buffer` wrote for the first calibration sample")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    inspector = Inspector(etdump_path=arguments.trace, etrecord=arguments.record, source_time_scale=TimeScale.CYCLES,
-                          target_time_scale=TimeScale.CYCLES,
+    inspector = Inspector(etdump_path=arguments.trace, etrecord=arguments.record, debug_buffer_path=arguments.debug_buffer,
+                          source_time_scale=TimeScale.CYCLES, target_time_scale=TimeScale.CYCLES,
                           delegate_metadata_parser=lambda metadatas: {"kernel": bytes(metadatas[0]).decode()})
     inspector.print_data_tabular(include_delegate_debug_data=True)
 
@@ -38,6 +39,10 @@ def main():
     print("\nCycles of events by module")
     for module in modules:
         print(f"{inspector.find_total_for_module(module):>12,.0f}  {module}")
+
+    if arguments.debug_buffer:
+        print("\nSignal to noise of every value against the exported model, in dB")
+        print(inspector.calculate_numeric_gap("SNR")[["aot_ops", "gap"]].to_string(index=False))
 
 
 if __name__ == "__main__":

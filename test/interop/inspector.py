@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Live comparison with ExecuTorch's Inspector: its table of a run against `deuteron profile --json`, event by event.
+"""Live comparison with ExecuTorch's Inspector: its table of a run against `deuteron profile --json`, event by event, and what it says of
+the values between operators against a comparison of our own.
 
     inspector.py DEUTERON [MODEL.pt2 …]      (the wheels of requirements.txt)
 
@@ -18,7 +19,10 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import torch
 from executorch.devtools import Inspector
+from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
+from executorch.devtools.etrecord import parse_etrecord
 from executorch.devtools.inspector._inspector_utils import TimeScale
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -156,6 +160,89 @@ def compare(deuteron, model, work):
     return comparison
 
 
+class NodeValues(torch.fx.Interpreter):
+    """What PyTorch computes at every node, by its name."""
+
+    def run_node(self, node):
+        value = super().run_node(node)
+        self.values = getattr(self, "values", {})
+        self.values[node.name] = value
+        return value
+
+
+GAPS = {
+    "SNR": lambda ideal, actual: 10 * np.log10(np.mean(ideal**2) / np.mean((ideal - actual)**2)),
+    "MSE": lambda ideal, actual: np.mean((ideal - actual)**2),
+    "L1": lambda ideal, actual: np.sum(np.abs(ideal - actual)),
+}
+
+
+class GapComparison:
+    """calculate_numeric_gap against the model as PyTorch runs it and the bytes of the debug buffer, sample 0."""
+
+    def __init__(self, ours, work, model):
+        self.differences, self.rows, self.ours = [], 0, ours
+        with np.load(work / "samples.npz") as arrays:
+            inputs = [torch.from_numpy(arrays[name][:1] if arrays[name].shape[1:] == shape[1:] else arrays[name][0])
+                      for name, shape in zip(arrays.files, self.shapes(model))]
+        record = parse_etrecord(str(work / "m.etrecord"))
+        if record._representative_inputs is None:
+            record.update_representative_inputs(inputs)
+        self.inspector = Inspector(etdump_path=str(work / "v.etdump"), etrecord=record, debug_buffer_path=str(work / "v.buffer"),
+                                   source_time_scale=TimeScale.CYCLES, target_time_scale=TimeScale.CYCLES)
+        interpreter = NodeValues(self.exported.module())
+        interpreter.run(*inputs)
+        self.ideal = interpreter.values
+        self.read_values(work)
+
+    def shapes(self, model):
+        self.exported = torch.export.load(str(model))
+        inputs = set(self.exported.graph_signature.user_inputs)
+        return [node.meta["val"].shape for node in self.exported.graph.nodes if node.name in inputs]
+
+    def read_values(self, work):
+        """By the last operator of an event: its value in the debug buffer, or None."""
+        buffer, self.actual = (work / "v.buffer").read_bytes(), {}
+        spans = {(span["instruction"], span.get("command", -1)): span for span in self.ours["spans"]}
+        dump = deserialize_from_etdump_flatcc((work / "v.etdump").read_bytes())
+        block = next(run for run in dump.run_data if run.bundled_input_index == 0)
+        for event in (each.debug_event for each in block.events if each.debug_event is not None):
+            span = spans.get((event.instruction_id, event.delegate_debug_id_int))
+            if span is None:
+                continue
+            name = self.ours["sources"][max(self.ours["rows"][span["row"]]["sources"])]["name"]
+            tensor = event.debug_entry.tensor
+            self.actual[name] = None
+            if tensor is not None:
+                kind = {"FLOAT": np.float32, "CHAR": np.int8, "LONG": np.int64, "INT": np.int32, "BOOL": np.bool_}[tensor.scalar_type.name]
+                self.actual[name] = np.frombuffer(buffer, kind, int(np.prod(tensor.sizes)), tensor.offset).reshape(tensor.sizes)
+
+    def run(self):
+        for metric, gap_of in GAPS.items():
+            frame = self.inspector.calculate_numeric_gap(metric)
+            self.rows = len(frame)
+            for row in frame.itertuples():
+                name = self.ours["sources"][row.runtime_debug_handle[-1] - 1]["name"]
+                ideal, actual = self.ideal[name].detach().double().numpy(), self.actual[name]
+                theirs = row.aot_intermediate_output.detach().double().numpy()
+                if actual is None or ideal.shape != actual.shape:
+                    self.differences.append(f"{metric} of {name}: shapes {ideal.shape} and {getattr(actual, 'shape', None)}")
+                elif np.abs(ideal - theirs).max() > 1e-5 * np.abs(ideal).max():  # the same in float32, in other operators
+                    self.differences.append(f"{name}: the Inspector's ideal is another one, by {np.abs(ideal - theirs).max()}")
+                elif not np.isclose(row.gap[0], gap_of(theirs, actual.astype(np.float64)), rtol=1e-9):
+                    self.differences.append(f"{metric} of {name}: the Inspector says {row.gap[0]}, we {gap_of(theirs, actual)}")
+        compared = {self.ours["sources"][handle - 1]["name"] for row in frame.itertuples() for handle in row.runtime_debug_handle}
+        for name in sorted(name for name, value in self.actual.items() if value is not None and name not in compared):
+            self.differences.append(f"the Inspector does not compare {name}")
+        return self
+
+
+def compare_values(deuteron, model, work, ours):
+    run(deuteron, "run", work / "m.pte", "--input", work / "samples.npz", "--samples", 1, "--profile", work / "v.etdump", "--debug-buffer",
+        work / "v.buffer")
+    return GapComparison(ours, work, model).run()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("deuteron", type=Path)
@@ -166,10 +253,12 @@ def main():
     for model in arguments.models or default_models():
         with tempfile.TemporaryDirectory() as folder:
             comparison = compare(arguments.deuteron.resolve(), model.resolve(), Path(folder))
-        for difference in comparison.differences[:10]:
+            values = compare_values(arguments.deuteron.resolve(), model.resolve(), Path(folder), comparison.ours)
+        differences = comparison.differences + values.differences
+        for difference in differences[:10]:
             print(f"  FAIL {name_of(model)}: {difference}")
-        failed += bool(comparison.differences)
-        print(f"Inspector: {name_of(model)}: {comparison.compared} events compared, {len(comparison.differences)} differences")
+        failed += bool(differences)
+        print(f"Inspector: {name_of(model)}: {comparison.compared} events, {values.rows} values compared, {len(differences)} differences")
     return 1 if failed else 0
 
 

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "compiler/compile.h"
+#include "compiler/recorder.h"
 #include "compiler/session.h"
 #include "ir/parser.h"
 #include "profiler/etdump.h"
+#include "profiler/etdump_generated.h"
 #include "profiler/report.h"
 #include "test/unit/test_files.h"
 
@@ -242,6 +244,67 @@ TEST_P(ProfiledModel, CyclesAreConserved) {
   EXPECT_FALSE(partial.complete);
   ASSERT_EQ(partial.events.size(), 5u);
   EXPECT_TRUE(std::ranges::equal(partial.events, std::span(trace.runs[0].events).first(5)));
+}
+
+// Every event of an operator has the operator's result, which is stored once a run; the file says so as ExecuTorch's schema does.
+TEST(Values, AreThoseOfOperators) {
+  std::ifstream file(test::source_path("test/golden/digits_cnn.ir"));
+  Result<Program> program = parse_program(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
+  ASSERT_TRUE(program);
+  const auto compiled = compile_program(*program, {.target = find_target("imxrt700")});
+  ASSERT_TRUE(compiled) << to_text(compiled.error());
+  const auto session = Session::load(compiled->pte, "model.pte");
+  ASSERT_TRUE(session);
+  Result<ValueRecorder> values = ValueRecorder::create((*session)->image());
+  ASSERT_TRUE(values);
+  Tensor input(DType::kFloat32, (*session)->signature().type((*session)->signature().inputs()[0]).shape);
+  TraceRecorder recorder(**session, 4096);
+  RunStats stats;
+  std::vector<std::byte> buffer;
+  for (int32_t sample = 0; sample < 2; ++sample) {
+    std::ranges::fill(input.values<float>(), static_cast<float>(sample) / 2);
+    const auto outputs = recorder.run(std::vector{input.view()}, stats, &*values, sample);
+    ASSERT_TRUE(outputs);
+    const std::vector<std::byte> more = values->take_bytes();
+    buffer.insert(buffer.end(), more.begin(), more.end());
+    const TraceRun& run = recorder.trace().runs.back();
+    EXPECT_EQ(run.sample, sample);
+    const auto bytes_of = [&](const TraceValue& value) {
+      return std::span(buffer).subspan(value.tensor->offset,
+                                       static_cast<size_t>(element_count(value.tensor->shape)) * byte_size(value.tensor->dtype));
+    };
+    const OperatorMap map(*(*session)->image().debug_map());
+    std::map<uint32_t, uint64_t> offset_of;
+    size_t at = 0;
+    for (const TraceEvent& event : run.events) {
+      const MappedStep* step = event.instruction < 0 ? nullptr : map.served(event.instruction, event.command);
+      if (step == nullptr || event.kind == ProfileEvent::kDelegate) continue;
+      const TraceValue& value = run.values.at(at++);
+      EXPECT_EQ(value.instruction, event.instruction);
+      EXPECT_EQ(value.command, event.command);
+      ASSERT_TRUE(value.tensor) << event.name;  // in this net every kernel call's last operator has a result
+      EXPECT_EQ(value.tensor->dtype, DType::kFloat32);
+      const auto [found, inserted] = offset_of.try_emplace(step->origin.sources.back(), value.tensor->offset);
+      EXPECT_EQ(found->second, value.tensor->offset);
+    }
+    ASSERT_EQ(run.values.size(), at + 1);
+    EXPECT_EQ(run.values[at].instruction, -1);
+    EXPECT_TRUE(std::ranges::equal(bytes_of(run.values[at]), (*outputs)[0].bytes()));
+    EXPECT_TRUE(std::ranges::equal(bytes_of(run.values[at - 1]), (*outputs)[0].bytes()));  // of the last dequantize
+  }
+  const std::vector<std::byte> dump = to_etdump(recorder.trace());
+  const auto& blocks = *etdump::GetSizePrefixedETDump(dump.data())->run_data();
+  EXPECT_EQ(blocks.Get(0)->bundled_input_index(), -1);
+  EXPECT_EQ(blocks.Get(2)->bundled_input_index(), 1);
+  const etdump::DebugEvent& last = *blocks.Get(2)->events()->Get(blocks.Get(2)->events()->size() - 1)->debug_event();
+  EXPECT_TRUE(last.debug_entry()->output()->bool_val());
+  EXPECT_EQ(last.debug_entry()->val(), etdump::ValueType::Tensor);
+  EXPECT_EQ(last.debug_entry()->tensor()->sizes()->Get(1), 10);
+  EXPECT_EQ(last.debug_entry()->tensor()->strides()->Get(0), 10);
+  EXPECT_EQ(static_cast<uint64_t>(last.debug_entry()->tensor()->offset()), recorder.trace().runs[1].values.back().tensor->offset);
+  Trace without = recorder.trace();
+  for (TraceRun& run : without.runs) run.values.clear(), run.sample = -1;
+  EXPECT_EQ(parse_etdump(dump, "values.etdump")->runs, parse_etdump(to_etdump(without), "values.etdump")->runs);
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, ProfiledModel, testing::Values("ad_fcae", "digits_cnn", "ic_resnet8", "kws_dscnn", "vww_mobilenetv1"));
