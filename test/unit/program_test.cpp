@@ -147,7 +147,9 @@ struct DelegatePlan {
     partition.outputs = {{1000, 2, 2}};
     partition.buffers = {{"a", BufferRole::kActivation, 1000, 0, 1}, {"b", BufferRole::kActivation, 1000, 1, 2}};
     partition.step_info = {{.command = 4, .kernel = "Conv2d", .origin = {{0}}, .macs = 77, .cycles = 5, .limit = "array"}};
-    partition.values = {{"inner", type, 1, 1, {{1}}}, {"fused", type, std::nullopt, 0, {{0}}}};
+    partition.values = {{.name = "inner", .type = type, .buffer = 1, .after_step = 1, .origin = {{1}}},
+                        {.name = "before y", .type = type, .buffer = {}, .output = 0, .after_step = 1, .origin = {{1}}},
+                        {.name = "fused", .type = type, .buffer = {}, .origin = {{0}}}};
     static const std::vector<SourceOp> sources{{"conv", "aten.conv2d.default", "features.0", "model.py:7"},
                                                {"add", "aten.add.Tensor", "", ""}};
     plan.sources = sources;
@@ -294,6 +296,16 @@ TEST(Writer, DebugMapNamesOriginsAndPlaces) {
       EXPECT_EQ(tensor->step(), 1u);
       EXPECT_EQ(tensor->scales()->Get(0), 0.5f);
       EXPECT_EQ(tensor->zero_points()->Get(0), 1);
+    }
+    if (tensor->name()->str() == "before y") {
+      EXPECT_TRUE(tensor->in_delegate());
+      EXPECT_EQ(tensor->step(), 1u);
+      const auto& values = *image->file().program().execution_plan()->Get(0)->values();
+      for (const pte::DebugTensor* other : *map.tensors()) {
+        if (other->name()->str() != "y") continue;
+        EXPECT_EQ(tensor->offset(),
+                  values.Get(static_cast<uint32_t>(other->value()))->val_as_Tensor()->allocation_info()->memory_offset_low());
+      }
     }
     if (tensor->name()->str() == "x") {
       EXPECT_EQ(tensor->call(), -1);
