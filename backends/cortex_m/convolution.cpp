@@ -85,6 +85,8 @@ Folded fold_offset(const CallContext& context, int64_t outputs, bool whole) {
   return {context.values(biases), 0};
 }
 
+bool is_depthwise(const ops::ConvolutionShape& shape) { return !shape.transposed && shape.in == 1 && shape.groups > 1; }
+
 int64_t scratch_bytes(Core core, const ops::ConvolutionShape& shape, bool depthwise, bool has_offset) {
   const auto& [h, w] = shape.window;
   if (depthwise) return depthwise_scratch_bytes(core, shape.taps(), shape.groups, shape.out);
@@ -102,7 +104,7 @@ KernelCall convolution(const CallContext& context) {
   const ops::ConvolutionShape shape = ops::convolution_shape(view);
   const auto& [h, w] = shape.window;
   const int64_t outputs = shape.groups * shape.out;
-  const bool depthwise = !shape.transposed && shape.in == 1 && shape.groups > 1;
+  const bool depthwise = is_depthwise(shape);
   const Stages stages(view, outputs);
   const Folded folded = fold_offset(context, outputs, !shape.transposed && is_unpadded(h) && is_unpadded(w));
   KernelCall call{.name = shape.transposed ? "cortex_m::quantized_transpose_conv2d.out"
@@ -158,12 +160,28 @@ KernelCall linear(const CallContext& context) {
   return call;
 }
 
-constexpr Rule weighted(const OpDef& op, LayoutChoice (*layouts)(const Graph&, const Op&), KernelCall (*call)(const CallContext&)) {
-  return {.op = &op, .layouts = layouts, .call = call, .refuse = constant_weights, .condition = "weights and bias are constants"};
+// Transposed ones scatter one product after the other; depthwise ones share no input between sums.
+WorkByCore convolution_work(const OpView& view) {
+  const ops::ConvolutionShape shape = ops::convolution_shape(view);
+  if (shape.transposed) return {{{30, 3.2}, {30, 2.4}}};
+  if (is_depthwise(shape)) return {{{25, 5.2}, {8, 1.5}}};
+  return {{{45, 1.3}, {11, 0.2}}};
 }
+
+constexpr std::string_view kConstants = "weights and bias are constants";
 constexpr Rule kRules[] = {
-    weighted(ops::kConvolution, channels_last, convolution),
-    weighted(ops::kLinear, contiguous, linear),
+    {.op = &ops::kConvolution,
+     .layouts = channels_last,
+     .call = convolution,
+     .refuse = constant_weights,
+     .condition = kConstants,
+     .work_of = convolution_work},
+    {.op = &ops::kLinear,
+     .layouts = contiguous,
+     .call = linear,
+     .refuse = constant_weights,
+     .condition = kConstants,
+     .work = {{{50, 1.75}, {37, 0.16}}}},
 };
 
 }  // namespace

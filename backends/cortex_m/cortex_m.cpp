@@ -19,9 +19,9 @@ const Rule* find_rule(const OpDef* op) {
   return cortex_m::function_rule(*op);
 }
 
-// Of a Cortex-M33 with the DSP extension: two multiply-accumulates, and to convert an element between float and int8.
-constexpr int64_t kTwoMacCycles = 3;
-constexpr uint64_t kConversionCycles = 10;
+// What every call takes to read its arguments, and an element to become int8 or float.
+constexpr double kCallCycles = 1500;
+constexpr uint64_t kConversionCycles = 15;
 
 bool is_int8(const Type& type) { return type.dtype == DType::kInt8 && ops::per_tensor(type); }
 
@@ -61,7 +61,9 @@ class CortexMBackend final : public Backend {
     const bool reads_more = !graph.is_constant(op.operands[0]) && macs == 0;
     const int64_t elements =
         std::max(graph.type(op.results[0]).elements(), reads_more ? graph.type(op.operands[0]).elements() : int64_t{0});
-    return static_cast<uint64_t>(find_rule(op.def)->element_cycles * elements + macs * kTwoMacCycles / 2);
+    const Rule& rule = *find_rule(op.def);
+    const cortex_m::Work work = (rule.work_of == nullptr ? rule.work : rule.work_of(*view))[static_cast<size_t>(core_)];
+    return static_cast<uint64_t>(kCallCycles + work.element * static_cast<double>(elements) + work.product * static_cast<double>(macs));
   }
   uint64_t conversion_cycles(int64_t elements) const override { return kConversionCycles * static_cast<uint64_t>(elements); }
 

@@ -92,15 +92,15 @@ KernelCall quotient(const CallContext& context) {
   return call;
 }
 
-constexpr Rule of_two(const OpDef& op, KernelCall (*call)(const CallContext&), int64_t cycles) {
-  return {.op = &op, .layouts = any_layout, .call = call, .element_cycles = cycles};
+constexpr Rule of_two(const OpDef& op, KernelCall (*call)(const CallContext&), double dsp, double mve) {
+  return {.op = &op, .layouts = any_layout, .call = call, .work = elements(dsp, mve)};
 }
 constexpr Rule kRules[] = {
-    of_two(ops::kAddTensor, sum, 60),   of_two(ops::kDivTensor, quotient, 60), of_two(ops::kMaximum, extreme, 40),
-    of_two(ops::kMinimum, extreme, 40), of_two(ops::kMulTensor, product, 30),  of_two(ops::kPrelu, prelu, 40),
-    of_two(ops::kSubTensor, sum, 60),
+    of_two(ops::kAddTensor, sum, 62, 9),    of_two(ops::kDivTensor, quotient, 48, 48), of_two(ops::kMaximum, extreme, 9, 1.5),
+    of_two(ops::kMinimum, extreme, 9, 1.5), of_two(ops::kMulTensor, product, 30, 6),   of_two(ops::kPrelu, prelu, 57, 16),
+    of_two(ops::kSubTensor, sum, 62, 9),
 };
-constexpr Rule kByTable{.op = nullptr, .layouts = any_layout, .call = table, .element_cycles = 6};
+constexpr Rule kByTable{.op = nullptr, .layouts = any_layout, .call = table, .work = elements(8, 1)};
 
 }  // namespace
 

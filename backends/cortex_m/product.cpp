@@ -115,14 +115,14 @@ KernelCall convert(const CallContext& context) {
                         integer.dtype}};
 }
 
-constexpr Rule conversion(const OpDef& op) {
+constexpr Rule conversion(const OpDef& op, double cycles) {
   return {.op = &op,
           .layouts = any_to_any,
           .call = convert,
           .refuse = converts_int8,
           .condition = "one scale and zero point a tensor",
           .any_dtype = true,
-          .element_cycles = 10};
+          .work = elements(cycles)};
 }
 constexpr Rule normalization(const OpDef& op) {
   return {.op = &op,
@@ -130,23 +130,28 @@ constexpr Rule normalization(const OpDef& op) {
           .call = normalize,
           .refuse = constant_weights,
           .condition = "weight and bias are constants",
-          .element_cycles = 100};
+          .work = elements(120)};
 }
 
 constexpr Rule kRules[] = {
-    conversion(ops::kDequantize),
+    conversion(ops::kDequantize, 10),
     normalization(ops::kGroupNorm),
     normalization(ops::kLayerNorm),
-    {.op = &ops::kMatmul, .layouts = contiguous, .call = matmul, .refuse = full_range, .condition = "the result has the range of int8"},
-    conversion(ops::kQuantize),
+    {.op = &ops::kMatmul,
+     .layouts = contiguous,
+     .call = matmul,
+     .refuse = full_range,
+     .condition = "the result has the range of int8",
+     .work = {{{45, 1.8}, {15, 0.28}}}},
+    conversion(ops::kQuantize, 22),
     normalization(ops::kRmsNorm),
-    {.op = &ops::kUpsampleBilinear2d, .layouts = channels_last, .call = resize},
+    {.op = &ops::kUpsampleBilinear2d, .layouts = channels_last, .call = resize, .work = elements(35)},
     {.op = &ops::kUpsampleNearest2d,
      .layouts = channels_last,
      .call = resize,
      .refuse = nearest_has_steps,
      .condition = "inputs are read at equal steps",
-     .element_cycles = 5},
+     .work = elements(3)},
 };
 
 }  // namespace

@@ -166,19 +166,19 @@ KernelCall softmax(const CallContext& context) {
 
 constexpr std::string_view kConstantMask = "a mask is constant";
 constexpr Rule kRules[] = {
-    {.op = &ops::kAdaptiveAvgPool2d, .layouts = pool_layout, .call = adaptive_average_pool, .element_cycles = 8},
-    {.op = &ops::kAdaptiveMaxPool2d, .layouts = pool_layout, .call = adaptive_max_pool, .element_cycles = 8},
-    {.op = &ops::kAvgPool2d, .layouts = pool_layout, .call = average_pool, .element_cycles = 8},
-    {.op = &ops::kLogSoftmax, .layouts = softmax_layout, .call = softmax, .element_cycles = 500},
-    {.op = &ops::kMaxPool2d, .layouts = pool_layout, .call = max_pool, .element_cycles = 8},
-    {.op = &ops::kMeanDim, .layouts = any_to_any, .call = sum, .refuse = sum_fits, .condition = kSumCondition, .element_cycles = 6},
+    {.op = &ops::kAdaptiveAvgPool2d, .layouts = pool_layout, .call = adaptive_average_pool, .work = elements(4.3, 2.3)},
+    {.op = &ops::kAdaptiveMaxPool2d, .layouts = pool_layout, .call = adaptive_max_pool, .work = elements(13, 1.7)},
+    {.op = &ops::kAvgPool2d, .layouts = pool_layout, .call = average_pool, .work = elements(4.3, 2.3)},
+    {.op = &ops::kLogSoftmax, .layouts = softmax_layout, .call = softmax, .work = elements(80)},
+    {.op = &ops::kMaxPool2d, .layouts = pool_layout, .call = max_pool, .work = elements(13, 1.7)},
+    {.op = &ops::kMeanDim, .layouts = any_to_any, .call = sum, .refuse = sum_fits, .condition = kSumCondition, .work = elements(7.5)},
     {.op = &ops::kSoftmax,
      .layouts = softmax_layout,
      .call = softmax,
      .refuse = constant_mask,
      .condition = kConstantMask,
-     .element_cycles = 500},
-    {.op = &ops::kSumDim, .layouts = any_to_any, .call = sum, .refuse = sum_fits, .condition = kSumCondition, .element_cycles = 6},
+     .work = elements(80)},
+    {.op = &ops::kSumDim, .layouts = any_to_any, .call = sum, .refuse = sum_fits, .condition = kSumCondition, .work = elements(7.5)},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What the kernels run: one row an operator, one table a file, and what the rows share.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 
@@ -25,16 +26,25 @@ struct CallContext {
   KernelArgument values(std::span<const int8_t> values, Shape shape) const;
 };
 
+// Estimated instructions, each taken as a cycle: for an element of the result, or of the operand if that has more, and for a product.
+struct Work {
+  double element = 25, product = 1.5;
+};
+// By core: Core::kDsp, Core::kMve.
+using WorkByCore = std::array<Work, 2>;
+constexpr WorkByCore elements(double dsp, double mve) { return {{{dsp, 0}, {mve, 0}}}; }
+constexpr WorkByCore elements(double any) { return elements(any, any); }
+
 struct Rule {
   const OpDef* op;
   LayoutChoice (*layouts)(const Graph& graph, const Op& op);
   KernelCall (*call)(const CallContext& context);
   // What the kernel does not do, beyond what holds for all: operands that are not constant, and the results, are int8 per tensor.
   std::optional<Refusal> (*refuse)(const Graph& graph, const Op& op, const OpView& view) = nullptr;
-  std::string_view condition = {};  // the same as a sentence for docs/operators.md
-  bool any_dtype = false;           // operands or results may be of other types
-  // About what a Cortex-M33 with the DSP extension needs for an element of the result, or of the operand if that has more, beside products.
-  int64_t element_cycles = 25;
+  std::string_view condition = {};                      // the same as a sentence for docs/operators.md
+  bool any_dtype = false;                               // operands or results may be of other types
+  WorkByCore work = {};                                 // fitted to counts under QEMU (docs/targets.md)
+  WorkByCore (*work_of)(const OpView& view) = nullptr;  // where it depends on the operator's form
 };
 
 std::span<const Rule> convolution_rules();

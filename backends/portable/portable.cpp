@@ -17,9 +17,18 @@ bool is_asymmetric(const Op& op) {
   return end != nullptr && std::get<Ints>(*end) != op.attributes.get<Ints>("padding");
 }
 
-// About what a Cortex-M33 needs in float, for an element of a result and for a multiply-accumulate.
+// About what a Cortex-M33 with an FPU needs for an element of a result and for a multiply-accumulate: instructions counted under QEMU.
 constexpr int64_t kElementCycles = 10;
+constexpr int64_t kMoveCycles = 4;
+constexpr int64_t kQuantizeCycles = 24;
+constexpr int64_t kDequantizeCycles = 42;
 constexpr int64_t kMacCycles = 4;
+
+int64_t element_cycles(const OpDef* def) {
+  if (def == &ops::kQuantize) return kQuantizeCycles;
+  if (def == &ops::kDequantize) return kDequantizeCycles;
+  return def->has_trait(kMovesData) ? kMoveCycles : kElementCycles;
+}
 
 // Ways to place pixels that PyTorch's plain resizes do not have.
 bool resizes_as_tflite(const Op& op) {
@@ -67,9 +76,11 @@ class PortableBackend final : public Backend {
   uint64_t cost(const Graph& graph, OpId id) const override {
     const BoundOpView view(graph, id);
     const int64_t macs = view->def->macs == nullptr ? 0 : view->def->macs(*view);
-    return static_cast<uint64_t>(kElementCycles * graph.type(graph.op(id).results[0]).elements() + kMacCycles * macs);
+    return static_cast<uint64_t>(element_cycles(graph.op(id).def) * graph.type(graph.op(id).results[0]).elements() + kMacCycles * macs);
   }
-  uint64_t conversion_cycles(int64_t elements) const override { return static_cast<uint64_t>(kElementCycles * elements); }
+  uint64_t conversion_cycles(int64_t elements) const override {
+    return static_cast<uint64_t>((kQuantizeCycles + kDequantizeCycles) / 2 * elements);
+  }
 
   std::optional<OperatorSupport> support(const OpDef& op) const override {
     const portable::Row* row = portable::find_row(&op);

@@ -77,17 +77,17 @@ graph @forward(%x: i8[1,50] quant<0.5>) {
   return %c
 })";
   Program program = parse(kText);
-  Placement placement = *place(program, program.forward(), recipe_with({"aten.relu"}, {}, 2000));
+  Placement placement = *place(program, program.forward(), recipe_with({"aten.relu"}, {}, 6000));
   EXPECT_EQ(reason_of(placement, program.forward(), "b.float"),
-            "costs-more: an operator beside one on the CPU is handed over if that saves cycles; this one would take about 2001 cycles with "
-            "the hand-over, 1500 on the CPU (follows a.float)");
+            "costs-more: an operator beside one on the CPU is handed over if that saves cycles; this one would take about 6001 cycles with "
+            "the hand-over, 3800 on the CPU (follows a.float)");
   program = parse(kText);
-  placement = *place(program, program.forward(), recipe_with({"aten.relu"}, {}, 1000));
+  placement = *place(program, program.forward(), recipe_with({"aten.relu"}, {}, 3000));
   EXPECT_EQ(reason_of(placement, program.forward(), "b"), "");
   program = parse(kText);
   PlacementOptions forced;
   forced.wishes = {Wish::kNone, Wish::kForceOn};
-  placement = *place(program, program.forward(), recipe_with({"aten.relu"}, {}, 2000), forced);
+  placement = *place(program, program.forward(), recipe_with({"aten.relu"}, {}, 6000), forced);
   EXPECT_EQ(reason_of(placement, program.forward(), "b"), "");
 }
 
