@@ -1,6 +1,7 @@
 // What a trained model leaves behind and inference does not need, and operators that only make constants.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "frontends/pt2/operators.h"
@@ -90,6 +91,35 @@ Result<Values> arange(NodeImport& node) {
   return Values{result};
 }
 
+// `steps` numbers at equal distances, from start to end.
+Result<Values> linspace(NodeImport& node) {
+  constexpr int64_t kMost = 1 << 24;
+  DTR_ASSIGN(const double start, node.number("start"));
+  DTR_ASSIGN(const double end, node.number("end"));
+  DTR_ASSIGN(const int64_t steps, node.integer("steps"));
+  DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
+  if (steps < 0 || steps > kMost) return node.unsupported(fmt::format("{} numbers, at most {} are taken", steps, kMost));
+  std::vector<double> values(static_cast<size_t>(steps), start);
+  for (int64_t i = 1; i < steps; ++i)
+    values[static_cast<size_t>(i)] = start + (end - start) * static_cast<double>(i) / static_cast<double>(steps - 1);
+  DTR_ASSIGN(const ValueId result, node.constant(dtype.value_or(DType::kFloat32), values));
+  return Values{result};
+}
+
+// Ones on the diagonal of n × m zeros.
+Result<Values> eye(NodeImport& node) {
+  DTR_ASSIGN(const int64_t rows, node.integer("n"));
+  DTR_ASSIGN(const int64_t columns, node.integer("m", rows));
+  DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
+  constexpr int64_t kMost = 4096;
+  if (std::min(rows, columns) < 0 || std::max(rows, columns) > kMost)
+    return node.unsupported(fmt::format("an identity matrix of {} × {}, at most {} are taken", rows, columns, kMost));
+  std::vector<double> values(static_cast<size_t>(rows * columns));
+  for (int64_t i = 0; i < std::min(rows, columns); ++i) values[static_cast<size_t>(i * columns + i)] = 1;
+  DTR_ASSIGN(const ValueId result, node.constant(dtype.value_or(DType::kFloat32), values, Shape{rows, columns}));
+  return Values{result};
+}
+
 }  // namespace
 
 std::vector<Operator> identity_operators() {
@@ -118,8 +148,11 @@ std::vector<Operator> identity_operators() {
       gone("aten.arange.default", arange, false),
       gone("aten.arange.start", arange, false),
       gone("aten.arange.start_step", arange, false),
+      gone("aten.eye.default", eye, false),
+      gone("aten.eye.m", eye, false),
       gone("aten.full.default", full, false),
       gone("aten.full_like.default", full_like, false),
+      gone("aten.linspace.default", linspace, false),
       gone("aten.ones.default", filled_size<1>, false),
       gone("aten.ones_like.default", filled_like<1>, false),
       gone("aten.scalar_tensor.default", scalar_tensor, false),

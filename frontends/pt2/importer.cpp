@@ -125,7 +125,7 @@ Status Importer::find_live_nodes() {
   for (size_t i = count; i-- > 0;) {
     const Node& node = file_.nodes[i];
     bool live = std::any_of(node.outputs.begin(), node.outputs.end(), [&](std::string_view name) { return last_use_.contains(name); });
-    if (!live && find_operator(operator_name(node)).in_place) live = !is_leftover_counter(first_read(node));
+    if (!live && writes_to_operand(operator_name(node))) live = !is_leftover_counter(first_read(node));
     live_[i] = live;
     if (live) for_each_read(node, [&](std::string_view name) { last_use_.emplace(name, i); });
   }
@@ -308,28 +308,49 @@ Status Importer::bind_result(size_t index, const OperatorMatch& match, std::stri
   return bind(name, {.value = value, .target = {}, .storage = storage}, place_of_node(index));
 }
 
-// After an in-place operator every name of the overwritten tensor means the new value. That is exact for names of the whole tensor;
-// a view of it that is read later would need its update too, which is refused.
+// After an in-place operator every name of the overwritten tensor means the new value, and the tensor that it is a slice of has that value
+// as its part. Another view of the same memory that is read later would need its update too, which is refused.
 Status Importer::overwrite(size_t index, ValueId value) {
-  const std::string_view name = first_read(file_.nodes[index]);
-  const auto written = bindings_.find(name);
-  if (written == bindings_.end()) return {};
-  const ValueId old = written->second.value;
-  if (!written->second.target.empty())
-    return fail(DiagnosticId::kPt2MutatedState, fmt::format("the operator writes to `{}` of the model", written->second.target),
-                "make the state an input and an output of the model, or export model.eval()", place_of_node(index));
-  for (const std::string_view other : storages_[written->second.storage]) {
-    Binding& binding = bindings_.at(other);
-    const auto use = last_use_.find(other);
-    if (binding.value == old) {
-      binding.value = value;
-    } else if (binding.value != value && use != last_use_.end() && use->second > index) {
-      return fail(DiagnosticId::kPt2MutatedState,
-                  fmt::format("the operator overwrites `{}`, of which `{}` is a view that is read later", name, other),
-                  "use the operator that is not in-place", place_of_node(index));
+  std::string_view name = first_read(file_.nodes[index]);
+  if (!bindings_.contains(name)) return {};
+  std::vector<ValueId> renewed;
+  for (;;) {
+    const Binding written = bindings_.at(name);
+    if (!written.target.empty())
+      return fail(DiagnosticId::kPt2MutatedState, fmt::format("the operator writes to `{}` of the model", written.target),
+                  "make the state an input and an output of the model, or export model.eval()", place_of_node(index));
+    renewed.push_back(value);
+    std::string_view stale;
+    for (const std::string_view other : storages_[written.storage]) {
+      Binding& binding = bindings_.at(other);
+      const auto use = last_use_.find(other);
+      if (binding.value == written.value) {
+        binding.value = value;
+      } else if (stale.empty() && use != last_use_.end() && use->second > index &&
+                 std::ranges::find(renewed, binding.value) == renewed.end()) {
+        stale = other;
+      }
     }
+    if (stale.empty()) return {};
+    DTR_ASSIGN(const std::optional<PutBack> whole, put_back_into_source(name, value));
+    if (!whole)
+      return fail(DiagnosticId::kPt2MutatedState,
+                  fmt::format("the operator overwrites `{}`, of which `{}` is a view that is read later", name, stale),
+                  "use the operator that is not in-place", place_of_node(index));
+    name = whole->name;
+    value = whole->value;
   }
-  return {};
+}
+
+// The tensor that `name` is a slice of, with `value` in the slice's place.
+Result<std::optional<Importer::PutBack>> Importer::put_back_into_source(std::string_view name, ValueId value) {
+  const auto makes = [&](const Node& node) { return std::ranges::find(node.outputs, name) != node.outputs.end(); };
+  const auto maker = std::ranges::find_if(file_.nodes, makes);
+  if (maker == file_.nodes.end()) return std::nullopt;
+  NodeImport slice(*this, static_cast<size_t>(maker - file_.nodes.begin()));
+  DTR_ASSIGN(const std::optional<ValueId> whole, put_back(slice, value));
+  if (!whole) return std::nullopt;
+  return PutBack{.name = first_read(*maker), .value = *whole};
 }
 
 Status Importer::set_outputs() {

@@ -2,6 +2,7 @@
 // operator is translated stands in operators.cpp.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -38,6 +39,11 @@ class Importer {
   Status import_node(size_t index);
   Status bind_result(size_t index, const OperatorMatch& match, std::string_view name, ValueId value, size_t first_new_op);
   Status overwrite(size_t index, ValueId value);
+  struct PutBack {
+    std::string_view name;
+    ValueId value;
+  };
+  Result<std::optional<PutBack>> put_back_into_source(std::string_view name, ValueId value);
   Status set_outputs();
 
   Result<ValueId> value_of(std::string_view name, const Place& place);

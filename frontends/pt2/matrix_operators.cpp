@@ -1,6 +1,8 @@
 // linear and the matrix products that mean it, batch norm, softmax, normalizations.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -153,6 +155,40 @@ Result<Values> emit_group_norm(NodeImport& node, ValueId x, int64_t groups) {
   return Values{result};
 }
 
+// Sums over pairs of dimensions: a product of matrices.
+Result<Values> tensordot(NodeImport& node) {
+  DTR_ASSIGN(ValueId a, node.tensor("self"));
+  DTR_ASSIGN(ValueId b, node.tensor("other"));
+  const auto matrix = [&](ValueId x, std::string_view argument, bool sums_first, Shape& free) -> Result<ValueId> {
+    const auto rank = static_cast<int64_t>(node.type(x).rank());
+    const Shape shape = node.type(x).shape;
+    DTR_ASSIGN(Ints sums, node.ints(argument));
+    for (int64_t& dim : sums) {
+      if (dim < 0) dim += rank;
+      if (dim < 0 || dim >= rank || std::ranges::count(sums, dim) != 1)
+        return node.unsupported(fmt::format("`{}` is [{}], the rank is {}", argument, fmt::join(sums, ", "), rank));
+    }
+    Ints order;
+    int64_t inner = 1;
+    for (const int64_t dim : sums) inner *= shape[static_cast<size_t>(dim)];
+    for (int64_t dim = 0; dim < rank; ++dim) {
+      if (std::ranges::find(sums, dim) != sums.end()) continue;
+      order.push_back(dim);
+      free.push_back(shape[static_cast<size_t>(dim)]);
+    }
+    const int64_t rest = element_count(Shape(free.end() - static_cast<std::ptrdiff_t>(order.size()), free.end()));
+    order.insert(sums_first ? order.begin() : order.end(), sums.begin(), sums.end());
+    DTR_ASSIGN(x, node.permute(x, order));
+    return node.view(x, sums_first ? Shape{inner, rest} : Shape{rest, inner});
+  };
+  Shape shape;
+  DTR_ASSIGN(a, matrix(a, "dims_self", false, shape));
+  DTR_ASSIGN(b, matrix(b, "dims_other", true, shape));
+  DTR_ASSIGN(const ValueId sums, product(node, a, b));
+  DTR_ASSIGN(const ValueId result, node.view(sums, shape));
+  return Values{result};
+}
+
 template <class Name>
 Result<Values> group_norm_of(NodeImport& node, Name groups_argument) {
   DTR_ASSIGN(const ValueId x, node.tensor("input"));
@@ -202,6 +238,7 @@ std::vector<Operator> matrix_operators() {
       {.target = "aten.bmm.default", .op = "aten.matmul", .build = mm},
       {.target = "aten.mv.default", .op = "aten.matmul", .build = mv},
       {.target = "aten.dot.default", .op = "aten.matmul", .build = dot},
+      {.target = "aten.tensordot.default", .op = "aten.matmul", .build = tensordot},
       {.target = "aten.batch_norm.default", .op = "aten.batch_norm", .build = batch_norm},
       {.target = "aten._native_batch_norm_legit_no_training.default", .op = "aten.batch_norm", .build = batch_norm},
       {.target = "aten.layer_norm.default", .op = "aten.layer_norm", .build = layer_norm},

@@ -22,6 +22,31 @@ bool is_float_attribute(const OpDef& def, std::string_view name) {
                      [&](const AttributeDef& attribute) { return attribute.name == name && attribute.kind == AttributeKind::kFloat; });
 }
 
+std::vector<double> elements_of(const Tensor& tensor) {
+  const auto convert = [&]<class T>(T) {
+    const std::span<const T> values = tensor.values<T>();
+    return std::vector<double>(values.begin(), values.end());
+  };
+  switch (tensor.dtype()) {
+    case DType::kFloat32:
+      return convert(float{});
+    case DType::kFloat64:
+      return convert(double{});
+    case DType::kInt64:
+      return convert(int64_t{});
+    case DType::kInt32:
+      return convert(int32_t{});
+    case DType::kInt16:
+      return convert(int16_t{});
+    case DType::kInt8:
+      return convert(int8_t{});
+    case DType::kUint8:
+    case DType::kBool:
+      return convert(uint8_t{});
+  }
+  return {};
+}
+
 }  // namespace
 
 NodeImport::NodeImport(Importer& importer, size_t index)
@@ -87,7 +112,10 @@ Result<ValueId> NodeImport::optional_tensor(std::string_view name) {
 
 Result<ValueId> NodeImport::tensor_or_scalar(std::string_view name, ValueId like) {
   const Argument* argument = find(name);
-  if (argument != nullptr && std::holds_alternative<TensorName>(*argument)) return tensor(name);
+  if (argument != nullptr && std::holds_alternative<TensorName>(*argument)) {
+    DTR_ASSIGN(const ValueId value, tensor(name));
+    return promoted(value, like);
+  }
   DTR_ASSIGN(const double value, number(name));
   return constant(type(like).dtype, {}, value, name);
 }
@@ -376,28 +404,13 @@ Result<std::vector<double>> NodeImport::constant_elements(std::string_view name)
   DTR_ASSIGN(const ValueId value, this->tensor(name));
   const std::optional<Tensor> known = constant_value(value);
   if (!known) return unsupported(fmt::format("`{}` is not constant", name));
-  const auto convert = [&]<class T>(T) {
-    const std::span<const T> values = known->values<T>();
-    return std::vector<double>(values.begin(), values.end());
-  };
-  switch (known->dtype()) {
-    case DType::kFloat32:
-      return convert(float{});
-    case DType::kFloat64:
-      return convert(double{});
-    case DType::kInt64:
-      return convert(int64_t{});
-    case DType::kInt32:
-      return convert(int32_t{});
-    case DType::kInt16:
-      return convert(int16_t{});
-    case DType::kInt8:
-      return convert(int8_t{});
-    case DType::kUint8:
-    case DType::kBool:
-      return convert(uint8_t{});
-  }
-  return bad_argument(name);
+  return elements_of(*known);
+}
+
+Result<ValueId> NodeImport::promoted(ValueId value, ValueId like) {
+  const Type of = type(value);
+  if (!graph().is_constant(value) || of.quantized() || is_float(of.dtype) || !is_float(type(like).dtype)) return value;
+  return constant(type(like).dtype, elements_of(*constant_value(value)), of.shape);
 }
 
 Result<ValueId> NodeImport::from_the_front(ValueId indices, int64_t extent) {

@@ -11,9 +11,9 @@ using Table = std::unordered_map<std::string_view, Operator>;
 
 Table make_table() {
   Table table;
-  for (const auto family : {convolution_operators, pooling_operators, elementwise_operators, shape_operators, tiling_operators,
-                            resize_operators, matrix_operators, attention_operators, reduction_operators, identity_operators,
-                            index_operators, mask_operators, quantization_operators})
+  for (const auto family : {convolution_operators, pooling_operators, elementwise_operators, composed_operators, shape_operators,
+                            tiling_operators, resize_operators, matrix_operators, attention_operators, reduction_operators,
+                            identity_operators, index_operators, mask_operators, quantization_operators})
     for (Operator& row : family()) {
       const std::string_view target = row.target;
       DTR_CHECK(table.emplace(target, std::move(row)).second);
@@ -76,6 +76,15 @@ OperatorMatch find_operator(std::string_view target) {
   return {.row = row, .in_place = row != nullptr};
 }
 
+bool writes_to_operand(std::string_view target) {
+  const size_t overload = target.rfind('.');
+  if (overload == std::string_view::npos) return false;
+  if (target.ends_with("out")) return true;  // "aten.add.out"
+  std::string_view name = target.substr(0, overload);
+  name.remove_prefix(name.rfind('.') + 1);
+  return name.ends_with("__") ? name.starts_with("__i") : name.ends_with('_');  // "aten.__iand__.Tensor", "aten.relu_.default"
+}
+
 Result<Values> import_operator(NodeImport& node, const Operator& row) {
   if (row.build != nullptr) {
     DTR_ASSIGN(Values values, row.build(node));
@@ -99,6 +108,7 @@ Result<Values> import_operator(NodeImport& node, const Operator& row) {
       case Take::kTensorOrScalar: {
         DTR_CHECK(!operands.empty());
         DTR_ASSIGN(const ValueId value, node.tensor_or_scalar(param.argument, operands.front()));
+        DTR_ASSIGN(operands.front(), node.promoted(operands.front(), value));
         operands.push_back(value);
         break;
       }

@@ -29,8 +29,10 @@ class NodeImport {
   // another kind.
   bool has(std::string_view name) const;  // present and not None
   Result<ValueId> tensor(std::string_view name);
-  Result<ValueId> optional_tensor(std::string_view name);  // invalid if absent
-  Result<ValueId> tensor_or_scalar(std::string_view name, ValueId like);
+  Result<ValueId> optional_tensor(std::string_view name);                 // invalid if absent
+  Result<ValueId> tensor_or_scalar(std::string_view name, ValueId like);  // promoted
+  // A constant of integers beside a tensor of floats as floats, as PyTorch promotes it; any other value as it is.
+  Result<ValueId> promoted(ValueId value, ValueId like);
   Result<std::vector<ValueId>> tensors(std::string_view name);
   Result<std::vector<ValueId>> optional_tensors(std::string_view name);  // invalid where an entry is None
   Result<int64_t> integer(std::string_view name, std::optional<int64_t> fallback = {});
@@ -125,14 +127,21 @@ struct OperatorMatch {
 };
 // `target` without "torch.ops.". A row whose op does not exist does not match.
 OperatorMatch find_operator(std::string_view target);
+// Whether an operator overwrites an operand, by the conventions of PyTorch's names, also one that has no row.
+bool writes_to_operand(std::string_view target);
 
 // Adds the ops of a node; one value for each output that is supported.
 Result<Values> import_operator(NodeImport& node, const Operator& row);
+
+// For a node that takes a part of its first tensor (slice, select): that tensor with `part` in place of what the node takes.
+// nullopt for any other node.
+Result<std::optional<ValueId>> put_back(NodeImport& node, ValueId part);
 
 // The rows, by family.
 std::vector<Operator> convolution_operators();
 std::vector<Operator> pooling_operators();
 std::vector<Operator> elementwise_operators();
+std::vector<Operator> composed_operators();
 std::vector<Operator> shape_operators();
 std::vector<Operator> tiling_operators();
 std::vector<Operator> resize_operators();

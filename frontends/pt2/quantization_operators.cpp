@@ -271,10 +271,20 @@ Result<Values> fake_quantize_moving_average(NodeImport& node) {
   return through_codes(node, x, std::move(quantization));
 }
 
+// What chooses scales from each input anew.
+Result<Values> dynamic_range(NodeImport& node) {
+  return node.unsupported("the model is quantized dynamically, it chooses the scales of activations while it runs",
+                          "quantize it statically (is_dynamic=False) and run calibration data through the prepared model");
+}
+
 }  // namespace
 
 std::vector<Operator> quantization_operators() {
   return {
+      making("quantized_decomposed.choose_qparams.tensor", "", dynamic_range),
+      making("quantized_decomposed.choose_qparams_symmetric.tensor", "", dynamic_range),
+      making("quantized_decomposed.choose_qparams_per_token_asymmetric.default", "", dynamic_range),
+      making("torchao.choose_qparams_affine.default", "", dynamic_range),
       {.target = "quantized_decomposed.quantize_per_tensor.default", .op = "quantize", .build = quantize},
       {.target = "quantized_decomposed.quantize_per_tensor.tensor", .op = "quantize", .build = quantize},
       {.target = "quantized_decomposed.dequantize_per_tensor.default", .op = "dequantize", .build = dequantize_per_tensor},

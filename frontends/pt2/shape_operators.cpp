@@ -102,6 +102,23 @@ Result<Values> exchanged(NodeImport& node, std::string_view first, std::string_v
 Result<Values> transpose(NodeImport& node) { return exchanged(node, "dim0", "dim1"); }
 Result<Values> swapaxes(NodeImport& node) { return exchanged(node, "axis0", "axis1"); }
 
+// x.mT: the last two exchanged. x.T: all in reverse.
+Result<Values> matrices_transposed(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const size_t rank = node.type(x).rank();
+  if (rank < 2) return node.unsupported(fmt::format("the operand has shape {}, which is no matrix", to_string(node.type(x).shape)));
+  Ints order;
+  for (size_t i = 0; i < rank; ++i) order.push_back(static_cast<int64_t>(i));
+  std::swap(order[rank - 1], order[rank - 2]);
+  return permuted(node, x, order);
+}
+Result<Values> reversed(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  Ints order;
+  for (size_t i = node.type(x).rank(); i-- > 0;) order.push_back(static_cast<int64_t>(i));
+  return permuted(node, x, order);
+}
+
 Result<Values> slice_tensor(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   if (node.type(x).rank() == 0) return node.unsupported(kScalar);
@@ -197,6 +214,31 @@ Result<Values> split(NodeImport& node) {
     for (int64_t start = 0; start < extent; start += size) sizes.push_back(std::min(size, extent - start));
   }
   return split_into(node, x, dim, sizes);
+}
+
+// Parts up to each index, or that many of which the first have one element more.
+Result<Values> tensor_split(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  if (node.type(x).rank() == 0) return node.unsupported(kScalar);
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank(), 0));
+  const int64_t extent = node.type(x).shape[static_cast<size_t>(dim)];
+  Ints ends;
+  if (node.has("indices")) {
+    DTR_ASSIGN(ends, node.ints("indices"));
+    ends.push_back(extent);
+  } else {
+    DTR_ASSIGN(const int64_t sections, node.integer("sections"));
+    if (sections < 1) return node.unsupported(fmt::format("`sections` is {}, expected at least 1", sections));
+    if (sections > kMaxParts) return too_many_parts(node, sections);
+    for (int64_t i = 1; i <= sections; ++i) ends.push_back(i * (extent / sections) + std::min(i, extent % sections));
+  }
+  Values parts;
+  int64_t start = 0;
+  for (const int64_t end : ends) {
+    DTR_ASSIGN(parts.emplace_back(), node.slice(x, dim, start, end));
+    start = end;
+  }
+  return parts;
 }
 
 Result<Values> stack(NodeImport& node) {
@@ -324,6 +366,10 @@ std::vector<Operator> shape_operators() {
       moving("aten.moveaxis.int", "aten.permute", movedim),
       moving("aten.moveaxis.intlist", "aten.permute", movedim),
       moving("aten.permute.default", "aten.permute", permute),
+      moving("aten.adjoint.default", "aten.permute", matrices_transposed),
+      moving("aten.mH.default", "aten.permute", matrices_transposed),
+      moving("aten.mT.default", "aten.permute", matrices_transposed),
+      moving("aten.numpy_T.default", "aten.permute", reversed),
       moving("aten.swapaxes.default", "aten.permute", swapaxes),
       moving("aten.swapdims.default", "aten.permute", transpose),
       moving("aten.t.default", "aten.permute", transpose),
@@ -335,6 +381,8 @@ std::vector<Operator> shape_operators() {
       moving("aten.slice.Tensor", "aten.slice.Tensor", slice_tensor),
       moving("aten.split.Tensor", "aten.slice.Tensor", split),
       moving("aten.split_with_sizes.default", "aten.slice.Tensor", split),
+      moving("aten.tensor_split.indices", "aten.slice.Tensor", tensor_split),
+      moving("aten.tensor_split.sections", "aten.slice.Tensor", tensor_split),
       moving("aten.unbind.int", "aten.slice.Tensor", unbind),
 
       making("aten.channel_shuffle.default", "aten.permute", channel_shuffle),

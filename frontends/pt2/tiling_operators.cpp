@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "frontends/pt2/operators.h"
+#include "ops/broadcast.h"
 
 namespace dtr::pt2 {
 namespace {
@@ -87,6 +89,39 @@ Result<Values> repeat_interleave(NodeImport& node) {
   return Values{result};
 }
 
+// All tensors in the shape that they broadcast to.
+Result<Values> broadcast_tensors(NodeImport& node) {
+  DTR_ASSIGN(Values tensors, node.tensors("tensors"));
+  Shape shape;
+  for (const ValueId tensor : tensors) {
+    const auto wider = ops::broadcast_shape(shape, node.type(tensor).shape);
+    if (!wider) return node.unsupported(fmt::format("shapes {} and {}", to_string(shape), to_string(node.type(tensor).shape)));
+    shape = *wider;
+  }
+  for (ValueId& tensor : tensors) {
+    DTR_ASSIGN(tensor, node.expand(tensor, shape));
+  }
+  return tensors;
+}
+
+// Vectors as a grid: each varies along its own dimension; "xy" exchanges the first two.
+Result<Values> meshgrid(NodeImport& node) {
+  DTR_ASSIGN(Values vectors, node.tensors("tensors"));
+  DTR_ASSIGN(const std::string_view indexing, node.string("indexing", "ij"));
+  std::vector<size_t> place(vectors.size());
+  std::iota(place.begin(), place.end(), 0);
+  if (indexing == "xy" && place.size() > 1) std::swap(place[0], place[1]);
+  Shape grid(vectors.size(), 1);
+  for (size_t i = 0; i < vectors.size(); ++i) grid[place[i]] = node.type(vectors[i]).elements();
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    Shape along(grid.size(), 1);
+    along[place[i]] = grid[place[i]];
+    DTR_ASSIGN(vectors[i], node.view(vectors[i], along));
+    DTR_ASSIGN(vectors[i], node.expand(vectors[i], grid));
+  }
+  return vectors;
+}
+
 // ---- joins of parts
 
 Result<ValueId> flipped(NodeImport& node, ValueId x, const Ints& dims) { return node.emit("aten.flip", {x}, {{"dims", dims}}); }
@@ -97,6 +132,26 @@ Result<Values> flip(NodeImport& node) {
   if (dims.empty()) return Values{x};
   DTR_ASSIGN(const ValueId result, flipped(node, x, dims));
   return Values{result};
+}
+
+// By k quarters of a turn, from the first of two dimensions towards the second.
+Result<Values> rot90(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const int64_t turns, node.integer("k", 1));
+  DTR_ASSIGN(Ints dims, node.ints("dims", Ints{0, 1}));
+  const auto rank = static_cast<int64_t>(node.type(x).rank());
+  for (int64_t& dim : dims) dim = dim < 0 ? dim + rank : dim;
+  if (dims.size() != 2 || dims[0] == dims[1] || std::min(dims[0], dims[1]) < 0 || std::max(dims[0], dims[1]) >= rank)
+    return node.unsupported(fmt::format("it turns {} along [{}]", to_string(node.type(x).shape), fmt::join(dims, ", ")));
+  const int64_t quarters = ((turns % 4) + 4) % 4;
+  if (quarters == 0) return Values{x};
+  DTR_ASSIGN(x, flipped(node, x, quarters == 2 ? dims : Ints{dims[quarters == 1 ? 1 : 0]}));
+  if (quarters == 2) return Values{x};
+  Ints order(static_cast<size_t>(rank));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[static_cast<size_t>(dims[0])], order[static_cast<size_t>(dims[1])]);
+  DTR_ASSIGN(x, node.permute(x, order));
+  return Values{x};
 }
 
 Result<ValueId> joined(NodeImport& node, Values parts, int64_t dim) {
@@ -197,13 +252,17 @@ constexpr char kReplicate[] = "replicate";
 
 std::vector<Operator> tiling_operators() {
   return {
+      moving("aten.broadcast_tensors.default", "aten.expand", broadcast_tensors),
       moving("aten.broadcast_to.default", "aten.expand", expand),
       moving("aten.expand.default", "aten.expand", expand),
       moving("aten.expand_as.default", "aten.expand", expand_as),
+      making("aten.meshgrid.default", "aten.expand", meshgrid),
+      making("aten.meshgrid.indexing", "aten.expand", meshgrid),
       making("aten.repeat.default", "aten.expand", repeat),
       making("aten.repeat_interleave.self_int", "aten.expand", repeat_interleave),
       making("aten.tile.default", "aten.expand", tile),
       making("aten.flip.default", "aten.flip", flip),
+      making("aten.rot90.default", "aten.flip", rot90),
       making("aten.roll.default", "aten.cat", roll),
       making("aten.pad.default", "aten.constant_pad_nd", pad),
       making("aten.reflection_pad1d.default", "aten.flip", pad_as<kReflect>),

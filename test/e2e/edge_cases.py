@@ -39,6 +39,8 @@ REFUSED = {
     "dropout_training": ("pt2-unsupported-argument", "aten.dropout.default: dropout in training mode"),
     "no_batch_convolution": ("pt2-unsupported-argument",
                              "aten.conv2d.default: operand 0x2x4x4 and weight 3x2x3x3, expected extents of 1 to 1073741824"),
+    "sibling_views": ("pt2-mutated-state", "the operator overwrites `clone`, of which `select` is a view that is read later"),
+    "unknown_in_place": ("pt2-unsupported-operator", "1 kind of operator not supported: aten.trunc_.default (1×)"),
     "rank_17": ("program-too-large", f"tensor `inputs_0` of shape {'x'.join(['1'] * 15)}x2x3 does not fit into a program"),
 }
 # IR texts: name, text, id, reason.

@@ -330,6 +330,38 @@ TEST(Pt2Refusals, Windows) {
   expect_refused(refusals);
 }
 
+TEST(Pt2Refusals, Composed) {
+  const Refusal refusals[] = {
+      {"aten.pow.Scalar", {"2x3"}, "self=-2.0 exponent=%0", "powers of -2", "take powers of a positive number"},
+      {"aten.rrelu.default", {"2x3"}, "self=%0 training=true", "it draws random slopes", "export model.eval()"},
+      {"aten.linalg_vector_norm.default", {"2x3"}, "self=%0 ord=0", "the norm of order 0", "take a norm of positive or infinite order"},
+      {"aten.cosine_similarity.default", {"2x3", "3"}, "x1=%0 x2=%1", "operands of shapes 2x3 and 3", "give both as many dimensions"},
+      {"aten.slice_scatter.default", {"2x5", "2x2"}, "self=%0 src=%1 dim=1 start=1 end=4", "2x2 takes the place of 1:4:1 of 2x5"},
+      {"aten.slice_scatter.default",
+       {"600", "300"},
+       "self=%0 src=%1 dim=0 step=2",
+       "it replaces 300 single elements, at most 256 are taken",
+       "replace a range without steps"},
+      {"aten.slice_scatter.default", {"2x5", "i32:2x5"}, "self=%0 src=%1 dim=1", "it writes i32 into f32"},
+      {"aten.select_scatter.default", {"2x5", "5"}, "self=%0 src=%1 dim=0 index=2", "`index` 2 is out of range for 2 elements"},
+      {"aten.copy.default", {"2x5", "i32:5"}, "self=%0 src=%1", "it writes i32 into f32"},
+      {"aten.fill.Tensor", {"2x5", "i32:1"}, "self=%0 value=%1", "it writes i32 into f32"},
+      {"aten.mT.default", {"5"}, "self=%0", "the operand has shape 5, which is no matrix"},
+      {"aten.tensor_split.sections", {"2x5"}, "self=%0 sections=0", "`sections` is 0, expected at least 1"},
+      {"aten.rot90.default", {"2x5"}, "self=%0 dims=[1,-1]", "it turns 2x5 along [1, 1]"},
+      {"aten.broadcast_tensors.default", {"2x3", "4"}, "tensors=[%0,%1]", "shapes 2x3 and 4"},
+      {"aten.tensordot.default", {"2x3", "3x2"}, "self=%0 other=%1 dims_self=[2] dims_other=[0]", "`dims_self` is [2], the rank is 2"},
+      {"aten.eye.default", {}, "n=5000", "an identity matrix of 5000 × 5000, at most 4096 are taken"},
+      {"aten.linspace.default", {}, "start=0 end=1 steps=-1", "-1 numbers, at most 16777216 are taken"},
+      {"quantized_decomposed.choose_qparams.tensor",
+       {"2x3"},
+       "input=%0",
+       "the model is quantized dynamically, it chooses the scales of activations while it runs",
+       "quantize it statically (is_dynamic=False) and run calibration data through the prepared model"},
+  };
+  expect_refused(refusals);
+}
+
 TEST(Pt2Refusals, Elements) {
   const Refusal refusals[] = {
       {"aten.relu.default", {"2x3"}, "self=%0 flavour=1", "the argument `flavour` is not supported", "leave the argument at its default"},

@@ -213,6 +213,81 @@ case("int8_input", lambda x: x.reshape(6), torch.arange(6, dtype=torch.int8))
 case("complex64", lambda x: x * 2, torch.complex(rand(3), rand(3)))
 
 
+# Operators that are others by definition.
+POSITIVE = rand(3, 5, 4).abs() + 0.25
+case("vector_norms", lambda x: (x.norm(dim=-1), x.norm(p=1, dim=1, keepdim=True), torch.linalg.vector_norm(x, float("inf"), dim=2),
+                                torch.linalg.vector_norm(x, -float("inf"), dim=(0, 1)), torch.linalg.vector_norm(x, 3), x.norm()), X)
+case("cosine_similarity", lambda x, y: (F.cosine_similarity(x, y), F.cosine_similarity(x[:, :1], y, dim=-1)), X, X.flip(3).roll(1, 0))
+case("logarithms", lambda x: (torch.log2(x), torch.log10(x), torch.log1p(x), torch.exp2(x), torch.expm1(x), 3 ** x, torch.erfc(x)), POSITIVE)
+case("weighted_sums", lambda x, y: (torch.addcmul(x, x, y, value=0.5), torch.addcdiv(x, x, y.abs() + 1, value=-2), torch.lerp(x, y, 0.25), torch.lerp(x, y, y.abs())),
+     X, X.flip(3))
+case("losses", lambda x, y: (F.mse_loss(x, y), F.l1_loss(x, y), F.mse_loss(x, y, reduction="none"), F.l1_loss(x, y, reduction="sum")), X, X.flip(3) * 0.5)
+case("rrelu", lambda x: F.rrelu(x, 0.25, 0.5), X, without=F.relu)
+case("outer", torch.outer, rand(7), rand(4))
+case("tensordot", lambda x, y: (torch.tensordot(x, y, dims=([1, 3], [2, 0])), torch.tensordot(x, y, dims=1)), X, rand(9, 2, 3))
+case("matrix_transposes", lambda x, y: (x.mT, x.mT @ y, y[0, 0].T, x.adjoint()), X, X.flip(3))
+case("tensor_split", lambda x: (*x.tensor_split(4, 3), *x.tensor_split((1, -2), 2)), X)
+case("rot90", lambda x: (torch.rot90(x, 1, (2, 3)), torch.rot90(x, -1, (1, -1)), torch.rot90(x, 2, (0, 2))), X)
+case("meshgrid", lambda x: x + torch.stack(torch.meshgrid(torch.linspace(-1, 1, 9), torch.linspace(0, 1, 7), indexing="xy")).sum(0), X)
+case("eye", lambda x: (x + torch.eye(7, 9), x[0, 0, :, :7] @ torch.eye(7, 5)), X)
+case("integer_constants", lambda x: (x * torch.arange(9), torch.arange(7)[:, None] - x, x + (torch.arange(9) > 4)), X)
+case("scattered_parts", lambda x, y: (torch.slice_scatter(x, y[:, :, 2:4], 2, 1, 3), torch.slice_scatter(x, y[..., :4], 3, 1, 8, 2),
+                                      torch.select_scatter(x, y[:, 0], 1, -1)), X, X.flip(3))
+
+
+WEIGHT, LENGTHS, COLUMNS = rand(4, 9), rand(4, 1), rand(1, 9)
+
+
+def weight_norm(x):
+    return F.linear(x, torch._weight_norm(WEIGHT, LENGTHS, 0)), F.linear(x, torch._weight_norm(WEIGHT, COLUMNS, 1))
+
+
+case("weight_norm", weight_norm, X)
+
+
+# Parts that are overwritten: the tensor behind the view has the new elements, too.
+def overwritten_parts(x, y):
+    whole = x.clone()
+    whole[:, :, 0] = y[:, :, 0]
+    whole[..., 1:8:3] = 0.5
+    whole[0, 1].mul_(2)
+    part = whole[:, 2]
+    part.zero_()
+    return whole, part + 1
+
+
+case("overwritten_parts", overwritten_parts, X, X.flip(3))
+
+
+def filled_parts(x):
+    joined = torch.zeros(2, 6, 7, 9)
+    joined[:, 1:4].copy_(x)
+    joined[:, 5].fill_(0.5)
+    return joined
+
+
+case("filled_parts", filled_parts, X)
+
+
+def unknown_in_place(x):
+    whole = x.clone()
+    whole[0].trunc_()
+    return whole
+
+
+case("unknown_in_place", unknown_in_place, X)
+
+
+def sibling_views(x):
+    whole = x.clone()
+    before = whole[:, 1]
+    whole[:, 1:].neg_()
+    return whole + 1, before + 1
+
+
+case("sibling_views", sibling_views, X)
+
+
 class Module(nn.Module):
     def __init__(self, function):
         super().__init__()
