@@ -151,7 +151,7 @@ constexpr std::array kPatterns{
     Pattern{&ops::kArgmax, index},
     Pattern{&ops::kArgmin, index},
     Pattern{&ops::kAvgPool2d, average},
-    Pattern{&ops::kCat, joined},
+    Pattern{.op = &ops::kCat, .specs = joined, .constant_first = true},
     Pattern{&ops::kClamp, clamp},
     Pattern{&ops::kConstantPadNd, pad},
     Pattern{&ops::kConvolution, convolution, true},

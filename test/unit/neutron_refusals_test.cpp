@@ -64,6 +64,7 @@ TEST(NeutronPatterns, SayWhatStaysInFloat) {
   EXPECT_EQ(stays_float("%z: f32[1]", "%x: f32[2,3] = constant seeded<1>\n %y: f32[3,2] = aten.permute(%x) {dims = [1, 0]}"),
             "quantizer-constant-operand: the NPU computes what depends on an input; its first operand is a constant; compute it before the "
             "export");
+  EXPECT_EQ(stays_float("%x: f32[2,3]", "%c: f32[1,3] = constant seeded<1>\n %y: f32[3,3] = aten.cat(%c, %x) {dim = 0}"), "");
   EXPECT_EQ(
       stays_float("%z: f32[1]", "%x: f32[2] = constant seeded<1>\n %w: f32[2] = constant seeded<2>\n %y: f32[2] = aten.maximum(%x, %w)"),
       "quantizer-constant-operand: the NPU computes what depends on an input; its operands are constants; compute it before the export");

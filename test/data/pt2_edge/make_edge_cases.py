@@ -245,6 +245,10 @@ def weight_norm(x):
 case("weight_norm", weight_norm, X)
 
 
+TOKEN = rand(1, 1, 9)
+case("class_token", lambda x: torch.cat([TOKEN.expand(2, -1, -1), x[:, 0]], 1) * 2, X)
+
+
 # Parts that are overwritten: the tensor behind the view has the new elements, too.
 def overwritten_parts(x, y):
     whole = x.clone()
