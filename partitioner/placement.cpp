@@ -118,6 +118,13 @@ class Placer {
     return recipe_[backend]->refuse(program_, graph_, op);
   }
 
+  static bool has_weights(const Op& op) { return op.def == &ops::kConvolution || op.def == &ops::kLinear; }
+  // Constants that need no quantization: a bias is quantized by the operands beside it, parameters of normalizations are float.
+  static bool stays_float(const Op& op, size_t operand) {
+    const bool normalizes = op.def == &ops::kLayerNorm || op.def == &ops::kRmsNorm || op.def == &ops::kGroupNorm;
+    return (has_weights(op) && operand == 2) || (normalizes && operand > 0);
+  }
+
   // In a model that came quantized: what keeps an op float that the backend runs on integers.
   std::optional<Refusal> why_float(const Backend& backend, OpId id) const {
     const Op& op = graph_.op(id);
@@ -135,9 +142,16 @@ class Placer {
       if (!quantized) return refusal(fmt::format("its result `{}` has no quantization", value.name));
       if (value.uses.size() + value.output_uses > 1) return refusal(fmt::format("its result `{}` is also read in float", value.name));
     }
-    for (const ValueId operand : op.operands)
-      if (operand.valid() && !graph_.producer_if(operand, ops::kDequantize).valid())
-        return refusal(fmt::format("its operand `{}` has no quantization", graph_.value(operand).name));
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const ValueId operand = op.operands[i];
+      if (!operand.valid() || (graph_.is_constant(operand) && stays_float(op, i))) continue;
+      const OpId dequantize = graph_.producer_if(operand, ops::kDequantize);
+      if (!dequantize.valid()) return refusal(fmt::format("its operand `{}` has no quantization", graph_.value(operand).name));
+      const Quantization& quantization = *graph_.type(graph_.op(dequantize).operands[0]).quantization;
+      const auto shifted = std::ranges::find_if(quantization.zero_points, [](int32_t zero_point) { return zero_point != 0; });
+      if (i == 1 && has_weights(op) && shifted != quantization.zero_points.end())
+        return refusal(fmt::format("its weight `{}` has the zero point {} in place of 0", graph_.value(operand).name, *shifted));
+    }
     return refusal("the quantizations of its operands and result do not fit its integer form");
   }
 

@@ -14,13 +14,14 @@
 //   it rounds
 //                                 its result once, as the float op between the two did
 //
-// A float constant of one number is quantized exactly, as code 1 or −1. An op with another operand that is not dequantized, or with a float
-// reader of its result, stays float.
+// Weight and bias of a normalization are float constants in that form, too. A float constant of one number is quantized exactly, as code 1
+// or −1. An op with another operand that is not dequantized, or with a float reader of its result, stays float.
 #include <algorithm>
 #include <cmath>
 
 #include "ir/tensor.h"
 #include "ir/verifier.h"
+#include "ops/on_constants.h"
 #include "transforms/edit.h"
 
 namespace dtr::passes {
@@ -242,6 +243,11 @@ class Pass : public GraphPass {
     for (size_t i = 0; i < operands.size(); ++i) {
       if (!operands[i].valid()) continue;
       const bool bias = i == 2 && takes_activation(graph_.op(id));
+      if (i > 0 && is_normalization(graph_.op(id))) {
+        operands[i] = float_constant(operands[i]);
+        if (!operands[i].valid()) return {};
+        continue;
+      }
       if (const ValueId number = exact_number(id, operands[i]); number.valid()) {
         operands[i] = number;
         continue;
@@ -251,6 +257,18 @@ class Pass : public GraphPass {
       operands[i] = source;
     }
     return operands;
+  }
+
+  // Their weight and bias are float in the integer form, too, so that an exporter need not have quantized them.
+  static bool is_normalization(const Op& op) {
+    return op.def == &ops::kLayerNorm || op.def == &ops::kRmsNorm || op.def == &ops::kGroupNorm;
+  }
+  ValueId float_constant(ValueId value) {
+    if (is_float_constant(graph_, value)) return value;
+    const ValueId source = quantized_source(value);
+    if (!source.valid() || !graph_.is_constant(source)) return {};
+    const Tensor real = std::move(ops::evaluate_on_constants(program_, graph_, graph_.producer(value))[0]);
+    return rewriter_.add_constant(graph_.type(value), program_.constants.add(real.dtype(), real.bytes()), graph_.value(value).name);
   }
 
   // A float constant of one number, beside a tensor, as int8: code 1 or −1 in steps of its magnitude. Nothing is rounded.

@@ -123,6 +123,24 @@ graph @forward(%x: i8[1,5] quant<0.5>) {
       "quantization (follows a)");
 }
 
+TEST(Placement, SaysWhatIsWrongWithAQuantizedWeight) {
+  Program program = parse(R"(
+graph @forward(%x: i8[1,3] quant<0.5>) {
+  %w: i8[2,3] quant<0.25:7> = constant seeded<1>
+  %b: f32[2] = constant seeded<2>
+  %d: f32[1,3] = dequantize(%x)
+  %v: f32[2,3] = dequantize(%w)
+  %a: f32[1,2] = aten.linear(%d, %v, %b)
+  %q: i8[1,2] quant<0.5> = quantize(%a)
+  return %q
+})");
+  const Placement placement = *place(program, program.forward(), recipe_with({"aten.linear"}));
+  EXPECT_EQ(
+      reason_of(placement, program.forward(), "a"),
+      "not-quantized-in-model: an operator runs in int8 where the model quantizes its operands and its result; its weight `v` has the "
+      "zero point 7 in place of 0");
+}
+
 // ---- partitions
 
 Placement placed(Program& program, const Recipe& recipe) { return *place(program, program.forward(), recipe, {.weigh_costs = false}); }
