@@ -341,7 +341,7 @@ TEST(SimulatorCore, TimelineAddsUp) {
   Outcome result = run(builder);
   ASSERT_EQ(result.report.status, Status::kOk);
   ASSERT_EQ(result.events.size(), 6U);
-  const uint64_t first = 400 + 200 + (1024 * 16 + 8) / 9, second = 200 + (64 * 16 + 8) / 9;
+  const uint64_t first = 400 + 200 + (1024 * 16 + 9) / 10, second = 200 + (64 * 16 + 9) / 10;
   EXPECT_EQ(result.events[0].start, 400U);
   EXPECT_EQ(result.events[0].end, first);
   EXPECT_EQ(result.events[1].start, first);  // one engine
