@@ -102,6 +102,7 @@ class Annotator {
         annotation_.reasons[op.index] = std::move(answer).error();
       }
     }
+    keep_divisors_float(specs);
     for (const OpId op : order_) {
       if (!specs[op.index]) continue;
       if (stands_alone(op, specs)) {
@@ -165,6 +166,28 @@ class Annotator {
         if (specs[use.op.index]) return false;
     }
     return true;
+  }
+
+  // What makes the divisor of a division in float, from where it leaves the rest of the graph: in int8 a small divisor would be zero, and
+  // the quotient no number.
+  void keep_divisors_float(std::vector<std::optional<OpAnnotation>>& specs) {
+    std::vector<bool> kept(graph_.op_slots());
+    const auto divides_by = [&](const Use& use) {
+      return kept[use.op.index] || (graph_.op(use.op).def == &ops::kDivTensor && !specs[use.op.index] && use.operand == 1);
+    };
+    for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
+      const Op& op = graph_.op(*id);
+      const bool light = op.def->has_trait(kElementwise) || op.def->has_trait(kMovesData) || op.def == &ops::kSumDim ||
+                         op.def == &ops::kMeanDim || op.def == &ops::kAmax || op.def == &ops::kAmin;
+      if (!specs[id->index] || !light || op.results.size() != 1) continue;
+      const Value& value = graph_.value(op.results[0]);
+      if (value.output_uses > 0 || value.uses.empty() || !std::ranges::all_of(value.uses, divides_by)) continue;
+      kept[id->index] = true;
+      specs[id->index].reset();
+      annotation_.reasons[id->index] =
+          FloatReason{"quantizer-divisor", "it makes what a float operator divides by; in int8 a small divisor would be zero",
+                      "divide by a constant, or multiply by a reciprocal that the model computes"};
+    }
   }
 
   // Only f32 becomes int8. Indices and masks stay as they are, where the specs say so.
