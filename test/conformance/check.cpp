@@ -4,14 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 #include <vector>
 
 #include "compiler/compare.h"
 #include "compiler/read_model.h"
+#include "compiler/recorder.h"
 #include "ir/npz.h"
 #include "ops/executor.h"
+#include "profiler/report.h"
 #include "test/conformance/build.h"
 #include "test/conformance/placement.h"
 
@@ -149,6 +152,27 @@ class Case {
     sink_(check);
   }
 
+  // Where the cycles of a run are: of 100 at least 99 on operators of the model, unless nothing is left of it, and none twice or nowhere.
+  void cycles(const std::string& name, const Run& run) {
+    Check check{.name = name};
+    const Result<Trace> trace = record_zeros(*run.built->session);
+    if (!trace) return failed(name, to_text(trace.error()));
+    const Profile profile = make_profile(*trace, OperatorMap(*run.built->session->image().debug_map()), name);
+    const Graph& placed = run.built->program.forward();
+    bool left = false;
+    for (const OpId op : placed.ops()) left |= !placed.op(op).origin.sources.empty();
+    std::map<std::string, uint64_t> rest;
+    for (const ProfileRow& row : profile.rows)
+      if (row.sources.empty() && row.spent.total() > 0) rest[row.name] += row.spent.total();
+    const bool conserved = spent(profile).total() == profile.total;
+    check.passed = conserved && (!left || profile.on_operators() * 100 >= profile.total * 99);
+    check.figures = {{"cycles", profile.total}, {"on_operators", profile.on_operators()}, {"rest", rest}};
+    if (!check.passed)
+      check.text = fmt::format("{} of {} cycles are on operators, the rest: {}{}", profile.on_operators(), profile.total,
+                               check.figures["rest"].dump(), conserved ? "" : "; the sum is another one");
+    sink_(check);
+  }
+
   // int8 has no infinity: where PyTorch's result is infinite, nothing is compared.
   static void add_finite(Comparison& comparison, const TensorView& expected, const TensorView& actual) {
     if (expected.dtype != DType::kFloat32) return comparison.add(expected, actual);
@@ -230,6 +254,7 @@ class Case {
     }
     sink_(check);
     equal("equal float", *run);
+    cycles("cycles float", *run);
     reports_.push_back({"float", run->built->compiled.report});
   }
 
@@ -273,6 +298,7 @@ class Case {
     }
     sink_(check);
     equal("equal quantized", *run);
+    cycles("cycles quantized", *run);
     reports_.push_back({"quantized", run->built->compiled.report});
   }
 

@@ -14,7 +14,7 @@ namespace dtr::conformance {
 namespace {
 
 // Kinds of checks, as columns.
-constexpr std::array<std::string_view, 6> kColumns = {"float", "quantized", "equal", "layout", "neutron_ir", "placement"};
+constexpr std::array<std::string_view, 7> kColumns = {"float", "quantized", "equal", "cycles", "layout", "neutron_ir", "placement"};
 
 size_t column_of(const std::string& check) {
   for (size_t i = 0; i < kColumns.size(); ++i)
@@ -77,7 +77,7 @@ std::vector<std::pair<std::string, Row>> rows_of(const std::vector<CaseResult>& 
   return rows;
 }
 
-const std::vector<std::string> kCheckHeads = {"cases", "float", "quantized", "equal", "layout", "neutron_ir", "placement"};
+const std::vector<std::string> kCheckHeads = {"cases", "float", "quantized", "equal", "cycles", "layout", "neutron_ir", "placement"};
 const std::vector<std::string> kFigureHeads = {"least dB", "max steps", "mean steps", "% differ"};
 
 std::string markdown_row(const std::string& name, const std::vector<std::string>& cells) {
@@ -88,6 +88,25 @@ std::string markdown_head(const std::string& name, const std::vector<std::string
   std::string text = markdown_row(name, cells) + "|---|";
   for (size_t i = 0; i < cells.size(); ++i) text += "---:|";
   return text + "\n";
+}
+
+// Of the check "cycles".
+std::string cycles_sentence(const std::vector<CaseResult>& results) {
+  double total = 0, on_operators = 0, least = 1;
+  std::map<std::string, double> rest;
+  for (const CaseResult& result : results)
+    for (const Check& check : result.checks) {
+      if (!check.figures.contains("on_operators")) continue;
+      const double all = check.figures["cycles"].get<double>(), placed = check.figures["on_operators"].get<double>();
+      total += all, on_operators += placed;
+      if (placed > 0) least = std::min(least, placed / all);
+      for (const auto& [kind, cycles] : check.figures["rest"].items()) rest[kind] += cycles.get<double>();
+    }
+  if (total == 0) return "";
+  std::string text = fmt::format("\nOf the cycles of all programs {:.3f} % lie on named operators, of a single one at least {:.2f} %",
+                                 on_operators / total * 100, least * 100);
+  for (const auto& [kind, cycles] : rest) text += fmt::format("; {:.3f} %: {}", cycles / total * 100, kind);
+  return text + ".\n";
 }
 
 std::string exception_rows(const Exceptions& exceptions) {
@@ -178,6 +197,7 @@ Passed of all. A check that fails is named below, with its cause.
 | float | The float model, calibrated and compiled, against PyTorch's float output: at most 1 dB below upstream's own quantized output; at least 30 dB where that is below 25 dB, and in `own_*`. |
 | quantized | The quantized model compiled as it is, against PyTorch's evaluation: at most one step for each operator that computes on the way, 0.05 steps on average, 0.2 after averages. |
 | equal | The simulated program equals the integer reference, both models. |
+| cycles | At least 99 % of a run's cycles lie on operators of the model, and with the rest they are all of them (docs/profiling.md), both models. |
 | layout | With inputs in the other layout: equal results, cycles within 1 %, both models. |
 | neutron_ir | Upstream's Neutron IR compiled and run: every element equal to what TFLite's reference kernels compute. |
 | placement | Nothing that upstream delegates is left to the CPU, both models. |
@@ -195,7 +215,7 @@ that differ at all, because PyTorch evaluates the quantized graph in floating po
 
 )" + markdown_head("group", kFigureHeads);
   for (const auto& [name, row] : rows) text += markdown_row(name, row.figures());
-  text += R"(
+  text += cycles_sentence(results) + R"(
 ## Exceptions
 
 `test/conformance/prove_exceptions.py` proves each cause with PyTorch and with LiteRT's reference kernels. An exception holds only while
