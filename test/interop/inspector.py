@@ -2,15 +2,17 @@
 """Live comparison with ExecuTorch's Inspector: its table of a run against `deuteron profile --json`, event by event, and what it says of
 the values between operators against a comparison of our own.
 
-    inspector.py DEUTERON [MODEL.pt2 …]      (the wheels of requirements.txt)
+    inspector.py DEUTERON [MODEL.pt2 …] [--write-tables]      (the wheels of requirements.txt)
 
 Without models: those of the repository, and those of the full set where DEUTERON_SHARED names it. Beside a model lies calibration.npz, or
-it is compiled on noise. Exit code 1: something differs.
+it is compiled on noise. Exit code 1: something differs. test/data/inspector holds what the Inspector says of a run of some models, for
+test/e2e/profile_agreement.py, which has no wheels; --write-tables writes it anew, after a change of map or cycles.
 """
 import argparse
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,6 +29,8 @@ from executorch.devtools.inspector._inspector_utils import TimeScale
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = 2
+TABLES = ROOT / "test/data/inspector"  # NAME.json
+TABLE_NETS = ("ic_resnet8", "kws_dscnn", "vww_mobilenetv1", "ad_fcae", "digits_transformer", "branches")
 
 
 def default_models():
@@ -149,6 +153,29 @@ class Comparison:
                 self.differences.append(f"the printed table has no {source['op']}")
 
 
+def lines_of(traces):
+    """The lines of a stack trace, without folders."""
+    return sorted({f"{Path(file).name}:{line}" for trace in traces for file, line in re.findall(r'File "([^"]+)", line (\d+)', trace or "")})
+
+
+def table_of(inspector):
+    """What the Inspector says of a run's events; without the sums OPERATOR_CALL and DELEGATE_CALL, and waits that did not wait."""
+    rows = []
+    for event in (event for block in inspector.event_blocks if block.name == "Execute" for event in block.events):
+        kernel = event.delegate_debug_metadatas["kernel"] if event.is_delegated_op else event.name
+        if event.name in ("OPERATOR_CALL", "DELEGATE_CALL") or (kernel == "Wait" and event.perf_data.raw[0] == 0):
+            continue
+        place = [] if event._instruction_id < 0 else [event._instruction_id]
+        place += [event.delegate_debug_identifier] if event.is_delegated_op else []
+        rows.append({"at": place, "kernel": kernel, "cycles": int(event.perf_data.raw[0]), "op_types": sorted(event.op_types),
+                     "modules": sorted(map(module_of, event.module_hierarchy.values())), "lines": lines_of(event.stack_traces.values())})
+    return rows
+
+
+def table_text(rows):
+    return "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
+
+
 def compare(deuteron, model, work):
     ours = make_files(deuteron, model, work)
     comparison = Comparison(ours, inspect(work, enable_module_hierarchy=True))
@@ -247,6 +274,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("deuteron", type=Path)
     parser.add_argument("models", nargs="*", type=Path)
+    parser.add_argument("--write-tables", action="store_true")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     failed = 0
@@ -255,6 +283,13 @@ def main():
             comparison = compare(arguments.deuteron.resolve(), model.resolve(), Path(folder))
             values = compare_values(arguments.deuteron.resolve(), model.resolve(), Path(folder), comparison.ours)
         differences = comparison.differences + values.differences
+        table = TABLES / f"{name_of(model)}.json"
+        if name_of(model) in TABLE_NETS:
+            if arguments.write_tables:
+                table.parent.mkdir(exist_ok=True)
+                table.write_text(table_text(table_of(comparison.inspector)))
+            elif not table.exists() or table.read_text() != table_text(table_of(comparison.inspector)):
+                differences.append(f"the Inspector says something else than {table.relative_to(ROOT)}: look, then --write-tables")
         for difference in differences[:10]:
             print(f"  FAIL {name_of(model)}: {difference}")
         failed += bool(differences)
