@@ -24,7 +24,7 @@ class PerfettoWriter {
   }
 
   std::string write() {
-    metadata("process_name", 0, profile_.program);
+    metadata("process_name", 0, profile_.complete ? profile_.program : profile_.program + " (PARTIAL)");
     for (const auto& [thread, name] :
          {std::pair(kHost, "Cortex-M"), std::pair(kNpu, "NPU"), std::pair(kCopy, "copy engine (flash to SRAM)")})
       metadata("thread_name", thread, name);
@@ -61,7 +61,7 @@ class PerfettoWriter {
 
   void add(const ProfileSpan& span) {
     const ProfileRow& row = profile_.rows[span.row];
-    Json arguments{{"operator", row.name}, {"cycles", span.end - span.start}};
+    Json arguments{{"operator", row.name}, {std::string(profile_.unit()), span.end - span.start}};
     if (!row.module_path.empty()) arguments["module"] = row.module_path;
     if (!row.source_line.empty()) arguments["source"] = row.source_line;
     if (span.step.macs > 0) arguments["MACs"] = span.step.macs;

@@ -38,7 +38,7 @@ class Attribution {
       if (event.kind == ProfileEvent::kDelegate) {
         size_t last = at + 1;
         while (last < shown.events.size() && shown.events[last].instruction == event.instruction && shown.events[last].command >= 0) ++last;
-        delegate(event, std::span(shown.events).subspan(at + 1, last - at - 1));
+        cursor = std::max(cursor, delegate(event, std::span(shown.events).subspan(at + 1, last - at - 1)));
         at = last;
       } else {
         kernel(event);
@@ -127,8 +127,9 @@ class Attribution {
     span(ProfileSpan::Track::kHost, event, row, step);
   }
 
-  // Between the commands that are recorded the host starts copies and calls: that time belongs to what it starts.
-  void delegate(const TraceEvent& whole, std::span<const TraceEvent> commands) {
+  // Between the commands that are recorded the host starts copies and calls: that time belongs to what it starts. Returns when the last
+  // of them ended: a delegate that was not left has no end.
+  uint64_t delegate(const TraceEvent& whole, std::span<const TraceEvent> commands) {
     uint64_t cursor = whole.start;
     std::vector<uint32_t> starting;  // rows whose copies the host starts
     if (commands.empty()) {
@@ -137,7 +138,7 @@ class Attribution {
       profile_.rows[row].spent.npu += whole.end - whole.start;
       count(row, whole.name, step, whole.end - whole.start, kNpu);
       span(ProfileSpan::Track::kHost, whole, row, step);
-      return;
+      return whole.end;
     }
     for (size_t i = 0; i < commands.size(); ++i) {
       const TraceEvent& event = commands[i];
@@ -170,6 +171,7 @@ class Attribution {
       cursor = std::max(cursor, event.end);
     }
     if (whole.end > cursor) lose(kEnterDelegate, whole.end - cursor);
+    return cursor;
   }
 
   // A wait is for the constants of the next call.
@@ -228,6 +230,8 @@ uint64_t total_of(const TraceRun& run) {
 }
 
 }  // namespace
+
+std::string_view Profile::unit() const { return id ? "cycles" : "ticks"; }
 
 uint64_t Profile::on_operators() const {
   uint64_t sum = 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "profiler/operator_map.h"
@@ -68,7 +69,9 @@ struct Profile {
   bool complete = true;
   uint64_t lost = 0;
   uint64_t planned_bytes = 0, used_bytes = 0;
+  std::vector<std::string> missing;  // what is not known, why, and what to give: a sentence each
 
+  std::string_view unit() const;                    // of times: "cycles"; what ExecuTorch wrote counts the "ticks" of its host
   uint64_t on_operators() const;                    // cycles on rows with sources
   double utilization(const ProfileRow& row) const;  // of the array, while the NPU is busy; 0 if not known
   double milliseconds(uint64_t cycles) const;       // at the target's clock; 0 if not known

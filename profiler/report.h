@@ -19,8 +19,19 @@ struct ProfileTable {
 
 // Totals, then the table.
 std::string to_text(const Profile& profile, const ProfileTable& table);
-// Two profiles side by side, operator by operator, by name; what got slower first.
+// Two profiles side by side, operator by operator, by name; what got slower first. As JSON: those lines, and all that is known of both.
 std::string compare_text(const Profile& before, const Profile& after, const ProfileTable& table);
+std::string compare_csv(const Profile& before, const Profile& after, const ProfileTable& table);
+std::string compare_json(const Profile& before, const ProgramImage* before_image, const Profile& after, const ProgramImage* after_image,
+                         const ProfileTable& table);
+
+struct ComparedRow {
+  std::string name;
+  uint64_t before = 0, after = 0;
+  int64_t change() const { return static_cast<int64_t>(after) - static_cast<int64_t>(before); }
+};
+// Those lines.
+std::vector<ComparedRow> compared_rows(const Profile& before, const Profile& after, const ProfileTable& table);
 // One line a row of the table, with a header.
 std::string to_csv(const Profile& profile, const ProfileTable& table);
 // Everything that is known: docs/profiling.md has the fields. `image` may be null: then nothing of memory and tensors.

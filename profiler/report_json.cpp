@@ -129,8 +129,10 @@ std::string to_json(const Profile& profile, const ProgramImage* image) {
     json["target"] = profile.id->target;
     json["clock_hz"] = profile.id->clock_hz;
   }
-  json["simulated"] = true;
+  json["unit"] = profile.unit();
+  json["simulated"] = profile.id.has_value();
   json["complete"] = profile.complete;
+  json["missing"] = profile.missing;
   json["lost_events"] = profile.lost;
   json["total_cycles"] = profile.total;
   json["milliseconds"] = profile.milliseconds(profile.total);
@@ -158,6 +160,15 @@ std::string to_json(const Profile& profile, const ProgramImage* image) {
   if (map != nullptr && map->tensors() != nullptr)
     for (const pte::DebugTensor* tensor : *map->tensors()) json["tensors"].push_back(tensor_json(*tensor));
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";  // names of a model may be any bytes
+}
+
+std::string compare_json(const Profile& before, const ProgramImage* before_image, const Profile& after, const ProgramImage* after_image,
+                         const ProfileTable& table) {
+  Json rows = Json::array();
+  for (const ComparedRow& row : compared_rows(before, after, table))
+    rows.push_back({{"name", row.name}, {"before", row.before}, {"after", row.after}, {"change", row.change()}});
+  return fmt::format("{{\"version\": 1,\n\"rows\": {},\n\"before\": {},\"after\": {}}}\n",
+                     rows.dump(1, ' ', false, Json::error_handler_t::replace), to_json(before, before_image), to_json(after, after_image));
 }
 
 }  // namespace dtr

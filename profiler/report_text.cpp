@@ -116,21 +116,38 @@ std::string_view view_name(ProfileView view) {
 
 std::string totals(const Profile& profile) {
   const Spent all = spent(profile);
-  std::string text = fmt::format("{} cycles", with_thousands(profile.total));
+  std::string text = fmt::format("{} {}", with_thousands(profile.total), profile.unit());
   if (profile.id && profile.id->clock_hz > 0)
     text += fmt::format(" = {:.3f} ms simulated at {} MHz (machine model and its error: docs/npu.md)", profile.milliseconds(profile.total),
                         profile.id->clock_hz / 1'000'000);
-  text +=
-      fmt::format("\n  NPU computes {} ({}), host starts calls and copies {} ({}), waits for flash {} ({}), Cortex-M kernels {} ({})\n",
-                  with_thousands(all.npu), percent(all.npu, profile.total), with_thousands(all.host), percent(all.host, profile.total),
-                  with_thousands(all.stall), percent(all.stall, profile.total), with_thousands(all.cpu), percent(all.cpu, profile.total));
+  if (!profile.id)
+    text += fmt::format("\n  delegates {} ({}), beside their events {} ({}), kernels {} ({})\n", with_thousands(all.npu),
+                        percent(all.npu, profile.total), with_thousands(all.host), percent(all.host, profile.total),
+                        with_thousands(all.cpu), percent(all.cpu, profile.total));
+  else
+    text +=
+        fmt::format("\n  NPU computes {} ({}), host starts calls and copies {} ({}), waits for flash {} ({}), Cortex-M kernels {} ({})\n",
+                    with_thousands(all.npu), percent(all.npu, profile.total), with_thousands(all.host), percent(all.host, profile.total),
+                    with_thousands(all.stall), percent(all.stall, profile.total), with_thousands(all.cpu), percent(all.cpu, profile.total));
   text += fmt::format("  on named operators {}\n", percent(profile.on_operators(), profile.total));
   if (!profile.complete)
     text += profile.lost > 0
                 ? fmt::format("  PARTIAL: {} events found no room in the profile buffer, times beyond the oldest {} are missing\n",
                               with_thousands(profile.lost), with_thousands(profile.spans.size()))
                 : "  PARTIAL: the run did not end\n";
+  if (profile.spans.empty()) text += "  NO EVENTS: none was recorded, or the program has no operators\n";
+  for (const std::string& sentence : profile.missing) text += fmt::format("  NOT KNOWN: {}\n", sentence);
   return text;
+}
+
+std::string no_match(const ProfileTable& table) {
+  return table.filter.empty() ? "" : fmt::format("no operator, module or kernel has `{}` in its name\n", table.filter);
+}
+
+std::string quoted(const std::string& text) {
+  std::string cell = "\"";
+  for (const char c : text) cell += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return cell + "\"";
 }
 
 }  // namespace
@@ -142,14 +159,14 @@ bool matches(const ProfileRow& row, const std::string& filter) {
 
 std::string to_text(const Profile& profile, const ProfileTable& table) {
   std::string text = totals(profile) + "\n";
-  const bool memory = table.view == ProfileView::kMemory;
-  if (memory) {
-    TextTable rows({"operator", "kernels", "from flash", "SRAM bytes", "copying", "waiting", "cycles"},
+  const std::vector<ProfileRow> listed = rows_of(profile, table);
+  if (table.view == ProfileView::kMemory) {
+    TextTable rows({"operator", "kernels", "from flash", "SRAM bytes", "copying", "waiting", std::string(profile.unit())},
                    {false, false, true, true, true, true, true});
-    for (const ProfileRow& row : rows_of(profile, table))
+    for (const ProfileRow& row : listed)
       rows.add({row.name, row.kernels, number(row.flash_bytes), number(row.sram_bytes), number(row.copying), number(row.spent.stall),
                 number(row.spent.total())});
-    return text + rows.text(40);
+    return text + rows.text(40) + (listed.empty() ? no_match(table) : "");
   }
   const bool operators = table.view == ProfileView::kOperator;
   std::vector<std::string> header{std::string(view_name(table.view))};
@@ -158,14 +175,14 @@ std::string to_text(const Profile& profile, const ProfileTable& table) {
     header.insert(header.end(), {"module", "runs on", "kernels"});
     right.insert(right.end(), {false, false, false});
   }
-  header.insert(header.end(), {"cycles", "share", "NPU", "host", "waiting", "CPU", "MACs", "util"});
+  header.insert(header.end(), {std::string(profile.unit()), "share", "NPU", "host", "waiting", "CPU", "MACs", "util"});
   right.insert(right.end(), 8, true);
   if (operators) {
     header.emplace_back("limited by");
     right.push_back(false);
   }
   TextTable rows(std::move(header), std::move(right));
-  for (const ProfileRow& row : rows_of(profile, table)) {
+  for (const ProfileRow& row : listed) {
     std::vector<std::string> cells{table.view == ProfileView::kModule ? indented(row.name) : row.name};
     if (operators) cells.insert(cells.end(), {row.module_path, row.backend, row.kernels});
     const double utilization = profile.utilization(row);
@@ -176,40 +193,43 @@ std::string to_text(const Profile& profile, const ProfileTable& table) {
     if (operators) cells.push_back(row.limited_by);
     rows.add(std::move(cells));
   }
-  return text + rows.text(operators ? 32 : 48);
+  return text + rows.text(operators ? 32 : 48) + (listed.empty() ? no_match(table) : "");
 }
 
-std::string compare_text(const Profile& before, const Profile& after, const ProfileTable& table) {
-  struct Pair {
-    uint64_t before = 0, after = 0;
-    int64_t change() const { return static_cast<int64_t>(after) - static_cast<int64_t>(before); }
-  };
-  std::vector<std::pair<std::string, Pair>> pairs;
+std::vector<ComparedRow> compared_rows(const Profile& before, const Profile& after, const ProfileTable& table) {
+  std::vector<ComparedRow> compared;
   std::map<std::string, size_t> index;
-  const auto at = [&](const std::string& name) -> Pair& {
-    const auto [found, inserted] = index.try_emplace(name, pairs.size());
-    if (inserted) pairs.emplace_back(name, Pair{});
-    return pairs[found->second].second;
+  const auto at = [&](const std::string& name) -> ComparedRow& {
+    const auto [found, inserted] = index.try_emplace(name, compared.size());
+    if (inserted) compared.push_back({.name = name});
+    return compared[found->second];
   };
   for (const ProfileRow& row : rows_of(before, table)) at(row.name).before += row.spent.total();
   for (const ProfileRow& row : rows_of(after, table)) at(row.name).after += row.spent.total();
-  std::ranges::stable_sort(pairs, std::greater<>(), [](const auto& pair) { return pair.second.change(); });
+  std::ranges::stable_sort(compared, std::greater<>(), &ComparedRow::change);
+  return compared;
+}
 
+std::string compare_text(const Profile& before, const Profile& after, const ProfileTable& table) {
   const auto signed_number = [](int64_t value) {
     return fmt::format("{}{}", value < 0 ? "-" : value > 0 ? "+" : "", with_thousands(static_cast<uint64_t>(value < 0 ? -value : value)));
   };
-  const auto change_percent = [](const Pair& pair) {
-    return pair.before == 0 ? std::string("new")
-                            : fmt::format("{:+.1f} %", 100.0 * static_cast<double>(pair.change()) / static_cast<double>(pair.before));
+  const auto change_percent = [](const ComparedRow& row) {
+    return row.before == 0 ? std::string("new")
+                           : fmt::format("{:+.1f} %", 100.0 * static_cast<double>(row.change()) / static_cast<double>(row.before));
   };
   TextTable rows({std::string(view_name(table.view)), "before", "after", "change", ""}, {false, true, true, true, true});
-  for (const auto& [name, pair] : pairs)
-    rows.add({name, with_thousands(pair.before), with_thousands(pair.after), signed_number(pair.change()),
-              pair.after == 0 && pair.before > 0 ? "gone" : change_percent(pair)});
+  const std::vector<ComparedRow> compared = compared_rows(before, after, table);
+  for (const ComparedRow& row : compared)
+    rows.add({row.name, with_thousands(row.before), with_thousands(row.after), signed_number(row.change()),
+              row.after == 0 && row.before > 0 ? "gone" : change_percent(row)});
   const auto clock = [](const Profile& profile) { return profile.id ? profile.id->clock_hz : 0; };
-  const Pair whole{before.total, after.total};
+  const ComparedRow whole{.before = before.total, .after = after.total};
   rows.add({"total", with_thousands(whole.before), with_thousands(whole.after), signed_number(whole.change()), change_percent(whole)});
-  std::string text = rows.text(56);
+  std::string text = rows.text(56) + (compared.empty() ? no_match(table) : "");
+  for (const auto& [profile, which] : {std::pair(&before, "before"), std::pair(&after, "after")})
+    for (const std::string& sentence : profile->missing) text += fmt::format("{}: {}\n", which, sentence);
+  if (before.unit() != after.unit()) text += fmt::format("before in {}, after in {}: nothing to compare\n", before.unit(), after.unit());
   if (clock(before) != clock(after) && clock(before) > 0 && clock(after) > 0)
     text += fmt::format("cycles of two clocks, {} and {} MHz: {:.3f} ms before, {:.3f} ms after, simulated\n", clock(before) / 1'000'000,
                         clock(after) / 1'000'000, before.milliseconds(before.total), after.milliseconds(after.total));
@@ -217,15 +237,10 @@ std::string compare_text(const Profile& before, const Profile& after, const Prof
 }
 
 std::string to_csv(const Profile& profile, const ProfileTable& table) {
-  const auto quoted = [](const std::string& text) {
-    std::string cell = "\"";
-    for (const char c : text) cell += c == '"' ? std::string("\"\"") : std::string(1, c);
-    return cell + "\"";
-  };
   std::string text = fmt::format(
-      "{},op,module,source_line,backend,kernels,cycles,npu,host,stall,cpu,copying,added,calls,macs,utilization,flash_bytes,sram_bytes,"
+      "{},op,module,source_line,backend,kernels,{},npu,host,stall,cpu,copying,added,calls,macs,utilization,flash_bytes,sram_bytes,"
       "limited_by\n",
-      view_name(table.view));
+      view_name(table.view), profile.unit());
   for (const ProfileRow& row : rows_of(profile, table)) {
     for (const std::string& cell : {row.name, row.op, row.module_path, row.source_line, row.backend, row.kernels})
       text += quoted(cell) + ",";
@@ -233,6 +248,13 @@ std::string to_csv(const Profile& profile, const ProfileTable& table) {
                         row.spent.cpu, row.copying, row.added, row.calls, row.macs, profile.utilization(row), row.flash_bytes,
                         row.sram_bytes, quoted(row.limited_by));
   }
+  return text;
+}
+
+std::string compare_csv(const Profile& before, const Profile& after, const ProfileTable& table) {
+  std::string text = fmt::format("{},before,after,change\n", view_name(table.view));
+  for (const ComparedRow& row : compared_rows(before, after, table))
+    text += fmt::format("{},{},{},{}\n", quoted(row.name), row.before, row.after, row.change());
   return text;
 }
 

@@ -215,14 +215,16 @@ CLI::App* add_profile(CLI::App& app, tools::ProfileOptions& o) {
       ->capture_default_str();
   verb->add_option("--filter", o.filter, "Only lines whose operator, module or kernel has this in its name");
   verb->add_option("--depth", o.depth, "Fold modules below this level (0: show all)")->capture_default_str();
-  verb->add_option("--compare", o.compare, "Another profile or program to hold beside it: what got slower, what faster (.etdump, .pte)");
+  CLI::Option* compare = verb->add_option("--compare", o.compare,
+                                          "Another profile or program to hold beside it: what got slower, what faster (.etdump, .pte)");
   verb->add_option("--compare-program", o.compare_program, "Program of that profile, if it is another one (.pte)");
   verb->add_option("--compare-etrecord", o.compare_etrecord, "Or its record")->excludes("--compare-program");
-  verb->add_option("--json", o.json, "Write everything that is known (.json, docs/profiling.md)");
-  verb->add_option("--csv", o.csv, "Write the table (.csv)");
-  verb->add_option("--perfetto", o.perfetto, "Write the timeline for https://ui.perfetto.dev (.json)");
+  verb->add_option("--json", o.json, "Write everything that is known, with --compare of both (.json, docs/profiling.md)");
+  verb->add_option("--csv", o.csv, "Write the table, with --compare that of both (.csv)");
+  verb->add_option("--perfetto", o.perfetto, "Write the timeline for https://ui.perfetto.dev (.json)")->excludes(compare);
   CLI::Option* html =
-      verb->add_option("--html", o.html, "Write a page with timeline, operators, roofline, memory and graph that opens from disk (.html)");
+      verb->add_option("--html", o.html, "Write a page with timeline, operators, roofline, memory and graph that opens from disk (.html)")
+          ->excludes(compare);
   verb->add_option("--compile-report", o.compile_report,
                    "For --html: why operators are not on the NPU, as `deuteron compile --report-json` wrote it")
       ->needs(html);

@@ -23,8 +23,10 @@ struct Loaded {
 };
 
 Profile told(const Trace& trace, const ProgramImage& image) {
-  const pte::DebugMap* map = image.debug_map();
-  return make_profile(trace, map == nullptr ? OperatorMap() : OperatorMap(*map), image.path());
+  if (image.debug_map() != nullptr) return make_profile(trace, OperatorMap(*image.debug_map()), image.path());
+  Profile profile = make_profile(trace, OperatorMap(), image.path());
+  profile.missing.emplace_back("operators, memory, tensors, and the cycles of CPU kernels, which count 0: compile without --no-debug-map");
+  return profile;
 }
 
 Status check_same_program(const Trace& trace, const std::string& trace_path, const TraceProgram& id, const std::string& path) {
@@ -52,9 +54,16 @@ Result<Loaded> load(const std::string& path, const std::string& program_path, co
   if (!record_path.empty()) {
     DTR_ASSIGN(const EtRecord record, EtRecord::open(record_path));
     if (record.program()) DTR_TRY(check_same_program(trace, path, *record.program(), record_path));
-    return Loaded{.profile = make_profile(trace, record.operators(trace), record_path)};
+    Profile profile = make_profile(trace, record.operators(trace), record_path);
+    profile.missing.emplace_back(record.program() ? "memory and tensors: a record does not hold them, give the program (--program)"
+                                                  : "memory, tensors and what limits operators: ExecuTorch's records do not hold them");
+    return Loaded{.profile = std::move(profile)};
   }
-  if (program_path.empty()) return Loaded{.profile = make_profile(trace, OperatorMap(), path)};
+  if (program_path.empty()) {
+    Profile profile = make_profile(trace, OperatorMap(), path);
+    profile.missing.emplace_back("operators, memory and tensors: give the program (--program) or its record (--etrecord)");
+    return Loaded{.profile = std::move(profile)};
+  }
   DTR_ASSIGN(ProgramImage image, ProgramImage::open(program_path));
   DTR_TRY(check_same_program(trace, path, trace_program(image), program_path));
   Profile profile = told(trace, image);
@@ -77,6 +86,17 @@ Status profile(const CommonOptions&, const ProfileOptions& options) {
                         {options.json, options.csv, options.perfetto, options.html}));
   DTR_ASSIGN(const Loaded loaded, load(options.trace, options.program, options.etrecord, options.tensor_files));
   const ProfileTable table = table_of(options);
+  if (!options.compare.empty()) {
+    DTR_ASSIGN(const FileKind kind, file_kind(options.compare));
+    const bool same = kind != FileKind::kProgram && options.compare_program.empty() && options.compare_etrecord.empty();
+    DTR_ASSIGN(const Loaded other, load(options.compare, same ? options.program : options.compare_program,
+                                        same ? options.etrecord : options.compare_etrecord, options.tensor_files));
+    if (!options.json.empty())
+      DTR_TRY(write_file(options.json, compare_json(loaded.profile, loaded.program(), other.profile, other.program(), table)));
+    if (!options.csv.empty()) DTR_TRY(write_file(options.csv, compare_csv(loaded.profile, other.profile, table)));
+    fmt::print("{}", compare_text(loaded.profile, other.profile, table));
+    return {};
+  }
   if (!options.json.empty()) DTR_TRY(write_file(options.json, to_json(loaded.profile, loaded.program())));
   if (!options.csv.empty()) DTR_TRY(write_file(options.csv, to_csv(loaded.profile, table)));
   if (!options.perfetto.empty()) DTR_TRY(write_file(options.perfetto, to_perfetto(loaded.profile, loaded.program())));
@@ -84,14 +104,6 @@ Status profile(const CommonOptions&, const ProfileOptions& options) {
     DTR_ASSIGN(const std::string page,
                to_html(loaded.profile, loaded.program(), {.compile_report = options.compile_report, .verify = options.verify}));
     DTR_TRY(write_file(options.html, page));
-  }
-  if (!options.compare.empty()) {
-    DTR_ASSIGN(const FileKind kind, file_kind(options.compare));
-    const bool same = kind != FileKind::kProgram && options.compare_program.empty() && options.compare_etrecord.empty();
-    DTR_ASSIGN(const Loaded other, load(options.compare, same ? options.program : options.compare_program,
-                                        same ? options.etrecord : options.compare_etrecord, options.tensor_files));
-    fmt::print("{}", compare_text(loaded.profile, other.profile, table));
-    return {};
   }
   fmt::print("{}", to_text(loaded.profile, table));
   return {};

@@ -18,6 +18,8 @@ const thousands = new Intl.NumberFormat("en-US");
 const number = (value) => thousands.format(value);
 const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
 
+const capital = (word) => word.charAt(0).toUpperCase() + word.slice(1);
+
 function bytes(value) {
   if (value < 1024) return `${number(value)} bytes`;
   const unit = value < 1048576 ? [1024, "KiB"] : [1048576, "MiB"];

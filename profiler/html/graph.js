@@ -90,7 +90,7 @@ function graphView(model) {
     if (node.output) return "output";
     if (node.free) return "costs nothing";
     const row = model.rows[node.row];
-    return `${row.backend} · ${number(row.cycles)} cycles`;
+    return `${row.backend} · ${number(row.cycles)} ${model.unit}`;
   };
   const describe = (item) => {
     if (item.points) return tensorText(model.tensors[item.tensor]);

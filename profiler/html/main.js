@@ -102,13 +102,15 @@ document.getElementById("subtitle").textContent = [
   model.target && `target ${model.target}`, model.clockText && `simulated at ${model.clockText}`,
   model.checksum && `program ${model.checksum}`
 ].filter(Boolean).join(" · ");
-if (!model.complete) {
-  const warning = document.getElementById("warning");
-  warning.hidden = false;
-  warning.textContent = model.lost_events > 0 ?
-      `Partial: ${count(model.lost_events, "event")} of this run had no room (run --profile-events).` :
-      "Partial: this run did not end.";
-}
+const warnings = (model.missing ?? []).map((sentence) => `Not known: ${sentence}.`);
+if (model.spans.length === 0) warnings.unshift("No events: none was recorded, or the program has no operators.");
+if (!model.complete)
+  warnings.unshift(
+      model.lost_events > 0 ? `Partial: ${count(model.lost_events, "event")} of this run had no room (run --profile-events).` :
+                              "Partial: this run did not end.");
+const warning = document.getElementById("warning");
+warning.hidden = warnings.length === 0;
+warning.textContent = warnings.join(" ");
 let stored_theme = null;
 try {
   stored_theme = localStorage.getItem("deuteron-theme");

@@ -4,7 +4,7 @@ function operatorsView(model, openModule) {
   const most = Math.max(1, ...model.rows.map((row) => row.cycles));
   const columns = [
     {title: "Operator", wide: true, text: (i) => model.rows[i].name},
-    {title: "Cycles", number: true, value: (i) => model.rows[i].cycles, text: (i) => number(model.rows[i].cycles)},
+    {title: capital(model.unit), number: true, value: (i) => model.rows[i].cycles, text: (i) => number(model.rows[i].cycles)},
     {
       title: "Share",
       number: true,

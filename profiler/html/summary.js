@@ -7,8 +7,9 @@ function summaryView(model) {
   const runs = model.runs.length > 1 ? `one of ${model.runs.length} runs` : "one run";
   const tiles = el(
       "div", {class: "tiles"},
-      tile("Time, simulated", time, `${model.clockText ? `at ${model.clockText}; ` : ""}the error of the machine model is in docs/npu.md`),
-      tile("Cycles", number(model.total_cycles), `${runs}; ${percent(model.on_operators / total)} on named operators`),
+      model.simulated !== false &&
+          tile("Time, simulated", time, `${model.clockText ? `at ${model.clockText}; ` : ""}the error of the machine model is in docs/npu.md`),
+      tile(capital(model.unit), number(model.total_cycles), `${runs}; ${percent(model.on_operators / total)} on named operators`),
       model.planned_bytes > 0 &&
           tile(
               "SRAM planned", `${number(model.planned_bytes)} bytes`,
@@ -16,7 +17,7 @@ function summaryView(model) {
       model.flash_bytes !== undefined &&
           tile("Flash", `${number(model.flash_bytes)} bytes`, `constants and microcode; the program is ${bytes(model.program_bytes)}`),
       accuracyTile(model, tile));
-  const head = ["Spent on", "Cycles", "Share"].map((title, i) => el("th", {scope: "col", class: i > 0 ? "number" : null}, title));
+  const head = ["Spent on", capital(model.unit), "Share"].map((title, i) => el("th", {scope: "col", class: i > 0 ? "number" : null}, title));
   const lines = kKinds.map(
       (kind) =>
           el("tr", {id: `spent-${kind}`}, el("td", {}, key(kind), kKindNames[kind]), el("td", {class: "number"}, number(model.spent[kind])),
@@ -25,7 +26,7 @@ function summaryView(model) {
   const advice = adviceOf(model);
   return {
     element:
-        el("div", {"data-view": "summary"}, tiles, el("h2", {}, "Where the cycles go"), bar(model.spent, total), split,
+        el("div", {"data-view": "summary"}, tiles, el("h2", {}, `Where the ${model.unit} go`), bar(model.spent, total), split,
            el("h2", {}, "What to do next"),
            advice.length === 0 ? el("p", {}, "Nothing stands out.") : el("ol", {class: "advice"}, advice.map(adviceLine))),
     show() {},
@@ -58,7 +59,7 @@ function adviceOf(model) {
   const indices = model.rows.map((_, i) => i);
   const largest = (value, most = 3) =>
       indices.filter((i) => value(model.rows[i]) > 0).sort((a, b) => value(model.rows[b]) - value(model.rows[a])).slice(0, most);
-  const share = (cycles) => `${number(Math.round(cycles))} cycles (${percent(cycles / total)})`;
+  const share = (cycles) => `${number(Math.round(cycles))} ${model.unit} (${percent(cycles / total)})`;
   const items = [];
   const add = (cycles, title, text, rows) => {
     if (cycles >= kFewShare * total) items.push({cycles, title, text, rows});

@@ -39,7 +39,7 @@ function timelineView(model) {
   function describe(item) {
     const lines = [
       item.row >= 0 ? model.rows[item.row].name : "no operator", `${kKindNames[item.kind]}: ${item.name}`,
-      `cycles ${number(item.start)} to ${number(item.end)}: ${number(item.end - item.start)}`
+      `${model.unit} ${number(item.start)} to ${number(item.end)}: ${number(item.end - item.start)}`
     ];
     if (item.span?.part) lines.push(`part ${item.span.part}`);
     if (item.span?.macs) lines.push(`${number(item.span.macs)} MACs`);

@@ -109,6 +109,51 @@ TEST(Profile, TextSaysWhatIsMissing) {
   EXPECT_NE(to_text(make_profile(trace, example_map(), ""), {}).find("PARTIAL: 1,234 events found no room"), std::string::npos);
 }
 
+// A run that a kernel or the NPU ended: what was not left has no end, and what there is of it adds up.
+TEST(Profile, AbortedRunsAddUp) {
+  Trace trace = example();
+  TraceRun& run = trace.runs[0];
+  run.complete = false;
+  run.events[0].end = 0;                    // the run
+  run.events[2].end = run.events[2].start;  // the delegate
+  run.events.resize(5);                     // up to the first call
+  const Result<Trace> read = parse_etdump(to_etdump(trace), "aborted.etdump");
+  ASSERT_TRUE(read);
+  const Profile profile = make_profile(*read, example_map(), "");
+  EXPECT_FALSE(profile.complete);
+  EXPECT_EQ(profile.total, 1000u);
+  EXPECT_EQ(spent(profile).total(), 1000u);
+  EXPECT_EQ(row(profile, "conv + relu")->spent.npu, 300u);
+  EXPECT_NE(to_text(profile, {}).find("\n  PARTIAL: the run did not end\n"), std::string::npos);
+  EXPECT_NE(to_json(profile, nullptr).find("\"complete\": false"), std::string::npos);
+  EXPECT_NE(to_perfetto(profile, nullptr).find("(PARTIAL)"), std::string::npos);
+}
+
+TEST(Profile, NoEventsAreSaid) {
+  Trace trace = example();
+  trace.runs[0].events.resize(1);
+  trace.runs[0].events[0].end = 0;
+  const Profile profile = make_profile(trace, example_map(), "");
+  EXPECT_EQ(profile.total, 0u);
+  EXPECT_NE(to_text(profile, {}).find("\n  NO EVENTS: none was recorded, or the program has no operators\n"), std::string::npos);
+}
+
+TEST(Profile, TimesOfOthersAreTicks) {
+  Trace trace = example();
+  trace.program.reset();
+  const Profile profile = make_profile(trace, example_map(), "");
+  for (const std::string& report :
+       {to_text(profile, {}), to_text(profile, {.view = ProfileView::kMemory}), to_csv(profile, {}), to_perfetto(profile, nullptr)}) {
+    EXPECT_NE(report.find("ticks"), std::string::npos) << report;
+    EXPECT_EQ(report.find("cycles"), std::string::npos) << report;
+  }
+  EXPECT_NE(to_json(profile, nullptr).find("\"unit\": \"ticks\""), std::string::npos);
+  EXPECT_NE(to_json(profile, nullptr).find("\"simulated\": false"), std::string::npos);
+  EXPECT_NE(
+      compare_text(profile, make_profile(example(), example_map(), ""), {}).find("before in ticks, after in cycles: nothing to compare"),
+      std::string::npos);
+}
+
 TEST(Profile, ModulesAreATree) {
   const std::string text = to_text(make_profile(example(), example_map(), ""), {.view = ProfileView::kModule});
   const size_t stem = text.find("\nstem "), conv = text.find("\n  conv"), pool = text.find("\n  pool");
