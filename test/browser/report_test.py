@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 MODELS = {"digits_cnn": "test.npz", "ic_resnet8": "calibration.npz", "kws_dscnn": "test.npz"}
 VIEWS = ["summary", "timeline", "operators", "modules", "roofline", "memory", "graph"]
 HOSTILE = "<img src=x onerror=\"document.title='broken'\"></script><b>"
+FOREIGN = {"unit": "ticks", "simulated": False, "clock_hz": 0, "missing": ["memory and tensors: give the program"]}
 MANY = 2000
 LOAD_SECONDS = 1.0
 LOAD_TRIES = 5  # the fastest counts: other work on the machine is not the page's
@@ -514,6 +515,14 @@ class Limits(ReportTest):
         self.open(self.report)
         self.assertFalse(self.one("#warning").is_displayed())
 
+    def test_foreign_trace(self):
+        self.open("foreign")
+        self.assertEqual(self.one("#warning").text, "Not known: memory and tensors: give the program.")
+        summary = self.one("#panel-summary").text
+        self.assertIn("Ticks", summary)
+        for word in ("cycles", "Cycles", "simulated"):
+            self.assertNotIn(word, summary)
+
     def test_without_program(self):
         self.open("bare")
         for name in VIEWS:
@@ -571,6 +580,7 @@ def main():
         with_profile("ic_resnet8", "hostile", hostile)
         with_profile("ic_resnet8", "partial", lambda profile: profile | {"complete": False, "lost_events": 3})
         with_profile("ic_resnet8", "bare", bare)
+        with_profile("ic_resnet8", "foreign", lambda profile: bare(profile) | FOREIGN)
         if arguments.pictures:
             make_pictures(arguments.pictures)
         patterns = [option for name in arguments.names for option in ("-k", name)]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("DEUTERON_SHARED") or ROOT.parent / "shared")
-NETS = {"ic_resnet8": 25, "kws_dscnn": 25, "vww_mobilenetv1": 61, "ad_fcae": 36, "digits_transformer": 25, "branches": 15}  # events of each
+NETS = ("ic_resnet8", "kws_dscnn", "vww_mobilenetv1", "ad_fcae", "digits_transformer", "branches")
 KINDS = ("npu", "host", "stall", "cpu")
 
 
@@ -57,7 +57,6 @@ class Agreement:
         self.expect("cycles of all rows", sum(row["cycles"] for row in rows), total)
         self.expect("cycles by kind", {kind: sum(row[kind] for row in rows) for kind in KINDS}, self.profile["spent"])
         self.expect("cycles on operators", sum(row["cycles"] for row in rows if row["sources"]), self.profile["on_operators"])
-        self.expect("events", len(self.profile["spans"]), NETS[self.net])
 
     def record(self):
         """The record tells the same as the program, but for what it does not know."""
