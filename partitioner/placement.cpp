@@ -122,13 +122,15 @@ class Placer {
   // Constants that need no quantization: a bias is quantized by the operands beside it, parameters of normalizations are float.
   static bool stays_float(const Op& op, size_t operand) {
     const bool normalizes = op.def == &ops::kLayerNorm || op.def == &ops::kRmsNorm || op.def == &ops::kGroupNorm;
-    return (has_weights(op) && operand == 2) || (normalizes && operand > 0);
+    return (has_weights(op) && operand == 2) || ((normalizes || op.def == &ops::kBatchNorm) && operand > 0);
   }
 
   // In a model that came quantized: what keeps an op float that the backend runs on integers.
   std::optional<Refusal> why_float(const Backend& backend, OpId id) const {
     const Op& op = graph_.op(id);
-    if (!model_is_quantized_ || converts(op) || !works_on_float(graph_, op) || !backend.support(*op.def)) return std::nullopt;
+    if (!model_is_quantized_ || converts(op) || !works_on_float(graph_, op)) return std::nullopt;
+    const bool becomes_convolution = op.def == &ops::kBatchNorm;  // between dequantize and quantize (convolve_batch_norm)
+    if (!backend.support(becomes_convolution ? ops::kConvolution : *op.def)) return std::nullopt;
     constexpr std::string_view kRemedy =
         "quantize the float model with Deuteron, or let the exporting quantizer annotate the operator and those around it";
     const std::string limit = "an operator runs in int8 where the model quantizes its operands and its result";

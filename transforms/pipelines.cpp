@@ -22,12 +22,12 @@ constexpr const PassDef* kFloatPasses[] = {
 // Quantization is folded first, so that the other passes see quantized ops and not what stands between dequantize and quantize; equal
 // dequantizes are merged before that, because a value that is quantized twice would keep its op float.
 constexpr const PassDef* kQuantizedPasses[] = {
-    &passes::kRemoveDeadCode,     &passes::kFoldConstants,         &passes::kMergeCommonSubexpressions,
-    &passes::kFoldChannelAffine,  &passes::kQuantizeBetween,       &passes::kFoldQuantization,
-    &passes::kRemoveDeadCode,     &passes::kRemoveIdentities,      &passes::kSimplifySlices,
-    &passes::kFoldConstants,      &passes::kFoldPadding,           &passes::kFoldStrides,
-    &passes::kPermuteWeights,     &passes::kSplitJointActivations, &passes::kFuseActivation,
-    &passes::kCanonicalizeShapes,
+    &passes::kRemoveDeadCode,    &passes::kFoldConstants,      &passes::kMergeCommonSubexpressions,
+    &passes::kFoldChannelAffine, &passes::kConvolveBatchNorm,  &passes::kQuantizeBetween,
+    &passes::kFoldQuantization,  &passes::kRemoveDeadCode,     &passes::kRemoveIdentities,
+    &passes::kSimplifySlices,    &passes::kFoldConstants,      &passes::kFoldPadding,
+    &passes::kFoldStrides,       &passes::kPermuteWeights,     &passes::kSplitJointActivations,
+    &passes::kFuseActivation,    &passes::kCanonicalizeShapes,
 };
 
 constexpr const PassDef* kInterfacePasses[] = {&passes::kRemoveIoQuantization, &passes::kRemoveDeadCode};

@@ -123,6 +123,21 @@ graph @forward(%x: i8[1,5] quant<0.5>) {
       "quantization (follows a)");
 }
 
+TEST(Placement, SaysWhatABatchNormOfAQuantizedModelLacks) {
+  Program program = parse(R"(
+graph @forward(%x: f32[1,2,4]) {
+  %m: f32[2] = constant dense<1, 2>
+  %a: f32[1,2,4] = aten.batch_norm(%x, _, _, %m, %m) {eps = 0.1}
+  %q: i8[1,2,4] quant<0.5> = quantize(%a)
+  return %q
+})");
+  const Placement placement = *place(program, program.forward(), recipe_with({"aten.convolution"}));
+  EXPECT_EQ(
+      reason_of(placement, program.forward(), "a"),
+      "not-quantized-in-model: an operator runs in int8 where the model quantizes its operands and its result; its operand `x` has no "
+      "quantization");
+}
+
 TEST(Placement, SaysWhatIsWrongWithAQuantizedWeight) {
   Program program = parse(R"(
 graph @forward(%x: i8[1,3] quant<0.5>) {
