@@ -32,25 +32,35 @@ Result<OutputFile> OutputFile::create(const std::string& path) {
   if (exists && !S_ISREG(status.st_mode)) {
     const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
     if (fd < 0) return not_writable(path, errno);
-    return OutputFile(path, {}, fd);
+    return OutputFile(path, fd);
   }
   std::error_code broken_link;
   const std::filesystem::path target = exists ? std::filesystem::canonical(path, broken_link) : std::filesystem::path(path);
   if (broken_link) return not_writable(path, broken_link.value());
   for (int attempt = 0;; ++attempt) {
     std::string temporary = target.string() + ".part" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
+    const auto held = hold_off_signals();
     const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0) return OutputFile(target.string(), std::move(temporary), fd);
+    if (fd >= 0) {
+      OutputFile file(target.string(), fd);
+      file.ephemeral_ = Ephemeral::path(temporary);
+      file.temporary_ = std::move(temporary);
+      return file;
+    }
     if (errno != EEXIST || attempt == 100) return not_writable(path, errno);
   }
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
-    : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})), fd_(std::exchange(other.fd_, -1)) {}
+    : path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      ephemeral_(std::exchange(other.ephemeral_, {})),
+      fd_(std::exchange(other.fd_, -1)) {}
 
 OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(temporary_, other.temporary_);
+  std::swap(ephemeral_, other.ephemeral_);
   std::swap(fd_, other.fd_);
   return *this;
 }

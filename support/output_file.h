@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "support/interruption.h"
 #include "support/result.h"
 
 namespace dtr {
@@ -21,18 +23,19 @@ class OutputFile {
   OutputFile& operator=(OutputFile&& other) noexcept;
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
-  ~OutputFile();  // without commit nothing is left behind
+  ~OutputFile();  // without commit nothing is left behind, nor if a signal ends us
 
   Status write(std::span<const std::byte> bytes);
   // The file appears under its name, replacing one that is there.
   Status commit();
 
  private:
-  OutputFile(std::string path, std::string temporary, int fd) : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
+  OutputFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
   tl::unexpected<Diagnostic> refuse(int error) const;
 
   std::string path_;
   std::string temporary_;  // empty: the target is written directly
+  std::optional<Ephemeral> ephemeral_;  // the temporary
   int fd_ = -1;
 };
 

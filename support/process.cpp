@@ -11,6 +11,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+
+#include "support/interruption.h"
 
 namespace dtr {
 namespace {
@@ -51,12 +54,19 @@ Result<ProcessResult> run_process(const std::vector<std::string>& arguments, con
   std::vector<char*> words;
   for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
-  // A group of its own, so that the limit ends its children too.
+  // A group of its own, so that the limit ends its children too; and all signals, of which we may hold some back.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  auto held = hold_off_signals();
   pid_t child = 0;
   const int error = ::posix_spawnp(&child, words[0], &actions, &attributes, words.data(), environ);
+  std::optional<Ephemeral> group;
+  if (error == 0) group = Ephemeral::process_group(child);
+  held.unlock();
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   ::close(ends[1]);
@@ -64,6 +74,11 @@ Result<ProcessResult> run_process(const std::vector<std::string>& arguments, con
   if (error == 0) {
     result.timed_out = !read_all(ends[0], limit, result.output);
     if (result.timed_out) ::kill(-child, SIGKILL);
+    // Once it is known to have ended it must not be ended again; once we waited for it its number is another's.
+    siginfo_t info;
+    while (::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+    }
+    group.reset();
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }

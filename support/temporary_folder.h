@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "support/interruption.h"
 #include "support/result.h"
 
 namespace dtr {
@@ -12,14 +13,16 @@ class TemporaryFolder {
  public:
   // Errors: kFileNotWritable.
   static Result<TemporaryFolder> create();
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TemporaryFolder(TemporaryFolder&& other) noexcept
+      : path_(std::exchange(other.path_, {})), ephemeral_(std::move(other.ephemeral_)) {}
   TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder();  // removes it with all that is in it
+  ~TemporaryFolder();  // removes it with all that is in it; so does a signal that ends us
   const std::string& path() const { return path_; }
 
  private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  explicit TemporaryFolder(const std::string& path) : path_(path), ephemeral_(Ephemeral::path(path)) {}
   std::string path_;
+  Ephemeral ephemeral_;
 };
 
 }  // namespace dtr

@@ -6,6 +6,7 @@
 #include <exception>
 #include <limits>
 
+#include "support/interruption.h"
 #include "tools/verbs.h"
 
 namespace {
@@ -261,6 +262,7 @@ CLI::App* add_firmware(CLI::App& app, tools::FirmwareOptions& o) {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  dtr::clean_up_on_signals();
   CLI::App app{
       "Deuteron compiles a model for a microcontroller with an eIQ Neutron NPU, runs it bit-exactly on a simulator, and shows what it "
       "costs.",
