@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <filesystem>
 
 #include "compiler/device_sources.h"
 #include "compiler/firmware_model.h"
-#include "support/output_file.h"
 
 namespace dtr {
 namespace {
@@ -65,13 +63,13 @@ class Project {
     add_sources();
     for (const FirmwareModel& model : models_) std::ranges::move(model.files(options_), std::back_inserter(files_));
     add_memory();
-    add_users_files();
+    add_project_files();
     std::ranges::sort(files_, {}, &FirmwareFile::path);
     return std::move(files_);
   }
 
  private:
-  void add(std::string path, std::string_view text, bool users = false) { files_.push_back({std::move(path), std::string(text), users}); }
+  void add(std::string path, std::string_view text) { files_.push_back({std::move(path), std::string(text)}); }
 
   // Whether a source of kernels has one that is used, or none at all: what several of them share.
   bool is_needed(const EmbeddedFile& source) const {
@@ -150,7 +148,7 @@ class Project {
     add("memory/memory.cpp", fill_template("memory.cpp.in", {{"MEMORIES", definitions}}));
   }
 
-  void add_users_files() {
+  void add_project_files() {
     std::string includes, rows, names, tensors;
     size_t most_steps = 1;
     for (const FirmwareModel& model : models_) {
@@ -161,18 +159,15 @@ class Project {
       tensors += (models_.size() > 1 ? model.title() + "\n" : "") + model.tensor_lines("  ");
       most_steps = std::max(most_steps, model.steps());
     }
-    add("main.cpp", fill_template("main.cpp.in", {{"INCLUDES", includes}, {"MODELS", rows}, {"MOST_STEPS", fmt::to_string(most_steps)}}),
-        true);
-    add("main.c", fill_template("main.c.in", {{"MODEL", models_.front().name()}}), true);
-    add("CMakeLists.txt", firmware_template("CMakeLists.txt.in"), true);
+    add("main.cpp", fill_template("main.cpp.in", {{"INCLUDES", includes}, {"MODELS", rows}, {"MOST_STEPS", fmt::to_string(most_steps)}}));
+    add("main.c", fill_template("main.c.in", {{"MODEL", models_.front().name()}}));
+    add("CMakeLists.txt", firmware_template("CMakeLists.txt.in"));
     for (const std::string_view name : {"deuteron.cmake", "sizes.py", "stack.py", "toolchain.cmake"})
       add(fmt::format("deuteron/{}", name), firmware_template(name));
-    add("README.md",
-        fill_template("README.md.in", {{"NAME", names},
-                                       {"BOARD", std::string(options_.board->summary)},
-                                       {"MACHINE", std::string(options_.board->machine)},
-                                       {"TENSORS", tensors}}),
-        true);
+    add("README.md", fill_template("README.md.in", {{"NAME", names},
+                                                    {"BOARD", std::string(options_.board->summary)},
+                                                    {"MACHINE", std::string(options_.board->machine)},
+                                                    {"TENSORS", tensors}}));
   }
 
   std::vector<FirmwareModel> models_;
@@ -209,9 +204,12 @@ Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram>
   std::vector<FirmwareModel> models;
   for (const FirmwareProgram& program : programs) {
     const std::string name = programs.size() == 1 ? "model" : word_for(program.name);
-    if (std::ranges::find(models, name, &FirmwareModel::name) != models.end())
-      return fail(DiagnosticId::kFirmwareBoard, fmt::format("two programs are called `{}`", program.name), "rename one of the files",
-                  {.file = program.image->path()});
+    if (const auto other = std::ranges::find(models, name, &FirmwareModel::name); other != models.end())
+      return fail(DiagnosticId::kFirmwareBoard,
+                  other->title() == program.name
+                      ? fmt::format("two programs are called `{}`", program.name)
+                      : fmt::format("`{}` and `{}` are both `{}` as a namespace", other->title(), program.name, name),
+                  "rename one of the files", {.file = program.image->path()});
     DTR_ASSIGN(FirmwareModel model, FirmwareModel::load(program, name, tensor_files));
     if (const auto core = model.core(); core && *core != options.board->core)
       return fail(DiagnosticId::kFirmwareBoard,
@@ -221,24 +219,6 @@ Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram>
     models.push_back(std::move(model));
   }
   return Project(std::move(models), options).make();
-}
-
-Result<std::vector<std::string>> write_firmware(std::span<const FirmwareFile> files, const std::string& folder) {
-  std::vector<std::string> kept;
-  for (const FirmwareFile& file : files) {
-    const std::filesystem::path path = std::filesystem::path(folder) / file.path;
-    std::error_code error;
-    if (file.users && std::filesystem::exists(path, error)) {
-      kept.push_back(path.string());
-      continue;
-    }
-    std::filesystem::create_directories(path.parent_path(), error);
-    if (error)
-      return fail(DiagnosticId::kFileNotWritable, "cannot make the folder: " + error.message(), "choose a folder where you may write",
-                  {.file = path.parent_path().string()});
-    DTR_TRY(write_file(path.string(), file.text));
-  }
-  return kept;
 }
 
 }  // namespace dtr

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "abi/cortex_m.h"
+#include "compiler/firmware_folder.h"
 #include "program/reader.h"
 
 namespace dtr {
@@ -23,12 +24,6 @@ struct Board {
 std::span<const Board> all_boards();
 // Errors: kFirmwareBoard, with the names of those that are.
 Result<const Board*> resolve_board(std::string_view name);
-
-struct FirmwareFile {
-  std::string path;  // in the project's folder
-  std::string text;
-  bool users = false;  // for the user to change: kept where it exists
-};
 
 struct FirmwareProgram {
   const ProgramImage* image;
@@ -48,9 +43,5 @@ inline constexpr std::string_view kFirmwareTemplates = "runtime/ports/project/";
 // take turns in one set of planned memories. Errors: kPteMissingMethod; kFirmwareBoard, where two programs have one name, a payload is not
 // for the target or int8 kernels are for another core than the board's; those of loading a program.
 Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram> programs, const FirmwareOptions& options);
-
-// Writes them into `folder`, which is made if it is not there; files of the user that exist stay, their paths are returned.
-// Errors: kFileNotWritable.
-Result<std::vector<std::string>> write_firmware(std::span<const FirmwareFile> files, const std::string& folder);
 
 }  // namespace dtr

@@ -40,6 +40,9 @@ Result<FirmwareModel> FirmwareModel::load(const FirmwareProgram& program, std::s
   FirmwareModel model(*program.image);
   model.name_ = std::move(name);
   model.title_ = program.name;
+  // It stands in strings and comments of the project.
+  std::ranges::replace_if(
+      model.title_, [](char letter) { return letter == '"' || letter == '\\' || static_cast<unsigned char>(letter) < ' '; }, '_');
   DTR_TRY(model.read(tensor_files));
   model.choose_kernels();
   return model;

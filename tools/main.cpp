@@ -131,6 +131,7 @@ CLI::App* add_run(CLI::App& app, tools::RunOptions& o) {
                    "Beside --profile, write what every operator computed, for the Inspector's calculate_numeric_gap (docs/profiling.md)")
       ->needs(profile);
   verb->add_option("--profile-events", o.profile_events, "Room for so many events a run; the oldest are kept")
+      ->needs(profile)
       ->check(CLI::Range(1, 16'777'216))
       ->capture_default_str();
   example(verb, "deuteron run digits.pte --input models/digits_cnn/test.npz --output out.npz");
@@ -248,9 +249,7 @@ CLI::App* add_firmware(CLI::App& app, tools::FirmwareOptions& o) {
   CLI::App* verb =
       app.add_subcommand("firmware", "Write a CMake project that runs programs on a board, with just the memory and the kernels they need");
   verb->add_option("PROGRAM", o.programs, "Programs (.pte): several take turns in one arena")->required();
-  verb->add_option("-o,--output", o.output,
-                   "Folder of the project; main.cpp, main.c, CMakeLists.txt and README.md are kept if they are there")
-      ->required();
+  verb->add_option("-o,--output", o.output, "Folder of the project; what someone changed in it is kept (docs/runtime.md)")->required();
   verb->add_option("--board", o.board, "qemu-an505 (Cortex-M33) or qemu-an547 (Cortex-M55)")->capture_default_str();
   add_tensor_files(verb, o.tensor_files);
   verb->add_flag("--no-checksum", o.no_checksum,

@@ -56,7 +56,7 @@ def check_image(deuteron, folder, program):
     run(deuteron, "firmware", program, "-o", project)
     (project / "main.cpp").write_text((project / "main.cpp").read_text() + "// mine\n")
     again = run(deuteron, "firmware", program, "-o", project)
-    if "kept" not in again or not (project / "main.cpp").read_text().endswith("// mine\n"):
+    if "kept main.cpp, which was changed\n" not in again or not (project / "main.cpp").read_text().endswith("// mine\n"):
         failures.append(f"main.cpp of the user was not kept:\n{again}")
     run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build")
     run("cmake", "--build", project / "build")
@@ -82,9 +82,9 @@ def data_of(npz, name):
     return npy[10 + int.from_bytes(npy[8:10], "little"):]
 
 
-def run_image(folder, image, *options):
+def run_image(folder, image, *options, code=0):
     return run("qemu-system-arm", "-M", "mps2-an505", "-kernel", image, "-nographic", "-monitor", "none", "-serial", "none", "-semihosting-config",
-               "enable=on,target=native", *options, cwd=folder)
+               "enable=on,target=native", *options, code=code, cwd=folder)
 
 
 def check_two_programs(deuteron, folder, programs):
@@ -106,6 +106,14 @@ def check_two_programs(deuteron, folder, programs):
         failures.append(f"two programs: {text}")
     elif (project / "outputs.bin").read_bytes() != b"".join(expected[model][sample] for sample in range(2) for model in range(len(programs))):
         failures.append("two programs: outputs differ from the host's")
+    whole = (project / "inputs.bin").read_bytes()
+    first = programs[0][2]
+    for size in (first - 1, first, len(whole) - 1):
+        (project / "inputs.bin").write_bytes(whole[:size])
+        text = run_image(project, "build/firmware.elf", code=2)
+        if "error: inputs.bin ends within a sample of " not in text:
+            failures.append(f"two programs and {size} bytes of inputs: {text}")
+    (project / "inputs.bin").write_bytes(whole)
     text = run_image(project, "build/firmware_c.elf")
     if "done 1 samples\n" not in text or (project / "outputs.bin").read_bytes() != expected[0][0]:
         failures.append(f"main.c: outputs differ from the host's:\n{text}")
@@ -122,7 +130,7 @@ def check_tensor_file(deuteron, folder):
     if not failures and outputs[0].read_bytes() != outputs[1].read_bytes():
         failures.append("a tensor file on the device: outputs differ from the host's")
     message = run(deuteron, "firmware", program, "-o", folder / "p", code=1)
-    if "error[file-not-found]" not in message or "--tensors" not in message:
+    if "error[constants-missing]" not in message or "--tensors" not in message:
         failures.append(f"a firmware without its tensor file: {message}")
 
 

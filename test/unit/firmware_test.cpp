@@ -1,0 +1,131 @@
+// The folder of a firmware project: written again, for other programs, with changes of its user.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "compiler/firmware_folder.h"
+#include "support/output_file.h"
+#include "test/unit/test_files.h"
+
+namespace dtr {
+namespace {
+
+using Paths = std::vector<std::string>;
+
+class FirmwareFolder : public testing::Test {
+ protected:
+  FirmwareChanges write(const std::vector<FirmwareFile>& files) {
+    const Result<FirmwareChanges> changes = write_firmware(files, folder_ / "project");
+    EXPECT_TRUE(changes) << (changes ? "" : to_text(changes.error()));
+    return changes.value_or(FirmwareChanges());
+  }
+  std::string path(const std::string& name) const { return folder_ / ("project/" + name); }
+  void change(const std::string& name, std::string_view text) { ASSERT_TRUE(write_file(path(name), text)); }
+  std::string text(const std::string& name) const {
+    const std::vector<std::byte> bytes = test::read_bytes(path(name));
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  bool exists(const std::string& name) const { return std::filesystem::exists(path(name)); }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(FirmwareFolder, OfOtherProgramsIsReplaced) {
+  write({{"main.cpp", "runs a and b"}, {"model_a/model.cpp", "a"}, {"model_a/program.pte", "A"}, {"model_b/model.cpp", "b"}});
+  const FirmwareChanges changes = write({{"main.cpp", "runs b"}, {"model_b/model.cpp", "b"}});
+  EXPECT_EQ(text("main.cpp"), "runs b");
+  EXPECT_FALSE(exists("model_a"));
+  EXPECT_TRUE(exists("model_b/model.cpp"));
+  EXPECT_EQ(changes.removed, (Paths{"model_a/model.cpp", "model_a/program.pte"}));
+  EXPECT_EQ(changes.kept, Paths());
+  EXPECT_EQ(changes.beside, Paths());
+  EXPECT_EQ(changes.unused, Paths());
+}
+
+TEST_F(FirmwareFolder, ChangesAreNeverLost) {
+  write({{"main.cpp", "runs a"}, {"model/model.cpp", "a"}});
+  change("main.cpp", "mine");
+  FirmwareChanges changes = write({{"main.cpp", "runs a"}, {"model/model.cpp", "a, again"}});
+  EXPECT_EQ(changes.kept, Paths{"main.cpp"});
+  EXPECT_FALSE(exists("main.cpp.new"));
+  EXPECT_EQ(text("model/model.cpp"), "a, again");
+
+  changes = write({{"main.cpp", "runs b"}, {"model/model.cpp", "b"}});
+  EXPECT_EQ(changes.beside, Paths{"main.cpp"});
+  EXPECT_EQ(text("main.cpp"), "mine");
+  EXPECT_EQ(text("main.cpp.new"), "runs b");
+  changes = write({{"main.cpp", "runs b"}, {"model/model.cpp", "b"}});  // not merged yet
+  EXPECT_EQ(changes.beside, Paths{"main.cpp"});
+  EXPECT_EQ(text("main.cpp.new"), "runs b");
+
+  std::filesystem::remove(path("main.cpp.new"));
+  changes = write({{"main.cpp", "runs b"}, {"model/model.cpp", "b"}});  // merged
+  EXPECT_EQ(changes.kept, Paths{"main.cpp"});
+  EXPECT_FALSE(exists("main.cpp.new"));
+
+  change("model/model.cpp", "mine too");
+  changes = write({{"main.cpp", "runs b"}});
+  EXPECT_EQ(changes.unused, Paths{"model/model.cpp"});
+  EXPECT_EQ(text("model/model.cpp"), "mine too");
+}
+
+TEST_F(FirmwareFolder, TakingWhatIsBesideEndsTheChange) {
+  write({{"main.cpp", "runs a"}});
+  change("main.cpp", "mine");
+  write({{"main.cpp", "runs b"}});
+  std::filesystem::rename(path("main.cpp.new"), path("main.cpp"));
+  const FirmwareChanges changes = write({{"main.cpp", "runs c"}});
+  EXPECT_EQ(changes.kept, Paths());
+  EXPECT_EQ(changes.beside, Paths());
+  EXPECT_EQ(text("main.cpp"), "runs c");
+}
+
+TEST_F(FirmwareFolder, ProgramsAreReplacedInAnyCase) {
+  write({{"model/program.pte", "a"}, {"memory/tensors_0.ptd", "t"}});
+  change("model/program.pte", "another");
+  change("memory/tensors_0.ptd", "another");
+  const FirmwareChanges changes = write({{"model/program.pte", "a"}});
+  EXPECT_EQ(text("model/program.pte"), "a");
+  EXPECT_FALSE(exists("memory"));
+  EXPECT_EQ(changes.unused, Paths());
+}
+
+TEST_F(FirmwareFolder, WhatIsNotChangedKeepsItsTime) {
+  write({{"main.cpp", "runs a"}});
+  const auto past = std::filesystem::last_write_time(path("main.cpp")) - std::chrono::hours(1);
+  std::filesystem::last_write_time(path("main.cpp"), past);
+  write({{"main.cpp", "runs a"}});
+  EXPECT_EQ(std::filesystem::last_write_time(path("main.cpp")), past);
+}
+
+TEST_F(FirmwareFolder, OfAnotherProjectIsRefused) {
+  std::filesystem::create_directory(folder_ / "project");
+  change("main.cpp", "of someone");
+  change("inputs.bin", "data");
+  const auto refused = write_firmware(std::vector<FirmwareFile>{{"CMakeLists.txt", "x"}, {"main.cpp", "runs a"}}, folder_ / "project");
+  EXPECT_EQ(test::error_text(refused), "error[firmware-folder]: " + (folder_ / "project") +
+                                           ": it has main.cpp, which `deuteron firmware` did not write and would have to replace\n"
+                                           "  fix: choose another folder, or move them away");
+  EXPECT_EQ(text("main.cpp"), "of someone");
+  EXPECT_FALSE(exists("CMakeLists.txt"));
+  std::filesystem::remove(path("main.cpp"));
+  write({{"CMakeLists.txt", "x"}, {"main.cpp", "runs a"}});
+  EXPECT_EQ(text("inputs.bin"), "data");
+}
+
+// A list that someone wrote removes nothing elsewhere.
+TEST_F(FirmwareFolder, TheListStaysInItsFolder) {
+  write({{"main.cpp", "runs a"}});
+  ASSERT_TRUE(write_file(folder_ / "outside.pte", std::string_view("x")));
+  ASSERT_TRUE(write_file(folder_ / "outside.cpp", std::string_view("")));
+  change(kWrittenList, "0 ../outside.pte\n0 a/../../outside.pte\n0 " + (folder_ / "outside.pte") +
+                           "\n\nzzz\n12\n0000000000000000 ../outside.cpp\n0 .\n0 ..\n");
+  const Result<FirmwareChanges> changes = write_firmware(std::vector<FirmwareFile>{{"main.cpp", "runs a"}}, folder_ / "project");
+  ASSERT_TRUE(changes);
+  EXPECT_EQ(changes->removed, Paths());
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "outside.pte"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "outside.cpp"));
+}
+
+}  // namespace
+}  // namespace dtr
