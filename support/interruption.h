@@ -10,8 +10,8 @@
 
 namespace dtr {
 
-// From now on SIGHUP, SIGINT and SIGTERM first end and remove what is registered below, then end the process as they always do (128 + n to a
-// shell). Those that are ignored stay ignored. Called once, before other threads start: they, too, leave the signals to this.
+// From now on SIGHUP, SIGINT and SIGTERM first end and remove what is registered below, then end the process as they always do (128 + n to
+// a shell). Those that are ignored stay ignored. Called once, before other threads start: they, too, leave the signals to this.
 void clean_up_on_signals();
 
 // While it is held no signal is looked at: for making something and registering it as one step.
@@ -20,7 +20,7 @@ void clean_up_on_signals();
 // Registered for as long as the object lives.
 class Ephemeral {
  public:
-  static Ephemeral path(const std::string& path) { return Ephemeral({.path = path}); }           // a file, or a folder with all in it
+  static Ephemeral path(const std::string& path) { return Ephemeral({.path = path}); }             // a file, or a folder with all in it
   static Ephemeral process_group(pid_t group) { return Ephemeral({.path = {}, .group = group}); }  // ended, then killed
 
   Ephemeral(Ephemeral&& other) noexcept;

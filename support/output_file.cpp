@@ -80,11 +80,31 @@ Status OutputFile::write(std::span<const std::byte> bytes) {
   return {};
 }
 
-Status OutputFile::commit() {
+Status OutputFile::close() {
   if (::close(std::exchange(fd_, -1)) != 0) return refuse(errno);
+  return {};
+}
+
+Status OutputFile::take_name() {
   if (temporary_.empty()) return {};
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return refuse(errno);
   temporary_.clear();
+  ephemeral_.reset();
+  return {};
+}
+
+Status OutputFile::commit() { return commit({this, 1}); }
+
+Status OutputFile::commit(std::span<OutputFile> files) {
+  for (OutputFile& file : files) DTR_TRY(file.close());
+  for (size_t i = 0; i < files.size(); ++i) {
+    Status named = files[i].take_name();
+    if (named) continue;
+    std::error_code none;
+    for (const OutputFile& before : files.first(i))
+      if (std::filesystem::is_regular_file(before.path_, none)) std::filesystem::remove(before.path_, none);
+    return named;
+  }
   return {};
 }
 

@@ -28,13 +28,17 @@ class OutputFile {
   Status write(std::span<const std::byte> bytes);
   // The file appears under its name, replacing one that is there.
   Status commit();
+  // Several files that belong together: all appear, or none.
+  static Status commit(std::span<OutputFile> files);
 
  private:
   OutputFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
   tl::unexpected<Diagnostic> refuse(int error) const;
+  Status close();
+  Status take_name();
 
   std::string path_;
-  std::string temporary_;  // empty: the target is written directly
+  std::string temporary_;               // empty: the target is written directly
   std::optional<Ephemeral> ephemeral_;  // the temporary
   int fd_ = -1;
 };

@@ -13,8 +13,7 @@ class TemporaryFolder {
  public:
   // Errors: kFileNotWritable.
   static Result<TemporaryFolder> create();
-  TemporaryFolder(TemporaryFolder&& other) noexcept
-      : path_(std::exchange(other.path_, {})), ephemeral_(std::move(other.ephemeral_)) {}
+  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})), ephemeral_(std::move(other.ephemeral_)) {}
   TemporaryFolder& operator=(TemporaryFolder&&) = delete;
   ~TemporaryFolder();  // removes it with all that is in it; so does a signal that ends us
   const std::string& path() const { return path_; }

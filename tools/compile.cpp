@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -57,6 +58,16 @@ Status check_calibration_is_used(const CompileOptions& options) {
   return {};
 }
 
+// A converter makes payloads of the NPU.
+Status check_converter_is_used(const CompileOptions& options, const CompileSettings& settings) {
+  const std::vector<std::string> backends = recipe_of(settings).backends;
+  if (options.converter.empty() || std::ranges::find(backends, "neutron") != backends.end()) return {};
+  return fail(DiagnosticId::kConverterUnused,
+              options.recipe.empty() ? fmt::format("--converter has nothing to do: `{}` has no NPU", settings.target->name)
+                                     : "--converter has nothing to do: the recipe does not have the backend `neutron`",
+              "leave the option away, or choose a target and a recipe with an NPU", {.file = options.recipe});
+}
+
 // What ExecuTorch's Inspector shows of a run are nodes of a graph of PyTorch: other models have none.
 Status check_has_torch_graph(const CompileOptions& options) {
   DTR_ASSIGN(const FileKind kind, file_kind(options.model));
@@ -71,12 +82,34 @@ Status check_has_torch_graph(const CompileOptions& options) {
   return {};
 }
 
-Status write_etrecord(const CompileOptions& options, std::span<const std::byte> model, const CompiledProgram& compiled,
-                      std::span<const TensorView> sample) {
+Result<std::vector<std::byte>> make_etrecord(const CompileOptions& options, std::span<const std::byte> model,
+                                             const CompiledProgram& compiled, std::span<const TensorView> sample) {
   DTR_ASSIGN(const ProgramImage image, ProgramImage::parse(compiled.pte, options.model));
   DTR_ASSIGN(const pt2::EdgeProgram edge, pt2::to_edge_program(model, options.model, debug_handles(*image.debug_map())));
-  DTR_ASSIGN(const std::vector<std::byte> record, to_etrecord(image, edge, sample));
-  return write_file(options.etrecord, record);
+  return to_etrecord(image, edge, sample);
+}
+
+// The program, whose file is open already, and what belongs to it: all of it is written, or nothing.
+Status write_outputs(const CompileOptions& options, OutputFile program, std::span<const std::byte> model, const CompiledProgram& compiled,
+                     std::span<const TensorView> sample) {
+  DTR_TRY(program.write(compiled.pte));
+  std::vector<OutputFile> files;
+  files.push_back(std::move(program));
+  const auto add = [&](const std::string& path, std::span<const std::byte> bytes) -> Status {
+    DTR_ASSIGN(OutputFile file, OutputFile::create(path));
+    DTR_TRY(file.write(bytes));
+    files.push_back(std::move(file));
+    return {};
+  };
+  const auto bytes_of = [](const std::string& text) { return std::as_bytes(std::span(text)); };
+  if (!options.external_constants.empty()) DTR_TRY(add(options.external_constants, compiled.tensor_file));
+  if (!options.etrecord.empty()) {
+    DTR_ASSIGN(const std::vector<std::byte> record, make_etrecord(options, model, compiled, sample));
+    DTR_TRY(add(options.etrecord, record));
+  }
+  if (!options.placement.empty()) DTR_TRY(add(options.placement, bytes_of(placement_json(compiled.report))));
+  if (!options.report_json.empty()) DTR_TRY(add(options.report_json, bytes_of(to_json(compiled.report))));
+  return OutputFile::commit(files);
 }
 
 }  // namespace
@@ -99,6 +132,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
     settings.recipe->options.row_packing |= options.row_packing;
     settings.recipe->options.converter = converter;
   }
+  DTR_TRY(check_converter_is_used(options, settings));
   const std::string output =
       options.output.empty() ? std::filesystem::path(options.model).replace_extension(".pte").string() : options.output;
   DTR_TRY(check_outputs({options.model, options.calibration, options.load_calibration, options.recipe},
@@ -157,14 +191,8 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   if (options.check && options.converter.empty())
     DTR_TRY(check_program(program, float_graph, quantized_graph, samples ? &*samples : nullptr, compiled));
 
-  if (!options.external_constants.empty()) DTR_TRY(write_file(options.external_constants, compiled.tensor_file));
-  if (!options.etrecord.empty())
-    DTR_TRY(
-        write_etrecord(options, model.bytes(), compiled, options.calibration.empty() ? std::span<const TensorView>() : samples->inputs(0)));
-  DTR_TRY(file.write(compiled.pte));
-  DTR_TRY(file.commit());
-  if (!options.placement.empty()) DTR_TRY(write_file(options.placement, placement_json(compiled.report)));
-  if (!options.report_json.empty()) DTR_TRY(write_file(options.report_json, to_json(compiled.report)));
+  DTR_TRY(write_outputs(options, std::move(file), model.bytes(), compiled,
+                        options.calibration.empty() ? std::span<const TensorView>() : samples->inputs(0)));
   fmt::print("{}program {}\n", to_text(compiled.report), output);
   if (!options.external_constants.empty())
     fmt::print("tensors {}{}\n", options.external_constants,

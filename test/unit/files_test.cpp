@@ -409,6 +409,26 @@ TEST(OutputFile, LeavesNothingWhenSpaceRunsOut) {
   EXPECT_EQ(folder.size(), 0U);
 }
 
+TEST(OutputFile, SeveralAppearTogetherOrNotAtAll) {
+  const test::TemporaryFolder folder;
+  for (const bool in_the_way : {true, false}) {
+    std::vector<OutputFile> files;
+    for (const char* name : {"first", "second"}) {
+      auto file = OutputFile::create(folder / name);
+      ASSERT_TRUE(file.has_value());
+      ASSERT_TRUE(file->write(to_bytes(name)).has_value());
+      files.push_back(*std::move(file));
+    }
+    if (in_the_way) std::filesystem::create_directory(folder / "second");
+    EXPECT_EQ(OutputFile::commit(files).has_value(), !in_the_way);
+    files.clear();
+    EXPECT_EQ(std::filesystem::exists(folder / "first"), !in_the_way);
+    if (in_the_way) std::filesystem::remove(folder / "second");
+    EXPECT_EQ(folder.size(), in_the_way ? 0U : 2U);
+  }
+  EXPECT_EQ(test::read_bytes(folder / "second"), to_bytes("second"));
+}
+
 TEST(OutputFile, FollowsALink) {
   const test::TemporaryFolder folder;
   ASSERT_TRUE(write_file(folder / "real", std::string_view("old")).has_value());
