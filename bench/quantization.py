@@ -70,7 +70,7 @@ def against_pytorch(deuteron, model, data, expected, labels, work):
     noise = sum((a - b) ** 2 for a, b in zip(wanted, got))
     ours, theirs = rows(shape, got), rows(shape, wanted)
     run(deuteron, "verify", program, "--against", model, "--data", data, "--samples", shape[0], "--json", layers)
-    compared = [layer for layer in json.loads(layers.read_text()) if not layer["fused"] and layer["dtype"] == "i8"]
+    compared = [layer for layer in json.loads(layers.read_text())["layers"] if not layer["fused"] and layer["dtype"] == "i8"]
     figures = {"samples": shape[0], "sqnr": 10 * math.log10(sum(a * a for a in wanted) / noise) if noise else 99.0,
                "same": sum(argmax(a) == argmax(b) for a, b in zip(ours, theirs)) / shape[0],
                "differ": sum(a != b for a, b in zip(wanted, got)) / len(got), "layers": compared,

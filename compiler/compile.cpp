@@ -248,6 +248,7 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
                                {.debug_map = settings.debug_map, .external_constants = settings.external_constants, .memory = &memory}));
   compiled.pte = std::move(written.bytes);
   compiled.tensor_file = std::move(written.tensor_file);
+  report.checksum = written.checksum;
   report.program_bytes = compiled.pte.size();
   report.flash_bytes = static_cast<uint64_t>(written.sizes.constants + written.sizes.external + written.sizes.payloads);
   report.external_bytes = static_cast<uint64_t>(written.sizes.external);

@@ -13,11 +13,13 @@ std::string to_json(const CompileReport& report) {
   std::string text = "{\n";
   text += fmt::format("  \"model\": {}, \"target\": {}, \"clock_hz\": {},\n", json_quote(report.model), json_quote(report.target),
                       report.clock_hz);
-  text += fmt::format(
-      "  \"partitions\": {}, \"npu_calls\": {}, \"npu_busy_cycles\": {}, \"npu_host_cycles\": {}, \"npu_stall_cycles\": {}, "
-      "\"npu_total_cycles\": {}, \"cpu_calls\": {}, \"cpu_cycles\": {},\n",
-      report.partitions, report.npu_calls, report.npu_busy_cycles, report.npu_host_cycles, report.npu_stall_cycles, report.npu_total_cycles,
-      report.cpu_calls, report.cpu_cycles);
+  text += fmt::format("  \"checksum\": \"{:08x}\",\n", report.checksum);
+  text +=
+      fmt::format("  \"partitions\": {}, \"cpu_calls\": {}, \"cpu_cycles\": {},\n", report.partitions, report.cpu_calls, report.cpu_cycles);
+  if (report.checked)
+    text += fmt::format(
+        "  \"npu_calls\": {}, \"npu_busy_cycles\": {}, \"npu_host_cycles\": {}, \"npu_stall_cycles\": {}, \"npu_total_cycles\": {},\n",
+        report.npu_calls, report.npu_busy_cycles, report.npu_host_cycles, report.npu_stall_cycles, report.npu_total_cycles);
   const SramUse& sram = report.sram;
   text += fmt::format(
       "  \"sram\": {{\"planned_bytes\": {}, \"live_bound_bytes\": {}, \"staging_bytes\": {}, \"total_bytes\": {}, "
@@ -62,16 +64,19 @@ std::string to_text(const CompileReport& report) {
   if (!report.converter.empty())
     text += fmt::format("\nNPU     {} partition{} made by `{}`: what they cost is known where NXP's driver runs them\n", report.partitions,
                         report.partitions == 1 ? "" : "s", report.converter);
+  else if (report.has_npu && !report.checked)
+    text += fmt::format("\nNPU     {} partition{}: calls and cycles are counted by the check, which was left out\n", report.partitions,
+                        report.partitions == 1 ? "" : "s");
   else if (report.has_npu)
     text += fmt::format("\nNPU     {} kernel calls in {} partition{}: {} cycles busy + {} host + {} waiting for flash\n", report.npu_calls,
                         report.partitions, report.partitions == 1 ? "" : "s", with_thousands(report.npu_busy_cycles),
                         with_thousands(report.npu_host_cycles), with_thousands(report.npu_stall_cycles));
   text += fmt::format("{}CPU     {} kernel call{}: about {} cycles (estimates, docs/targets.md)\n", report.has_npu ? "" : "\n",
                       report.cpu_calls, report.cpu_calls == 1 ? "" : "s", with_thousands(report.cpu_cycles));
-  if (report.has_npu && report.converter.empty()) {
+  if (report.has_npu && report.checked) {
     text += fmt::format("time    {} cycles = {:.1f} µs of the NPU simulated at {} MHz (machine model: docs/npu.md)\n",
                         with_thousands(report.npu_total_cycles), report.microseconds(report.npu_total_cycles), report.clock_hz / 1'000'000);
-  } else if (report.converter.empty()) {
+  } else if (!report.has_npu) {
     text += fmt::format("time    about {:.1f} ms at {} MHz\n", report.microseconds(report.cpu_cycles) / 1000, report.clock_hz / 1'000'000);
   }
   text += fmt::format("SRAM    {} bytes of {}: activations {} (no plan needs less than {}), staged weights {}\n",

@@ -55,6 +55,7 @@ struct SramUse {
 
 struct CompileReport {
   std::string model, target;
+  uint32_t checksum = 0;  // of the .pte file
   uint32_t clock_hz = 0;
   std::vector<OperatorRow> operators;  // in program order
   std::vector<RefusalRow> refusals;    // most cycles lost first, followers behind their cause
@@ -71,7 +72,7 @@ struct CompileReport {
   uint64_t external_bytes = 0;  // of them, constants in a tensor file of their own
   uint64_t program_bytes = 0;   // the .pte file
   double check_sqnr_db = 0;     // int8 program against the float model, one sample
-  bool checked = false;
+  bool checked = false;         // the program ran: calls and cycles of the NPU are known
 
   double microseconds(uint64_t cycles) const { return clock_hz == 0 ? 0 : static_cast<double>(cycles) / clock_hz * 1e6; }
 };

@@ -73,8 +73,12 @@ bool has_fields(const Json& rows, std::initializer_list<const char*> texts, std:
          });
 }
 
+bool names_program(const Json& document) {
+  return document.is_object() && document.value("checksum", Json()).is_string() && document.value("target", Json()).is_string();
+}
+
 bool is_compile_report(const Json& document) {
-  return document.is_object() && document.contains("operators") && has_fields(document["operators"], {"name"}, {}) &&
+  return names_program(document) && document.contains("operators") && has_fields(document["operators"], {"name"}, {}) &&
          document.contains("refusals") &&
          has_fields(document["refusals"], {"name", "module_path", "source_line", "reason", "remedy"}, {"cycles_lost"}) &&
          document.contains("transposes") && has_fields(document["transposes"], {"value", "to"}, {"bytes", "cycles"}) &&
@@ -82,8 +86,9 @@ bool is_compile_report(const Json& document) {
 }
 
 bool is_verify_table(const Json& document) {
-  return has_fields(document, {"name", "op", "module_path", "where", "dtype"}, {"sqnr_db", "max_error", "steps", "differing"}) &&
-         std::ranges::all_of(document, [](const Json& row) { return row.contains("fused") && row["fused"].is_boolean(); });
+  return names_program(document) && document.contains("layers") &&
+         has_fields(document["layers"], {"name", "op", "module_path", "where", "dtype"}, {"sqnr_db", "max_error", "steps", "differing"}) &&
+         std::ranges::all_of(document["layers"], [](const Json& row) { return row.contains("fused") && row["fused"].is_boolean(); });
 }
 
 // Text of a file that `command` wrote about the program of the profile; empty for no file.
@@ -95,11 +100,19 @@ Result<std::string> read_addition(const std::string& path, const char* command, 
   if (document.is_discarded() || !is_valid(document))
     return fail(DiagnosticId::kTraceDamaged, fmt::format("this is not what `{}` writes", command),
                 "write it again for the program of the profile", {.file = path});
+  const std::string fix = fmt::format("give what `{}` wrote for this program", command);
+  if (profile.id) {
+    const std::string id = fmt::format("{:08x} for `{}`", profile.id->checksum, profile.id->target);
+    const std::string other =
+        fmt::format("{} for `{}`", document["checksum"].get_ref<const std::string&>(), document["target"].get_ref<const std::string&>());
+    if (id == other) return std::string(text);
+    return fail(DiagnosticId::kReportProgram, fmt::format("it is of program {}, {} is {}", other, profile.program, id), fix,
+                {.file = path});
+  }
   std::set<std::string_view> sources;
   for (const SourceOp& source : profile.sources) sources.insert(source.name);
-  if (!sources.empty() && !names_one(document.is_object() ? document["operators"] : document, sources))
-    return fail(DiagnosticId::kTraceProgram, fmt::format("none of its operators is in {}", profile.program),
-                fmt::format("give what `{}` wrote for this program", command), {.file = path});
+  if (!sources.empty() && !names_one(document[document.contains("layers") ? "layers" : "operators"], sources))
+    return fail(DiagnosticId::kReportProgram, fmt::format("none of its operators is in {}", profile.program), fix, {.file = path});
   return std::string(text);
 }
 

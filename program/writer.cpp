@@ -66,8 +66,8 @@ class ProgramWriter {
     result.bytes = join(finish_structure());
     result.sizes = measure(result.bytes.size());
     const size_t checksum_at = segment_base_ + segment_offsets_.back();
-    const uint32_t crc = crc32_with_hole(result.bytes, checksum_at);
-    std::memcpy(result.bytes.data() + checksum_at, &crc, sizeof crc);
+    result.checksum = crc32_with_hole(result.bytes, checksum_at);
+    std::memcpy(result.bytes.data() + checksum_at, &result.checksum, sizeof result.checksum);
     return result;
   }
 

@@ -32,6 +32,7 @@ struct SerializedProgram {
   std::vector<std::byte> bytes;
   std::vector<std::byte> tensor_file;  // .ptd, with external constants
   ProgramSizes sizes;
+  uint32_t checksum = 0;  // of `bytes`, as they carry it
 };
 
 // The plan's memory must be planned and its payloads encoded. Error: kProgramTooLarge (a tensor or the file beyond 2 GB).

@@ -7,13 +7,14 @@
 
 #include "compiler/read_model.h"
 #include "ir/npz.h"
+#include "profiler/trace.h"
 #include "support/output_file.h"
 #include "tools/verbs.h"
 
 namespace dtr::tools {
 namespace {
 
-std::string to_json_rows(const std::vector<LayerError>& layers) {
+std::string to_json(const TraceProgram& program, const std::vector<LayerError>& layers) {
   std::string text = "[";
   for (const LayerError& layer : layers)
     text += fmt::format(
@@ -22,7 +23,8 @@ std::string to_json_rows(const std::vector<LayerError>& layers) {
         text.size() == 1 ? "" : ",", json_quote(layer.name), json_quote(layer.op), json_quote(layer.module_path),
         json_quote(layer.source_line), layer.fused, json_quote(layer.where), json_quote(layer.dtype), layer.sqnr_db, layer.max_error,
         layer.steps, layer.differing);
-  return text + "\n]\n";
+  return fmt::format("{{\"checksum\": \"{:08x}\", \"target\": {}, \"layers\": {}\n]}}\n", program.checksum, json_quote(program.target),
+                     text);
 }
 
 }  // namespace
@@ -50,7 +52,7 @@ Result<bool> verify(const CommonOptions&, const VerifyOptions& options) {
     fmt::print("{:<{}}  {:<26}  {:<8}  {:>8.1f}  {:>12.5g}  {:>7.2f}  {:>6.2f} %{}\n", layer.name, width, layer.module_path,
                layer.where + " " + layer.dtype, layer.sqnr_db, layer.max_error, layer.steps, 100 * layer.differing, bad ? "  bad" : "");
   }
-  if (!options.json.empty()) DTR_TRY(write_file(options.json, to_json_rows(layers)));
+  if (!options.json.empty()) DTR_TRY(write_file(options.json, to_json(trace_program(session->image()), layers)));
   if (first_bad == nullptr) {
     fmt::print("all layers at {} dB or better\n", options.min_sqnr);
     return true;

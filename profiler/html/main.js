@@ -1,6 +1,6 @@
 // The page: title, theme, tabs, selection.
 
-const model = makeModel(stored("profile-data"), stored("compile-data"), stored("verify-data"));
+const model = makeModel(stored("profile-data"), stored("compile-data"), stored("verify-data")?.layers);
 const details = document.getElementById("details"), panels = document.getElementById("panels"), tabs = document.getElementById("tabs");
 
 // A view is made when its tab is first opened.

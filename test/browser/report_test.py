@@ -242,7 +242,7 @@ class Figures(ReportTest):
         self.assertEqual(len(self.all("#panel-modules .leaf")), len(self.profile["rows"]))
 
     def test_accuracy_and_placement(self):
-        layers = json.loads((folder / f"{self.report}.verify.json").read_text())
+        layers = json.loads((folder / f"{self.report}.verify.json").read_text())["layers"]
         self.view("accuracy")
         own = sorted((layer for layer in layers if not layer["fused"]), key=lambda layer: layer["sqnr_db"])
         shown = [cell.text for cell in self.all('[data-view="accuracy"] tbody td:nth-child(1)')]

@@ -92,9 +92,9 @@ std::string message_of(const HtmlAdditions& additions) {
 TEST(Html, TakesReportsOfOtherCommands) {
   const std::string path = testing::TempDir() + "html_addition.json";
   const std::string layer =
-      R"([{"name": "conv", "op": "o", "module_path": "", "source_line": "", "fused": false, "where": "npu", "dtype": "i8", "sqnr_db": 31.5, "max_error": 0.25, "steps": 1, "differing": 0.5}])";
+      R"({"checksum": "00000007", "target": "imxrt700", "layers": [{"name": "conv", "op": "o", "module_path": "", "source_line": "", "fused": false, "where": "npu", "dtype": "i8", "sqnr_db": 31.5, "max_error": 0.25, "steps": 1, "differing": 0.5}]})";
   const std::string report =
-      R"({"operators": [{"name": "conv + relu"}], "refusals": [{"name": "conv", "module_path": "<b>", "source_line": "", "reason": "r", "remedy": "", "cycles_lost": 5}], "transposes": []})";
+      R"({"checksum": "00000007", "target": "imxrt700", "operators": [{"name": "conv + relu"}], "refusals": [{"name": "conv", "module_path": "<b>", "source_line": "", "reason": "r", "remedy": "", "cycles_lost": 5}], "transposes": []})";
   ASSERT_TRUE(write_file(path, layer));
   Result<std::string> page = to_html(profile_of("conv"), nullptr, {.verify = path});
   ASSERT_TRUE(page);
@@ -111,13 +111,28 @@ TEST(Html, TakesReportsOfOtherCommands) {
 TEST(Html, RefusesOtherFiles) {
   const std::string path = testing::TempDir() + "html_refused.json";
   for (const std::string_view text :
-       {"", "[", "3", "{}", "[1]", R"([{"name": 3}])", R"({"operators": 1, "refusals": []})", "[{\"name\": \"conv\"}]"}) {
+       {"", "[", "3", "{}", "[1]", R"([{"name": 3}])", R"({"operators": 1, "refusals": []})", "[{\"name\": \"conv\"}]",
+        R"({"operators": [], "refusals": [], "transposes": [], "layers": []})",
+        R"({"checksum": 7, "target": "imxrt700", "operators": [], "refusals": [], "transposes": [], "layers": []})"}) {
     ASSERT_TRUE(write_file(path, text));
     EXPECT_EQ(message_of({.compile_report = path}), "this is not what `deuteron compile --report-json` writes") << text;
     EXPECT_EQ(message_of({.verify = path}), "this is not what `deuteron verify --json` writes") << text;
   }
-  ASSERT_TRUE(write_file(path, R"({"operators": [{"name": "pool + relu"}], "refusals": [], "transposes": []})"));
-  EXPECT_EQ(message_of({.compile_report = path}), "none of its operators is in example.pte");
+  for (const auto& [checksum, target] : {std::pair{"00000008", "imxrt700"}, {"00000007", "imxrt700cm"}}) {
+    ASSERT_TRUE(write_file(
+        path, fmt::format(R"({{"checksum": "{}", "target": "{}", "operators": [], "refusals": [], "transposes": [], "layers": []}})",
+                          checksum, target)));
+    const std::string reason = fmt::format("it is of program {} for `{}`, example.pte is 00000007 for `imxrt700`", checksum, target);
+    EXPECT_EQ(message_of({.compile_report = path}), reason);
+    EXPECT_EQ(message_of({.verify = path}), reason);
+  }
+  Profile nameless = profile_of("conv");
+  nameless.id.reset();
+  ASSERT_TRUE(write_file(
+      path, R"({"checksum": "00000007", "target": "imxrt700", "operators": [{"name": "pool + relu"}], "refusals": [], "transposes": []})"));
+  const Result<std::string> page = to_html(nameless, nullptr, {.compile_report = path});
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().reason, "none of its operators is in example.pte");
   EXPECT_NE(message_of({.verify = testing::TempDir() + "html_missing.json"}), "");
 }
 
