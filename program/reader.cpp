@@ -36,9 +36,9 @@ constexpr std::array kRows{
     Row{pte::Error::kMissingMethod, DiagnosticId::kPteMissingMethod, "name a method that `deuteron inspect` lists"},
     Row{pte::Error::kMissingKernel, DiagnosticId::kPteMissingKernel, "add the kernel to the table that the program is loaded with"},
     Row{pte::Error::kMissingDelegate, DiagnosticId::kPteMissingDelegate, "load the program where this delegate is"},
-    Row{pte::Error::kMissingData, DiagnosticId::kFileNotFound,
+    Row{pte::Error::kMissingData, DiagnosticId::kConstantsMissing,
         "give the tensor file (.ptd) that was written with the program: --tensors FILE.ptd"},
-    Row{pte::Error::kNotATensorFile, DiagnosticId::kModelUnknown, "give a .ptd file"},
+    Row{pte::Error::kNotATensorFile, DiagnosticId::kPtdInvalid, "give a .ptd file"},
     Row{pte::Error::kArenaTooSmall, DiagnosticId::kRunMemory, "give the memory that the program asks for"},
     Row{pte::Error::kArenaMisaligned, DiagnosticId::kRunMemory, "place the memory on a 16-byte boundary"},
     Row{pte::Error::kNoSuchTensor, DiagnosticId::kRunInput, kMatchInput},
@@ -86,6 +86,13 @@ std::string details(const pte::Status& status) {
     default:
       return {};
   }
+}
+
+// What an error of a program's file means of a tensor file.
+std::string tensor_file_text(pte::Error error) {
+  constexpr std::string_view kProgram = "the program ";
+  const std::string_view text = pte::text(error);
+  return text.starts_with(kProgram) ? fmt::format("the tensor file {}", text.substr(kProgram.size())) : std::string(text);
 }
 
 template <class Vector>
@@ -239,8 +246,10 @@ Result<TensorFileImage> TensorFileImage::parse(std::span<const std::byte> bytes,
 }
 
 Result<TensorFileImage> TensorFileImage::check(TensorFileImage image, std::span<const std::byte> bytes) {
-  if (const pte::Status status = pte::TensorFile::open(bytes, true, &image.file_); !status.ok())
-    return tl::unexpected(to_diagnostic(status, image.path_));
+  if (const pte::Status status = pte::TensorFile::open(bytes, true, &image.file_); !status.ok()) {
+    const Diagnostic of_program = to_diagnostic(status, image.path_);
+    return fail(DiagnosticId::kPtdInvalid, tensor_file_text(status.error), of_program.fix, of_program.place);
+  }
   image.bytes_ = bytes;
   return image;
 }

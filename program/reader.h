@@ -59,7 +59,7 @@ class ProgramImage {
   const pte::DebugMap* debug_map_ = nullptr;
 };
 
-// A tensor file (.ptd), mapped and checked. Errors: kFileNotFound, ids pte-* and kModelUnknown (not a tensor file).
+// A tensor file (.ptd), mapped and checked. Errors: kFileNotFound, kPtdInvalid.
 class TensorFileImage {
  public:
   static Result<TensorFileImage> open(const std::string& path);

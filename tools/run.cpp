@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 
@@ -51,6 +52,17 @@ std::vector<NamedTensor> stacked(std::vector<std::vector<Tensor>>& by_sample) {
     arrays.push_back({fmt::format("output_{}", output), std::move(all)});
   }
   return arrays;
+}
+
+// The ending says what is written. What is no file (/dev/stdout, a pipe) gets a .npz.
+Status check_ending(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension();
+  std::error_code none;
+  if (path.empty() || extension == ".npz" || extension == ".npy" || extension == ".bin" || std::filesystem::is_character_file(path, none) ||
+      std::filesystem::is_fifo(path, none))
+    return {};
+  return fail(DiagnosticId::kFileNotWritable, fmt::format("the ending `{}` does not say what to write", extension),
+              "give a name that ends in .npz, .npy or .bin", {.file = path});
 }
 
 Status write_outputs(const std::string& path, const std::vector<NamedTensor>& arrays) {
@@ -109,10 +121,33 @@ void print_instructions(const ProgramImage& image, const RunStats& stats) {
   fmt::print("      {:<50} {:>14}\n", "total", total);
 }
 
+// NaN becomes some number where it is quantized. Each input that holds it is said once.
+void warn_of_nan(const CommonOptions& common, const Graph& signature, const Samples& samples, size_t count, const std::string& file) {
+  for (size_t input = 0; input < signature.inputs().size(); ++input) {
+    size_t found = 0, values = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const TensorView view = samples.inputs(i)[input];
+      if (view.dtype != DType::kFloat32) break;
+      const std::span<const float> data = view.values<float>();
+      found += static_cast<size_t>(std::ranges::count_if(data, [](float value) { return std::isnan(value); }));
+      values += data.size();
+    }
+    if (found == 0) continue;
+    const Diagnostic warning{
+        .id = DiagnosticId::kRunInputNan,
+        .reason = fmt::format("{} of {} values are NaN, of which a quantized program makes an ordinary number", found, values),
+        .fix = "look for what makes them; results that depend on them mean nothing",
+        .place = {.file = file, .node = signature.value(signature.inputs()[input]).name},
+        .severity = Severity::kWarning};
+    fmt::print(stderr, "{}\n", common.json_diagnostics ? to_json(warning) : to_text(warning));
+  }
+}
+
 }  // namespace
 
-Status run(const CommonOptions&, const RunOptions& options) {
+Status run(const CommonOptions& common, const RunOptions& options) {
   DTR_TRY(check_outputs({options.program, options.input}, {options.output, options.stats_json, options.profile, options.debug_buffer}));
+  DTR_TRY(check_ending(options.output));
   if (options.on != "host" && !options.profile.empty())
     return fail(DiagnosticId::kFirmwareRun, "profiles are recorded on the host, whose cycles of the NPU are the board's",
                 "leave out --on, or --profile", {.file = options.program});
@@ -121,6 +156,8 @@ Status run(const CommonOptions&, const RunOptions& options) {
   DTR_ASSIGN(const std::vector<NamedTensor> arrays, raw ? read_raw(session->signature(), options.input) : read_tensors(options.input));
   DTR_ASSIGN(const Samples samples, Samples::bind(session->signature(), arrays, options.input));
   const size_t count = options.samples == 0 ? samples.size() : std::min<size_t>(options.samples, samples.size());
+
+  warn_of_nan(common, session->signature(), samples, count, options.input);
 
   RunStats stats;
   std::optional<TraceRecorder> recorder;

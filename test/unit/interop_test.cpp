@@ -136,7 +136,7 @@ TEST_F(WithTensorFile, RunsAsOnExecuTorch) {
 TEST_F(WithTensorFile, NamesEveryTensorThatIsMissing) {
   const auto session = Session::open(program_);
   ASSERT_FALSE(session);
-  EXPECT_EQ(session.error().id, DiagnosticId::kFileNotFound);
+  EXPECT_EQ(session.error().id, DiagnosticId::kConstantsMissing);
   const auto file = TensorFileImage::open(tensors_);
   ASSERT_TRUE(file);
   for (size_t i = 0; i < file->file().count(); ++i)
@@ -172,8 +172,11 @@ TEST_F(WithTensorFile, DamagedFilesAreRefusedOrRead) {
   ASSERT_TRUE(write_file(tensors_, case_.program));
   const auto session = Session::open(program_, {tensors_});
   ASSERT_FALSE(session);
-  EXPECT_EQ(session.error().id, DiagnosticId::kModelUnknown);
+  EXPECT_EQ(session.error().id, DiagnosticId::kPtdInvalid);
   EXPECT_EQ(session.error().reason, "the bytes are not a tensor file");
+  ASSERT_TRUE(write_file(tensors_, std::span<const std::byte>(good).first(good.size() - 1)));
+  EXPECT_EQ(test::error_text(Session::open(program_, {tensors_})),
+            "error[ptd-invalid]: " + tensors_ + ": the tensor file is shorter than its header says\n  fix: copy the file again");
 }
 
 std::string model_of(const std::string& name) {
@@ -266,7 +269,7 @@ TEST(Interop, WeightsOfAnotherModelAreNotTaken) {
   ASSERT_TRUE(built && other);
   const auto session = Session::load((*built)->compiled.pte, "m.pte", simulator::best_kit(), (*other)->compiled.tensor_file);
   ASSERT_FALSE(session);
-  EXPECT_EQ(session.error().id, DiagnosticId::kFileNotFound);
+  EXPECT_EQ(session.error().id, DiagnosticId::kConstantsMissing);
   EXPECT_NE(session.error().reason.find("\n  tensor constant."), std::string::npos) << session.error().reason;
   EXPECT_EQ(session.error().fix, "give the tensor file (.ptd) that was written with the program: --tensors FILE.ptd");
 }

@@ -461,7 +461,7 @@ TEST(Reader, EveryErrorHasADiagnostic) {
   EXPECT_EQ(id(Error::kMissingMethod), DiagnosticId::kPteMissingMethod);
   EXPECT_EQ(id(Error::kMissingKernel), DiagnosticId::kPteMissingKernel);
   EXPECT_EQ(id(Error::kMissingDelegate), DiagnosticId::kPteMissingDelegate);
-  EXPECT_EQ(id(Error::kMissingData), DiagnosticId::kFileNotFound);
+  EXPECT_EQ(id(Error::kMissingData), DiagnosticId::kConstantsMissing);
   EXPECT_EQ(id(Error::kInputShape), DiagnosticId::kRunInput);
   EXPECT_EQ(id(Error::kArenaTooSmall), DiagnosticId::kRunMemory);
   EXPECT_EQ(id(Error::kDelegateFailed), DiagnosticId::kRunFailed);
