@@ -168,12 +168,12 @@ class Annotator {
     return true;
   }
 
-  // What makes the divisor of a division in float, from where it leaves the rest of the graph: in int8 a small divisor would be zero, and
-  // the quotient no number.
+  // Lengths and deviations by which an operator divides in float, from where they leave the rest of the graph: roots and what makes or
+  // bounds nothing else. In int8 the sum of small squares would be zero, and the quotient no number.
   void keep_divisors_float(std::vector<std::optional<OpAnnotation>>& specs) {
-    std::vector<bool> kept(graph_.op_slots());
-    const auto divides_by = [&](const Use& use) {
-      return kept[use.op.index] || (graph_.op(use.op).def == &ops::kDivTensor && !specs[use.op.index] && use.operand == 1);
+    std::vector<bool> divides(graph_.op_slots()), of_root(graph_.op_slots());
+    const auto reads_to_divide = [&](const Use& use) {
+      return divides[use.op.index] || (graph_.op(use.op).def == &ops::kDivTensor && !specs[use.op.index] && use.operand == 1);
     };
     for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
       const Op& op = graph_.op(*id);
@@ -181,11 +181,21 @@ class Annotator {
                          op.def == &ops::kMeanDim || op.def == &ops::kAmax || op.def == &ops::kAmin;
       if (!specs[id->index] || !light || op.results.size() != 1) continue;
       const Value& value = graph_.value(op.results[0]);
-      if (value.output_uses > 0 || value.uses.empty() || !std::ranges::all_of(value.uses, divides_by)) continue;
-      kept[id->index] = true;
-      specs[id->index].reset();
-      annotation_.reasons[id->index] =
-          FloatReason{"quantizer-divisor", "it makes what a float operator divides by; in int8 a small divisor would be zero",
+      if (value.output_uses > 0 || value.uses.empty() || !std::ranges::all_of(value.uses, reads_to_divide)) continue;
+      divides[id->index] = true;
+      of_root[id->index] = op.def == &ops::kSqrt || std::ranges::any_of(value.uses, [&](const Use& use) { return of_root[use.op.index]; });
+    }
+    for (const OpId id : order_) {
+      if (!divides[id.index]) continue;
+      const auto from_root = [&](ValueId operand) {
+        const OpId producer = operand.valid() ? graph_.producer(operand) : OpId{};
+        return producer.valid() && of_root[producer.index];
+      };
+      if (!of_root[id.index]) of_root[id.index] = std::ranges::any_of(graph_.op(id).operands, from_root);
+      if (!of_root[id.index]) continue;
+      specs[id.index].reset();
+      annotation_.reasons[id.index] =
+          FloatReason{"quantizer-divisor", "a float operator divides by the root that it makes; in int8 a small one would be zero",
                       "divide by a constant, or multiply by a reciprocal that the model computes"};
     }
   }

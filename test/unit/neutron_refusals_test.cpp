@@ -82,15 +82,19 @@ TEST(NeutronPatterns, SayWhatStaysInFloat) {
                         "r"),
             "");
   constexpr std::string_view kDivisor =
-      "quantizer-divisor: it makes what a float operator divides by; in int8 a small divisor would be zero; divide by a constant, or "
+      "quantizer-divisor: a float operator divides by the root that it makes; in int8 a small one would be zero; divide by a constant, or "
       "multiply by a reciprocal that the model computes";
   constexpr std::string_view kLengths =
       "%s: f32[3,4] = aten.mul.Tensor(%x, %x)\n %l: f32[3,1] = aten.sum.dim_IntList(%s) {dim = [1], keepdim = true}\n "
-      "%r: f32[3,1] = aten.sqrt(%l)\n %y: f32[3,4] = aten.div.Tensor(%x, %r)";
-  for (const std::string_view value : {"s", "l", "r"}) EXPECT_EQ(stays_float("%x: f32[3,4]", kLengths, value), kDivisor);
+      "%r: f32[3,1] = aten.sqrt(%l)\n %e: f32[3,4] = aten.expand(%r) {size = [3, 4]}\n %y: f32[3,4] = aten.div.Tensor(%x, %e)";
+  for (const std::string_view value : {"s", "l", "r", "e"}) EXPECT_EQ(stays_float("%x: f32[3,4]", kLengths, value), kDivisor);
   EXPECT_EQ(stays_float("%x: f32[3,4], %z: f32[3,4]",
-                        "%r: f32[3,4] = aten.exp(%x)\n %q: f32[3,4] = aten.div.Tensor(%z, %r)\n %y: f32[3,4] = aten.abs(%r)", "r"),
+                        "%r: f32[3,4] = aten.sqrt(%x)\n %q: f32[3,4] = aten.div.Tensor(%z, %r)\n %y: f32[3,4] = aten.abs(%r)", "r"),
             "");
+  EXPECT_EQ(
+      stays_float("%x: f32[3,4]",
+                  "%s: f32[3,4] = aten.mul.Tensor(%x, %x)\n %r: f32[3,4] = aten.exp(%s)\n %y: f32[3,4] = aten.div.Tensor(%x, %r)", "s"),
+      "");
   EXPECT_EQ(stays_float("%x: i32[2,3]", "%y: i32[3,2] = aten.permute(%x) {dims = [1, 0]}"),
             "quantizer-dtype: only f32 is quantized; `x` is i32; convert the model to float32 where it need not be of another dtype");
   EXPECT_EQ(stays_float("%x: f32[0,3]", "%y: f32[0,3] = aten.relu(%x)"),
