@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo demo-device build test check test-interop test-browser random conformance quantization lint format bench utilization cortex-m golden anchors docs
+.PHONY: help demo demo-device build test check test-interop inspector-tables test-browser random conformance quantization lint format bench utilization cortex-m golden anchors docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -40,6 +40,9 @@ test-interop: ## live comparison with ExecuTorch 1.4 in both directions (own Pyt
 	@cmake --preset release -DDTR_BUILD_TESTS=ON >/dev/null
 	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron deuteron-neutron-ir
 	@test/interop/run $(RELEASE)/deuteron
+
+inspector-tables: build ## accept what ExecuTorch's Inspector says of runs now (test/data/inspector), after a change of map or cycles
+	@test/interop/run $(RELEASE)/deuteron --write-tables
 
 test-browser: build ## HTML reports of profiles used with clicks and keys in headless Chromium
 	@scripts/setup browser

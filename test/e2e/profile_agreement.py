@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A run's events, one by one, in all that is told of it: `deuteron profile --json`, --csv, its table, the data of --html, --perfetto, and
-what ExecuTorch's Inspector says of the same files (test/data/inspector, made by test/interop/inspector.py).
+what ExecuTorch's Inspector says of the same files (test/data/inspector, made by test/interop/inspector.py: make inspector-tables).
 
     profile_agreement.py DEUTERON      standard library only
 
@@ -141,7 +141,7 @@ def main():
         ran += 1
     print(f"profile_agreement: {ran} of {len(NETS)} nets, {failed} with differences")
     if failed:
-        print("If map or cycles changed on purpose: test/interop/inspector.py DEUTERON --write-tables")
+        print("If map or cycles changed on purpose: make inspector-tables")
     return 1 if failed else 0
 
 
