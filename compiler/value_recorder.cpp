@@ -40,7 +40,7 @@ std::optional<TraceTensor> ValueRecorder::result_of(uint32_t source) {
 
 TraceTensor ValueRecorder::store(const Tensor& tensor) {
   constexpr size_t kAlignment = 16;
-  const TraceTensor stored{.dtype = tensor.dtype(), .shape = tensor.shape(), .offset = taken_ + bytes_.size()};
+  TraceTensor stored{.dtype = tensor.dtype(), .shape = tensor.shape(), .offset = taken_ + bytes_.size()};
   bytes_.insert(bytes_.end(), tensor.bytes().begin(), tensor.bytes().end());
   bytes_.resize((bytes_.size() + kAlignment - 1) / kAlignment * kAlignment);
   return stored;

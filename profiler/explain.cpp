@@ -88,14 +88,31 @@ class Explainer {
     bool converts = true;
     for (const ProfileSpan& span : profile_.spans) {
       if (span.track != ProfileSpan::Track::kHost || span.waits || &profile_.rows[span.row] != &row_) continue;
-      converts = converts && span.kernel.find("quantize_per_") != std::string::npos;
+      converts = converts && is_conversion(span);
       if (kernels.find(span.kernel) == std::string::npos) kernels += (kernels.empty() ? "" : ", ") + span.kernel;
     }
     because(fmt::format("{} cycles are estimated for the Cortex-M, which runs {}", of_it(row_.spent.cpu), kernels));
-    if (converts)
+    if (converts && between_kernels())
+      change("bring what computes in float beside it onto the NPU: `deuteron compile --placement FILE` says why it is not there");
+    else if (converts)
       change("give and take int8: compile with --io int8");
     else if (profile_.target != nullptr && has_npu(*profile_.target))
       change("bring it onto the NPU: `deuteron compile --placement FILE` says why it is not there");
+  }
+
+  static bool is_conversion(const ProfileSpan& span) { return span.kernel.find("quantize_per_") != std::string::npos; }
+
+  // Whether something computes before the row's conversions between float and int8, and behind them: else they are the program's ends.
+  bool between_kernels() const {
+    bool computed = false, converted = false;
+    for (const ProfileSpan& span : profile_.spans) {
+      const bool kernel = span.track != ProfileSpan::Track::kCopy && !span.waits;
+      if (kernel && is_conversion(span)) converted = converted || (computed && &profile_.rows[span.row] == &row_);
+      if (!kernel || is_conversion(span)) continue;
+      if (converted) return true;
+      computed = true;
+    }
+    return false;
   }
 
   void say_host() {
