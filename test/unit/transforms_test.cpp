@@ -242,9 +242,13 @@ double milliseconds(const std::string& text, const Pipeline& pipeline) {
 TEST(Scaling, PassesAreLinear) {
   for (const Pipeline& pipeline : all_pipelines())
     for (std::string (*make)(int) : {chain, branches, layers, parts}) {
-      const double small = milliseconds(make(500), pipeline);
-      const double large = milliseconds(make(4000), pipeline);
-      // Eight times the ops: linear is 8 and what caches cost, quadratic 64. More ops leave the caches, and then neighbours count.
+      // Eight times the ops: linear is 8 and what caches cost, quadratic 64. More ops leave the caches, and then neighbours count: a pair
+      // that is too far apart is measured again.
+      double small = 0, large = 0;
+      for (int attempt = 0; attempt == 0 || (attempt < 3 && large >= 32 * std::max(small, 0.5)); ++attempt) {
+        small = milliseconds(make(500), pipeline);
+        large = milliseconds(make(4000), pipeline);
+      }
       EXPECT_LT(large, 32 * std::max(small, 0.5)) << pipeline.name;
 #ifndef __SANITIZE_ADDRESS__
       EXPECT_LT(large, 150) << pipeline.name;
