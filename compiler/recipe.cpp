@@ -82,6 +82,8 @@ class PatternsOfSome final : public QuantizationPatterns {
 
 // ---- selectors
 
+constexpr std::string_view kShowsNames = "`deuteron compile --emit-ir` shows names and modules";
+
 bool converts(const Graph& graph, OpId op) {
   return op.valid() && (graph.op(op).def == &ops::kQuantize || graph.op(op).def == &ops::kDequantize);
 }
@@ -163,15 +165,22 @@ Result<Exclusions> Exclusions::resolve(const Program& program, const Graph& grap
     uint32_t mask = 0;
     for (size_t i = 0; i < spec.backends.size(); ++i)
       if (std::ranges::find(constraint.keep_off, spec.backends[i]) != constraint.keep_off.end()) mask |= 1U << i;
-    bool any = false;
+    bool any = false, any_excepted = constraint.except.empty();
     for (const OpId op : graph.ops()) {
       if (!selects(program, graph, constraint.where, op)) continue;
       any = true;
-      if (constraint.except.empty() || !selects(program, graph, constraint.except, op)) found.masks_[op.index] |= mask;
+      if (constraint.except.empty() || !selects(program, graph, constraint.except, op))
+        found.masks_[op.index] |= mask;
+      else
+        any_excepted = true;
     }
     if (!any && must_select)
       return fail(DiagnosticId::kRecipeInvalid, fmt::format("constraint {} of the recipe selects no operator of the model", number + 1),
-                  "`deuteron compile --emit-ir` shows names and modules", {.file = program.file});
+                  std::string(kShowsNames), {.file = program.file});
+    if (!any_excepted && must_select)
+      return fail(DiagnosticId::kRecipeInvalid,
+                  fmt::format("`except` of constraint {} of the recipe selects none of the operators that it selects", number + 1),
+                  std::string(kShowsNames), {.file = program.file});
   }
   return found;
 }

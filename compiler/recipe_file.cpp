@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/recipe.h"
+#include "support/json.h"
 #include "support/mapped_file.h"
 
 namespace dtr {
@@ -133,9 +134,9 @@ class Reader {
 Result<RecipeSpec> read_recipe(const std::string& path, const TargetDescription& target) {
   DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  const Json document = Json::parse(text, nullptr, false, true);
-  if (document.is_discarded()) return fail(DiagnosticId::kRecipeInvalid, "the recipe is not JSON", "see docs/recipes.md", {.file = path});
-  return Reader(path, target).read(document);
+  if (std::string fault = json_fault(text); !fault.empty())
+    return fail(DiagnosticId::kRecipeInvalid, std::move(fault), "see docs/recipes.md", {.file = path});
+  return Reader(path, target).read(Json::parse(text, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/true));
 }
 
 }  // namespace dtr

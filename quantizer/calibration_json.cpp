@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "quantizer/calibration.h"
+#include "support/json.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
 
@@ -136,7 +137,8 @@ Result<CalibrationResult> parse_calibration(std::string_view text, const std::st
   const auto invalid = [&](std::string reason, std::string node = {}) {
     return fail(DiagnosticId::kCalibrationInvalid, std::move(reason), "calibrate again", {.file = file, .node = std::move(node)});
   };
-  const nlohmann::json document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (std::string fault = json_fault(text); !fault.empty()) return invalid(std::move(fault));
+  const nlohmann::json document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/true);
   if (document.is_discarded() || !document.is_object()) return invalid("not a JSON object");
   const auto format = document.find("format");
   if (format == document.end() || *format != kFormat) return invalid("not a calibration result of Deuteron");

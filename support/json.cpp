@@ -1,0 +1,91 @@
+#include "support/json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+namespace dtr {
+namespace {
+
+using Json = nlohmann::json;
+
+// Reads characters and tells how far.
+class CountingIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingIterator(const char* at, const char** furthest) : at_(at), furthest_(furthest) {}
+  reference operator*() const { return *at_; }
+  CountingIterator& operator++() {
+    *furthest_ = ++at_;
+    return *this;
+  }
+  bool operator==(const CountingIterator& other) const { return at_ == other.at_; }
+  bool operator!=(const CountingIterator& other) const { return at_ != other.at_; }
+
+ private:
+  const char* at_;
+  const char** furthest_;
+};
+
+class FaultFinder : public nlohmann::json_sax<Json> {
+ public:
+  explicit FaultFinder(std::string_view text) : text_(text) {}
+
+  std::string find() {
+    const char* const begin = text_.data();
+    furthest_ = begin;
+    Json::sax_parse(CountingIterator(begin, &furthest_), CountingIterator(begin + text_.size(), &furthest_), this,
+                    nlohmann::detail::input_format_t::json, /*strict=*/true, /*ignore_comments=*/true);
+    return fault_;
+  }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(int64_t) override { return true; }
+  bool number_unsigned(uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(Json::binary_t&) override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool start_object(size_t) override {
+    keys_.emplace_back();
+    return true;
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    return true;
+  }
+  bool key(std::string& name) override {
+    if (keys_.back().insert(name).second) return true;
+    fault_ = fmt::format("line {}: `{}` stands twice in its object", 1 + std::count(text_.data(), furthest_, '\n'), name);
+    return false;
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
+    const std::string_view what = error.what();  // "[json.exception…] parse error at line 1, column 2: …"
+    const size_t at = what.find(" at line ");
+    fault_ = at == std::string_view::npos ? what : what.substr(at + 4);
+    return false;
+  }
+
+ private:
+  std::string_view text_;
+  const char* furthest_ = nullptr;
+  std::vector<std::set<std::string>> keys_;  // of the objects that are open
+  std::string fault_;
+};
+
+}  // namespace
+
+std::string json_fault(std::string_view text) { return FaultFinder(text).find(); }
+
+}  // namespace dtr
