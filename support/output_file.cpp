@@ -5,20 +5,38 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 namespace dtr {
 namespace {
 
+constexpr std::chrono::milliseconds kReaderLimit(5000), kReaderPause(10);
+
 tl::unexpected<Diagnostic> not_writable(const std::string& path, int error) {
+  if (error == ENXIO) return fail(DiagnosticId::kFileNotWritable, "nobody reads the pipe", "start the reader first", {.file = path});
   const char* fix = error == ENOENT                                       ? "create the folder first"
                     : error == ENOSPC                                     ? "free some space or write elsewhere"
                     : error == EACCES || error == EPERM || error == EROFS ? "choose a folder where you may write"
                                                                           : "check the path";
   return fail(DiagnosticId::kFileNotWritable, std::string("cannot write the file: ") + std::strerror(error), fix, {.file = path});
+}
+
+// A device or a pipe. To open a pipe waits for its reader, who may never come: he has some seconds. Below 0: errno says why.
+int open_to_write(const std::string& path) {
+  for (auto left = kReaderLimit;; left -= kReaderPause) {
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0) {
+      ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+      return fd;
+    }
+    if (errno != ENXIO || left <= kReaderPause) return fd;
+    std::this_thread::sleep_for(kReaderPause);
+  }
 }
 
 }  // namespace
@@ -30,7 +48,7 @@ Result<OutputFile> OutputFile::create(const std::string& path) {
   const bool exists = ::stat(path.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) return not_writable(path, EISDIR);
   if (exists && !S_ISREG(status.st_mode)) {
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    const int fd = open_to_write(path);
     if (fd < 0) return not_writable(path, errno);
     return OutputFile(path, fd);
   }

@@ -46,4 +46,33 @@ std::string TextTable::text(size_t widest) const {
   return all;
 }
 
+std::optional<std::vector<std::string>> shell_words(std::string_view command) {
+  std::vector<std::string> words;
+  bool in_word = false;
+  char quote = 0;
+  for (size_t i = 0; i < command.size(); ++i) {
+    const char letter = command[i];
+    const bool is_blank = letter == ' ' || letter == '\t' || letter == '\n';
+    if (quote == 0 && is_blank) {
+      in_word = false;
+      continue;
+    }
+    if (!in_word) words.emplace_back();
+    in_word = true;
+    if (letter == quote) {
+      quote = 0;
+    } else if (quote == 0 && (letter == '\'' || letter == '"')) {
+      quote = letter;
+    } else if (letter == '\\' && quote != '\'') {
+      if (++i == command.size()) return std::nullopt;
+      if (quote == '"' && command[i] != '"' && command[i] != '\\') words.back() += letter;
+      words.back() += command[i];
+    } else {
+      words.back() += letter;
+    }
+  }
+  if (quote != 0) return std::nullopt;
+  return words;
+}
+
 }  // namespace dtr

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dtr {
@@ -14,6 +16,10 @@ std::string with_thousands(uint64_t value);
 size_t width_of(const std::string& text);
 // The text if it is not wider, else its beginning and "~".
 std::string clipped(const std::string& text, size_t width);
+
+// Words as a shell takes a command apart: blanks end a word, unless they stand in '…' or "…" or behind a backslash, which also takes its
+// meaning from a quote (not within '…'). Nothing else has a meaning. Empty: a quote or a backslash has no end.
+std::optional<std::vector<std::string>> shell_words(std::string_view command);
 
 // Columns as wide as their widest cell, two spaces between them.
 class TextTable {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "support/interruption.h"
+#include "support/text.h"
 #include "tools/verbs.h"
 
 namespace {
@@ -18,10 +19,13 @@ namespace tools = dtr::tools;
 
 enum ExitCode : int { kGood = 0, kBadInput = 1, kUsage = 2, kBug = 3 };
 
+void report(const tools::CommonOptions& common, const Diagnostic& diagnostic) {
+  fmt::print(stderr, "{}\n", common.json_diagnostics ? to_json(diagnostic) : to_text(diagnostic));
+}
+
 int finish(const tools::CommonOptions& common, const Status& status) {
   if (status) return kGood;
-  const Diagnostic& diagnostic = status.error();
-  fmt::print(stderr, "{}\n", common.json_diagnostics ? to_json(diagnostic) : to_text(diagnostic));
+  report(common, status.error());
   return kBadInput;
 }
 
@@ -58,8 +62,12 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
                        "Let NXP's converter make the payloads of the NPU: a command, called with --input, --output and --target behind it "
                        "(docs/recipes.md)")
           ->type_name("CMD")
-          ->check(CLI::Validator([](const std::string& text) { return text.empty() ? std::string("the command is empty") : std::string(); },
-                                 "", "command"));
+          ->check(CLI::Validator(
+              [](const std::string& text) {
+                const auto words = dtr::shell_words(text);
+                return std::string(!words ? "a quote in the command has no end" : words->empty() ? "the command is empty" : "");
+              },
+              "", "command"));
   verb->add_option("--keep-neutron-ir", o.keep_neutron_ir, "Leave what the converter reads and writes in this folder (.tflite)")
       ->type_name("FOLDER")
       ->needs(converter);
@@ -258,10 +266,8 @@ CLI::App* add_firmware(CLI::App& app, tools::FirmwareOptions& o) {
   return verb;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) try {
-  dtr::clean_up_on_signals();
+// Reads the command line and runs its verb.
+int command(int argc, char** argv, tools::CommonOptions& common) {
   CLI::App app{
       "Deuteron compiles a model for a microcontroller with an eIQ Neutron NPU, runs it bit-exactly on a simulator, and shows what it "
       "costs.",
@@ -269,7 +275,6 @@ int main(int argc, char** argv) try {
   app.set_version_flag("--version", "deuteron " DTR_VERSION);
   app.require_subcommand(1);
   app.fallthrough();
-  tools::CommonOptions common;
   std::string diagnostics = "text";
   app.add_option("--diagnostics", diagnostics, "How messages are written: text, or json (one object a line on standard error)")
       ->check(CLI::IsMember({"text", "json"}))
@@ -334,7 +339,25 @@ int main(int argc, char** argv) try {
   if (inspect->parsed()) return finish(common, tools::inspect(common, inspect_options));
   if (targets->parsed()) return finish(common, tools::targets(markdown));
   return finish(common, tools::ops(markdown));
-} catch (const std::exception& error) {  // of the standard library: no memory, say
-  std::fprintf(stderr, "deuteron: %s\n", error.what());
-  return kBug;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  dtr::clean_up_on_signals();
+  tools::CommonOptions common;
+  int code = kBug;
+  try {
+    code = command(argc, argv, common);
+  } catch (const std::exception& error) {  // of the standard library: no memory, say; or fmt's, of standard output
+    if (std::ferror(stdout) == 0) std::fprintf(stderr, "deuteron: %s\n", error.what());
+  }
+  // What was printed is known to have arrived only now.
+  const bool lost = std::ferror(stdout) != 0;
+  if (std::fflush(stdout) == 0 && !lost) return code;
+  report(common, {.id = dtr::DiagnosticId::kFileNotWritable,
+                  .reason = "cannot write what was asked for",
+                  .fix = "free some space, or send it elsewhere",
+                  .place = {.file = "standard output"}});
+  return kBadInput;
 }

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 
 #include "frontends/tflite/model_file.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
 #include "support/process.h"
 #include "support/temporary_folder.h"
+#include "support/text.h"
 
 namespace dtr::neutron_ir {
 namespace {
@@ -29,11 +29,6 @@ tl::unexpected<Diagnostic> failed(const std::string& command, std::string_view h
 tl::unexpected<Diagnostic> bad(std::string reason) {
   return fail(DiagnosticId::kConverterOutput, "the converted model " + std::move(reason),
               "use a converter of NXP's eIQ Neutron SDK; --keep-neutron-ir FOLDER leaves what it read and wrote", {});
-}
-
-std::vector<std::string> words_of(const std::string& command) {
-  std::istringstream stream(command);
-  return {std::istream_iterator<std::string>(stream), {}};
 }
 
 // Name of a value as a file name.
@@ -113,8 +108,9 @@ Result<std::vector<std::byte>> convert(const Graph& graph, std::span<const std::
         return fail(DiagnosticId::kConverterFailed,
                     fmt::format("`{}` has one channel and lies channels-last, which NXP's runtime refuses", graph.value(id).name),
                     "keep the operator that makes or reads it off the NPU: --keep-off", {.node = graph.value(id).name});
-  std::vector<std::string> words = words_of(options.command);
-  if (words.empty()) return failed(options.command, "names no program", {});
+  std::optional<std::vector<std::string>> said = shell_words(options.command);
+  if (!said || said->empty()) return failed(options.command, said ? "names no program" : "has a quote without its end", {});
+  std::vector<std::string>& words = *said;
   DTR_ASSIGN(const TemporaryFolder folder, TemporaryFolder::create());
   std::string before = folder.path() + "/neutron_ir.tflite", after = folder.path() + "/converted.tflite";
   if (!options.keep.empty()) {
@@ -129,7 +125,8 @@ Result<std::vector<std::byte>> convert(const Graph& graph, std::span<const std::
   for (const std::string& word : {std::string("--input"), before, std::string("--output"), after, std::string("--target"), target})
     words.push_back(word);
   const Result<ProcessResult> done = run_process(words, ".", options.limit);
-  if (!done) return failed(options.command, "cannot be run: " + done.error().reason, {});
+  if (!done)
+    return fail(DiagnosticId::kConverterFailed, "the converter " + done.error().reason, "give its path, or put its folder into PATH", {});
   if (done->timed_out) return failed(options.command, fmt::format("did not end within {} s", options.limit.count()), done->output);
   if (done->exit_code != 0)
     return failed(options.command, done->exit_code < 0 ? "crashed" : fmt::format("failed with exit code {}", done->exit_code),

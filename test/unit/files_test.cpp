@@ -1,18 +1,22 @@
 // Zip archives, NumPy arrays, outputs that appear whole or not at all, parallel loops. Bad input is a table: kind, bytes, expected id.
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <random>
+#include <thread>
 
 #include "ir/npz.h"
 #include "support/output_file.h"
 #include "support/progress.h"
+#include "support/text.h"
 #include "support/thread_pool.h"
 #include "support/zip_archive.h"
 #include "support/zip_writer.h"
@@ -427,6 +431,32 @@ TEST(OutputFile, SeveralAppearTogetherOrNotAtAll) {
     EXPECT_EQ(folder.size(), in_the_way ? 0U : 2U);
   }
   EXPECT_EQ(test::read_bytes(folder / "second"), to_bytes("second"));
+}
+
+TEST(OutputFile, APipeHasAReader) {
+  const test::TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(test::error_text(write_file(folder / "pipe", std::string_view("x"))),
+            "error[file-not-writable]: " + (folder / "pipe") + ": nobody reads the pipe\n  fix: start the reader first");
+  std::string got(100'000, ' ');
+  std::jthread reader([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::ifstream(folder / "pipe").read(got.data(), std::ssize(got));
+  });
+  ASSERT_TRUE(write_file(folder / "pipe", std::string(got.size(), 'x')).has_value());  // more than fits into it at once
+  reader.join();
+  EXPECT_EQ(got, std::string(got.size(), 'x'));
+}
+
+TEST(Text, WordsOfACommand) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(shell_words(""), Words());
+  EXPECT_EQ(shell_words(" \t\n"), Words());
+  EXPECT_EQ(shell_words("  a  b\tc "), (Words{"a", "b", "c"}));
+  EXPECT_EQ(shell_words("'/opt/eiq 2/neutron' --a=\"b c\"d"), (Words{"/opt/eiq 2/neutron", "--a=b cd"}));
+  EXPECT_EQ(shell_words(R"(a\ b "\"\\\n" '\"' '' "")"), (Words{"a b", R"("\\n)", R"(\")", "", ""}));
+  EXPECT_EQ(shell_words("$HOME *.c"), (Words{"$HOME", "*.c"}));
+  for (const char* open : {"'", "a \"b", "a\\", "\"a\\\""}) EXPECT_EQ(shell_words(open), std::nullopt) << open;
 }
 
 TEST(OutputFile, FollowsALink) {
