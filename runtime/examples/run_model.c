@@ -1,6 +1,8 @@
 /* Runs a compiled program on a host: run_model PROGRAM.pte INPUTS.bin OUTPUTS.bin
- * Both data files hold tensors as they lie in memory, one after the other. All memory is in one static block: there is no heap. */
+ * Both data files hold tensors as they lie in memory, one after the other. All memory is in one static block: there is no heap. It has all
+ * kernels of a host and no NPU: programs for the targets `executorch`, `cortex-m33` and `cortex-m55`. */
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/deuteron.h"
 
@@ -25,6 +27,11 @@ static int fail(const char* what, dtr_status status) {
   return 1;
 }
 
+static int refuse(const char* path, const char* what) {
+  fprintf(stderr, "%s %s\n", path, what);
+  return 2;
+}
+
 /* Whether the run may go on: a product looks at a clock. */
 static int before(void* steps_left, uint32_t step) {
   (void)step;
@@ -47,13 +54,15 @@ int main(int argc, char** argv) {
     return 2;
   }
 
+  for (i = 1; i < 3; ++i)
+    if (strcmp(argv[i], argv[3]) == 0) return refuse(argv[3], "is read, too: it would be lost");
+
   in = fopen(argv[1], "rb");
-  if (in == NULL) {
-    fprintf(stderr, "%s cannot be read\n", argv[1]);
-    return 2;
-  }
+  if (in == NULL) return refuse(argv[1], "cannot be opened");
   program = take(BLOCK_BYTES / 2);
   program.bytes = fread(program.data, 1, program.bytes, in);
+  if (ferror(in)) return refuse(argv[1], "cannot be read");
+  if (fgetc(in) != EOF) return refuse(argv[1], "is larger than its memory");
   fclose(in);
 
   status = dtr_load(&model, program.data, program.bytes, dtr_host_environment());
@@ -66,27 +75,27 @@ int main(int argc, char** argv) {
   if (status.error != DTR_OK) return fail("prepare", status);
 
   in = fopen(argv[2], "rb");
-  out = fopen(argv[3], "wb");
-  if (in == NULL || out == NULL) {
-    fprintf(stderr, "%s or %s cannot be opened\n", argv[2], argv[3]);
-    return 2;
-  }
+  if (in == NULL) return refuse(argv[2], "cannot be opened");
   for (i = 0; i < dtr_input_count(&model); ++i) {
     status = dtr_input(&model, i, &tensor);
     if (status.error != DTR_OK) return fail("input", status);
     tensor.bytes = fread(tensor.data, 1, tensor.bytes, in); /* straight into its place: nothing is copied */
+    if (ferror(in)) return refuse(argv[2], "cannot be read");
     status = dtr_set_input(&model, i, &tensor);
     if (status.error != DTR_OK) return fail("input", status);
   }
+  if (fgetc(in) != EOF) return refuse(argv[2], "has more bytes than the inputs");
+  fclose(in);
   status = dtr_run(&model, &observer);
   if (status.error != DTR_OK) return fail("run", status);
+  out = fopen(argv[3], "wb");
+  if (out == NULL) return refuse(argv[3], "cannot be opened");
   for (i = 0; i < dtr_output_count(&model); ++i) {
     status = dtr_output(&model, i, &tensor);
     if (status.error != DTR_OK) return fail("output", status);
     fwrite(tensor.data, 1, tensor.bytes, out);
   }
-  fclose(in);
-  fclose(out);
+  if (ferror(out) | fclose(out)) return refuse(argv[3], "cannot be written");
   dtr_release(&model);
   return 0;
 }

@@ -1,6 +1,8 @@
 // Runs a compiled program on a host: run_model PROGRAM.pte INPUTS.bin OUTPUTS.bin
-// Both data files hold tensors as they lie in memory, one after the other.
+// Both data files hold tensors as they lie in memory, one after the other. It has the portable kernels: programs for the target
+// `executorch`.
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <vector>
 
@@ -25,6 +27,11 @@ int fail(const char* what, const deuteron::Status& status) {
   return 1;
 }
 
+int refuse(const char* path, const char* what) {
+  std::fprintf(stderr, "%s %s\n", path, what);
+  return 2;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -32,12 +39,13 @@ int main(int argc, char** argv) {
     std::fputs("usage: run_model PROGRAM.pte INPUTS.bin OUTPUTS.bin\n", stderr);
     return 2;
   }
-  std::ifstream file(argv[1], std::ios::binary | std::ios::ate), in(argv[2], std::ios::binary);
-  std::ofstream out(argv[3], std::ios::binary);
-  if (!file || !in || !out) {
-    std::fputs("a file cannot be opened\n", stderr);
-    return 2;
+  std::error_code none;
+  for (int i = 1; i < 3; ++i) {
+    if (!std::filesystem::is_regular_file(argv[i], none)) return refuse(argv[i], "is not a file that can be read");
+    if (std::filesystem::equivalent(argv[i], argv[3], none)) return refuse(argv[3], "is read, too: it would be lost");
   }
+  std::ifstream file(argv[1], std::ios::binary | std::ios::ate), in(argv[2], std::ios::binary);
+  if (!file || !in) return refuse(argv[file ? 2 : 1], "cannot be opened");
   Memory program_memory, state_memory;
   const std::span<std::byte> bytes = take(program_memory, static_cast<size_t>(file.tellg()));
   file.seekg(0).read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
@@ -61,14 +69,16 @@ int main(int argc, char** argv) {
     status = method.set_input(i, {tensor.data, static_cast<size_t>(in.gcount()), tensor.dtype, tensor.shape(), tensor.order()});
     if (!status.ok()) return fail("input", status);
   }
+  if (in.peek() != std::ifstream::traits_type::eof()) return refuse(argv[2], "has more bytes than the inputs");
   int steps_left = 1000;
   const auto may_go_on = [](void* context, const deuteron::Method&, uint32_t) { return (*static_cast<int*>(context))-- > 0; };
   const deuteron::Observer observer{.context = &steps_left, .before = may_go_on};  // a product looks at a clock
   status = method.run(&observer);
   if (!status.ok()) return fail("run", status);
+  std::ofstream out(argv[3], std::ios::binary);
   for (size_t i = 0; i < method.output_count(); ++i) {
     const deuteron::Tensor& tensor = *method.output_tensor(i);
     out.write(tensor.values<char>(), static_cast<std::streamsize>(tensor.bytes()));
   }
-  return 0;
+  return out.flush() ? 0 : refuse(argv[3], "cannot be written");
 }

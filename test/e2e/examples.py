@@ -28,8 +28,8 @@ def data_of(npz, name):
     return npy[10 + int.from_bytes(npy[8:10], "little"):]
 
 
-def refused(example, program, inputs, outputs, words):
-    text = run(example, program, inputs, outputs, code=1)
+def refused(example, program, inputs, outputs, words, code=1):
+    text = run(example, program, inputs, outputs, code=code)
     if words not in text:
         failures.append(f"{example.name} says\n{text}instead of\n{words}")
 
@@ -60,6 +60,17 @@ def main():
             bad.write_bytes(content[:100])
             refused(example, bad, inputs, outputs, "load: the program is shorter than its header says (code 1")
             refused(example, folder / "executorch.pte", short, outputs, "input: the input's number of bytes differs from its tensor's (code 20")
+            program, whole, surplus = folder / "executorch.pte", inputs.read_bytes(), folder / "surplus.bin"
+            surplus.write_bytes(whole + b"x")
+            refused(example, program, surplus, outputs, "surplus.bin has more bytes than the inputs", 2)
+            refused(example, program, inputs, "/dev/full", "/dev/full cannot be written", 2)
+            refused(example, program, inputs, inputs, "inputs.bin is read, too: it would be lost", 2)
+            for files in ((folder, inputs), (program, folder), (folder / "none", inputs), (program, folder / "none")):
+                run(example, *files, outputs, code=2)
+            outputs.write_bytes(b"of the last run")
+            refused(example, bad, inputs, outputs, "load: the program is shorter")
+            if inputs.read_bytes() != whole or outputs.read_bytes() != b"of the last run":
+                failures.append(f"{example.name}: files are lost where nothing runs")
         refused(in_cpp, folder / "cortex-m33.pte", inputs, outputs,
                 "load: the program needs a kernel that is not there (code 10, index 0, detail 0) cortex_m::quantize_per_tensor")
     for failure in failures:
