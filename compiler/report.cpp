@@ -74,8 +74,11 @@ std::string to_text(const CompileReport& report) {
   text += fmt::format("{}CPU     {} kernel call{}: about {} cycles (estimates, docs/targets.md)\n", report.has_npu ? "" : "\n",
                       report.cpu_calls, report.cpu_calls == 1 ? "" : "s", with_thousands(report.cpu_cycles));
   if (report.has_npu && report.checked) {
-    text += fmt::format("time    {} cycles = {:.1f} µs of the NPU simulated at {} MHz (machine model: docs/npu.md)\n",
-                        with_thousands(report.npu_total_cycles), report.microseconds(report.npu_total_cycles), report.clock_hz / 1'000'000);
+    const uint64_t total = report.npu_total_cycles + report.cpu_cycles;
+    text +=
+        fmt::format("time    {} cycles with the NPU + {} with the CPU = {} = {:.1f} µs simulated at {} MHz (machine model: docs/npu.md)\n",
+                    with_thousands(report.npu_total_cycles), with_thousands(report.cpu_cycles), with_thousands(total),
+                    report.microseconds(total), report.clock_hz / 1'000'000);
   } else if (!report.has_npu) {
     text += fmt::format("time    about {:.1f} ms at {} MHz\n", report.microseconds(report.cpu_cycles) / 1000, report.clock_hz / 1'000'000);
   }

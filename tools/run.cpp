@@ -194,12 +194,15 @@ Status run(const CommonOptions& common, const RunOptions& options) {
   if (!options.stats_json.empty()) DTR_TRY(write_file(options.stats_json, stats_json(session->image(), stats, count)));
   if (!stats.instructions.empty()) {
     print_instructions(session->image(), stats);
-    fmt::print("{} sample{} on {}, {} cycles each on the NPU{}\n", count, count == 1 ? "" : "s", options.on, stats.total_cycles,
+    fmt::print("{} sample{} on {}, {} NPU cycles each{}\n", count, count == 1 ? "" : "s", options.on, stats.total_cycles,
                options.output.empty() ? "" : ", outputs in " + options.output);
     return {};
   }
-  fmt::print("{} sample{}, {} kernel calls and {} cycles each on the simulated NPU{}\n", count, count == 1 ? "" : "s", stats.npu_calls,
-             stats.total_cycles, options.output.empty() ? "" : ", outputs in " + options.output);
+  const std::string npu = stats.npu_calls == 0
+                              ? "nothing on the NPU"
+                              : fmt::format("{} kernel calls and {} NPU cycles each, simulated (deuteron profile adds the CPU's)",
+                                            stats.npu_calls, stats.total_cycles);
+  fmt::print("{} sample{}, {}{}\n", count, count == 1 ? "" : "s", npu, options.output.empty() ? "" : "; outputs in " + options.output);
   return {};
 }
 

@@ -43,7 +43,7 @@ def same_on_qemu(deuteron, folder, model, data, target, board, samples=1):
     if host.read_bytes() != device.read_bytes():
         failures.append(f"{name}: outputs differ from the host's")
     cycles = json.loads((folder / "host.json").read_text())["npu_total_cycles"]
-    if f" {cycles} cycles each on the NPU" not in text:
+    if f" {cycles} NPU cycles each" not in text:
         failures.append(f"{name}: the host counts {cycles} NPU cycles, the firmware says\n{text}")
     total = re.search(r"total +(\d+)", text)
     print(f"{name}: {total.group(1) if total else '?'} instructions, {cycles} NPU cycles")
