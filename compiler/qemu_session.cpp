@@ -53,9 +53,9 @@ class QemuSession final : public Session {
     }
   }
 
-  Status build(std::span<const TensorFileImage> tensor_files) {
+  Status build() {
     const FirmwareProgram program{&image(), std::filesystem::path(image().path()).stem().string()};
-    DTR_ASSIGN(const std::vector<FirmwareFile> files, make_firmware({&program, 1}, {.board = &board_, .tensor_files = tensor_files}));
+    DTR_ASSIGN(const std::vector<FirmwareFile> files, make_firmware({&program, 1}, {.board = &board_, .tensor_files = tensor_files()}));
     DTR_TRY(write_firmware(files, folder_.path()));
     for (const std::vector<std::string>& step : {std::vector<std::string>{"cmake", "-G", "Ninja", "-S", ".", "-B", "build"},
                                                  std::vector<std::string>{"cmake", "--build", "build"}}) {
@@ -71,6 +71,7 @@ class QemuSession final : public Session {
 
   const Graph& signature() const override { return host_->signature(); }
   const ProgramImage& image() const override { return host_->image(); }
+  std::span<const TensorFileImage> tensor_files() const override { return host_->tensor_files(); }
 
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats, const RunHooks&) override {
     DTR_TRY(write_inputs(inputs));
@@ -147,7 +148,7 @@ class QemuSession final : public Session {
     }
   }
 
-  std::unique_ptr<Session> host_;  // for the signature
+  std::unique_ptr<Session> host_;  // for the signature and the files
   const Board& board_;
   TemporaryFolder folder_;
   std::vector<Type> outputs_;
@@ -158,11 +159,10 @@ class QemuSession final : public Session {
 Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::string_view name,
                                               const std::vector<std::string>& tensor_files) {
   DTR_ASSIGN(std::unique_ptr<Session> host, Session::open(path, tensor_files));
-  DTR_ASSIGN(const std::vector<TensorFileImage> tensors, open_tensor_files(tensor_files));
   DTR_ASSIGN(const Board* board, board_for(name, host->image()));
   DTR_ASSIGN(TemporaryFolder folder, TemporaryFolder::create());
   auto session = std::make_unique<QemuSession>(std::move(host), *board, std::move(folder));
-  DTR_TRY(session->build(tensors));
+  DTR_TRY(session->build());
   return session;
 }
 

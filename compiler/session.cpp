@@ -74,6 +74,7 @@ class HostSession final : public Session {
 
   const Graph& signature() const override { return signature_; }
   const ProgramImage& image() const override { return image_; }
+  std::span<const TensorFileImage> tensor_files() const override { return tensor_files_; }
 
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats, const RunHooks& hooks) override {
     for (size_t i = 0; i < inputs.size(); ++i) DTR_TRY(set_input(i, inputs[i]));

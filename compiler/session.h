@@ -63,6 +63,7 @@ class Session {
   // A graph without ops that has the program's inputs and outputs: names, dtypes, shapes, layouts.
   virtual const Graph& signature() const = 0;
   virtual const ProgramImage& image() const = 0;
+  virtual std::span<const TensorFileImage> tensor_files() const = 0;
   // One run. `inputs` as the signature's inputs, contiguous in logical order. Adds to `stats`. Not thread-safe: one session a thread.
   virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats = nullptr, const RunHooks& hooks = {}) = 0;
 };

@@ -7,26 +7,17 @@
 #include "abi/crc32.h"
 #include "abi/flat_tensor_generated.h"
 #include "abi/manifest.h"
-#include "abi/program_file.h"
 #include "ir/constant_pool.h"
+#include "program/file_bytes.h"
 #include "program/scalar_types.h"
 
 namespace dtr {
 namespace {
 
-using Bytes = std::vector<std::byte>;
+using Bytes = FileBytes;
 
-constexpr size_t kHeaderAt = 8;  // behind root offset and identifier
 constexpr uint32_t kHeaderBytes = 40;
-
-constexpr size_t align_up(size_t value) { return (value + pte::kFileAlignment - 1) / pte::kFileAlignment * pte::kFileAlignment; }
-constexpr uint32_t kInserted = align_up(kHeaderBytes);  // keeps the alignment of what it moves
-
-template <class T>
-void append(Bytes& bytes, const T& value) {
-  const auto* data = reinterpret_cast<const std::byte*>(&value);
-  bytes.insert(bytes.end(), data, data + sizeof value);
-}
+constexpr uint32_t kInserted = align_up(kHeaderBytes);
 
 }  // namespace
 
@@ -77,20 +68,17 @@ Bytes TensorFileWriter::finish() const {
 
   const std::span structure(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());
   const size_t segment_base = align_up(structure.size() + kInserted);
+  Bytes header;
+  for (const char letter : std::string_view("FH01")) append(header, letter);
+  append(header, kHeaderBytes);
+  append(header, uint64_t{kInserted});
+  append(header, static_cast<uint64_t>(structure.size()));
+  append(header, static_cast<uint64_t>(segment_base));
+  append(header, static_cast<uint64_t>(end));
+  header.resize(kInserted);
   Bytes file;
   file.reserve(segment_base + end);
-  uint32_t root = 0;
-  std::memcpy(&root, structure.data(), sizeof root);
-  append(file, root + kInserted);
-  file.insert(file.end(), structure.begin() + sizeof root, structure.begin() + kHeaderAt);
-  for (const char letter : std::string_view("FH01")) append(file, letter);
-  append(file, kHeaderBytes);
-  append(file, uint64_t{kInserted});
-  append(file, static_cast<uint64_t>(structure.size()));
-  append(file, static_cast<uint64_t>(segment_base));
-  append(file, static_cast<uint64_t>(end));
-  file.resize(kHeaderAt + kInserted);
-  file.insert(file.end(), structure.begin() + kHeaderAt, structure.end());
+  append_with_header(file, structure, header);
   file.resize(segment_base);
   for (const Entry& entry : entries_) {
     file.resize(align_up(file.size()));

@@ -13,6 +13,7 @@
 #include "abi/program_generated.h"
 #include "ir/reorder.h"
 #include "program/debug_map.h"
+#include "program/file_bytes.h"
 #include "program/scalar_types.h"
 #include "program/tensor_file_writer.h"
 #include "support/output_file.h"
@@ -21,18 +22,9 @@ namespace dtr {
 namespace {
 
 using flatbuffers::Offset;
-using Bytes = std::vector<std::byte>;
+using Bytes = FileBytes;
 
-constexpr size_t kHeaderAt = 8;  // behind root offset and identifier
 constexpr uint32_t kHeaderBytes = 32;
-
-size_t align_up(size_t value) { return (value + pte::kFileAlignment - 1) / pte::kFileAlignment * pte::kFileAlignment; }
-
-template <class T>
-void append(Bytes& bytes, const T& value) {
-  const auto* data = reinterpret_cast<const std::byte*>(&value);
-  bytes.insert(bytes.end(), data, data + sizeof value);
-}
 
 // Constant data in the physical order of their type.
 Bytes in_layout(std::span<const std::byte> data, const Type& type) {
@@ -330,18 +322,15 @@ class ProgramWriter {
     structure_bytes_ = structure.size() + kHeaderBytes;
     segment_base_ = align_up(structure_bytes_);
     const size_t segment_bytes = segment_offsets_.back() + segments_.back().size();
+    Bytes header;
+    for (const char letter : std::string_view("eh00")) append(header, letter);
+    append(header, kHeaderBytes);
+    append(header, static_cast<uint64_t>(structure_bytes_));
+    append(header, static_cast<uint64_t>(segment_base_));
+    append(header, static_cast<uint64_t>(segment_bytes));
     Bytes file;
     file.reserve(segment_base_ + segment_bytes);
-    uint32_t root = 0;
-    std::memcpy(&root, structure.data(), sizeof root);
-    append(file, root + kHeaderBytes);
-    file.insert(file.end(), structure.begin() + sizeof root, structure.begin() + kHeaderAt);
-    for (const char letter : std::string_view("eh00")) append(file, letter);
-    append(file, kHeaderBytes);
-    append(file, static_cast<uint64_t>(structure_bytes_));
-    append(file, static_cast<uint64_t>(segment_base_));
-    append(file, static_cast<uint64_t>(segment_bytes));
-    file.insert(file.end(), structure.begin() + kHeaderAt, structure.end());
+    append_with_header(file, structure, header);
     for (size_t i = 0; i < segments_.size(); ++i) {
       file.resize(segment_base_ + segment_offsets_[i]);
       file.insert(file.end(), segments_[i].begin(), segments_[i].end());
