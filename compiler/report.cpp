@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "abi/npu/target.h"
 #include "compiler/placement_report.h"
 #include "support/text.h"
 
@@ -11,8 +12,8 @@ namespace dtr {
 
 std::string to_json(const CompileReport& report) {
   std::string text = "{\n";
-  text += fmt::format("  \"model\": {}, \"target\": {}, \"clock_hz\": {},\n", json_quote(report.model), json_quote(report.target),
-                      report.clock_hz);
+  text += fmt::format("  \"model\": {}, \"target\": {}, \"clock_hz\": {}, \"time_error_percent\": {},\n", json_quote(report.model),
+                      json_quote(report.target), report.clock_hz, npu::kTimeErrorPercent);
   text += fmt::format("  \"checksum\": \"{:08x}\",\n", report.checksum);
   text +=
       fmt::format("  \"partitions\": {}, \"cpu_calls\": {}, \"cpu_cycles\": {},\n", report.partitions, report.cpu_calls, report.cpu_cycles);
@@ -75,12 +76,12 @@ std::string to_text(const CompileReport& report) {
                       report.cpu_calls, report.cpu_calls == 1 ? "" : "s", with_thousands(report.cpu_cycles));
   if (report.has_npu && report.checked) {
     const uint64_t total = report.npu_total_cycles + report.cpu_cycles;
-    text +=
-        fmt::format("time    {} cycles with the NPU + {} with the CPU = {} = {:.1f} µs simulated at {} MHz (machine model: docs/npu.md)\n",
-                    with_thousands(report.npu_total_cycles), with_thousands(report.cpu_cycles), with_thousands(total),
-                    report.microseconds(total), report.clock_hz / 1'000'000);
+    text += fmt::format("time    {} cycles with the NPU + {} with the CPU = {} = {} at {} MHz (docs/npu.md)\n",
+                        with_thousands(report.npu_total_cycles), with_thousands(report.cpu_cycles), with_thousands(total),
+                        simulated_time(report.microseconds(total) / 1000), report.clock_hz / 1'000'000);
   } else if (!report.has_npu) {
-    text += fmt::format("time    about {:.1f} ms at {} MHz\n", report.microseconds(report.cpu_cycles) / 1000, report.clock_hz / 1'000'000);
+    text += fmt::format("time    about {:.1f} ms at {} MHz, estimated; its error is not known (docs/targets.md)\n",
+                        report.microseconds(report.cpu_cycles) / 1000, report.clock_hz / 1'000'000);
   }
   text += fmt::format("SRAM    {} bytes of {}: activations {} (no plan needs less than {}), staged weights {}\n",
                       with_thousands(sram.total_bytes), with_thousands(sram.target_bytes), with_thousands(sram.planned_bytes),

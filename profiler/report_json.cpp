@@ -5,6 +5,7 @@
 
 #include "abi/debug_map_generated.h"
 #include "abi/manifest.h"
+#include "abi/npu/target.h"
 #include "abi/scalar_type.h"
 #include "profiler/report.h"
 #include "profiler/steps.h"
@@ -131,6 +132,7 @@ std::string to_json(const Profile& profile, const ProgramImage* image) {
   }
   json["unit"] = profile.unit();
   json["simulated"] = profile.id.has_value();
+  if (profile.id) json["time_error_percent"] = npu::kTimeErrorPercent;
   json["complete"] = profile.complete;
   json["missing"] = profile.missing;
   json["lost_events"] = profile.lost;

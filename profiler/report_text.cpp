@@ -118,8 +118,8 @@ std::string totals(const Profile& profile) {
   const Spent all = spent(profile);
   std::string text = fmt::format("{} {}", with_thousands(profile.total), profile.unit());
   if (profile.id && profile.id->clock_hz > 0)
-    text += fmt::format(" = {:.3f} ms simulated at {} MHz (machine model and its error: docs/npu.md)", profile.milliseconds(profile.total),
-                        profile.id->clock_hz / 1'000'000);
+    text +=
+        fmt::format(" = {} at {} MHz (docs/npu.md)", simulated_time(profile.milliseconds(profile.total)), profile.id->clock_hz / 1'000'000);
   if (!profile.id)
     text += fmt::format("\n  delegates {} ({}), beside their events {} ({}), kernels {} ({})\n", with_thousands(all.npu),
                         percent(all.npu, profile.total), with_thousands(all.host), percent(all.host, profile.total),
@@ -231,8 +231,8 @@ std::string compare_text(const Profile& before, const Profile& after, const Prof
     for (const std::string& sentence : profile->missing) text += fmt::format("{}: {}\n", which, sentence);
   if (before.unit() != after.unit()) text += fmt::format("before in {}, after in {}: nothing to compare\n", before.unit(), after.unit());
   if (clock(before) != clock(after) && clock(before) > 0 && clock(after) > 0)
-    text += fmt::format("cycles of two clocks, {} and {} MHz: {:.3f} ms before, {:.3f} ms after, simulated\n", clock(before) / 1'000'000,
-                        clock(after) / 1'000'000, before.milliseconds(before.total), after.milliseconds(after.total));
+    text += fmt::format("cycles of two clocks, {} and {} MHz: {} before, {} after\n", clock(before) / 1'000'000, clock(after) / 1'000'000,
+                        simulated_time(before.milliseconds(before.total)), simulated_time(after.milliseconds(after.total)));
   return text;
 }
 

@@ -1,6 +1,10 @@
 #include "support/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "abi/npu/target.h"
 
 namespace dtr {
 namespace {
@@ -15,6 +19,8 @@ std::string with_thousands(uint64_t value) {
   for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
   return digits;
 }
+
+std::string simulated_time(double milliseconds) { return fmt::format("{:.3f} ms simulated ±{} %", milliseconds, npu::kTimeErrorPercent); }
 
 size_t width_of(const std::string& text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return !continues(c); }));

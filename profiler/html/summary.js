@@ -2,13 +2,13 @@
 
 function summaryView(model) {
   const total = Math.max(1, model.total_cycles);
-  const time = model.clock_hz ? `${model.milliseconds.toPrecision(4)} ms` : "clock not known";
+  const time = model.clock_hz ? `${model.milliseconds.toPrecision(4)} ms${model.error}` : "clock not known";
   const tile = (name, value, note) => el("div", {class: "tile"}, name, el("b", {}, value), el("span", {class: "muted"}, note));
   const runs = model.runs.length > 1 ? `one of ${model.runs.length} runs` : "one run";
   const tiles = el(
       "div", {class: "tiles"},
       model.simulated !== false &&
-          tile("Time, simulated", time, `${model.clockText ? `at ${model.clockText}; ` : ""}the error of the machine model is in docs/npu.md`),
+          tile("Time, simulated", time, `${model.clockText ? `at ${model.clockText}; ` : ""}the machine model and its error: docs/npu.md`),
       tile(capital(model.unit), number(model.total_cycles), `${runs}; ${percent(model.on_operators / total)} on named operators`),
       model.planned_bytes > 0 &&
           tile(
