@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo demo-device build test check test-interop inspector-tables test-browser random conformance quantization lint format bench utilization cortex-m golden anchors docs
+.PHONY: help demo demo-device build test check test-interop inspector-tables test-browser random conformance quantization lint format bench utilization calibrate cortex-m golden anchors docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -78,6 +78,9 @@ utilization: ## write only the section of docs/performance.md on how full the ar
 	@cmake --preset release -DDTR_BUILD_TESTS=ON -DDTR_BUILD_BENCH=ON >/dev/null
 	@cmake --build $(RELEASE) -j $(JOBS) --target bench_utilization
 	@python3 bench/run.py --utilization
+
+calibrate: build ## the machine model against published latencies; writes the table of docs/npu.md
+	@python3 bench/calibrate.py
 
 cortex-m: build ## write only the section of docs/performance.md on the Cortex-M kernels: instructions and sizes under QEMU (needs no quiet machine)
 	@scripts/setup test

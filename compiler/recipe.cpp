@@ -25,7 +25,7 @@ struct BackendRow {
 };
 
 std::unique_ptr<Backend> make_neutron(const TargetDescription& target, const BackendOptions& options) {
-  std::unique_ptr<Backend> machine = make_neutron_backend(target.npu, {.row_packing = options.row_packing});
+  std::unique_ptr<Backend> machine = make_neutron_backend(target.npu, {.row_packing = options.row_packing, .schedule = options.schedule});
   if (options.converter.command.empty()) return machine;
   return make_neutron_ir_backend(std::move(machine), std::string(target.name), options.converter);
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/neutron/neutron.h"
 #include "backends/neutron_ir/neutron_ir.h"
 #include "partitioner/placement.h"
 #include "quantizer/pattern.h"
@@ -15,7 +16,9 @@
 namespace dtr {
 
 struct BackendOptions {
-  bool row_packing = false;  // of the neutron backend, see docs/npu.md
+  // Of the neutron backend, see docs/npu.md.
+  bool row_packing = false;
+  NeutronSchedule schedule = NeutronSchedule::kOwn;
   // NXP's converter makes the payloads of the NPU instead of Deuteron's backend, if it names a command.
   ConverterOptions converter = {};
 };

@@ -117,7 +117,8 @@ Status write_outputs(const CompileOptions& options, OutputFile program, std::spa
 Status compile(const CommonOptions& common, const CompileOptions& options) {
   const ConverterOptions converter{
       .command = options.converter, .keep = options.keep_neutron_ir, .limit = std::chrono::seconds(options.converter_seconds)};
-  CompileSettings settings{.backend = {.row_packing = options.row_packing, .converter = converter},
+  const NeutronSchedule schedule = options.schedule == "nxp-like" ? NeutronSchedule::kNxpLike : NeutronSchedule::kOwn;
+  CompileSettings settings{.backend = {.row_packing = options.row_packing, .schedule = schedule, .converter = converter},
                            .io = options.io == "int8" ? Io::kInt8 : Io::kFloat,
                            .observer = options.observer == "min-max" ? QuantSpec::Observer::kMinMax : QuantSpec::Observer::kHistogram,
                            .keep_off = options.keep_off,
@@ -130,6 +131,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   if (!options.recipe.empty()) {
     DTR_ASSIGN(settings.recipe, read_recipe(options.recipe, *settings.target));
     settings.recipe->options.row_packing |= options.row_packing;
+    settings.recipe->options.schedule = schedule;
     settings.recipe->options.converter = converter;
   }
   DTR_TRY(check_converter_is_used(options, settings));

@@ -89,6 +89,11 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
   verb->add_flag("!--no-check", o.check, "Do not run the program on one sample and compare it with the float model");
   verb->add_flag("--row-packing", o.row_packing,
                  "Let convolutions of few channels fill the array from neighbouring columns (an assumption, see docs/npu.md)");
+  verb->add_option("--schedule", o.schedule,
+                   "Kernels and calls of the NPU: Deuteron's own, or like those that NXP's converter lists, for comparison (docs/npu.md)")
+      ->check(CLI::IsMember({"own", "nxp-like"}))
+      ->excludes(converter)
+      ->capture_default_str();
   verb->add_flag("!--no-debug-map", o.debug_map, "Leave out the map that verify and profile read");
   verb->add_option("--etrecord", o.etrecord,
                    "Write what ExecuTorch's Inspector needs to tell a profile in terms of the model (ETRecord, docs/profiling.md)");

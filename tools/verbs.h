@@ -36,6 +36,7 @@ struct CompileOptions {
   bool report_quantization = false;
   bool check = true;
   bool row_packing = false;
+  std::string schedule = "own";
   bool debug_map = true;
   bool time_passes = false;
   bool verbose = false;

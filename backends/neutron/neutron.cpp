@@ -13,7 +13,9 @@ namespace {
 
 class NeutronBackend final : public Backend {
  public:
-  NeutronBackend(const npu::Target& target, NeutronOptions options) : machine_{target, options} {}
+  NeutronBackend(const npu::Target& target, NeutronOptions options) : machine_{target, options} {
+    if (options.nxp_like()) machine_.options.prefetch_calls = std::min(options.prefetch_calls, 1U);
+  }
 
   std::string_view name() const override { return "neutron"; }
   std::string_view delegate_id() const override { return "DeuteronBackend"; }
@@ -66,6 +68,7 @@ class NeutronBackend final : public Backend {
 
   Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const override {
     // What is computed in place in a concatenation keeps all of it in memory from the first part on.
+    if (machine_.options.nxp_like()) return lower(program, graph, false);
     Result<std::unique_ptr<LoweredPartition>> joined = lower(program, graph, true);
     return joined || joined.error().id != DiagnosticId::kMemoryExceeded ? std::move(joined) : lower(program, graph, false);
   }

@@ -109,7 +109,11 @@ TEST(NeutronRandom, GraphsEqualTheReferenceWithEveryOption) {
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     Program program = RandomGraph(seed, {.accept = accept}).make(static_cast<int>(2 + seed % 12));
     SCOPED_TRACE(fmt::format("seed {}\n{}", seed, print(program, {.elide_constants = true})));
-    expect_bit_exact(program, {}, {.row_packing = seed % 3 == 0, .fuse = seed % 5 != 0, .prefetch_calls = static_cast<uint32_t>(seed % 7)});
+    expect_bit_exact(program, {},
+                     {.row_packing = seed % 3 == 0,
+                      .fuse = seed % 5 != 0,
+                      .prefetch_calls = static_cast<uint32_t>(seed % 7),
+                      .schedule = seed % 4 == 1 ? NeutronSchedule::kNxpLike : NeutronSchedule::kOwn});
     if (HasFailure()) return;
   }
 }

@@ -15,6 +15,13 @@ struct Bounds {
   double busy;   // 1.35 times the naive bound of docs/npu.md 5; 0: none is set
 };
 
+// A path of the test data, committed or shared; empty: it is not there.
+std::filesystem::path int8_model(const std::string& name) {
+  const std::string relative = "models/mlperf_tiny/" + name + "_int8.tflite";
+  const auto committed = source_path(relative);
+  return std::filesystem::exists(committed) ? committed : shared_path(relative);
+}
+
 class NeutronModel : public testing::TestWithParam<Bounds> {};
 
 // Most bytes of values that are live across one call, in the order of the calls: what a program needs at least.
@@ -45,10 +52,8 @@ uint32_t planned_activations(const Compiled& compiled) {
 }
 
 TEST_P(NeutronModel, IsBitExactAndWithinItsBounds) {
-  const std::string relative = std::string("models/mlperf_tiny/") + GetParam().model + "_int8.tflite";
-  const auto committed = source_path(relative);
-  const auto path = std::filesystem::exists(committed) ? committed : shared_path(relative);
-  if (path.empty()) GTEST_SKIP() << relative << " is not here";
+  const auto path = int8_model(GetParam().model);
+  if (path.empty()) GTEST_SKIP() << GetParam().model << " is not here";
   Result<Program> program = tflite::read_tflite(path.string());
   ASSERT_TRUE(program) << to_text(program.error());
   const Compiled compiled = expect_bit_exact(*program);
@@ -75,6 +80,52 @@ INSTANTIATE_TEST_SUITE_P(MlperfTiny, NeutronModel,
                          testing::Values(Bounds{"ic_resnet8", 15, 1.35 * 206'864}, Bounds{"vww_mobilenetv1", 30, 1.35 * 217'328},
                                          Bounds{"kws_dscnn", 12, 1.35 * 108'016}, Bounds{"ad_fcae", 12, 0}),
                          [](const auto& instance) { return std::string(instance.param.model); });
+
+// ---- the schedule for comparison: docs/npu.md 7
+
+// What NXP calls the kernel: standard and pointwise convolutions, fully connected layers, Pad, GlobalBiasScale, Slice.
+std::string listed_name(const neutron::Call& call) {
+  if (const auto* conv = std::get_if<npu::Conv2d>(&call.kernel)) {
+    const npu::Window& window = conv->window;
+    if (call.macs == 0) return "Pad";
+    if (window.kernel_height * window.kernel_width > 1 || window.stride_height > 1) return "Std";
+    return window.out_height * window.out_width > 1 ? "PW" : "FC";
+  }
+  if (std::holds_alternative<npu::Depthwise>(call.kernel)) return "DW";
+  if (std::holds_alternative<npu::Lookup>(call.kernel)) return "GBS";
+  if (std::holds_alternative<npu::Binary>(call.kernel)) return "Add";
+  if (std::holds_alternative<npu::Move>(call.kernel)) return "Slice";
+  return std::string(neutron::name(call.kernel));
+}
+
+struct Listed {
+  const char* model;
+  const char* calls;
+};
+class NxpLike : public testing::TestWithParam<Listed> {};
+
+TEST_P(NxpLike, HasTheCallsThatNxpLists) {
+  const auto path = int8_model(GetParam().model);
+  if (path.empty()) GTEST_SKIP() << GetParam().model << " is not here";
+  Result<Program> program = tflite::read_tflite(path.string());
+  ASSERT_TRUE(program) << to_text(program.error());
+  const Compiled compiled = expect_bit_exact(*program, {}, {.schedule = NeutronSchedule::kNxpLike});
+  ASSERT_NE(compiled.partition, nullptr);
+  std::string calls;
+  for (const neutron::Call& call : compiled.details().calls()) calls += (calls.empty() ? "" : " ") + listed_name(call);
+  EXPECT_EQ(calls, GetParam().calls);
+}
+
+// NXP's lists end with the fully connected layer; softmax of 10, 12 and 2 columns is listed elsewhere as Pad, Softmax, Slice. The Pool is
+// NXP's GlobalAvgPool, and Conv2DDepthwiseDense in the keyword model.
+INSTANTIATE_TEST_SUITE_P(
+    MlperfTiny, NxpLike,
+    testing::Values(Listed{"ic_resnet8", "Std Std Std Add GBS Std Std Std Add GBS Std Std Std Add GBS Pool FC Pad Softmax Slice"},
+                    Listed{"kws_dscnn", "Pad Std DW PW DW PW DW PW DW PW Pool FC Pad Softmax Slice"},
+                    Listed{"vww_mobilenetv1",
+                           "Std DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW Pool FC Pad Softmax Slice"},
+                    Listed{"ad_fcae", "FC FC FC FC FC FC FC FC FC FC"}),
+    [](const auto& instance) { return std::string(instance.param.model); });
 
 }  // namespace
 }  // namespace dtr::test

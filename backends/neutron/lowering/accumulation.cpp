@@ -177,7 +177,7 @@ Mapping choose_mapping(const Machine& machine, const npu::Window& window, bool d
   std::vector<Mapping> candidates;
   if (!depthwise_only) candidates.push_back({});
   if (!depthwise_only && machine.options.row_packing && window.dilation_width == 1) candidates.push_back({.packing = npu::Packing::kRows});
-  if (depthwise_only || window.in_channels == 1) candidates.push_back({.depthwise = true});
+  if (depthwise_only || (window.in_channels == 1 && !machine.options.nxp_like())) candidates.push_back({.depthwise = true});
   const auto cost = [&](Mapping mapping) {
     const PackedSize size = mapping.depthwise ? packed_depthwise(window, target) : packed_conv2d(window, mapping.packing, target);
     return std::pair(accumulation_cycles(target, window, mapping), size.parameters + size.weights);

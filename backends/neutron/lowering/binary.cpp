@@ -107,12 +107,22 @@ void lower(Builder& builder, const Group& group) {
     loops = loops_of(*view, orders[0], orders[1], order);
   }
   const numerics::BinaryParameters function = *ops::binary_parameters(*view);
-  npu::Binary binary{.kind = static_cast<npu::BinaryKind>(function.kind), .arguments = binary_arguments(function, group.clamp)};
+  // NXP's converter lists an activation behind an addition as a call of its own.
+  const bool activates_apart = builder.machine().options.nxp_like() && view->attributes->find("activation") != nullptr;
+  npu::Binary binary{.kind = static_cast<npu::BinaryKind>(function.kind),
+                     .arguments = binary_arguments(function, activates_apart ? numerics::Range{} : group.clamp)};
   set_loops(binary, *loops);
   binary.input_0 = builder.read(op.operands[0], orders[0]);
   binary.input_1 = op.operands[1] == op.operands[0] ? binary.input_0 : builder.read(op.operands[1], orders[1]);
   binary.output = builder.define(y, order);
   builder.emit(binary, origin_of(graph, group));
+  if (!activates_apart) return;
+  Table limits;
+  for (int32_t q = -128; q <= 127; ++q) limits[static_cast<size_t>(q + 128)] = static_cast<int8_t>(function.output.range.clamp(q));
+  npu::Lookup lookup = npu::dense_lookup(static_cast<uint32_t>(result.elements()));
+  lookup.input = lookup.output = binary.output;
+  lookup.table = builder.constant(std::as_bytes(std::span(limits)));
+  builder.emit(lookup, origin_of(graph, group));
 }
 
 constexpr Rule kRules[] = {

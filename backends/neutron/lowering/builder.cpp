@@ -139,6 +139,7 @@ bool Builder::may_write(const Part& part, std::span<const ValueId> read) const {
 
 Order Builder::order_to_write(ValueId value, Order own, std::span<const ValueId> read) const {
   if (const Part* part = planned(value)) return may_write(*part, read) ? part->order : own;
+  if (machine_.options.nxp_like()) return own;  // transpositions are calls of their own
   return order_asked_for(graph_, value).value_or(std::move(own));
 }
 

@@ -4,10 +4,12 @@
 //
 // A transposed convolution is stride_h · stride_w ordinary ones: outputs that are a stride apart meet the same taps of the kernel, at
 // inputs that are neighbours. Each such phase is a call with its part of the kernel, whose outputs lie a stride apart.
+#include <algorithm>
 #include <numeric>
 
 #include "backends/neutron/lowering/accumulation.h"
 #include "backends/neutron/lowering/image.h"
+#include "backends/neutron/lowering/padding.h"
 #include "ops/convolution.h"
 
 namespace dtr::neutron {
@@ -156,6 +158,38 @@ Filters filters_of(const Plan& plan, const Part& part, std::span<const int8_t> w
   return filters;
 }
 
+// Before a convolution of few channels NXP's converter lists a Pad where the kernel is larger than 3 × 3, none where it is not.
+bool padded_apart(const Machine& machine, const ops::ConvolutionShape& shape) {
+  const auto& [h, w] = shape.window;
+  return machine.options.nxp_like() && !shape.transposed && shape.groups == 1 && shape.in % machine.target.macs != 0 &&
+         (h.kernel > 3 || w.kernel > 3);
+}
+
+// Brings the input into memory with its padding and lanes that it does not fill: `window` then has none, and its filters have as many.
+npu::Address pad_apart(Builder& builder, const Value& input, const Pixels& at, const ops::ConvolutionShape& shape, const Origin& origin,
+                       npu::Window& window, Filters& filters) {
+  npu::Window pad = window;
+  pad.in = at.strides;
+  pad.out_height = word(shape.window.h.in + shape.window.h.pad + shape.window.h.pad_end);
+  pad.out_width = word(shape.window.w.in + shape.window.w.pad + shape.window.w.pad_end);
+  pad.out_channels = npu::round_up(window.in_channels, builder.target().macs);
+  const npu::Address padded = emit_pad(builder, pad, at.address, input.type.quantization->zero_point(), input.name, origin);
+  Filters wide{.out = filters.out, .height = filters.height, .width = filters.width, .in = pad.out_channels, .weights = {}};
+  wide.weights.resize(static_cast<size_t>(wide.out * wide.reduction()));
+  for (size_t tap = 0; tap * static_cast<size_t>(filters.in) < filters.weights.size(); ++tap)
+    std::copy_n(filters.weights.begin() + static_cast<ptrdiff_t>(tap) * filters.in, filters.in,
+                wide.weights.begin() + static_cast<ptrdiff_t>(tap) * wide.in);
+  filters = std::move(wide);
+  window.in_height = pad.out_height;
+  window.in_width = pad.out_width;
+  window.in_channels = pad.out_channels;
+  window.pad_top = window.pad_left = 0;
+  const npu::Strides out = window.out;
+  window = npu::dense(window);
+  window.out = out;
+  return padded;
+}
+
 uint64_t cost(const Machine& machine, const OpView& view) {
   uint64_t sum = 0;
   const std::unique_ptr<Plan> plan = plan_of(machine, view);
@@ -245,7 +279,10 @@ void lower(Builder& builder, const Group& group) {
                       .parts = static_cast<uint32_t>(plan->parts.size())};
     call.window.in = input.strides;
     call.window.out = apart(output->strides);
-    emit_accumulation(builder, group, call, filters_of(*plan, part, weights));
+    Filters filters = filters_of(*plan, part, weights);
+    if (padded_apart(builder.machine(), shape))
+      call.input = pad_apart(builder, graph.value(op.operands[0]), input, shape, op.origin, call.window, filters);
+    emit_accumulation(builder, group, call, filters);
   }
 }
 

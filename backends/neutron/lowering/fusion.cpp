@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ops/binary.h"
+#include "ops/ops.h"
 
 namespace dtr::neutron {
 namespace {
@@ -42,15 +43,23 @@ class Planner {
     const Absorbs kind = absorbs(head);
     const BoundOpView view(graph_, head);
     if (kind == Absorbs::kTables) group.table = table_of(program_, graph_, head);
-    if (!machine_.options.fuse) return group;
+    const bool listed = machine_.options.nxp_like();  // only convolutions and linear layers, and one activation
+    if (!machine_.options.fuse || (listed && kind != Absorbs::kEpilogue)) return group;
+    if (listed && view->attributes->find("activation") != nullptr) return group;
     numerics::Range range = range_of_result(*view);  // of the value that the next op reads
     for (OpId from = head;;) {
       const OpId next = graph_.sole_user(graph_.op(from).results[0]);
-      if (!next.valid() || taken_[next.index] || !absorb(group, kind, range, from, next)) return group;
+      if (!next.valid() || taken_[next.index] || (listed && !is_activation(*graph_.op(next).def))) return group;
+      if (!absorb(group, kind, range, from, next)) return group;
       taken_[next.index] = true;
       group.members.push_back(next);
+      if (listed) return group;
       from = next;
     }
+  }
+
+  static bool is_activation(const OpDef& def) {
+    return &def == &ops::kRelu || &def == &ops::kClamp || &def == &ops::kSigmoid || &def == &ops::kTanh;
   }
 
   // The bounds that the head's arithmetic keeps; the whole of int8 where it has none.

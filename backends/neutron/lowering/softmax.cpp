@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/neutron/lowering/padding.h"
 #include "backends/neutron/lowering/rows.h"
 #include "backends/neutron/lowering/rules.h"
 #include "ops/define.h"
@@ -88,6 +89,27 @@ npu::Address computed_mask(Builder& builder, ValueId id, const Shape& shape, con
 
 npu::Rescale rescale(numerics::Requantization by) { return {by.multiplier, by.shift}; }
 
+// As NXP's converter lists it: rows are padded to whole lanes, which a mask leaves out, and cut again.
+void emit_padded(Builder& builder, const Op& op, const Rows& rows, npu::Softmax softmax) {
+  const Value& x = builder.graph().value(op.operands[0]);
+  const uint32_t columns = softmax.columns, padded = npu::round_up(columns, builder.target().macs);
+  npu::Window window{.batch = softmax.outer, .in_channels = columns, .out_channels = padded};
+  window.in_height = window.in_width = window.out_height = window.out_width = 1;
+  window.in = {columns, columns, columns};
+  softmax.input = emit_pad(builder, window, softmax.input, x.type.quantization->zero_point(), x.name, op.origin);
+  softmax.columns = padded;
+  std::vector<int8_t> mask(padded, 0);
+  std::fill_n(mask.begin(), columns, int8_t{1});
+  softmax.mask = builder.constant(std::as_bytes(std::span(mask)));
+  softmax.mask_rows = 1;
+  softmax.output = builder.temporary(softmax.outer * padded, x.name);
+  builder.emit(softmax, op.origin);
+  const Shape shape{rows.outer, rows.columns};
+  const int64_t elements = rows.outer * rows.columns;
+  builder.copy(softmax.output, strided_order(shape, std::array<int64_t, 2>{padded, 1}), builder.define(op.results[0], rows.order),
+               contiguous_order(elements), elements, op.origin);
+}
+
 void lower(Builder& builder, const Group& group) {
   const Graph& graph = builder.graph();
   const Op& op = graph.op(group.head);
@@ -114,6 +136,8 @@ void lower(Builder& builder, const Group& group) {
         graph.is_constant(mask) ? constant_mask(builder, mask, shape, order) : computed_mask(builder, mask, shape, order, op.origin);
     softmax.mask_rows = static_cast<uint32_t>(element_count(shape)) / softmax.columns;
   }
+  const bool pads = view->def == &ops::kSoftmax && !masked(*view) && rows->inner == 1 && rows->columns % builder.target().macs != 0;
+  if (builder.machine().options.nxp_like() && pads) return emit_padded(builder, op, *rows, softmax);
   softmax.output = builder.define(op.results[0], rows->order);
   builder.emit(softmax, op.origin);
 }

@@ -90,7 +90,7 @@ void split_calls(const Machine& machine, LoweredGraph& graph, std::span<const ui
   bool changed = false;
   for (size_t i = 0; i < graph.calls.size(); ++i) {
     const Call& call = graph.calls[i];
-    if (machine.options.prefetch_calls > 0) parts[i] = best_parts(target, call, timeline.stalls[i]);
+    if (machine.options.prefetch_calls > 0 && !machine.options.nxp_like()) parts[i] = best_parts(target, call, timeline.stalls[i]);
     const npu::Conv2d* conv = splittable(call);
     if (conv != nullptr && live_bytes[i] < target.sram_bytes) {
       const uint64_t room = target.sram_bytes - live_bytes[i];
