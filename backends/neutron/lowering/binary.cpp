@@ -118,7 +118,7 @@ void lower(Builder& builder, const Group& group) {
   builder.emit(binary, origin_of(graph, group));
   if (!activates_apart) return;
   Table limits;
-  for (int32_t q = -128; q <= 127; ++q) limits[static_cast<size_t>(q + 128)] = static_cast<int8_t>(function.output.range.clamp(q));
+  for (size_t i = 0; i < limits.size(); ++i) limits[i] = static_cast<int8_t>(function.output.range.clamp(static_cast<int32_t>(i) - 128));
   npu::Lookup lookup = npu::dense_lookup(static_cast<uint32_t>(result.elements()));
   lookup.input = lookup.output = binary.output;
   lookup.table = builder.constant(std::as_bytes(std::span(limits)));
