@@ -3,22 +3,20 @@
 #include <array>
 #include <new>
 
+#include "runtime/deuteron_model.h"
 #include "runtime/environment.h"
-#include "runtime/method.h"
 
 namespace {
 
 using dtr::runtime::Error;
 using dtr::runtime::Method;
+using dtr::runtime::Model;
+using dtr::runtime::of;
 using dtr::runtime::Program;
 using dtr::runtime::Status;
 using dtr::runtime::Tensor;
+using dtr::runtime::to_c;
 
-struct Model {
-  Program program;
-  Method method;
-};
-static_assert(sizeof(Model) <= sizeof(dtr_model) && alignof(Model) <= alignof(dtr_model));
 static_assert(DTR_ALIGNMENT == dtr::runtime::kArenaAlignment);
 static_assert(static_cast<int>(DTR_STOPPED) == static_cast<int>(Error::kStopped) &&
               static_cast<int>(DTR_NO_SUCH_TENSOR) == static_cast<int>(Error::kNoSuchTensor) &&
@@ -26,14 +24,6 @@ static_assert(static_cast<int>(DTR_STOPPED) == static_cast<int>(Error::kStopped)
 static_assert(static_cast<int>(DTR_INT8) == static_cast<int>(dtr::ScalarType::kChar) &&
               static_cast<int>(DTR_FLOAT32) == static_cast<int>(dtr::ScalarType::kFloat) &&
               static_cast<int>(DTR_BOOL) == static_cast<int>(dtr::ScalarType::kBool));
-
-Model& of(dtr_model* model) { return *std::launder(reinterpret_cast<Model*>(model)); }
-const Model& of(const dtr_model* model) { return *std::launder(reinterpret_cast<const Model*>(model)); }
-
-// Names end with a zero: they are strings of the program or of a table.
-dtr_status to_c(const Status& status) {
-  return {static_cast<dtr_error>(status.error), status.index, status.detail, status.name.empty() ? "" : status.name.data()};
-}
 
 std::string_view first_method(const Program& program) { return program.method_count() > 0 ? program.method_name(0) : std::string_view(); }
 
@@ -95,17 +85,10 @@ dtr_status dtr_set_output_memory(dtr_model* model, uint32_t index, dtr_memory me
 
 dtr_status dtr_run(dtr_model* model, const dtr_observer* observer) {
   if (observer == nullptr) return to_c(of(model).method.run());
-  const dtr::runtime::Observer forward{.context = const_cast<dtr_observer*>(observer),
-                                       .before =
-                                           [](void* context, const Method&, uint32_t step) {
-                                             const auto* to = static_cast<const dtr_observer*>(context);
-                                             return to->before == nullptr || to->before(to->context, step) != 0;
-                                           },
-                                       .after =
-                                           [](void* context, const Method&, uint32_t step) {
-                                             const auto* to = static_cast<const dtr_observer*>(context);
-                                             if (to->after != nullptr) to->after(to->context, step);
-                                           }};
+  const dtr::runtime::Observer forward{
+      .context = const_cast<dtr_observer*>(observer),
+      .before = [](void* context, const Method&, uint32_t step) { return dtr::runtime::before(static_cast<dtr_observer*>(context), step); },
+      .after = [](void* context, const Method&, uint32_t step) { dtr::runtime::after(static_cast<dtr_observer*>(context), step); }};
   return to_c(of(model).method.run(&forward));
 }
 
@@ -114,4 +97,8 @@ uint32_t dtr_step_count(const dtr_model* model) { return static_cast<uint32_t>(o
 const char* dtr_step_name(const dtr_model* model, uint32_t step) {
   const std::string_view name = of(model).method.name(step);
   return name.empty() ? "" : name.data();
+}
+
+int dtr_step_is_delegate(const dtr_model* model, uint32_t step) {
+  return static_cast<int>(step < of(model).method.instruction_count() && of(model).method.is_delegate(step));
 }

@@ -89,7 +89,7 @@ typedef struct dtr_tensor {
   const uint8_t* dim_order; /* logical dimension at each physical position, outermost first: 0 1 2 3, or 0 2 3 1 for channels-last */
 } dtr_tensor;
 
-/* Kernels and delegates that programs may call. A firmware project has `model_environment` with just those of its program; on a host
+/* Kernels and delegates that programs may call. A firmware project has just those of its program behind `model_start`; on a host
  * `dtr_host_environment` has all kernels. */
 typedef struct dtr_environment dtr_environment;
 const dtr_environment* dtr_host_environment(void);
@@ -142,9 +142,49 @@ typedef struct dtr_observer {
 /* `observer` may be null. After an error all inputs are to be set again, then the model can be run again. */
 dtr_status dtr_run(dtr_model* model, const dtr_observer* observer);
 
+/* A profile: what the steps of a run and the NPU's commands cost, 16 bytes an event, in memory of the caller. What nobody calls is not
+ * linked. Written to a file, header first, `deuteron profile FILE --program M.pte` shows it (docs/profiling.md). */
+typedef struct dtr_profile_record {
+  uint32_t words[4];
+} dtr_profile_record;
+typedef struct dtr_profile {
+  uint64_t reserved[16];
+} dtr_profile;
+
+typedef struct dtr_clock {
+  uint64_t (*now)(void* context); /* in cycles of the core */
+  void* context;
+  uint32_t bits; /* of the counter, 40 at most: it may begin at 0 again, as long as two events are less apart than that */
+} dtr_clock;
+
+/* Room for `count` events: the oldest are kept, the others are counted. Records and clock are used until the last run that is recorded. */
+void dtr_profile_begin(dtr_profile* profile, dtr_profile_record* records, uint32_t count, dtr_clock clock);
+/* dtr_run, recorded behind what the profile holds. The clock is read before observer->before and after observer->after. The NPU's commands
+ * are recorded where the project's `model_profile` was told of the profile. */
+dtr_status dtr_run_profiled(dtr_model* model, const dtr_observer* observer, dtr_profile* profile);
+
+/* dtr_load and dtr_prepare may stand between a start and its stop, which gets what the start returned. */
+typedef enum dtr_profile_event { DTR_PROFILE_LOAD = 16, DTR_PROFILE_INIT = 17 } dtr_profile_event;
+size_t dtr_profile_start(dtr_profile* profile, dtr_profile_event event);
+void dtr_profile_stop(dtr_profile* profile, size_t started);
+
+uint32_t dtr_profile_count(const dtr_profile* profile); /* events in the buffer */
+uint32_t dtr_profile_lost(const dtr_profile* profile);  /* for which there was no room */
+void dtr_profile_clear(dtr_profile* profile);           /* before the next run: a file has each run with its header */
+
+/* What stands before the records in a file. `program` is the checksum of the program (of a firmware project: `MODEL_CHECKSUM`), `status`
+ * what the run returned; `unit` says what the clock counts. */
+typedef enum dtr_profile_unit { DTR_PROFILE_INSTRUCTIONS = 1, DTR_PROFILE_CYCLES = 2 } dtr_profile_unit;
+typedef struct dtr_profile_header {
+  uint32_t words[9];
+} dtr_profile_header;
+dtr_profile_header dtr_profile_header_of(const dtr_profile* profile, uint32_t program, dtr_status status, dtr_profile_unit unit);
+
 uint32_t dtr_step_count(const dtr_model* model);
 /* Operator or delegate of a step; "" if there is no such step. */
 const char* dtr_step_name(const dtr_model* model, uint32_t step);
+/* Whether a delegate runs it: 1, or 0 for a kernel. */
+int dtr_step_is_delegate(const dtr_model* model, uint32_t step);
 
 #ifdef __cplusplus
 }

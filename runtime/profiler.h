@@ -19,10 +19,12 @@
 
 namespace dtr::runtime {
 
-// The host's time in cycles; wraps at 2^40.
+// The host's time in cycles. A counter of fewer bits than 40 begins at 0 again: as long as two events are less apart than that, times are
+// right.
 struct ProfilerClock {
   uint64_t (*now)(void* context) = nullptr;
   void* context = nullptr;
+  uint32_t bits = npu::kProfileTimeBits;
 };
 
 class Profiler {
@@ -35,8 +37,6 @@ class Profiler {
   static constexpr size_t kLost = SIZE_MAX;
   size_t start(npu::ProfileEvent event);
   void stop(size_t at);
-  // Bytes of planned memory and how many of them are in use at most.
-  void memory(uint64_t planned, uint64_t used);
 
   // For Method::run: records each instruction.
   const Observer& observer() const { return observer_; }
@@ -46,18 +46,46 @@ class Profiler {
   std::span<const npu::ProfileRecord> records() const { return buffer_.first(used_); }
   uint64_t lost() const { return lost_; }  // events for which there was no room
   void clear() { used_ = 0, lost_ = 0; }
+  // What goes before the records where they are kept; magic, version and counts are filled in.
+  npu::ProfileHeader header() const;
+  // Records so many calls and commands and forgets them and all others: for measuring what that costs.
+  void rehearse(size_t calls, size_t commands);
 
  private:
   npu::ProfileRecord* take();
+  uint64_t now();
   static bool before(void* self, const Method& method, uint32_t instruction);
   static void after(void* self, const Method& method, uint32_t instruction);
 
   std::span<npu::ProfileRecord> buffer_;
   ProfilerClock clock_;
+  uint64_t time_ = 0;
   Observer observer_;
   size_t used_ = 0;
   uint64_t lost_ = 0;
   size_t current_ = kLost;  // record of the instruction that runs
 };
+
+// What a step did beside taking time.
+struct ProfiledStep {
+  uint64_t npu_cycles = 0;
+  size_t touched_end = 0;  // see below
+};
+
+// What a firmware project knows of a program that is recorded.
+struct ProfiledProgram {
+  uint32_t checksum;  // ProfileHeader::program
+  uint32_t steps;     // kernel and delegate calls of a run
+  uint32_t events;    // of a run
+  uint32_t planned_bytes;
+  Status (*load)();
+  Status (*prepare)();
+  void (*record_npu)(Profiler* profiler);  // tells it of the NPU's commands from now on; null: nobody
+  ProfiledStep (*step)(uint32_t step);     // of the one that ran last
+};
+
+// Where in the planned memory the arguments of an instruction end: of the one that ends last. `peak_scratch_bytes`: what a delegate of the
+// NPU touched of its last argument, 0 if that is not known (npu::Report).
+size_t touched_end(std::span<Value* const> arguments, std::span<const std::span<std::byte>> memories, size_t peak_scratch_bytes);
 
 }  // namespace dtr::runtime

@@ -17,7 +17,6 @@ enum class ProfileEvent : uint8_t {
   kRun = 18,
   kKernel = 19,
   kDelegate = 20,
-  kMemory = 21,  // no times: bytes of planned memory, and of it bytes in use
 };
 
 // opCode of the stop of a kernel call.
@@ -36,10 +35,41 @@ struct ProfileRecord {
 };
 static_assert(sizeof(ProfileRecord) == 16);
 
+// Times of the host that records: what it takes for its clock, and for an event's cost.
+enum class ProfileUnit : uint8_t {
+  kEstimate = 0,      // cycles that the compiler expects
+  kInstructions = 1,  // executed ones, as under QEMU: a cycle each on the timeline
+  kCycles = 2,        // counted by the core
+};
+
+inline constexpr uint32_t kProfileMagic = 0x50525444;  // "DTRP"
+inline constexpr uint16_t kProfileVersion = 1;         // another one is refused
+
+// What a device writes of its start and of every run, before the records. One file may hold many of them.
+struct ProfileHeader {
+  uint32_t magic = kProfileMagic;
+  uint16_t version = kProfileVersion;
+  ProfileUnit unit = ProfileUnit::kCycles;
+  uint8_t error = 0;           // pte::Error that ended the run
+  uint32_t program = 0;        // its checksum: `deuteron.checksum` of its named data
+  uint32_t records = 0;        // that follow
+  uint32_t lost = 0;           // events for which there was no room
+  uint32_t cost = 0;           // of recording `cost_events` events, in the clock's unit
+  uint32_t cost_events = 0;    // 0: not measured
+  uint32_t planned_bytes = 0;  // of memory; 0: not known
+  uint32_t used_bytes = 0;     // of it, at most; 0: not watched
+};
+static_assert(sizeof(ProfileHeader) == 36);
+
+// Bits of a time.
+inline constexpr uint32_t kProfileTimeBits = 40;
+
 constexpr void set_time(ProfileStamp& stamp, uint64_t time) {
   stamp.time_high = static_cast<uint8_t>(time >> 32);
   stamp.time = static_cast<uint32_t>(time);
 }
 constexpr uint64_t time_of(const ProfileStamp& stamp) { return uint64_t{stamp.time_high} << 32 | stamp.time; }
+// From one time to a later one, although the times began at 0 again in between.
+constexpr uint64_t time_between(uint64_t from, uint64_t to) { return (to - from) & ((uint64_t{1} << kProfileTimeBits) - 1); }
 
 }  // namespace dtr::npu

@@ -2,6 +2,8 @@
 
 #include <board.h>  // of the board: its folder is in the include path
 
+#include "runtime/ports/cortex_m/host_files.h"
+
 namespace dtr::port {
 namespace {
 
@@ -35,6 +37,14 @@ uint32_t wait_for_edge() {
 }
 constexpr uint32_t kInstructionsPerTurn = 4;
 
+// The waiting for the edge is not counted.
+uint64_t instructions_since(uint64_t start) {
+  const uint32_t turns = wait_for_edge();
+  const uint64_t passed = (ticks() - start) * board::kInstructionsPer4Ticks / 4;
+  const uint64_t waited = uint64_t{turns} * kInstructionsPerTurn;
+  return passed > waited ? passed - waited : 0;
+}
+
 }  // namespace
 
 void counter_start() {
@@ -50,11 +60,8 @@ Stopwatch::Stopwatch() {
   start_ = ticks();
 }
 
-uint64_t Stopwatch::instructions() const {
-  const uint32_t turns = wait_for_edge();
-  const uint64_t passed = (ticks() - start_) * board::kInstructionsPer4Ticks / 4;
-  const uint64_t waited = uint64_t{turns} * kInstructionsPerTurn;
-  return passed > waited ? passed - waited : 0;
-}
+uint64_t Stopwatch::instructions() const { return instructions_since(start_); }
 
 }  // namespace dtr::port
+
+uint64_t port_instructions() { return dtr::port::instructions_since(0); }
