@@ -35,6 +35,7 @@ Result<FileKind> file_kind(const std::string& path) {
   if (starts_with(bytes, 4, "TFL3")) return FileKind::kTflite;
   if (starts_with(bytes, 4, "ET")) return FileKind::kProgram;
   if (starts_with(bytes, 8, "ED00")) return FileKind::kTrace;
+  if (starts_with(bytes, 0, "DTRP")) return FileKind::kRecords;
   if (starts_with(bytes, 4, "FT0")) return FileKind::kTensorFile;
   if (starts_with(bytes, 0, "\x93NUMPY")) return FileKind::kArrays;
   return is_text(bytes) ? FileKind::kText : FileKind::kUnknown;

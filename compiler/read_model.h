@@ -8,7 +8,7 @@
 
 namespace dtr {
 
-enum class FileKind : uint8_t { kUnknown, kPt2, kTflite, kProgram, kTensorFile, kTrace, kArrays, kText };
+enum class FileKind : uint8_t { kUnknown, kPt2, kTflite, kProgram, kTensorFile, kTrace, kRecords, kArrays, kText };
 // A zip whose first member is a .npy, or a .npy, holds arrays; another zip is a .pt2. Errors: kFileNotFound, and those of a damaged zip.
 Result<FileKind> file_kind(const std::string& path);
 

@@ -57,18 +57,23 @@ class HostSession final : public Session {
     context_.on_event = &HostSession::on_event;
     context_.event_context = this;
     delegates_[0] = runtime::deuteron_delegate(context_);
+    runtime::Profiler starts(starts_, {[](void*) { return nanoseconds(); }});
+    const size_t load = starts.start(npu::ProfileEvent::kLoad);
     DTR_TRY(load_program(image_, delegates_, opened_, &program_));
+    starts.stop(load);
     const std::string_view method = program_.method_name(0);
     runtime::Method::Requirements need;
     DTR_TRY(check(runtime::Method::requirements(program_, method, &need)));
     state_.resize(need.state_bytes);
     arenas_.resize(need.memories);
-    std::vector<std::span<std::byte>> memories;
     for (uint32_t i = 0; i < need.memories; ++i) {
       arenas_[i].resize(need.memory_bytes(i));
-      memories.push_back(arenas_[i].span());
+      memories_.push_back(arenas_[i].span());
+      planned_bytes_ += memories_.back().size();
     }
-    DTR_TRY(check(method_.prepare(program_, method, state_.span(), memories)));
+    const size_t init = starts.start(npu::ProfileEvent::kInit);
+    DTR_TRY(check(method_.prepare(program_, method, state_.span(), memories_)));
+    starts.stop(init);
     return describe();
   }
 
@@ -79,14 +84,14 @@ class HostSession final : public Session {
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats, const RunHooks& hooks) override {
     for (size_t i = 0; i < inputs.size(); ++i) DTR_TRY(set_input(i, inputs[i]));
     hooks_ = &hooks;
-    watch_touches_ = stats != nullptr;
+    watch_touches_ = stats != nullptr || hooks.recording != nullptr;
     report_ = {};
     touched_ = 0;
     const runtime::Observer observer{this, &HostSession::before, &HostSession::after};
     if (hooks.recording != nullptr) start_recording(*hooks.recording);
     const auto start = std::chrono::steady_clock::now();
     const pte::Status status = method_.run(&observer);
-    if (hooks.recording != nullptr) finish_recording(*hooks.recording, status.ok());
+    if (hooks.recording != nullptr) finish_recording(*hooks.recording, status);
     DTR_TRY(check(status));
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
     if (stats != nullptr) {
@@ -168,11 +173,20 @@ class HostSession final : public Session {
     clock_ = 0;
     profiler_->start(npu::ProfileEvent::kRun);
   }
-  void finish_recording(Recording& recording, bool complete) {
-    if (complete && !profiler_->records().empty()) profiler_->stop(0);
+  void finish_recording(Recording& recording, const pte::Status& status) {
+    if (status.ok() && !profiler_->records().empty()) profiler_->stop(0);
     recording.used = profiler_->records().size();
     recording.lost = profiler_->lost();
+    recording.header = profiler_->header();
+    recording.header.unit = npu::ProfileUnit::kEstimate;
+    recording.header.error = static_cast<uint8_t>(status.error);
+    recording.header.planned_bytes = static_cast<uint32_t>(planned_bytes_);
+    recording.header.used_bytes = static_cast<uint32_t>(touched_);
+    recording.start.assign(std::begin(starts_), std::end(starts_));
     profiler_.reset();
+  }
+  static uint64_t nanoseconds() {
+    return static_cast<uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
   }
   uint64_t kernel_cycles(uint32_t instruction) const {
     const pte::DebugMap* map = image_.debug_map();
@@ -202,23 +216,9 @@ class HostSession final : public Session {
     sum.stall_cycles += npu.stall_cycles;
     sum.copied_bytes += npu.copied_bytes;
     sum.calls += npu.calls;
-    if (self->watch_touches_) self->watch(method.arguments(instruction), npu);
-  }
-
-  // Remembers the highest byte of the planned memories that an instruction touched. The scratch of a delegate, its last operand, counts
-  // as far as the simulator saw it used.
-  void watch(std::span<runtime::Value* const> arguments, const npu::Report& npu) {
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      if (arguments[i]->kind != runtime::ValueKind::kTensor) continue;
-      const runtime::Tensor& tensor = arguments[i]->tensor;
-      const bool scratch = npu.calls > 0 && i + 1 == arguments.size() && npu.peak_scratch_bytes > 0;
-      const size_t bytes = scratch ? npu.peak_scratch_bytes : tensor.bytes();
-      for (Arena& arena : arenas_) {
-        const std::span<std::byte> all = arena.span();
-        if (tensor.data >= all.data() && tensor.data < all.data() + all.size())
-          touched_ = std::max<uint64_t>(touched_, static_cast<uint64_t>(tensor.data - all.data()) + bytes);
-      }
-    }
+    if (self->watch_touches_)
+      self->touched_ = std::max<uint64_t>(
+          self->touched_, runtime::touched_end(method.arguments(instruction), self->memories_, npu.calls > 0 ? npu.peak_scratch_bytes : 0));
   }
 
   static void on_event(void* context, const npu::Event& event) {
@@ -235,6 +235,9 @@ class HostSession final : public Session {
   runtime::Delegate delegates_[1];
   Arena state_;
   std::vector<Arena> arenas_;
+  std::vector<std::span<std::byte>> memories_;  // the arenas
+  uint64_t planned_bytes_ = 0;                  // of all of them
+  npu::ProfileRecord starts_[2];                // load and init, in nanoseconds
   runtime::Program program_;
   runtime::Method method_;
   Graph signature_;

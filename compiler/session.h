@@ -31,7 +31,9 @@ struct RunStats {
 struct Recording {
   std::vector<npu::ProfileRecord> buffer;
   size_t used = 0;
-  uint64_t lost = 0;  // events for which there was no room
+  uint64_t lost = 0;                      // events for which there was no room
+  npu::ProfileHeader header;              // of the records
+  std::vector<npu::ProfileRecord> start;  // of loading and preparing the program
 
   std::span<const npu::ProfileRecord> records() const { return std::span(buffer).first(used); }
 };

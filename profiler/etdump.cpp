@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
+#include <optional>
 
 #include "profiler/etdump_generated.h"
 #include "program/scalar_types.h"
@@ -41,18 +43,33 @@ class Writer {
       metadata = fmt::format("program={:08x} clock_hz={}", trace.program->checksum, trace.program->clock_hz);
       if (!trace.program->target.empty()) metadata += " target=" + trace.program->target;
     }
-    // The Inspector stops at events of allocations.
     if (trace.planned_bytes > 0) metadata += fmt::format(" planned_bytes={} used_bytes={}", trace.planned_bytes, trace.used_bytes);
-    uint64_t end = 0;
-    for (const TraceEvent& event : trace.load.events) end = std::max(end, event.end);
-    events.push_back(profile_event({.name = std::string(kLoad), .end = end}, metadata));
-    return block(kLoadBlock, events);
+    metadata += fmt::format(" unit={}", static_cast<int>(trace.unit));
+    if (trace.cost.events > 0)
+      metadata += fmt::format(" cost={:.6g} cost_events={} cost_run={:.0f}", trace.cost.event, trace.cost.events, trace.cost.run);
+    // Times of the machine that simulates are none of the cycles that all other times are.
+    const bool simulated = trace.unit == npu::ProfileUnit::kEstimate;
+    TraceEvent load{.name = std::string(kLoad)}, init{.name = std::string(kInit)};
+    for (const TraceEvent& event : trace.load.events) {
+      TraceEvent& known = event.kind == ProfileEvent::kLoad ? load : init;
+      metadata += fmt::format(" {}={}", event.kind == ProfileEvent::kLoad ? "load" : "init", event.end - event.start);
+      if (!simulated) known.start = event.start, known.end = event.end;
+    }
+    events.push_back(profile_event(load, metadata));
+    events.push_back(profile_event(init));
+    return block(kLoadBlock, events, allocators(trace));
+  }
+
+  // The Inspector takes names of allocators, and stops at events of allocations: the sizes are in the name.
+  static std::vector<std::string> allocators(const Trace& trace) {
+    if (trace.planned_bytes == 0) return {};
+    return {fmt::format("planned memory: {} bytes, {} in use at most", trace.planned_bytes, trace.used_bytes)};
   }
 
   Offset<etdump::RunData> run_block(const TraceRun& run) {
     std::vector<Offset<etdump::Event>> events;
     std::string metadata;
-    if (!run.complete) metadata = fmt::format("incomplete=1 lost={}", run.lost);
+    if (!run.complete) metadata = fmt::format("incomplete=1 lost={} error={}", run.lost, static_cast<int>(run.error));
     for (const TraceEvent& event : run.events) {
       TraceEvent named = event;
       switch (event.kind) {
@@ -74,11 +91,14 @@ class Writer {
       }
     }
     for (const TraceValue& value : run.values) events.push_back(debug_event(value));
-    return block(kRunBlock, events, run.sample);
+    return block(kRunBlock, events, {}, run.sample);
   }
 
-  Offset<etdump::RunData> block(std::string_view name, const std::vector<Offset<etdump::Event>>& events, int32_t input = -1) {
-    const std::vector<Offset<etdump::Allocator>> allocators;
+  Offset<etdump::RunData> block(std::string_view name, const std::vector<Offset<etdump::Event>>& events,
+                                const std::vector<std::string>& allocator_names, int32_t input = -1) {
+    std::vector<Offset<etdump::Allocator>> allocators;
+    for (const std::string& allocator : allocator_names)
+      allocators.push_back(etdump::CreateAllocator(builder_, builder_.CreateString(allocator)));
     return etdump::CreateRunData(builder_, builder_.CreateString(name.data(), name.size()), input, builder_.CreateVector(allocators),
                                  builder_.CreateVector(events));
   }
@@ -130,6 +150,12 @@ class Metadata {
     std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
     return value;
   }
+  double real(std::string_view key) const {
+    double value = 0;
+    const std::string_view digits = text(key);
+    std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return std::isfinite(value) && value >= 0 ? value : 0;
+  }
   bool has(std::string_view key) const { return values_.contains(key); }
 
  private:
@@ -157,11 +183,14 @@ class Reader {
       if (name == kLoad || name == kInit) {
         trace_.load.events.push_back(described(name == kLoad ? ProfileEvent::kLoad : ProfileEvent::kInit, name, *profile));
         if (name == kLoad) read_program(metadata_of(*profile));
+        if (name == kInit && init_) trace_.load.events.back().end = trace_.load.events.back().start + *init_;
       } else if (name == kExecute) {
         ended = true;
         run.events.push_back(described(ProfileEvent::kRun, name, *profile));
         const Metadata metadata(metadata_of(*profile));
         run.lost = metadata.number("lost");
+        if (const uint64_t error = metadata.number("error"); error <= static_cast<uint64_t>(pte::Error::kStopped))
+          run.error = static_cast<pte::Error>(error);
         if (metadata.has("incomplete")) run.complete = false;
       } else if (name != kOperatorCall) {
         run.events.push_back(operator_event(name, *profile));
@@ -206,6 +235,11 @@ class Reader {
     const Metadata metadata(text);
     trace_.planned_bytes = metadata.number("planned_bytes");
     trace_.used_bytes = metadata.number("used_bytes");
+    if (const uint64_t unit = metadata.number("unit"); unit <= static_cast<uint64_t>(npu::ProfileUnit::kCycles))
+      trace_.unit = static_cast<npu::ProfileUnit>(unit);
+    trace_.cost = {.event = metadata.real("cost"), .events = metadata.number("cost_events"), .run = metadata.real("cost_run")};
+    if (metadata.has("load")) trace_.load.events.back().end = trace_.load.events.back().start + metadata.number("load");
+    init_ = metadata.has("init") ? std::optional(metadata.number("init")) : std::nullopt;
     if (!metadata.has("program")) return;
     trace_.program = TraceProgram{.checksum = static_cast<uint32_t>(metadata.number("program", 16)),
                                   .target = std::string(metadata.text("target")),
@@ -235,6 +269,7 @@ class Reader {
   }
 
   Trace trace_;
+  std::optional<uint64_t> init_;  // where the events' times are not what it took
 };
 
 }  // namespace

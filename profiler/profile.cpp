@@ -24,6 +24,7 @@ class Attribution {
     const TraceRun& shown = choose();
     profile_.complete = shown.complete;
     profile_.lost = shown.lost;
+    profile_.error = shown.error;
     uint64_t cursor = 0, end = 0;
     bool has_end = false;
     for (size_t at = 0; at < shown.events.size();) {
@@ -34,18 +35,22 @@ class Attribution {
         continue;
       }
       if (event.start > cursor) lose(kBetweenCalls, event.start - cursor);
-      cursor = std::max(cursor, event.end);
+      cursor = std::max(cursor, event.start);
       if (event.kind == ProfileEvent::kDelegate) {
         size_t last = at + 1;
         while (last < shown.events.size() && shown.events[last].instruction == event.instruction && shown.events[last].command >= 0) ++last;
-        cursor = std::max(cursor, delegate(event, std::span(shown.events).subspan(at + 1, last - at - 1)));
+        TraceEvent whole = event;
+        if (shown.lost > 0 && last == shown.events.size()) whole.end = whole.start;  // what is behind its last command found no room
+        cursor = std::max(cursor, delegate(whole, std::span(shown.events).subspan(at + 1, last - at - 1)));
         at = last;
       } else {
         kernel(event);
+        cursor = std::max(cursor, event.end);
         ++at;
       }
     }
-    profile_.total = has_end ? std::max(end, cursor) : cursor;
+    // What lies behind the last event that had room is not known, though the run's end is.
+    profile_.total = has_end && shown.lost == 0 ? std::max(end, cursor) : cursor;
     if (profile_.total > cursor) lose(kBetweenCalls, profile_.total - cursor);
     finish();
   }
@@ -171,7 +176,7 @@ class Attribution {
       cursor = std::max(cursor, event.end);
     }
     if (whole.end > cursor) lose(kEnterDelegate, whole.end - cursor);
-    return cursor;
+    return std::max(cursor, whole.end);
   }
 
   // A wait is for the constants of the next call.
@@ -255,7 +260,12 @@ Profile make_profile(const Trace& trace, const OperatorMap& map, std::string pro
                   .target = trace.program ? find_target(trace.program->target) : nullptr,
                   .sources = map.sources(),
                   .planned_bytes = trace.planned_bytes,
-                  .used_bytes = trace.used_bytes};
+                  .used_bytes = trace.used_bytes,
+                  .cpu_unit = trace.unit,
+                  .cost = trace.cost,
+                  .own_unit = trace.program ? trace.own_unit() : std::string_view()};
+  for (const TraceEvent& event : trace.load.events)
+    if (event.end > event.start) (event.kind == ProfileEvent::kLoad ? profile.load : profile.init) = event.end - event.start;
   Attribution(trace, map, profile).run();
   for (const TraceRun& run : trace.runs) profile.run_totals.push_back(total_of(run));
   return profile;

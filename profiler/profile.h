@@ -68,7 +68,13 @@ struct Profile {
   std::vector<uint64_t> run_totals;
   bool complete = true;
   uint64_t lost = 0;
+  pte::Error error = pte::Error::kOk;  // that ended the run
   uint64_t planned_bytes = 0, used_bytes = 0;
+  npu::ProfileUnit cpu_unit = npu::ProfileUnit::kEstimate;  // of the times of kernels of the CPU
+  // Before the runs, and beside them, in `own_unit` (Trace).
+  std::optional<uint64_t> load, init;
+  RecordingCost cost;
+  std::string_view own_unit;
   std::vector<std::string> missing;  // what is not known, why, and what to give: a sentence each
 
   std::string_view unit() const;                    // of times: "cycles"; what ExecuTorch wrote counts the "ticks" of its host

@@ -19,6 +19,8 @@ struct ProfileTable {
 
 // Totals, then the table.
 std::string to_text(const Profile& profile, const ProfileTable& table);
+// One line; nothing where it was not measured.
+std::string recording_cost(const Profile& profile);
 // Two profiles side by side, operator by operator, by name; what got slower first. As JSON: those lines, and all that is known of both.
 std::string compare_text(const Profile& before, const Profile& after, const ProfileTable& table);
 std::string compare_csv(const Profile& before, const Profile& after, const ProfileTable& table);

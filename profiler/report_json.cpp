@@ -146,6 +146,13 @@ std::string to_json(const Profile& profile, const ProgramImage* image) {
   if (profile.target != nullptr) json["sram_bytes"] = profile.target->npu.sram_bytes;
   json["planned_bytes"] = profile.planned_bytes;
   json["used_bytes"] = profile.used_bytes;
+  constexpr std::string_view kUnits[] = {"estimate", "instructions", "cycles"};  // by npu::ProfileUnit
+  json["cpu_times"] = kUnits[static_cast<size_t>(profile.cpu_unit)];
+  if (!profile.own_unit.empty()) json["own_unit"] = profile.own_unit;
+  if (profile.load) json["load"] = *profile.load;
+  if (profile.init) json["init"] = *profile.init;
+  if (profile.cost.events > 0)
+    json["recording"] = {{"event", profile.cost.event}, {"events", profile.cost.events}, {"run", profile.cost.run}};
   if (image != nullptr) {
     if (const pte::Manifest* manifest = image->file().manifest()) json["flash_bytes"] = manifest->flash_bytes;
     json["program_bytes"] = image->bytes().size();

@@ -114,6 +114,33 @@ std::string_view view_name(ProfileView view) {
   return "operator";
 }
 
+// What the times of kernels are, where they are not the compiler's estimate.
+std::string_view counted(npu::ProfileUnit unit) {
+  switch (unit) {
+    case npu::ProfileUnit::kEstimate:
+      break;
+    case npu::ProfileUnit::kInstructions:
+      return ", counted instructions";
+    case npu::ProfileUnit::kCycles:
+      return ", counted cycles";
+  }
+  return "";
+}
+
+std::string own_time(const Profile& profile, uint64_t time) {
+  if (profile.own_unit == "ns") return fmt::format("{:.3f} ms", static_cast<double>(time) / 1e6);
+  return fmt::format("{} {}", with_thousands(time), profile.own_unit.empty() ? "of the trace's clock" : profile.own_unit);
+}
+
+// A start is not part of a run.
+std::string before_run(const Profile& profile) {
+  if (!profile.load && !profile.init) return {};
+  std::string text = "  before the run:";
+  if (profile.load) text += " load " + own_time(profile, *profile.load);
+  if (profile.init) text += (profile.load ? ", init " : " init ") + own_time(profile, *profile.init);
+  return text + (profile.own_unit == "ns" ? " of the computer that simulated\n" : "\n");
+}
+
 std::string totals(const Profile& profile) {
   const Spent all = spent(profile);
   std::string text = fmt::format("{} {}", with_thousands(profile.total), profile.unit());
@@ -126,15 +153,19 @@ std::string totals(const Profile& profile) {
                         with_thousands(all.cpu), percent(all.cpu, profile.total));
   else
     text +=
-        fmt::format("\n  NPU computes {} ({}), host starts calls and copies {} ({}), waits for flash {} ({}), Cortex-M kernels {} ({})\n",
+        fmt::format("\n  NPU computes {} ({}), host starts calls and copies {} ({}), waits for flash {} ({}), Cortex-M kernels {} ({}{})\n",
                     with_thousands(all.npu), percent(all.npu, profile.total), with_thousands(all.host), percent(all.host, profile.total),
-                    with_thousands(all.stall), percent(all.stall, profile.total), with_thousands(all.cpu), percent(all.cpu, profile.total));
+                    with_thousands(all.stall), percent(all.stall, profile.total), with_thousands(all.cpu), percent(all.cpu, profile.total),
+                    counted(profile.cpu_unit));
   text += fmt::format("  on named operators {}\n", percent(profile.on_operators(), profile.total));
+  text += before_run(profile) + recording_cost(profile);
   if (!profile.complete)
     text += profile.lost > 0
-                ? fmt::format("  PARTIAL: {} events found no room in the profile buffer, times beyond the oldest {} are missing\n",
-                              with_thousands(profile.lost), with_thousands(profile.spans.size()))
-                : "  PARTIAL: the run did not end\n";
+                ? fmt::format("  PARTIAL: {} events found no room in the profile buffer; these are the first {} of {} cycles\n",
+                              with_thousands(profile.lost), with_thousands(profile.total),
+                              with_thousands(profile.run_totals.empty() ? profile.total : profile.run_totals.back()))
+                : fmt::format("  PARTIAL: the run did not end{}\n",
+                              profile.error == pte::Error::kOk ? "" : fmt::format(": {}", pte::text(profile.error)));
   if (profile.spans.empty()) text += "  NO EVENTS: none was recorded, or the program has no operators\n";
   for (const std::string& sentence : profile.missing) text += fmt::format("  NOT KNOWN: {}\n", sentence);
   return text;
@@ -155,6 +186,15 @@ std::string quoted(const std::string& text) {
 bool matches(const ProfileRow& row, const std::string& filter) {
   const auto has = [&](const std::string& text) { return text.find(filter) != std::string::npos; };
   return filter.empty() || has(row.name) || has(row.op) || has(row.module_path) || has(row.kernels);
+}
+
+std::string recording_cost(const Profile& profile) {
+  const RecordingCost& cost = profile.cost;
+  if (cost.events == 0) return {};
+  const double all = cost.event * static_cast<double>(cost.events);
+  return fmt::format("  recording cost {:.3g} {} an event, {:.2g} % of the run{} with its {} events, none of it in the cycles\n",
+                     cost.event, profile.own_unit, cost.run > 0 ? 100 * all / cost.run : 0,
+                     profile.own_unit == "ns" ? " on the computer that simulated" : "", with_thousands(cost.events));
 }
 
 std::string to_text(const Profile& profile, const ProfileTable& table) {

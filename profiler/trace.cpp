@@ -36,12 +36,12 @@ class RunDecoder {
         begin_ = event.start;
         event.name = "Method::execute";
         event.start = 0;
-        event.end -= std::min(event.end, begin_);
+        event.end = npu::time_between(begin_, event.end);
         break;
       case ProfileEvent::kKernel:
       case ProfileEvent::kDelegate:
-        event.start -= std::min(event.start, begin_);
-        event.end -= std::min(event.end, begin_);
+        event.start = npu::time_between(begin_, event.start);
+        event.end = npu::time_between(begin_, event.end);
         event.instruction = ++instruction_;
         event.name = call_name(static_cast<uint32_t>(instruction_));
         command_ = -1;
@@ -107,6 +107,45 @@ TraceProgram trace_program(const ProgramImage& image) {
 
 TraceRun decode_run(std::span<const npu::ProfileRecord> records, uint64_t lost, const ProgramImage& image) {
   return RunDecoder(image).run(records, lost);
+}
+
+std::string_view Trace::own_unit() const {
+  switch (unit) {
+    case npu::ProfileUnit::kEstimate:
+      return "ns";
+    case npu::ProfileUnit::kInstructions:
+      return "instructions";
+    case npu::ProfileUnit::kCycles:
+      break;
+  }
+  return "cycles";
+}
+
+void add_records(Trace& trace, const npu::ProfileHeader& header, std::span<const npu::ProfileRecord> records, const ProgramImage& image,
+                 uint64_t own_run) {
+  trace.unit = header.unit;
+  trace.planned_bytes = header.planned_bytes;
+  trace.used_bytes = std::max<uint64_t>(trace.used_bytes, header.used_bytes);
+  const ProfileEvent first = records.empty() ? ProfileEvent::kNone : records.front().start.event;
+  if (first == ProfileEvent::kLoad || first == ProfileEvent::kInit) {
+    const uint64_t begin = npu::time_of(records.front().start);
+    trace.load = {.complete = header.lost == 0, .lost = header.lost};
+    for (const npu::ProfileRecord& record : records)
+      if (record.stop.event != ProfileEvent::kNone)
+        trace.load.events.push_back({.kind = record.start.event,
+                                     .name = record.start.event == ProfileEvent::kLoad ? "Program::load_method" : "Method::init",
+                                     .start = npu::time_between(begin, npu::time_of(record.start)),
+                                     .end = npu::time_between(begin, npu::time_of(record.stop))});
+    return;
+  }
+  trace.runs.push_back(decode_run(records, header.lost, image));
+  TraceRun& run = trace.runs.back();
+  run.error = static_cast<pte::Error>(header.error);
+  if (!run.events.empty() && own_run == 0) own_run = run.events.front().end;
+  if (header.cost_events > 0)
+    trace.cost = {.event = static_cast<double>(header.cost) / header.cost_events,
+                  .events = records.size() + header.lost,
+                  .run = static_cast<double>(own_run)};
 }
 
 std::string describe_trace(const Trace& trace) {

@@ -71,6 +71,10 @@ Status inspect(const CommonOptions&, const InspectOptions& options) {
       text = describe_arrays(tensors);
       break;
     }
+    case FileKind::kRecords:
+      text = fail(DiagnosticId::kTraceProgram, "it holds records of a device, which name no operators",
+                  "show them with their program: deuteron profile FILE --program M.pte", {.file = options.file});
+      break;
     case FileKind::kText:
     case FileKind::kUnknown:
       text = fail(DiagnosticId::kModelUnknown, "the file is none of the kinds that Deuteron reads or writes",

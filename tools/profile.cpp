@@ -6,6 +6,7 @@
 #include "profiler/etdump.h"
 #include "profiler/etrecord.h"
 #include "profiler/html.h"
+#include "profiler/records.h"
 #include "profiler/report.h"
 #include "support/output_file.h"
 #include "tools/verbs.h"
@@ -15,6 +16,7 @@ namespace {
 
 // A trace told in terms of its program, if that is given: a file, or what was run.
 struct Loaded {
+  Trace trace;
   Profile profile;
   std::unique_ptr<Session> session = {};
   std::optional<ProgramImage> image = {};
@@ -46,28 +48,37 @@ Result<Loaded> load(const std::string& path, const std::string& program_path, co
       return fail(DiagnosticId::kTraceProgram, fmt::format("it is a program, which is run here, and {} is another one", program_path),
                   "give a trace with --program, or the program alone", {.file = path});
     DTR_ASSIGN(std::unique_ptr<Session> session, Session::open(path, tensor_files));
-    DTR_ASSIGN(const Trace trace, record_zeros(*session));
+    DTR_ASSIGN(Trace trace, record_zeros(*session));
     Profile profile = told(trace, session->image());
-    return Loaded{.profile = std::move(profile), .session = std::move(session)};
+    return Loaded{.trace = std::move(trace), .profile = std::move(profile), .session = std::move(session)};
   }
-  DTR_ASSIGN(const Trace trace, read_etdump(path));
+  if (kind == FileKind::kRecords) {
+    if (program_path.empty())
+      return fail(DiagnosticId::kTraceProgram, "it holds records of a device, which name no operators",
+                  "give the program that ran there: --program", {.file = path});
+    DTR_ASSIGN(ProgramImage image, ProgramImage::open(program_path));
+    DTR_ASSIGN(Trace trace, read_records(path, image));
+    Profile profile = told(trace, image);
+    return Loaded{.trace = std::move(trace), .profile = std::move(profile), .image = std::move(image)};
+  }
+  DTR_ASSIGN(Trace trace, read_etdump(path));
   if (!record_path.empty()) {
     DTR_ASSIGN(const EtRecord record, EtRecord::open(record_path));
     if (record.program()) DTR_TRY(check_same_program(trace, path, *record.program(), record_path));
     Profile profile = make_profile(trace, record.operators(trace), record_path);
     profile.missing.emplace_back(record.program() ? "memory and tensors: a record does not hold them, give the program (--program)"
                                                   : "memory, tensors and what limits operators: ExecuTorch's records do not hold them");
-    return Loaded{.profile = std::move(profile)};
+    return Loaded{.trace = std::move(trace), .profile = std::move(profile)};
   }
   if (program_path.empty()) {
     Profile profile = make_profile(trace, OperatorMap(), path);
     profile.missing.emplace_back("operators, memory and tensors: give the program (--program) or its record (--etrecord)");
-    return Loaded{.profile = std::move(profile)};
+    return Loaded{.trace = std::move(trace), .profile = std::move(profile)};
   }
   DTR_ASSIGN(ProgramImage image, ProgramImage::open(program_path));
   DTR_TRY(check_same_program(trace, path, trace_program(image), program_path));
   Profile profile = told(trace, image);
-  return Loaded{.profile = std::move(profile), .image = std::move(image)};
+  return Loaded{.trace = std::move(trace), .profile = std::move(profile), .image = std::move(image)};
 }
 
 ProfileTable table_of(const ProfileOptions& options) {
@@ -83,9 +94,10 @@ ProfileTable table_of(const ProfileOptions& options) {
 Status profile(const CommonOptions&, const ProfileOptions& options) {
   DTR_TRY(check_outputs({options.trace, options.program, options.etrecord, options.compare, options.compare_program,
                          options.compare_etrecord, options.compile_report, options.verify},
-                        {options.json, options.csv, options.perfetto, options.html}));
+                        {options.etdump, options.json, options.csv, options.perfetto, options.html}));
   DTR_ASSIGN(const Loaded loaded, load(options.trace, options.program, options.etrecord, options.tensor_files));
   const ProfileTable table = table_of(options);
+  if (!options.etdump.empty()) DTR_TRY(write_file(options.etdump, to_etdump(loaded.trace)));
   if (!options.compare.empty()) {
     DTR_ASSIGN(const FileKind kind, file_kind(options.compare));
     const bool same = kind != FileKind::kProgram && options.compare_program.empty() && options.compare_etrecord.empty();

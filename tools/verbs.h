@@ -101,13 +101,13 @@ struct FirmwareOptions {
 Status firmware(const CommonOptions& common, const FirmwareOptions& options);
 
 struct ProfileOptions {
-  std::string trace;  // .etdump
+  std::string trace;  // .etdump, profile.bin, .pte
   std::string program, etrecord;
   std::string compare;                            // another trace
   std::string compare_program, compare_etrecord;  // of that
   std::string by = "operator", sort = "cycles", filter;
   uint32_t depth = 0;
-  std::string json, csv, perfetto, html;
+  std::string etdump, json, csv, perfetto, html;
   std::string compile_report, verify;     // for html: files of those commands
   std::vector<std::string> tensor_files;  // .ptd, of programs that are run
 };
