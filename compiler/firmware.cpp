@@ -113,10 +113,18 @@ class Project {
       for (const std::string_view file : {"model.cpp", "program.S"}) models.push_back(fmt::format("{}/{}", model.name(), file));
     add("deuteron/sources.cmake",
         fmt::format("set(DEUTERON_MODELS\n{})\n", lines(models, "  ")) +
-            fmt::format("set(DEUTERON_CORE\n{})\nset(DEUTERON_KERNELS\n{})\nset(DEUTERON_BOARD\n{})\nset(DEUTERON_BOARD_FOLDER {})\n",
+            fmt::format("set(DEUTERON_CORE\n{})\nset(DEUTERON_KERNELS\n{})\nset(DEUTERON_BOARD\n{})\nset(DEUTERON_BOARD_FOLDER {})\n"
+                        "set(DEUTERON_RUN_EVENTS {})\n",
                         lines(core, "  "), lines(kernels.empty() ? std::vector<std::string>{"deuteron/abi/status.cpp"} : kernels, "  "),
-                        lines(board, "  "), options_.board->folder));
+                        lines(board, "  "), options_.board->folder, run_events()));
     add("deuteron/cpu.cmake", fmt::format("set(DEUTERON_CPU \"{}\")\n", options_.board->cpu));
+  }
+
+  // Events of the run that has most of them, and at least those of a start.
+  size_t run_events() const {
+    size_t most = 2;
+    for (const FirmwareModel& model : models_) most = std::max(most, model.events());
+    return most;
   }
 
   // One set of planned memories, each as large as the program needs that needs most of it.
@@ -154,7 +162,8 @@ class Project {
     for (const FirmwareModel& model : models_) {
       const std::string& name = model.name();
       includes += fmt::format("#include \"{}/model.h\"\n", name);
-      rows += fmt::format("    {{\"{0}\", {1}::kSteps, {1}::start, {1}::method, {1}::take_npu_cycles}},\n", model.title(), name);
+      rows += fmt::format("    {{\"{0}\", {1}::kSteps, {1}::start, {1}::method, {1}::take_npu_cycles, profile::of({1}::kProfiled)}},\n",
+                          model.title(), name);
       names += fmt::format("{}{}", names.empty() ? "" : ", ", model.title());
       tensors += (models_.size() > 1 ? model.title() + "\n" : "") + model.tensor_lines("  ");
       most_steps = std::max(most_steps, model.steps());

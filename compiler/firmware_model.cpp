@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <numeric>
 #include <set>
 
 #include "abi/manifest.h"
 #include "abi/program_generated.h"
 #include "compiler/device_sources.h"
 #include "compiler/session.h"
+#include "profiler/trace.h"
 #include "program/scalar_types.h"
 #include "runtime/delegate_deuteron.h"
 #include "simulator/core/decoder.h"
@@ -31,6 +33,9 @@ constexpr KernelRow kKernels[] = {
 constexpr const char* kNpuStart =
     "  npu.driver = (new (npu_memory) dtr::simulator::Simulator(kNpu, slots, arrivals))->driver();\n"
     "  delegates[0] = dtr::runtime::deuteron_delegate(npu);\n";
+
+constexpr const char* kProfileNpu =
+    " npu.on_event = profiler != nullptr ? dtr::runtime::Profiler::on_npu_event : nullptr, npu.event_context = profiler; ";
 
 }  // namespace
 
@@ -69,8 +74,18 @@ Status FirmwareModel::read(std::span<const pte::TensorFile> tensor_files) {
       return fail(DiagnosticId::kFirmwareBoard, fmt::format("{} (command {})", npu::text(fault.status), fault.command), {},
                   {.file = image_->path()});
     payloads_.push_back(payload.most_copies_in_flight);
+    commands_.push_back(payload.header.command_count - 1);  // without its end
   }
   return {};
+}
+
+// The run, its steps, and the commands of those that the NPU runs.
+size_t FirmwareModel::events() const {
+  size_t events = 1 + steps_;
+  if (steps_ > 0)
+    for (const pte::Instruction* step : *plan_->chains()->Get(0)->instructions())
+      if (const auto* call = step->instr_args_as_DelegateCall()) events += commands_[static_cast<size_t>(call->delegate_index())];
+  return events;
 }
 
 void FirmwareModel::choose_kernels() {
@@ -114,12 +129,18 @@ std::string FirmwareModel::tensor_lines(std::string_view prefix, bool outputs) c
 }
 
 std::vector<FirmwareFile> FirmwareModel::files(const FirmwareOptions& options) const {
+  const std::vector<size_t> memory_bytes = memories();
+  const size_t planned_bytes = std::accumulate(memory_bytes.begin(), memory_bytes.end(), size_t{0});
   return {
       {name_ + "/program.pte", {reinterpret_cast<const char*>(image_->bytes().data()), image_->bytes().size()}},
       {name_ + "/program.S", fill_template("program.S.in", {{"MODEL", name_}})},
-      {name_ + "/model.h",
-       fill_template("model.h.in",
-                     {{"MODEL", name_}, {"NAME", title_}, {"TENSORS", tensor_lines("// ")}, {"STEPS", fmt::to_string(steps_)}})},
+      {name_ + "/model.h", fill_template("model.h.in", {{"MODEL", name_},
+                                                        {"NAME", title_},
+                                                        {"TENSORS", tensor_lines("// ")},
+                                                        {"STEPS", fmt::to_string(steps_)},
+                                                        {"EVENTS", fmt::to_string(events())},
+                                                        {"CHECKSUM", fmt::format("0x{:08x}", trace_program(*image_).checksum)},
+                                                        {"PLANNED", fmt::to_string(planned_bytes)}})},
       {name_ + "/model.cpp", code(options)},
   };
 }
@@ -163,7 +184,10 @@ std::string FirmwareModel::code(const FirmwareOptions& options) const {
                                         {"MEMORY_SPANS", spans},
                                         {"MEMORIES_IN_C", in_c},
                                         {"METHOD", std::string(method_)},
-                                        {"NPU_CYCLES", has_npu() ? "std::exchange(npu.report, {}).total_cycles" : "0"}});
+                                        {"NPU_CYCLES", has_npu() ? "std::exchange(npu.report, {}).total_cycles" : "0"},
+                                        {"PROFILE_NPU", has_npu() ? kProfileNpu : ""},
+                                        {"PROFILE_STEP", has_npu() ? "npu.report.total_cycles" : "0"},
+                                        {"PEAK_SCRATCH", has_npu() ? "npu.report.peak_scratch_bytes" : "0"}});
 }
 
 std::string FirmwareModel::counts() const {

@@ -30,6 +30,7 @@ class FirmwareModel {
   const std::string& title() const { return title_; }
   bool has_npu() const { return !payloads_.empty(); }
   size_t steps() const { return steps_; }  // kernel and delegate calls of a run
+  size_t events() const;                   // of a profile of it
   std::span<const KernelRow> kernels() const { return kernels_; }
   // The core that its int8 kernels are for, if it has any.
   std::optional<cortex_m::Core> core() const;
@@ -60,6 +61,7 @@ class FirmwareModel {
   npu::Target target_;
   cortex_m::Core core_ = cortex_m::Core::kDsp;
   std::vector<uint32_t> payloads_;  // copies that each has in flight at most
+  std::vector<size_t> commands_;    // that each delegate gives to the NPU
   std::vector<KernelRow> kernels_;
 };
 

@@ -12,6 +12,7 @@
 #include "abi/manifest.h"
 #include "abi/program_generated.h"
 #include "ir/reorder.h"
+#include "profiler/records.h"
 #include "program/scalar_types.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
@@ -53,12 +54,14 @@ class QemuSession final : public Session {
     }
   }
 
-  Status build() {
+  Status build(uint32_t profile_events) {
     const FirmwareProgram program{&image(), std::filesystem::path(image().path()).stem().string()};
     DTR_ASSIGN(const std::vector<FirmwareFile> files, make_firmware({&program, 1}, {.board = &board_, .tensor_files = tensor_files()}));
     DTR_TRY(write_firmware(files, folder_.path()));
-    for (const std::vector<std::string>& step : {std::vector<std::string>{"cmake", "-G", "Ninja", "-S", ".", "-B", "build"},
-                                                 std::vector<std::string>{"cmake", "--build", "build"}}) {
+    std::vector<std::string> configure = {"cmake", "-G", "Ninja", "-S", ".", "-B", "build"};
+    if (profile_events != kNoProfile)
+      configure.insert(configure.end(), {"-DDEUTERON_PROFILE=ON", fmt::format("-DDEUTERON_PROFILE_EVENTS={}", profile_events)});
+    for (const std::vector<std::string>& step : {configure, std::vector<std::string>{"cmake", "--build", "build"}}) {
       DTR_ASSIGN(const ProcessResult result, run_process(step, folder_.path(), kBuildLimit));
       if (result.exit_code != 0)
         return fail(DiagnosticId::kFirmwareRun,
@@ -73,8 +76,10 @@ class QemuSession final : public Session {
   const ProgramImage& image() const override { return host_->image(); }
   std::span<const TensorFileImage> tensor_files() const override { return host_->tensor_files(); }
 
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats, const RunHooks&) override {
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats, const RunHooks& hooks) override {
     DTR_TRY(write_inputs(inputs));
+    std::error_code none;
+    std::filesystem::remove(records_path(), none);  // of the run before
     const std::vector<std::string> command = {"qemu-system-arm",
                                               "-M",
                                               std::string(board_.machine),
@@ -92,6 +97,7 @@ class QemuSession final : public Session {
     const auto start = std::chrono::steady_clock::now();
     DTR_ASSIGN(const ProcessResult result, run_process(command, folder_.path(), kRunLimit));
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+    if (hooks.recording != nullptr) DTR_TRY(read_recording(*hooks.recording));
     // The exit code alone can lie: the line is the last thing that the firmware says.
     if (result.exit_code != 0 || result.output.find("done 1 samples\n") == std::string::npos)
       return fail(DiagnosticId::kFirmwareRun,
@@ -107,6 +113,24 @@ class QemuSession final : public Session {
   }
 
  private:
+  std::string records_path() const { return folder_.path() + "/profile.bin"; }
+
+  // The first program's start and its run, as far as the firmware came.
+  Status read_recording(Recording& recording) const {
+    recording = {};
+    std::error_code none;
+    if (!std::filesystem::exists(records_path(), none)) return {};
+    DTR_ASSIGN(const MappedFile file, MappedFile::open(records_path()));
+    DTR_ASSIGN(std::vector<ProfileBlock> blocks, parse_blocks(file.bytes(), records_path()));
+    if (!blocks.empty()) recording.start = std::move(blocks[0].records);
+    if (blocks.size() < 2) return {};
+    recording.header = blocks[1].header;
+    recording.buffer = std::move(blocks[1].records);
+    recording.used = recording.buffer.size();
+    recording.lost = recording.header.lost;
+    return {};
+  }
+
   Status write_inputs(std::span<const TensorView> inputs) {
     std::vector<std::byte> bytes;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -156,13 +180,13 @@ class QemuSession final : public Session {
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::string_view name,
-                                              const std::vector<std::string>& tensor_files) {
+Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::string_view name, const std::vector<std::string>& tensor_files,
+                                              uint32_t profile_events) {
   DTR_ASSIGN(std::unique_ptr<Session> host, Session::open(path, tensor_files));
   DTR_ASSIGN(const Board* board, board_for(name, host->image()));
   DTR_ASSIGN(TemporaryFolder folder, TemporaryFolder::create());
   auto session = std::make_unique<QemuSession>(std::move(host), *board, std::move(folder));
-  DTR_TRY(session->build());
+  DTR_TRY(session->build(profile_events));
   return session;
 }
 

@@ -143,7 +143,8 @@ CLI::App* add_run(CLI::App& app, tools::RunOptions& o) {
   verb->add_option("--debug-buffer", o.debug_buffer,
                    "Beside --profile, write what every operator computed, for the Inspector's calculate_numeric_gap (docs/profiling.md)")
       ->needs(profile);
-  verb->add_option("--profile-events", o.profile_events, "Room for so many events a run; the oldest are kept")
+  verb->add_option("--profile-events", o.profile_events,
+                   "Room for so many events a run, 16 bytes each; the oldest are kept. A firmware (--on) gets no more than a run has")
       ->needs(profile)
       ->check(CLI::Range(1, 16'777'216))
       ->capture_default_str();
@@ -217,8 +218,10 @@ CLI::App* add_qat_prepare(CLI::App& app, tools::QatPrepareOptions& o) {
 
 CLI::App* add_profile(CLI::App& app, tools::ProfileOptions& o) {
   CLI::App* verb = app.add_subcommand("profile", "Show where the cycles of a run went, by operator of the model");
-  verb->add_option("TRACE", o.trace,
-                   "Profile (.etdump) that `deuteron run --profile` or ExecuTorch wrote; or a program (.pte), which is run then")
+  verb->add_option(
+          "TRACE", o.trace,
+          "Profile (.etdump) that `deuteron run --profile` or ExecuTorch wrote; records that a firmware wrote (profile.bin); or a program "
+          "(.pte), which is run then")
       ->required();
   add_tensor_files(verb, o.tensor_files);
   verb->add_option("--program", o.program, "Program that was run (.pte): it names the operators");
@@ -234,6 +237,8 @@ CLI::App* add_profile(CLI::App& app, tools::ProfileOptions& o) {
                                           "Another profile or program to hold beside it: what got slower, what faster (.etdump, .pte)");
   verb->add_option("--compare-program", o.compare_program, "Program of that profile, if it is another one (.pte)");
   verb->add_option("--compare-etrecord", o.compare_etrecord, "Or its record")->excludes("--compare-program");
+  verb->add_option("--etdump", o.etdump,
+                   "Write the trace for ExecuTorch's Inspector (.etdump): what a firmware recorded, or a program that is run");
   verb->add_option("--json", o.json, "Write everything that is known, with --compare of both (.json, docs/profiling.md)");
   verb->add_option("--csv", o.csv, "Write the table, with --compare that of both (.csv)");
   verb->add_option("--perfetto", o.perfetto, "Write the timeline for https://ui.perfetto.dev (.json)")->excludes(compare);

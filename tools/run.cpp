@@ -13,6 +13,7 @@
 #include "ir/reorder.h"
 #include "ir/samples.h"
 #include "profiler/etdump.h"
+#include "profiler/report.h"
 #include "support/output_file.h"
 #include "support/progress.h"
 #include "tools/verbs.h"
@@ -107,7 +108,7 @@ std::string stats_json(const ProgramImage& image, const RunStats& stats, size_t 
 
 Result<std::unique_ptr<Session>> open_session(const RunOptions& options) {
   if (options.on == "host") return Session::open(options.program, options.tensor_files);
-  return open_on_qemu(options.program, options.on, options.tensor_files);
+  return open_on_qemu(options.program, options.on, options.tensor_files, options.profile.empty() ? kNoProfile : options.profile_events);
 }
 
 // Where the instructions of a run go, a line a step.
@@ -143,14 +144,22 @@ void warn_of_nan(const CommonOptions& common, const Graph& signature, const Samp
   }
 }
 
+// What the last run left in the profile, and what that cost.
+void print_recording(const Trace& trace) {
+  const TraceRun& run = trace.runs.back();
+  if (run.lost > 0)
+    fmt::print("profile: the oldest {} events, {} had no room: give more with --profile-events\n", run.events.size(), run.lost);
+  fmt::print("{}", recording_cost(make_profile(trace, {}, {})));
+}
+
 }  // namespace
 
 Status run(const CommonOptions& common, const RunOptions& options) {
   DTR_TRY(check_outputs({options.program, options.input}, {options.output, options.stats_json, options.profile, options.debug_buffer}));
   DTR_TRY(check_ending(options.output));
-  if (options.on != "host" && !options.profile.empty())
-    return fail(DiagnosticId::kFirmwareRun, "profiles are recorded on the host, whose cycles of the NPU are the board's",
-                "leave out --on, or --profile", {.file = options.program});
+  if (options.on != "host" && !options.debug_buffer.empty())
+    return fail(DiagnosticId::kFirmwareRun, "values between operators are captured on the host, whose results are the board's",
+                "leave out --on, or --debug-buffer", {.file = options.program});
   DTR_ASSIGN(const std::unique_ptr<Session> session, open_session(options));
   const bool raw = std::filesystem::path(options.input).extension() == ".bin";
   DTR_ASSIGN(const std::vector<NamedTensor> arrays, raw ? read_raw(session->signature(), options.input) : read_tensors(options.input));
@@ -169,7 +178,7 @@ Status run(const CommonOptions& common, const RunOptions& options) {
     DTR_ASSIGN(debug_buffer, OutputFile::create(options.debug_buffer));
   }
   const auto write_profile = [&]() -> Status {
-    if (recorder) DTR_TRY(write_file(options.profile, to_etdump(recorder->trace())));
+    if (recorder && !recorder->empty()) DTR_TRY(write_file(options.profile, to_etdump(recorder->trace())));
     if (debug_buffer) DTR_TRY(debug_buffer->commit());
     return {};
   };
@@ -196,6 +205,7 @@ Status run(const CommonOptions& common, const RunOptions& options) {
     print_instructions(session->image(), stats);
     fmt::print("{} sample{} on {}, {} NPU cycles each{}\n", count, count == 1 ? "" : "s", options.on, stats.total_cycles,
                options.output.empty() ? "" : ", outputs in " + options.output);
+    if (recorder) print_recording(recorder->trace());
     return {};
   }
   const std::string npu = stats.npu_calls == 0
@@ -203,6 +213,7 @@ Status run(const CommonOptions& common, const RunOptions& options) {
                               : fmt::format("{} kernel calls and {} NPU cycles each, simulated (deuteron profile adds the CPU's)",
                                             stats.npu_calls, stats.total_cycles);
   fmt::print("{} sample{}, {}{}\n", count, count == 1 ? "" : "s", npu, options.output.empty() ? "" : "; outputs in " + options.output);
+  if (recorder) print_recording(recorder->trace());
   return {};
 }
 

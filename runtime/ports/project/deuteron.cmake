@@ -1,5 +1,5 @@
 # Libraries of a firmware project: `deuteron` (loader and executor), `kernels`, `model` (programs, memory, what is linked for them) and `board`.
-include(${CMAKE_CURRENT_LIST_DIR}/sources.cmake)  # lists DEUTERON_MODELS, _CORE, _KERNELS and _BOARD; DEUTERON_BOARD_FOLDER
+include(${CMAKE_CURRENT_LIST_DIR}/sources.cmake)  # lists DEUTERON_MODELS, _CORE, _KERNELS and _BOARD; DEUTERON_BOARD_FOLDER, _RUN_EVENTS
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -9,6 +9,22 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-Os -DNDEBUG")
 set(CMAKE_C_FLAGS_RELEASE "-Os -DNDEBUG -std=c99")
 set(CMAKE_EXECUTABLE_SUFFIX .elf)
+
+# -DDEUTERON_PROFILE=ON: the image records what its runs cost, 16 bytes of RAM an event, and writes it to `profile.bin`. Off, none of it is linked.
+option(DEUTERON_PROFILE "Record what runs cost" OFF)
+set(DEUTERON_PROFILE_EVENTS "" CACHE STRING "Room for so many events, the oldest are kept; empty: for all ${DEUTERON_RUN_EVENTS} of a run")
+set(profile_events 0)
+if(DEUTERON_PROFILE)
+  set(profile_events ${DEUTERON_RUN_EVENTS})
+  if(NOT "${DEUTERON_PROFILE_EVENTS}" STREQUAL "")
+    if(NOT "${DEUTERON_PROFILE_EVENTS}" MATCHES "^[1-9][0-9]*$")
+      message(FATAL_ERROR "DEUTERON_PROFILE_EVENTS is `${DEUTERON_PROFILE_EVENTS}`: give a number from 1 on, or nothing for all ${DEUTERON_RUN_EVENTS} events of a run")
+    endif()
+    if(DEUTERON_PROFILE_EVENTS LESS DEUTERON_RUN_EVENTS)
+      set(profile_events ${DEUTERON_PROFILE_EVENTS})
+    endif()
+  endif()
+endif()
 
 # FlatBuffers is header-only; a link keeps the other headers of its folder out.
 find_path(FLATBUFFERS_INCLUDE_DIR flatbuffers/flatbuffers.h PATHS /usr/include /usr/local/include NO_CMAKE_FIND_ROOT_PATH)
@@ -39,6 +55,8 @@ foreach(source ${DEUTERON_MODELS})
 endforeach()
 target_link_libraries(model PUBLIC deuteron kernels)
 target_link_libraries(kernels PUBLIC deuteron)
+target_link_libraries(board PUBLIC deuteron)
+target_compile_definitions(board PUBLIC DEUTERON_PROFILE_EVENTS=${profile_events})
 target_include_directories(board PUBLIC deuteron/${DEUTERON_BOARD_FOLDER})
 target_link_options(board PUBLIC -nostartfiles -Wl,--gc-sections --specs=nano.specs
                     -L${CMAKE_CURRENT_SOURCE_DIR}/deuteron/runtime/ports/cortex_m
