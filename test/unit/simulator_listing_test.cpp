@@ -60,10 +60,10 @@ TEST(SimulatorListing, OneLineACommand) {
   }() + R"( commands=18 constants=432 bytes scratch=448 bytes, 448 used
 ; operand0 input bytes=12
 ; operand1 output bytes=12
-   0  copy      scratch+16 <- constants+0 bytes=256 ticket=1  ; 656 copy cycles
+   0  copy      scratch+16 <- constants+0 bytes=256 ticket=1  ; 610 copy cycles
    1  wait      ticket=1
-   2  copy      scratch+272 <- constants+256 bytes=72 ticket=2  ; 328 copy cycles
-   3  copy      scratch+352 <- constants+336 bytes=96 ticket=3  ; 371 copy cycles
+   2  copy      scratch+272 <- constants+256 bytes=72 ticket=2  ; 316 copy cycles
+   3  copy      scratch+352 <- constants+336 bytes=96 ticket=3  ; 354 copy cycles
    4  wait      ticket=3
    5  depthwise 1x2x2x3 -> 1x2x2x3 kernel=3x3 pad=1,1 scratch+0 <- operand0+0 weights=scratch+272 parameters=scratch+352 pad_value=-5 zero_point=1 clamp=[-128,127] table=scratch+16  ; 148 cycles, array
 )";
