@@ -17,7 +17,8 @@ function summaryView(model) {
       model.flash_bytes !== undefined &&
           tile("Flash", `${number(model.flash_bytes)} bytes`, `constants and microcode; the program is ${bytes(model.program_bytes)}`),
       accuracyTile(model, tile));
-  const head = ["Spent on", capital(model.unit), "Share"].map((title, i) => el("th", {scope: "col", class: i > 0 ? "number" : null}, title));
+  const head =
+      ["Spent on", capital(model.unit), "Share"].map((title, i) => el("th", {scope: "col", class: i > 0 ? "number" : null}, title));
   const lines = kKinds.map(
       (kind) =>
           el("tr", {id: `spent-${kind}`}, el("td", {}, key(kind), kKindNames[kind]), el("td", {class: "number"}, number(model.spent[kind])),

@@ -11,7 +11,8 @@ namespace dtr::conformance {
 
 // One answer. `figures` go to the table and the JSON as they are; `text` says what is wrong, or remarks on what is right.
 struct Check {
-  std::string name;  // "float", "quantized", "equal float", "equal quantized", "cycles float", "layout float.pt2", "neutron_ir_0", "placement"
+  std::string
+      name;  // "float", "quantized", "equal float", "equal quantized", "cycles float", "layout float.pt2", "neutron_ir_0", "placement"
   bool passed = false;
   std::string text;
   nlohmann::json figures = nlohmann::json::object();
@@ -28,8 +29,9 @@ using Sink = std::function<void(const Check&)>;
 //   quantized     quantized.pt2 or qat.pt2 as it is, against PyTorch's evaluation of it: at most one step for each arithmetic operator on
 //                 the longest path to the output, on average 0.05 (0.2 where the path holds an average).
 //   equal …       the simulated program of both models gives what the integer reference of its quantized graph gives.
-//   cycles …      of both models' programs, at least 99 of 100 are on operators of the model, and all of them somewhere (docs/profiling.md).
-//   layout …      of both models, with inputs of the other layout (channels-last for contiguous, and the other way round): equal results,
+//   cycles …      of both models' programs, at least 99 of 100 are on operators of the model, and all of them somewhere
+//   (docs/profiling.md). layout …      of both models, with inputs of the other layout (channels-last for contiguous, and the other way
+//   round): equal results,
 //                 NPU cycles within 1 %.
 //   neutron_ir_K  the IR compiled and run: every element equal to what TFLite's reference kernels computed.
 //   placement     nothing that upstream delegates is left to the CPU, in either program.
