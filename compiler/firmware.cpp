@@ -213,12 +213,13 @@ Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram>
   std::vector<FirmwareModel> models;
   for (const FirmwareProgram& program : programs) {
     const std::string name = programs.size() == 1 ? "model" : word_for(program.name);
-    if (const auto other = std::ranges::find(models, name, &FirmwareModel::name); other != models.end())
+    if (const auto same = std::ranges::find(models, name, &FirmwareModel::name); same != models.end()) {
+      const std::string& other = programs[static_cast<size_t>(same - models.begin())].name;
       return fail(DiagnosticId::kFirmwareBoard,
-                  other->title() == program.name
-                      ? fmt::format("two programs are called `{}`", program.name)
-                      : fmt::format("`{}` and `{}` are both `{}` as a namespace", other->title(), program.name, name),
+                  other == program.name ? fmt::format("two programs are called `{}`", other)
+                                        : fmt::format("`{}` and `{}` are both `{}` as a namespace", other, program.name, name),
                   "rename one of the files", {.file = program.image->path()});
+    }
     DTR_ASSIGN(FirmwareModel model, FirmwareModel::load(program, name, tensor_files));
     if (const auto core = model.core(); core && *core != options.board->core)
       return fail(DiagnosticId::kFirmwareBoard,
