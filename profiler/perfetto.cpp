@@ -6,7 +6,6 @@
 #include "abi/debug_map_generated.h"
 #include "profiler/report.h"
 #include "profiler/steps.h"
-#include "support/text.h"
 
 namespace dtr {
 namespace {
@@ -32,8 +31,7 @@ class PerfettoWriter {
     for (const ProfileSpan& span : profile_.spans) add(span);
     count_sram();
     Json document{{"displayTimeUnit", "ns"}, {"traceEvents", std::move(events_)}};
-    if (profile_.id)
-      document["otherData"] = {{"time", simulated_time(profile_.milliseconds(profile_.total))}, {"machine model", "docs/npu.md"}};
+    if (profile_.id) document["otherData"] = {{"time", profile_.time(profile_.total)}, {"machine model", "docs/npu.md"}};
     return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 

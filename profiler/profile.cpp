@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "support/text.h"
+
 namespace dtr {
 namespace {
 
@@ -252,6 +254,14 @@ double Profile::utilization(const ProfileRow& row) const {
 
 double Profile::milliseconds(uint64_t cycles) const {
   return !id || id->clock_hz == 0 ? 0 : static_cast<double>(cycles) / static_cast<double>(id->clock_hz) * 1e3;
+}
+
+bool Profile::has_time_error() const { return id && (target == nullptr || has_npu(*target)); }
+
+std::string Profile::time(uint64_t cycles) const {
+  if (!id || id->clock_hz == 0) return {};
+  return has_time_error() ? simulated_time(milliseconds(cycles))
+                          : fmt::format("{:.3f} ms estimated, error not known", milliseconds(cycles));
 }
 
 Profile make_profile(const Trace& trace, const OperatorMap& map, std::string program) {

@@ -81,6 +81,8 @@ struct Profile {
   uint64_t on_operators() const;                    // cycles on rows with sources
   double utilization(const ProfileRow& row) const;  // of the array, while the NPU is busy; 0 if not known
   double milliseconds(uint64_t cycles) const;       // at the target's clock; 0 if not known
+  std::string time(uint64_t cycles) const;          // the same, with what is known of its error; empty if not known
+  bool has_time_error() const;                      // whether that is the machine model's (npu::kTimeErrorPercent)
 };
 
 // Shows the last complete run, or the last one. `map` may be empty: then rows are calls.

@@ -132,7 +132,7 @@ std::string to_json(const Profile& profile, const ProgramImage* image) {
   }
   json["unit"] = profile.unit();
   json["simulated"] = profile.id.has_value();
-  if (profile.id) json["time_error_percent"] = npu::kTimeErrorPercent;
+  if (profile.has_time_error()) json["time_error_percent"] = npu::kTimeErrorPercent;
   json["complete"] = profile.complete;
   json["missing"] = profile.missing;
   json["lost_events"] = profile.lost;

@@ -145,8 +145,8 @@ std::string totals(const Profile& profile) {
   const Spent all = spent(profile);
   std::string text = fmt::format("{} {}", with_thousands(profile.total), profile.unit());
   if (profile.id && profile.id->clock_hz > 0)
-    text +=
-        fmt::format(" = {} at {} MHz (docs/npu.md)", simulated_time(profile.milliseconds(profile.total)), profile.id->clock_hz / 1'000'000);
+    text += fmt::format(" = {} at {} MHz (docs/{}.md)", profile.time(profile.total), profile.id->clock_hz / 1'000'000,
+                        profile.has_time_error() ? "npu" : "targets");
   if (!profile.id)
     text += fmt::format("\n  delegates {} ({}), beside their events {} ({}), kernels {} ({})\n", with_thousands(all.npu),
                         percent(all.npu, profile.total), with_thousands(all.host), percent(all.host, profile.total),
@@ -272,7 +272,7 @@ std::string compare_text(const Profile& before, const Profile& after, const Prof
   if (before.unit() != after.unit()) text += fmt::format("before in {}, after in {}: nothing to compare\n", before.unit(), after.unit());
   if (clock(before) != clock(after) && clock(before) > 0 && clock(after) > 0)
     text += fmt::format("cycles of two clocks, {} and {} MHz: {} before, {} after\n", clock(before) / 1'000'000, clock(after) / 1'000'000,
-                        simulated_time(before.milliseconds(before.total)), simulated_time(after.milliseconds(after.total)));
+                        before.time(before.total), after.time(after.total));
   return text;
 }
 

@@ -99,7 +99,7 @@ const file = model.program.split(/[\\/]/).pop();
 document.title = `${file}: profile`;
 document.getElementById("title").textContent = `Profile of ${file}`;
 document.getElementById("subtitle").textContent = [
-  model.target && `target ${model.target}`, model.clockText && `simulated at ${model.clockText}, times${model.error}`,
+  model.target && `target ${model.target}`, model.clockText && `${model.howKnown} at ${model.clockText}`,
   model.checksum && `program ${model.checksum}`
 ].filter(Boolean).join(" · ");
 const warnings = (model.missing ?? []).map((sentence) => `Not known: ${sentence}.`);

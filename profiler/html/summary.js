@@ -2,21 +2,21 @@
 
 function summaryView(model) {
   const total = Math.max(1, model.total_cycles);
-  const time = model.clock_hz ? `${model.milliseconds.toPrecision(4)} ms${model.error}` : "clock not known";
+  const time = model.clock_hz ? `${model.milliseconds.toPrecision(4)} ms` : "clock not known";
   const tile = (name, value, note) => el("div", {class: "tile"}, name, el("b", {}, value), el("span", {class: "muted"}, note));
   const runs = model.runs.length > 1 ? `one of ${model.runs.length} runs` : "one run";
-  const tiles = el(
-      "div", {class: "tiles"},
-      model.simulated !== false &&
-          tile("Time, simulated", time, `${model.clockText ? `at ${model.clockText}; ` : ""}the machine model and its error: docs/npu.md`),
-      tile(capital(model.unit), number(model.total_cycles), `${runs}; ${percent(model.on_operators / total)} on named operators`),
-      model.planned_bytes > 0 &&
-          tile(
-              "SRAM planned", `${number(model.planned_bytes)} bytes`,
-              model.sram_bytes ? `${percent(model.planned_bytes / model.sram_bytes)} of ${bytes(model.sram_bytes)}` : "of the arena"),
-      model.flash_bytes !== undefined &&
-          tile("Flash", `${number(model.flash_bytes)} bytes`, `constants and microcode; the program is ${bytes(model.program_bytes)}`),
-      accuracyTile(model, tile));
+  const tiles =
+      el("div", {class: "tiles"},
+         model.simulated !== false &&
+             tile("Time", time, `${model.howKnown}${model.clockText ? ` at ${model.clockText}` : ""}: docs/npu.md, docs/targets.md`),
+         tile(capital(model.unit), number(model.total_cycles), `${runs}; ${percent(model.on_operators / total)} on named operators`),
+         model.planned_bytes > 0 &&
+             tile(
+                 "SRAM planned", `${number(model.planned_bytes)} bytes`,
+                 model.sram_bytes ? `${percent(model.planned_bytes / model.sram_bytes)} of ${bytes(model.sram_bytes)}` : "of the arena"),
+         model.flash_bytes !== undefined &&
+             tile("Flash", `${number(model.flash_bytes)} bytes`, `constants and microcode; the program is ${bytes(model.program_bytes)}`),
+         accuracyTile(model, tile));
   const head =
       ["Spent on", capital(model.unit), "Share"].map((title, i) => el("th", {scope: "col", class: i > 0 ? "number" : null}, title));
   const lines = kKinds.map(

@@ -186,5 +186,5 @@ function drawCycleAxis(context, view, colours, model) {
     context.fillText(text, Math.min(Math.max(x, half + 2), view.width - half - 2), y + 15);
   }
   context.textAlign = "left";
-  if (model.clock_hz) context.fillText(`simulated${model.error}`, 2, y + 15);
+  if (model.clock_hz) context.fillText(model.howKnown, 2, y + 15);
 }
