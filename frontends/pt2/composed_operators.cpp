@@ -252,14 +252,10 @@ Result<ValueId> with_slice(NodeImport& node, ValueId part) {
 Result<ValueId> with_selection(NodeImport& node, ValueId part) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   Shape shape = node.type(x).shape;
-  DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size()));
-  DTR_ASSIGN(int64_t index, node.integer("index"));
-  const int64_t extent = shape.empty() ? 0 : shape[static_cast<size_t>(dim)];
-  if (index < -extent || index >= extent) return node.unsupported(fmt::format("`index` {} is out of range for {} elements", index, extent));
-  if (index < 0) index += extent;
-  shape[static_cast<size_t>(dim)] = 1;
+  DTR_ASSIGN(const NodeImport::Selection at, node.selection(shape));
+  shape[static_cast<size_t>(at.dim)] = 1;
   DTR_ASSIGN(part, node.view(part, shape));
-  return replaced(node, x, part, dim, index, 1);
+  return replaced(node, x, part, at.dim, at.index, 1);
 }
 
 template <Result<ValueId> (*kWith)(NodeImport&, ValueId)>
@@ -268,23 +264,24 @@ Result<Values> scatter(NodeImport& node) {
   return one(kWith(node, part));
 }
 
-// src in the shape of self, whose elements it replaces.
+// `value` in the shape of x, whose elements it replaces.
+Result<Values> in_place_of(NodeImport& node, ValueId x, ValueId value) {
+  if (node.type(value).dtype != node.type(x).dtype)
+    return node.unsupported(fmt::format("it writes {} into {}", name(node.type(value).dtype), name(node.type(x).dtype)));
+  const Shape shape = node.type(x).shape;
+  return one(node.expand(value, shape));
+}
+
 Result<Values> copy(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(const ValueId part, node.tensor("src"));
-  if (node.type(part).dtype != node.type(x).dtype)
-    return node.unsupported(fmt::format("it writes {} into {}", name(node.type(part).dtype), name(node.type(x).dtype)));
-  const Shape shape = node.type(x).shape;
-  return one(node.expand(part, shape));
+  return in_place_of(node, x, part);
 }
 
 Result<Values> fill(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  const Shape shape = node.type(x).shape;
   DTR_ASSIGN(const ValueId value, node.tensor_or_scalar("value", x));
-  if (node.type(value).dtype != node.type(x).dtype)
-    return node.unsupported(fmt::format("it writes {} into {}", name(node.type(value).dtype), name(node.type(x).dtype)));
-  return one(node.expand(value, shape));
+  return in_place_of(node, x, value);
 }
 
 Result<Values> zero(NodeImport& node) {

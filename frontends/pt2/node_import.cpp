@@ -212,6 +212,14 @@ Result<int64_t> NodeImport::dim(std::string_view name, size_t rank, std::optiona
   return value < 0 ? value + extent : value;
 }
 
+Result<NodeImport::Selection> NodeImport::selection(const Shape& shape) {
+  DTR_ASSIGN(const int64_t at, dim("dim", shape.size()));
+  DTR_ASSIGN(const int64_t index, integer("index"));
+  const int64_t extent = shape.empty() ? 0 : shape[static_cast<size_t>(at)];
+  if (index < -extent || index >= extent) return unsupported(fmt::format("`index` {} is out of range for {} elements", index, extent));
+  return Selection{.dim = at, .index = index < 0 ? index + extent : index};
+}
+
 Result<Ints> NodeImport::dims(std::string_view name, size_t rank) {
   DTR_ASSIGN(Ints values, ints(name, Ints{}));
   const auto extent = static_cast<int64_t>(rank);

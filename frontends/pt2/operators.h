@@ -45,6 +45,11 @@ class NodeImport {
   Result<Ints> spread(std::string_view name, size_t count, std::optional<int64_t> fallback = {});
   // A dimension index, wrapped to [0, rank).
   Result<int64_t> dim(std::string_view name, size_t rank, std::optional<int64_t> fallback = {});
+  // Arguments `dim` and `index` that select one part of a tensor of that shape, both wrapped.
+  struct Selection {
+    int64_t dim, index;
+  };
+  Result<Selection> selection(const Shape& shape);
   // Dimension indices, wrapped and sorted; none means all.
   Result<Ints> dims(std::string_view name, size_t rank);
   // dtype argument: nullopt if absent or None.

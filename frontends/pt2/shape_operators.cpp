@@ -133,13 +133,9 @@ Result<Values> slice_tensor(NodeImport& node) {
 Result<Values> select(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   Shape shape = node.type(x).shape;
-  DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size()));
-  DTR_ASSIGN(int64_t index, node.integer("index"));
-  const int64_t extent = shape.empty() ? 0 : shape[static_cast<size_t>(dim)];
-  if (index < -extent || index >= extent) return node.unsupported(fmt::format("`index` {} is out of range for {} elements", index, extent));
-  if (index < 0) index += extent;
-  DTR_ASSIGN(const ValueId part, node.slice(x, dim, index, index + 1));
-  shape.erase(shape.begin() + dim);
+  DTR_ASSIGN(const NodeImport::Selection at, node.selection(shape));
+  DTR_ASSIGN(const ValueId part, node.slice(x, at.dim, at.index, at.index + 1));
+  shape.erase(shape.begin() + at.dim);
   return viewed(node, part, shape);
 }
 
