@@ -137,10 +137,13 @@ bool Builder::may_write(const Part& part, std::span<const ValueId> read) const {
   });
 }
 
+std::optional<Order> Builder::asked_order(ValueId value) const {
+  return machine_.options.nxp_like() ? std::nullopt : order_asked_for(graph_, value);
+}
+
 Order Builder::order_to_write(ValueId value, Order own, std::span<const ValueId> read) const {
   if (const Part* part = planned(value)) return may_write(*part, read) ? part->order : own;
-  if (machine_.options.nxp_like()) return own;  // transpositions are calls of their own
-  return order_asked_for(graph_, value).value_or(std::move(own));
+  return asked_order(value).value_or(std::move(own));
 }
 
 bool Builder::in_place(ValueId value) const {

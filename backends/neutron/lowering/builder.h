@@ -42,8 +42,11 @@ class Builder {
   // Storage for a value that the call being built writes in that order: dense, or that of its planned part. A part of a concatenation
   // whose planned order it is lies there.
   npu::Address define(ValueId value, Order order);
+  // The order in which a reader asks for the value (`lowering/readers.h`). Where the schedule lists transpositions as calls of their own,
+  // nobody does.
+  std::optional<Order> asked_order(ValueId value) const;
   // The order for a call that reads the values `read` and can write any: that of the planned part, if the call may write there, that in
-  // which a reader asks for it (`lowering/readers.h`), else `own`.
+  // which a reader asks for it, else `own`.
   Order order_to_write(ValueId value, Order own, std::span<const ValueId> read) const;
   // Where a concatenation wants the value, or nullptr.
   const Part* planned(ValueId value) const;

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <functional>
 
-#include "backends/neutron/lowering/readers.h"
 #include "ops/integer.h"
 #include "ops/reduction.h"
 
@@ -143,8 +142,7 @@ void lower(Builder& builder, const Group& group) {
   const ValueId x = graph.op(group.head).operands[0];
   const ValueId y = graph.op(group.root()).results[0];
   Placed from = builder.placed(x);
-  std::optional<Loops> loops;
-  if (!builder.machine().options.nxp_like()) loops = loops_over(*view, from.order, order_asked_for(graph, y));
+  std::optional<Loops> loops = loops_over(*view, from.order, builder.asked_order(y));
   if (!loops) loops = loops_over(*view, from.order);
   if (!loops) {
     from.order = contiguous_order(view->operand(0).elements());
