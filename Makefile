@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo demo-device build test check test-interop inspector-tables test-browser random conformance quantization lint format bench utilization calibrate cortex-m golden anchors docs
+.PHONY: help demo demo-device build test check test-interop inspector-tables test-browser random conformance quantization lint format bench calibrate golden anchors docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -67,28 +67,17 @@ lint: ## clang-tidy on every source
 format: ## clang-format all sources in place
 	@scripts/format
 
-bench: ## measure, and write docs/performance.md
+bench: ## measure everything, and write docs/performance.md: a quiet machine, a committed tree
 	@scripts/setup test
 	@cmake --preset release -DDTR_BUILD_TESTS=ON -DDTR_BUILD_BENCH=ON
 	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron bench
 	@python3 bench/run.py
-	@python3 bench/mixed.py
-
-utilization: ## write only the section of docs/performance.md on how full the array is (make bench needs a quiet machine, this does not)
-	@cmake --preset release -DDTR_BUILD_TESTS=ON -DDTR_BUILD_BENCH=ON >/dev/null
-	@cmake --build $(RELEASE) -j $(JOBS) --target bench_utilization
-	@python3 bench/run.py --utilization
 
 calibrate: build ## the machine model against published latencies; writes the table of docs/npu.md
 	@python3 bench/calibrate.py
 
-cortex-m: build ## write only the section of docs/performance.md on the Cortex-M kernels: instructions and sizes under QEMU (needs no quiet machine)
-	@scripts/setup test
-	@python3 bench/cortex_m.py $(RELEASE)/deuteron --page
-
 golden: build ## accept the figures of test/golden as they are now
 	@python3 test/golden/golden.py $(RELEASE)/deuteron --update
-	@python3 bench/cortex_m.py $(RELEASE)/deuteron --update
 
 anchors: ## measure the peers again (own Python environment, downloads PyTorch, ExecuTorch, LiteRT)
 	@bench/measure_anchors

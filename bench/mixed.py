@@ -1,22 +1,16 @@
-#!/usr/bin/env python3
-"""What int8 kernels beside the NPU are worth: test/data/mixed for imxrt700 and imxrt700cm, as the section of docs/performance.md that stands
-between two marks. Standard library only.
-
-    bench/mixed.py [--deuteron build/release/deuteron] [--check]     --check: exit code 1 if the page says otherwise
+"""What int8 kernels beside the NPU are worth: test/data/mixed for imxrt700 and imxrt700cm, a section of docs/performance.md. Standard library
+only.
 """
-import argparse
 import json
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from cortex_m import noise
+from tables import table
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "test/data/mixed/squash_net.ir"
-PAGE = ROOT / "docs/performance.md"
-BEGIN, END = "<!-- Written by bench/mixed.py: begin -->\n", "<!-- bench/mixed.py: end -->\n"
 TARGETS = ("imxrt700", "imxrt700cm")
 
 
@@ -35,7 +29,8 @@ def measure(deuteron, target, folder):
     return made
 
 
-def section(deuteron):
+def figures(deuteron):
+    """[name, on the first target, on the second] of each row of the table."""
     with tempfile.TemporaryDirectory() as folder:
         reports = [measure(deuteron, target, Path(folder)) for target in TARGETS]
     cpu = [[row for row in report["operators"] if row["backend"] != "neutron"] for report in reports]
@@ -49,38 +44,16 @@ def section(deuteron):
             ("cycles of the Cortex-M33, estimated", [report["cpu_cycles"] for report in reports]),
             ("instructions of the Cortex-M33 under QEMU, thousands rounded", [report["counted"] for report in reports]),
             ("cycles together, as estimated", [report["npu_total_cycles"] + report["cpu_cycles"] for report in reports])]
-    table = "".join(f"| {name} | {a:,} | {b:,} |\n" for name, (a, b) in rows)
-    return f"""{BEGIN}
-## A net that is partly NPU material
+    return [[name, *pair] for name, pair in rows]
+
+
+def section(rows):
+    return f"""## A net that is partly NPU material
 
 `test/data/mixed/squash_net.ir` has the activation x / (1 + x²) in the middle, twice: the NPU divides by no tensor. With the recipe `neutron, portable` it
 runs in float between dequantize and quantize, with `neutron, cortex_m, portable` in int8. NPU cycles are simulated, those of the Cortex-M33 the
 estimates of its backends ([targets.md](targets.md)); one after the other, at the same clock. In int8 nothing passes through float and the tensors take a
-quarter; a division takes 48 instructions in int8 and 7 in float, where converting both operands and the result takes 108.
+quarter.
 
-| | `{TARGETS[0]}` | `{TARGETS[1]}` |
-|---|---:|---:|
-{table}
-{END}"""
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--deuteron", type=Path, default=ROOT / "build/release/deuteron")
-    parser.add_argument("--check", action="store_true")
-    options = parser.parse_args()
-    page, made = PAGE.read_text(), section(options.deuteron)
-    if BEGIN in page:
-        new = page[:page.index(BEGIN)] + made + page[page.index(END) + len(END):]
-    else:
-        head, found, tail = page.partition("\n## Cortex-M\n")  # bench/cortex_m.py writes all from there on
-        new = head.rstrip("\n") + "\n\n" + made + found + tail
-    if options.check and new != page:
-        print("docs/performance.md: the section of bench/mixed.py is out of date")
-        return 1
-    PAGE.write_text(new)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+{table(["", *(f"`{target}`" for target in TARGETS)], [[name, f"{a:,}", f"{b:,}"] for name, a, b in rows])}
+"""

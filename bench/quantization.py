@@ -2,6 +2,7 @@
 """Measures quantized models against PyTorch and writes docs/quantization_results.md, or only prints it where models are missing.
 
     bench/quantization.py [--shared DIR] [--build build/release] [--output docs/quantization_results.md]
+    bench/quantization.py --check       exit code 1 where the page is not what is measured now, but for the time of the passes
 
 quantized.pt2 of every model, qat.pt2 of every conformance case, the trained digits_cnn of test/data/qat, and the time of the passes. Judges are
 the outputs that PyTorch computed, which are stored with the models. Exit code 1 if a goal is not met. Standard library only.
@@ -9,6 +10,7 @@ the outputs that PyTorch computed, which are stored with the models. Exit code 1
 import argparse
 import array
 import ast
+import difflib
 import json
 import math
 import os
@@ -25,6 +27,7 @@ MIN_SQNR, MIN_SAME, MAX_ACCURACY_LOSS = 35.0, 0.99, 0.003
 # bench/rounding_limit.py: arithmetic without any rounding but the one to codes comes as near to PyTorch as this.
 LIMITED_SQNR = {"ic_resnet8": 33.0}
 QAT_ACCURACY = 0.9925
+TIMES = "## Time of the passes"
 PASS_MS, GROWTH = 150.0, 32.0  # growth: of the time from 250 to 2,000 operators; linear is 8 and what caches cost, quadratic 64
 TYPES = {"<f4": "f", "<f8": "d", "<i8": "q", "<i4": "i", "|i1": "b"}
 
@@ -215,11 +218,22 @@ def page(models, cases, trained, passes):
               f"## digits_cnn, trained with quantization\n\n`test/data/qat/digits_cnn.pt2`: prepared by `qat-prepare`, trained in PyTorch, compiled. Goal: accuracy {QAT_ACCURACY}.",
               table(["model", "samples", "accuracy", "same argmax", "SQNR", "outputs that differ", "worst layer", "met"],
                     [model_row("digits_cnn", trained)[:-1] + [verdict(trained["accuracy"] >= QAT_ACCURACY and meets("digits_cnn", trained))]]),
-              f"## Time of the passes\n\nAll passes of a pipeline until none changes anything, release build. Goal: {PASS_MS:.0f} ms; from 250 to 2,000 operators less than {GROWTH:.0f}\n"
+              f"{TIMES}\n\nAll passes of a pipeline until none changes anything, release build. Goal: {PASS_MS:.0f} ms; from 250 to 2,000 operators less than {GROWTH:.0f}\n"
               "times the time: linear is 8 and what leaving the caches costs, quadratic 64.",
               table(["graph", "pipeline", "ms", "250 → 2,000", "met"],
                     [[row[0], row[1], f"{row[2]:.1f}", "" if row[3] is None else f"{row[3]:.1f} ×", verdict(pass_met(row))] for row in passes], words=2)]
     return "\n\n".join(parts) + "\n"
+
+
+def check(text, output, models, cases):
+    """The page but for its last section, which is seconds. It is written from the full set, so a part of it is not compared."""
+    if len(models) < len(MODELS) or not cases["full"]:
+        print(f"not compared: {output.name}, which is written from the full set (DEUTERON_SHARED); {len(models)} of {len(MODELS)} models, {cases['cases']} cases")
+        return 1 if "**no**" in text else 0
+    before, now = (whole.partition(TIMES)[0].splitlines() for whole in (output.read_text(), text))
+    wrong = [line.rstrip() for line in difflib.unified_diff(before, now, output.name, "what is measured now", n=0)]
+    print("\n".join(wrong) if wrong else f"{output.name}: {len(models)} models and {cases['cases']} cases as on the page")
+    return 1 if wrong else 0
 
 
 def main():
@@ -227,6 +241,7 @@ def main():
     parser.add_argument("--shared", type=Path, default=Path(os.environ.get("DEUTERON_SHARED") or ROOT.parent / "shared"))
     parser.add_argument("--build", type=Path, default=ROOT / "build/release")
     parser.add_argument("--output", type=Path, default=ROOT / "docs/quantization_results.md")
+    parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     deuteron = args.build / "deuteron"
     with tempfile.TemporaryDirectory() as folder:
@@ -236,8 +251,10 @@ def main():
         labels = arrays(ROOT / "models/digits_cnn/test.npz")["label"]
         trained = against_pytorch(deuteron, ROOT / "test/data/qat/digits_cnn.pt2", ROOT / "models/digits_cnn/test.npz",
                                   arrays(ROOT / "test/data/qat/digits_cnn.npz")["output"], labels, work)
-        passes = pass_rows(args.build, args.shared, work)
+        passes = [] if args.check else pass_rows(args.build, args.shared, work)
     text = page(models, cases, trained, passes)
+    if args.check:
+        sys.exit(check(text, args.output, models, cases))
     print(text)
     if missing or not cases["full"]:
         print(f"{len(models)} of {len(MODELS)} models, {cases['cases']} cases: {args.output.name} is written from the full set (DEUTERON_SHARED)")

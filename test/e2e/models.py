@@ -15,17 +15,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("DEUTERON_SHARED") or ROOT.parent / "shared")
 
-# Goals per model: least SQNR in dB against the float model over the whole test set, least accuracy, most kernel calls, bound of the
-# published mapping in cycles (docs/npu.md; busy cycles may be 1.35 times that).
+# Most kernel calls, and the bound of the published mapping in cycles (docs/npu.md; busy cycles may be 1.35 times that).
 GOALS = {
-    "digits_cnn": {"sqnr": 30.4, "accuracy": 0.9907},
-    "digits_transformer": {"sqnr": 30.3, "accuracy": 0.9777, "calls": 13},
-    "kws_dscnn": {"sqnr": 27.7, "accuracy": 0.8825, "calls": 12, "bound": 108016},
-    "ic_resnet8": {"sqnr": 17.6, "calls": 15, "bound": 206864},
-    "vww_mobilenetv1": {"sqnr": 30.7, "calls": 30, "bound": 217328},
-    "ad_fcae": {"sqnr": 22.2},
-    "mobilenet_v2": {"sqnr": 37.6},
+    "digits_cnn": {},
+    "digits_transformer": {"calls": 13},
+    "kws_dscnn": {"calls": 12, "bound": 108016},
+    "ic_resnet8": {"calls": 15, "bound": 206864},
+    "vww_mobilenetv1": {"calls": 30, "bound": 217328},
+    "ad_fcae": {},
+    "mobilenet_v2": {},
 }
+# What may be lost against docs/performance.md, which has today's figures.
+LOST_SQNR_DB, LOST_ACCURACY = 1.0, 0.005
+RECORD = json.loads((ROOT / "bench/performance.json").read_text())["models"]
 failures = []
 
 
@@ -50,6 +52,18 @@ def folder_of(model, file):
 def test_data(model):
     folder = folder_of(model, "test.npz")
     return folder / "test.npz" if folder else None
+
+
+def check_scores(model, scores, recorded):
+    """Against the float model; a test set that is not the page's has no figures to compare with."""
+    if scores["samples"] != recorded["samples"]:
+        check(model, False, f"{scores['samples']} samples, docs/performance.md has figures of {recorded['samples']}")
+        return
+    least = recorded["sqnr_db"] - LOST_SQNR_DB
+    check(model, scores["sqnr_db"] >= least, f"SQNR {scores['sqnr_db']:.2f} dB, at least {least:.2f}")
+    if "accuracy" in recorded:
+        least = recorded["accuracy"] - LOST_ACCURACY
+        check(model, scores["accuracy"] >= least, f"accuracy {scores['accuracy']:.4f}, at least {least:.4f}")
 
 
 def float_model(deuteron, model, goals, work):
@@ -83,8 +97,7 @@ def float_model(deuteron, model, goals, work):
         return
     run(deuteron, "eval", program, "--data", data, "--json", scores_file)
     scores = json.loads(scores_file.read_text())
-    check(model, scores["sqnr_db"] >= goals["sqnr"], f"SQNR {scores['sqnr_db']:.2f} dB, goal {goals['sqnr']}")
-    check(model, scores.get("accuracy", 1) >= goals.get("accuracy", 0), f"accuracy {scores.get('accuracy')}, goal {goals.get('accuracy')}")
+    check_scores(model, scores, RECORD[model]["eval"])
     print(f"{model}: SQNR {scores['sqnr_db']:.2f} dB, accuracy {scores.get('accuracy', '-')}, {report['npu_calls']} calls, {report['npu_busy_cycles']} busy cycles")
 
 
@@ -97,8 +110,7 @@ def quantized_model(deuteron, model, work):
         return
     run(deuteron, "eval", program, "--data", test_data(model), "--json", scores_file)
     scores = json.loads(scores_file.read_text())
-    check(model + " quantized", scores["sqnr_db"] >= GOALS[model]["sqnr"], f"SQNR {scores['sqnr_db']:.2f} dB")
-    check(model + " quantized", scores.get("accuracy", 1) >= GOALS[model].get("accuracy", 0), f"accuracy {scores.get('accuracy')}")
+    check_scores(model + " quantized", scores, RECORD[model]["quantized"])
     print(f"{model} quantized.pt2: SQNR {scores['sqnr_db']:.2f} dB, accuracy {scores.get('accuracy', '-')}")
 
 

@@ -264,5 +264,45 @@ TEST(Executor, ObserversSeeInputsAndEveryResult) {
   }
 }
 
+// Products of the definition, whatever the machine pads, counted by hand: positions · outputs · products of one output.
+TEST(Ops, MacsAreTheProductsOfTheDefinition) {
+  struct Counted {
+    const char* inputs;
+    const char* op;
+    int64_t macs;
+  };
+  constexpr const char* kWindow = "dilation = [1, 2], output_padding = [0, 0], padding = [1, 0], stride = [2, 1]";
+  const Counted cases[] = {
+      // Rows (5 + 2 - 3) / 2 + 1 = 3, columns 7 - 2 = 5: 2 images · 15 positions · 4 channels · 3 · 3 · 2 products.
+      {"%x: f32[2,3,5,7], %w: f32[4,3,3,2]", "f32[2,4,3,5] = aten.convolution(%x, %w, _) {W, groups = 1, transposed = false}",
+       2 * 15 * 4 * 18},
+      // Three groups of 2 channels to 3: each output channel sees 2 · 3 · 2 products.
+      {"%x: f32[1,6,5,7], %w: f32[9,2,3,2]", "f32[1,9,3,5] = aten.convolution(%x, %w, _) {W, groups = 3, transposed = false}", 15 * 9 * 12},
+      // Depthwise: 3 · 2 products.
+      {"%x: f32[1,5,5,7], %w: f32[5,1,3,2]", "f32[1,5,3,5] = aten.convolution(%x, %w, _) {W, groups = 5, transposed = false}", 15 * 5 * 6},
+      // Transposed: each of the 4 · 3 inputs of 5 channels is multiplied with a kernel of 3 · 3 for each of 2 output channels; products
+      // with what the padding cuts off are counted, as those with padded zeros are above.
+      {"%x: f32[1,5,4,3], %w: f32[5,2,3,3]",
+       "f32[1,2,9,7] = aten.convolution(%x, %w, _) {dilation = [1, 1], output_padding = [0, 0], padding = [0, 0], stride = [2, 2], "
+       "groups = 1, transposed = true}",
+       4 * 3 * 5 * 9 * 2},
+      {"%x: f32[2,3,4], %w: f32[5,4]", "f32[2,3,5] = aten.linear(%x, %w, _)", 2 * 3 * 4 * 5},
+      {"%x: f32[2,5,3,4], %y: f32[5,4,6]", "f32[2,5,3,6] = aten.matmul(%x, %y)", 2 * 5 * 3 * 6 * 4},
+  };
+  for (const Counted& counted : cases) {
+    std::string op = counted.op;
+    if (const size_t at = op.find('W'); at != std::string::npos && op[at - 1] == '{') op.replace(at, 1, kWindow);
+    const auto program = parse_program(fmt::format("graph @forward({}) {{\n  %r: {}\n  return %r\n}}\n", counted.inputs, op), "test.ir");
+    ASSERT_TRUE(program) << to_text(program.error());
+    const Graph& graph = program->forward();
+    int64_t macs = 0;
+    for (const OpId id : graph.ops()) {
+      const BoundOpView view(graph, id);
+      if (view->def->macs != nullptr) macs += view->def->macs(view);
+    }
+    EXPECT_EQ(macs, counted.macs) << op;
+  }
+}
+
 }  // namespace
 }  // namespace dtr

@@ -1,0 +1,192 @@
+"""docs/performance.md from the record of one run (bench/performance.json) and the peers' figures (bench/anchors.json). Computes no figure
+that is not in them. Standard library only.
+"""
+import cortex_m
+import firmware_sizes
+import mixed
+from figures import BIG_SHAPE, USEFUL_SHARE
+from tables import ratio, table, verdict
+
+COMPILE_GOALS = {"mobilenet_v2": ("16 images", 8.0), "kws_dscnn": ("100 samples", None)}  # model: data, times faster than upstream
+KWS_SECONDS = 0.3
+SIMULATION_GOAL, SIMULATION_GOAL_MODELS = 10.0, ("kws_dscnn", "ic_resnet8", "vww_mobilenetv1")
+CALL_GOALS = {"ic_resnet8": 15, "vww_mobilenetv1": 30, "kws_dscnn": 12}
+# Bound of the published mapping, input channels padded to the array, 8 × 8 (see docs/npu.md): Σ OH·OW·⌈Cout/8⌉·KH·KW·⌈Cin/8⌉.
+PUBLISHED_MAPPING = {"ad_fcae": 4128, "kws_dscnn": 108016, "ic_resnet8": 206864, "vww_mobilenetv1": 217328, "mobilenet_v2": 7250000}
+BUSY_GOAL = 1.35
+SRAM_GOAL = 1.10
+GRAPH_SECONDS = 5.0
+
+
+def accuracy_table(models, anchors):
+    rows = []
+    for name, figures in models.items():
+        if "eval" not in figures:
+            continue
+        ours, peer = figures["eval"], anchors["accuracy"].get(name, {})
+        labelled = [f"{part[key]:.4f}" if key in part else "–" for part, key in ((ours, "float_accuracy"), (peer, "accuracy"), (ours, "accuracy"))]
+        decibel = [f"{peer['sqnr_db']:.1f}", f"{ours['sqnr_db']:.1f}", f"{ours['sqnr_db'] - peer['sqnr_db']:+.1f}"] if peer else ["–", f"{ours['sqnr_db']:.1f}", "–"]
+        rows.append([name, ours["samples"], *labelled, *decibel])
+    return table(["model", "samples", "float accuracy", "upstream int8", "ours int8", "upstream, dB", "ours, dB", "ours − upstream"], rows)
+
+
+def quantized_table(models):
+    rows = [[name, f["quantized"]["samples"], f"{f['quantized']['accuracy']:.4f}" if "accuracy" in f["quantized"] else "–", f"{f['quantized']['sqnr_db']:.1f}"]
+            for name, f in models.items() if "quantized" in f]
+    return table(["model", "samples", "accuracy", "dB"], rows)
+
+
+def compile_table(times, anchors):
+    rows = []
+    for name, (data, goal) in COMPILE_GOALS.items():
+        if name not in times["compile"] or name not in anchors["compile"]:
+            continue
+        ours, peer = times["compile"][name], anchors["compile"][name]
+        faster = peer["seconds"]["best"] / ours["best"]
+        target = f"≥ {goal:g}×" if goal else f"< {KWS_SECONDS} s"
+        rows.append([f"{name}, {data}", f"{ours['best']:.3f}", f"{ours['median']:.3f}", f"{peer['seconds']['best']:.2f}", f"{peer['imports_seconds']:.1f}",
+                     f"{faster:.1f}×", target, verdict(faster >= goal if goal else ours["best"] < KWS_SECONDS)])
+    return table(["model", "ours, s", "median", "upstream, s", "+ imports, s", "faster", "goal", "met"], rows)
+
+
+def growth_table(times):
+    rows = [[f"{int(count):,}", f"{row['best']:.2f}", f"{row['median']:.2f}", f"{1e6 * row['best'] / int(count):.0f}"] for count, row in times["growth"].items()]
+    return table(["operators", "s", "median", "µs an operator"], rows, 0)
+
+
+def simulation_table(times, anchors):
+    rows, ours = [], times["simulation_ms"]
+    for name, peer in anchors["reference_ms"].items():
+        if name in ours:
+            faster = peer["best"] / ours[name]
+            goal = [f"≥ {SIMULATION_GOAL:g}×", verdict(faster >= SIMULATION_GOAL)] if name in SIMULATION_GOAL_MODELS else ["–", "–"]
+            rows.append([name, f"{ours[name]:.3f}", f"{peer['best']:.3f}", f"{faster:.1f}×", *goal])
+    for name, peer in anchors.get("xnnpack_ms", {}).items():
+        if name in ours:
+            rows.append([f"{name}, peer: XNNPACK int8", f"{ours[name]:.3f}", f"{peer['best']:.3f}", f"{peer['best'] / ours[name]:.2f}×", "later: 1×", "–"])
+    return table(["model", "ours, ms", "peer, ms", "faster", "goal", "met"], rows)
+
+
+def cycle_table(models):
+    rows = []
+    variants = [(name + suffix, name, figures[key]) for name, figures in models.items() for suffix, key in (("", "default"), (", row packing", "row_packing"))]
+    for label, name, r in variants:
+        published, busy, calls, most = PUBLISHED_MAPPING.get(name), r["npu_busy_cycles"], r["npu_calls"], CALL_GOALS.get(name)
+        met = [] if most is None or label != name else [busy <= BUSY_GOAL * published, calls <= most]
+        rows.append([label, f"{calls}{f' ≤ {most}' if most else ''}", f"{busy:,}", ratio(busy, r["ideal_cycles"]), ratio(busy, published) if published else "–",
+                     f"{r['npu_host_cycles']:,}", f"{r['npu_stall_cycles']:,}", f"{r['cpu_cycles']:,}",
+                     f"{(r['npu_total_cycles'] + r['cpu_cycles']) / r['clock_hz'] * 1e6:,.0f}", verdict(all(met)) if met else "–"])
+    return table(["model", "calls", "busy cycles", "÷ Σ⌈MAC/64⌉", "÷ published mapping", "host cycles", "stall cycles", "CPU cycles, estimated", "total, µs", "met"],
+                 rows)
+
+
+def memory_table(models):
+    rows = []
+    for name, figures in models.items():
+        m, touched = figures["default"]["sram"], figures["sram_touched_bytes"]
+        share = m["planned_bytes"] / m["live_bound_bytes"]
+        met = 1 <= share <= SRAM_GOAL and m["total_bytes"] <= m["target_bytes"] and m["total_bytes"] == touched
+        rows.append([name, f"{m['planned_bytes']:,}", f"{m['live_bound_bytes']:,}", f"{share:.3f}×", f"{m['staging_bytes']:,}", f"{m['total_bytes']:,}",
+                     f"{touched:,}", f"{figures['default']['flash_bytes']:,}", verdict(met)])
+    return table(["model", "activations, B", "live bytes, B", "ratio", "staging, B", "SRAM total, B", "touched, B", "flash, B", "met"], rows)
+
+
+def utilization_section(found):
+    text = f"""## Utilization of the array
+
+Each shape alone, products ÷ (64 × busy cycles of its calls); no host cost, no copies (`bench/utilization.cpp`).
+
+{table(["kernel kind", "shapes", "MACs", "MAC-weighted", "worst", "best"], found["kinds"])}
+
+Shapes of at least {BIG_SHAPE:,} MACs that fill less than {100 * USEFUL_SHARE:.0f} % of the array, and what limits them:
+
+{table(["kernel kind", "shape", "kernel", "MACs", "utilization", "limited by"], found["slow"], 3)}
+
+Kernels without products, in bytes read and written a cycle (the ports together move 24):
+
+{table(["kernel kind", "shapes", "bytes a cycle", "limited by"], found["moving"])}
+"""
+    return text + ("\nNot on the NPU: " + "; ".join(found["refused"]) + ".\n" if found["refused"] else "")
+
+
+def operator_tables(models):
+    parts = []
+    for name, figures in models.items():
+        rows = [[op, kernel, f"{macs:,}", f"{cycles:,}", f"{share} %", limit] for op, kernel, macs, cycles, share, limit in figures["operators"]]
+        parts.append(f"### {name}\n\n" + table(["operator", "kernel", "MACs", "cycles", "utilization", "limited by"], rows, words=2))
+    return "\n\n".join(parts)
+
+
+def document(record, anchors):
+    run, times, models = record["run"], record["times"], record["models"]
+    versions = ", ".join(f"{name} {version}" for name, version in anchors["versions"].items())
+    missing = f"\nNot measured, no data here: {', '.join(run['missing'])}.\n" if run["missing"] else ""
+    return f"""# Performance
+
+<!-- Written by bench/run.py (make bench): one run, all of the page. -->
+
+Commit `{run['commit']}`, {run['date']}, {run['cpu']}, {run['cpus']} CPUs, yardstick {run['yardstick_ms']} ms.
+Peers: `bench/anchors.json` of {anchors['date']}, {anchors['cpu']}, one thread, yardstick {anchors['yardstick_ms']} ms
+({versions});
+`make anchors` measures them again. The yardstick is the best time of a fixed piece of work in the same run: where the two differ,
+the machine did, and the ratios with it.
+
+Accuracy, cycles, bytes, kernels and sizes are the same in every run, and `make test` compares them with what the tree computes
+now (`bench/run.py --check`); instructions counted under QEMU may differ by 0.1 %. Seconds are those of the run above and are
+not compared.
+{missing}
+## Accuracy
+
+int8 against float over the whole test set, same calibration data. SQNR = 10·log10(Σ float² / Σ (float − int8)²). Upstream:
+PyTorch's evaluation of the program that ExecuTorch's NXP quantizer makes. `make test` also fails where a model falls 1 dB or
+0.5 points below this table (`test/e2e/models.py`).
+
+{accuracy_table(models, anchors)}
+
+Models that come quantized by ExecuTorch's quantizer (`quantized.pt2`), against the same float outputs:
+
+{quantized_table(models)}
+
+## Compile time
+
+Whole process, default options, the comparison on one sample included. Upstream: load, quantize and lower with ExecuTorch's NXP flow, PyTorch with
+one thread, closed converter replaced by one that costs nothing; imports are not in the ratio.
+
+{compile_table(times, anchors)}
+
+Operators and time: chains of residual blocks in quantized IR text, whole process without the comparison on one sample. Goal: 2,000 operators in less than
+{GRAPH_SECONDS:g} s, and the time of an operator does not grow with their number.
+
+{growth_table(times)}
+
+## Functional simulation
+
+One inference, one thread, against LiteRT's bit-exact reference kernels (`BUILTIN_REF`) on the int8 model.
+
+{simulation_table(times, anchors)}
+
+## Cycles
+
+Of the default schedule, which was never compared with silicon ([npu.md](npu.md) says what was). Σ⌈MAC/64⌉ is what 64 multipliers could do at best; the
+published mapping pads input channels to the array. Goals: busy ≤ {BUSY_GOAL}× of the published mapping, and the number of calls. The total adds the NPU's
+busy cycles, the host's part of calls and copies, waits for flash, and what the CPU computes, as estimated ([targets.md](targets.md)). Row packing (`compile
+--row-packing`) fills the array from neighbouring bytes of a kernel row where channels are few; it assumes unaligned reads at full speed, which no public
+fact proves.
+
+{cycle_table(models)}
+
+## Memory
+
+Live bytes: the maximum, over calls in the program's order, of the bytes of all values live across the call at full size. Goal: activations
+≤ {SRAM_GOAL:.2f}× of that, and the total reported is the highest byte that the simulator saw touched.
+
+{memory_table(models)}
+
+{utilization_section(record['utilization'])}
+## Operators on the NPU
+
+{operator_tables(models)}
+
+{firmware_sizes.section(record['firmware'])}
+{mixed.section(record['mixed'])}
+{cortex_m.section(record['cortex_m'])}"""
