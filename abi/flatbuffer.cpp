@@ -5,13 +5,12 @@
 namespace dtr::pte {
 namespace {
 
-constexpr uint32_t kMaxTables = 1000000;  // shared tables count each time they are reached: no small file takes long
 constexpr uint32_t kWord = sizeof(uint32_t);
 
 class Verifier {
  public:
   Verifier(Schema schema, std::span<const std::byte> bytes)
-      : schema_(schema), data_(bytes.data()), size_(static_cast<uint32_t>(bytes.size())) {}
+      : schema_(schema), data_(bytes.data()), size_(static_cast<uint32_t>(bytes.size())), left_(bytes.size() * uint64_t{kMaxSharing}) {}
 
   bool root() {
     uint32_t at = 0;
@@ -39,15 +38,23 @@ class Verifier {
     return offset - 1 < INT32_MAX && inside(*to, kWord, kWord);
   }
 
-  bool vector(uint32_t at, uint32_t element, uint32_t end) const {
+  // Counts bytes that are reached, again if they were reached before. False if they are more than the file can justify.
+  bool spend(uint32_t bytes) {
+    const bool enough = bytes <= left_;
+    left_ -= bytes;
+    return enough;
+  }
+
+  bool vector(uint32_t at, uint32_t element, uint32_t end) {
     const auto count = read<uint32_t>(at);
     const uint32_t items = at + kWord;
-    return count < INT32_MAX / element && inside(items, count * element + end, 1) && (count == 0 || (items & (element - 1)) == 0);
+    return count < INT32_MAX / element && inside(items, count * element + end, 1) && (count == 0 || (items & (element - 1)) == 0) &&
+           spend(count * element);
   }
 
   bool table(uint32_t at, uint32_t which) {
     const uint32_t names = at - read<uint32_t>(at);  // its vtable
-    if (++tables_ > kMaxTables || !inside(names, sizeof(uint16_t), sizeof(uint16_t))) return false;
+    if (!spend(2 * kWord) || !inside(names, sizeof(uint16_t), sizeof(uint16_t))) return false;
     const auto size = read<uint16_t>(names);
     if (size % 2 != 0 || !inside(names, size, 1)) return false;
     uint32_t before = 0;  // where the field before lies: the type of a union
@@ -92,7 +99,7 @@ class Verifier {
   Schema schema_;
   const std::byte* data_;
   uint32_t size_;
-  uint32_t tables_ = 0;
+  uint64_t left_;  // bytes that may still be reached
 };
 
 }  // namespace

@@ -19,10 +19,10 @@ static_assert(static_cast<int>(ScalarType::Bool) == static_cast<int>(dtr::Scalar
 class PlanVerifier {
  public:
   PlanVerifier(const ProgramFile& file, const ExecutionPlan& plan)
-      : file_(file), plan_(plan), values_(tables<EValue>(&plan, ExecutionPlan::VT_VALUES)) {}
+      : file_(file), plan_(plan), values_(tables<EValue>(&plan, ExecutionPlan::VT_VALUES)), left_(file.bytes().size()) {}
 
   // Of a failed check, `at` is the entry of its list.
-  Error run(uint32_t& at) const {
+  Error run(uint32_t& at) {
     const auto& memories = sizes();
     for (at = 0; at < memories.size(); ++at) {
       if (static_cast<uint64_t>(memories.Get(at)) > INT32_MAX) return Error::kMalformed;
@@ -34,7 +34,9 @@ class PlanVerifier {
     if (!indices_fit(indices(ExecutionPlan::VT_INPUTS)) || !indices_fit(indices(ExecutionPlan::VT_OUTPUTS))) return Error::kMalformed;
     const auto& delegates = tables<BackendDelegate>(&plan_, ExecutionPlan::VT_DELEGATES);
     for (; at < delegates.size(); ++at) {
-      if (file_.payload(*delegates.Get(at)).data() == nullptr) return Error::kMalformed;
+      // Equal parts of a model may share their payload; who prepares them reads it for each.
+      const std::span<const std::byte> payload = file_.payload(*delegates.Get(at));
+      if (payload.data() == nullptr || !spend(payload.size() / 256)) return Error::kMalformed;
     }
     at = 0;
     const auto& chains = tables<Chain>(&plan_, ExecutionPlan::VT_CHAINS);
@@ -59,7 +61,7 @@ class PlanVerifier {
     return true;
   }
 
-  Error check_value(const EValue& value) const {
+  Error check_value(const EValue& value) {
     if (value.val() == nullptr) return Error::kMalformed;
     switch (value.val_type()) {
       case KernelTypes::NONE:
@@ -67,23 +69,24 @@ class PlanVerifier {
       case KernelTypes::Tensor:
         return check_tensor(*static_cast<const Tensor*>(value.val()));
       case KernelTypes::IntList:
-        return check_list(items<int64_t>(value), KernelTypes::Int, false);
+        return check_list(items<int64_t>(value), KernelTypes::Int);
       case KernelTypes::TensorList:
-        return check_list(items<int32_t>(value), KernelTypes::Tensor, false);
       case KernelTypes::OptionalTensorList:
-        return check_list(items<int32_t>(value), KernelTypes::Tensor, true);
+        return check_list(items<int32_t>(value), KernelTypes::Tensor, value.val_type() == KernelTypes::OptionalTensorList);
       default:
         return value.val_type() <= KernelTypes::MAX ? Error::kOk : Error::kUnsupported;
     }
   }
 
+  // Tensors of a list need memory whether the list is used or not: instructions that share it are not to look at each of them again.
   template <class T>
-  Error check_list(const flatbuffers::Vector<T>& items, KernelTypes type, bool optional) const {
+  Error check_list(const flatbuffers::Vector<T>& items, KernelTypes type, bool optional = false) {
     for (const T index : items) {
       if (optional && index == -1) continue;
       if (static_cast<std::make_unsigned_t<T>>(index) >= values_.size() || value(static_cast<uint32_t>(index)).val_type() != type) {
         return Error::kMalformed;
       }
+      if (!has_memory(static_cast<uint32_t>(index))) return Error::kUnsupported;
     }
     return Error::kOk;
   }
@@ -99,14 +102,18 @@ class PlanVerifier {
     }
     if (order.size() != rank) return Error::kMalformed;
     auto bytes = static_cast<int32_t>(element);  // fits: sizes, offsets and strides of kernels are 32 bits wide
+    bool empty = false;
     uint32_t seen = 0;
     for (uint32_t i = 0; i < rank; ++i) {
       const int32_t size = sizes.Get(i);
       const uint32_t dim = order.Get(i);
-      if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes) || dim >= rank) return Error::kMalformed;
+      if (size < 0 || dim >= rank) return Error::kMalformed;
+      empty |= size == 0;
+      if (size != 0 && __builtin_mul_overflow(bytes, size, &bytes)) return Error::kMalformed;
       seen |= 1u << dim;
     }
     if (seen + 1 != 1u << rank) return Error::kMalformed;
+    if (empty) bytes = 0;
     const AllocationDetails* planned = tensor.allocation_info();
     const bool external = is_external(tensor);
     const uint32_t constant = word(&tensor, Tensor::VT_DATA_BUFFER_IDX);
@@ -131,29 +138,28 @@ class PlanVerifier {
   }
 
   // Whether a value needs none, has some in the program, or gets some from the caller.
-  bool has_memory(uint32_t index) const {
-    const KernelTypes type = value(index).val_type();
-    if (type == KernelTypes::TensorList || type == KernelTypes::OptionalTensorList) {
-      for (const int32_t item : items<int32_t>(value(index))) {
-        if (item >= 0 && !tensor_has_memory(item)) return false;
-      }
-      return true;
-    }
-    return type != KernelTypes::Tensor || tensor_has_memory(static_cast<int32_t>(index));
-  }
-  bool tensor_has_memory(int32_t index) const {
-    const Tensor& tensor = *static_cast<const Tensor*>(value(static_cast<uint32_t>(index)).val());
+  bool has_memory(uint32_t index) {
+    if (value(index).val_type() != KernelTypes::Tensor) return true;
+    const Tensor& tensor = *static_cast<const Tensor*>(value(index).val());
     return word(&tensor, Tensor::VT_DATA_BUFFER_IDX) > 0 || is_external(tensor) || tensor.allocation_info() != nullptr ||
-           contains(indices(ExecutionPlan::VT_INPUTS), index) || contains(indices(ExecutionPlan::VT_OUTPUTS), index);
+           is_listed(indices(ExecutionPlan::VT_INPUTS), index) || is_listed(indices(ExecutionPlan::VT_OUTPUTS), index);
   }
-  static bool contains(const flatbuffers::Vector<int32_t>& indices, int32_t wanted) {
+  // What is not linear in the file may cost as much as it has bytes, and no more: no small file takes long.
+  bool spend(size_t cost) {
+    if (cost > left_) return false;
+    left_ -= cost;
+    return true;
+  }
+  // A search of inputs or outputs.
+  bool is_listed(const flatbuffers::Vector<int32_t>& indices, uint32_t wanted) {
+    if (!spend(indices.size() / 16 + 1)) return false;
     for (const int32_t index : indices) {
-      if (index == wanted) return true;
+      if (static_cast<uint32_t>(index) == wanted) return true;
     }
     return false;
   }
 
-  Error check_instruction(const Instruction& instruction) const {
+  Error check_instruction(const Instruction& instruction) {
     const InstructionArguments type = instruction.instr_args_type();
     if (instruction.instr_args() == nullptr || type == InstructionArguments::NONE) return Error::kMalformed;
     if (type > InstructionArguments::DelegateCall) return Error::kUnsupported;
@@ -170,6 +176,7 @@ class PlanVerifier {
   const ProgramFile& file_;
   const ExecutionPlan& plan_;
   const flatbuffers::Vector<flatbuffers::Offset<EValue>>& values_;
+  size_t left_;
 };
 
 }  // namespace
