@@ -81,6 +81,7 @@ Error ProgramFile::check(ChecksumFunction function, Status* where) {
 
 Error ProgramFile::check_header() {
   if (bytes_.size() < sizeof(Start)) return Error::kTruncated;
+  if (bytes_.data() == nullptr) return Error::kNull;
   if (!aligned(bytes_.data(), kFileAlignment)) return Error::kMisaligned;
   const Start& start = *reinterpret_cast<const Start*>(bytes_.data());
   if (start.identifier != kIdentifier) return (start.identifier ^ kIdentifier) << 16 == 0 ? Error::kNewerVersion : Error::kNotAProgram;

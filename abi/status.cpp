@@ -34,8 +34,10 @@ const char* text(Error error) {
       "a delegate refused its payload",
       "a delegate's run failed",
       "the observer ended the run",
+      "the method is not prepared, or was released",
+      "the memory's address is null",
   };
-  static_assert(sizeof kTexts / sizeof kTexts[0] == static_cast<size_t>(Error::kStopped) + 1);
+  static_assert(sizeof kTexts / sizeof kTexts[0] == static_cast<size_t>(kLastError) + 1);
   return kTexts[static_cast<size_t>(error)];
 }
 

@@ -39,8 +39,12 @@ enum class Error : uint8_t {
   kDelegateRefused,  // a delegate refused its payload; `detail` is the delegate's own code
   kDelegateFailed,   // a delegate's run failed; `detail` is the delegate's own code
   kStopped,          // the observer ended the run
+  // Use of the interface.
+  kNotPrepared,  // no program is loaded, or the method was not prepared or was released
+  kNull,         // null was given for bytes that there should be; `index` as that of the memory, input or output
 };
 
+inline constexpr Error kLastError = Error::kNull;
 const char* text(Error error);  // one sentence
 
 struct [[nodiscard]] Status {

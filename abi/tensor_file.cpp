@@ -56,6 +56,7 @@ bool same_items(const A* a, const B* b) {
 Status TensorFile::open(std::span<const std::byte> bytes, bool check_checksum, TensorFile* file) {
   *file = {};
   if (bytes.size() < kHeaderAt + sizeof(Header)) return {Error::kTruncated};
+  if (bytes.data() == nullptr) return {Error::kNull};
   if (reinterpret_cast<uintptr_t>(bytes.data()) % kFileAlignment != 0) return {Error::kMisaligned};
   if (std::memcmp(bytes.data() + 4, ptd::FlatTensorIdentifier(), 4) != 0) return {Error::kNotATensorFile};
   Header header{};

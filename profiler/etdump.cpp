@@ -189,7 +189,7 @@ class Reader {
         run.events.push_back(described(ProfileEvent::kRun, name, *profile));
         const Metadata metadata(metadata_of(*profile));
         run.lost = metadata.number("lost");
-        if (const uint64_t error = metadata.number("error"); error <= static_cast<uint64_t>(pte::Error::kStopped))
+        if (const uint64_t error = metadata.number("error"); error <= static_cast<uint64_t>(pte::kLastError))
           run.error = static_cast<pte::Error>(error);
         if (metadata.has("incomplete")) run.complete = false;
       } else if (name != kOperatorCall) {

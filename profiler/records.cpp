@@ -20,7 +20,7 @@ Status check(const ProfileHeader& header, size_t bytes_behind, size_t at, const 
   if (header.magic != npu::kProfileMagic) return damaged("there is no header of records");
   if (header.version != npu::kProfileVersion)
     return damaged(fmt::format("the records have version {}, this tool reads {}", header.version, npu::kProfileVersion));
-  if (header.unit > npu::ProfileUnit::kCycles || header.error > static_cast<uint8_t>(pte::Error::kStopped))
+  if (header.unit > npu::ProfileUnit::kCycles || header.error > static_cast<uint8_t>(pte::kLastError))
     return damaged("the header is damaged");
   if (header.records > bytes_behind / sizeof(ProfileRecord))
     return damaged(fmt::format("{} records are announced, {} follow", header.records, bytes_behind / sizeof(ProfileRecord)));

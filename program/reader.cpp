@@ -53,6 +53,8 @@ constexpr std::array kRows{
     Row{pte::Error::kDelegateRefused, DiagnosticId::kRunFailed, kCompileAgain},
     Row{pte::Error::kDelegateFailed, DiagnosticId::kRunFailed, kCompileAgain},
     Row{pte::Error::kStopped, DiagnosticId::kRunFailed, "let the observer go on"},
+    Row{pte::Error::kNotPrepared, DiagnosticId::kRunFailed, "load and prepare the program first"},
+    Row{pte::Error::kNull, DiagnosticId::kRunMemory, "give memory"},
 };
 
 // What stands behind the sentence of the error: name, number, the delegate's own words.
@@ -103,9 +105,10 @@ uint32_t count(const Vector* vector) {
 // Whether every index of a structurally sound debug map fits its program.
 class DebugMapVerifier {
  public:
-  DebugMapVerifier(const pte::DebugMap& map, const pte::Program& program) : map_(map), program_(program) {}
+  // `bytes`: of the map.
+  DebugMapVerifier(const pte::DebugMap& map, size_t bytes, const pte::Program& program) : map_(map), program_(program), left_(bytes) {}
 
-  bool run() const {
+  bool run() {
     if (map_.version() != 1 || count(program_.execution_plan()) != 1) return false;
     const pte::ExecutionPlan& plan = *program_.execution_plan()->Get(0);
     if (count(map_.calls()) != count(plan.chains()->Get(0)->instructions())) return false;
@@ -135,15 +138,17 @@ class DebugMapVerifier {
   }
 
  private:
-  bool origin_fits(const pte::DebugOrigin* origin) const {
-    if (origin == nullptr) return false;
+  // A source takes 4 bytes in a map that shares nothing: lists that are shared count each time, so that a small map does not take long.
+  bool origin_fits(const pte::DebugOrigin* origin) {
+    if (origin == nullptr || count(origin->sources()) > left_) return false;
+    left_ -= count(origin->sources());
     for (uint32_t i = 0; i < count(origin->sources()); ++i) {
       if (origin->sources()->Get(i) >= count(map_.sources())) return false;
     }
     return true;
   }
 
-  bool tensor_fits(const pte::DebugTensor& tensor, const pte::ExecutionPlan& plan) const {
+  bool tensor_fits(const pte::DebugTensor& tensor, const pte::ExecutionPlan& plan) {
     const uint32_t rank = count(tensor.sizes());
     if (tensor.name() == nullptr || !origin_fits(tensor.origin()) || rank > kMaxRank || count(tensor.dim_order()) != rank) return false;
     uint64_t bytes = byte_size(static_cast<ScalarType>(tensor.scalar_type()));
@@ -179,6 +184,7 @@ class DebugMapVerifier {
 
   const pte::DebugMap& map_;
   const pte::Program& program_;
+  size_t left_;
 };
 
 }  // namespace
@@ -186,7 +192,9 @@ class DebugMapVerifier {
 Diagnostic to_diagnostic(const pte::Status& status, const std::string& file) {
   const auto* row = std::ranges::find(kRows, status.error, &Row::error);
   DTR_CHECK(row != kRows.end());
-  return {row->id, pte::text(status.error) + details(status), std::string(row->fix), {.file = file}};
+  const bool too_long = status.error == pte::Error::kDelegateRefused && status.detail == static_cast<uint32_t>(npu::Status::kTooMuchWork);
+  const std::string_view fix = too_long ? "make the model smaller, or keep a part of it off the NPU" : row->fix;
+  return {row->id, pte::text(status.error) + details(status), std::string(fix), {.file = file}};
 }
 
 void AlignedBytes::Free::operator()(std::byte* data) const { std::free(data); }
@@ -221,7 +229,7 @@ Result<ProgramImage> ProgramImage::check(ProgramImage image, std::span<const std
   if (const auto stored = image.file_.named_data(pte::kDebugMapKey); !stored.empty()) {
     const auto* data = reinterpret_cast<const uint8_t*>(stored.data());
     flatbuffers::Verifier verifier(data, stored.size());
-    if (!pte::VerifyDebugMapBuffer(verifier) || !DebugMapVerifier(*pte::GetDebugMap(data), image.file_.program()).run()) {
+    if (!pte::VerifyDebugMapBuffer(verifier) || !DebugMapVerifier(*pte::GetDebugMap(data), stored.size(), image.file_.program()).run()) {
       return fail(DiagnosticId::kPteDebugMap, "the debug map does not fit its program", std::string(kCompileAgain), {.file = image.path_});
     }
     image.debug_map_ = pte::GetDebugMap(data);

@@ -55,7 +55,10 @@ typedef enum dtr_error {
   DTR_KERNEL_DTYPE,
   DTR_DELEGATE_REFUSED,
   DTR_DELEGATE_FAILED,
-  DTR_STOPPED
+  DTR_STOPPED,
+  /* Use of the interface. */
+  DTR_NOT_PREPARED, /* a model that was not loaded or not prepared, or was released */
+  DTR_NULL          /* null where there should be bytes; index: which memory, input or output */
 } dtr_error;
 
 /* One sentence, without a full stop. */
@@ -94,13 +97,15 @@ typedef struct dtr_tensor {
 typedef struct dtr_environment dtr_environment;
 const dtr_environment* dtr_host_environment(void);
 
-/* A loaded program. Its fields are the runtime's; it must stay where it is between load and release. */
+/* A loaded program. Its fields are the runtime's; it must stay where it is between load and release. Calls with a model that dtr_load has
+ * not seen at this place, or with null, change nothing: they return DTR_NOT_PREPARED, counts are 0 and names are "". */
 typedef struct dtr_model {
   void* reserved[32];
 } dtr_model;
 
 /* Checks the program, which must outlive the model and is used where it lies; its first method is what runs. After an error the model is
- * empty. The model needs no initialization; one that is prepared is released before it is loaded again. */
+ * empty. The model needs no initialization; one that is prepared is released before it is loaded again. DTR_NULL: the program, with bytes,
+ * the environment or the model is null. */
 dtr_status dtr_load(dtr_model* model, const void* program, size_t bytes, const dtr_environment* environment);
 
 typedef struct dtr_requirements {
@@ -115,9 +120,10 @@ typedef struct dtr_memory {
   size_t bytes;
 } dtr_memory;
 /* The memories hold inputs, outputs and what lies between them while a run lasts: two models may share theirs if they run in turn and each
- * one's outputs are read before the other runs. The state is of one model. At most 8 memories. */
+ * one's outputs are read before the other runs. The state is of one model. At most 8 memories. DTR_NULL: one that needs bytes is null, or
+ * the array is null and the count is not 0. */
 dtr_status dtr_prepare(dtr_model* model, dtr_memory state, const dtr_memory* memories, uint32_t memory_count);
-/* Gives back what delegates hold; dtr_load or dtr_prepare may follow. */
+/* Gives back what delegates hold; dtr_load or dtr_prepare may follow. Until then dtr_run is an error. */
 void dtr_release(dtr_model* model);
 
 uint32_t dtr_input_count(const dtr_model* model);
@@ -128,9 +134,9 @@ dtr_status dtr_input(const dtr_model* model, uint32_t index, dtr_tensor* tensor)
 dtr_status dtr_output(const dtr_model* model, uint32_t index, dtr_tensor* tensor);
 
 /* Before every run, since a run uses the memory of its inputs again. dtype, sizes, dimension order and bytes must be those of the program.
- */
+ * The data may overlap with the input's place in part. DTR_NULL: data, sizes or dimension order are null, but have entries. */
 dtr_status dtr_set_input(dtr_model* model, uint32_t index, const dtr_tensor* tensor);
-/* Only for an output that the program leaves to the caller (its `data` is null). */
+/* Only for an output that the program leaves to the caller (its `data` is null). DTR_NULL: null for an output that has bytes. */
 dtr_status dtr_set_output_memory(dtr_model* model, uint32_t index, dtr_memory memory);
 
 /* Told before and after each step; either function may be null. `before` says whether to go on: 0 ends the run with DTR_STOPPED. */
@@ -139,7 +145,8 @@ typedef struct dtr_observer {
   int (*before)(void* context, uint32_t step);
   void (*after)(void* context, uint32_t step);
 } dtr_observer;
-/* `observer` may be null. After an error all inputs are to be set again, then the model can be run again. */
+/* `observer` may be null. After an error all inputs are to be set again, then the model can be run again. DTR_NOT_PREPARED: the model was
+ * not loaded or not prepared, or one of both failed, or it was released. */
 dtr_status dtr_run(dtr_model* model, const dtr_observer* observer);
 
 /* A profile: what the steps of a run and the NPU's commands cost, 16 bytes an event, in memory of the caller. What nobody calls is not
@@ -157,13 +164,15 @@ typedef struct dtr_clock {
   uint32_t bits; /* of the counter, 40 at most: it may begin at 0 again, as long as two events are less apart than that */
 } dtr_clock;
 
-/* Room for `count` events: the oldest are kept, the others are counted. Records and clock are used until the last run that is recorded. */
+/* Room for `count` events: the oldest are kept, the others are counted. Records (null: there is room for none) and clock are used until the
+ * last run that is recorded. */
 void dtr_profile_begin(dtr_profile* profile, dtr_profile_record* records, uint32_t count, dtr_clock clock);
 /* dtr_run, recorded behind what the profile holds. The clock is read before observer->before and after observer->after. The NPU's commands
  * are recorded where the project's `model_profile` was told of the profile. */
 dtr_status dtr_run_profiled(dtr_model* model, const dtr_observer* observer, dtr_profile* profile);
 
-/* dtr_load and dtr_prepare may stand between a start and its stop, which gets what the start returned. */
+/* dtr_load and dtr_prepare may stand between a start and its stop, which gets what the start returned. A stop of a number that no start
+ * returned since the profile was cleared, or that was stopped, writes nothing. */
 typedef enum dtr_profile_event { DTR_PROFILE_LOAD = 16, DTR_PROFILE_INIT = 17 } dtr_profile_event;
 size_t dtr_profile_start(dtr_profile* profile, dtr_profile_event event);
 void dtr_profile_stop(dtr_profile* profile, size_t started);

@@ -44,7 +44,8 @@ void after(void* context, const Method& method, uint32_t step) {
 }  // namespace
 
 void dtr_profile_begin(dtr_profile* profile, dtr_profile_record* records, uint32_t count, dtr_clock clock) {
-  new (profile) Profiler({reinterpret_cast<ProfileRecord*>(records), count}, {clock.now, clock.context, clock.bits});
+  new (profile)
+      Profiler({reinterpret_cast<ProfileRecord*>(records), records == nullptr ? 0 : count}, {clock.now, clock.context, clock.bits});
 }
 
 dtr_status dtr_run_profiled(dtr_model* model, const dtr_observer* observer, dtr_profile* profile) {
@@ -52,7 +53,8 @@ dtr_status dtr_run_profiled(dtr_model* model, const dtr_observer* observer, dtr_
   Watchers watchers{profiler, observer};
   const dtr::runtime::Observer both{&watchers, before, after};
   const size_t run = profiler.start(ProfileEvent::kRun);
-  const dtr::runtime::Status status = dtr::runtime::of(model).method.run(&both);
+  dtr::runtime::Model* found = dtr::runtime::opened(model);
+  const dtr::runtime::Status status = found == nullptr ? dtr::runtime::Status{dtr::runtime::Error::kNotPrepared} : found->method.run(&both);
   if (status.ok()) profiler.stop(run);
   return dtr::runtime::to_c(status);
 }

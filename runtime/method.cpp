@@ -16,7 +16,11 @@ using Delegates = Tables<pte::BackendDelegate>;
 
 constexpr uint32_t kState = UINT32_MAX;  // index of its errors
 
-bool aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kArenaAlignment == 0; }
+// Whether bytes of the caller may be used where they lie.
+Error check_address(const void* data) {
+  if (data == nullptr) return Error::kNull;
+  return reinterpret_cast<uintptr_t>(data) % kArenaAlignment == 0 ? Error::kOk : Error::kArenaMisaligned;
+}
 
 const Instructions& instructions(const pte::ExecutionPlan& plan) {
   return pte::tables<pte::Instruction>(plan.chains()->Get(0), pte::Chain::VT_INSTRUCTIONS);
@@ -65,7 +69,9 @@ Status Method::requirements(const Program& program, std::string_view name, Requi
   const pte::ExecutionPlan* plan = program.method(name);
   if (plan == nullptr) return {Error::kMissingMethod};
   requirements->counts = count(program, *plan);
-  requirements->state_bytes = requirements->counts.state_bytes();
+  const uint64_t state_bytes = requirements->counts.state_bytes();
+  if (state_bytes > kMaxStateBytes) return {Error::kUnsupported};
+  requirements->state_bytes = static_cast<size_t>(state_bytes);
   // Entry 0 of the file's list is reserved and has no memory.
   const auto& sizes = pte::list<int64_t>(plan, pte::ExecutionPlan::VT_NON_CONST_BUFFER_SIZES);
   requirements->memories = sizes.size() > 0 ? sizes.size() - 1 : 0;
@@ -73,16 +79,17 @@ Status Method::requirements(const Program& program, std::string_view name, Requi
   return {};
 }
 
-Status Method::check_memories(std::span<std::byte> state, size_t state_bytes, std::span<const std::span<std::byte>> memories) const {
+Status Method::check_memories(std::span<std::byte> state, uint64_t state_bytes, std::span<const std::span<std::byte>> memories) const {
   const auto& sizes = pte::list<int64_t>(plan_, pte::ExecutionPlan::VT_NON_CONST_BUFFER_SIZES);
   for (uint32_t i = 0; i == 0 || i < sizes.size(); ++i) {
-    const size_t needed = i == 0 ? state_bytes : static_cast<size_t>(sizes.Get(i));
+    const uint64_t needed = i == 0 ? state_bytes : static_cast<uint64_t>(sizes.Get(i));
     const uint32_t index = i == 0 ? kState : i - 1;
     const Status too_small{Error::kArenaTooSmall, index, static_cast<uint32_t>(needed)};
     if (i > memories.size()) return too_small;  // one of no bytes must be there too: tensors are placed in it
     const std::span<std::byte> memory = i == 0 ? state : memories[i - 1];
     if (memory.size() < needed) return too_small;
-    if (needed > 0 && !aligned(memory.data())) return {Error::kArenaMisaligned, index};
+    if (needed == 0) continue;
+    if (const Error error = check_address(memory.data()); error != Error::kOk) return {error, index};
   }
   return {};
 }
@@ -99,7 +106,7 @@ Status Method::prepare(const Program& program, std::string_view name, std::span<
     cut(state.data(), counts);
     read_values(memories);
     for (uint32_t i = 0; i < counts.kernels; ++i) kernels_[i] = program.find_kernel(operator_name(*plan_, i));
-    status = prepare_delegates(state.data() + counts.state_bytes() - counts.delegate_bytes);
+    status = prepare_delegates(state.data() + (counts.state_bytes() - counts.delegate_bytes));
   }
   if (!status.ok()) release();
   return status;
@@ -107,7 +114,7 @@ Status Method::prepare(const Program& program, std::string_view name, std::span<
 
 // Into arrays, in the order in which their alignment falls. Zeros are values of none, and begin the life of what is trivial.
 void Method::cut(std::byte* state, const Counts& counts) {
-  std::memset(state, 0, counts.state_bytes());
+  std::memset(state, 0, static_cast<size_t>(counts.state_bytes()));
   values_ = reinterpret_cast<Value*>(state);
   integers_ = reinterpret_cast<int64_t*>(values_ + counts.values);
   list_values_ = reinterpret_cast<Value**>(integers_ + counts.integers);
@@ -248,7 +255,8 @@ Error check_input(const InputTensor& given, const Tensor& planned) {
   Tensor ordered = planned;
   ordered.dim_order = given.dim_order.data();
   if (!same_order(ordered, planned)) return Error::kInputDimOrder;
-  return given.bytes == planned.bytes() ? Error::kOk : Error::kInputSize;
+  if (given.bytes != planned.bytes()) return Error::kInputSize;
+  return given.data == nullptr && given.bytes > 0 ? Error::kNull : Error::kOk;
 }
 
 }  // namespace
@@ -261,12 +269,12 @@ Status Method::set_input(size_t index, const InputTensor& input) {
   status.error = check_input(input, tensor);
   if (!status.ok()) return status;
   if (stored(*value).allocation_info() == nullptr) {
-    status.error = aligned(input.data) ? Error::kOk : Error::kArenaMisaligned;
+    if (input.bytes > 0) status.error = check_address(input.data);
     if (!status.ok()) return status;
     tensor.data = static_cast<std::byte*>(const_cast<void*>(input.data));
     tensor.writable = false;
   } else if (input.bytes > 0 && input.data != tensor.data) {
-    std::memcpy(tensor.data, input.data, input.bytes);
+    std::memmove(tensor.data, input.data, input.bytes);  // they may overlap in part
   }
   value->set = true;
   return status;
@@ -281,8 +289,9 @@ Status Method::set_output_memory(size_t index, std::span<std::byte> memory) {
   Value* value = io_value(index, true);
   const auto at = static_cast<uint32_t>(index);
   if (value == nullptr || stored(*value).allocation_info() != nullptr || !value->tensor.writable) return {Error::kNoSuchTensor, at};
-  if (!aligned(memory.data())) return {Error::kArenaMisaligned, at};
-  if (memory.size() < value->tensor.bytes()) return {Error::kArenaTooSmall, at, static_cast<uint32_t>(value->tensor.bytes())};
+  const size_t bytes = value->tensor.bytes();
+  if (memory.size() < bytes) return {Error::kArenaTooSmall, at, static_cast<uint32_t>(bytes)};
+  if (const Error error = check_address(memory.data()); bytes > 0 && error != Error::kOk) return {error, at};
   value->tensor.data = memory.data();
   return {};
 }
@@ -291,6 +300,7 @@ Status Method::run(const Observer* observer) {
   static constexpr Observer kNobody;
   const Observer& watch = observer == nullptr ? kNobody : *observer;
   Status status;
+  if (plan_ == nullptr) return {Error::kNotPrepared};
   for (uint32_t i = 0; i < input_count(); ++i) {
     const Value* value = io_value(i, false);
     if (value == nullptr || !value->set) return {Error::kInputNotSet, i};

@@ -21,7 +21,11 @@
 namespace dtr::runtime {
 
 inline constexpr size_t kArenaAlignment = 16;
-constexpr size_t padded(size_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
+template <class Integer>
+constexpr Integer padded(Integer bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+inline constexpr uint64_t kMaxStateBytes = INT32_MAX;
 
 // An input as the caller has it: dtype, logical sizes and dimension order must be those of the program.
 struct InputTensor {
@@ -53,11 +57,13 @@ class Method {
   struct Counts {
     // Values with what their lists of integers and of tensors hold; kernels; delegates; arguments of the call that has most.
     size_t values = 0, integers = 0, list_values = 0, kernels = 0, delegates = 0, arguments = 0;
-    size_t delegate_bytes = 0;  // sum of padded(Delegate::state_bytes)
+    uint64_t delegate_bytes = 0;  // sum of padded(Delegate::state_bytes)
 
-    constexpr size_t state_bytes() const {
-      return padded(values * sizeof(Value) + integers * sizeof(int64_t) + list_values * sizeof(Value*) + kernels * sizeof(KernelFunction) +
-                    delegates * sizeof(PreparedDelegate) + arguments * sizeof(Value*)) +
+    // Of 64 bits: a file of less than 2^31 bytes can ask for more than a core of 32 bits can address.
+    constexpr uint64_t state_bytes() const {
+      return padded(uint64_t{values} * sizeof(Value) + uint64_t{integers} * sizeof(int64_t) + uint64_t{list_values} * sizeof(Value*) +
+                    uint64_t{kernels} * sizeof(KernelFunction) + uint64_t{delegates} * sizeof(PreparedDelegate) +
+                    uint64_t{arguments} * sizeof(Value*)) +
              delegate_bytes;
     }
   };
@@ -68,6 +74,7 @@ class Method {
     const int64_t* sizes = nullptr;
     size_t memory_bytes(uint32_t memory) const { return static_cast<size_t>(sizes[memory]); }
   };
+  // kMissingMethod; kUnsupported, if the state would take more than kMaxStateBytes.
   static Status requirements(const Program& program, std::string_view name, Requirements* requirements);
 
   Method() = default;
@@ -75,7 +82,7 @@ class Method {
   Method& operator=(const Method&) = delete;
   ~Method() { release(); }
 
-  // Fails with kArenaTooSmall or kArenaMisaligned (`index`: the memory, UINT32_MAX: the state), or with what a delegate says.
+  // Fails with kArenaTooSmall, kArenaMisaligned or kNull (`index`: the memory, UINT32_MAX: the state), or with what a delegate says.
   Status prepare(const Program& program, std::string_view name, std::span<std::byte> state, std::span<const std::span<std::byte>> memories);
   // Gives the delegates' states back; the method can be prepared again.
   void release();
@@ -95,17 +102,17 @@ class Method {
   bool is_delegate(size_t instruction) const;
 
   // Copies the input into its planned place, unless it is written there already; an input without one is used where it lies until the run
-  // ends.
+  // ends, and must be aligned. The bytes may overlap with its planned place. kNull: no data for a tensor that has bytes.
   Status set_input(size_t index, const InputTensor& input);
-  // Memory of an output that the program does not plan.
+  // Memory of an output that the program does not plan. kArenaTooSmall, kArenaMisaligned, kNull.
   Status set_output_memory(size_t index, std::span<std::byte> memory);
   // Runs all instructions. Inputs must be set before each run: their memory is used again once they are read. After an error the method
-  // can be run again, as after a run that was good.
+  // can be run again, as after a run that was good. kNotPrepared: `prepare` was not called, failed, or `release` was called since.
   Status run(const Observer* observer = nullptr);
 
  private:
   static Counts count(const Program& program, const pte::ExecutionPlan& plan);
-  Status check_memories(std::span<std::byte> state, size_t state_bytes, std::span<const std::span<std::byte>> memories) const;
+  Status check_memories(std::span<std::byte> state, uint64_t state_bytes, std::span<const std::span<std::byte>> memories) const;
   void cut(std::byte* state, const Counts& counts);
   void read_values(std::span<const std::span<std::byte>> memories);
   Status prepare_delegates(std::byte* state);

@@ -36,7 +36,7 @@ size_t Profiler::start(ProfileEvent event) {
 
 void Profiler::stop(size_t at) {
   const uint64_t time = now();
-  if (at == kLost) return;
+  if (at >= used_ || buffer_[at].stop.event != ProfileEvent::kNone) return;
   buffer_[at].stop.event = buffer_[at].start.event;
   npu::set_time(buffer_[at].stop, time);
 }

@@ -33,7 +33,7 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  // Both give and take the event's place; `kLost` where there was no room.
+  // Both give and take the event's place; `kLost` where there was no room. A stop of no event that was started writes nothing.
   static constexpr size_t kLost = SIZE_MAX;
   size_t start(npu::ProfileEvent event);
   void stop(size_t at);

@@ -20,6 +20,7 @@ const char* text(Status status) {
       "number or size of the operands differ from what the NPU program expects",
       "the NPU did not finish in time",
       "the driver has no room for another program",
+      "the NPU program would run for longer than the NPU takes one on",
   };
   const auto index = static_cast<uint32_t>(status);
   return index < sizeof kTexts / sizeof kTexts[0] ? kTexts[index] : "unknown status";

@@ -24,6 +24,7 @@ enum class Status : uint32_t {
   kBadOperand,          // number or size of operands differs from the payload's table
   kTimeout,
   kOutOfMemory,  // the driver's own table of prepared programs is full
+  kTooMuchWork,  // a run would take more than kMaxPayloadCycles (abi/npu/microcode.h)
 };
 const char* text(Status status);  // one sentence
 

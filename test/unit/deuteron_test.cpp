@@ -241,8 +241,141 @@ TEST_F(InC, AModelIsUsableAfterEveryError) {
   EXPECT_EQ(dtr_output_count(&model), 0u);
 }
 
+// A model that was never loaded, whose load or prepare failed, that was released, or that is a copy of one: nothing runs, and that is said.
+TEST_F(InC, WhatIsNotPreparedIsAnError) {
+  const auto refuses_all = [](dtr_model* model) {
+    dtr_tensor tensor{};
+    dtr_requirements need{};
+    EXPECT_EQ(dtr_run(model, nullptr).error, DTR_NOT_PREPARED);
+    EXPECT_EQ(dtr_requirements_of(model, &need).error, DTR_NOT_PREPARED);
+    EXPECT_EQ(dtr_prepare(model, {}, nullptr, 0).error, DTR_NOT_PREPARED);
+    EXPECT_EQ(dtr_input(model, 0, &tensor).error, DTR_NOT_PREPARED);
+    EXPECT_EQ(dtr_output(model, 0, &tensor).error, DTR_NOT_PREPARED);
+    EXPECT_EQ(dtr_set_input(model, 0, &tensor).error, DTR_NOT_PREPARED);
+    EXPECT_EQ(dtr_set_output_memory(model, 0, {}).error, DTR_NOT_PREPARED);
+    EXPECT_EQ(dtr_input_count(model) + dtr_output_count(model) + dtr_step_count(model), 0u);
+    EXPECT_STREQ(dtr_step_name(model, 0), "");
+    EXPECT_EQ(dtr_step_is_delegate(model, 0), 0);
+    dtr_release(model);
+    std::vector<dtr_profile_record> records(8);
+    dtr_profile profile;
+    dtr_profile_begin(&profile, records.data(), 8, {[](void*) { return uint64_t{1}; }, nullptr, 32});
+    EXPECT_EQ(dtr_run_profiled(model, nullptr, &profile).error, DTR_NOT_PREPARED);
+  };
+  refuses_all(nullptr);
+  for (const int fill : {0, 0xA5, 0xFF}) {
+    dtr_model never;
+    std::memset(&never, fill, sizeof never);
+    refuses_all(&never);
+  }
+  const AlignedCopy bytes(program_);
+  dtr_model failed;
+  EXPECT_EQ(dtr_load(&failed, bytes.bytes().data(), 8, dtr_host_environment()).error, DTR_TRUNCATED);
+  EXPECT_EQ(dtr_run(&failed, nullptr).error, DTR_NOT_PREPARED);
+  Model model(program_);
+  EXPECT_EQ(dtr_run(&model.handle, nullptr).error, DTR_NOT_PREPARED);
+  const AlignedCopy arena(model.arena_bytes());
+  EXPECT_EQ(model.prepare(arena.bytes().first(16)).error, DTR_ARENA_TOO_SMALL);
+  EXPECT_EQ(dtr_run(&model.handle, nullptr).error, DTR_NOT_PREPARED);
+  ASSERT_EQ(model.prepare(arena.bytes()).error, DTR_OK);
+  EXPECT_EQ(model.run(0.5f), judge(program_, 0.5f));
+  dtr_model copy = model.handle;
+  refuses_all(&copy);
+  dtr_release(&model.handle);
+  EXPECT_EQ(dtr_run(&model.handle, nullptr).error, DTR_NOT_PREPARED);
+  dtr_release(&model.handle);
+  ASSERT_EQ(model.prepare(arena.bytes()).error, DTR_OK);
+  EXPECT_EQ(model.run(0.5f), judge(program_, 0.5f));
+}
+
+TEST_F(InC, NullWithBytesIsAnError) {
+  dtr_model unused;
+  EXPECT_EQ(dtr_load(&unused, nullptr, 100, dtr_host_environment()).error, DTR_NULL);
+  EXPECT_EQ(dtr_load(&unused, nullptr, 0, dtr_host_environment()).error, DTR_TRUNCATED);
+  EXPECT_EQ(dtr_load(&unused, program_.data(), program_.size(), nullptr).error, DTR_NULL);
+  EXPECT_EQ(dtr_load(nullptr, program_.data(), program_.size(), dtr_host_environment()).error, DTR_NULL);
+  Model model(program_);
+  const AlignedCopy arena(model.arena_bytes());
+  EXPECT_EQ(dtr_requirements_of(&model.handle, nullptr).error, DTR_NULL);
+  const dtr_memory null_memory = {nullptr, model.arena_bytes()}, memory = memory_of(arena.bytes());
+  const dtr_status no_arena = dtr_prepare(&model.handle, memory_of(model.state->bytes()), &null_memory, 1);
+  EXPECT_EQ(no_arena.error, DTR_NULL);
+  EXPECT_EQ(no_arena.index, 0u);
+  const dtr_status no_state = dtr_prepare(&model.handle, {nullptr, model.need.state_bytes}, &memory, 1);
+  EXPECT_EQ(no_state.error, DTR_NULL);
+  EXPECT_EQ(no_state.index, DTR_STATE);
+  EXPECT_EQ(dtr_prepare(&model.handle, memory_of(model.state->bytes()), nullptr, 1).error, DTR_NULL);
+  ASSERT_EQ(model.prepare(arena.bytes()).error, DTR_OK);
+  EXPECT_EQ(dtr_input(&model.handle, 0, nullptr).error, DTR_NULL);
+  EXPECT_EQ(dtr_set_input(&model.handle, 0, nullptr).error, DTR_NULL);
+  for (auto change : {+[](dtr_tensor& tensor) { tensor.data = nullptr; }, +[](dtr_tensor& tensor) { tensor.sizes = nullptr; },
+                      +[](dtr_tensor& tensor) { tensor.dim_order = nullptr; }}) {
+    dtr_tensor tensor = model.input();
+    change(tensor);
+    EXPECT_EQ(dtr_set_input(&model.handle, 0, &tensor).error, DTR_NULL);
+    EXPECT_EQ(dtr_run(&model.handle, nullptr).error, DTR_INPUT_NOT_SET);
+  }
+  EXPECT_EQ(model.run(0.5f), judge(program_, 0.5f));
+}
+
+// A dtype is as many bits as C gives it: one that is right but for 256s is another.
+TEST_F(InC, DtypesAreNotCut) {
+  Model model(program_);
+  const AlignedCopy arena(model.arena_bytes());
+  ASSERT_EQ(model.prepare(arena.bytes()).error, DTR_OK);
+  for (const int64_t wrong : {256 + 6, 512 + 6, 0x10006, -250, 12, 255}) {
+    dtr_tensor tensor = model.input();
+    const auto number = static_cast<uint32_t>(wrong);
+    std::memcpy(&tensor.dtype, &number, sizeof number);
+    EXPECT_EQ(dtr_set_input(&model.handle, 0, &tensor).error, DTR_INPUT_DTYPE) << wrong;
+  }
+  EXPECT_EQ(model.run(0.5f), judge(program_, 0.5f));
+}
+
+// From 16 bytes behind its place, and from 16 before: as if the data had been copied elsewhere first.
+TEST_F(InC, InputsMayOverlapWithTheirPlace) {
+  Model model(program_);
+  const AlignedCopy arena(model.arena_bytes());
+  ASSERT_EQ(model.prepare(arena.bytes()).error, DTR_OK);
+  const dtr_tensor place = model.input();
+  const std::vector<float> x = ramp(0.25f);
+  auto* begin = static_cast<std::byte*>(place.data);
+  for (const std::ptrdiff_t distance : {16, -16}) {
+    std::byte* from = begin + distance;
+    if (from < arena.bytes().data() || from + place.bytes > arena.bytes().data() + arena.bytes().size()) continue;
+    std::memcpy(from, x.data(), place.bytes);
+    dtr_tensor tensor = place;
+    tensor.data = from;
+    ASSERT_EQ(dtr_set_input(&model.handle, 0, &tensor).error, DTR_OK);
+    EXPECT_EQ(std::memcmp(begin, x.data(), place.bytes), 0) << distance;
+    ASSERT_EQ(dtr_run(&model.handle, nullptr).error, DTR_OK);
+    EXPECT_EQ(model.output(), judge(program_, 0.25f));
+  }
+}
+
+TEST(CApi, AStopOfNoStartWritesNothing) {
+  std::vector<dtr_profile_record> records(4);
+  dtr_profile profile;
+  uint64_t time = 0;
+  const dtr_clock clock{[](void* context) { return ++*static_cast<uint64_t*>(context); }, &time, 32};
+  dtr_profile_begin(&profile, records.data(), 3, clock);
+  const size_t first = dtr_profile_start(&profile, DTR_PROFILE_LOAD);
+  dtr_profile_stop(&profile, first);
+  const std::vector<dtr_profile_record> before = records;
+  for (const size_t wrong : {first, size_t{1}, size_t{3}, size_t{1000}, SIZE_MAX - 1, SIZE_MAX}) dtr_profile_stop(&profile, wrong);
+  EXPECT_EQ(std::memcmp(records.data(), before.data(), records.size() * sizeof records[0]), 0);
+  const size_t second = dtr_profile_start(&profile, DTR_PROFILE_INIT);
+  dtr_profile_clear(&profile);
+  dtr_profile_stop(&profile, second);
+  EXPECT_EQ(dtr_profile_count(&profile), 0u);
+  EXPECT_EQ(records[1].words[2], 0u);  // not stopped
+  dtr_profile_begin(&profile, nullptr, 3, clock);
+  dtr_profile_stop(&profile, dtr_profile_start(&profile, DTR_PROFILE_LOAD));
+  EXPECT_EQ(dtr_profile_lost(&profile), 1u);
+}
+
 TEST(CApi, ErrorsHaveTexts) {
-  for (int error = DTR_OK; error <= DTR_STOPPED; ++error)
+  for (int error = DTR_OK; error <= DTR_NULL; ++error)
     EXPECT_STREQ(dtr_error_text(static_cast<dtr_error>(error)), pte::text(static_cast<pte::Error>(error)));
   EXPECT_STREQ(dtr_error_text(DTR_STOPPED), "the observer ended the run");
 }

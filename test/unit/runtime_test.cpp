@@ -125,7 +125,7 @@ TEST(Runtime, AsksForExactlyTheMemoryItUses) {
   EXPECT_EQ(prepare(0, need.state_bytes, 4, need.memory_bytes(0)).error, Error::kArenaMisaligned);
   EXPECT_EQ(method.prepare(loaded.program, "forward", state.bytes(), {}).error, Error::kArenaTooSmall);
   EXPECT_EQ(method.prepare(loaded.program, "backward", state.bytes(), {}).error, Error::kMissingMethod);
-  EXPECT_EQ(method.run().error, Error::kOk);  // an unprepared method has no inputs and no instructions
+  EXPECT_EQ(method.run().error, Error::kNotPrepared);
 }
 
 // A tensor of no elements is planned in a memory of no bytes: the list must have it all the same.
