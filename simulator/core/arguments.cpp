@@ -214,18 +214,20 @@ bool arguments_valid(const Target&, const Fill& command) { return command.bytes 
 bool arguments_valid(const Target& target, const Reduce& command) {
   if (!box_valid(command.extent, target.sram_bytes) || !writes_once(command.extent, command.output_stride, result_bytes(command)))
     return false;
-  if (!box_valid(command.reduced_extent, kMaxReduced)) return false;
+  // Bytes are differences of up to 255 + 128, values of int8 of 255: their sums fit into 32 bits. Every kind is summed up.
+  constexpr uint64_t kMaxReducedBytes = INT32_MAX / (255 + 128);
+  const bool bytes = command.kind == ReduceKind::kSumOfBytes;
+  if (!box_valid(command.reduced_extent, bytes ? kMaxReducedBytes : kMaxReduced) || !is_int8(command.zero_point_in)) return false;
   if (!gives_index(command.kind) && command.index_bytes != 0) return false;
   switch (command.kind) {
     case ReduceKind::kMaximum:
     case ReduceKind::kMinimum:
       return is_clamp(command.clamp_low, command.clamp_high);
     case ReduceKind::kSum:
-      return is_int8(command.zero_point_in) && is_int8(command.zero_point_out) && rescale_valid(command.rescale) &&
-             is_clamp(command.clamp_low, command.clamp_high);
+      return is_int8(command.zero_point_out) && rescale_valid(command.rescale) && is_clamp(command.clamp_low, command.clamp_high);
     case ReduceKind::kSumOfBytes:
-      return is_int8(command.zero_point_in) && is_int8(command.zero_point_out) && rescale_valid(command.rescale) &&
-             command.clamp_low >= 0 && command.clamp_low <= command.clamp_high && command.clamp_high <= 255;
+      return is_int8(command.zero_point_out) && rescale_valid(command.rescale) && command.clamp_low >= 0 &&
+             command.clamp_low <= command.clamp_high && command.clamp_high <= 255;
     case ReduceKind::kIndexOfMaximum:
     case ReduceKind::kIndexOfMinimum:
       return index_valid(command.index_bytes);

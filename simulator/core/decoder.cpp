@@ -146,22 +146,41 @@ class Checker {
   template <class Call>
   Status operator()(uint32_t, const Call& command) {
     if (!arguments_valid(target_, command)) return Status::kBadArgument;
-    return touch(accesses(target_, command), false);
+    const Status status = touch(accesses(target_, command), false);
+    return status == Status::kOk ? spend(cycles(target_, command).total) : status;
+  }
+  // Operands are work too: each is looked through once.
+  Status operands() {
+    Status status = Status::kOk;
+    for (uint32_t i = 0; i < payload_.header.operand_count && status == Status::kOk; ++i)
+      status = spend(payload_.operand(i).bytes / kWorkBytes);
+    return status;
   }
 
  private:
   Status touch(const Accesses& touched, bool is_copy) {
     const Status status = check_accesses(payload_, touched, is_copy);
     if (status != Status::kOk) return status;
+    uint64_t work = 0;
     for (const Access& access : touched.all()) {
       const auto end = static_cast<uint32_t>(access.address.offset + access.bytes);
       if (access.address.region == kScratch && end > payload_.peak_scratch_bytes) payload_.peak_scratch_bytes = end;
+      const uint64_t box = product({access.run, access.repeats[0].count, access.repeats[1].count, access.repeats[2].count});
+      work += (box < access.bytes ? box : access.bytes) / kWorkBytes;
     }
+    return spend(work);
+  }
+  // Each is far from the ends of 64 bits, since accesses are inside of their regions.
+  Status spend(uint64_t cycles) {
+    if (cycles > kMaxPayloadCycles - work_) return Status::kTooMuchWork;
+    work_ += cycles;
     return Status::kOk;
   }
 
+  static constexpr uint64_t kWorkBytes = 8;  // a cycle's
   const Target& target_;
   Payload& payload_;
+  uint64_t work_ = 0;
   uint32_t copies_ = 0, waited_ = 0;
 };
 
@@ -275,7 +294,9 @@ Fault decode(const Target& target, std::span<const std::byte> payload, Payload& 
   if (const Status status = check_header(target, payload, result); status != Status::kOk) return {status, 0};
   if (const Fault fault = check_lengths(result); fault.status != Status::kOk) return fault;
   if (const Status status = check_operands(target, result); status != Status::kOk) return {status, 0};
-  return visit(result, Checker(target, result));
+  Checker checker(target, result);
+  if (const Status status = checker.operands(); status != Status::kOk) return {status, 0};
+  return visit(result, checker);
 }
 
 bool apart(const Access& a, const Access& b, int64_t distance) {

@@ -40,6 +40,9 @@ bool make_plan(const Window& window, int32_t pad_value, uint32_t element_bytes, 
   constexpr uint64_t kMostBytes = uint64_t{64} << 20;
   const uint64_t row_bytes = phase_columns * plan.phases * w.in_channels * plan.repeat * element_bytes;
   if (row_bytes > kMostBytes || row_bytes * kernel_rows > kMostBytes) return false;
+  // A band holds what lies between the taps too: where they are this far apart, the plain loops read less.
+  constexpr uint64_t kMostBetweenTaps = 64;
+  if (columns * kernel_rows > kMostBetweenTaps * w.out_width * w.kernel_width * w.kernel_height) return false;
   plan.phase_columns = static_cast<uint32_t>(phase_columns);
 
   const uint64_t most_rows = std::max<uint64_t>(kBandBytes / row_bytes, kernel_rows);

@@ -4,6 +4,7 @@
 #include <deque>
 #include <type_traits>
 
+#include "simulator/core/functional.h"
 #include "simulator/core/loops.h"
 
 namespace dtr::simulator {
@@ -21,6 +22,28 @@ struct Range {
   uint64_t first, bytes;
   uint64_t end() const { return first + bytes; }
 };
+
+// Rows (or columns) of an image that the windows of a command read, those in the padding left out: `count` neighbours from `first` on.
+struct Interval {
+  uint32_t first, count;
+};
+// As few as there are rows between the first and the last, or as there are taps of all windows, whichever is less; one where all rows of
+// the input are the same bytes (`step` is 0).
+std::vector<Interval> rows_read(uint32_t in, uint32_t step, uint32_t out, uint32_t kernel, uint32_t stride, uint32_t dilation,
+                                int64_t pad) {
+  const int64_t reach = int64_t{kernel - 1} * dilation, last_window = int64_t{out - 1} * stride;
+  const int64_t first = std::max<int64_t>(-pad, 0), last = std::min<int64_t>(last_window + reach - pad, int64_t{in} - 1);
+  if (first > last) return {};
+  if (step == 0) return {{static_cast<uint32_t>(first), 1}};
+  if (static_cast<uint64_t>(last - first) < uint64_t{out} * kernel)
+    return {{static_cast<uint32_t>(first), static_cast<uint32_t>(last - first + 1)}};
+  std::vector<Interval> rows;
+  for (uint32_t window = 0; window < out; ++window)
+    for (uint32_t tap = 0; tap < kernel; ++tap)
+      if (const int64_t at = int64_t{window} * stride + int64_t{tap} * dilation - pad; at >= 0 && at < in)
+        rows.push_back({static_cast<uint32_t>(at), 1});
+  return rows;
+}
 
 class Watch {
  public:
@@ -41,7 +64,7 @@ class Watch {
   }
   Status operator()(uint32_t, const Copy& command) {
     const Range to = range(command.destination, command.bytes);
-    if (touches_flight(to)) return Status::kReadsInFlight;
+    if (writable(to) != Status::kOk) return Status::kReadsInFlight;
     fill(to, kInFlight);
     in_flight_.push_back({command.ticket, command.destination.region, to});
     return Status::kOk;
@@ -111,8 +134,14 @@ class Watch {
   template <class Call>
   Status operator()(uint32_t, const Call& command) {
     const Accesses touched = accesses(target_, command);
+    std::span<const Access> inputs = touched.all().first(touched.count - 1);
     Status status = Status::kOk;
-    for (const Access& input : touched.all().first(touched.count - 1))
+    // The first input of a command with windows is their image.
+    if constexpr (requires { command.window; }) {
+      status = image_readable(command.input, command.window);
+      inputs = inputs.subspan(1);
+    }
+    for (const Access& input : inputs)
       for_runs(input, [&](const Range& run) {
         if (status == Status::kOk) status = readable(input.address.region, run);
       });
@@ -151,9 +180,25 @@ class Watch {
   std::span<const State> states(const Range& range) const { return {states_.data() + range.first, range.bytes}; }
   void fill(const Range& range, State state) { std::fill_n(states_.begin() + static_cast<int64_t>(range.first), range.bytes, state); }
 
-  bool touches_flight(const Range& range) const {
-    return std::ranges::any_of(in_flight_, [&](const Flight& f) { return f.range.first < range.end() && range.first < f.range.end(); });
+  // What the windows read, and no more: an image may be large, or repeat itself, where little of it is read.
+  Status image_readable(Address address, const Window& w) const {
+    const auto rows = rows_read(w.in_height, w.in.row, w.out_height, w.kernel_height, w.stride_height, w.dilation_height, w.pad_top);
+    const auto columns = rows_read(w.in_width, w.in.pixel, w.out_width, w.kernel_width, w.stride_width, w.dilation_width, w.pad_left);
+    const uint64_t start = range(address, 0).first;
+    Status status = Status::kOk;
+    for (uint32_t b = 0; b < (w.in.batch == 0 ? 1 : w.batch); ++b)
+      for (const Interval& row : rows)
+        for (uint32_t y = row.first; y - row.first < row.count; ++y)
+          for (const Interval& column : columns) {
+            const uint64_t first = start + place(w.in, b, y, column.first);
+            const bool dense = w.in.pixel == w.in_channels;
+            for (uint32_t x = 0; x < (dense ? 1 : column.count) && status == Status::kOk; ++x)
+              status = readable(address.region, {first + uint64_t{x} * w.in.pixel, uint64_t{w.in_channels} * (dense ? column.count : 1)});
+            if (status != Status::kOk) return status;
+          }
+    return status;
   }
+
   // Of a Move or Reduce, whose input has been found readable.
   template <class Strided>
   Status write_box(const Strided& command) {
@@ -180,7 +225,9 @@ class Watch {
     visit([&](const Range& run) { fill(run, written_by(command.output.region)); });
     return Status::kOk;
   }
-  Status writable(const Range& range) const { return touches_flight(range) ? Status::kReadsInFlight : Status::kOk; }
+  // Nothing writes to the target of a copy in flight, so its bytes are marked until it is waited for.
+  bool touches_flight(const Range& range) const { return std::ranges::find(states(range), kInFlight) != states(range).end(); }
+  Status writable(const Range& range) const { return !in_flight_.empty() && touches_flight(range) ? Status::kReadsInFlight : Status::kOk; }
   Status readable(uint32_t region, const Range& range) const {
     const State good = written_by(region);
     const bool is_input = region >= kFirstOperand && payload_.operand(region - kFirstOperand).kind == OperandKind::kInput;

@@ -3,9 +3,9 @@
 #include "simulator/host/host_simulator.h"
 
 #include <gtest/gtest.h>
-
 #include <hwy/targets.h>
 
+#include <chrono>
 #include <string>
 
 #include "simulator/core/simulator.h"
@@ -292,6 +292,69 @@ TEST(SimulatorWatch, SeesGapsOfStridedMoves) {
   EXPECT_EQ(run(1).command, 1U);
   EXPECT_EQ(run(8).status, Status::kReadsUninitialized);
   EXPECT_EQ(run(9).status, Status::kOutOfBounds);
+}
+
+// Windows read some rows of an image: those must be written, the others need not be, however many there are.
+TEST(SimulatorWatch, LooksAtWhatWindowsRead) {
+  const auto run = [](auto change, uint32_t written) {
+    Case test_case;
+    const Address x = test_case.input(std::vector<int8_t>(64, 3)), y = test_case.builder.output(16);
+    const Address image = test_case.builder.scratch(64);
+    test_case.builder.add(Fill{y, 16, 0});
+    if (written > 0) test_case.builder.add(Move{x, image, {1, 1, 1, 1, 1, written}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
+    Pool pool{dense({1, 8, 2, 4, 1, 1, 4, 2, 2, 1, 1, 1, 1, 0, 0}), image, y, PoolKind::kMax, 0, 0, 0, {}, -128, 127};
+    change(pool.window);
+    test_case.builder.add(pool);
+    const AlignedBytes payload = test_case.builder.build();
+    HostSimulator host;
+    uint32_t handle = 0;
+    EXPECT_EQ(host.prepare(payload.bytes(), handle).status, Status::kOk);
+    AlignedBytes arena(160);
+    const std::vector<Buffer> operands{{arena.data(), 64}, {arena.data() + 64, 16}};
+    const auto start = std::chrono::steady_clock::now();
+    const Status status = host.run(handle, operands, {arena.data() + 80, 80}).status;
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+    return status;
+  };
+  const auto as_it_is = [](Window&) {};
+  EXPECT_EQ(run(as_it_is, 16), Status::kOk);  // two rows of two pixels of four channels
+  EXPECT_EQ(run(as_it_is, 15), Status::kReadsUninitialized);
+  const auto from_the_third = [](Window& w) { w.pad_top = -2; };
+  EXPECT_EQ(run(from_the_third, 32), Status::kOk);
+  EXPECT_EQ(run(from_the_third, 31), Status::kReadsUninitialized);
+  const auto dilated = [](Window& w) { w.dilation_height = 7; };  // the first row and the last
+  EXPECT_EQ(run(dilated, 64), Status::kOk);
+  EXPECT_EQ(run(dilated, 63), Status::kReadsUninitialized);
+  EXPECT_EQ(run(dilated, 0), Status::kReadsUninitialized);
+  // 2^32 rows and columns that are all the same bytes: 2^64 pixels.
+  const auto repeated = [](Window& w) { w.in_height = w.in_width = UINT32_MAX, w.in.row = w.in.pixel = w.in.batch = 0; };
+  EXPECT_EQ(run(repeated, 4), Status::kOk);
+  EXPECT_EQ(run(repeated, 3), Status::kReadsUninitialized);
+  const auto overlapping = [](Window& w) { w.in_height = 50, w.in.row = 1; };
+  EXPECT_EQ(run(overlapping, 9), Status::kOk);
+  EXPECT_EQ(run(overlapping, 8), Status::kReadsUninitialized);
+}
+
+// Many copies in flight and many strided runs: each run looks at its own bytes.
+TEST(SimulatorWatch, CopiesInFlightCostNothing) {
+  Case test_case;
+  const Address x = test_case.input(std::vector<int8_t>(16, 3)), y = test_case.builder.output(16);
+  const std::vector<int8_t> zeros(16);
+  const Address from = test_case.builder.constant(std::as_bytes(std::span(zeros)));
+  const Address box = test_case.builder.scratch(400000);
+  test_case.builder.add(Move{x, y, {1, 1, 1, 1, 1, 16}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
+  for (int i = 0; i < 20000; ++i) test_case.builder.copy(test_case.builder.scratch(1), from, 1);
+  for (int i = 0; i < 20; ++i) test_case.builder.add(Move{x, box, {1, 1, 1, 1, 200000, 1}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 2, 0}});
+  test_case.builder.wait();
+  const AlignedBytes payload = test_case.builder.build();
+  HostSimulator host;
+  uint32_t handle = 0;
+  ASSERT_EQ(host.prepare(payload.bytes(), handle).status, Status::kOk);
+  AlignedBytes arena(1 << 20);
+  const std::vector<Buffer> operands{{arena.data(), 16}, {arena.data() + 16, 16}};
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(host.run(handle, operands, {arena.data() + 32, 900000}).status, Status::kOk);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
 // The memory planner may give an operand's memory to scratch once the operand is dead, or the other way round.

@@ -671,6 +671,14 @@ TEST(SimulatorDecoder, ChecksArguments) {
       [](Everything& e) { e.reduce.rescale.shift = 32; },
       [](Everything& e) { e.reduce.kind = ReduceKind::kSumOfBytes; },  // a negative bound of the clamp
       [](Everything& e) { e.reduce.kind = ReduceKind::kMaximum, e.reduce.clamp_high = 128; },
+      // Every kind adds up the differences, whether it needs them or not.
+      [](Everything& e) { e.reduce.kind = ReduceKind::kMaximum, e.reduce.zero_point_in = 128; },
+      [](Everything& e) { e.reduce.kind = ReduceKind::kMinimum, e.reduce.zero_point_in = INT32_MIN; },
+      [](Everything& e) { e.reduce.kind = ReduceKind::kMaximum, e.reduce.zero_point_in = INT32_MAX; },
+      [](Everything& e) {
+        e.reduce.kind = ReduceKind::kSumOfBytes, e.reduce.clamp_low = 0;
+        e.reduce.reduced_extent[5] = 1, e.reduce.reduced_extent[0] = INT32_MAX / (255 + 128) + 1;
+      },
       [](Everything& e) { e.resize.kind = static_cast<ResizeKind>(2); },
       [](Everything& e) { e.resize.channels = 0; },
       [](Everything& e) { e.resize.height.in = 0; },
