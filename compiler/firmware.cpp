@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <numeric>
 
 #include "compiler/device_sources.h"
 #include "compiler/firmware_model.h"
@@ -59,7 +60,8 @@ class Project {
     }
   }
 
-  std::vector<FirmwareFile> make() {
+  Result<std::vector<FirmwareFile>> make() {
+    DTR_TRY(check_memory());
     add_sources();
     for (const FirmwareModel& model : models_) std::ranges::move(model.files(options_), std::back_inserter(files_));
     add_memory();
@@ -120,6 +122,41 @@ class Project {
     add("deuteron/cpu.cmake", fmt::format("set(DEUTERON_CPU \"{}\")\n", options_.board->cpu));
   }
 
+  // Of a region of the board's linker script: "RAM (rw) : ORIGIN = …, LENGTH = 4M".
+  uint64_t region_bytes(std::string_view region) const {
+    const std::string path = fmt::format("{}/board.ld", options_.board->folder);
+    const auto script = std::ranges::find(device_sources(), path, &EmbeddedFile::path);
+    DTR_CHECK(script != device_sources().end());
+    constexpr std::string_view kLength = "LENGTH = ";
+    const size_t at = script->text.find(kLength, script->text.find(fmt::format("\n  {} ", region)));
+    DTR_CHECK(at != std::string_view::npos);
+    uint64_t bytes = 0;
+    size_t digit = at + kLength.size();
+    for (; std::isdigit(static_cast<unsigned char>(script->text[digit])) != 0; ++digit)
+      bytes = bytes * 10 + static_cast<uint64_t>(script->text[digit] - '0');
+    return bytes << (script->text[digit] == 'M' ? 20 : script->text[digit] == 'K' ? 10 : 0);
+  }
+
+  // Arenas, states and programs against the board's memory; what else takes RAM is small (docs/performance.md) and has a stack beside it.
+  Status check_memory() const {
+    constexpr uint64_t kStackAndData = 20 << 10;
+    const std::vector<size_t> planned = planned_bytes();
+    const uint64_t arenas = std::accumulate(planned.begin(), planned.end(), uint64_t{0});
+    uint64_t state = 0, programs = 0;
+    for (const FirmwareModel& model : models_) state += model.device_state_bytes(), programs += model.program_bytes();
+    for (const TensorFileImage& file : options_.tensor_files) programs += file.bytes().size();
+    const auto check = [&](uint64_t needed, std::string_view region, const std::string& what) -> Status {
+      if (const uint64_t bytes = region_bytes(region); needed > bytes)
+        return fail(DiagnosticId::kFirmwareBoard, fmt::format("{}, {} has {}", what, options_.board->name, bytes),
+                    "compile a smaller model, or choose a board with more memory", {.file = models_.front().path()});
+      return {};
+    };
+    DTR_TRY(
+        check(arenas + state + kStackAndData, "RAM",
+              fmt::format("its memory: {} bytes of arenas, {} of state and {} for stack and data of RAM", arenas, state, kStackAndData)));
+    return check(programs, "PROGRAM", fmt::format("its memory: {} bytes of programs and constants", programs));
+  }
+
   // Events of the run that has most of them, and at least those of a start.
   size_t run_events() const {
     size_t most = 2;
@@ -128,13 +165,18 @@ class Project {
   }
 
   // One set of planned memories, each as large as the program needs that needs most of it.
-  void add_memory() {
+  std::vector<size_t> planned_bytes() const {
     std::vector<size_t> bytes;
     for (const FirmwareModel& model : models_) {
       const std::vector<size_t> needed = model.memories();
       bytes.resize(std::max(bytes.size(), needed.size()));
       for (size_t i = 0; i < needed.size(); ++i) bytes[i] = std::max(bytes[i], needed[i]);
     }
+    return bytes;
+  }
+
+  void add_memory() {
+    const std::vector<size_t> bytes = planned_bytes();
     std::string declarations, definitions;
     for (size_t i = 0; i < bytes.size(); ++i) {
       const std::string array = fmt::format("std::byte planned_{}[{}];\n", i, std::max<size_t>(bytes[i], 1));

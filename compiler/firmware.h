@@ -41,7 +41,8 @@ inline constexpr std::string_view kFirmwareTemplates = "runtime/ports/project/";
 
 // Files of the project, sorted by path. A program that is alone is in folder and namespace `model`, several are in `model_NAME` each; they
 // take turns in one set of planned memories. Errors: kPteMissingMethod; kFirmwareBoard, where two programs have one name, a payload is not
-// for the target or int8 kernels are for another core than the board's; those of loading a program.
+// for the target, int8 kernels are for another core than the board's, or arenas, states, programs and constants are larger than its memory;
+// those of loading a program.
 Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram> programs, const FirmwareOptions& options);
 
 }  // namespace dtr

@@ -106,6 +106,14 @@ std::vector<size_t> FirmwareModel::memories() const {
   return bytes;
 }
 
+uint64_t FirmwareModel::device_state_bytes() const {
+  constexpr uint64_t kValue = 24, kInteger = 8, kPointer = 4;  // of 32 bits
+  const runtime::Method::Counts& counts = need_.counts;
+  const uint64_t pointers = counts.list_values + counts.kernels + 2 * uint64_t{counts.delegates} + counts.arguments;
+  const uint64_t copies = has_npu() ? *std::ranges::max_element(payloads_) : 0;
+  return counts.values * kValue + counts.integers * kInteger + pointers * kPointer + counts.delegate_bytes + copies * sizeof(uint64_t);
+}
+
 std::string FirmwareModel::tensor_lines(std::string_view prefix) const { return tensor_lines(prefix, false) + tensor_lines(prefix, true); }
 
 std::string FirmwareModel::tensor_lines(std::string_view prefix, bool outputs) const {

@@ -34,6 +34,10 @@ class FirmwareModel {
   std::span<const KernelRow> kernels() const { return kernels_; }
   // The core that its int8 kernels are for, if it has any.
   std::optional<cortex_m::Core> core() const;
+  const std::string& path() const { return image_->path(); }
+  // Bytes of the file; of its method's state and its NPU's tables on a core of 32 bits.
+  size_t program_bytes() const { return image_->bytes().size(); }
+  uint64_t device_state_bytes() const;
   // Bytes of each planned memory.
   std::vector<size_t> memories() const;
   // The inputs and outputs, a line each.

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <optional>
 
 #include "abi/debug_map_generated.h"
@@ -17,26 +20,30 @@
 #include "runtime/method.h"
 #include "runtime/profiler.h"
 #include "simulator/host/host_simulator.h"
+#include "targets/target.h"
 
 namespace dtr {
 namespace {
 
 Type type_of(const runtime::Tensor& tensor) { return type_of(tensor.dtype, tensor.shape(), tensor.order()); }
 
-// 16-byte aligned memory.
+// 16-byte aligned memory, zeros. What is not touched costs nothing.
 class Arena {
  public:
-  void resize(size_t bytes) {
-    storage_.assign(bytes / sizeof(Block) + 1, Block{});
-    bytes_ = bytes;
+  // False if there is not as much.
+  [[nodiscard]] bool resize(uint64_t bytes) {
+    static_assert(alignof(std::max_align_t) >= runtime::kArenaAlignment);
+    data_.reset(static_cast<std::byte*>(std::calloc(bytes + 1, 1)));
+    bytes_ = data_ == nullptr ? 0 : bytes;
+    return data_ != nullptr;
   }
-  std::span<std::byte> span() { return {storage_.front().bytes, bytes_}; }
+  std::span<std::byte> span() { return {data_.get(), bytes_}; }
 
  private:
-  struct alignas(16) Block {
-    std::byte bytes[16];
+  struct Free {
+    void operator()(std::byte* data) const { std::free(data); }
   };
-  std::vector<Block> storage_;
+  std::unique_ptr<std::byte, Free> data_;
   size_t bytes_ = 0;
 };
 
@@ -64,12 +71,13 @@ class HostSession final : public Session {
     const std::string_view method = program_.method_name(0);
     runtime::Method::Requirements need;
     DTR_TRY(check(runtime::Method::requirements(program_, method, &need)));
-    state_.resize(need.state_bytes);
+    for (uint32_t i = 0; i < need.memories; ++i) planned_bytes_ += need.memory_bytes(i);
+    DTR_TRY(check_planned());
+    if (!state_.resize(need.state_bytes)) return no_memory(need.state_bytes);
     arenas_.resize(need.memories);
     for (uint32_t i = 0; i < need.memories; ++i) {
-      arenas_[i].resize(need.memory_bytes(i));
+      if (!arenas_[i].resize(need.memory_bytes(i))) return no_memory(planned_bytes_);
       memories_.push_back(arenas_[i].span());
-      planned_bytes_ += memories_.back().size();
     }
     const size_t init = starts.start(npu::ProfileEvent::kInit);
     DTR_TRY(check(method_.prepare(program_, method, state_.span(), memories_)));
@@ -126,6 +134,22 @@ class HostSession final : public Session {
     return tl::unexpected(std::move(diagnostic));
   }
 
+  // A program that no machine can hold is refused before this one tries.
+  Status check_planned() const {
+    const pte::Manifest* manifest = image_.file().manifest();
+    const TargetDescription* target = manifest == nullptr ? nullptr : find_target(manifest->target);
+    const uint64_t most = target == nullptr ? INT32_MAX : target->npu.sram_bytes;
+    if (planned_bytes_ <= most) return {};
+    return fail(DiagnosticId::kRunMemory,
+                fmt::format("the program plans {} bytes of memory, {} has {}", planned_bytes_,
+                            target == nullptr ? "no machine that it can be for" : target->name, most),
+                "compile a smaller model, or for a target with more memory", {.file = image_.path()});
+  }
+  Status no_memory(uint64_t bytes) const {
+    return fail(DiagnosticId::kRunMemory, fmt::format("this machine does not give {} bytes", bytes), "run it where there is more memory",
+                {.file = image_.path()});
+  }
+
   Status describe() {
     Rewriter rewriter(signature_);
     const std::vector<std::string> names = io_names(*program_.method(program_.method_name(0)));
@@ -136,7 +160,7 @@ class HostSession final : public Session {
         return fail(DiagnosticId::kPteUnsupported, fmt::format("input {} of the program is not a tensor", i), {}, {.file = image_.path()});
       DTR_TRY(check_order(*tensor, "input", i));
       rewriter.add_input(type_of(*tensor), names[i].empty() ? fmt::format("input_{}", i) : names[i]);
-      inputs_[i].resize(tensor->bytes());
+      if (!inputs_[i].resize(tensor->bytes())) return no_memory(tensor->bytes());
     }
     for (size_t i = 0; i < method_.output_count(); ++i) {
       const runtime::Tensor* tensor = method_.output_tensor(i);

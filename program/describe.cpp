@@ -21,6 +21,12 @@ uint32_t count(const Vector* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
+// Names and lists that a program mentions again and again are not printed again and again in full: the text stays linear in the file.
+constexpr size_t kMostLetters = 200, kMostItems = 32;
+std::string clipped(std::string_view text) {
+  return text.size() <= kMostLetters ? std::string(text) : fmt::format("{}…", text.substr(0, kMostLetters));
+}
+
 // "f32[1,3,4,5]", with the dimension order where it is not contiguous: "f32[1,3,4,5] channels_last".
 template <class T>
 std::string type_text(const T& tensor) {
@@ -107,7 +113,13 @@ class Describer {
     const pte::EValue& held = *plan.values()->Get(index);
     const auto list = [&](const auto& items) {
       std::vector<std::string> parts;
-      for (const auto item : items) parts.push_back(item < 0 ? "none" : value(plan, static_cast<uint32_t>(item)));
+      for (const auto item : items) {
+        if (parts.size() == kMostItems) {
+          parts.push_back(fmt::format("… ({} in all)", items.size()));
+          break;
+        }
+        parts.push_back(item < 0 ? "none" : value(plan, static_cast<uint32_t>(item)));
+      }
       return fmt::format("[{}]", fmt::join(parts, ", "));
     };
     switch (held.val_type()) {
@@ -118,11 +130,11 @@ class Describer {
       case pte::KernelTypes::Double:
         return fmt::format("{}", held.val_as_Double()->double_val());
       case pte::KernelTypes::String:
-        return json_quote(GetStringView(held.val_as_String()->string_val()));
+        return json_quote(clipped(GetStringView(held.val_as_String()->string_val())));
       case pte::KernelTypes::IntList:
         return list(*held.val_as_IntList()->items());
       case pte::KernelTypes::DoubleList:
-        return fmt::format("{}", fmt::join(*held.val_as_DoubleList()->items(), ", "));
+        return doubles(*held.val_as_DoubleList()->items());
       case pte::KernelTypes::BoolList:
         return fmt::format("{} flags", held.val_as_BoolList()->items()->size());
       case pte::KernelTypes::TensorList:
@@ -131,13 +143,19 @@ class Describer {
         return list(*held.val_as_OptionalTensorList()->items());
       case pte::KernelTypes::Tensor: {
         const auto name = name_of_value_.find(static_cast<int32_t>(index));
-        return name == name_of_value_.end() ? fmt::format("%{}", index) : fmt::format("%{} `{}`", index, name->second);
+        return name == name_of_value_.end() ? fmt::format("%{}", index) : fmt::format("%{} `{}`", index, clipped(name->second));
       }
       case pte::KernelTypes::Null:
       case pte::KernelTypes::NONE:
         break;
     }
     return "none";
+  }
+
+  static std::string doubles(const flatbuffers::Vector<double>& items) {
+    const size_t shown = std::min<size_t>(items.size(), kMostItems);
+    return fmt::format("{}{}", fmt::join(std::span(items.data(), shown), ", "),
+                       shown == items.size() ? "" : fmt::format(", … ({} in all)", items.size()));
   }
 
   void instruction(const pte::ExecutionPlan& plan, uint32_t index, const pte::Instruction& held) {
@@ -193,12 +211,14 @@ class Describer {
 
   void segments(const pte::Program& program) {
     line("{} segments", count(program.segments()));
+    std::map<uint32_t, std::string_view> named;  // the last of a segment's names
+    for (uint32_t n = 0; n < count(program.named_data()); ++n) {
+      const pte::NamedData& entry = *program.named_data()->Get(n);
+      named[entry.segment_index()] = GetStringView(entry.key());
+    }
     for (uint32_t i = 0; i < count(program.segments()); ++i) {
       std::string what = program.constant_segment() != nullptr && program.constant_segment()->segment_index() == i ? "constants" : "";
-      for (uint32_t n = 0; n < count(program.named_data()); ++n) {
-        const pte::NamedData& entry = *program.named_data()->Get(n);
-        if (entry.segment_index() == i) what = GetStringView(entry.key());
-      }
+      if (const auto name = named.find(i); name != named.end()) what = clipped(name->second);
       line("  {}: {} bytes{}{}", i, program.segments()->Get(i)->size(), what.empty() ? "" : " ", what);
     }
   }
