@@ -34,12 +34,13 @@ struct Tensor {
   }
 };
 
-// Stride in elements of each logical dimension; `strides` has room for tensor.rank entries.
+// Stride in elements of each logical dimension; `strides` has room for tensor.rank entries. They fit 32 bits, as verify_plan limits the
+// extents; of other shapes they wrap.
 inline void fill_strides(const Tensor& tensor, int32_t* strides) {
-  int32_t stride = 1;
+  uint32_t stride = 1;
   for (int at = tensor.rank - 1; at >= 0; --at) {
-    strides[tensor.dim_order[at]] = stride;
-    stride *= tensor.sizes[tensor.dim_order[at]];
+    strides[tensor.dim_order[at]] = static_cast<int32_t>(stride);
+    stride *= static_cast<uint32_t>(tensor.sizes[tensor.dim_order[at]]);
   }
 }
 

@@ -29,7 +29,8 @@ Error constant_pad_nd_out(std::span<Value* const> values) {
       return Error::kKernelArguments;
     }
     const int64_t copied = in.sizes[dim] + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0);
-    sizes[dim] = static_cast<int32_t>(std::max<int64_t>(copied, 0));
+    if (copied < 0) return Error::kKernelArguments;
+    sizes[dim] = static_cast<int32_t>(copied);
     if (before < 0) from -= before * in_strides.of[dim];
     if (before > 0) to += before * out_strides.of[dim];
   }

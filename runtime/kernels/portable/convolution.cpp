@@ -130,6 +130,7 @@ Error convolution_out(std::span<Value* const> values) {
       !extents_fit(c.vertical, c.in.height, c.out.height, transposed, in.rank == 4 ? per_axis(output_padding, 0, 0) : 0)) {
     return Error::kKernelArguments;
   }
+  if (is_empty(out)) return Error::kOk;
   transposed ? run_transposed(c) : run(c);
   return Error::kOk;
 }

@@ -16,6 +16,7 @@ Error dequantize_per_channel_out(std::span<Value* const> values) {
     for (int32_t channel = 0; channel < in.sizes[axis]; ++channel) {
       const auto scale = static_cast<float>(channels.scale(channel));
       const int64_t zero_point = channels.zero_point(channel);
+      if (zero_point < INT32_MIN || zero_point > INT32_MAX) return Error::kKernelArguments;
       map_channel<T, float>(in, out, axis, channel, [&](T q) { return static_cast<float>(q - zero_point) * scale; });
     }
     return Error::kOk;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/kernel.h"
+#include "runtime/kernels/checks.h"
 
 namespace dtr::runtime::portable {
 
@@ -43,19 +44,20 @@ template <class Visit, class... S>
 void for_each_offset(std::span<const int32_t> sizes, Visit visit, const S&... strides) {
   constexpr size_t kStreams = sizeof...(S);
   const Strides* const all[] = {&strides...};
-  int32_t offsets[kStreams] = {};
+  uint32_t offsets[kStreams] = {};  // behind the last index they may leave int32
   int32_t index[kMaxRank] = {};
   for (const int32_t size : sizes) {
     if (size == 0) return;
   }
   while (true) {
-    [&]<size_t... I>(std::index_sequence<I...>) { visit(offsets[I]...); }
+    [&]<size_t... I>(std::index_sequence<I...>) { visit(static_cast<int32_t>(offsets[I])...); }
     (std::make_index_sequence<kStreams>());
     int dim = static_cast<int>(sizes.size()) - 1;
     for (; dim >= 0; --dim) {
-      for (size_t s = 0; s < kStreams; ++s) offsets[s] += all[s]->of[dim];
+      for (size_t s = 0; s < kStreams; ++s) offsets[s] += static_cast<uint32_t>(all[s]->of[dim]);
       if (++index[dim] < sizes[static_cast<size_t>(dim)]) break;
-      for (size_t s = 0; s < kStreams; ++s) offsets[s] -= all[s]->of[dim] * sizes[static_cast<size_t>(dim)];
+      const auto extent = static_cast<uint32_t>(sizes[static_cast<size_t>(dim)]);
+      for (size_t s = 0; s < kStreams; ++s) offsets[s] -= static_cast<uint32_t>(all[s]->of[dim]) * extent;
       index[dim] = 0;
     }
     if (dim < 0) return;
@@ -79,7 +81,8 @@ struct CopyLoops {
     }
     uint32_t last = 0;
     for (uint32_t at = 1; at < rank; ++at) {
-      if (in.of[last] == sizes[at] * in.of[at] && out.of[last] == sizes[at] * out.of[at]) {
+      const int64_t extent = sizes[at];
+      if (in.of[last] == extent * in.of[at] && out.of[last] == extent * out.of[at]) {
         set(last, sizes[last] * sizes[at], in.of[at], out.of[at]);
       } else {
         set(++last, sizes[at], in.of[at], out.of[at]);

@@ -31,6 +31,7 @@ Error linear_out(std::span<Value* const> values) {
     return Error::kKernelArguments;
   }
   if (!all_float({&in, &weight, bias, &out})) return Error::kKernelDtype;
+  if (is_empty(out)) return Error::kOk;
   const Strides in_strides = strides_of(in);
   const Strides weight_strides = strides_of(weight);
   const Strides out_strides = strides_of(out);
@@ -59,6 +60,7 @@ Error addmm_out(std::span<Value* const> values) {
     return Error::kKernelArguments;
   }
   if (!all_float({&self, &a, &b, &out})) return Error::kKernelDtype;
+  if (is_empty(out)) return Error::kOk;
   const Strides a_strides = strides_of(a);
   const Strides b_strides = strides_of(b);
   const Strides out_strides = strides_of(out);

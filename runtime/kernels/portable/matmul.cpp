@@ -28,6 +28,7 @@ Error matmul_out(std::span<Value* const> values) {
     return Error::kKernelArguments;
   }
   if (a.dtype != ScalarType::kFloat || b.dtype != ScalarType::kFloat || out.dtype != ScalarType::kFloat) return Error::kKernelDtype;
+  if (is_empty(out)) return Error::kOk;
   const Strides a_strides = strides_of(a);
   const Strides b_strides = strides_of(b);
   const Strides out_strides = strides_of(out);

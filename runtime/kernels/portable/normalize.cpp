@@ -76,6 +76,7 @@ Error normalize_last(const Tensor& in, std::span<const int64_t> shape, const Ten
   for (int i = 0; i < outer; ++i) rows *= static_cast<size_t>(in.sizes[i]);
   for (const Tensor* moments : {mean, rstd})
     if (moments != nullptr && moments->elements() != rows) return Error::kKernelArguments;
+  if (mean == nullptr && rstd == nullptr && is_empty(out)) return Error::kOk;
   size_t index = 0;
   const auto visit = [&](int32_t from, int32_t to) {
     const Moments moments =
@@ -126,13 +127,14 @@ Error native_group_norm_out(std::span<Value* const> values) {
   const Tensor& mean = arguments.output(9);
   const Tensor& rstd = arguments.output(10);
   if (!arguments.good() || !same_shape(in, out) || in.rank < 2 || in.sizes[0] != batch || in.sizes[1] != channels || groups < 1 ||
-      channels % groups != 0 || static_cast<int64_t>(in.elements()) != batch * channels * pixels) {
+      groups > INT32_MAX || channels % groups != 0 || pixels < 0 || pixels > INT32_MAX ||
+      static_cast<int64_t>(in.elements()) != batch * channels * pixels) {
     return Error::kKernelArguments;
   }
   for (const Tensor* parameter : {weight, bias})
     if (parameter != nullptr && (parameter->rank != 1 || parameter->sizes[0] != channels)) return Error::kKernelArguments;
   for (const Tensor* moments : {&mean, &rstd})
-    if (moments->elements() != static_cast<size_t>(batch * groups)) return Error::kKernelArguments;
+    if (static_cast<int64_t>(moments->elements()) != batch * groups) return Error::kKernelArguments;
   if (!is_float(&in) || !is_float(&out) || !is_float(weight) || !is_float(bias) || !is_float(&mean) || !is_float(&rstd))
     return Error::kKernelDtype;
   const Strides in_strides = strides_of(in);

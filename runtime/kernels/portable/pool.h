@@ -46,6 +46,7 @@ inline bool make_pool(const Tensor& in, const Tensor& out, std::span<const int64
 // Calls visit(offset of the channel in the input, output row, output column, offset in the output) for every output element.
 template <class Visit>
 void for_each_window(const Pool& pool, Visit visit) {
+  if (pool.out.channels == 0 || pool.out.height == 0 || pool.out.width == 0) return;
   for (int32_t n = 0; n < pool.out.batch; ++n) {
     for (int32_t c = 0; c < pool.out.channels; ++c) {
       const int32_t from = n * pool.in.batch_stride + c * pool.in.channel_stride;

@@ -21,11 +21,11 @@ Error repeat_out(std::span<Value* const> values) {
     const int in_dim = d - (out.rank - in.rank);
     const int32_t extent = in_dim < 0 ? 1 : in.shape()[static_cast<size_t>(in_dim)];
     const int64_t times = repeats[static_cast<size_t>(d)];
-    if (times < 0 || times * extent != out.sizes[d]) return Error::kKernelArguments;
+    if (times < 0 || times > INT32_MAX || times * extent != out.sizes[d]) return Error::kKernelArguments;
     sizes[2 * d] = static_cast<int32_t>(times);
     sizes[2 * d + 1] = extent;
     from.of[2 * d + 1] = in_dim < 0 ? 0 : own.of[in_dim];
-    to.of[2 * d] = result.of[d] * extent;
+    to.of[2 * d] = multiply_wrapping(result.of[d], extent);  // wraps for a result without elements, whose strides are not used
     to.of[2 * d + 1] = result.of[d];
   }
   return move_elements(in.data, from, out.data, to, {sizes, 2 * size_t{out.rank}}, byte_size(in.dtype));

@@ -11,7 +11,7 @@ struct ResizeAxis {
   int32_t in = 1, out = 1;
   float step = 1;
 
-  int32_t nearest(int32_t o) const { return std::min(static_cast<int32_t>(static_cast<float>(o) * step), in - 1); }
+  int32_t nearest(int32_t o) const { return input_at(static_cast<float>(o) * step); }
   // Inputs on both sides and the weight of the upper one.
   struct Taps {
     int32_t lower, upper;
@@ -20,9 +20,13 @@ struct ResizeAxis {
   Taps taps(int32_t o, bool align_corners) const {
     const auto real = static_cast<float>(o);
     const float at = align_corners ? real * step : std::max((real + 0.5F) * step - 0.5F, 0.0F);
-    const int32_t lower = std::min(static_cast<int32_t>(at), in - 1);
+    const int32_t lower = input_at(at);
     return {lower, std::min(lower + 1, in - 1), std::min(at - static_cast<float>(lower), 1.0F)};
   }
+
+ private:
+  // The input at a position ≥ 0 or NaN; the factors of a program may make it larger than any integer.
+  int32_t input_at(float position) const { return position < 0x1p31F ? std::min(static_cast<int32_t>(position), in - 1) : in - 1; }
 };
 
 // `factor`: PyTorch's scale argument, 0 for none.
