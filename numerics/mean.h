@@ -26,7 +26,7 @@ constexpr Requantization mean_requantization(Requantization by, int64_t count) {
     const int64_t divisor = count << (by.shift > 0 ? 0 : -by.shift);
     const int64_t multiplier = ((static_cast<int64_t>(by.multiplier) << (by.shift > 0 ? by.shift : 0)) + divisor / 2) / divisor;
     if (multiplier >= kLeast && multiplier < kHalf) return {static_cast<int32_t>(multiplier), 0};
-    by = {by.multiplier << 1, by.shift - 1};
+    if (by.shift > -31) by = {by.multiplier << 1, by.shift - 1};
   }
   int32_t shift = 63 - std::countl_zero(static_cast<uint64_t>(count));
   if (shift > 32) shift = 32;

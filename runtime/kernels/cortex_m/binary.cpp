@@ -46,6 +46,7 @@ template <class F>
 Error map_pairs(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
   if (!portable::broadcasts_to(a, out) || !portable::broadcasts_to(b, out)) return Error::kKernelArguments;
   if (a.dtype != ScalarType::kChar || b.dtype != ScalarType::kChar || out.dtype != ScalarType::kChar) return Error::kKernelDtype;
+  if (is_empty(out)) return Error::kOk;
   const int8_t* x = a.values<int8_t>();
   const int8_t* y = b.values<int8_t>();
   int8_t* z = out.values<int8_t>();
@@ -99,7 +100,7 @@ Error sum(std::span<Value* const> values) {
   constexpr int32_t kRaise = 1 << numerics::BinaryParameters::kLeftShift;
   return map_pairs(x, y, out, [=](auto p, auto q) {
     const auto raised_a = rescale((p - a.zero_point) * kRaise, a.by), raised_b = rescale((q - b.zero_point) * kRaise, b.by);
-    return finish(rescale(kSubtract ? raised_a - raised_b : raised_a + raised_b, by));
+    return finish(rescale(kSubtract ? subtract_wrapping(raised_a, raised_b) : add_wrapping(raised_a, raised_b), by));
   });
 }
 

@@ -27,7 +27,10 @@ Error read_convolution(Arguments& arguments, const ConvolutionPlaces& places, Co
     std::swap(conv.h.in, conv.h.out);
     std::swap(conv.w.in, conv.w.out);
   }
-  if (!conv.h.good() || !conv.w.good()) return Error::kKernelArguments;
+  if (!good_axes(places.transposed ? conv.out : conv.in, conv.h, conv.w) ||
+      !is_apart(scratch, {&in, &weight, bias, &multipliers, &shifts, &out}) || !is_apart(out, {&multipliers, &shifts})) {
+    return Error::kKernelArguments;
+  }
   std::copy_n(weight.sizes, 4, conv.weight_sizes);
   conv.offset = static_cast<int32_t>(offset);
   conv.x = in.values<int8_t>();

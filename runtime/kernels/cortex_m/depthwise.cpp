@@ -127,10 +127,13 @@ Error quantized_depthwise_conv2d_out(std::span<Value* const> values) {
   }
   const int32_t* sizes = conv.from.weight_sizes;
   const Image &in = conv.from.in, &out = conv.from.out;
-  if (sizes[0] != 1 || sizes[3] != out.channels || multiplier * in.channels != out.channels) return Error::kKernelArguments;
+  if (sizes[0] != 1 || sizes[3] != out.channels || multiplier < 1 || multiplier > INT32_MAX || multiplier * in.channels != out.channels) {
+    return Error::kKernelArguments;
+  }
   conv.multiplier = static_cast<int32_t>(multiplier);
   const auto scratch_bytes = [&](auto core) { return dtr::cortex_m::depthwise_scratch_bytes(core, conv.taps(), in.channels, multiplier); };
   if (!is_scratch_of_core(conv.from.scratch, scratch_bytes)) return Error::kKernelArguments;
+  if (is_empty(arguments.output(14))) return Error::kOk;
   for (int32_t n = 0; n < out.batch; ++n) convolve(conv, conv.from.input_of(n), conv.from.output_of(n));
   return Error::kOk;
 }

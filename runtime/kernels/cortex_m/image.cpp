@@ -56,8 +56,13 @@ bool is_contiguous(const Tensor& tensor) {
 
 bool Axis::good() const {
   if (kernel < 1 || stride < 1 || stride > kMax || padding < 0 || padding > kMax || dilation < 1 || dilation > kMax) return false;
-  const int64_t last = static_cast<int64_t>(out) * stride + static_cast<int64_t>(kernel) * dilation;
-  return last < (1 << 30) && in < (1 << 30);
+  return reach() < (1 << 30);
+}
+
+bool good_axes(const Image& in, const Axis& h, const Axis& w) {
+  if (!h.good() || !w.good()) return false;
+  const int64_t pixels = h.reach() * in.width + w.reach();  // below 2^62
+  return pixels <= INT32_MAX && pixels * in.channels <= INT32_MAX;
 }
 
 int32_t entry(std::span<const int64_t> list, size_t index) {
@@ -84,7 +89,5 @@ bool read_finish(int64_t zero_point, int64_t low, int64_t high, Finish* finish) 
   *finish = {static_cast<int32_t>(zero_point), static_cast<int32_t>(low), static_cast<int32_t>(high)};
   return true;
 }
-
-bool is_scratch(const Tensor& tensor, int64_t bytes) { return static_cast<int64_t>(tensor.bytes()) == bytes; }
 
 }  // namespace dtr::runtime::cortex_m

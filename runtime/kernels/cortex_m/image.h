@@ -6,6 +6,7 @@
 #include <span>
 
 #include "runtime/kernel.h"
+#include "runtime/kernels/checks.h"
 #include "runtime/kernels/cortex_m/loops.h"
 #include "runtime/kernels/cortex_m/rescale.h"
 
@@ -29,8 +30,9 @@ bool is_contiguous(const Tensor& tensor);
 struct Axis {
   int32_t in = 1, out = 1, kernel = 1, stride = 1, padding = 0, dilation = 1;
 
-  // Positions stay far inside 32 bits.
   bool good() const;
+  // No position of a tap, of padding or behind the end of the input either, is further from 0.
+  int64_t reach() const { return int64_t{out} * stride + int64_t{kernel} * dilation + std::max(in, padding); }
   int32_t first(int32_t o) const { return o * stride - padding; }
   // Outputs [inside_begin, inside_end) read no padding.
   int32_t inside_begin() const { return std::min(out, (padding + stride - 1) / stride); }
@@ -50,6 +52,9 @@ struct Axis {
     return room <= 0 ? 0 : std::min(kernel, dilation == 1 ? room : (room + dilation - 1) / dilation);
   }
 };
+
+// Whether both are good and the offset in bytes of every tap of a window over `in` fits 32 bits.
+bool good_axes(const Image& in, const Axis& h, const Axis& w);
 
 // Entry `index` of a list of two entries, or of one for both axes; −1 if it does not fit 16 bits.
 int32_t entry(std::span<const int64_t> list, size_t index);
@@ -73,9 +78,7 @@ inline bool is_code(int64_t zero_point) { return zero_point >= -128 && zero_poin
 // An offset −zero_point of an int8 operand.
 inline bool good_offset(int64_t offset) { return offset >= -127 && offset <= 128; }
 
-// A scratch operand of exactly that many bytes.
-bool is_scratch(const Tensor& tensor, int64_t bytes);
-// Of as many as bytes_for(core) says for one of the cores whose programs run here.
+// A scratch operand of as many bytes as bytes_for(core) says for one of the cores whose programs run here.
 template <class Bytes>
 bool is_scratch_of_core(const Tensor& tensor, Bytes bytes_for) {
   return std::ranges::any_of(kCores, [&](dtr::cortex_m::Core core) { return is_scratch(tensor, bytes_for(core)); });

@@ -100,7 +100,7 @@ Error quantized_linear_per_channel_out(std::span<Value* const> values) {
   Linear linear;
   Channels channels;
   if (!arguments.good() || !read_linear(in, weights, bias, offset, out, &linear) ||
-      !read_channels(multipliers, shifts, bias, linear.matrix.outputs, &channels) ||
+      !read_channels(multipliers, shifts, bias, linear.matrix.outputs, &channels) || !is_apart(out, {&multipliers, &shifts}) ||
       !read_finish(zero_point, low, high, &channels.finish)) {
     return Error::kKernelArguments;
   }

@@ -99,7 +99,7 @@ struct MveLoops {
     unrolled<kRows>([&](auto row) {
       const int8_t* from = weights + row * stride;
       sums[row] = multiply(from, x, count, sums[row]);
-      if (offset != 0) sums[row] += offset * sum(from, count);
+      if (offset != 0) sums[row] = add_wrapping(sums[row], multiply_wrapping(offset, sum(from, count)));
     });
   }
 };

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "runtime/kernels/cortex_m/rescale.h"
+
 namespace dtr::runtime::cortex_m {
 
 // Calls f(0), …, f(kCount − 1) with constants, so that arrays indexed by them are registers.
@@ -13,8 +15,6 @@ template <int kCount, class F>
   [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) { (f(std::integral_constant<int, kIndex>()), ...); }
   (std::make_integer_sequence<int, kCount>());
 }
-
-inline int32_t add_wrapping(int32_t a, int32_t b) { return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b)); }
 
 // How a rectangle of taps lies in weights and inputs: bytes to the next tap and to the next row.
 struct TapSteps {
@@ -31,7 +31,7 @@ struct PortableLoops {
   // Σ x[i].
   static int32_t sum(const int8_t* x, int32_t count) {
     int32_t sum = 0;
-    for (; count > 0; --count) sum += *x++;
+    for (; count > 0; --count) sum = add_wrapping(sum, *x++);
     return sum;
   }
   // sums[row] += Σ weights[row · stride + i] · (x[i] + offset).

@@ -25,7 +25,7 @@ struct Product {
     // Σ (l − zl)(r − zr) = Σ (l − zl) r − zr Σ (l − zl)
     AllOutputs of_row = output;
     for (int32_t row = 0; row < rows; ++row, left += inner, y += columns) {
-      of_row.start = right_zero * (inner * left_zero - Loops::sum(left, inner));
+      of_row.start = multiply_wrapping(right_zero, subtract_wrapping(multiply_wrapping(inner, left_zero), Loops::sum(left, inner)));
       multiply_rows(matrix, {left, inner, y, columns, 1}, of_row);
     }
   }
@@ -81,9 +81,10 @@ Error run(std::span<Value* const> values, bool transposed) {
   };
   if (out.sizes[out.rank - 2] != product.rows || right.sizes[right.rank - 2] != right_rows ||
       right.sizes[right.rank - 1] != right_columns || !batches_broadcast(left, out) || !batches_broadcast(right, out) ||
-      !is_scratch_of_core(scratch, scratch_bytes)) {
+      !is_scratch_of_core(scratch, scratch_bytes) || !is_apart(scratch, {&left, &right, &out})) {
     return Error::kKernelArguments;
   }
+  if (is_empty(out)) return Error::kOk;
   const int32_t left_size = product.rows * product.inner, right_size = right_rows * right_columns, size = product.rows * product.columns;
   int8_t* const for_transposed = scratch.values<int8_t>() + (Loops::kFoldsOffset && left_zero != 0 ? 4 * product.columns : 0);
   const auto multiply = [&](int32_t at_left, int32_t at_right, int32_t at) {

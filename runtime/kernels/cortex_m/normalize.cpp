@@ -25,6 +25,8 @@ Error quantized_normalize_out(std::span<Value* const> values) {
       !is_contiguous(out)) {
     return Error::kKernelArguments;
   }
+  // Sums of a row bound its quotients: it may be written in place, but not before all of it is read.
+  if (in.data != out.data && !is_apart(out, {&in})) return Error::kKernelArguments;
   if (in.dtype != ScalarType::kChar || out.dtype != ScalarType::kChar || gains.dtype != ScalarType::kInt ||
       offsets.dtype != ScalarType::kInt) {
     return Error::kKernelDtype;

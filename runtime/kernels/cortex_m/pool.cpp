@@ -42,6 +42,7 @@ struct AdaptiveWindow {
 // Calls window(x of the first input pixel, rows, columns, y of the output pixel, oy, ox) for every output pixel.
 template <class Axes, class Window>
 void for_each_window(const Image& in, const Image& out, const int8_t* x, int8_t* y, const Axes& h, const Axes& w, Window window) {
+  if (out.channels == 0 || out.height == 0 || out.width == 0) return;
   for (int32_t n = 0; n < out.batch; ++n, x += in.pixels() * in.channels) {
     for (int32_t oy = 0; oy < out.height; ++oy) {
       const Reach rows = h(oy);
@@ -154,11 +155,11 @@ bool read_windows(const PoolImages& images, std::span<const int64_t> kernel, std
   };
   h->axis = axis(0, images.in.height, images.out.height);
   w->axis = axis(1, images.in.width, images.out.width);
-  return h->axis.good() && w->axis.good() && h->axis.kernel <= kMaxWindow / w->axis.kernel;
+  return good_axes(images.in, h->axis, w->axis) && h->axis.kernel <= kMaxWindow / w->axis.kernel;
 }
 
-bool is_pool_scratch(const Tensor& scratch, const Image& image) {
-  return is_scratch(scratch, dtr::cortex_m::average_pool_scratch_bytes(image.channels));
+bool is_pool_scratch(const Tensor& scratch, const Image& image, const Tensor& in, const Tensor& out) {
+  return is_scratch(scratch, dtr::cortex_m::average_pool_scratch_bytes(image.channels)) && is_apart(scratch, {&in, &out});
 }
 
 template <class Axes, class Divisor>
@@ -214,7 +215,9 @@ Error quantized_avg_pool2d_out(std::span<Value* const> values) {
   if (!arguments.good()) return Error::kKernelArguments;
   if (const Error error = read_images(in, out, &images); error != Error::kOk) return error;
   SlidingWindow h, w;
-  if (!read_windows(images, kernel, stride, padding, {}, &h, &w) || !is_pool_scratch(scratch, images.in)) return Error::kKernelArguments;
+  if (!read_windows(images, kernel, stride, padding, {}, &h, &w) || !is_pool_scratch(scratch, images.in, in, out)) {
+    return Error::kKernelArguments;
+  }
   average(images, h, w, Mean(0, {}, {}), scratch.values<int32_t>(),
           [](int32_t valid, int32_t, int32_t) { return std::max(valid, int32_t{1}); });
   return Error::kOk;
@@ -239,12 +242,12 @@ Error quantized_avg_pool2d_counted_out(std::span<Value* const> values) {
   if (const Error error = read_images(in, out, &images); error != Error::kOk) return error;
   SlidingWindow h, w;
   if (!read_windows(images, kernel, stride, padding, {}, &h, &w) || entry(padding_end, 0) < 0 || entry(padding_end, 1) < 0 ||
-      !is_pool_scratch(scratch, images.in)) {
+      !is_pool_scratch(scratch, images.in, in, out)) {
     return Error::kKernelArguments;
   }
   // Elements of a window up to the end of the padding.
   const auto extent = [&](const Axis& axis, int32_t o, size_t index) {
-    return std::min(axis.kernel, axis.in + entry(padding_end, index) - axis.first(o));
+    return std::clamp(axis.in + entry(padding_end, index) - axis.first(o), int32_t{0}, axis.kernel);
   };
   const Mean mean(static_cast<int32_t>(zero_point), {static_cast<int32_t>(multiplier), static_cast<int32_t>(shift)}, finish);
   average(images, h, w, mean, scratch.values<int32_t>(), [&](int32_t valid, int32_t oy, int32_t ox) {
@@ -269,7 +272,9 @@ Error quantized_adaptive_avg_pool2d_out(std::span<Value* const> values) {
     return Error::kKernelArguments;
   }
   if (const Error error = read_images(in, out, &images); error != Error::kOk) return error;
-  if (images.in.pixels() > kMaxWindow || !is_pool_scratch(scratch, images.in)) return Error::kKernelArguments;
+  if (images.in.pixels() < 1 || images.in.pixels() > kMaxWindow || !is_pool_scratch(scratch, images.in, in, out)) {
+    return Error::kKernelArguments;
+  }
   const AdaptiveWindow h{images.in.height, images.out.height}, w{images.in.width, images.out.width};
   const Mean mean(static_cast<int32_t>(zero_point), {static_cast<int32_t>(multiplier), static_cast<int32_t>(shift)}, finish);
   average(images, h, w, mean, scratch.values<int32_t>(), [](int32_t valid, int32_t, int32_t) { return valid; });
@@ -302,6 +307,7 @@ Error adaptive_max_pool2d_out(std::span<Value* const> values) {
   PoolImages images;
   if (!arguments.good()) return Error::kKernelArguments;
   if (const Error error = read_images(in, out, &images); error != Error::kOk) return error;
+  if (images.in.pixels() < 1) return Error::kKernelArguments;
   maximum(images, AdaptiveWindow{images.in.height, images.out.height}, AdaptiveWindow{images.in.width, images.out.width}, {});
   return Error::kOk;
 }

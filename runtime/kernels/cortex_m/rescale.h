@@ -43,7 +43,9 @@ inline int32_t rescale_once(int32_t x, int32_t multiplier, int32_t shift) {
   return numerics::requantize_with_one_rounding(x, {multiplier, shift});
 }
 
-// Functions of one value or of four.
+// Functions of one value or of four. Sums wrap as the machine's do: with multipliers that no compiler makes, they may leave int32.
+inline int32_t add_wrapping(int32_t a, int32_t b) { return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b)); }
+inline int32_t subtract_wrapping(int32_t a, int32_t b) { return static_cast<int32_t>(static_cast<uint32_t>(a) - static_cast<uint32_t>(b)); }
 inline int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 // a where x ≥ 0, b elsewhere.
@@ -54,6 +56,8 @@ inline int32_t by_sign(int32_t x, int32_t a, int32_t b) { return x >= 0 ? a : b;
 
 using Lanes = int32x4_t;
 
+inline Lanes add_wrapping(Lanes a, Lanes b) { return vaddq_s32(a, b); }
+inline Lanes subtract_wrapping(Lanes a, Lanes b) { return vsubq_s32(a, b); }
 inline Lanes larger(Lanes a, Lanes b) { return vmaxq_s32(a, b); }
 inline Lanes smaller(Lanes a, Lanes b) { return vminq_s32(a, b); }
 inline Lanes by_sign(Lanes x, Lanes a, Lanes b) { return vpselq_s32(a, b, vcmpgeq_n_s32(x, 0)); }

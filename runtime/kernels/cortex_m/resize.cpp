@@ -33,6 +33,7 @@ Error resize(std::span<Value* const> values, Pixel pixel) {
     return Error::kKernelArguments;
   }
   if (in.dtype != ScalarType::kChar || out.dtype != ScalarType::kChar) return Error::kKernelDtype;
+  if (is_empty(out)) return Error::kOk;
   int8_t* y = out.values<int8_t>();
   for (int32_t n = 0; n < to.batch; ++n) {
     const int8_t* x = in.values<int8_t>() + n * from.pixels() * from.channels;

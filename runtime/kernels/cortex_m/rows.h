@@ -137,7 +137,7 @@ template <class Output>
 inline void fold_offset(Matrix& matrix, int32_t* folded) {
   for (int32_t o = 0; o < matrix.outputs; ++o) {
     const int32_t bias = matrix.biases == nullptr ? 0 : matrix.biases[o];
-    folded[o] = add_wrapping(bias, matrix.offset * Loops::sum(matrix.weights + o * matrix.depth, matrix.depth));
+    folded[o] = add_wrapping(bias, multiply_wrapping(matrix.offset, Loops::sum(matrix.weights + o * matrix.depth, matrix.depth)));
   }
   matrix.biases = folded;
   matrix.offset = 0;

@@ -16,6 +16,7 @@ namespace {
 // Calls row(offset of the first element) for every row along `axis`.
 template <class Row>
 void for_each_row(const Tensor& tensor, int axis, const portable::Strides& strides, Row row) {
+  if (is_empty(tensor)) return;
   int32_t sizes[kMaxRank];
   std::copy_n(tensor.sizes, tensor.rank, sizes);
   sizes[axis] = 1;

@@ -8,7 +8,7 @@
 namespace dtr::runtime::cortex_m {
 namespace {
 
-// Sums of more int8 could leave int32.
+// Sums of more int8 could leave int32. (Of bytes without sign, those of two thirds of it could, which wrap as LiteRT's do.)
 constexpr int64_t kMaxCount = 1 << 23;
 
 // Reduced dimensions, innermost last, neighbours in memory taken together: the last one is walked with a pointer.
@@ -38,7 +38,7 @@ struct Inner {
     const uint32_t last = rank - 1;
     const auto add_run = [&](int32_t at) {
       const int8_t* from = x + at;
-      for (int32_t i = sizes[last]; i > 0; --i, from += strides.of[last]) start += value(from);
+      for (int32_t i = sizes[last]; i > 0; --i, from += strides.of[last]) start = add_wrapping(start, value(from));
     };
     portable::for_each_offset({sizes, last}, add_run, strides);
     return start;
