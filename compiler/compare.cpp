@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "numerics/requantize.h"
+
 namespace dtr {
 
 void Sqnr::add(const TensorView& expected, const TensorView& actual) {
@@ -142,10 +144,8 @@ Tensor quantized(const TensorView& real, const Type& type) {
   const auto from = real.values<float>();
   const auto out = integers.values<int8_t>();
   const float inverse = 1.0F / to.scale();
-  for (size_t i = 0; i < out.size(); ++i) {
-    const float steps = std::nearbyint(from[i] * inverse) + static_cast<float>(to.zero_point());
-    out[i] = static_cast<int8_t>(std::clamp(steps, static_cast<float>(to.qmin), static_cast<float>(to.qmax)));
-  }
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = static_cast<int8_t>(numerics::nearest_code(static_cast<double>(from[i] * inverse), 1, to.zero_point(), {to.qmin, to.qmax}));
   return integers;
 }
 

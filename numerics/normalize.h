@@ -47,9 +47,9 @@ constexpr int radicand_fraction(int64_t count) {
 constexpr uint64_t normalize_epsilon(double epsilon, float scale, int64_t count) {
   const double n = static_cast<double>(count), s = static_cast<double>(scale);
   const double real = n * n * epsilon / (s * s) * static_cast<double>(int64_t{1} << radicand_fraction(count));
-  constexpr double kLargest = 2305843009213693952.0;
-  // Constexpr and without libm, hence no lround. NOLINTNEXTLINE(bugprone-incorrect-roundings)
-  return real >= kLargest ? uint64_t{1} << 61 : static_cast<uint64_t>(real + 0.5);
+  constexpr uint64_t kLargest = uint64_t{1} << 61;
+  const auto rounded = saturating_cast<uint64_t>(real + 0.5);
+  return rounded < kLargest ? rounded : kLargest;
 }
 
 // How many fractional bits gains get when the largest absolute one is `largest` steps: as many as int32 holds, from 0 to 40.
@@ -65,9 +65,8 @@ constexpr int gain_shift(double largest) {
 // real · 2^shift to the nearest int32, ties away from zero; saturates.
 constexpr int32_t to_fixed(double real, int shift) {
   for (int i = 0; i < shift; ++i) real *= 2;
-  if (real >= 2147483647.0) return INT32_MAX;
-  if (real <= -2147483647.0) return -INT32_MAX;
-  return static_cast<int32_t>(real < 0 ? real - 0.5 : real + 0.5);
+  const auto rounded = saturating_cast<int32_t>(real < 0 ? real - 0.5 : real + 0.5);
+  return rounded == INT32_MIN ? -INT32_MAX : rounded;
 }
 
 namespace internal {

@@ -100,6 +100,17 @@ struct OutputStage {
   constexpr int8_t finish(int32_t rescaled) const { return static_cast<int8_t>(range.clamp(saturating_add(rescaled, zero_point))); }
 };
 
+// x as an integer: its fraction is cut off; beyond the limits the limit; 0 for NaN. A plain cast of such reals is undefined.
+template <class Integer>
+constexpr Integer saturating_cast(double x) {
+  constexpr Integer kLow = std::numeric_limits<Integer>::min();
+  constexpr Integer kHigh = std::numeric_limits<Integer>::max();
+  if (x != x) return 0;
+  if (x <= static_cast<double>(kLow)) return kLow;
+  if (x >= static_cast<double>(kHigh)) return kHigh;
+  return static_cast<Integer>(x);
+}
+
 // x rounded to nearest, ties away from zero; saturates; 0 for NaN.
 constexpr int32_t round_half_away(float x) {
   if (x != x) return 0;
@@ -114,6 +125,21 @@ constexpr int32_t round_half_away(float x) {
 // Source: CalculateActivationRangeQuantized of TFLite's kernel_util.
 constexpr int32_t quantize_real(float real, float scale, int32_t zero_point) {
   return saturating_add(round_half_away(real / scale), zero_point);
+}
+
+// The code that stands for a real constant in a tensor, as TFLite quantizes constants: nearest, ties away from zero; beyond the range its
+// end; the zero point for NaN. Every executor of one operator has to take the same, so that all of them call this.
+constexpr int32_t code_of(double real, float scale, int32_t zero_point, Range range) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  if (real > kLargest) return range.high;
+  if (real < -kLargest) return range.low;
+  return range.clamp(quantize_real(static_cast<float>(real), scale, zero_point));
+}
+
+// The code nearest to a real number, ties to even, as PyTorch quantizes weights; beyond the range its end; the zero point for NaN.
+inline int32_t nearest_code(double real, double scale, int32_t zero_point, Range range) {
+  const double code = __builtin_nearbyint(real / scale) + zero_point;
+  return code != code ? range.clamp(zero_point) : range.clamp(saturating_cast<int32_t>(code));
 }
 
 // Quantized bounds of a result that is limited to the reals [low, high]: the one rule for fused activations, relu and clamp.

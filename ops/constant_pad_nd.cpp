@@ -86,9 +86,8 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
 
 void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
   const Quantization& q = *view.result().quantization;
-  const auto value = static_cast<float>(view.attribute<double>("value"));
-  pad_with(view, operands[0], results[0],
-           static_cast<int8_t>(range_of(q).clamp(numerics::quantize_real(value, q.scale(), q.zero_point()))));
+  const int32_t value = numerics::code_of(view.attribute<double>("value"), q.scale(), q.zero_point(), range_of(q));
+  pad_with(view, operands[0], results[0], static_cast<int8_t>(value));
 }
 
 constexpr AttributeDef kAttributes[] = {{"pad", AttributeKind::kInts}, {"value", AttributeKind::kFloat}};

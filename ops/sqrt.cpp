@@ -14,8 +14,8 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   const float steps = 1.0F / out.scale();
   std::ranges::transform(operands[0].values<int8_t>(), results[0].values<int8_t>().begin(), [&](int8_t q) {
     const float x = in.scale() * static_cast<float>(std::max(q - in.zero_point(), 0));
-    const float root = std::min(std::sqrt(x) * steps, 1024.0F);  // far beyond int8
-    return static_cast<int8_t>(range_of(out).clamp(static_cast<int32_t>(root) + out.zero_point()));
+    const auto root = numerics::saturating_cast<int32_t>(static_cast<double>(std::sqrt(x) * steps));
+    return static_cast<int8_t>(range_of(out).clamp(numerics::saturating_add(root, out.zero_point())));
   });
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ir/rewriter.h"
+#include "numerics/requantize.h"
 #include "ops/ops.h"
 
 namespace dtr {
@@ -18,12 +19,6 @@ using Kind = QuantSpec::Kind;
 
 // Half of int32 for the bias leaves the other half to the products.
 constexpr double kMaxBias = 0x1p30;
-
-template <class T>
-T quantize_value(double x, float scale, int32_t zero_point, double low, double high) {
-  const double q = std::nearbyint(x / static_cast<double>(scale)) + zero_point;
-  return static_cast<T>(std::clamp(q, low, high));
-}
 
 Place place_of_value(const Program& program, const Graph& graph, ValueId value) {
   const OpId producer = graph.producer(value);
@@ -189,7 +184,8 @@ class Converter {
     q.zero_points.assign(entries, 0);
     std::vector<int32_t> integers;
     for (size_t c = 0; c < real.size(); ++c)
-      integers.push_back(quantize_value<int32_t>(real[c], q.scales[q.per_channel() ? c : 0], 0, INT32_MIN, INT32_MAX));
+      integers.push_back(
+          numerics::nearest_code(real[c], static_cast<double>(q.scales[q.per_channel() ? c : 0]), 0, {INT32_MIN, INT32_MAX}));
     replace_constant(op, index, DType::kInt32, std::as_bytes(std::span(integers)), q);
   }
 
@@ -230,7 +226,8 @@ class Converter {
     std::vector<int8_t> integers(floats.size());
     for (size_t at = 0, c = 0; at < floats.size(); at += inner, c = (c + 1) % channels)
       for (size_t i = at; i < at + inner; ++i)
-        integers[i] = quantize_value<int8_t>(floats[i], q.scales[c], q.zero_points[c], q.qmin, q.qmax);
+        integers[i] = static_cast<int8_t>(
+            numerics::nearest_code(static_cast<double>(floats[i]), static_cast<double>(q.scales[c]), q.zero_points[c], {q.qmin, q.qmax}));
     return integers;
   }
 

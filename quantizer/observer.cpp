@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "numerics/requantize.h"
 #include "support/diagnostic.h"
 
 namespace dtr {
@@ -392,7 +393,7 @@ Quantization affine_quantization(Range range, float eps, int32_t qmin, int32_t q
   const auto codes = static_cast<float>(qmax - qmin);
   const float scale = std::max(std::isfinite(width) ? width / codes : (high / 2 - low / 2) / codes * 2, eps);
   const float zero = static_cast<float>(qmin) - std::nearbyint(low / scale);
-  const auto zero_point = static_cast<int32_t>(std::clamp(zero, static_cast<float>(qmin), static_cast<float>(qmax)));
+  const int32_t zero_point = std::clamp(numerics::saturating_cast<int32_t>(static_cast<double>(zero)), qmin, qmax);
   return Quantization::per_tensor(scale, zero_point, qmin, qmax);
 }
 

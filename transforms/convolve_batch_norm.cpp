@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "numerics/requantize.h"
 #include "transforms/channel_affine.h"
 #include "transforms/edit.h"
 
@@ -91,8 +92,8 @@ class Pass : public GraphPass {
     std::vector<int8_t> codes;
     for (const double scale : scales) {
       quantization.scales.push_back(static_cast<float>(std::max(std::abs(scale) / kCodes, greatest * kLeast)));
-      const double code = std::nearbyint(scale / static_cast<double>(quantization.scales.back()));
-      codes.push_back(static_cast<int8_t>(std::clamp<double>(code, -kCodes, kCodes)));
+      const auto step = static_cast<double>(quantization.scales.back());
+      codes.push_back(static_cast<int8_t>(numerics::nearest_code(scale, step, 0, {-kCodes, kCodes})));
     }
     const ConstantId id = program_.constants.add_values<int8_t>(DType::kInt8, codes);
     const ValueId weight =

@@ -21,6 +21,7 @@
 
 #include "ir/tensor.h"
 #include "ir/verifier.h"
+#include "numerics/requantize.h"
 #include "ops/on_constants.h"
 #include "transforms/edit.h"
 
@@ -316,7 +317,7 @@ class Pass : public GraphPass {
         code = std::abs(ratio - 1) <= 1e-6 ? stored : stored * ratio;
       }
       if (!(std::abs(code) <= double{INT32_MAX})) return {};
-      codes.push_back(static_cast<int32_t>(std::nearbyint(code)));
+      codes.push_back(numerics::nearest_code(code, 1, 0, {INT32_MIN, INT32_MAX}));
     }
     const ConstantId id = program_.constants.add_values<int32_t>(DType::kInt32, codes);
     const bool is_that = constant == operands[2] || constant == quantized_source(operands[2]);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "numerics/requantize.h"
 #include "transforms/edit.h"
 
 namespace dtr::passes {
@@ -105,7 +106,7 @@ class Pass : public GraphPass {
       return {};
     }
     const auto scale = static_cast<float>(step);
-    const auto zero_point = static_cast<int32_t>(std::nearbyint(-128 - low / static_cast<double>(scale)));
+    const auto zero_point = numerics::nearest_code(-low, static_cast<double>(scale), -128, {-128, 127});
     const Origin origin = graph_.op(id).origin;
     DTR_ASSIGN(const ValueId between, rewriter_.insert_value(id, {.def = &ops::kQuantize,
                                                                   .operands = {x},

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "backends/neutron_ir/forms.h"
+#include "ops/integer.h"
 #include "ops/ops.h"
 
 namespace dtr::neutron_ir {
@@ -120,8 +120,8 @@ void pad(Emitter& emitter) {
     x.index = cut;
   }
   if (!adds) return;
-  const double steps = emitter.view().attribute<double>("value") / static_cast<double>(q.scale());
-  const auto value = static_cast<int8_t>(std::clamp(std::nearbyint(steps) + q.zero_point(), -128.0, 127.0));
+  const auto value =
+      static_cast<int8_t>(numerics::code_of(emitter.view().attribute<double>("value"), q.scale(), q.zero_point(), ops::range_of(q)));
   const TensorIndex table = emitter.integers(amounts, {static_cast<int64_t>(rank), 2});
   emitter.add(BuiltinOperator::PADV2, 2, {x.index, table, emitter.int8_constant({&value, 1}, {1}, q)}, emitter.result(x.order));
 }

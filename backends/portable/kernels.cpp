@@ -1,8 +1,8 @@
 #include "backends/portable/kernels.h"
 
-#include <algorithm>
 #include <array>
 
+#include "ops/integer.h"
 #include "ops/ops.h"
 
 namespace dtr::portable {
@@ -243,10 +243,8 @@ KernelCall constant_pad_nd(Program&, const Graph& graph, const Op& op) {
   const Type& type = graph.type(op.operands[0]);
   KernelArgument value = op.attributes.get<double>("value");
   if (type.quantized()) {
-    const Quantization& quantization = *type.quantization;
-    const double exact = std::get<double>(value) / quantization.scale();
-    const auto rounded = static_cast<int64_t>(exact < 0 ? exact - 0.5 : exact + 0.5) + quantization.zero_point();
-    value = std::min<int64_t>(std::max<int64_t>(rounded, quantization.qmin), quantization.qmax);
+    const Quantization& q = *type.quantization;
+    value = int64_t{numerics::code_of(std::get<double>(value), q.scale(), q.zero_point(), ops::range_of(q))};
   }
   return {.name = "aten::constant_pad_nd.out", .arguments = {op.operands[0], ints(op, "pad"), value}};
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "frontends/pt2/importer.h"
+#include "numerics/requantize.h"
 #include "ops/on_constants.h"
 #include "ops/ops.h"
 
@@ -337,7 +338,7 @@ ValueId NodeImport::add_constant(DType dtype, const Shape& shape, std::span<cons
   const auto fill = [&]<class T>(T) {
     std::ranges::transform(values, tensor.values<T>().begin(), [](double value) {
       if constexpr (std::is_floating_point_v<T>) return static_cast<T>(value);
-      return static_cast<T>(static_cast<int64_t>(std::clamp(std::isnan(value) ? 0.0 : value, -9e18, 9e18)));
+      return static_cast<T>(numerics::saturating_cast<int64_t>(value));
     });
   };
   switch (dtype) {

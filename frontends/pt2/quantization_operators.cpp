@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "frontends/pt2/operators.h"
+#include "numerics/requantize.h"
 
 namespace dtr::pt2 {
 namespace {
@@ -77,7 +78,7 @@ Quantization less_128(Quantization quantization) {
 Result<int32_t> zero_point_of(const NodeImport& node, double value) {
   if (value != std::trunc(value))  // NaN too
     return node.unsupported(fmt::format("the zero point {} is not an integer", value), "quantize the model again; a zero point is a code");
-  return static_cast<int32_t>(std::clamp(value, -2147483648.0, 2147483647.0));
+  return numerics::saturating_cast<int32_t>(value);
 }
 
 Result<Quantization> per_tensor(NodeImport& node, Range range) {

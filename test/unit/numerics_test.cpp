@@ -62,6 +62,29 @@ static_assert(requantize_with_one_rounding(INT32_MIN, {INT32_MAX, 30}) == INT32_
 static_assert(round_half_away(2.5F) == 3 && round_half_away(-2.5F) == -3 && round_half_away(0.49999997F) == 0);
 static_assert(round_half_away(1e30F) == INT32_MAX && round_half_away(-1e30F) == INT32_MIN);
 static_assert(round_half_away(std::numeric_limits<float>::quiet_NaN()) == 0);
+
+// Reals that no integer is near to.
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
+static_assert(saturating_cast<int32_t>(1e20) == INT32_MAX && saturating_cast<int32_t>(-1e300) == INT32_MIN);
+static_assert(saturating_cast<int64_t>(kInfinite) == INT64_MAX && saturating_cast<int64_t>(-kInfinite) == INT64_MIN);
+static_assert(saturating_cast<int64_t>(0x1p63) == INT64_MAX && saturating_cast<int64_t>(-0x1p63) == INT64_MIN);
+static_assert(saturating_cast<uint64_t>(-1.0) == 0 && saturating_cast<int8_t>(127.9) == 127 && saturating_cast<int32_t>(-2.9) == -2);
+static_assert(saturating_cast<int64_t>(kNotANumber) == 0 && saturating_cast<int32_t>(5e-324) == 0);
+static_assert(code_of(-1e20, 0.05F, 4, {}) == -128 && code_of(1e20, 0.05F, 4, {}) == 127 && code_of(-1e300, 0.05F, 4, {}) == -128);
+static_assert(code_of(-kInfinite, 0.05F, 4, {}) == -128 && code_of(kInfinite, 0.05F, 4, {-127, 126}) == 126);
+static_assert(code_of(kNotANumber, 0.05F, 4, {}) == 4 && code_of(5e-324, 0.05F, 4, {}) == 4 && code_of(0, 1e-45F, 4, {}) == 4);
+
+TEST(Codes, AreTheEndOfTheRangeBeyondIt) {
+  EXPECT_EQ(code_of(-1e300, 1e-45F, 4, {}), -128);
+  EXPECT_EQ(code_of(1e-30, 1e-45F, 4, {}), 127);
+  EXPECT_EQ(nearest_code(-1e300, 1e-45, 3, {-128, 127}), -128);
+  EXPECT_EQ(nearest_code(kInfinite, 0.1, 3, {-127, 127}), 127);
+  EXPECT_EQ(nearest_code(kNotANumber, 0.1, 3, {-128, 127}), 3);
+  EXPECT_EQ(nearest_code(0.25, 0.1, 3, {-128, 127}), 5);  // 2.5: to even
+  EXPECT_EQ(nearest_code(-0.25, 0.1, 3, {-128, 127}), 1);
+  EXPECT_EQ(nearest_code(1e300, 1, 0, {INT32_MIN, INT32_MAX}), INT32_MAX);
+}
 static_assert(rounded_mean(7, 2) == 4 && rounded_mean(-7, 2) == -4 && rounded_mean(0, 3) == 0);
 static_assert(saturating_add(INT32_MAX, 1) == INT32_MAX && saturating_add(INT32_MIN, -1) == INT32_MIN);
 

@@ -141,8 +141,7 @@ void lower_pad(Builder& builder, const Group& group) {
   const int64_t elements = element_count(kept);
   if (elements < y.elements()) {
     const Quantization& q = *y.quantization;
-    const int32_t value =
-        ops::range_of(q).clamp(numerics::quantize_real(static_cast<float>(op.attributes.get<double>("value")), q.scale(), q.zero_point()));
+    const int32_t value = numerics::code_of(op.attributes.get<double>("value"), q.scale(), q.zero_point(), ops::range_of(q));
     builder.emit(npu::Fill{.output = whole, .bytes = word(y.elements()), .value = value}, op.origin);
   }
   if (elements == 0) return;
