@@ -67,6 +67,12 @@ void transpose(const float* from, float* to, const Shape& shape, Order target) {
 
 bool same_in_both_orders(const Shape& shape) { return shape.size() != 4 || shape[1] == 1 || shape[2] * shape[3] == 1; }
 
+// How an op without a layer is evaluated: a model may take codes, which it dequantizes.
+auto evaluation(const Graph& graph, const Op& op) {
+  const bool reads_codes = !op.operands.empty() && op.operands[0].valid() && graph.type(op.operands[0]).quantized();
+  return reads_codes ? op.def->evaluate_integer : op.def->evaluate_float;
+}
+
 // Turns a graph into steps over buffers.
 class Plan {
  public:
@@ -139,15 +145,14 @@ class Plan {
     const BoundOpView view(graph_, id);
     DTR_TRY(verify_op(*view));
     const Op& op = graph_.op(id);
-    for (const std::vector<ValueId>* values : {&op.operands, &op.results})
-      for (const ValueId value : *values)
-        if (value.valid() && graph_.type(value).quantized())
-          return fail(DiagnosticId::kIrInvalid, fmt::format("{} on quantized types cannot run in oneDNN", op.def->name));
+    for (const ValueId result : op.results)
+      if (graph_.type(result).quantized())
+        return fail(DiagnosticId::kIrInvalid, fmt::format("{} on quantized types cannot run in oneDNN", op.def->name));
     if (const Layer* layer = runs_as_layer(*view, op) ? find_layer(*view) : nullptr) {
       add_layer(id, *view, *layer);
       return {};
     }
-    if (op.def->evaluate_float == nullptr)
+    if (evaluation(graph_, op) == nullptr)
       return fail(DiagnosticId::kIrInvalid, fmt::format("{} cannot be evaluated in float", op.def->name));
     // An elementwise op without broadcasting may work on elements in any order, as long as it is one.
     Order order = Order::kLogical;
@@ -391,7 +396,7 @@ class OneDnnExecutor final : public Executor {
         for (size_t i = 0; i < op.operands.size(); ++i)
           operands.push_back(op.operands[i].valid() ? view_of(op.operands[i], step.order, run) : TensorView{});
         for (const ValueId result : op.results) results.push_back(view_of(result, step.order, run));
-        return op.def->evaluate_float(BoundOpView(graph_, step.op), operands, results);
+        return evaluation(graph_, op)(BoundOpView(graph_, step.op), operands, results);
       }
     }
   }

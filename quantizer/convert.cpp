@@ -241,8 +241,9 @@ class Converter {
     rewriter_.set_operand(op, index, value);
   }
 
-  // An op that stays float reads dequantized values.
+  // An op that stays float reads dequantized values; a dequantize of the model, of an input that is int8, reads codes.
   Status keep_float(OpId op) {
+    if (graph_.op(op).def == &ops::kDequantize) return {};
     for (size_t i = 0; i < graph_.op(op).operands.size(); ++i) {
       const ValueId operand = graph_.op(op).operands[i];
       if (!operand.valid() || graph_.is_constant(operand) || !graph_.type(operand).quantized()) continue;

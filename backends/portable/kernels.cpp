@@ -22,6 +22,7 @@ KernelCall plain(Program&, const Graph& graph, const Op& op) {
 
 // The arguments that quantize and dequantize share: scale, zero point, range and dtype of the integer side.
 void push_quantization(KernelCall& call, const Type& integer_type) {
+  DTR_CHECK(integer_type.quantized());
   const Quantization& quantization = *integer_type.quantization;
   call.arguments.insert(call.arguments.end(), {static_cast<double>(quantization.scale()), int64_t{quantization.zero_point()},
                                                int64_t{quantization.qmin}, int64_t{quantization.qmax}, integer_type.dtype});
@@ -47,6 +48,7 @@ KernelCall dequantize_per_channel(Program& program, const Graph& graph, const Op
 }
 
 KernelCall dequantize(Program& program, const Graph& graph, const Op& op) {
+  DTR_CHECK(graph.type(op.operands[0]).quantized());
   if (graph.type(op.operands[0]).quantization->per_channel()) return dequantize_per_channel(program, graph, op);
   KernelCall call{.name = "quantized_decomposed::dequantize_per_tensor.out", .arguments = {kernel_argument(graph, op.operands[0])}};
   push_quantization(call, graph.type(op.operands[0]));
