@@ -14,10 +14,21 @@ struct Function {
   }
 };
 
+Status verify(const OpView& view) {
+  DTR_TRY(verify_activation(view));
+  const Function function(view);
+  if (!(function.lambd >= 0)) return broken(view, fmt::format("`lambd` is {}, expected 0 or more", function.lambd));
+  return {};
+}
+
 constexpr AttributeDef kAttributes[] = {{"lambd", AttributeKind::kFloat, false}};
 
 }  // namespace
 
-constinit const OpDef kSoftshrink = unary_op<Function>("aten.softshrink", "x nearer to 0 by lambd; 0 where |x| <= lambd", kAttributes);
+constinit const OpDef kSoftshrink = [] {
+  OpDef def = unary_op<Function>("aten.softshrink", "x nearer to 0 by lambd; 0 where |x| <= lambd", kAttributes);
+  def.verify = verify;
+  return def;
+}();
 
 }  // namespace dtr::ops

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "backends/portable/portable.h"
@@ -101,7 +102,12 @@ Result<ValueId> above(Composer& c, ValueId x, double bound) {
   return c.make(ops::kCeil, {clamped});
 }
 
+// 0 for every number, NaN for NaN.
+Result<ValueId> zero(Composer& c) { return c.make(ops::kClamp, {c.operand(0)}, {{"min", 0.0}, {"max", 0.0}}); }
+
 Result<ValueId> hardshrink(Composer& c) {
+  if (std::isnan(limit(c.op()))) return c.operand(0);  // no number is inside
+  if (limit(c.op()) > std::numeric_limits<float>::max()) return zero(c);
   DTR_ASSIGN(const ValueId magnitude, c.make(ops::kAbs, {c.operand(0)}));
   DTR_ASSIGN(const ValueId kept, above(c, magnitude, limit(c.op())));
   return c.make(ops::kMulTensor, {c.operand(0), kept});
@@ -109,6 +115,7 @@ Result<ValueId> hardshrink(Composer& c) {
 
 Result<ValueId> softshrink(Composer& c) {
   const double bound = limit(c.op());
+  if (bound > std::numeric_limits<float>::max()) return zero(c);
   DTR_ASSIGN(const ValueId inner, c.make(ops::kClamp, {c.operand(0)}, {{"min", -bound}, {"max", bound}}));
   return c.make(ops::kSubTensor, {c.operand(0), inner});
 }
@@ -120,15 +127,38 @@ Result<ValueId> softsign(Composer& c) {
   return c.make(ops::kDivTensor, {c.operand(0), sum});
 }
 
+// The value where `kept` is 0, and 0 where it is 1. A product with infinity or NaN would be NaN in both places.
+Result<ValueId> where_not(Composer& c, ValueId kept, float value) {
+  if (std::isnan(value)) {
+    DTR_ASSIGN(const ValueId quotient, c.make(ops::kDivTensor, {kept, kept}));
+    return c.make(ops::kSubTensor, {quotient, c.number(1)});
+  }
+  if (std::isinf(value)) {
+    DTR_ASSIGN(const ValueId logarithm, c.make(ops::kLog, {kept}));
+    return value < 0 ? Result<ValueId>(logarithm) : c.make(ops::kNeg, {logarithm});
+  }
+  DTR_ASSIGN(const ValueId replaced, c.make(ops::kSubTensor, {c.number(1), kept}));
+  return c.make(ops::kMulTensor, {replaced, c.number(value)});
+}
+
 // x where it is above the threshold, else the value. What is multiplied by 0 is finite.
 Result<ValueId> threshold(Composer& c) {
-  const auto bound = c.op().attributes.get<double>("threshold");
-  DTR_ASSIGN(const ValueId kept, above(c, c.operand(0), bound));
-  DTR_ASSIGN(const ValueId limited, c.make(ops::kClamp, {c.operand(0)}, {{"min", bound}}));
-  DTR_ASSIGN(const ValueId upper, c.make(ops::kMulTensor, {limited, kept}));
-  DTR_ASSIGN(const ValueId replaced, c.make(ops::kSubTensor, {c.number(1), kept}));
+  const auto bound = static_cast<float>(c.op().attributes.get<double>("threshold"));
   const auto value = static_cast<float>(c.op().attributes.get<double>("value"));
-  DTR_ASSIGN(const ValueId lower, c.make(ops::kMulTensor, {replaced, c.number(value)}));
+  if (std::isnan(bound)) return c.operand(0);  // no number is at or below it
+  if (std::isinf(bound) && bound > 0) {        // every number is
+    DTR_ASSIGN(const ValueId kept, zero(c));
+    DTR_ASSIGN(const ValueId lower, where_not(c, kept, value));
+    return c.make(ops::kAddTensor, {kept, lower});
+  }
+  // Above −infinity is all whose half is above the least number.
+  const bool infinite = std::isinf(bound);
+  const double least = infinite ? double{std::numeric_limits<float>::lowest()} : double{bound};
+  DTR_ASSIGN(const ValueId judged, infinite ? c.make(ops::kMulTensor, {c.operand(0), c.number(0.5F)}) : Result<ValueId>(c.operand(0)));
+  DTR_ASSIGN(const ValueId kept, above(c, judged, least));
+  DTR_ASSIGN(const ValueId limited, c.make(ops::kClamp, {c.operand(0)}, {{"min", least}}));
+  DTR_ASSIGN(const ValueId upper, c.make(ops::kMulTensor, {limited, kept}));
+  DTR_ASSIGN(const ValueId lower, where_not(c, kept, value));
   return c.make(ops::kAddTensor, {upper, lower});
 }
 

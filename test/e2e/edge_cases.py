@@ -19,6 +19,9 @@ CASES = ROOT / "test/data/pt2_edge"
 MIN_SQNR = 25  # dB, int8 against float; the keyword of each case changes more than that
 MIN_SQNR_OF_ATTENTION = 30
 FORMATS = {"<f4": "f", "<f8": "d", "<i4": "i", "<i8": "q", "|i1": "b", "|u1": "B", "|b1": "?"}
+TARGETS = ["imxrt700", "imxrt700cm", "cortex-m33", "cortex-m55", "executorch"]
+# What is compiled for every target and both kinds of inputs and outputs.
+EVERYWHERE = {"dequantized_input", "pad_lowest", "pad_minus_infinity", "threshold_infinite"}
 # Name: id and reason.
 REFUSED = {
     "float64": ("pt2-unsupported-dtype", "`inputs_0` is f64; programs compute in f32 and in int8"),
@@ -134,6 +137,13 @@ def main():
                 problem = None if done.returncode == 1 and said == REFUSED.get(name) else f"{said[0]}: {said[1]}"
             if problem:
                 failures.append(f"{name}: {problem}")
+            for target in TARGETS if name in EVERYWHERE else ():
+                for io in ("float", "int8"):
+                    done = run(deuteron, "--diagnostics", "json", "compile", path, *calibration, "--target", target, "--io", io, "-o", program)
+                    ran += 1
+                    problem = message_of(done)["reason"] if done.returncode else computed(deuteron, name, program, work) if io == "float" else None
+                    if problem:
+                        failures.append(f"{name} for {target}, {io}: {problem}")
         for name, text, wanted, reason in TEXTS:
             ran += 1
             (work / "case.ir").write_text(text)

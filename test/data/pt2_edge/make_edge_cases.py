@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.ao.quantization.fx._decomposed  # noqa: F401  registers quantized_decomposed
 from torch import nn
 from torch.nn import functional as F
 
@@ -106,6 +107,14 @@ case("matmul_vectors", lambda x, y: torch.matmul(x, y), rand(7), rand(7).flip(0)
 case("glu", lambda x: F.glu(4 * x, 3), rand(2, 3, 5, 8), without=lambda x: (4 * x)[..., :4])
 case("softshrink", lambda x: F.softshrink(x, 0.25), X, without=F.softshrink)
 case("hardshrink", lambda x: F.hardshrink(x, 0.25), X, without=F.hardshrink)
+# Numbers that no code of int8 is near to, and an input that comes as codes.
+case("pad_lowest", lambda x: F.max_pool2d(F.pad(x - 2, (1, 0, 0, 1), value=-1e20), 2, 1), X,
+     without=lambda x: F.max_pool2d(F.pad(x - 2, (1, 0, 0, 1)), 2, 1))
+case("pad_minus_infinity", lambda x: torch.amax(F.pad(x - 2, (1, 2), value=-float("inf")), 3), X,
+     without=lambda x: torch.amax(F.pad(x - 2, (1, 2)), 3))
+case("threshold_infinite", lambda x: x + F.threshold(x, float("inf"), 0.5), X, without=lambda x: x)
+case("dequantized_input", lambda x, w: F.linear(torch.ops.quantized_decomposed.dequantize_per_tensor(x, 0.02, 3, -128, 127, torch.int8), w),
+     (100 * rand(3, 5)).round().to(torch.int8), rand(4, 5))
 # Attention.
 QKV = rand(1, 4, 5, 8), rand(1, 4, 6, 8), rand(1, 4, 6, 7)
 BANDED = (torch.arange(5)[:, None] - torch.arange(6)).abs() < 3
