@@ -139,6 +139,8 @@ class Backend {
   virtual Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const;
   // Others only: the kernel that runs a legalized op.
   virtual Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId op) const;
+  // Delegates only: how many inputs and outputs one call may have together, constants not counted.
+  virtual size_t max_operands() const { return SIZE_MAX; }
 };
 
 }  // namespace dtr

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "ir/rewriter.h"
 #include "partitioner/min_cut.h"
@@ -165,19 +166,110 @@ void find_borders(const Graph& graph, std::vector<Unit>& units, const std::vecto
   }
 }
 
+// The ops of a unit so that an op stands close behind those it reads from; `ops` are in program order.
+std::vector<OpId> depth_first(const Graph& graph, const std::vector<OpId>& ops) {
+  std::vector<uint8_t> left(graph.op_slots(), 0);  // in the unit, and not placed yet
+  for (const OpId op : ops) left[op.index] = 1;
+  std::vector<OpId> order, stack;
+  for (const OpId sink : ops) {
+    const auto read_later = [&](ValueId result) {
+      return std::ranges::any_of(graph.value(result).uses, [&](const Use& use) { return left[use.op.index] != 0; });
+    };
+    if (std::ranges::any_of(graph.op(sink).results, read_later)) continue;
+    stack.push_back(sink);
+    while (!stack.empty()) {
+      const OpId op = stack.back();
+      const auto& operands = graph.op(op).operands;
+      const auto missing = std::ranges::find_if(operands, [&](ValueId operand) {
+        const OpId from = operand.valid() ? graph.producer(operand) : OpId{};
+        return from.valid() && left[from.index] != 0;
+      });
+      if (missing != operands.end()) {
+        stack.push_back(graph.producer(*missing));
+        continue;
+      }
+      stack.pop_back();
+      if (left[op.index] == 0) continue;
+      left[op.index] = 0;
+      order.push_back(op);
+    }
+  }
+  return order;
+}
+
+// Inputs and outputs of a unit that grows op by op.
+class Borders {
+ public:
+  explicit Borders(const Graph& graph) : graph_(graph) {}
+
+  void add(OpId op) {
+    for (const ValueId operand : graph_.op(op).operands) {
+      if (!operand.valid() || graph_.is_constant(operand)) continue;
+      if (const auto own = unread_.find(operand); own == unread_.end()) {
+        inputs_.insert(operand);
+      } else if (--own->second == 0) {
+        --outputs_;
+      }
+    }
+    for (const ValueId result : graph_.op(op).results) {
+      const Value& value = graph_.value(result);
+      unread_[result] = value.uses.size() + value.output_uses;
+      outputs_ += unread_[result] == 0 ? 0 : 1;
+    }
+  }
+  size_t inputs() const { return inputs_.size(); }
+  size_t count() const { return inputs_.size() + outputs_; }
+
+ private:
+  const Graph& graph_;
+  std::set<ValueId> inputs_;
+  std::map<ValueId, size_t> unread_;  // results: how often they are read outside
+  size_t outputs_ = 0;
+};
+
+// Cuts the ops of a unit, in program order, where a call would have more operands than its delegate takes. Each piece is as long as it can
+// be; they stand in an order in which each comes after those it reads from.
+std::vector<std::vector<OpId>> split(const Graph& graph, const std::vector<OpId>& ops, size_t most) {
+  Borders whole(graph);
+  for (const OpId op : ops) whole.add(op);
+  if (whole.count() <= most) return {ops};
+  std::vector<uint32_t> position(graph.op_slots(), 0);
+  for (uint32_t i = 0; i < ops.size(); ++i) position[ops[i].index] = i;
+  const std::vector<OpId> order = depth_first(graph, ops);
+  std::vector<std::vector<OpId>> pieces;
+  for (auto first = order.begin(); first != order.end();) {
+    Borders piece(graph);
+    auto end = first + 1;  // a backend refuses ops that have too many operands by themselves
+    for (auto at = first; at != order.end() && piece.inputs() <= most;) {
+      piece.add(*at++);
+      if (piece.count() <= most) end = at;
+    }
+    pieces.emplace_back(first, end);
+    std::ranges::sort(pieces.back(), {}, [&](OpId op) { return position[op.index]; });
+    first = end;
+  }
+  return pieces;
+}
+
 // Units in order of level. A kernel call reads from delegates of lower levels and from kernel calls before it, a delegate from kernel
 // calls of its level too, so these come first.
-std::vector<Unit> units_at(const Graph& graph, const Placement& placement, const Levels& levels, const std::vector<uint32_t>& level) {
+std::vector<Unit> units_at(const Graph& graph, const Placement& placement, const Recipe& recipe, const Levels& levels,
+                           const std::vector<uint32_t>& level) {
   std::map<std::pair<uint32_t, int>, std::vector<OpId>> groups;
   for (const OpId op : graph.ops()) groups[{level[op.index], levels.is_delegate(op) ? placement.backend[op.index] : -1}].push_back(op);
   std::vector<Unit> units;
   std::vector<uint32_t> unit_of(graph.op_slots(), UINT32_MAX);
-  for (const auto& [key, ops] : groups)
-    for (size_t i = 0; i < ops.size(); ++i) {
-      if (i == 0 || key.second < 0) units.push_back({.backend = placement.backend[ops[i].index]});
-      units.back().ops.push_back(ops[i]);
-      unit_of[ops[i].index] = static_cast<uint32_t>(units.size() - 1);
+  for (const auto& [key, ops] : groups) {
+    if (key.second < 0) {
+      for (const OpId op : ops) units.push_back({.backend = placement.backend[op.index], .ops = {op}});
+    } else {
+      const auto backend = static_cast<uint8_t>(key.second);
+      for (std::vector<OpId>& piece : split(graph, ops, recipe[backend]->max_operands()))
+        units.push_back({.backend = backend, .ops = std::move(piece)});
     }
+  }
+  for (uint32_t index = 0; index < units.size(); ++index)
+    for (const OpId op : units[index].ops) unit_of[op.index] = index;
   find_borders(graph, units, unit_of);
   return units;
 }
@@ -186,10 +278,10 @@ std::vector<Unit> units_at(const Graph& graph, const Placement& placement, const
 
 std::vector<Unit> partition(const Graph& graph, const Placement& placement, const Recipe& recipe) {
   const Levels levels(graph, placement, recipe);
-  std::vector<Unit> units = units_at(graph, placement, levels, levels.earliest());
+  std::vector<Unit> units = units_at(graph, placement, recipe, levels, levels.earliest());
   const size_t choices = levels.choices();
   if (choices == 0 || choices > kMaxCutNodes) return units;
-  std::vector<Unit> cut = units_at(graph, placement, levels, LevelCut(graph, levels).solve());
+  std::vector<Unit> cut = units_at(graph, placement, recipe, levels, LevelCut(graph, levels).solve());
   // What is read several units later is kept once but weighted by the distance, so the first levels may, rarely, be better.
   return hand_over_cost(graph, cut, recipe) <= hand_over_cost(graph, units, recipe) ? cut : units;
 }

@@ -8,8 +8,6 @@
 namespace dtr::runtime {
 namespace {
 
-constexpr size_t kMaxOperands = 64;  // of one partition: the driver gets them in an array on the stack
-
 struct State {
   uint32_t handle;
   uint32_t operands;
@@ -31,7 +29,7 @@ Status prepare(void* context, void* memory, std::span<const std::byte> payload) 
   // The driver has accepted header and table.
   const auto& header = *reinterpret_cast<const npu::Header*>(payload.data());
   const auto* table = reinterpret_cast<const npu::Operand*>(payload.data() + sizeof header);
-  if (header.operand_count > kMaxOperands) {
+  if (header.operand_count > npu::kMaxOperands) {
     deuteron.driver.unprepare(deuteron.driver.context, handle);
     return refused(npu::Status::kBadOperand);
   }
@@ -44,7 +42,7 @@ Status run(void* context, void* memory, std::span<Value* const> arguments) {
   auto& deuteron = *static_cast<DeuteronContext*>(context);
   const State& state = *static_cast<const State*>(memory);
   if (arguments.size() != state.operands + 1) return failed(npu::Status::kBadOperand);
-  npu::Buffer operands[kMaxOperands + 1];
+  npu::Buffer operands[npu::kMaxOperands + 1];
   for (size_t i = 0; i < arguments.size(); ++i) {
     const bool written = i == state.operands || state.table[i].kind == npu::OperandKind::kOutput;
     if (arguments[i]->kind != ValueKind::kTensor || (written && !arguments[i]->tensor.writable)) return failed(npu::Status::kBadOperand);

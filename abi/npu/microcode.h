@@ -15,6 +15,8 @@ constexpr uint32_t kAlignment = 16;  // of scratch, operands, constants section
 // Of all calls of a payload by abi/npu/cycles.h, plus one for each 8 bytes of operands of commands and of the payload's table: a file of
 // few bytes cannot keep an NPU, or who simulates it, busy for ever. 3.3 s at 324 MHz; the largest published network takes a sixtieth of it.
 constexpr uint64_t kMaxPayloadCycles = uint64_t{1} << 30;
+// Of one payload, inputs and outputs: the runtime hands them to the driver in an array on the stack, 512 bytes of it on a 32-bit core.
+constexpr uint32_t kMaxOperands = 64;
 
 struct Header {
   uint32_t magic;

@@ -63,6 +63,7 @@ class NeutronBackend final : public Backend {
     return std::max((macs + array - 1) / array, (written + target.write_port - 1) / target.write_port);
   }
 
+  size_t max_operands() const override { return npu::kMaxOperands; }
   // As a kernel call: the host enters the driver once more and blocks until the delegate is done.
   uint64_t hand_over_cycles() const override { return machine_.target.call_host_cycles; }
 

@@ -36,7 +36,10 @@ class FakeDelegate final : public Backend {
     return takes_.contains(op.name) ? std::optional(OperatorSupport{.dtypes = "any", .conditions = {}}) : std::nullopt;
   }
 
+  size_t max_operands() const override { return most_operands; }
+
   mutable size_t questions = 0;
+  size_t most_operands = SIZE_MAX;
 
  private:
   std::set<std::string_view> takes_;

@@ -312,6 +312,78 @@ std::vector<Unit> greedy(const Graph& graph, const Placement& placement) {
   return units;
 }
 
+// `program` cut so that no call of the delegate has more than `most` operands.
+std::vector<Unit> cut_at(Program& program, size_t most) {
+  const Recipe recipe = recipe_with({"aten.relu", "aten.add.Tensor", "aten.view"});
+  dynamic_cast<FakeDelegate&>(*recipe[0]).most_operands = most;
+  const Placement placement = placed(program, recipe);
+  return partition(program.forward(), placement, recipe);
+}
+
+// Inputs that are added up one after the other, and every sum an output if `all_sums`.
+Program sum_of(size_t inputs, bool all_sums) {
+  Program program;
+  program.graphs.emplace_back();
+  Rewriter rewriter(program.forward());
+  std::vector<ValueId> sums{rewriter.add_input({.shape = {1, 5}}, "x0")};
+  for (size_t i = 1; i < inputs; ++i) {
+    const ValueId next = rewriter.add_input({.shape = {1, 5}}, fmt::format("x{}", i));
+    sums.push_back(*rewriter.append({.def = &ops::kAddTensor, .operands = {sums.back(), next}}));
+  }
+  if (all_sums) sums.erase(sums.begin());
+  rewriter.set_outputs(all_sums ? sums : std::vector{sums.back()});
+  return program;
+}
+
+TEST(Partition, CallsHaveNoMoreOperandsThanTheDelegateTakes) {
+  for (const auto& [inputs, units] : {std::pair{63, 1}, {64, 2}, {65, 2}, {70, 2}, {200, 4}}) {
+    Program program = sum_of(static_cast<size_t>(inputs), false);
+    EXPECT_EQ(cut_at(program, 64).size(), static_cast<size_t>(units)) << inputs;
+  }
+  Program program = sum_of(33, true);  // 33 inputs and 32 outputs
+  EXPECT_EQ(cut_at(program, 65).size(), 1U);
+  EXPECT_EQ(cut_at(program, 64).size(), 2U);
+}
+
+// Two hundred values of their own, then their sum by pairs: what is close in the graph shares a call, though it is far in program order.
+TEST(Partition, PiecesFollowTheGraph) {
+  Program program;
+  program.graphs.emplace_back();
+  Rewriter rewriter(program.forward());
+  std::vector<ValueId> level;
+  for (int i = 0; i < 256; ++i) level.push_back(rewriter.add_input({.shape = {1, 5}}, fmt::format("x{}", i)));
+  for (ValueId& value : level) value = *rewriter.append({.def = &ops::kRelu, .operands = {value}});
+  while (level.size() > 1) {
+    std::vector<ValueId> next;
+    for (size_t i = 0; i < level.size(); i += 2)
+      next.push_back(*rewriter.append({.def = &ops::kAddTensor, .operands = {level[i], level[i + 1]}}));
+    level = next;
+  }
+  rewriter.set_outputs(level);
+  EXPECT_EQ(cut_at(program, 64).size(), 5U);  // 256 inputs and what is handed on
+}
+
+TEST(Partition, PiecesOfRandomGraphsAreWholeAndInOrder) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 300; ++round) {
+    Program program = random_graph(random, 8 + static_cast<int>(random() % 40));
+    const Graph& graph = program.forward();
+    const size_t most = 3 + random() % 4;
+    std::set<ValueId> ready(graph.inputs().begin(), graph.inputs().end());
+    size_t ops = 0;
+    for (const Unit& unit : cut_at(program, most)) {
+      if (unit.backend == 0) {
+        EXPECT_LE(unit.inputs.size() + unit.outputs.size(), most);
+      }
+      for (const ValueId input : unit.inputs) EXPECT_TRUE(ready.contains(input)) << "round " << round;
+      for (const ValueId output : unit.outputs) ready.insert(output);
+      ops += unit.ops.size();
+    }
+    EXPECT_EQ(ops, graph.op_count());
+    for (const ValueId output : graph.outputs()) EXPECT_TRUE(ready.contains(output));
+  }
+}
+
 // On random graphs: every op once, units in an order in which everything they read exists, and no more to hand over than greedily.
 TEST(Partition, NoCirclesAndNeverWorseThanGreedy) {
   std::mt19937 random(9);

@@ -11,6 +11,7 @@ namespace {
 uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
 constexpr const Check* kChecks[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
+constexpr const Check* kCatChecks[] = {&kInt8Operands, &kNotEmpty, &kRank, &kOperandCount, &kFitsSram<nothing_staged>};
 
 std::optional<Kernel> estimate_free(const Machine&, const OpView&) { return std::nullopt; }
 LayoutChoice free_layouts(const OpView&) { return {.contiguous = true, .channels_last = true, .mixed = true}; }
@@ -157,7 +158,7 @@ constexpr Rule kRules[] = {
     {&ops::kExpand, kChecks, free_layouts, estimate_free, lower_expand},
     {&ops::kFlip, kChecks, free_layouts, estimate_free, lower_flip},
     {&ops::kToDimOrderCopy, kChecks, free_layouts, estimate_free, lower_view},
-    {&ops::kCat, kChecks, any_layout, estimate_cat, lower_cat},
+    {&ops::kCat, kCatChecks, any_layout, estimate_cat, lower_cat},
     {&ops::kConstantPadNd, kChecks, any_layout, estimate_cat, lower_pad},
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "abi/npu/microcode.h"
 
@@ -41,6 +42,14 @@ Outside large_rank(const OpView& view) {
   return rank <= npu::kMoveRank ? Outside{} : fmt::format("this one has {}", rank);
 }
 
+Outside many_operands(const Graph& graph, OpId id) {
+  const Op& op = graph.op(id);
+  std::set<ValueId> values(op.results.begin(), op.results.end());
+  for (const ValueId operand : op.operands)
+    if (operand.valid() && !graph.is_constant(operand)) values.insert(operand);
+  return values.size() <= npu::kMaxOperands ? Outside{} : fmt::format("this operator has {}", values.size());
+}
+
 Outside computed(const Graph& graph, OpId op, size_t index) {
   const std::vector<ValueId>& operands = graph.op(op).operands;
   if (index >= operands.size() || !operands[index].valid() || graph.is_constant(operands[index])) return std::nullopt;
@@ -72,6 +81,8 @@ const Check kNotEmpty{"npu-empty-tensor", "the NPU needs at least one element", 
                       [](const Question& q) { return empty_tensor(q.view); }};
 const Check kRank{"npu-rank", "the NPU copies tensors of up to {rank} dimensions", "merge dimensions with a view before the operator",
                   [](const Question& q) { return large_rank(q.view); }};
+const Check kOperandCount{"npu-operand-count", "a call of the NPU has at most {operands} inputs and outputs, constants not counted",
+                          "join fewer tensors at a time", [](const Question& q) { return many_operands(q.graph, q.op); }};
 const Check kConstantWeight{"npu-dynamic-weight", "the NPU needs a constant weight", kParameter,
                             [](const Question& q) { return computed(q.graph, q.op, 1); }};
 const Check kConstantBias{"npu-dynamic-weight", "the NPU needs a constant bias", kParameter,
@@ -80,7 +91,7 @@ const Check kConstantBias{"npu-dynamic-weight", "the NPU needs a constant bias",
 std::string with_numbers(std::string_view text, const npu::Target& target) {
   return fmt::format(fmt::runtime(text), fmt::arg("max_kernel", target.max_kernel), fmt::arg("max_reduction", target.max_reduction),
                      fmt::arg("macs", target.macs), fmt::arg("pipelines", target.pipelines), fmt::arg("sram_bytes", target.sram_bytes),
-                     fmt::arg("rank", npu::kMoveRank));
+                     fmt::arg("rank", npu::kMoveRank), fmt::arg("operands", npu::kMaxOperands));
 }
 
 MaybeRefusal refuse(Checks checks, const Question& question) {

@@ -27,8 +27,8 @@ struct Question {  // may this op run on the machine?
 
 struct Check {
   std::string_view id;
-  // What holds within, a sentence. {max_kernel}, {max_reduction}, {macs}, {pipelines}, {sram_bytes} and {rank} (of copies) stand for
-  // numbers of the target, in the remedy too.
+  // What holds within, a sentence. {max_kernel}, {max_reduction}, {macs}, {pipelines}, {sram_bytes}, {rank} (of copies) and {operands}
+  // (of a call) stand for numbers of the target, in the remedy too.
   std::string_view condition;
   std::string_view remedy;
   // What this op has instead, a clause: "this one has 7". std::nullopt: it is within.
@@ -51,6 +51,8 @@ extern const Check kInt8First;
 extern const Check kNotEmpty;
 // Copies have npu::kMoveRank loops.
 extern const Check kRank;
+// Operands and results, each value once, are npu::kMaxOperands at most: of operators that take any number.
+extern const Check kOperandCount;
 // Operands 1 and 2 are constants.
 extern const Check kConstantWeight;
 extern const Check kConstantBias;
