@@ -5,10 +5,11 @@
 
 namespace dtr {
 
-// Runs the program on the first sample (on noise without samples): its outputs must equal the integer reference of `quantized` wherever
-// both are integers or dequantized from equal integers; where ops between quantized values run in float, those of the graph as it was
-// compiled, up to one step of quantization (a tie may round to either side). SQNR against `original` goes into the report, with the
-// simulated cycles. Error: kCheckFailed, naming output, index and both values.
+// Runs the program on the first sample (on noise without samples). Its outputs must equal the reference of `quantized`: integers, and what
+// is dequantized from integers, exactly; floats up to 2^-20 of the largest. Where they do not, every operator of the compiled graph must be
+// right on the operands that the program computed (compiler/check_operators.h), and the compiled graph must be the same function in double,
+// unless it quantizes what it computed in float: near a tie, float32 may choose the other neighbour. SQNR against `original` goes into the
+// report, with the simulated cycles. Error: kCheckFailed, naming output, index, both values, and the first operator that is wrong.
 Status check_program(const Program& program, const Graph& original, const Graph& quantized, const Samples* samples,
                      CompiledProgram& compiled);
 

@@ -30,7 +30,7 @@ Difference compare(const TensorView& expected, const TensorView& actual) {
   Difference difference;
   double largest = 0;
   for (size_t i = 0; i < e.size(); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(e[i])));
+    if (std::isfinite(e[i])) largest = std::max(largest, std::abs(static_cast<double>(e[i])));
     const bool both_nan = e[i] != e[i] && a[i] != a[i];
     const double apart = both_nan || e[i] == a[i] ? 0 : std::abs(static_cast<double>(e[i]) - a[i]);
     if (!(apart <= difference.max_absolute)) {

@@ -26,7 +26,7 @@ class Sqnr {
 
 struct Difference {
   double max_absolute = 0;
-  double rounding_bound = 0;  // 2^-20 of the largest magnitude expected: sums in another order
+  double rounding_bound = 0;  // 2^-20 of the largest finite magnitude expected: sums in another order
   int64_t index = 0;          // where the maximum is, in logical order
   double expected = 0, actual = 0;
 };

@@ -248,6 +248,8 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
                                {.debug_map = settings.debug_map, .external_constants = settings.external_constants, .memory = &memory}));
   compiled.pte = std::move(written.bytes);
   compiled.tensor_file = std::move(written.tensor_file);
+  for (const auto& [value, call, tensor] : emitted.results)
+    compiled.values.push_back({value, call, written.value_of_tensor.at(tensor.index)});
   report.checksum = written.checksum;
   report.program_bytes = compiled.pte.size();
   report.flash_bytes = static_cast<uint64_t>(written.sizes.constants + written.sizes.external + written.sizes.payloads);

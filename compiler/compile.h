@@ -51,10 +51,18 @@ Result<ConversionReport> quantize_program(Program& program, const CompileSetting
 // For models that come quantized: their types become those of integer ops.
 Status import_quantization(Program& program, const CompileSettings& settings);
 
+// Where the program has a value of the graph once the instruction that makes it has run, until others need the memory.
+struct ProgramValue {
+  ValueId value;
+  uint32_t instruction = 0;
+  int32_t index = -1;  // among the values of the program's plan
+};
+
 struct CompiledProgram {
   std::vector<std::byte> pte;
   std::vector<std::byte> tensor_file;  // .ptd, with external constants
   CompileReport report;
+  std::vector<ProgramValue> values;  // by instruction; what exists inside of a delegate only is not among them
 };
 
 // A quantized (or float) graph to a program. Changes `program`: ops that no delegate takes fall back to float, layouts are assigned.

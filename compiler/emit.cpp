@@ -42,6 +42,13 @@ class Emitter {
     return ref;
   }
 
+  // A result of the call that is being planned.
+  TensorRef made(ValueId id) {
+    const TensorRef ref = tensor(id);
+    emitted_.results.push_back({id, static_cast<uint32_t>(emitted_.plan.calls.size()), ref});
+    return ref;
+  }
+
   PlanArgument argument(const KernelArgument& from) {
     return std::visit(
         [&](const auto& value) -> PlanArgument {
@@ -73,7 +80,7 @@ class Emitter {
                            .macs = view->def->macs == nullptr ? 0 : view->def->macs(*view),
                            .cycles = backend.cost(graph_, op)};
     for (const KernelArgument& from : call.arguments) planned.arguments.push_back(argument(from));
-    for (const ValueId result : graph_.op(op).results) planned.outputs.push_back(tensor(result));
+    for (const ValueId result : graph_.op(op).results) planned.outputs.push_back(made(result));
     for (const Type& type : call.extra_outputs)
       planned.outputs.push_back(emitted_.plan.add_tensor({.name = "unused", .type = type, .origin = graph_.op(op).origin}));
     emitted_.plan.calls.emplace_back(std::move(planned));
@@ -85,7 +92,7 @@ class Emitter {
     DTR_ASSIGN(std::unique_ptr<LoweredPartition> partition, backend.lower(program_, extract(graph_, unit)));
     DelegateCallPlan planned{.delegate_id = std::string(backend.delegate_id()), .partition = partition.get()};
     for (const ValueId input : unit.inputs) planned.inputs.push_back(tensor(input));
-    for (const ValueId output : unit.outputs) planned.outputs.push_back(tensor(output));
+    for (const ValueId output : unit.outputs) planned.outputs.push_back(made(output));
     for (const OpId op : unit.ops) planned.origin = merge(planned.origin, graph_.op(op).origin);
     emitted_.plan.calls.emplace_back(std::move(planned));
     emitted_.partitions.push_back(std::move(partition));

@@ -15,6 +15,13 @@ struct EmittedProgram {
   // For each call of the plan: the partition of a delegate call, null for a kernel call; and the backend that runs it.
   std::vector<std::unique_ptr<LoweredPartition>> partitions;
   std::vector<uint8_t> backends;
+  // The values of the graph that calls leave in memory, in the order of the calls.
+  struct Made {
+    ValueId value;
+    uint32_t call;
+    TensorRef tensor;
+  };
+  std::vector<Made> results;
 };
 
 // `graph` has layouts assigned, `units` are in order of execution. Payloads and offsets are still open: see program/memory_planner.h.

@@ -60,6 +60,7 @@ class ProgramWriter {
     const size_t checksum_at = segment_base_ + segment_offsets_.back();
     result.checksum = crc32_with_hole(result.bytes, checksum_at);
     std::memcpy(result.bytes.data() + checksum_at, &result.checksum, sizeof result.checksum);
+    result.value_of_tensor = std::move(value_of_tensor_);
     return result;
   }
 

@@ -32,7 +32,8 @@ struct SerializedProgram {
   std::vector<std::byte> bytes;
   std::vector<std::byte> tensor_file;  // .ptd, with external constants
   ProgramSizes sizes;
-  uint32_t checksum = 0;  // of `bytes`, as they carry it
+  uint32_t checksum = 0;                 // of `bytes`, as they carry it
+  std::vector<int32_t> value_of_tensor;  // by tensor of the plan: its index among the values of the file; -1: it has none
 };
 
 // The plan's memory must be planned and its payloads encoded. Error: kProgramTooLarge (a tensor or the file beyond 2 GB).

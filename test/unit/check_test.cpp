@@ -62,5 +62,83 @@ TEST(Comparison, NoElementThatIsNotFiniteIsLeftOut) {
   EXPECT_NEAR(decibels(10, 9), 20, 1e-6);
 }
 
+// --- float32 against double ---
+
+// y = FUNCTION of a linear layer, in float.
+std::string on_linear(const std::string& function, int seed = 1) {
+  return R"(graph @forward(%x: f32[7,11]) {
+  %w: f32[13,11] = constant seeded<)" +
+         std::to_string(seed) + R"(>
+  %l: f32[7,13] = aten.linear(%x, %w)
+)" + function +
+         "\n  return %y\n}";
+}
+
+// A program of `compiled` held against the graph of `wanted`.
+Status check_against(const std::string& wanted, const std::string& compiled) {
+  const CompileSettings settings{.target = find_target("executorch")};
+  Program made = *parse_program(compiled, "made.ir");
+  Result<CompiledProgram> result = compile_program(made, settings);
+  if (!result) return tl::unexpected(result.error());
+  Program program = *parse_program(wanted, "model.ir");
+  const Graph original = program.forward();
+  const Result<CompiledProgram> own = compile_program(program, settings);
+  if (!own) return tl::unexpected(own.error());
+  return check_program(program, original, original, nullptr, *result);
+}
+
+// Functions that make much of little: what float32 rounds in the layer changes their result by far more than 2^-20 of it.
+const std::string kIllConditioned[] = {
+    R"(%c: f32[] = constant dense<0.001> %a: f32[7,13] = aten.abs(%l) %s: f32[7,13] = aten.add.Tensor(%a, %c) {alpha = 1.0}
+       %y: f32[7,13] = aten.reciprocal(%s))",
+    R"(%c: f32[] = constant dense<0.000001> %a: f32[7,13] = aten.abs(%l) %s: f32[7,13] = aten.add.Tensor(%a, %c) {alpha = 1.0}
+       %y: f32[7,13] = aten.log(%s))",
+    R"(%c: f32[] = constant dense<0.001> %a: f32[7,13] = aten.abs(%l) %s: f32[7,13] = aten.add.Tensor(%a, %c) {alpha = 1.0}
+       %y: f32[7,13] = aten.rsqrt(%s))",
+    R"(%c: f32[] = constant dense<1000.0> %s: f32[7,13] = aten.mul.Tensor(%l, %c) %y: f32[7,13] = aten.sin(%s))",
+    R"(%c: f32[] = constant dense<20.0> %s: f32[7,13] = aten.mul.Tensor(%l, %c) %y: f32[7,13] = aten.exp(%s))",
+    R"(%c: f32[] = constant dense<1e6> %s: f32[7,13] = aten.mul.Tensor(%l, %c) %f: f32[7,13] = aten.floor(%s) %g: f32[7,13] = aten.sub.Tensor(%s, %f) {alpha = 1.0}
+       %y: f32[7,13] = aten.log(%g))",
+    R"(%y: f32[7,13] = aten.threshold(%l) {threshold = inf, value = 0.0})",
+    R"(%y: f32[7,13] = aten.threshold(%l) {threshold = 0.5, value = inf})",
+};
+
+TEST(Check, TakesWhatFloat32Leaves) {
+  for (const std::string& function : kIllConditioned) {
+    const Status status = check_against(on_linear(function), on_linear(function));
+    EXPECT_TRUE(status) << function << "\n" << (status ? "" : to_text(status.error()));
+  }
+}
+
+TEST(Check, RefusesWhatFloat32DoesNotLeave) {
+  const auto with = [](std::string text, const std::string& from, const std::string& to) {
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return text.replace(at, from.size(), to);
+  };
+  for (const std::string& function : kIllConditioned) {
+    const bool depends = function.find("threshold = inf") == std::string::npos;  // no value is above infinity, whatever the weights
+    EXPECT_EQ(check_against(on_linear(function), on_linear(function, 2)).has_value(), !depends) << function;
+  }
+  const std::string &reciprocal = on_linear(kIllConditioned[0]), &logarithm = on_linear(kIllConditioned[1]),
+                    &sine = on_linear(kIllConditioned[3]), &power = on_linear(kIllConditioned[4]);
+  // Kernels that compute something near.
+  EXPECT_FALSE(check_against(sine, with(sine, "aten.sin", "aten.cos")));
+  EXPECT_FALSE(check_against(reciprocal, with(reciprocal, "0.001", "0.00101")));
+  EXPECT_FALSE(check_against(logarithm, with(logarithm, "0.000001", "0.000002")));
+  EXPECT_FALSE(check_against(sine, with(sine, "1000.0", "1000.01")));
+  EXPECT_FALSE(check_against(power, with(power, "20.0", "20.001")));
+}
+
+TEST(Check, NamesTheFirstOperatorThatIsWrong) {
+  const std::string sine = on_linear(kIllConditioned[3]);
+  std::string cosine = sine;
+  cosine.replace(cosine.find("aten.sin"), 8, "aten.cos");
+  const Status status = check_against(sine, cosine);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().id, DiagnosticId::kCheckFailed);
+  EXPECT_NE(status.error().reason.find("; `y`, aten.sin: element"), std::string::npos) << status.error().reason;
+}
+
 }  // namespace
 }  // namespace dtr
