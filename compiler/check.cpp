@@ -63,10 +63,68 @@ tl::unexpected<Diagnostic> refused(const Program& program, const OutputDifferenc
               "please report this with the model", {.file = program.file});
 }
 
+// The outputs of a program against those of the float model.
+struct Accuracy {
+  const Program& program;
+  const Graph& original;
+  const Graph& as_compiled;
+  std::span<const TensorView> sample;
+  bool on_noise;
+
+  Status check(const std::vector<Tensor>& ideal, const std::vector<Tensor>& outputs, double least) const {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const ValueId output = original.outputs()[i];
+      if (!is_float(original.type(output).dtype) && !original.type(output).quantized()) continue;  // an index is right or wrong
+      const Tensor expected = real_values(ideal[i].view(), original.type(output));
+      const Tensor actual = real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i]));
+      const double decibels = decibels_of(expected, actual);
+      if (decibels >= least) continue;
+      const double steps = on_noise ? 2 : is_zero(expected) ? 1 : 0;
+      if (compare(expected.view(), actual.view()).max_absolute <= steps * step_of(i)) continue;
+      DTR_ASSIGN(const bool lost, lost_in_float(i, expected, least));
+      if (lost) continue;
+      const OpId producer = original.producer(output);
+      return fail(
+          DiagnosticId::kCheckInaccurate,
+          fmt::format("output {}, `{}`: {:.1f} dB against the float model on {}, at least {:.1f} dB asked for; a program that gives "
+                      "nothing but zeros has 0 dB",
+                      i, original.value(output).name, decibels, on_noise ? "noise" : "the first sample", least),
+          "see which operator loses it with --report-quantization, calibrate with real inputs, or accept it with --min-sqnr DB",
+          producer.valid() ? place_of(program, original, producer) : Place{.file = program.file});
+    }
+    return {};
+  }
+
+ private:
+  static double decibels_of(const Tensor& expected, const Tensor& actual) {
+    Sqnr sqnr;
+    sqnr.add(expected.view(), actual.view());
+    return sqnr.decibels();
+  }
+  static bool is_zero(const Tensor& tensor) {
+    return std::ranges::all_of(tensor.values<float>(), [](float value) { return value == 0; });
+  }
+
+  // Quantization step of an output; 0 if it has none.
+  double step_of(size_t i) const {
+    const ValueId output = as_compiled.outputs()[i];
+    const OpId dequantize = as_compiled.producer_if(output, ops::kDequantize);
+    const Type& type = as_compiled.type(dequantize.valid() ? as_compiled.op(dequantize).operands[0] : output);
+    return type.quantized() ? static_cast<double>(type.quantization->scale()) : 0;
+  }
+
+  // Whether the model computes rounding errors: float32 has nothing of what double has.
+  Result<bool> lost_in_float(size_t i, const Tensor& expected, double least) const {
+    if (is_quantized(original)) return false;
+    DTR_ASSIGN(const std::vector<Tensor> exact, make_reference_executor(program, original, Precision::kDouble)->run(sample));
+    return decibels_of(real_values(exact[i].view(), original.type(original.outputs()[i])), expected) < least;
+  }
+};
+
 }  // namespace
 
 Status check_program(const Program& program, const Graph& original, const Graph& quantized_graph, const Samples* samples,
-                     CompiledProgram& compiled) {
+                     CompiledProgram& compiled, double least_decibels) {
   std::optional<Samples> noise;
   if (samples == nullptr) noise = Samples::random(original, 1);
   const std::vector<TensorView> sample = (samples == nullptr ? *noise : *samples).inputs(0);
@@ -105,7 +163,8 @@ Status check_program(const Program& program, const Graph& original, const Graph&
              real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i])).view());
   report.check_sqnr_db = sqnr.decibels();
   report.checked = true;
-  return {};
+  if (samples == nullptr && !is_quantized(original)) return {};
+  return Accuracy{program, original, as_compiled, sample, samples == nullptr}.check(ideal, outputs, least_decibels);
 }
 
 }  // namespace dtr

@@ -12,13 +12,16 @@ void Sqnr::add(const TensorView& expected, const TensorView& actual) {
   const auto a = actual.values<float>();
   DTR_CHECK(e.size() == a.size());
   for (size_t i = 0; i < e.size(); ++i) {
-    signal_ += static_cast<double>(e[i]) * e[i];
-    const double error = static_cast<double>(e[i]) - a[i];
-    noise_ += error * error;
+    const auto expected_value = static_cast<double>(e[i]), actual_value = static_cast<double>(a[i]);
+    if (std::isfinite(expected_value)) signal_ += expected_value * expected_value;
+    if (expected_value == actual_value || (std::isnan(expected_value) && std::isnan(actual_value))) continue;
+    const double error = expected_value - actual_value;
+    noise_ += std::isfinite(error) ? error * error : INFINITY;
   }
 }
 
 double Sqnr::decibels() const {
+  if (std::isinf(noise_)) return -99;
   if (noise_ == 0) return 99;
   return std::clamp(10 * std::log10(signal_ / noise_), -99.0, 99.0);
 }

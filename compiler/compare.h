@@ -10,7 +10,8 @@
 
 namespace dtr {
 
-// Signal to quantization noise over all elements added: 10·log10(Σ expected² / Σ (expected − actual)²) dB. No error counts as 99 dB.
+// Signal to quantization noise over all elements added: 10·log10(Σ expected² / Σ (expected − actual)²) dB. No error counts as 99 dB,
+// an element that is not finite on one side only, or is another infinity, as −99 dB.
 class Sqnr {
  public:
   void add(const TensorView& expected, const TensorView& actual);  // float32, same shape

@@ -191,7 +191,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   DTR_ASSIGN(CompiledProgram compiled, compile_program(program, settings, conversion ? &*conversion : nullptr));
   // What a converter made runs where NXP's driver is.
   if (options.check && options.converter.empty())
-    DTR_TRY(check_program(program, float_graph, quantized_graph, samples ? &*samples : nullptr, compiled));
+    DTR_TRY(check_program(program, float_graph, quantized_graph, samples ? &*samples : nullptr, compiled, options.min_sqnr));
 
   DTR_TRY(write_outputs(options, std::move(file), model.bytes(), compiled,
                         options.calibration.empty() ? std::span<const TensorView>() : samples->inputs(0)));

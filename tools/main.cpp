@@ -86,7 +86,12 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
   verb->add_option("--io", o.io, "Inputs and outputs of the program: float, or int8 without quantize and dequantize")
       ->check(CLI::IsMember({"float", "int8"}))
       ->capture_default_str();
-  verb->add_flag("!--no-check", o.check, "Do not run the program on one sample and compare it with the float model");
+  CLI::Option* no_check =
+      verb->add_flag("!--no-check", o.check, "Do not run the program on one sample and compare it with the float model");
+  verb->add_option("--min-sqnr", o.min_sqnr, "Refuse the program if an output has fewer dB than this in that comparison (-99: accept any)")
+      ->check(number(-99, 99, ""))
+      ->excludes(no_check)
+      ->capture_default_str();
   verb->add_flag("--row-packing", o.row_packing,
                  "Let convolutions of few channels fill the array from neighbouring columns (an assumption, see docs/npu.md)");
   verb->add_option("--schedule", o.schedule,

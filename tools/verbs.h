@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/check.h"
 #include "support/result.h"
 #include "targets/target.h"
 
@@ -35,6 +36,7 @@ struct CompileOptions {
   std::string report_json, placement, patterns, quantization_json, emit_ir, print_after;
   bool report_quantization = false;
   bool check = true;
+  double min_sqnr = kLeastCheckDecibels;
   bool row_packing = false;
   std::string schedule = "own";
   bool debug_map = true;

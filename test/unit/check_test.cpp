@@ -140,5 +140,52 @@ TEST(Check, NamesTheFirstOperatorThatIsWrong) {
   EXPECT_NE(status.error().reason.find("; `y`, aten.sin: element"), std::string::npos) << status.error().reason;
 }
 
+// --- accuracy against the float model ---
+
+// Calibrated on noise, and checked on it.
+Status check_quantized(const std::string& text, double least = kLeastCheckDecibels) {
+  const CompileSettings settings{.target = find_target("imxrt700")};
+  Program program = *parse_program(text, "model.ir");
+  const Graph original = program.forward();
+  const Samples samples = Samples::random(original, 2);
+  std::optional<CalibrationResult> calibration;
+  const Result<ConversionReport> conversion = quantize_program(program, settings, &samples, calibration);
+  if (!conversion) return tl::unexpected(conversion.error());
+  const Graph quantized_graph = program.forward();
+  Result<CompiledProgram> compiled = compile_program(program, settings, &*conversion);
+  if (!compiled) return tl::unexpected(compiled.error());
+  return check_program(program, original, quantized_graph, &samples, *compiled, least);
+}
+
+std::string scaled_layer(const std::string& factor) {
+  return R"(graph @forward(%x: f32[1,4]) {
+  %w: f32[2,4] = constant dense<)" +
+         factor + ", " + factor + ", " + factor + ", -" + factor + ", " + factor + ", -" + factor + ", " + factor + ", " + factor + R"(>
+  %y: f32[1,2] = aten.linear(%x, %w)
+  return %y
+})";
+}
+
+TEST(Check, RefusesAnOutputOfWhichNothingIsLeft) {
+  const Status status = check_quantized(scaled_layer("1e-38"));
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().id, DiagnosticId::kCheckInaccurate);
+  EXPECT_EQ(status.error().reason,
+            "output 0, `y`: 0.0 dB against the float model on the first sample, at least 3.0 dB asked for; a program that gives nothing "
+            "but zeros has 0 dB");
+  EXPECT_TRUE(check_quantized(scaled_layer("1e-38"), -99));
+  EXPECT_TRUE(check_quantized(scaled_layer("0.5")));
+  EXPECT_FALSE(check_quantized(scaled_layer("0.5"), 90));
+}
+
+TEST(Check, TakesAnOutputThatIsZeroOrConstant) {
+  EXPECT_TRUE(check_quantized(scaled_layer("0.0")));
+  EXPECT_TRUE(
+      check_quantized("graph @forward(%x: f32[1,4]) { %a: f32[1,4] = aten.abs(%x) %n: f32[1,4] = aten.neg(%a) "
+                      "%y: f32[1,4] = aten.relu(%n) return %y }"));
+  EXPECT_TRUE(check_quantized("graph @forward(%x: f32[1,4]) { %y: f32[1,4] = aten.clamp(%x) {max = 2.5, min = 2.5} return %y }"));
+  EXPECT_TRUE(check_quantized("graph @forward(%x: f32[1,4]) { %y: f32[1,4] = aten.sub.Tensor(%x, %x) {alpha = 1.0} return %y }"));
+}
+
 }  // namespace
 }  // namespace dtr
