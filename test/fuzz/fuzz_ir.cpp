@@ -7,9 +7,13 @@
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
+#include "test/fuzz/depth.h"
 #include "transforms/pass_manager.h"
 
 namespace {
+
+enum : size_t { kRead, kTransformed, kEvaluated };
+constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.2}, {"transformed", 0.2}, {"evaluated", 0.2}};
 
 constexpr int64_t kMaxElements = 4096;  // of a value
 constexpr int64_t kMaxMacs = 1 << 20;   // of an op
@@ -29,9 +33,13 @@ bool cheap(const dtr::Graph& graph) {
 
 }  // namespace
 
+std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+  dtr::fuzz::Depth depth;
   auto program = dtr::parse_program({reinterpret_cast<const char*>(data), size}, "fuzz.ir");
   if (!program) return 0;
+  depth.reach(kRead);
   DTR_CHECK(dtr::verify(*program).has_value());
   const std::string text = dtr::print(*program);
   const auto again = dtr::parse_program(text);
@@ -43,6 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
                                           {.verify_each = true, .prove = evaluate ? dtr::Proof::kEachPass : dtr::Proof::kNone});
       DTR_CHECK(runs.has_value() || runs.error().id != dtr::DiagnosticId::kPassBrokeGraph);
     }
+    depth.reach(kTransformed);
+    if (evaluate) depth.reach(kEvaluated);
   }
   return 0;
 }

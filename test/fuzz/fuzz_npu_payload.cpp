@@ -13,12 +13,17 @@
 #include "simulator/host/listing.h"
 #include "simulator/host/plan.h"
 #include "support/result.h"
+#include "test/fuzz/depth.h"
+#include "test/fuzz/mutators.h"
 
 namespace {
 
 namespace npu = dtr::npu;
 namespace simulator = dtr::simulator;
 using npu::Buffer, npu::Header, npu::Report, npu::Status, npu::Target;
+
+enum : size_t { kDecoded, kExecuted };
+constexpr dtr::fuzz::Stage kStages[] = {{"decoded", 0.35}, {"executed", 0.35}};
 
 using Bytes = simulator::AlignedVector<std::byte>;
 
@@ -61,13 +66,17 @@ struct Memory {
 
 }  // namespace
 
+std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+  dtr::fuzz::Depth depth;
   const auto bytes = std::as_bytes(std::span(data, size));
   Bytes payload(bytes.begin(), bytes.end());
   sign(payload);
   simulator::list_payload({}, payload);
   simulator::Payload decoded;
   if (simulator::decode({}, payload, decoded).status != Status::kOk) return 0;
+  depth.reach(kDecoded);
   uint64_t memory_bytes = decoded.header.scratch_bytes;
   for (uint32_t i = 0; i < decoded.header.operand_count; ++i) memory_bytes += decoded.operand(i).bytes;
   Work work;
@@ -88,5 +97,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
       simulator::execute({}, decoded, plain.buffers, plain.scratch_buffer(), simulator::kPlainKernels, nullptr, arrivals, {});
   DTR_CHECK(report.status == expected.status && report.command == expected.command && report.total_cycles == expected.total_cycles);
   DTR_CHECK(fast.operands == plain.operands && fast.scratch == plain.scratch);
+  depth.reach(kExecuted);
   return 0;
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned seed) {  // NOLINT(readability-identifier-naming)
+  return dtr::fuzz::mutate_words(data, size, max_size, seed, sizeof(Header));
 }

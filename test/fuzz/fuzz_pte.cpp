@@ -1,78 +1,102 @@
-// Any bytes as a program: refused, or described, and run if all of its kernels are there. The checksum is off, so that damage gets through
-// to the structure.
+// Any bytes as a program: refused, or described, and run on the host's kernels with the NPU simulated. The checksum is off, so that damage
+// gets through to the structure. Each memory is a heap block of its own, so that a sanitizer sees what reaches beyond it.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "program/describe.h"
-#include "runtime/kernels/portable/kernels.h"
+#include "runtime/delegate_deuteron.h"
+#include "runtime/environment.h"
 #include "runtime/method.h"
+#include "simulator/host/host_simulator.h"
+#include "test/fuzz/depth.h"
 
 namespace dtr {
 namespace {
 
-constexpr size_t kMaxArena = 1 << 22;  // a caller has only so much
+enum : size_t { kRead, kLoaded, kRun };
+constexpr fuzz::Stage kStages[] = {{"read", 0.15}, {"loaded", 0.14}, {"run", 0.11}};
 
+constexpr size_t kMaxArena = 1 << 22;       // a caller has only so much
+constexpr uint64_t kMaxElements = 1 << 16;  // of all tensors, so that no run takes long
+
+// Heap memory of exactly this size on a boundary of runtime::kArenaAlignment.
 class Arena {
  public:
-  explicit Arena(size_t bytes) : blocks_((bytes + sizeof(Block) - 1) / sizeof(Block)), bytes_(bytes) {}
-  std::span<std::byte> bytes() { return {blocks_.empty() ? nullptr : blocks_.front().bytes, bytes_}; }
+  explicit Arena(size_t bytes) : data_(std::make_unique<std::byte[]>(bytes)), bytes_(bytes) {
+    for (size_t i = 0; i < bytes_; ++i) data_[i] = static_cast<std::byte>(i * 37);
+  }
+  std::span<std::byte> bytes() { return {data_.get(), bytes_}; }
 
  private:
-  struct alignas(runtime::kArenaAlignment) Block {
-    std::byte bytes[runtime::kArenaAlignment];
-  };
-  std::vector<Block> blocks_;
+  std::unique_ptr<std::byte[]> data_;
   size_t bytes_;
 };
+static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ >= runtime::kArenaAlignment);
 
-// The work of one run, so that a damaged program cannot ask for hours: product of extents is what the kernels' loops are made of.
 bool small(const runtime::Method& method) {
-  for (size_t i = 0; method.value(i) != nullptr; ++i) {
+  uint64_t elements = 0;
+  for (size_t i = 0; method.value(i) != nullptr && elements <= kMaxElements; ++i) {
     const runtime::Value& value = *method.value(i);
-    if (value.kind == runtime::ValueKind::kTensor && value.tensor.elements() > 4096) return false;
+    if (value.kind == runtime::ValueKind::kTensor) elements += static_cast<uint64_t>(value.tensor.elements());
   }
-  return true;
+  return elements <= kMaxElements;
 }
 
-void run(const runtime::Program& program) {
-  for (size_t m = 0; m < program.method_count(); ++m) {
-    runtime::Method::Requirements need;
-    if (!runtime::Method::requirements(program, program.method_name(m), &need).ok() || need.state_bytes > kMaxArena) continue;
-    Arena state(need.state_bytes);
-    std::vector<Arena> arenas;
-    std::vector<std::span<std::byte>> memories;
-    size_t total = 0;
-    for (uint32_t i = 0; i < need.memories; ++i) total += need.memory_bytes(i);
-    if (total > kMaxArena) continue;
-    for (uint32_t i = 0; i < need.memories; ++i) arenas.emplace_back(need.memory_bytes(i));
-    for (Arena& arena : arenas) memories.push_back(arena.bytes());
-    runtime::Method method;
-    if (!method.prepare(program, program.method_name(m), state.bytes(), memories).ok() || !small(method)) continue;
-    std::vector<Arena> inputs;
-    inputs.reserve(method.input_count());
-    for (size_t i = 0; i < method.input_count(); ++i) {
-      const runtime::Tensor* tensor = method.input_tensor(i);
-      if (tensor == nullptr) continue;
-      Arena& data = inputs.emplace_back(tensor->bytes());
-      (void)method.set_input(i, {data.bytes().data(), tensor->bytes(), tensor->dtype, tensor->shape(), tensor->order()});
-    }
-    (void)method.run();
+// Whether a method of the program ran to its end.
+bool run(const runtime::Program& program, std::string_view name) {
+  runtime::Method::Requirements need;
+  if (!runtime::Method::requirements(program, name, &need).ok() || need.state_bytes > kMaxArena) return false;
+  size_t total = 0;
+  for (uint32_t i = 0; i < need.memories; ++i) {
+    if (need.memory_bytes(i) > kMaxArena) return false;
+    total += need.memory_bytes(i);
   }
+  if (total > kMaxArena) return false;
+  Arena state(need.state_bytes);
+  std::vector<Arena> arenas;
+  std::vector<std::span<std::byte>> memories;
+  for (uint32_t i = 0; i < need.memories; ++i) arenas.emplace_back(need.memory_bytes(i));
+  for (Arena& arena : arenas) memories.push_back(arena.bytes());
+  runtime::Method method;
+  if (!method.prepare(program, name, state.bytes(), memories).ok() || !small(method)) return false;
+  std::vector<Arena> owned;
+  for (size_t i = 0; i < method.input_count(); ++i) {
+    const runtime::Tensor* tensor = method.input_tensor(i);
+    if (tensor == nullptr) continue;
+    Arena& data = owned.emplace_back(tensor->bytes());
+    (void)method.set_input(i, {data.bytes().data(), tensor->bytes(), tensor->dtype, tensor->shape(), tensor->order()});
+  }
+  for (size_t i = 0; i < method.output_count(); ++i) {
+    const runtime::Tensor* tensor = method.output_tensor(i);
+    if (tensor != nullptr && tensor->data == nullptr) (void)method.set_output_memory(i, owned.emplace_back(tensor->bytes()).bytes());
+  }
+  return method.run().ok();
 }
 
 }  // namespace
 }  // namespace dtr
 
+std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return dtr::kStages; }
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
-  const auto image = dtr::ProgramImage::parse(std::as_bytes(std::span(data, size)), "fuzz.pte", false);
+  using namespace dtr;
+  fuzz::Depth depth;
+  const auto image = ProgramImage::parse(std::as_bytes(std::span(data, size)), "fuzz.pte", false);
   if (!image) return 0;
-  if (dtr::describe_program(*image).empty()) std::abort();
-  dtr::runtime::Program program;
-  const dtr::runtime::LoadOptions options{.kernels = dtr::runtime::portable::kernels(), .checksum = nullptr};
-  if (dtr::runtime::Program::load(image->bytes(), options, &program).ok()) dtr::run(program);
+  DTR_CHECK(!describe_program(*image).empty());
+  depth.reach(kRead);
+  simulator::HostSimulator simulator;
+  runtime::DeuteronContext context{.driver = simulator.driver()};
+  const runtime::Delegate delegates[] = {runtime::deuteron_delegate(context)};
+  const runtime::LoadOptions options{.kernels = dtr_host_environment()->options.kernels, .delegates = delegates, .checksum = nullptr};
+  runtime::Program program;
+  if (!runtime::Program::load(image->bytes(), options, &program).ok()) return 0;
+  depth.reach(kLoaded);
+  for (size_t i = 0; i < program.method_count(); ++i)
+    if (run(program, program.method_name(i))) depth.reach(kRun);
   return 0;
 }

@@ -5,9 +5,22 @@
 
 #include "frontends/tflite/tflite.h"
 #include "ir/verifier.h"
+#include "test/fuzz/depth.h"
+
+namespace {
+
+enum : size_t { kImported };
+constexpr dtr::fuzz::Stage kStages[] = {{"imported", 0.12}};
+
+}  // namespace
+
+std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+  dtr::fuzz::Depth depth;
   const auto import = dtr::tflite::parse_tflite(std::as_bytes(std::span(data, size)), "fuzz.tflite");
-  if (import) DTR_CHECK(dtr::verify(import->program).has_value());
+  if (!import) return 0;
+  DTR_CHECK(dtr::verify(import->program).has_value());
+  depth.reach(kImported);
   return 0;
 }

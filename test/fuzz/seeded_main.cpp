@@ -1,8 +1,10 @@
 // Runs a libFuzzer target without libFuzzer: mutations of seed files drawn from a fixed random sequence, so that ctest runs the same
-// inputs everywhere. The work happens in a child process; when it crashes, exits or hangs, the parent names the input.
+// inputs everywhere. The work happens in a child process; when it crashes, exits or hangs, the parent names the input. Exit code 1 also
+// if a seed does not get to the deepest stage of the target, or too few of the inputs do (test/fuzz/depth.h).
 //
-//     fuzz_NAME [--iterations N] [--seconds S] [--only I] [--save FILE] SEED…
+//     fuzz_NAME [--iterations N] [--seconds S] [--regressions FOLDER] [--only I] [--save FILE] SEED…
 //
+// A seed that is a folder is all files in it. --regressions are inputs that once were a finding, run first; they need not get deep.
 // --only runs one iteration (to debug it), --save writes its input to a file first.
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -16,89 +18,33 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
-#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <random>
-#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "test/fuzz/depth.h"
+#include "test/fuzz/mutate.h"
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);  // NOLINT(readability-identifier-naming)
 
 namespace {
 
-using Input = std::vector<uint8_t>;
-using Random = std::mt19937_64;
+namespace fuzz = dtr::fuzz;
+namespace fs = std::filesystem;
+using fuzz::Input;
 
 constexpr uint64_t kMemoryLimit = uint64_t{3} << 30;
 constexpr int kHangSeconds = 30;
+constexpr uint64_t kLeastShareRun = 4;  // a time limit that leaves less than a fourth of the iterations is an error
 
-size_t below(Random& random, size_t limit) { return static_cast<size_t>(random() % limit); }
-
-// Values at which sizes, counts and offsets go wrong.
-constexpr uint64_t kEdges[] = {0, 1, 2, 7, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, INT64_MAX, UINT64_MAX};
-
-void mutate(Random& random, Input& input, const std::vector<Input>& seeds) {
-  if (input.empty()) input.push_back(0);
-  const size_t at = below(random, input.size());
-  const size_t left = input.size() - at;
-  switch (below(random, 12)) {
-    case 0:
-    case 1:
-      input[at] ^= static_cast<uint8_t>(1U << below(random, 8));
-      break;
-    case 2:
-    case 3:
-      input[at] = static_cast<uint8_t>(random());
-      break;
-    case 4: {  // an edge value, little-endian
-      const uint64_t value = kEdges[below(random, std::size(kEdges))];
-      std::memcpy(&input[at], &value, std::min(left, size_t{1} << below(random, 4)));
-      break;
-    }
-    case 5:
-    case 6: {  // another digit in text: sizes and indices of JSON
-      for (size_t i = at; i < input.size(); ++i)
-        if (input[i] >= '0' && input[i] <= '9') {
-          input[i] = static_cast<uint8_t>('0' + below(random, 10));
-          break;
-        }
-      break;
-    }
-    case 7:
-    case 8: {  // a piece onto another place: names and fields change roles
-      const size_t from = below(random, input.size());
-      const size_t size = std::min({left, input.size() - from, 1 + below(random, 64)});
-      std::memmove(&input[at], &input[from], size);
-      break;
-    }
-    case 9: {  // a piece of another seed
-      const Input& other = seeds[below(random, seeds.size())];
-      if (other.empty()) break;
-      const size_t from = below(random, other.size());
-      std::memcpy(&input[at], &other[from], std::min({left, other.size() - from, 1 + below(random, 256)}));
-      break;
-    }
-    case 10: {
-      const auto first = input.begin() + static_cast<ptrdiff_t>(at);
-      input.erase(first, first + static_cast<ptrdiff_t>(std::min(left, 1 + below(random, 32))));
-      break;
-    }
-    default:
-      input.resize(below(random, 16) == 0 ? at : input.size());
-      break;
-  }
-}
-
-Input make_input(uint64_t iteration, const std::vector<Input>& seeds) {
-  Random random(iteration);
-  Input input = seeds[below(random, seeds.size())];
-  for (size_t count = 1 + below(random, 6); count > 0; --count) mutate(random, input, seeds);
-  return input;
-}
+struct File {
+  std::string path;
+  Input bytes;
+};
 
 struct Options {
   uint64_t iterations = 2000;
@@ -106,8 +52,27 @@ struct Options {
   bool single = false;
   uint64_t only = 0;
   std::string save;
-  std::vector<Input> seeds;
+  std::vector<File> seeds, regressions;
+
+  std::vector<Input> seed_bytes() const {
+    std::vector<Input> bytes;
+    for (const File& seed : seeds) bytes.push_back(seed.bytes);
+    return bytes;
+  }
 };
+
+bool read(const std::string& path, std::vector<File>& files) {
+  std::error_code none;
+  if (fs::is_directory(path, none)) {
+    std::vector<std::string> entries;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path)) entries.push_back(entry.path().string());
+    std::ranges::sort(entries);
+    return std::ranges::all_of(entries, [&](const std::string& entry) { return read(entry, files); });
+  }
+  std::ifstream file(path, std::ios::binary);
+  files.push_back({path, Input(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>())});
+  return file.good();
+}
 
 bool parse(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; ++i) {
@@ -127,10 +92,10 @@ bool parse(int argc, char** argv, Options& options) {
     } else if (argument == "--save") {
       good = ++i < argc;
       if (good) options.save = argv[i];
+    } else if (argument == "--regressions") {
+      good = ++i < argc && read(argv[i], options.regressions);
     } else {
-      std::ifstream file(argv[i], std::ios::binary);
-      good = file.good();
-      options.seeds.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+      good = read(argv[i], options.seeds);
     }
     if (!good) {
       fmt::print(stderr, "cannot use `{}`\n", argument);
@@ -140,34 +105,61 @@ bool parse(int argc, char** argv, Options& options) {
   return !options.seeds.empty();
 }
 
-// The child: runs iterations until all are done or time is up, telling the parent through `current`.
-void run(const Options& options, std::atomic<uint64_t>& current) {
+// What the child does now: a regression, a seed or an iteration, counted through.
+struct Progress {
+  std::atomic<uint64_t> step{0};
+  std::atomic<uint64_t> shallow_seeds{0};
+  std::atomic<bool> done{false};
+};
+
+std::string step_name(const Options& options, uint64_t step) {
+  const uint64_t files = options.regressions.size() + options.seeds.size();
+  if (step >= files) return fmt::format("iteration {0} (run again with --only {0})", step - files);
+  return step < options.regressions.size() ? options.regressions[step].path : options.seeds[step - options.regressions.size()].path;
+}
+
+// The child: regressions, seeds, then iterations until all are done or time is up.
+void run(const Options& options, Progress& progress) {
 #ifndef __SANITIZE_ADDRESS__
   const rlimit limit{.rlim_cur = kMemoryLimit, .rlim_max = kMemoryLimit};
   setrlimit(RLIMIT_AS, &limit);
 #endif
+  for (const File& file : options.regressions) {
+    LLVMFuzzerTestOneInput(file.bytes.data(), file.bytes.size());
+    ++progress.step;
+  }
+  for (const File& file : options.seeds) {
+    LLVMFuzzerTestOneInput(file.bytes.data(), file.bytes.size());
+    if (!fuzz::last_was_deep()) {
+      fmt::print(stderr, "{}: this seed does not reach `{}`; it must\n", file.path, fuzz::stages().back().name);
+      ++progress.shallow_seeds;
+    }
+    ++progress.step;
+  }
+  fuzz::clear_counts();
+  const std::vector<Input> seeds = options.seed_bytes();
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(options.seconds);
   for (uint64_t i = 0; i < options.iterations && std::chrono::steady_clock::now() < end; ++i) {
-    current.store(i);
-    const Input input = make_input(i, options.seeds);
+    const Input input = fuzz::make_input(i, seeds);
     LLVMFuzzerTestOneInput(input.data(), input.size());
+    ++progress.step;
   }
-  current.store(UINT64_MAX);
+  progress.done = true;
 }
 
 // Waits for the child; a reason if it failed.
-std::string watch(pid_t child, const std::atomic<uint64_t>& current) {
-  uint64_t last = current.load();
+std::string watch(pid_t child, const Progress& progress) {
+  uint64_t last = progress.step;
   auto since = std::chrono::steady_clock::now();
   for (;;) {
     int state = 0;
     if (waitpid(child, &state, WNOHANG) == child) {
       if (WIFSIGNALED(state)) return fmt::format("killed by signal {}", WTERMSIG(state));
       if (WEXITSTATUS(state) != 0) return fmt::format("exit code {}", WEXITSTATUS(state));
-      return current.load() == UINT64_MAX ? "" : "the process ended early";
+      return progress.done ? "" : "the process ended early";
     }
-    if (current.load() != last) {
-      last = current.load();
+    if (progress.step != last) {
+      last = progress.step;
       since = std::chrono::steady_clock::now();
     } else if (std::chrono::steady_clock::now() - since > std::chrono::seconds(kHangSeconds)) {
       kill(child, SIGKILL);
@@ -178,34 +170,51 @@ std::string watch(pid_t child, const std::atomic<uint64_t>& current) {
   }
 }
 
+// How many inputs ran and how deep they got; false if either is too little.
+bool report(const Options& options) {
+  const uint64_t executed = fuzz::executed();
+  fmt::print("{}; {} regressions, {} seeds\n", fuzz::depth_line(), options.regressions.size(), options.seeds.size());
+  if (executed < options.iterations)
+    fmt::print("{} of {} iterations in {} s, the limit of time\n", executed, options.iterations, options.seconds);
+  if (executed * kLeastShareRun < options.iterations) {
+    fmt::print(stderr, "too few iterations to mean anything\n");
+    return false;
+  }
+  if (!fuzz::deep_enough()) {
+    fmt::print(stderr, "too few inputs get deep: the share of a stage is below its floor\n");
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    fmt::print(stderr, "usage: {} [--iterations N] [--seconds S] [--only I] [--save FILE] SEED…\n", argv[0]);
+    fmt::print(stderr, "usage: {} [--iterations N] [--seconds S] [--regressions FOLDER] [--only I] [--save FILE] SEED…\n", argv[0]);
     return 2;
   }
   if (options.single) {
-    const Input input = make_input(options.only, options.seeds);
+    const Input input = fuzz::make_input(options.only, options.seed_bytes());
     if (!options.save.empty())
       std::ofstream(options.save, std::ios::binary)
           .write(reinterpret_cast<const char*>(input.data()), static_cast<std::streamsize>(input.size()));
     LLVMFuzzerTestOneInput(input.data(), input.size());
     return 0;
   }
-  for (const Input& seed : options.seeds) LLVMFuzzerTestOneInput(seed.data(), seed.size());
-  void* shared = mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  auto* current = new (shared) std::atomic<uint64_t>(0);
+  fuzz::clear_counts();  // makes them, for both processes
+  void* shared = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  auto* progress = new (shared) Progress;
   const pid_t child = fork();
   if (child == 0) {
-    run(options, *current);
+    run(options, *progress);
     _exit(0);
   }
-  const std::string problem = watch(child, *current);
+  const std::string problem = watch(child, *progress);
   if (!problem.empty()) {
-    fmt::print(stderr, "iteration {}: {}; run again with --only {}\n", current->load(), problem, current->load());
+    fmt::print(stderr, "{}: {}\n", step_name(options, progress->step), problem);
     return 1;
   }
-  return 0;
+  return report(options) && progress->shallow_seeds == 0 ? 0 : 1;
 }

@@ -1,0 +1,96 @@
+// Writes the seeds of the fuzz targets, made by the compiler as it is now, so that no format can move
+// on and leave a seed behind that is refused:  fuzz_seeds FOLDER
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+
+#include "abi/program_generated.h"
+#include "compiler/recorder.h"
+#include "profiler/etdump.h"
+#include "support/output_file.h"
+#include "test/fuzz/sample.h"
+
+namespace {
+
+using namespace dtr;
+
+constexpr std::string_view kModels[] = {"image", "sequence"};
+constexpr std::string_view kTargets[] = {"imxrt700", "cortex-m33", "cortex-m55", "executorch"};
+
+// What writes files; the first error ends it.
+class Seeds {
+ public:
+  explicit Seeds(std::string folder) : folder_(std::move(folder)) { std::filesystem::create_directories(folder_); }
+
+  bool make() {
+    for (const std::string_view model : kModels) {
+      for (const std::string_view target : kTargets) program(model, target);
+      write(fmt::format("{}.ptd", model), fuzz::compile_sample(model, "cortex-m33", true).compiled.tensor_file);
+      const std::string ranges = to_json(*fuzz::compile_sample(model, "imxrt700").calibration);
+      write(fmt::format("{}_calibration.json", model), std::as_bytes(std::span(ranges)));
+    }
+    return good_;
+  }
+
+ private:
+  void write(const std::string& name, std::span<const std::byte> bytes) {
+    if (const Status status = write_file(folder_ + "/" + name, bytes); !status) fail(status.error());
+  }
+  void fail(const Diagnostic& diagnostic) {
+    fmt::print(stderr, "{}\n", to_text(diagnostic));
+    good_ = false;
+  }
+
+  // The program, the payload of its partition, and what a run of it records.
+  void program(std::string_view model, std::string_view target) {
+    const std::string name = fmt::format("{}_{}", model, target);
+    const std::vector<std::byte> pte = fuzz::compile_sample(model, target).compiled.pte;
+    write(name + ".pte", pte);
+    const Result<std::unique_ptr<Session>> session = Session::load(pte, name);
+    if (!session) return fail(session.error());
+    const Result<Trace> trace = record_zeros(**session);
+    if (!trace) return fail(trace.error());
+    write(name + ".etdump", to_etdump(*trace));
+    const pte::ProgramFile& file = (*session)->image().file();
+    if (const auto* delegates = file.program().execution_plan()->Get(0)->delegates(); delegates != nullptr && delegates->size() != 0)
+      write(name + ".npu", file.payload(*delegates->Get(0)));
+    records(name, **session);
+  }
+
+  // profile.bin as a device writes it: the records of the start, then those of a run.
+  void records(const std::string& name, Session& session) {
+    std::vector<Tensor> inputs;
+    for (const ValueId input : session.signature().inputs())
+      inputs.emplace_back(session.signature().type(input).dtype, session.signature().type(input).shape);
+    std::vector<TensorView> views;
+    for (const Tensor& input : inputs) views.push_back(input.view());
+    Recording recording;
+    recording.buffer.resize(1024);
+    RunStats stats;
+    if (const auto outputs = session.run(views, &stats, {.recording = &recording}); !outputs) return fail(outputs.error());
+    std::vector<std::byte> bytes;
+    const auto add = [&](npu::ProfileHeader header, std::span<const npu::ProfileRecord> block) {
+      header.records = static_cast<uint32_t>(block.size());
+      const auto head = std::as_bytes(std::span(&header, 1)), body = std::as_bytes(block);
+      bytes.insert(bytes.end(), head.begin(), head.end());
+      bytes.insert(bytes.end(), body.begin(), body.end());
+    };
+    add(recording.header, recording.start);
+    add(recording.header, recording.records());
+    write(name + ".profile", bytes);
+  }
+
+  std::string folder_;
+  bool good_ = true;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    fmt::print(stderr, "usage: {} FOLDER\n", argv[0]);
+    return 2;
+  }
+  return Seeds(argv[1]).make() ? 0 : 1;
+}

@@ -1,0 +1,23 @@
+// Mutations for formats that plain damage does not get into. Each is a body of
+// LLVMFuzzerCustomMutator: it changes `data` in place, at most to `max_size` bytes, and returns the new size.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);  // NOLINT(readability-identifier-naming)
+
+namespace dtr::fuzz {
+
+// A value at which sizes, counts, offsets and products go wrong, or one near `value`.
+int64_t hostile_integer(std::minstd_rand& random, int64_t value);
+
+// A file of 32-bit words, the first `fixed` bytes left alone most of the time.
+size_t mutate_words(uint8_t* data, size_t size, size_t max_size, unsigned seed, size_t fixed);
+
+// A zip archive: changes one entry and writes the archive again, stored, with right sizes and checksums. What is
+// no archive any more, and a part of those that are, is damaged as bytes.
+size_t mutate_zip(uint8_t* data, size_t size, size_t max_size, unsigned seed);
+
+}  // namespace dtr::fuzz
