@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo demo-device build test check test-interop inspector-tables test-browser random conformance quantization lint format bench calibrate golden anchors docs
+.PHONY: help demo demo-device build test check test-interop inspector-tables test-browser random conformance quantization lint format bench calibrate golden anchors mutants docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -81,6 +81,10 @@ golden: build ## accept the figures of test/golden as they are now
 
 anchors: ## measure the peers again (own Python environment, downloads PyTorch, ExecuTorch, LiteRT)
 	@bench/measure_anchors
+
+mutants: ## put each mistake of test/mutants into a scratch copy and run the test that must find it (ARGS='--only N1,S5', --area, --list, --record)
+	@scripts/setup test
+	@python3 test/mutants/run.py --jobs $(JOBS) $(ARGS)
 
 docs: build ## write the generated pages of docs/
 	@scripts/generate_docs

@@ -10,6 +10,7 @@
 #include "numerics/hardswish.h"
 #include "numerics/mean.h"
 #include "numerics/normalize.h"
+#include "numerics/resize.h"
 #include "numerics/softmax.h"
 #include "numerics/tables.h"
 
@@ -117,6 +118,18 @@ static_assert(binary(BinaryKind::kMinimum, {0.5F, 0}, {0.25F, 10}, {0.5F, 3})(2,
 static_assert(binary(BinaryKind::kMaximum, {1e9F, 0}, {1e-9F, 0}, {1e-9F, 0})(1, 127) == 127);  // saturates, does not wrap
 static_assert(binary(BinaryKind::kPrelu, {0.5F, 1}, {0.25F, 2}, {0.25F, 4})(3, 100) == 8);      // 1 = 4 steps
 static_assert(binary(BinaryKind::kPrelu, {0.5F, 1}, {0.25F, 2}, {0.25F, 4})(-3, 6) == -4);      // −2 · 1 = −8 steps
+
+// TFLite divides the scales of PReLU's operand and result as floats: the multiplier has their 24 bits, no more.
+constexpr Requantization prelu_factor(float a, float out) { return binary(BinaryKind::kPrelu, {a, 0}, {1, 0}, {out, 0}).a; }
+static_assert(prelu_factor(0.1F, 0.3F) == quantize_multiplier(0x1.555554p-2));  // 0.1 / 0.3 as a float
+static_assert(prelu_factor(0.1F, 0.3F) != quantize_multiplier(static_cast<double>(0.1F) / static_cast<double>(0.3F)));
+
+// --- resizing: the weight of the upper neighbour is the nearest of 1/1024, of positions in 1/4096
+constexpr int32_t resize_weight(int64_t position) {
+  return ResizeAxis{.in = 2, .out = 1, .start = position, .fraction_bits = 12}.taps(0).weight;
+}
+static_assert(resize_weight(1) == 0 && resize_weight(2) == 1 && resize_weight(5) == 1 && resize_weight(6) == 2);
+static_assert(resize_weight(0) == 0 && resize_weight(4094) == 1024);
 
 // --- mean: what comes out is the mean of constants, for every count
 constexpr bool mean_keeps_constants() {
