@@ -82,6 +82,30 @@ Result<ValueId> replace_op(Rewriter& rewriter, OpId op, OpSpec spec) {
   return made;
 }
 
+Origin origin_back_to(const Graph& graph, ValueId from, OpId last) {
+  std::vector<OpId> group = {last};
+  const auto inside = [&](OpId id) { return std::ranges::find(group, id) != group.end(); };
+  const auto only_inside = [&](OpId id) {
+    return std::ranges::all_of(graph.op(id).results, [&](ValueId result) {
+      const Value& value = graph.value(result);
+      return value.output_uses == 0 && std::ranges::all_of(value.uses, [&](const Use& use) { return inside(use.op); });
+    });
+  };
+  for (bool grown = true; grown;) {  // an op with two readers in the group joins it after both
+    grown = false;
+    for (size_t i = 0; i < group.size(); ++i)
+      for (const ValueId operand : graph.op(group[i]).operands) {
+        const OpId id = operand == from ? OpId{} : graph.producer(operand);
+        if (!id.valid() || inside(id) || !only_inside(id)) continue;
+        group.push_back(id);
+        grown = true;
+      }
+  }
+  Origin origin = graph.op(last).origin;
+  for (const OpId id : group) origin = merge(origin, graph.op(id).origin);
+  return origin;
+}
+
 std::optional<double> uniform_value(const Program& program, const Graph& graph, ValueId value) {
   if (!value.valid() || !is_float_constant(graph, value) || graph.type(value).elements() == 0) return std::nullopt;
   const auto first = [&](const auto& values) -> std::optional<double> {

@@ -66,6 +66,9 @@ void erase_if_unused(Rewriter& rewriter, OpId op);
 // unless the spec has one. The new op only: others that were made for it stand before it.
 Result<ValueId> replace_op(Rewriter& rewriter, OpId op, OpSpec spec);
 
+// Of `last` and of the ops between `from` and it that only it reads, directly or through each other: what one op in their place stands for.
+Origin origin_back_to(const Graph& graph, ValueId from, OpId last);
+
 // The value that a float constant has everywhere, nullopt if it is no constant or has several.
 std::optional<double> uniform_value(const Program& program, const Graph& graph, ValueId value);
 

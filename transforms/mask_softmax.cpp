@@ -100,9 +100,11 @@ class Pass : public GraphPass {
   // The softmax of x under the mask; what computed the scores before goes.
   Status set_operands(OpId softmax, ValueId x, ValueId mask) {
     const ValueId before = graph_.op(softmax).operands[0];
+    const Origin origin = origin_back_to(graph_, x, softmax);
     rewriter_.set_operand(softmax, 0, x);
     rewriter_.set_operand(softmax, 1, mask);
     DTR_TRY(rewriter_.refresh(softmax));
+    rewriter_.set_origin(softmax, origin);
     erase_unread(before);
     ++changes_;
     return {};
@@ -141,7 +143,7 @@ class Pass : public GraphPass {
       }
     if (!fill.valid() || graph_.type(x).shape != graph_.type(scores).shape) return {};
 
-    const Origin origin = graph_.op(id).origin;
+    const Origin origin = merge(graph_.op(id).origin, graph_.op(fill).origin);
     const auto insert = [&](const OpDef& def, ValueId operand, Attributes attributes) {
       return rewriter_.insert_value(id, {.def = &def, .operands = {operand}, .attributes = std::move(attributes), .origin = origin});
     };

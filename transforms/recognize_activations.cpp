@@ -64,7 +64,8 @@ class Pass : public GraphPass {
 
   Status put(OpId id, ValueId x, const OpDef& def, Attributes attributes = {}) {
     if (!alike(graph_, x, graph_.op(id).results[0])) return {};  // broadcast
-    DTR_TRY(replace_op(rewriter_, id, {.def = &def, .operands = {x}, .attributes = std::move(attributes)}));
+    Origin origin = origin_back_to(graph_, x, id);
+    DTR_TRY(replace_op(rewriter_, id, {.def = &def, .operands = {x}, .attributes = std::move(attributes), .origin = std::move(origin)}));
     ++changes_;
     return {};
   }

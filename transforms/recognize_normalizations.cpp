@@ -53,7 +53,7 @@ class Pass : public GraphPass {
 
   // Puts the norm of x over `dims` in the place of `id`.
   Status normalize(OpId id, const OpDef& norm, ValueId x, const Ints& dims, double eps) {
-    const Origin origin = graph_.op(id).origin;
+    const Origin origin = origin_back_to(graph_, x, id);
     const Shape& shape = graph_.type(x).shape;
     Ints order;  // the normalized dimensions last
     for (size_t i = 0; i < shape.size(); ++i)
@@ -62,14 +62,14 @@ class Pass : public GraphPass {
     Shape normalized;
     for (const int64_t dim : dims) normalized.push_back(shape[static_cast<size_t>(dim)]);
     const Attributes attributes{{"normalized_shape", normalized}, {"eps", eps}};
-    if (std::ranges::is_sorted(order)) return replaced(id, {.def = &norm, .operands = {x}, .attributes = attributes});
+    if (std::ranges::is_sorted(order)) return replaced(id, {.def = &norm, .operands = {x}, .attributes = attributes, .origin = origin});
     Ints back(order.size());
     for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
     DTR_ASSIGN(const ValueId turned,
                rewriter_.insert_value(id, {.def = &ops::kPermute, .operands = {x}, .attributes = {{"dims", order}}, .origin = origin}));
     DTR_ASSIGN(const ValueId y,
                rewriter_.insert_value(id, {.def = &norm, .operands = {turned}, .attributes = attributes, .origin = origin}));
-    return replaced(id, {.def = &ops::kPermute, .operands = {y}, .attributes = {{"dims", back}}});
+    return replaced(id, {.def = &ops::kPermute, .operands = {y}, .attributes = {{"dims", back}}, .origin = origin});
   }
   Status replaced(OpId id, OpSpec spec) {
     DTR_TRY(replace_op(rewriter_, id, std::move(spec)));
