@@ -61,7 +61,10 @@ Result<LayoutProof> prove_layouts(const std::string& model, const Samples& sampl
         outputs.push_back(std::move(results));
         continue;
       }
-      for (size_t k = 0; k < results.size(); ++k) proof.equal &= std::ranges::equal(results[k].bytes(), outputs[i][k].bytes());
+      for (size_t k = 0; k < results.size(); ++k) {
+        proof.equal &= std::ranges::equal(results[k].bytes(), outputs[i][k].bytes());
+        proof.compared += results[k].bytes().size();
+      }
     }
   }
   return proof;

@@ -26,6 +26,7 @@ void flip_input_layouts(Graph& graph);
 // What becomes of a model when its inputs have the other layout.
 struct LayoutProof {
   bool equal = true;            // all outputs of all samples, bit for bit
+  uint64_t compared = 0;        // bytes of outputs
   uint64_t cycles[2] = {0, 0};  // of the NPU, as exported and flipped
   size_t conversions[2] = {0, 0};
   uint64_t conversion_cycles[2] = {0, 0};  // of the kernel calls that only move data on the NPU

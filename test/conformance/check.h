@@ -1,21 +1,42 @@
 // One conformance case and what is asked of it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
 namespace dtr::conformance {
 
+// Steps on average that a quantized output may be away from PyTorch's. Measured: at most 0.0001 where no average or interpolation is on
+// the way; ties of those PyTorch rounds to even, the integer specification away from zero.
+inline constexpr double kMeanSteps = 0.002;
+inline constexpr double kMeanStepsOfInterpolations = 0.05;
+inline constexpr double kMeanStepsOfMeans = 0.2;
+
+// How a check ended. Whatever is not said to have passed has failed.
+enum class State : uint8_t {
+  kFailed,
+  kPassed,       // compared, and as it has to be
+  kRefused,      // the compiler does not take the model: `text` is its error
+  kNotCompared,  // there is nothing to compare with: `text` says why
+};
+std::string_view name(State state);  // "failed", "passed", "refused", "not compared"
+
 // One answer. `figures` go to the table and the JSON as they are; `text` says what is wrong, or remarks on what is right.
 struct Check {
-  std::string
-      name;  // "float", "quantized", "equal float", "equal quantized", "cycles float", "layout float.pt2", "neutron_ir_0", "placement"
-  bool passed = false;
+  // "float", "quantized", "equal float", "equal quantized", "cycles float", "attribution float", "layout float.pt2", "neutron_ir_0",
+  // "placement"
+  std::string name;
+  State state = State::kFailed;
   std::string text;
   nlohmann::json figures = nlohmann::json::object();
+
+  bool passed() const { return state == State::kPassed; }
+  void judge(bool good) { state = good ? State::kPassed : State::kFailed; }
 };
 
 // Called as soon as a check is done, so that nothing is lost where a later one crashes.

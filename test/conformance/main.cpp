@@ -105,16 +105,18 @@ int report(const Options& options, const std::vector<CaseResult>& results, const
     std::stringstream text;
     text << std::ifstream(options.check).rdbuf();
     for (const std::string& line : stale_lines(text.str(), results, exceptions, set.complete()))
-      verdict.failures.push_back(
-          fmt::format("{} is out of date, run `make conformance` with the full set; it lacks: {}", options.check, line));
+      verdict.failures.push_back(fmt::format("{} is out of date, run `make conformance` with the full set; it {}", options.check, line));
   }
   if (options.filter == Options().filter)
     for (const std::string& op : missing_operators(results)) verdict.failures.push_back(fmt::format("operators: no case holds {}", op));
   for (const std::string& failure : verdict.failures) fmt::print("FAIL {}\n", failure);
   for (const std::string& stale : verdict.stale) fmt::print("PASS {}: no exception any more, take it off the list\n", stale);
   if (!results.empty()) fmt::print("{}", group_table(results, exceptions));
-  fmt::print("{} of {} cases, {} of our own, {} failures, {} known exceptions\n", set.ran, set.count, results.size() - set.ran,
-             verdict.failures.size(), verdict.excepted);
+  fmt::print("{} of {} cases, {} of our own, {} checks passed, {} failures, {} known exceptions, {} refused and {} not compared as known\n",
+             set.ran, set.count, results.size() - set.ran, verdict.passed, verdict.failures.size(), verdict.excepted, verdict.refused,
+             verdict.not_compared);
+  if (options.filter == Options().filter && !set.complete())  // for the line behind ctest's summary (scripts/not_run)
+    fmt::print("NOT RUN: {} of {} conformance cases (no DEUTERON_SHARED)\n", set.count - set.ran, set.count + results.size() - set.ran);
   if (!options.markdown.empty() && !set.complete()) fmt::print("{} is written from the full set (DEUTERON_SHARED)\n", options.markdown);
   nlohmann::json all = nlohmann::json::array();
   for (const CaseResult& result : results) all.push_back(to_json(result));

@@ -57,7 +57,7 @@ Status judge_placement(const std::filesystem::path& upstream, const std::vector<
       kept["mul"] += 2 * count.get<int64_t>();
     }
   }
-  check.passed = true;
+  check.judge(true);
   for (const auto& [model, report] : reports) {
     std::map<std::string, int64_t> ours;
     std::map<std::string, std::string> reasons;
@@ -70,7 +70,7 @@ Status judge_placement(const std::filesystem::path& upstream, const std::vector<
     for (const auto& [kind, count] : ours) {
       check.figures[model][kind] = count;
       if (count <= kept[kind]) continue;
-      check.passed = false;
+      check.judge(false);
       check.text += fmt::format("{}{} {} of {} on the CPU, upstream keeps {}: {}", check.text.empty() ? "" : "; ", count, kind, model,
                                 kept[kind], reasons[kind]);
     }

@@ -9,12 +9,16 @@
 #include <sstream>
 
 #include "ir/op_def.h"
+#include "test/conformance/attribution.h"
 
 namespace dtr::conformance {
 namespace {
 
 // Kinds of checks, as columns.
-constexpr std::array<std::string_view, 7> kColumns = {"float", "quantized", "equal", "cycles", "layout", "neutron_ir", "placement"};
+constexpr std::array<std::string_view, 8> kColumns = {"float",       "quantized", "equal",      "cycles",
+                                                      "attribution", "layout",    "neutron_ir", "placement"};
+constexpr size_t kNeutronIr = 6;
+static_assert(kColumns[kNeutronIr] == "neutron_ir");
 
 size_t column_of(const std::string& check) {
   for (size_t i = 0; i < kColumns.size(); ++i)
@@ -22,22 +26,35 @@ size_t column_of(const std::string& check) {
   return kColumns.size();
 }
 
-std::string share(size_t part, size_t all) { return all == 0 ? "-" : fmt::format("{}/{}", part, all); }
+// Checks by how they ended.
+struct Counts {
+  size_t passed = 0, failed = 0, refused = 0, not_compared = 0;
+
+  void add(State state) {
+    ++(state == State::kPassed ? passed : state == State::kRefused ? refused : state == State::kNotCompared ? not_compared : failed);
+  }
+  size_t all() const { return passed + failed + refused + not_compared; }
+  // "55/63, 8 refused".
+  std::string text() const {
+    if (all() == 0) return "-";
+    return fmt::format("{}/{}{}{}", passed, all(), refused == 0 ? "" : fmt::format(", {} refused", refused),
+                       not_compared == 0 ? "" : fmt::format(", {} not compared", not_compared));
+  }
+};
 
 // Sums of a group of cases. Figures leave out the known exceptions.
 struct Row {
   size_t cases = 0, good_cases = 0;
-  std::array<size_t, kColumns.size()> passed = {}, all = {};
+  std::array<Counts, kColumns.size()> counts = {};
   double least_gain = 1e9, most_steps = -1, most_mean = -1, elements = 0, different = 0;
 
   void add(const CaseResult& result, const Exceptions& exceptions) {
     ++cases;
-    good_cases += std::all_of(result.checks.begin(), result.checks.end(), [](const Check& check) { return check.passed; }) ? 1 : 0;
+    good_cases += std::all_of(result.checks.begin(), result.checks.end(), [](const Check& check) { return check.passed(); }) ? 1 : 0;
     for (const Check& check : result.checks) {
       const size_t column = column_of(check.name);
       if (column == kColumns.size()) continue;
-      ++all[column];
-      passed[column] += check.passed ? 1 : 0;
+      counts[column].add(check.state);
       if (!check.figures.contains("outputs") || exceptions.contains({result.name, check.name})) continue;
       for (const nlohmann::json& output : check.figures["outputs"]) {
         if (output.contains("sqnr_db"))
@@ -53,8 +70,8 @@ struct Row {
   }
 
   std::vector<std::string> checks() const {
-    std::vector<std::string> cells = {share(good_cases, cases)};
-    for (size_t i = 0; i < kColumns.size(); ++i) cells.push_back(share(passed[i], all[i]));
+    std::vector<std::string> cells = {fmt::format("{}/{}", good_cases, cases)};
+    for (const Counts& column : counts) cells.push_back(column.text());
     return cells;
   }
   std::vector<std::string> figures() const {
@@ -77,7 +94,11 @@ std::vector<std::pair<std::string, Row>> rows_of(const std::vector<CaseResult>& 
   return rows;
 }
 
-const std::vector<std::string> kCheckHeads = {"cases", "float", "quantized", "equal", "cycles", "layout", "neutron_ir", "placement"};
+std::vector<std::string> check_heads() {
+  std::vector<std::string> heads = {"cases"};
+  heads.insert(heads.end(), kColumns.begin(), kColumns.end());
+  return heads;
+}
 const std::vector<std::string> kFigureHeads = {"least dB", "max steps", "mean steps", "% differ"};
 
 std::string markdown_row(const std::string& name, const std::vector<std::string>& cells) {
@@ -109,11 +130,24 @@ std::string cycles_sentence(const std::vector<CaseResult>& results) {
   return text + ".\n";
 }
 
-std::string exception_rows(const Exceptions& exceptions) {
+// Of the Neutron IR: how much of it is compared at all.
+std::string neutron_ir_sentence(const Row& all) {
+  const Counts& counts = all.counts[kNeutronIr];
+  return fmt::format(
+      "\nOf {} files of Neutron IR {} are compiled, run and equal; {} are not equal, {} are refused and {} not compared, as named below.\n",
+      counts.all(), counts.passed, counts.failed, counts.refused, counts.not_compared);
+}
+
+std::string exception_rows(const Exceptions& exceptions, State state) {
   std::string text;
   for (const auto& [key, exception] : exceptions)
-    text += fmt::format("| `{}` | {} | {} | {} |\n", key.first, key.second, exception.says, exception.cause);
+    if (exception.state == state) text += fmt::format("| `{}` | {} | {} | {} |\n", key.first, key.second, exception.says, exception.cause);
   return text;
+}
+
+std::string exception_table(const Exceptions& exceptions, State state) {
+  const std::string rows = exception_rows(exceptions, state);
+  return rows.empty() ? "None.\n" : "| case | check | what the check says | cause |\n|---|---|---|---|\n" + rows;
 }
 
 std::string one_line(std::string text) {
@@ -126,11 +160,17 @@ std::string one_line(std::string text) {
 Result<Exceptions> read_exceptions(const std::string& path) {
   std::ifstream file(path);
   const nlohmann::json document = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object() || !document.contains("exceptions"))
-    return fail(DiagnosticId::kFileNotFound, "no list of exceptions", "give --exceptions FILE", {.file = path});
   Exceptions exceptions;
-  for (const nlohmann::json& entry : document["exceptions"])
-    exceptions[{entry.value("case", ""), entry.value("check", "")}] = {.says = entry.value("says", ""), .cause = entry.value("cause", "")};
+  for (const auto& [list, state] :
+       {std::pair("exceptions", State::kFailed), std::pair("refused", State::kRefused), std::pair("not compared", State::kNotCompared)}) {
+    if (!document.is_object() || !document.contains(list))
+      return fail(DiagnosticId::kFileNotFound, fmt::format("no list \"{}\"", list), "give --exceptions FILE", {.file = path});
+    for (const nlohmann::json& entry : document[list]) {
+      const std::string says = entry.value("says", "");  // an empty one would be part of any text
+      if (says.empty()) return fail(DiagnosticId::kFileNotFound, "an exception says nothing", {}, {.file = path});
+      exceptions[{entry.value("case", ""), entry.value("check", "")}] = {.state = state, .says = says, .cause = entry.value("cause", "")};
+    }
+  }
   return exceptions;
 }
 
@@ -139,13 +179,16 @@ Verdict judge(const std::vector<CaseResult>& results, const Exceptions& exceptio
   for (const CaseResult& result : results) {
     std::set<std::string> failing;
     for (const Check& check : result.checks) {
-      if (check.passed) continue;
+      if (check.passed()) {
+        ++verdict.passed;
+        continue;
+      }
       failing.insert(check.name);
       const auto known = exceptions.find({result.name, check.name});
-      if (known != exceptions.end() && check.text.find(known->second.says) != std::string::npos) {
-        ++verdict.excepted;
+      if (known != exceptions.end() && known->second.state == check.state && check.text.find(known->second.says) != std::string::npos) {
+        ++(check.state == State::kRefused ? verdict.refused : check.state == State::kNotCompared ? verdict.not_compared : verdict.excepted);
       } else {
-        verdict.failures.push_back(fmt::format("{} {}: {}", result.name, check.name, one_line(check.text)));
+        verdict.failures.push_back(fmt::format("{} {}: {}: {}", result.name, check.name, name(check.state), one_line(check.text)));
       }
     }
     for (const auto& [key, exception] : exceptions)
@@ -172,7 +215,7 @@ std::string group_table(const std::vector<CaseResult>& results, const Exceptions
     for (const std::string& cell : cells) text += fmt::format(" {:>10}", cell);
     text += "\n";
   };
-  add("group", kCheckHeads, kFigureHeads);
+  add("group", check_heads(), kFigureHeads);
   for (const auto& [name, row] : rows_of(results, exceptions)) add(name, row.checks(), row.figures());
   return text;
 }
@@ -190,23 +233,26 @@ fails if a check fails, if an operator of docs/operators.md is in no case, or if
 
 ## Checks
 
-Passed of all. A check that fails is named below, with its cause.
+Passed of all; what is refused or has nothing to compare with has not passed. Every check that has not passed is named below, with its
+cause. The cases are compiled with every operator forced to the NPU that it can run (`weigh_costs = false`, as `--force-on all`): by default a
+program leaves to the CPU what is faster there.
 
 | check | what has to hold |
 |---|---|
 | float | The float model, calibrated and compiled, against PyTorch's float output: at most 1 dB below upstream's own quantized output; at least 30 dB where that is below 25 dB, and in `own_*`. |
-| quantized | The quantized model compiled as it is, against PyTorch's evaluation: at most one step for each operator that computes on the way, 0.05 steps on average, 0.2 after averages. |
+| quantized | The quantized model compiled as it is, against PyTorch's evaluation: at most one step for each operator that computes on the way, {} steps on average, {} after interpolations and {} after averages, whose ties PyTorch rounds to even. |
 | equal | The simulated program equals the integer reference, both models. |
 | cycles | At least 99 % of a run's cycles lie on operators of the model, and with the rest they are all of them (docs/profiling.md), both models. |
+| attribution | {} |
 | layout | With inputs in the other layout: equal results, cycles within 1 %, both models. |
 | neutron_ir | Upstream's Neutron IR compiled and run: every element equal to what TFLite's reference kernels compute. |
 | placement | Nothing that upstream delegates is left to the CPU, both models. |
 
 )",
-                                 results.size());
-  text += markdown_head("group", kCheckHeads);
+                                 results.size(), kMeanSteps, kMeanStepsOfInterpolations, kMeanStepsOfMeans, kAttributionRule);
+  text += markdown_head("group", check_heads());
   for (const auto& [name, row] : rows) text += markdown_row(name, row.checks());
-  text += R"(
+  text += neutron_ir_sentence(rows.back().second) + R"(
 ## Figures
 
 The worst of each group, without the exceptions. Least dB: SQNR of the float model minus that of upstream's quantized output (own cases: minus
@@ -215,33 +261,49 @@ that differ at all, because PyTorch evaluates the quantized graph in floating po
 
 )" + markdown_head("group", kFigureHeads);
   for (const auto& [name, row] : rows) text += markdown_row(name, row.figures());
-  text += cycles_sentence(results) + R"(
+  return text + cycles_sentence(results) + R"(
 ## Exceptions
 
 `test/conformance/prove_exceptions.py` proves each cause with PyTorch and with LiteRT's reference kernels. An exception holds only while
 the check fails in the way that is said here; one that passes has to leave the list.
 
-)";
-  if (exceptions.empty()) return text + "None.\n";
-  return text + "| case | check | what the check says | cause |\n|---|---|---|---|\n" + exception_rows(exceptions);
+)" + exception_table(exceptions, State::kFailed) +
+         R"(
+## Refused
+
+What the compiler does not take, with its error. A refusal that is not named here, or that gives another reason, is a failure.
+
+)" + exception_table(exceptions, State::kRefused) +
+         R"(
+## Not compared
+
+Compiled, but nothing says what the result should be.
+
+)" + exception_table(exceptions, State::kNotCompared);
 }
 
 std::vector<std::string> stale_lines(const std::string& page, const std::vector<CaseResult>& results, const Exceptions& exceptions,
                                      bool full_set) {
-  std::string wanted = exception_rows(exceptions);
-  if (full_set)
-    for (const auto& [name, row] : rows_of(results, exceptions)) wanted += markdown_row(name, row.checks());
-  std::vector<std::string> missing;
-  std::istringstream lines(wanted);
-  for (std::string line; std::getline(lines, line);)
-    if (page.find(line + "\n") == std::string::npos) missing.push_back(line);
-  const auto count = [](const std::string& text, std::string_view start) {
-    size_t found = 0;
-    for (size_t at = 0; (at = text.find(start, at)) != std::string::npos; ++at) ++found;
-    return found;
+  std::vector<std::string> stale;
+  const auto lines_of = [](const std::string& text) {
+    std::vector<std::string> lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) lines.push_back(line);
+    return lines;
   };
-  if (count(page, "\n| `") != exceptions.size()) missing.push_back(fmt::format("{} exceptions, no more", exceptions.size()));
-  return missing;
+  std::string wanted;
+  if (full_set) {
+    wanted = conformance::page(results, exceptions);
+  } else {
+    for (const State state : {State::kFailed, State::kRefused, State::kNotCompared}) wanted += exception_rows(exceptions, state);
+  }
+  const std::vector<std::string> ours = lines_of(wanted), theirs = lines_of(page);
+  const std::set<std::string> known(ours.begin(), ours.end()), said(theirs.begin(), theirs.end());
+  for (const std::string& line : ours)
+    if (!said.contains(line)) stale.push_back("lacks: " + line);
+  for (const std::string& line : theirs)
+    if (!known.contains(line) && (full_set || line.starts_with("| `"))) stale.push_back("should not say: " + line);
+  return stale;
 }
 
 }  // namespace dtr::conformance

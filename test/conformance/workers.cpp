@@ -16,12 +16,16 @@ namespace dtr::conformance {
 namespace {
 
 nlohmann::json to_json(const Check& check) {
-  return {{"check", check.name}, {"passed", check.passed}, {"text", check.text}, {"figures", check.figures}};
+  return {{"check", check.name}, {"state", name(check.state)}, {"text", check.text}, {"figures", check.figures}};
 }
 
 Check check_from_json(const nlohmann::json& object) {
+  const std::string said = object.value("state", "");
+  State state = State::kFailed;
+  for (const State each : {State::kPassed, State::kRefused, State::kNotCompared})
+    if (said == name(each)) state = each;
   return {.name = object.value("check", ""),
-          .passed = object.value("passed", false),
+          .state = state,
           .text = object.value("text", ""),
           .figures = object.value("figures", nlohmann::json::object())};
 }
