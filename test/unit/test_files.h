@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -25,6 +26,19 @@ inline std::filesystem::path shared_path(const std::string& relative) {
   const char* root = std::getenv("DEUTERON_SHARED");
   if (root == nullptr || *root == '\0' || !std::filesystem::exists(std::filesystem::path(root) / relative)) return {};
   return std::filesystem::path(root) / relative;
+}
+
+// Says that a part of a test does not run, which otherwise passes; the line behind ctest's summary names it (scripts/not_run).
+inline void not_run(const std::string& what) {
+  std::printf("\nNOT RUN: %s\n", what.c_str());
+  std::fflush(stdout);
+}
+
+// The conformance cases that there are: the full set, or the committed ones, which it says. `test`: "test_proof".
+inline std::filesystem::path conformance_cases(const std::string& test) {
+  const std::filesystem::path full = shared_path("conformance");
+  if (full.empty()) not_run("the full set of conformance cases in " + test + " (no DEUTERON_SHARED)");
+  return full.empty() ? source_path("test/data/conformance") : full;
 }
 
 inline std::vector<NamedTensor> read_arrays(const std::filesystem::path& path) {
