@@ -10,6 +10,14 @@ SHARED = Path(os.environ.get("DEUTERON_SHARED") or ROOT.parent / "shared")
 MODELS = ["ad_fcae", "digits_cnn", "digits_transformer", "ic_resnet8", "kws_dscnn", "mobilenet_v2", "vww_mobilenetv1"]
 
 
+def not_run(what):
+    """Says it, and leaves it in the file $DTR_NOT_RUN for the last line of a run that has other stages."""
+    print(f"NOT RUN: {what}")
+    if os.environ.get("DTR_NOT_RUN"):
+        with open(os.environ["DTR_NOT_RUN"], "a") as file:
+            file.write(what + "\n")
+
+
 class Case:
     """A folder with quantized.pt2 or qat.pt2 (a model that does not come quantized: float.pt2) and inputs."""
 

@@ -185,6 +185,9 @@ def main():
     found = cases.models() + cases.conformance() + cases.own()
     chosen = choose(cases.models(), argparse.Namespace(all=True, cases=options.cases)) + choose(cases.conformance(), options)
     print(f"{len(chosen)} of {len(found)} models and conformance cases")
+    there, taken = len(cases.conformance()), len(choose(cases.conformance(), options))
+    if taken < there and not options.cases:
+        cases.not_run(f"{there - taken} of {there} conformance cases of the live comparison (--all)")
     with tempfile.TemporaryDirectory() as work:
         reports = [
             upstream_on_ours(options.deuteron, chosen, Path(work)),
