@@ -167,6 +167,9 @@ def check(bench):
     own = {"digits_cnn": (*CORES, "imxrt700cm"), "digits_transformer": (*CORES, "imxrt700cm"), **{model: ("imxrt700cm",) for model in MODELS[:3]}}
     ran = [model for model, boards in own.items() if check_own_weights(bench, model, boards)]
     print(f"{len(ran)} of {len(own)} models with their own weights give the same bytes on every target: {', '.join(ran)}")
+    for model in own:
+        if model not in ran:
+            print(f"NOT RUN: e2e_cortex_m: {model} with its own weights (no DEUTERON_SHARED)")
 
 
 # ---- page

@@ -71,6 +71,18 @@ def expect(deuteron, name, ids, *command, outputs=(), code=1):
         print(f"FAIL {name}: {problem}")
 
 
+def survive(deuteron, name, *command):
+    """Damage that may hit weights alone: the command works, or refuses with a reason."""
+    global failures, ran
+    ran += 1
+    done = subprocess.run([str(deuteron), "--diagnostics", "json", *map(str, command)], text=True, stdin=subprocess.DEVNULL, capture_output=True)
+    said = done.stderr.strip().splitlines()
+    if done.returncode == 0 or (done.returncode == 1 and said and said[-1].startswith("{") and json.loads(said[-1])["reason"]):
+        return
+    failures += 1
+    print(f"FAIL {name}: exit code {done.returncode}: {done.stderr[-500:]}")
+
+
 def graph_nodes(model):
     return model["graph_module"]["graph"]["nodes"]
 
@@ -119,18 +131,14 @@ def models(deuteron, work, good):
                 new.writestr(member.filename, old.read(member))
     compile_of("pt2 missing weight", {"pt2-missing-weight"}, work / "weightless.pt2")
 
-    tflite = ROOT / "test/data/kws_dscnn_int8.tflite"
-    if tflite.exists():
-        bytes_of = tflite.read_bytes()
-        (work / "cut.tflite").write_bytes(bytes_of[: len(bytes_of) // 2])
-        compile_of("tflite truncated", {"tflite-invalid"}, work / "cut.tflite")
-        for at in range(64, len(bytes_of), len(bytes_of) // 8):
-            damaged = bytearray(bytes_of)
-            damaged[at : at + 16] = b"\xff" * 16
-            (work / "bad.tflite").write_bytes(damaged)
-            done = subprocess.run([deuteron, "compile", work / "bad.tflite", "-o", out], stdin=subprocess.DEVNULL, capture_output=True)
-            if done.returncode not in (0, 1):
-                expect(deuteron, f"tflite damaged at {at}", set(), "compile", work / "bad.tflite", "-o", out)
+    bytes_of = (ROOT / "models/mlperf_tiny/kws_dscnn_int8.tflite").read_bytes()
+    (work / "cut.tflite").write_bytes(bytes_of[: len(bytes_of) // 2])
+    compile_of("tflite truncated", {"tflite-invalid"}, work / "cut.tflite")
+    for at in range(64, len(bytes_of), len(bytes_of) // 8):
+        damaged = bytearray(bytes_of)
+        damaged[at : at + 16] = b"\xff" * 16
+        (work / "bad.tflite").write_bytes(damaged)
+        survive(deuteron, f"tflite damaged at {at}", "compile", work / "bad.tflite", "-o", work / "damaged.pte")
 
 
 def calibration(deuteron, work):

@@ -15,11 +15,6 @@
 namespace dtr::test {
 namespace {
 
-std::filesystem::path cases_folder() {
-  const std::filesystem::path full = shared_path("conformance");
-  return full.empty() ? source_path("test/data/conformance") : full;
-}
-
 size_t conversions(const Graph& graph) {
   size_t count = 0;
   for (const OpId op : graph.ops()) count += graph.op(op).def == &ops::kQuantize || graph.op(op).def == &ops::kDequantize ? 1 : 0;
@@ -74,7 +69,7 @@ void check(const std::filesystem::path& model, const std::vector<NamedTensor>* a
 
 TEST(CortexM, ConformanceCases) {
   Outcome outcome;
-  for (const auto& entry : std::filesystem::directory_iterator(cases_folder())) {
+  for (const auto& entry : std::filesystem::directory_iterator(conformance_cases("test_cortex_m"))) {
     if (!entry.is_directory()) continue;
     const std::vector<NamedTensor> arrays = read_arrays(entry.path() / "calibration.npz");
     if (std::filesystem::exists(entry.path() / "float.pt2")) check(entry.path() / "float.pt2", &arrays, outcome);

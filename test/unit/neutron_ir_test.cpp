@@ -24,11 +24,10 @@ using conformance::NeutronIrCase;
 // Of the full set where it is, and the repository's own.
 std::vector<std::filesystem::path> conformance_folders() {
   std::map<std::string, std::filesystem::path> folders;
-  for (const std::filesystem::path& set : {test::source_path("test/data/conformance"), test::shared_path("conformance")})
-    if (!set.empty())
-      for (const auto& entry : std::filesystem::directory_iterator(set))
-        if (std::filesystem::exists(entry.path() / "float.pt2") && std::filesystem::exists(entry.path() / "calibration.npz"))
-          folders.emplace(entry.path().filename(), entry.path());
+  for (const std::filesystem::path& set : {test::source_path("test/data/conformance"), test::conformance_cases("test_neutron_ir")})
+    for (const auto& entry : std::filesystem::directory_iterator(set))
+      if (std::filesystem::exists(entry.path() / "float.pt2") && std::filesystem::exists(entry.path() / "calibration.npz"))
+        folders.emplace(entry.path().filename(), entry.path());
   std::vector<std::filesystem::path> list;
   for (const auto& [name, folder] : folders) list.push_back(folder);
   return list;
