@@ -9,6 +9,7 @@
 
 #include "compiler/device_sources.h"
 #include "compiler/firmware_model.h"
+#include "support/encode.h"
 
 namespace dtr {
 namespace {
@@ -204,10 +205,10 @@ class Project {
     for (const FirmwareModel& model : models_) {
       const std::string& name = model.name();
       includes += fmt::format("#include \"{}/model.h\"\n", name);
-      rows += fmt::format("    {{\"{0}\", {1}::kSteps, {1}::start, {1}::method, {1}::take_npu_cycles, profile::of({1}::kProfiled)}},\n",
-                          model.title(), name);
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", model.title());
-      tensors += (models_.size() > 1 ? model.title() + "\n" : "") + model.tensor_lines("  ");
+      rows += fmt::format("    {{{0}, {1}::kSteps, {1}::start, {1}::method, {1}::take_npu_cycles, profile::of({1}::kProfiled)}},\n",
+                          as_c_string(model.title()), name);
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", as_markdown(model.title()));
+      tensors += (models_.size() > 1 ? as_markdown(model.title()) + "\n\n" : "") + model.tensor_lines("  ") + "\n";
       most_steps = std::max(most_steps, model.steps());
     }
     add("main.cpp", fill_template("main.cpp.in", {{"INCLUDES", includes}, {"MODELS", rows}, {"MOST_STEPS", fmt::to_string(most_steps)}}));
@@ -231,7 +232,10 @@ class Project {
 // Folder and namespace of a program that is not alone: its name as a word of C++.
 std::string word_for(std::string_view name) {
   std::string word = "model_";
-  for (const char letter : name) word += std::isalnum(static_cast<unsigned char>(letter)) != 0 ? letter : '_';
+  for (const char letter : name) {
+    const bool is_of_word = (letter >= '0' && letter <= '9') || (letter >= 'A' && letter <= 'Z') || (letter >= 'a' && letter <= 'z');
+    word += is_of_word ? letter : '_';
+  }
   return word;
 }
 

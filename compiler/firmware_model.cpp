@@ -16,6 +16,7 @@
 #include "program/scalar_types.h"
 #include "runtime/delegate_deuteron.h"
 #include "simulator/core/decoder.h"
+#include "support/encode.h"
 #include "targets/target.h"
 
 namespace dtr {
@@ -44,10 +45,7 @@ std::span<const KernelRow> kernel_rows() { return kKernels; }
 Result<FirmwareModel> FirmwareModel::load(const FirmwareProgram& program, std::string name, std::span<const pte::TensorFile> tensor_files) {
   FirmwareModel model(*program.image);
   model.name_ = std::move(name);
-  model.title_ = program.name;
-  // It stands in strings and comments of the project.
-  std::ranges::replace_if(
-      model.title_, [](char letter) { return letter == '"' || letter == '\\' || static_cast<unsigned char>(letter) < ' '; }, '_');
+  model.title_ = as_terminal(program.name);  // the firmware prints it
   DTR_TRY(model.read(tensor_files));
   model.choose_kernels();
   return model;
@@ -130,7 +128,7 @@ std::string FirmwareModel::tensor_lines(std::string_view prefix, bool outputs) c
     int64_t bytes = static_cast<int64_t>(byte_size(static_cast<ScalarType>(tensor->scalar_type())));
     for (const int size : sizes) bytes *= size;
     text += fmt::format("{}  {} {}{}{}: {} {}, {} bytes{}\n", prefix, outputs ? "output" : "input", i, names[i].empty() ? "" : " ",
-                        names[i], dtype ? dtr::name(*dtype) : "value", fmt::join(sizes, "x"), bytes,
+                        as_c_comment(names[i]), dtype ? dtr::name(*dtype) : "value", fmt::join(sizes, "x"), bytes,
                         std::ranges::is_sorted(order) ? "" : fmt::format(", dimensions in memory {}", fmt::join(order, ", ")));
   }
   return text;
@@ -143,7 +141,7 @@ std::vector<FirmwareFile> FirmwareModel::files(const FirmwareOptions& options) c
       {name_ + "/program.pte", {reinterpret_cast<const char*>(image_->bytes().data()), image_->bytes().size()}},
       {name_ + "/program.S", fill_template("program.S.in", {{"MODEL", name_}})},
       {name_ + "/model.h", fill_template("model.h.in", {{"MODEL", name_},
-                                                        {"NAME", title_},
+                                                        {"NAME", as_c_comment(title_)},
                                                         {"TENSORS", tensor_lines("// ")},
                                                         {"STEPS", fmt::to_string(steps_)},
                                                         {"EVENTS", fmt::to_string(events())},
@@ -158,7 +156,7 @@ std::string FirmwareModel::code(const FirmwareOptions& options) const {
   std::set<std::string_view> families;
   for (const KernelRow& row : kernels_) {
     families.insert(row.family);
-    kernels += fmt::format("    {{\"{}\", dtr::runtime::{}::{}}},\n", row.name, row.family, row.function);
+    kernels += fmt::format("    {{{}, dtr::runtime::{}::{}}},\n", as_c_string(row.name), row.family, row.function);
   }
   if (has_npu()) includes += "#include \"runtime/delegate_deuteron.h\"\n#include \"simulator/core/simulator.h\"\n";
   for (const std::string_view family : families) includes += fmt::format("#include \"runtime/kernels/{}/kernels.h\"\n", family);
@@ -191,7 +189,7 @@ std::string FirmwareModel::code(const FirmwareOptions& options) const {
                                         {"MEMORY_COUNT", fmt::to_string(need_.memories)},
                                         {"MEMORY_SPANS", spans},
                                         {"MEMORIES_IN_C", in_c},
-                                        {"METHOD", std::string(method_)},
+                                        {"METHOD", as_c_string(method_)},
                                         {"NPU_CYCLES", has_npu() ? "std::exchange(npu.report, {}).total_cycles" : "0"},
                                         {"PROFILE_NPU", has_npu() ? kProfileNpu : ""},
                                         {"PROFILE_STEP", has_npu() ? "npu.report.total_cycles" : "0"},
@@ -229,11 +227,20 @@ std::string_view firmware_template(std::string_view name) {
 }
 
 std::string fill_template(std::string_view name, const std::vector<std::pair<std::string_view, std::string>>& values) {
-  std::string text(firmware_template(name));
-  for (const auto& [key, value] : values) {
-    const std::string mark = fmt::format("@{}@", key);
-    for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + value.size()))
-      text.replace(at, mark.size(), value);
+  std::string_view rest = firmware_template(name);
+  std::string text;
+  while (!rest.empty()) {
+    const size_t begin = std::min(rest.find('@'), rest.size());
+    text += rest.substr(0, begin);
+    rest.remove_prefix(begin);
+    const auto value = std::ranges::find_if(values, [&](const auto& one) { return rest.starts_with(fmt::format("@{}@", one.first)); });
+    if (value != values.end()) {
+      text += value->second;
+      rest.remove_prefix(value->first.size() + 2);
+    } else if (!rest.empty()) {
+      text += '@';
+      rest.remove_prefix(1);
+    }
   }
   return text;
 }

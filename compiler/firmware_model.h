@@ -71,7 +71,7 @@ class FirmwareModel {
 
 // A file of runtime/ports/project.
 std::string_view firmware_template(std::string_view name);
-// One with each @KEY@ replaced.
+// One with each @KEY@ replaced; a value may have marks, which stay.
 std::string fill_template(std::string_view name, const std::vector<std::pair<std::string_view, std::string>>& values);
 
 }  // namespace dtr

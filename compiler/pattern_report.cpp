@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "support/encode.h"
+
 namespace dtr {
 namespace {
 
@@ -27,13 +29,15 @@ std::string patterns_text(const ConversionReport& report) {
       ++(verdict.rejected ? of_backend.rejected : of_backend.accepted);
       if (!verdict.rejected) continue;
       const std::string_view taker = accepted_by(row);
-      text += fmt::format("note: `{}`: no pattern of {} for {}: {}; {}\n", row.place.node, verdict.backend, row.op,
-                          verdict.rejected->reason, taker.empty() ? std::string("it stays float") : fmt::format("{} quantizes it", taker));
+      text += terminal_format("note: `{}`: no pattern of {} for {}: {}; {}\n", row.place.node, verdict.backend, row.op,
+                              verdict.rejected->reason,
+                              taker.empty() ? std::string("it stays float") : terminal_format("{} quantizes it", taker));
     }
   for (const auto& [backend, of_backend] : sums)
-    text += fmt::format("note: patterns of {}: {} operators accepted, {} rejected\n", backend, of_backend.accepted, of_backend.rejected);
+    text +=
+        terminal_format("note: patterns of {}: {} operators accepted, {} rejected\n", backend, of_backend.accepted, of_backend.rejected);
   for (const ConflictRow& row : report.conflicts)
-    text += fmt::format(
+    text += terminal_format(
         "note: `{}`: {} reads `{}` {}; who makes a value decides, so it is requantized there\n", row.reader.node, row.op, row.value,
         row.shared ? "in the quantization that it shares with its other values" : "in another quantization than the one it is made in");
   return text;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "support/encode.h"
 #include "support/text.h"
 
 namespace dtr {
@@ -91,22 +92,22 @@ std::string refusals_text(const CompileReport& report) {
     module_width = std::clamp<size_t>(row.module_path.size(), module_width, 26);
     lost += row.cycles_lost;
   }
-  std::string text = fmt::format("\nNot on the NPU: {} operator{}, about {} cycles lost (docs/placement.md)\n", report.refusals.size(),
-                                 report.refusals.size() == 1 ? "" : "s", with_thousands(lost));
-  text += fmt::format("{:>12}  {:>12}  {:<{}}  {:<{}}  {:<{}}  {}\n", "cycles lost", "MACs", "operator", name_width, "kind", op_width,
-                      "module", module_width, "source");
+  std::string text = terminal_format("\nNot on the NPU: {} operator{}, about {} cycles lost (docs/placement.md)\n", report.refusals.size(),
+                                     report.refusals.size() == 1 ? "" : "s", with_thousands(lost));
+  text += terminal_format("{:>12}  {:>12}  {:<{}}  {:<{}}  {:<{}}  {}\n", "cycles lost", "MACs", "operator", name_width, "kind", op_width,
+                          "module", module_width, "source");
   const std::string indent(28, ' ');
   for (const RefusalRow& row : report.refusals) {
     const std::string name = row.because_of.empty() ? row.name : "+ " + row.name;
-    text += fmt::format("{:>12}  {:>12}  {:<{}}  {:<{}}  {:<{}}  {}\n", with_thousands(row.cycles_lost),
-                        row.macs > 0 ? with_thousands(static_cast<uint64_t>(row.macs)) : "", clipped(name, name_width), name_width,
-                        clipped(row.op, op_width), op_width, clipped(row.module_path, module_width), module_width, row.source_line);
+    text += terminal_format("{:>12}  {:>12}  {:<{}}  {:<{}}  {:<{}}  {}\n", with_thousands(row.cycles_lost),
+                            row.macs > 0 ? with_thousands(static_cast<uint64_t>(row.macs)) : "", clipped(name, name_width), name_width,
+                            clipped(row.op, op_width), op_width, clipped(row.module_path, module_width), module_width, row.source_line);
     if (row.because_of.empty()) {
-      text += fmt::format("{}{}: {}\n", indent, row.id, row.reason);
-      if (!row.remedy.empty()) text += fmt::format("{}fix: {}\n", indent, row.remedy);
+      text += terminal_format("{}{}: {}\n", indent, row.id, row.reason);
+      if (!row.remedy.empty()) text += terminal_format("{}fix: {}\n", indent, row.remedy);
     } else {
-      text += fmt::format("{}  follows `{}`, which is on the CPU ({}{}{})\n", indent, row.because_of, row.id, row.value.empty() ? "" : ": ",
-                          row.value);
+      text += terminal_format("{}  follows `{}`, which is on the CPU ({}{}{})\n", indent, row.because_of, row.id,
+                              row.value.empty() ? "" : ": ", row.value);
     }
   }
   return text;
@@ -114,10 +115,11 @@ std::string refusals_text(const CompileReport& report) {
 
 std::string transposes_text(const CompileReport& report) {
   if (report.transposes.empty()) return {};
-  std::string text = fmt::format("\nTransposes that remain: {}\n{:>12}  {:>12}  {:<8}  {}\n", report.transposes.size(), "cycles", "bytes",
-                                 "runs on", "tensor");
+  std::string text = terminal_format("\nTransposes that remain: {}\n{:>12}  {:>12}  {:<8}  {}\n", report.transposes.size(), "cycles",
+                                     "bytes", "runs on", "tensor");
   for (const TransposeRow& row : report.transposes)
-    text += fmt::format("{:>12}  {:>12}  {:<8}  {} to {}{}\n", with_thousands(row.cycles), with_thousands(static_cast<uint64_t>(row.bytes)),
+    text +=
+        terminal_format("{:>12}  {:>12}  {:<8}  {} to {}{}\n", with_thousands(row.cycles), with_thousands(static_cast<uint64_t>(row.bytes)),
                         row.backend, row.value, row.to, row.for_operator.empty() ? "" : ", for " + row.for_operator);
   return text;
 }

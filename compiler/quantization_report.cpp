@@ -12,6 +12,7 @@
 #include "ir/rewriter.h"
 #include "ops/executor.h"
 #include "ops/ops.h"
+#include "support/encode.h"
 #include "support/text.h"
 
 namespace dtr {
@@ -234,26 +235,28 @@ Result<QuantizationReport> report_quantization(const Program& program, const Gra
 }
 
 std::string to_text(const QuantizationReport& report) {
-  const auto percent = [](double share) { return share == 0 ? std::string("-") : fmt::format("{:.3f} %", share * 100); };
-  std::string text = fmt::format("quantization, {} sample{}\n{:<28} {:>12} {:>12} {:>12} {:>5} {:>10} {:>8}\n", report.samples,
-                                 report.samples == 1 ? "" : "s", "tensor", "least", "greatest", "scale", "zero", "saturated", "SQNR dB");
+  const auto percent = [](double share) { return share == 0 ? std::string("-") : terminal_format("{:.3f} %", share * 100); };
+  std::string text =
+      terminal_format("quantization, {} sample{}\n{:<28} {:>12} {:>12} {:>12} {:>5} {:>10} {:>8}\n", report.samples,
+                      report.samples == 1 ? "" : "s", "tensor", "least", "greatest", "scale", "zero", "saturated", "SQNR dB");
   for (const TensorRow& row : report.tensors)
-    text += fmt::format("{:<28} {:>12.5g} {:>12.5g} {:>12.5g} {:>5} {:>10} {:>8.1f}{}\n", clipped(row.name, 28), row.range.min,
+    text +=
+        terminal_format("{:<28} {:>12.5g} {:>12.5g} {:>12.5g} {:>5} {:>10} {:>8.1f}{}\n", clipped(row.name, 28), row.range.min,
                         row.range.max, row.scale, row.zero_point, percent(row.saturated), row.sqnr_db, row.selected ? "  selected" : "");
-  text += fmt::format("\n{:<28} {:<28} {:>8} {:>8} {:>10}\n", "operator, worst first", "", "adds dB", "SQNR dB", "saturated");
+  text += terminal_format("\n{:<28} {:<28} {:>8} {:>8} {:>10}\n", "operator, worst first", "", "adds dB", "SQNR dB", "saturated");
   for (const ErrorRow& row : report.operators)
-    text += fmt::format("{:<28} {:<28} {:>8.1f} {:>8.1f} {:>10}\n", clipped(row.tensor, 28), clipped(row.op, 28), row.adds_db, row.sqnr_db,
-                        percent(row.saturated));
-  if (!report.float_ops.empty()) text += fmt::format("not quantized: {}\n", fmt::join(report.float_ops, ", "));
+    text += terminal_format("{:<28} {:<28} {:>8.1f} {:>8.1f} {:>10}\n", clipped(row.tensor, 28), clipped(row.op, 28), row.adds_db,
+                            row.sqnr_db, percent(row.saturated));
+  if (!report.float_ops.empty()) text += terminal_format("not quantized: {}\n", fmt::join(report.float_ops, ", "));
   const auto bad = std::ranges::find(report.operators, report.first_bad, &ErrorRow::tensor);
   if (report.first_bad.empty()) {
-    text += fmt::format("every tensor has {} dB or more\n", report.bad_db);
+    text += terminal_format("every tensor has {} dB or more\n", report.bad_db);
   } else if (bad == report.operators.end()) {
-    text += fmt::format("first bad tensor: the input {}\n", report.first_bad);
+    text += terminal_format("first bad tensor: the input {}\n", report.first_bad);
   } else {
-    text += fmt::format("first bad operator: {} ({}){}{}{}{}: {:.1f} dB, of which it adds {:.1f} dB\n", bad->name, bad->op,
-                        bad->module_path.empty() ? "" : " in ", bad->module_path, bad->source_line.empty() ? "" : ", ", bad->source_line,
-                        bad->sqnr_db, bad->adds_db);
+    text += terminal_format("first bad operator: {} ({}){}{}{}{}: {:.1f} dB, of which it adds {:.1f} dB\n", bad->name, bad->op,
+                            bad->module_path.empty() ? "" : " in ", bad->module_path, bad->source_line.empty() ? "" : ", ",
+                            bad->source_line, bad->sqnr_db, bad->adds_db);
   }
   return text;
 }

@@ -6,6 +6,7 @@
 
 #include "abi/npu/target.h"
 #include "compiler/placement_report.h"
+#include "support/encode.h"
 #include "support/text.h"
 
 namespace dtr {
@@ -56,15 +57,16 @@ std::string to_text(const CompileReport& report) {
                                : row.cpu_cycles > 0 ? "~" + with_thousands(row.cpu_cycles)
                                                     : std::string();
     const std::string utilization = row.macs > 0 && row.cycles > 0 ? fmt::format("{:.0f} %", 100 * row.utilization) : "";
-    text += fmt::format("{:<{}}  {:<{}}  {:<8}  {:<{}}  {:>12}  {:>11}  {:>5}  {}\n", clipped(row.name, name_width), name_width,
+    text +=
+        terminal_format("{:<{}}  {:<{}}  {:<8}  {:<{}}  {:>12}  {:>11}  {:>5}  {}\n", clipped(row.name, name_width), name_width,
                         clipped(row.module_path, module_width), module_width, row.backend, clipped(row.kernel, kernel_width), kernel_width,
                         row.macs > 0 ? with_thousands(static_cast<uint64_t>(row.macs)) : "", cycles, utilization, row.limited_by);
   }
   text += refusals_text(report) + transposes_text(report);
   const SramUse& sram = report.sram;
   if (!report.converter.empty())
-    text += fmt::format("\nNPU     {} partition{} made by `{}`: what they cost is known where NXP's driver runs them\n", report.partitions,
-                        report.partitions == 1 ? "" : "s", report.converter);
+    text += terminal_format("\nNPU     {} partition{} made by `{}`: what they cost is known where NXP's driver runs them\n",
+                            report.partitions, report.partitions == 1 ? "" : "s", report.converter);
   else if (report.has_npu && !report.checked)
     text += fmt::format("\nNPU     {} partition{}: calls and cycles are counted by the check, which was left out\n", report.partitions,
                         report.partitions == 1 ? "" : "s");

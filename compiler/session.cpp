@@ -20,6 +20,7 @@
 #include "runtime/method.h"
 #include "runtime/profiler.h"
 #include "simulator/host/host_simulator.h"
+#include "support/encode.h"
 #include "targets/target.h"
 
 namespace dtr {
@@ -305,8 +306,9 @@ Status load_program(const ProgramImage& image, runtime::DelegateTable delegates,
                                      .checksum = nullptr,
                                      .on_missing =
                                          [](void* context, pte::Error what, std::string_view name, std::string_view overload) {
-                                           *static_cast<std::string*>(context) += fmt::format("\n  {} {}{}{}", missing_kind(what), name,
-                                                                                              overload.empty() ? "" : ".", overload);
+                                           auto& list = *static_cast<std::string*>(context);
+                                           list += terminal_format("\n  {} {}{}{}", missing_kind(what), name, overload.empty() ? "" : ".",
+                                                                   overload);
                                          },
                                      .context = &missing};
   if (const pte::Status status = runtime::Program::load(image.bytes(), options, program); !status.ok()) {

@@ -7,6 +7,7 @@
 #include "ops/ops.h"
 #include "partitioner/float_fallback.h"
 #include "partitioner/partition.h"
+#include "support/encode.h"
 
 namespace dtr {
 namespace {
@@ -101,8 +102,8 @@ class Placer {
     }
     const Place place = place_of(program_, graph_, op);
     if (homeless_.empty()) homeless_place_ = place;
-    homeless_ += fmt::format("\n  `{}` ({})", place.node, graph_.op(op).def->name);
-    for (const auto& [backend, refusal] : refusals) homeless_ += fmt::format("\n    {}: {}", recipe_[backend]->name(), refusal.reason);
+    homeless_ += terminal_format("\n  `{}` ({})", place.node, graph_.op(op).def->name);
+    for (const auto& [backend, refusal] : refusals) homeless_ += terminal_format("\n    {}: {}", recipe_[backend]->name(), refusal.reason);
     return {};
   }
 

@@ -6,6 +6,7 @@
 
 #include "abi/debug_map_generated.h"
 #include "profiler/report.h"
+#include "support/encode.h"
 #include "support/text.h"
 
 namespace dtr {
@@ -198,13 +199,13 @@ std::string explain_text(const Profile& profile, const ProgramImage* image, cons
   for (size_t i = 0; i < std::min(rows.size(), most); ++i) {
     const ProfileRow& row = *rows[i];
     const Explanation says = explain(profile, row, image);
-    text += fmt::format("{}{}{}{}\n  {}\n", row.name, row.module_path.empty() ? "" : "  in " + row.module_path,
-                        row.source_line.empty() ? "" : "  at ", row.source_line, says.costs);
-    for (const std::string& sentence : says.because) text += "  - " + sentence + "\n";
-    for (const std::string& sentence : says.to_change) text += "  cheaper: " + sentence + "\n";
+    text += terminal_format("{}{}{}{}\n  {}\n", row.name, row.module_path.empty() ? "" : "  in " + row.module_path,
+                            row.source_line.empty() ? "" : "  at ", row.source_line, says.costs);
+    for (const std::string& sentence : says.because) text += terminal_format("  - {}\n", sentence);
+    for (const std::string& sentence : says.to_change) text += terminal_format("  cheaper: {}\n", sentence);
     text += "\n";
   }
-  if (rows.size() > most) text += fmt::format("{} more operators cost less; name one to see it\n", rows.size() - most);
+  if (rows.size() > most) text += terminal_format("{} more operators cost less; name one to see it\n", rows.size() - most);
   return text;
 }
 

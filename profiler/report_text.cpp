@@ -4,6 +4,7 @@
 #include <map>
 
 #include "profiler/report.h"
+#include "support/encode.h"
 #include "support/text.h"
 
 namespace dtr {
@@ -167,17 +168,17 @@ std::string totals(const Profile& profile) {
                 : fmt::format("  PARTIAL: the run did not end{}\n",
                               profile.error == pte::Error::kOk ? "" : fmt::format(": {}", pte::text(profile.error)));
   if (profile.spans.empty()) text += "  NO EVENTS: none was recorded, or the program has no operators\n";
-  for (const std::string& sentence : profile.missing) text += fmt::format("  NOT KNOWN: {}\n", sentence);
+  for (const std::string& sentence : profile.missing) text += terminal_format("  NOT KNOWN: {}\n", sentence);
   return text;
 }
 
 std::string no_match(const ProfileTable& table) {
-  return table.filter.empty() ? "" : fmt::format("no operator, module or kernel has `{}` in its name\n", table.filter);
+  return table.filter.empty() ? "" : terminal_format("no operator, module or kernel has `{}` in its name\n", table.filter);
 }
 
 std::string quoted(const std::string& text) {
   std::string cell = "\"";
-  for (const char c : text) cell += c == '"' ? std::string("\"\"") : std::string(1, c);
+  for (const char c : as_terminal(text)) cell += c == '"' ? std::string("\"\"") : std::string(1, c);
   return cell + "\"";
 }
 
@@ -268,7 +269,7 @@ std::string compare_text(const Profile& before, const Profile& after, const Prof
   rows.add({"total", with_thousands(whole.before), with_thousands(whole.after), signed_number(whole.change()), change_percent(whole)});
   std::string text = rows.text(56) + (compared.empty() ? no_match(table) : "");
   for (const auto& [profile, which] : {std::pair(&before, "before"), std::pair(&after, "after")})
-    for (const std::string& sentence : profile->missing) text += fmt::format("{}: {}\n", which, sentence);
+    for (const std::string& sentence : profile->missing) text += terminal_format("{}: {}\n", which, sentence);
   if (before.unit() != after.unit()) text += fmt::format("before in {}, after in {}: nothing to compare\n", before.unit(), after.unit());
   if (clock(before) != clock(after) && clock(before) > 0 && clock(after) > 0)
     text += fmt::format("cycles of two clocks, {} and {} MHz: {} before, {} after\n", clock(before) / 1'000'000, clock(after) / 1'000'000,

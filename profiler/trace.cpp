@@ -7,6 +7,7 @@
 #include "abi/debug_map_generated.h"
 #include "abi/manifest.h"
 #include "abi/program_generated.h"
+#include "support/encode.h"
 #include "targets/target.h"
 
 namespace dtr {
@@ -151,16 +152,16 @@ void add_records(Trace& trace, const npu::ProfileHeader& header, std::span<const
 std::string describe_trace(const Trace& trace) {
   std::string text = "trace";
   if (trace.program)
-    text += fmt::format(" of program {:08x}{}{}, clock {} Hz", trace.program->checksum, trace.program->target.empty() ? "" : " for ",
-                        trace.program->target, trace.program->clock_hz);
-  text += fmt::format(": {} run{}\n", trace.runs.size(), trace.runs.size() == 1 ? "" : "s");
+    text += terminal_format(" of program {:08x}{}{}, clock {} Hz", trace.program->checksum, trace.program->target.empty() ? "" : " for ",
+                            trace.program->target, trace.program->clock_hz);
+  text += terminal_format(": {} run{}\n", trace.runs.size(), trace.runs.size() == 1 ? "" : "s");
   for (size_t i = 0; i < trace.runs.size(); ++i) {
     const TraceRun& run = trace.runs[i];
-    text += fmt::format("  run {}{}\n", i, run.complete ? "" : fmt::format(": partial, {} events lost", run.lost));
+    text += terminal_format("  run {}{}\n", i, run.complete ? "" : terminal_format(": partial, {} events lost", run.lost));
     for (const TraceEvent& event : run.events) {
-      std::string place = event.instruction < 0 ? "" : fmt::format("{}", event.instruction);
-      if (event.command >= 0) place += fmt::format(".{}", event.command);
-      text += fmt::format("    {:<8} {:>12} {:>12}  {}\n", place, event.start, event.end, event.name);
+      std::string place = event.instruction < 0 ? "" : terminal_format("{}", event.instruction);
+      if (event.command >= 0) place += terminal_format(".{}", event.command);
+      text += terminal_format("    {:<8} {:>12} {:>12}  {}\n", place, event.start, event.end, event.name);
     }
   }
   return text;

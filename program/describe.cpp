@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 
 #include "abi/debug_map_generated.h"
@@ -12,6 +11,7 @@
 #include "abi/program_generated.h"
 #include "abi/scalar_type.h"
 #include "program/scalar_types.h"
+#include "support/encode.h"
 
 namespace dtr {
 namespace {
@@ -49,7 +49,7 @@ std::string type_text(const T& tensor) {
 
 class Describer {
  public:
-  Describer(const ProgramImage& image, const DescribeOptions& options) : image_(image), options_(options), out_(std::back_inserter(text_)) {
+  Describer(const ProgramImage& image, const DescribeOptions& options) : image_(image), options_(options) {
     if (const pte::DebugMap* map = image.debug_map()) {
       for (uint32_t i = 0; i < count(map->tensors()); ++i) {
         const pte::DebugTensor& tensor = *map->tensors()->Get(i);
@@ -70,8 +70,7 @@ class Describer {
  private:
   template <class... T>
   void line(fmt::format_string<T...> format, T&&... arguments) {
-    fmt::format_to(out_, format, std::forward<T>(arguments)...);
-    text_ += '\n';
+    text_ += terminal_format(format, std::forward<T>(arguments)...) + '\n';
   }
 
   void head() {
@@ -260,7 +259,6 @@ class Describer {
   const ProgramImage& image_;
   const DescribeOptions& options_;
   std::string text_;
-  std::back_insert_iterator<std::string> out_;
   std::map<int32_t, std::string_view> name_of_value_;
 };
 
@@ -269,13 +267,13 @@ class Describer {
 std::string describe_program(const ProgramImage& image, const DescribeOptions& options) { return Describer(image, options).run(); }
 
 std::string describe_tensor_file(const TensorFileImage& image) {
-  std::string text = fmt::format("tensor file {}: {} entries\n", image.path(), image.file().count());
+  std::string text = terminal_format("tensor file {}: {} entries\n", image.path(), image.file().count());
   for (size_t i = 0; i < image.file().count(); ++i) {
     const ptd::NamedData& entry = image.file().entry(i);
     const ptd::TensorLayout* layout = entry.tensor_layout();
     const bool sound = layout != nullptr && count(layout->sizes()) == count(layout->dim_order());
-    text += fmt::format("  {}: {} {} bytes\n", GetStringView(entry.key()), sound ? type_text(*layout) : "no tensor",
-                        image.file().data(entry).size());
+    text += terminal_format("  {}: {} {} bytes\n", GetStringView(entry.key()), sound ? type_text(*layout) : "no tensor",
+                            image.file().data(entry).size());
   }
   return text;
 }

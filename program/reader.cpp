@@ -11,6 +11,7 @@
 #include "abi/npu/driver.h"
 #include "abi/program_generated.h"
 #include "abi/scalar_type.h"
+#include "support/encode.h"
 
 namespace dtr {
 namespace {
@@ -194,7 +195,7 @@ Diagnostic to_diagnostic(const pte::Status& status, const std::string& file) {
   DTR_CHECK(row != kRows.end());
   const bool too_long = status.error == pte::Error::kDelegateRefused && status.detail == static_cast<uint32_t>(npu::Status::kTooMuchWork);
   const std::string_view fix = too_long ? "make the model smaller, or keep a part of it off the NPU" : row->fix;
-  return {row->id, pte::text(status.error) + details(status), std::string(fix), {.file = file}};
+  return {row->id, as_terminal(pte::text(status.error) + details(status)), std::string(fix), {.file = file}};
 }
 
 void AlignedBytes::Free::operator()(std::byte* data) const { std::free(data); }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks what the folders promise each other: the order of includes, the length of files, and that CMake lists every source.
+"""Checks what the folders promise each other: the order of includes, the length of files, that CMake lists every source, and that what is
+printed is encoded for a terminal.
 
     scripts/check_layers.py [ROOT]
 
@@ -26,6 +27,9 @@ SIBLINGS = ("backends", "frontends")  # their sub-folders do not include each ot
 SOURCES = (".cpp", ".cc", ".c")
 CODE = SOURCES + (".h", ".py", ".sh", ".cmake")
 WARN_LINES, MAX_LINES = 600, 800  # tables (.inc) and generated files are exempt
+# Names of files reach a terminal encoded, by one function; the others that print have only their own words, or run elsewhere.
+PRINTS = re.compile(r"\bfmt::print\b|\bstd::(cout|cerr|f?puts|f?printf|fwrite)\b|(?<![\w:.>])f?printf\(")
+MAY_PRINT = ("tools/print.h", "support/diagnostic.cpp", "support/progress.cpp", "runtime/ports/", "runtime/examples/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 
 
@@ -54,6 +58,13 @@ def include_error(file, header):
         if mine and theirs and mine[0] != theirs[0]:
             return f"{folder}/{mine[0]} does not know {folder}/{theirs[0]}"
     return None
+
+
+def print_error(file, line):
+    """Why `file` may not have this line, which prints, or None."""
+    if file.split("/")[0] not in ORDER + ("tools",) or file.startswith(MAY_PRINT) or not PRINTS.search(line.split("//")[0]):
+        return None
+    return "prints past tools/print.h, which encodes names for a terminal" if within(file, "tools") else "libraries do not print"
 
 
 def project_files(root):
@@ -101,6 +112,8 @@ def findings(root):
             errors.append(f"{file}:1: no CMakeLists.txt lists it")
         for number, line in enumerate(lines, 1):
             if (match := INCLUDE.match(line)) and (error := include_error(file, match.group(1))):
+                errors.append(f"{file}:{number}: {error}")
+            if error := print_error(file, line):
                 errors.append(f"{file}:{number}: {error}")
     return errors, warnings
 

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+
+#include "support/encode.h"
 
 namespace dtr {
 namespace {
@@ -17,18 +20,11 @@ constexpr std::array kTable{
 
 constexpr std::array<std::string_view, 3> kSeverityNames{"note", "warning", "error"};
 
-// Length of the valid UTF-8 sequence at the start of `text`, or 0.
-size_t utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const size_t length = byte(0) < 0x80                      ? 1
-                        : byte(0) >= 0xC2 && byte(0) < 0xE0 ? 2
-                        : byte(0) >= 0xE0 && byte(0) < 0xF0 ? 3
-                        : byte(0) >= 0xF0 && byte(0) < 0xF5 ? 4
-                                                            : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  return length;
+// Whether the reason may have lines: a list, or what a tool printed. Who makes it encodes the names in it (terminal_format, end_of_output).
+bool has_list(DiagnosticId id) {
+  constexpr std::array kIds{DiagnosticId::kConstantsMissing, DiagnosticId::kConverterFailed,    DiagnosticId::kFirmwareRun,
+                            DiagnosticId::kNoBackend,        DiagnosticId::kPteMissingDelegate, DiagnosticId::kPteMissingKernel};
+  return std::ranges::find(kIds, id) != kIds.end();
 }
 
 }  // namespace
@@ -43,33 +39,33 @@ const std::vector<DiagnosticInfo>& all_diagnostics() {
 std::string to_text(const Diagnostic& diagnostic) {
   const Place& place = diagnostic.place;
   std::string text = fmt::format("{}[{}]: ", kSeverityNames.at(static_cast<size_t>(diagnostic.severity)), info(diagnostic.id).name);
-  if (!place.file.empty()) text += place.file + ": ";
-  if (!place.node.empty()) text += fmt::format("`{}`: ", place.node);
-  text += diagnostic.reason;
-  if (!place.module_path.empty() || !place.source_line.empty()) {
-    text += "\n  at: ";
-    text += place.module_path;
-    if (!place.module_path.empty() && !place.source_line.empty()) text += ", ";
-    text += place.source_line;
-  }
-  if (!diagnostic.fix.empty()) text += "\n  fix: " + diagnostic.fix;
+  if (!place.file.empty()) text += terminal_format("{}: ", place.file);
+  if (!place.node.empty()) text += terminal_format("`{}`: ", place.node);
+  text += has_list(diagnostic.id) ? as_terminal_lines(diagnostic.reason) : as_terminal(diagnostic.reason);
+  if (!place.module_path.empty() || !place.source_line.empty())
+    text += terminal_format("\n  at: {}{}{}", place.module_path, place.module_path.empty() || place.source_line.empty() ? "" : ", ",
+                            place.source_line);
+  if (!diagnostic.fix.empty()) text += terminal_format("\n  fix: {}", diagnostic.fix);
   return text;
 }
 
 std::string json_quote(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {
-    const size_t length = utf8_length(text);
+    const auto [length, code, is_plain] = first_character(text);
     const char c = text[0];
     if (length == 0) {
       out += "\\ufffd";
     } else if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
-    } else if (static_cast<uint8_t>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
+    } else if (is_plain) {
       out += text.substr(0, length);
+    } else if (code < 0x10000) {
+      out += fmt::format("\\u{:04x}", code);
+    } else {
+      const uint32_t above = code - 0x10000;
+      out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 | above >> 10, 0xDC00 | (above & 0x3FF));
     }
     text.remove_prefix(length == 0 ? 1 : length);
   }

@@ -8,11 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
 
+#include "support/encode.h"
 #include "support/interruption.h"
 
 namespace dtr {
@@ -87,6 +89,21 @@ Result<ProcessResult> run_process(const std::vector<std::string>& arguments, con
   ::close(ends[0]);
   if (error != 0) return failed(arguments[0], error);
   return result;
+}
+
+std::string end_of_output(std::string_view output) {
+  constexpr size_t kShown = 2000;
+  const bool is_cut = output.size() > kShown;
+  if (is_cut) output.remove_prefix(output.size() - kShown);
+  while (output.ends_with('\n')) output.remove_suffix(1);
+  if (output.empty()) return {};
+  std::string lines = is_cut ? ":\n  | …" : ":";
+  while (!output.empty()) {
+    const size_t end = std::min(output.find('\n'), output.size());
+    lines += terminal_format("\n  | {}", output.substr(0, end));
+    output.remove_prefix(std::min(end + 1, output.size()));
+  }
+  return lines;
 }
 
 }  // namespace dtr

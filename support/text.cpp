@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "abi/npu/target.h"
+#include "support/encode.h"
 
 namespace dtr {
 namespace {
@@ -36,10 +37,13 @@ std::string clipped(const std::string& text, size_t width) {
 
 std::string TextTable::text(size_t widest) const {
   std::vector<size_t> width(right_.size(), 0);
-  for (const auto& row : rows_)
+  std::vector<std::vector<std::string>> rows = rows_;
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = as_terminal(cell);
+  for (const auto& row : rows)
     for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], std::min(width_of(row[i]), widest));
   std::string all;
-  for (const auto& row : rows_) {
+  for (const auto& row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       const std::string cell = clipped(row[i], width[i]);

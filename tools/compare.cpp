@@ -9,6 +9,7 @@
 #include "compiler/outputs.h"
 #include "ir/npz.h"
 #include "support/output_file.h"
+#include "tools/print.h"
 #include "tools/verbs.h"
 
 namespace dtr::tools {
@@ -30,7 +31,7 @@ Status check_unpaired(const std::vector<Output>& outputs, const std::vector<Outp
     if (!output.stored || others_stored)
       return fail(DiagnosticId::kCompareMismatch, "the other side has no output of this name", "compare results of the same model",
                   {.file = file, .node = output.name});
-    fmt::print("{}  only in {}: not compared\n", output.name, file);
+    print("{}  only in {}: not compared\n", output.name, file);
   }
   return {};
 }
@@ -147,16 +148,16 @@ std::string histogram_text(const Comparison& c) {
 
 void print_row(const Row& row) {
   const Comparison& c = row.comparison;
-  fmt::print("{}  {}, {} sample{}: {} of {} elements differ\n", row.name, row.type, c.samples(), c.samples() == 1 ? "" : "s", c.different(),
-             c.elements());
+  print("{}  {}, {} sample{}: {} of {} elements differ\n", row.name, row.type, c.samples(), c.samples() == 1 ? "" : "s", c.different(),
+        c.elements());
   const std::string steps = c.step() == 0 ? "" : fmt::format(" ({:.4g} steps of {:.6g})", c.max_steps(), c.step());
   if (c.different() > 0)
-    fmt::print("  max difference {:.6g}{} at sample {}, {}: {:.8g} instead of {:.8g}\n", c.max_absolute(), steps, c.sample(),
-               index_text(c.index(), row.shape), c.actual(), c.expected());
-  fmt::print("  mean {:.6g}{}, SQNR {:.1f} dB, argmax the same in {} of {} samples\n", c.mean_absolute(),
-             c.step() == 0 ? "" : fmt::format(" ({:.4f} steps)", c.mean_steps()), c.decibels(), c.same_argmax(), c.samples());
-  fmt::print("  elements by {}: {}\n", c.step() == 0 ? "difference" : "steps apart", histogram_text(c));
-  for (const std::string& text : row.broken) fmt::print("  NOT {}\n", text);
+    print("  max difference {:.6g}{} at sample {}, {}: {:.8g} instead of {:.8g}\n", c.max_absolute(), steps, c.sample(),
+          index_text(c.index(), row.shape), c.actual(), c.expected());
+  print("  mean {:.6g}{}, SQNR {:.1f} dB, argmax the same in {} of {} samples\n", c.mean_absolute(),
+        c.step() == 0 ? "" : fmt::format(" ({:.4f} steps)", c.mean_steps()), c.decibels(), c.same_argmax(), c.samples());
+  print("  elements by {}: {}\n", c.step() == 0 ? "difference" : "steps apart", histogram_text(c));
+  for (const std::string& text : row.broken) print("  NOT {}\n", text);
 }
 
 // JSON has no infinity.
@@ -198,7 +199,7 @@ Result<bool> compare(const CommonOptions&, const CompareOptions& options) {
   DTR_ASSIGN(const std::vector<Output> actual, read_outputs(source));
   const auto is_stored = [](const Output& output) { return output.stored; };
   if (!options.data.empty() && std::ranges::all_of(expected, is_stored) && std::ranges::all_of(actual, is_stored))
-    fmt::print("note: both sides are results; {} is not used\n", options.data);
+    print("note: both sides are results; {} is not used\n", options.data);
   DTR_ASSIGN(const auto pairs, pair_up(expected, actual, options));
   std::vector<Row> rows;
   bool good = true;

@@ -17,6 +17,7 @@
 #include "profiler/etrecord.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
+#include "tools/print.h"
 #include "tools/verbs.h"
 
 namespace dtr::tools {
@@ -35,12 +36,10 @@ void watch_passes(const CompileOptions& options, const Program& program, Compile
   if (!options.print_after.empty())
     settings.passes.after_pass = [&options, &program](const PassDef& pass, const Graph& graph, size_t changes) {
       if (options.print_after != pass.name && options.print_after != "all") return;
-      fmt::print("// after {}: {} changes\n{}\n", pass.name, changes, print(program, graph));
+      print("// after {}: {} changes\n{}\n", pass.name, changes, EncodedLines{print(program, graph)});
     };
   if (options.time_passes)
-    settings.after_stage = [](std::string_view stage, double milliseconds) {
-      fmt::print(stderr, "{:>9.2f} ms  {}\n", milliseconds, stage);
-    };
+    settings.after_stage = [](std::string_view stage, double milliseconds) { print_error("{:>9.2f} ms  {}\n", milliseconds, stage); };
 }
 
 // What chooses or keeps ranges is for float models. `--calibrate` is not refused: its samples serve reports and the check too; noise serves
@@ -172,8 +171,8 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
     if (!options.save_calibration.empty()) DTR_TRY(save_calibration(options.save_calibration, *calibration));
   }
   if (options.verbose)
-    for (const Remark& remark : remarks.list()) fmt::print(stderr, "{}\n", common.json_diagnostics ? to_json(remark) : to_text(remark));
-  if (conversion && options.verbose && !common.json_diagnostics) fmt::print(stderr, "{}", patterns_text(*conversion));
+    for (const Remark& remark : remarks.list()) print_error("{}\n", common.json_diagnostics ? to_json(remark) : to_text(remark));
+  if (conversion && options.verbose && !common.json_diagnostics) print_error("{}", EncodedLines{patterns_text(*conversion)});
   if (!options.patterns.empty()) DTR_TRY(write_file(options.patterns, patterns_json(conversion ? *conversion : ConversionReport{})));
   const Graph quantized_graph = program.forward();
   if (options.report_quantization || !options.quantization_json.empty()) {
@@ -183,7 +182,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
     const Graph ideal = conversion ? conversion->float_graph : float_counterpart(quantized_graph);
     DTR_ASSIGN(const QuantizationReport report,
                report_quantization(program, ideal, quantized_graph, *samples, conversion ? conversion->selected : std::vector<ValueId>{}));
-    if (options.report_quantization) fmt::print("{}\n", to_text(report));
+    if (options.report_quantization) print("{}\n", EncodedLines{to_text(report)});
     if (!options.quantization_json.empty()) DTR_TRY(write_file(options.quantization_json, to_json(report)));
   }
   if (!options.emit_ir.empty()) DTR_TRY(write_file(options.emit_ir, print(program, {.elide_constants = options.elide_constants})));
@@ -195,10 +194,10 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
 
   DTR_TRY(write_outputs(options, std::move(file), model.bytes(), compiled,
                         options.calibration.empty() ? std::span<const TensorView>() : samples->inputs(0)));
-  fmt::print("{}program {}\n", to_text(compiled.report), output);
+  print("{}program {}\n", EncodedLines{to_text(compiled.report)}, output);
   if (!options.external_constants.empty())
-    fmt::print("tensors {}{}\n", options.external_constants,
-               compiled.report.external_bytes == 0 ? ": none, all constants are in the payloads of delegates" : "");
+    print("tensors {}{}\n", options.external_constants,
+          compiled.report.external_bytes == 0 ? ": none, all constants are in the payloads of delegates" : "");
   return {};
 }
 

@@ -13,6 +13,7 @@
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
+#include "tools/print.h"
 #include "transforms/pass_manager.h"
 
 namespace dtr {
@@ -44,17 +45,17 @@ struct Options {
 };
 
 void report(const Diagnostic& diagnostic, const Options& options) {
-  fmt::print(stderr, "{}\n", options.diagnostics == "json" ? to_json(diagnostic) : to_text(diagnostic));
+  tools::print_error("{}\n", EncodedLines{options.diagnostics == "json" ? to_json(diagnostic) : to_text(diagnostic)});
 }
 
 int exit_code(const Diagnostic& diagnostic) { return diagnostic.id == DiagnosticId::kPassBrokeGraph ? kOurBug : kInputAtFault; }
 
 void print_list() {
-  for (const PassDef* pass : all_passes()) fmt::print("{:<30}{}\n", pass->name, pass->summary);
+  for (const PassDef* pass : all_passes()) tools::print("{:<30}{}\n", pass->name, pass->summary);
   for (const Pipeline& pipeline : all_pipelines()) {
-    fmt::print("pipeline {:<21}{}:", pipeline.name, pipeline.summary);
-    for (const PassDef* pass : pipeline.passes) fmt::print(" {}", pass->name);
-    fmt::print("\n");
+    tools::print("pipeline {:<21}{}:", pipeline.name, pipeline.summary);
+    for (const PassDef* pass : pipeline.passes) tools::print(" {}", pass->name);
+    tools::print("\n");
   }
 }
 
@@ -65,27 +66,27 @@ std::string_view promise(Exactness exactness) {
 
 // The table of docs/passes.md.
 void print_markdown() {
-  fmt::print("| pass | what it does | proof | pipelines |\n|---|---|---|---|\n");
+  tools::print("| pass | what it does | proof | pipelines |\n|---|---|---|---|\n");
   for (const PassDef* pass : all_passes()) {
     std::string pipelines;
     for (const Pipeline& pipeline : all_pipelines())
       if (std::find(pipeline.passes.begin(), pipeline.passes.end(), pass) != pipeline.passes.end())
         pipelines += fmt::format("{}{}", pipelines.empty() ? "" : ", ", pipeline.name);
-    fmt::print("| `{}` | {} | {} | {} |\n", pass->name, pass->summary, promise(pass->exactness), pipelines);
+    tools::print("| `{}` | {} | {} | {} |\n", pass->name, pass->summary, promise(pass->exactness), pipelines);
   }
 }
 
 void print_times(const Graph& graph, const std::vector<PassRun>& runs) {
   double total = 0;
   for (const PassRun& run : runs) {
-    fmt::print(stderr, "{:10.3f} ms {:6} changes  {}\n", run.milliseconds, run.changes, run.pass->name);
+    tools::print_error("{:10.3f} ms {:6} changes  {}\n", run.milliseconds, run.changes, run.pass->name);
     total += run.milliseconds;
   }
-  fmt::print(stderr, "{:10.3f} ms total for @{}\n", total, graph.name);
+  tools::print_error("{:10.3f} ms total for @{}\n", total, graph.name);
 }
 
 void print_remarks(const Remarks& remarks, const Options& options) {
-  for (const Remark& remark : remarks.list()) fmt::print(stderr, "{}\n", options.diagnostics == "json" ? to_json(remark) : to_text(remark));
+  for (const Remark& remark : remarks.list()) tools::print_error("{}\n", options.diagnostics == "json" ? to_json(remark) : to_text(remark));
 }
 
 // Looks for the first wrong pass; an error if there is one.
@@ -97,7 +98,7 @@ Status bisect(Program& program, const Options& options) {
     DTR_ASSIGN(const auto found,
                bisect(program, graph, known != nullptr ? *known : Pipeline{"--pass", "", passes}, known != nullptr, options.seed));
     if (!found) {
-      fmt::print(stderr, "@{}: no pass changes the result\n", graph.name);
+      tools::print_error("@{}: no pass changes the result\n", graph.name);
       continue;
     }
     return fail(DiagnosticId::kPassBrokeGraph,
@@ -114,7 +115,7 @@ Status transform(Program& program, const Options& options) {
     const auto after_pass = [&](const PassDef& pass, const Graph& changed, size_t changes) {
       for (const std::string& name : options.print_after)
         if (name == "all" || name == pass.name)
-          fmt::print(stderr, "// after {}: {} changes\n{}", pass.name, changes, print(program, changed, options.print));
+          tools::print_error("// after {}: {} changes\n{}", pass.name, changes, EncodedLines{print(program, changed, options.print)});
     };
     Remarks remarks;
     const PassOptions pass_options{options.verify_each, options.prove ? Proof::kEachPass : Proof::kNone, options.seed, &remarks,
@@ -139,7 +140,7 @@ int run_on(Result<Program> program, const Options& options) {
     report(status.error(), options);
     return exit_code(status.error());
   }
-  if (!options.no_print) fmt::print("{}", print(*program, options.print));
+  if (!options.no_print) tools::print("{}", EncodedLines{print(*program, options.print)});
   return kGood;
 }
 
@@ -159,7 +160,7 @@ int run_on_parts(std::string_view text, const Options& options) {
     if (end == std::string_view::npos) return worst;
     text.remove_prefix(end + kSeparator.size());
     skipped.append(static_cast<size_t>(std::count(part.begin(), part.end(), '\n')) + 1, '\n');
-    if (!options.no_print) fmt::print("{}", kSeparator);
+    if (!options.no_print) tools::print("{}", EncodedLines{kSeparator});
   }
 }
 
@@ -247,12 +248,12 @@ int main(int argc, char** argv) try {
     return app.exit(error) == 0 ? kGood : kUsage;
   }
   if (options.file.empty() && !options.list) {
-    fmt::print(stderr, "FILE is missing; run deuteron-opt --help\n");
+    tools::print_error("FILE is missing; run deuteron-opt --help\n");
     return kUsage;
   }
   options.print.locations = !options.no_locations;
   return run(options);
 } catch (const std::exception& error) {  // of the standard library: no memory, say
-  std::fprintf(stderr, "deuteron-opt: %s\n", error.what());
+  dtr::tools::print_error("deuteron-opt: {}\n", error.what());
   return dtr::kOurBug;
 }

@@ -13,6 +13,7 @@
 #include "support/output_file.h"
 #include "support/progress.h"
 #include "support/thread_pool.h"
+#include "tools/print.h"
 #include "tools/verbs.h"
 
 namespace dtr::tools {
@@ -147,19 +148,19 @@ Status eval(const CommonOptions& common, const EvalOptions& options) {
 
   const double n = static_cast<double>(score.samples);
   std::string json = fmt::format("{{\"samples\": {}", score.samples);
-  fmt::print("{} samples\n", score.samples);
+  print("{} samples\n", score.samples);
   if (!labels.empty()) {
-    if (expected.any()) fmt::print("  accuracy of the float model   {:.4f}\n", static_cast<double>(score.float_right) / n);
-    fmt::print("  accuracy of the int8 program  {:.4f}\n", static_cast<double>(score.int8_right) / n);
+    if (expected.any()) print("  accuracy of the float model   {:.4f}\n", static_cast<double>(score.float_right) / n);
+    print("  accuracy of the int8 program  {:.4f}\n", static_cast<double>(score.int8_right) / n);
     if (expected.any()) json += fmt::format(", \"float_accuracy\": {:.6f}", static_cast<double>(score.float_right) / n);
     json += fmt::format(", \"accuracy\": {:.6f}", static_cast<double>(score.int8_right) / n);
   }
   if (expected.any()) {
-    fmt::print("  same class as the float model {:.4f}\n  SQNR against the float model  {:.2f} dB\n", static_cast<double>(score.agree) / n,
-               score.sqnr.decibels());
+    print("  same class as the float model {:.4f}\n  SQNR against the float model  {:.2f} dB\n", static_cast<double>(score.agree) / n,
+          score.sqnr.decibels());
     json += fmt::format(", \"same_class\": {:.6f}, \"sqnr_db\": {:.4f}", static_cast<double>(score.agree) / n, score.sqnr.decibels());
   }
-  fmt::print("  simulated NPU                 {} cycles in {} calls a sample\n", stats.total_cycles, stats.npu_calls);
+  print("  simulated NPU                 {} cycles in {} calls a sample\n", stats.total_cycles, stats.npu_calls);
   json += fmt::format(", \"npu_total_cycles\": {}, \"npu_calls\": {}}}\n", stats.total_cycles, stats.npu_calls);
   if (!options.json.empty()) DTR_TRY(write_file(options.json, json));
   return {};

@@ -3,6 +3,7 @@
 
 #include "compiler/recorder.h"
 #include "profiler/explain.h"
+#include "tools/print.h"
 #include "tools/verbs.h"
 
 namespace dtr::tools {
@@ -17,7 +18,7 @@ Status explain(const CommonOptions&, const ExplainOptions& options) {
   if (text.empty())
     return fail(DiagnosticId::kNodeUnknown, fmt::format("no operator of the program has `{}` in its name, module or kernel", options.name),
                 "deuteron profile lists them", {.file = options.program});
-  fmt::print("{}", text);
+  print("{}", EncodedLines{text});
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "support/output_file.h"
+#include "tools/print.h"
 #include "tools/verbs.h"
 
 namespace dtr::tools {
@@ -24,12 +25,12 @@ Status firmware(const CommonOptions&, const FirmwareOptions& options) {
   DTR_ASSIGN(const std::vector<FirmwareFile> files,
              make_firmware(programs, {.board = board, .checksum = !options.no_checksum, .tensor_files = tensors}));
   DTR_ASSIGN(const FirmwareChanges changes, write_firmware(files, options.output));
-  for (const std::string& path : changes.kept) fmt::print("kept {}, which was changed\n", path);
-  for (const std::string& path : changes.beside) fmt::print("kept {}, which was changed: what fits these programs is {}.new\n", path, path);
-  for (const std::string& path : changes.unused) fmt::print("kept {}, which was changed and is not used any more\n", path);
+  for (const std::string& path : changes.kept) print("kept {}, which was changed\n", path);
+  for (const std::string& path : changes.beside) print("kept {}, which was changed: what fits these programs is {}.new\n", path, path);
+  for (const std::string& path : changes.unused) print("kept {}, which was changed and is not used any more\n", path);
   if (!changes.removed.empty())
-    fmt::print("removed {} file{} of other programs\n", changes.removed.size(), changes.removed.size() == 1 ? "" : "s");
-  fmt::print("firmware for {} in {}: see its README.md\n", board->name, options.output);
+    print("removed {} file{} of other programs\n", changes.removed.size(), changes.removed.size() == 1 ? "" : "s");
+  print("firmware for {} in {}: see its README.md\n", board->name, options.output);
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include "profiler/etdump.h"
 #include "program/describe.h"
 #include "simulator/host/listing.h"
+#include "tools/print.h"
 #include "tools/verbs.h"
 
 namespace dtr::tools {
@@ -18,8 +19,8 @@ namespace {
 std::string describe_arrays(const std::vector<NamedTensor>& arrays) {
   std::string text;
   for (const NamedTensor& array : arrays) {
-    text += fmt::format("{:<20} {:<5} {:<20} {:>10} bytes", array.name, name(array.tensor.dtype()), to_string(array.tensor.shape()),
-                        array.tensor.bytes().size());
+    text += terminal_format("{:<20} {:<5} {:<20} {:>10} bytes", array.name, name(array.tensor.dtype()), to_string(array.tensor.shape()),
+                            array.tensor.bytes().size());
     if (array.tensor.dtype() == DType::kFloat32 && array.tensor.elements() > 0) {
       const auto values = array.tensor.values<float>();
       float low = values[0], high = values[0];
@@ -81,7 +82,7 @@ Status inspect(const CommonOptions&, const InspectOptions& options) {
                   "give a .pt2, .tflite, .pte, .ptd, .etdump, .npz or .npy file", {.file = options.file});
   }
   DTR_TRY(text);
-  fmt::print("{}", *text);
+  print("{}", EncodedLines{*text});
   return {};
 }
 

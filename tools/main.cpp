@@ -8,6 +8,7 @@
 
 #include "support/interruption.h"
 #include "support/text.h"
+#include "tools/print.h"
 #include "tools/verbs.h"
 
 namespace {
@@ -20,7 +21,7 @@ namespace tools = dtr::tools;
 enum ExitCode : int { kGood = 0, kBadInput = 1, kUsage = 2, kBug = 3 };
 
 void report(const tools::CommonOptions& common, const Diagnostic& diagnostic) {
-  fmt::print(stderr, "{}\n", common.json_diagnostics ? to_json(diagnostic) : to_text(diagnostic));
+  tools::print_error("{}\n", dtr::EncodedLines{common.json_diagnostics ? to_json(diagnostic) : to_text(diagnostic)});
 }
 
 int finish(const tools::CommonOptions& common, const Status& status) {
@@ -365,7 +366,7 @@ int main(int argc, char** argv) {
   try {
     code = command(argc, argv, common);
   } catch (const std::exception& error) {  // of the standard library: no memory, say; or fmt's, of standard output
-    if (std::ferror(stdout) == 0) std::fprintf(stderr, "deuteron: %s\n", error.what());
+    if (std::ferror(stdout) == 0) tools::print_error("deuteron: {}\n", error.what());
   }
   // What was printed is known to have arrived only now.
   const bool lost = std::ferror(stdout) != 0;

@@ -9,6 +9,7 @@
 #include "profiler/records.h"
 #include "profiler/report.h"
 #include "support/output_file.h"
+#include "tools/print.h"
 #include "tools/verbs.h"
 
 namespace dtr::tools {
@@ -106,7 +107,7 @@ Status profile(const CommonOptions&, const ProfileOptions& options) {
     if (!options.json.empty())
       DTR_TRY(write_file(options.json, compare_json(loaded.profile, loaded.program(), other.profile, other.program(), table)));
     if (!options.csv.empty()) DTR_TRY(write_file(options.csv, compare_csv(loaded.profile, other.profile, table)));
-    fmt::print("{}", compare_text(loaded.profile, other.profile, table));
+    print("{}", EncodedLines{compare_text(loaded.profile, other.profile, table)});
     return {};
   }
   if (!options.json.empty()) DTR_TRY(write_file(options.json, to_json(loaded.profile, loaded.program())));
@@ -117,7 +118,7 @@ Status profile(const CommonOptions&, const ProfileOptions& options) {
                to_html(loaded.profile, loaded.program(), {.compile_report = options.compile_report, .verify = options.verify}));
     DTR_TRY(write_file(options.html, page));
   }
-  fmt::print("{}", to_text(loaded.profile, table));
+  print("{}", EncodedLines{to_text(loaded.profile, table)});
   return {};
 }
 

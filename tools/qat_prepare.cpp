@@ -7,6 +7,7 @@
 #include "ir/npz.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
+#include "tools/print.h"
 #include "tools/verbs.h"
 
 namespace dtr::tools {
@@ -32,9 +33,9 @@ Status qat_prepare(const CommonOptions& common, const QatPrepareOptions& options
   DTR_ASSIGN(const QatPrepared prepared, dtr::qat_prepare(std::move(program), model.bytes(), settings, samples ? &*samples : nullptr));
   DTR_TRY(file.write(prepared.archive));
   DTR_TRY(file.commit());
-  for (const std::string& note : prepared.notes) fmt::print("note: {}\n", note);
-  fmt::print("fake quantization of {} activations and {} weights; fusion of {} batch norms simulated\nexport {}\n", prepared.activations,
-             prepared.weights, prepared.batch_norms, options.output);
+  for (const std::string& note : prepared.notes) print("note: {}\n", note);
+  print("fake quantization of {} activations and {} weights; fusion of {} batch norms simulated\nexport {}\n", prepared.activations,
+        prepared.weights, prepared.batch_norms, options.output);
   return {};
 }
 

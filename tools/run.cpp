@@ -16,6 +16,7 @@
 #include "profiler/report.h"
 #include "support/output_file.h"
 #include "support/progress.h"
+#include "tools/print.h"
 #include "tools/verbs.h"
 
 namespace dtr::tools {
@@ -95,7 +96,7 @@ std::string stats_json(const ProgramImage& image, const RunStats& stats, size_t 
   if (!stats.instructions.empty()) {
     const std::vector<std::string> names = step_names(image);
     for (size_t i = 0; i < stats.instructions.size(); ++i)
-      steps += fmt::format("{}{{\"kernel\": \"{}\", \"instructions\": {}}}", i == 0 ? "" : ", ", names[i], stats.instructions[i]);
+      steps += fmt::format("{}{{\"kernel\": {}, \"instructions\": {}}}", i == 0 ? "" : ", ", json_quote(names[i]), stats.instructions[i]);
     steps = fmt::format(", \"steps\": [{}]", steps);
   }
   return fmt::format(
@@ -116,10 +117,10 @@ void print_instructions(const ProgramImage& image, const RunStats& stats) {
   const std::vector<std::string> names = step_names(image);
   uint64_t total = 0;
   for (size_t i = 0; i < stats.instructions.size(); ++i) {
-    fmt::print("{:>4}  {:<50} {:>14} instructions\n", i, names[i], stats.instructions[i]);
+    print("{:>4}  {:<50} {:>14} instructions\n", i, names[i], stats.instructions[i]);
     total += stats.instructions[i];
   }
-  fmt::print("      {:<50} {:>14}\n", "total", total);
+  print("      {:<50} {:>14}\n", "total", total);
 }
 
 // NaN becomes some number where it is quantized. Each input that holds it is said once.
@@ -140,16 +141,15 @@ void warn_of_nan(const CommonOptions& common, const Graph& signature, const Samp
         .fix = "look for what makes them; results that depend on them mean nothing",
         .place = {.file = file, .node = signature.value(signature.inputs()[input]).name},
         .severity = Severity::kWarning};
-    fmt::print(stderr, "{}\n", common.json_diagnostics ? to_json(warning) : to_text(warning));
+    print_error("{}\n", EncodedLines{common.json_diagnostics ? to_json(warning) : to_text(warning)});
   }
 }
 
 // What the last run left in the profile, and what that cost.
 void print_recording(const Trace& trace) {
   const TraceRun& run = trace.runs.back();
-  if (run.lost > 0)
-    fmt::print("profile: the oldest {} events, {} had no room: give more with --profile-events\n", run.events.size(), run.lost);
-  fmt::print("{}", recording_cost(make_profile(trace, {}, {})));
+  if (run.lost > 0) print("profile: the oldest {} events, {} had no room: give more with --profile-events\n", run.events.size(), run.lost);
+  print("{}", EncodedLines{recording_cost(make_profile(trace, {}, {}))});
 }
 
 }  // namespace
@@ -203,8 +203,8 @@ Status run(const CommonOptions& common, const RunOptions& options) {
   if (!options.stats_json.empty()) DTR_TRY(write_file(options.stats_json, stats_json(session->image(), stats, count)));
   if (!stats.instructions.empty()) {
     print_instructions(session->image(), stats);
-    fmt::print("{} sample{} on {}, {} NPU cycles each{}\n", count, count == 1 ? "" : "s", options.on, stats.total_cycles,
-               options.output.empty() ? "" : ", outputs in " + options.output);
+    print("{} sample{} on {}, {} NPU cycles each{}\n", count, count == 1 ? "" : "s", options.on, stats.total_cycles,
+          options.output.empty() ? "" : ", outputs in " + options.output);
     if (recorder) print_recording(recorder->trace());
     return {};
   }
@@ -212,7 +212,7 @@ Status run(const CommonOptions& common, const RunOptions& options) {
                               ? "nothing on the NPU"
                               : fmt::format("{} kernel calls and {} NPU cycles each, simulated (deuteron profile adds the CPU's)",
                                             stats.npu_calls, stats.total_cycles);
-  fmt::print("{} sample{}, {}{}\n", count, count == 1 ? "" : "s", npu, options.output.empty() ? "" : "; outputs in " + options.output);
+  print("{} sample{}, {}{}\n", count, count == 1 ? "" : "s", npu, options.output.empty() ? "" : "; outputs in " + options.output);
   if (recorder) print_recording(recorder->trace());
   return {};
 }

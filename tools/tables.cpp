@@ -5,6 +5,7 @@
 
 #include "compiler/recipe.h"
 #include "ops/ops.h"
+#include "tools/print.h"
 #include "tools/verbs.h"
 
 namespace dtr::tools {
@@ -18,7 +19,7 @@ Result<const TargetDescription*> resolve_target(const std::string& name) {
 }
 
 Status targets(bool markdown) {
-  if (markdown) fmt::print("| target | recipe | NPU | clock | SRAM | what it is |\n|---|---|---|---:|---:|---|\n");
+  if (markdown) print("| target | recipe | NPU | clock | SRAM | what it is |\n|---|---|---|---:|---:|---|\n");
   for (const TargetDescription& target : all_targets()) {
     std::string recipe;
     for (const std::string_view backend : target.recipe) recipe += fmt::format("{}{}", recipe.empty() ? "" : ", ", backend);
@@ -26,10 +27,10 @@ Status targets(bool markdown) {
     const std::string array = has_npu(target) ? fmt::format("{} pipelines x {} MACs", npu.pipelines, npu.macs) : "none";
     const uint32_t mhz = npu.clock_hz / 1'000'000, kib = npu.sram_bytes / 1024;
     if (markdown) {
-      fmt::print("| `{}` | {} | {} | {} MHz | {} KiB | {} |\n", target.name, recipe, array, mhz, kib, target.summary);
+      print("| `{}` | {} | {} | {} MHz | {} KiB | {} |\n", target.name, recipe, array, mhz, kib, target.summary);
     } else {
-      fmt::print("{}\n  {}\n  recipe: {}\n  NPU: {}, {} MHz; SRAM: {} KiB; flash: {} bytes per 16 cycles\n", target.name, target.summary,
-                 recipe, array, mhz, kib, npu.flash_bytes_per_16_cycles);
+      print("{}\n  {}\n  recipe: {}\n  NPU: {}, {} MHz; SRAM: {} KiB; flash: {} bytes per 16 cycles\n", target.name, target.summary, recipe,
+            array, mhz, kib, npu.flash_bytes_per_16_cycles);
     }
   }
   return {};
@@ -55,21 +56,21 @@ void print_support() {
     for (std::unique_ptr<Backend>& backend : make_recipe(target, recipe_of(target)))
       if (std::ranges::find(backends, backend->name(), [](const auto& known) { return known->name(); }) == backends.end())
         backends.push_back(std::move(backend));
-  fmt::print("\n| operator | backend | dtype | runs there if |\n|---|---|---|---|\n");
+  print("\n| operator | backend | dtype | runs there if |\n|---|---|---|---|\n");
   for (const OpDef* op : all_ops())
     for (const std::unique_ptr<Backend>& backend : backends) {
       const std::optional<OperatorSupport> support = backend->support(*op);
       if (!support) continue;
       std::string conditions;
       for (const std::string& condition : support->conditions) conditions += fmt::format("{}{}", conditions.empty() ? "" : "; ", condition);
-      fmt::print("| `{}` | {} | {} | {} |\n", op->name, backend->name(), support->dtypes, cell(conditions));
+      print("| `{}` | {} | {} | {} |\n", op->name, backend->name(), support->dtypes, cell(conditions));
     }
 }
 
 }  // namespace
 
 Status ops(bool markdown) {
-  if (markdown) fmt::print("| operator | what it is | quantized | traits |\n|---|---|---|---|\n");
+  if (markdown) print("| operator | what it is | quantized | traits |\n|---|---|---|---|\n");
   for (const OpDef* op : all_ops()) {
     std::string traits;
     const auto add = [&](OpTrait trait, std::string_view text) {
@@ -80,9 +81,9 @@ Status ops(bool markdown) {
     add(kCommutative, "commutative");
     const std::string_view quantized = op->evaluate_integer != nullptr ? "yes" : "no";
     if (markdown) {
-      fmt::print("| `{}` | {} | {} | {} |\n", op->name, cell(op->summary), quantized, traits);
+      print("| `{}` | {} | {} | {} |\n", op->name, cell(op->summary), quantized, traits);
     } else {
-      fmt::print("{:<38} {}{}\n", op->name, op->summary, op->evaluate_integer != nullptr ? "" : " (float only)");
+      print("{:<38} {}{}\n", op->name, op->summary, op->evaluate_integer != nullptr ? "" : " (float only)");
     }
   }
   if (markdown) print_support();

@@ -9,6 +9,7 @@
 #include "ir/npz.h"
 #include "profiler/trace.h"
 #include "support/output_file.h"
+#include "tools/print.h"
 #include "tools/verbs.h"
 
 namespace dtr::tools {
@@ -39,27 +40,26 @@ Result<bool> verify(const CommonOptions&, const VerifyOptions& options) {
 
   size_t width = 8;
   for (const LayerError& layer : layers) width = std::clamp(layer.name.size(), width, size_t{40});
-  fmt::print("{:<{}}  {:<26}  {:<8}  {:>8}  {:>12}  {:>7}  {:>8}\n", "operator", width, "module", "on", "SQNR dB", "max error", "steps",
-             "differ");
+  print("{:<{}}  {:<26}  {:<8}  {:>8}  {:>12}  {:>7}  {:>8}\n", "operator", width, "module", "on", "SQNR dB", "max error", "steps",
+        "differ");
   const LayerError* first_bad = nullptr;
   for (const LayerError& layer : layers) {
     if (layer.fused) {
-      fmt::print("{:<{}}  {:<26}  (inside another operator's kernel call)\n", layer.name, width, layer.module_path);
+      print("{:<{}}  {:<26}  (inside another operator's kernel call)\n", layer.name, width, layer.module_path);
       continue;
     }
     const bool bad = layer.sqnr_db < options.min_sqnr;
     if (bad && first_bad == nullptr) first_bad = &layer;
-    fmt::print("{:<{}}  {:<26}  {:<8}  {:>8.1f}  {:>12.5g}  {:>7.2f}  {:>6.2f} %{}\n", layer.name, width, layer.module_path,
-               layer.where + " " + layer.dtype, layer.sqnr_db, layer.max_error, layer.steps, 100 * layer.differing, bad ? "  bad" : "");
+    print("{:<{}}  {:<26}  {:<8}  {:>8.1f}  {:>12.5g}  {:>7.2f}  {:>6.2f} %{}\n", layer.name, width, layer.module_path,
+          layer.where + " " + layer.dtype, layer.sqnr_db, layer.max_error, layer.steps, 100 * layer.differing, bad ? "  bad" : "");
   }
   if (!options.json.empty()) DTR_TRY(write_file(options.json, to_json(trace_program(session->image()), layers)));
   if (first_bad == nullptr) {
-    fmt::print("all layers at {} dB or better\n", options.min_sqnr);
+    print("all layers at {} dB or better\n", options.min_sqnr);
     return true;
   }
-  fmt::print("first bad operator: {} ({}){}{}{}{}: {:.1f} dB\n", first_bad->name, first_bad->op,
-             first_bad->module_path.empty() ? "" : " in ", first_bad->module_path, first_bad->source_line.empty() ? "" : ", ",
-             first_bad->source_line, first_bad->sqnr_db);
+  print("first bad operator: {} ({}){}{}{}{}: {:.1f} dB\n", first_bad->name, first_bad->op, first_bad->module_path.empty() ? "" : " in ",
+        first_bad->module_path, first_bad->source_line.empty() ? "" : ", ", first_bad->source_line, first_bad->sqnr_db);
   return false;
 }
 

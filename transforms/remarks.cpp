@@ -5,14 +5,15 @@
 #include <algorithm>
 #include <set>
 
+#include "support/encode.h"
 #include "transforms/pass.h"
 
 namespace dtr {
 
 std::string to_text(const Remark& remark) {
   const std::string& source = remark.place.source_line;
-  return fmt::format("note: `{}`{}: {} left {} as it is: {}", remark.place.node, source.empty() ? "" : fmt::format(" ({})", source),
-                     remark.pass, remark.op, remark.reason);
+  return terminal_format("note: `{}`{}: {} left {} as it is: {}", remark.place.node, source.empty() ? "" : terminal_format(" ({})", source),
+                         remark.pass, remark.op, remark.reason);
 }
 
 std::string to_json(const Remark& remark) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "frontends/tflite/model_file.h"
+#include "support/encode.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
 #include "support/process.h"
@@ -15,14 +16,12 @@
 namespace dtr::neutron_ir {
 namespace {
 
-constexpr size_t kShownOutput = 2000;
 constexpr std::string_view kOperator = "CUSTOM(NeutronGraph)";
 constexpr size_t kBlocks = 3;  // microcode, weights, kernels: the last inputs of the operator
 constexpr size_t kMostOperands = 255;
 
 tl::unexpected<Diagnostic> failed(const std::string& command, std::string_view how, const std::string& output) {
-  const std::string said = output.size() <= kShownOutput ? output : "…" + output.substr(output.size() - kShownOutput);
-  return fail(DiagnosticId::kConverterFailed, fmt::format("`{}` {}{}{}", command, how, said.empty() ? "" : ":\n", said),
+  return fail(DiagnosticId::kConverterFailed, terminal_format("`{}` {}", command, how) + end_of_output(output),
               "call it by hand on the model that --keep-neutron-ir FOLDER leaves", {});
 }
 

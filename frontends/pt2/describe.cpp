@@ -6,6 +6,7 @@
 
 #include "frontends/pt2/archive.h"
 #include "frontends/pt2/operators.h"
+#include "support/encode.h"
 #include "support/mapped_file.h"
 
 namespace dtr::pt2 {
@@ -18,7 +19,7 @@ std::string type_text(const TensorMeta& meta) {
 
 std::string value_line(const ExportedProgram& program, std::string_view name) {
   const auto at = program.tensors.find(name);
-  return fmt::format("  {:<32} {}\n", name, at == program.tensors.end() ? "?" : type_text(at->second));
+  return terminal_format("  {:<32} {}\n", name, at == program.tensors.end() ? "?" : type_text(at->second));
 }
 
 int64_t stored_bytes(const TensorMeta& meta) {
@@ -41,29 +42,29 @@ Result<std::string> describe_pt2(const std::string& path) {
     if (spec.kind == InputKind::kUser) {
       inputs += value_line(program, spec.name);
     } else if (spec.kind == InputKind::kOther) {
-      inputs += fmt::format("  {}\n", spec.description);
+      inputs += terminal_format("  {}\n", spec.description);
     } else {
       const Payload* payload = archive.find_payload(spec.target);
       const int64_t bytes = payload == nullptr ? 0 : stored_bytes(payload->meta);
       parameters +=
-          fmt::format("  {:<48} {:<24} {:>10} bytes\n", spec.target, payload == nullptr ? "missing" : type_text(payload->meta), bytes);
+          terminal_format("  {:<48} {:<24} {:>10} bytes\n", spec.target, payload == nullptr ? "missing" : type_text(payload->meta), bytes);
       ++parameter_count;
       parameter_bytes += bytes;
     }
   }
   std::string outputs;
   for (const OutputSpec& spec : program.outputs)
-    outputs += spec.kind == "user_output" ? value_line(program, spec.name) : fmt::format("  {} {}\n", spec.kind, spec.target);
+    outputs += spec.kind == "user_output" ? value_line(program, spec.name) : terminal_format("  {} {}\n", spec.kind, spec.target);
   std::map<std::string_view, size_t> operators;
   for (const Node& node : program.nodes) ++operators[node.target.substr(node.target.starts_with("torch.ops.") ? 10 : 0)];
   std::string table;
   for (const auto& [target, count] : operators)
-    table += fmt::format("  {:>5} × {}{}\n", count, target, find_operator(target).row == nullptr ? "  (not supported)" : "");
+    table += terminal_format("  {:>5} × {}{}\n", count, target, find_operator(target).row == nullptr ? "  (not supported)" : "");
 
-  return fmt::format(
+  return terminal_format(
       "{}: PyTorch export, schema {}.{}, PyTorch {}\ninputs\n{}outputs\n{}parameters and buffers: {}, {} bytes\n{}operators: {} nodes\n{}",
-      path, program.major, program.minor, program.torch_version, inputs, outputs, parameter_count, parameter_bytes, parameters,
-      program.nodes.size(), table);
+      path, program.major, program.minor, program.torch_version, EncodedLines{inputs}, EncodedLines{outputs}, parameter_count,
+      parameter_bytes, EncodedLines{parameters}, program.nodes.size(), EncodedLines{table});
 }
 
 }  // namespace dtr::pt2

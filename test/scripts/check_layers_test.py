@@ -35,6 +35,15 @@ class IncludeOrder(unittest.TestCase):
         self.refused("simulator/core/decoder.cpp", "simulator/host/loops.h", "sees only")
         self.refused("simulator/core/decoder.cpp", "ir/graph.h", "sees only")
 
+    def test_commands_print_by_one_function(self):
+        for line in ('  fmt::print("{}", name);', "  std::cout << name;", '  std::fprintf(stderr, "%s", name);', '  printf("%s", name);'):
+            self.assertIn("tools/print.h", check_layers.print_error("tools/run.cpp", line) or "")
+            self.assertIn("do not print", check_layers.print_error("ir/graph.cpp", line) or "")
+            self.assertIsNone(check_layers.print_error("tools/print.h", line))
+            self.assertIsNone(check_layers.print_error("bench/utilization.cpp", line))
+        for line in ('  tools::print("{}", name);', "  std::snprintf(text, 4, name);", "  // fmt::print writes past it"):
+            self.assertIsNone(check_layers.print_error("tools/run.cpp", line))
+
     def test_the_simulator_shares_nothing_with_the_compiler(self):
         self.allowed("simulator/host/memory.cpp", "support/result.h")
         self.refused("simulator/host/memory.cpp", "backends/neutron/encode/encoder.h", "does not use")
