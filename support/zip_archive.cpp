@@ -1,14 +1,14 @@
-// Listing goes through minizip on an in-memory stream, which also tells where the data of an entry lie; inflating goes straight to
-// zlib, so that several threads may read one archive.
+// The central directory is read here, with the fields of zip64 that sizes and places of 4 GiB and more are in (Python writes them from 2
+// GiB on); inflating goes straight to zlib, so that several threads may read one archive. Formats: PKWARE's APPNOTE 6.3.
 #include "support/zip_archive.h"
 
 #include <fmt/format.h>
-#include <minizip/unzip.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <initializer_list>
+#include <optional>
 
 namespace dtr {
 namespace {
@@ -18,56 +18,81 @@ constexpr uint16_t kStored = 0;
 constexpr uint16_t kDeflated = 8;
 constexpr uint32_t kEncryptedFlag = 1;
 
-struct MemoryStream {
-  std::span<const std::byte> bytes;
-  uint64_t position = 0;
+// Little-endian fields of a record, all of it within the archive.
+class Record {
+ public:
+  explicit Record(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  uint64_t get(size_t at, size_t bytes) const {
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; ++i) value |= static_cast<uint64_t>(bytes_[at + i]) << (8 * i);
+    return value;
+  }
+  uint16_t u16(size_t at) const { return static_cast<uint16_t>(get(at, 2)); }
+  uint32_t u32(size_t at) const { return static_cast<uint32_t>(get(at, 4)); }
+  uint64_t u64(size_t at) const { return get(at, 8); }
+  std::string_view text(size_t at, size_t bytes) const { return {reinterpret_cast<const char*>(bytes_.data()) + at, bytes}; }
+
+ private:
+  std::span<const std::byte> bytes_;
 };
 
-zlib_filefunc64_def memory_functions(MemoryStream& stream) {
-  zlib_filefunc64_def functions = {};
-  functions.opaque = &stream;
-  functions.zopen64_file = [](voidpf opaque, const void*, int) -> voidpf { return opaque; };
-  functions.zread_file = [](voidpf, voidpf file, void* out, uLong size) -> uLong {
-    auto& from = *static_cast<MemoryStream*>(file);
-    const uint64_t left = from.bytes.size() - from.position;
-    const auto count = static_cast<uLong>(std::min<uint64_t>(size, left));
-    if (count != 0) std::memcpy(out, from.bytes.data() + from.position, count);
-    from.position += count;
-    return count;
-  };
-  functions.ztell64_file = [](voidpf, voidpf file) -> ZPOS64_T { return static_cast<MemoryStream*>(file)->position; };
-  functions.zseek64_file = [](voidpf, voidpf file, ZPOS64_T offset, int origin) -> long {
-    auto& in = *static_cast<MemoryStream*>(file);
-    const uint64_t base = origin == ZLIB_FILEFUNC_SEEK_CUR ? in.position : origin == ZLIB_FILEFUNC_SEEK_END ? in.bytes.size() : 0;
-    const uint64_t target = base + offset;
-    if (target < base || target > in.bytes.size()) return -1;
-    in.position = target;
-    return 0;
-  };
-  functions.zclose_file = [](voidpf, voidpf) { return 0; };
-  functions.zerror_file = [](voidpf, voidpf) { return 0; };
-  return functions;
+// The record of so many bytes with this signature at a place; none if it is not there.
+std::optional<Record> record_at(std::span<const std::byte> bytes, uint64_t at, std::string_view signature, size_t size) {
+  if (at > bytes.size() || bytes.size() - at < size || std::memcmp(bytes.data() + at, signature.data(), signature.size()) != 0) return {};
+  return Record(bytes.subspan(at));
 }
 
-// The record that ends every archive is there and reaches to the last byte. minizip would take a part of it.
-bool has_complete_end(std::span<const std::byte> bytes) {
-  constexpr std::string_view kSignature("PK\x05\x06", 4);
-  constexpr size_t kSize = 22;
-  constexpr size_t kMaxComment = 0xFFFF;
+// Fields of 32 and 16 bits that are full have their values in an extra field or a record of zip64 (APPNOTE 4.3.14, 4.5.3).
+constexpr uint32_t kInZip64 = 0xFFFFFFFF;
+
+struct Directory {
+  uint64_t offset = 0, size = 0, entries = 0;
+};
+
+// Where the central directory is, by the record that ends the archive and reaches to its last byte.
+std::optional<Directory> find_directory(std::span<const std::byte> bytes) {
+  constexpr std::string_view kEnd("PK\x05\x06", 4), kLocator("PK\x06\x07", 4), kEnd64("PK\x06\x06", 4);
+  constexpr size_t kEndBytes = 22, kLocatorBytes = 20, kEnd64Bytes = 56, kMaxComment = 0xFFFF;
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const size_t first = text.size() > kSize + kMaxComment ? text.size() - kSize - kMaxComment : 0;
-  for (size_t at = text.rfind(kSignature); at != std::string_view::npos && at >= first;
-       at = at == 0 ? std::string_view::npos : text.rfind(kSignature, at - 1)) {
-    if (text.size() - at < kSize) continue;
-    const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<uint8_t>(text[at + i])); };
-    if (at + kSize + (byte(20) | byte(21) << 8) == text.size()) return true;
+  const size_t first = text.size() > kEndBytes + kMaxComment ? text.size() - kEndBytes - kMaxComment : 0;
+  for (size_t at = text.rfind(kEnd); at != std::string_view::npos && at >= first;
+       at = at == 0 ? std::string_view::npos : text.rfind(kEnd, at - 1)) {
+    const std::optional<Record> end = record_at(bytes, at, kEnd, kEndBytes);
+    if (!end || at + kEndBytes + end->u16(20) != bytes.size()) continue;
+    Directory found{.offset = end->u32(16), .size = end->u32(12), .entries = end->u16(10)};
+    uint64_t before = at;  // it ends here at the latest
+    if (const auto locator = at < kLocatorBytes ? std::nullopt : record_at(bytes, at - kLocatorBytes, kLocator, kLocatorBytes)) {
+      before = locator->u64(8);
+      const std::optional<Record> end64 = record_at(bytes, before, kEnd64, kEnd64Bytes);
+      if (!end64) return {};
+      found = {.offset = end64->u64(48), .size = end64->u64(40), .entries = end64->u64(32)};
+    }
+    if (found.offset > before || found.size > before - found.offset) return {};
+    return found;
+  }
+  return {};
+}
+
+// Takes sizes and place of the local header from the zip64 field of an entry's extra fields; false if they are not there.
+bool read_zip64(const Record& extra, size_t bytes, std::initializer_list<uint64_t*> fields) {
+  constexpr uint16_t kId = 1;
+  for (size_t at = 0; bytes - at >= 4;) {
+    const size_t size = extra.u16(at + 2);
+    if (size > bytes - at - 4) return false;
+    if (extra.u16(at) == kId) {
+      size_t next = at + 4;
+      for (uint64_t* field : fields) {
+        if (*field != kInZip64) continue;
+        if (next + 8 > at + 4 + size) return false;
+        *field = extra.u64(next);
+        next += 8;
+      }
+      return true;
+    }
+    at += 4 + size;
   }
   return false;
 }
-
-struct CloseZip {
-  void operator()(void* zip) const { unzClose(zip); }
-};
 
 }  // namespace
 
@@ -86,35 +111,41 @@ Result<ZipArchive> ZipArchive::open(std::span<const std::byte> bytes, std::strin
 }
 
 Status ZipArchive::list() {
-  constexpr std::string_view kLocalHeader("PK\x03\x04", 4);
-  if (bytes_.size() < kLocalHeader.size() || std::memcmp(bytes_.data(), kLocalHeader.data(), kLocalHeader.size()) != 0)
-    return refuse(DiagnosticId::kZipInvalid, "not a zip archive");
-  if (!has_complete_end(bytes_)) return refuse(DiagnosticId::kZipInvalid, "the archive has no end; it is truncated");
-  MemoryStream stream{bytes_};
-  zlib_filefunc64_def functions = memory_functions(stream);
-  const std::unique_ptr<void, CloseZip> zip(unzOpen2_64("", &functions));
-  if (zip == nullptr) return refuse(DiagnosticId::kZipInvalid, "the archive has no central directory");
-
-  int state = unzGoToFirstFile(zip.get());
-  for (; state == UNZ_OK; state = unzGoToNextFile(zip.get())) {
-    std::array<char, 1024> name{};
-    unz_file_info64 info{};
-    if (unzGetCurrentFileInfo64(zip.get(), &info, name.data(), name.size() - 1, nullptr, 0, nullptr, 0) != UNZ_OK) break;
-    if (info.size_filename >= name.size()) return refuse(DiagnosticId::kZipInvalid, "an entry's name is longer than 1023 bytes");
-    ZipEntry entry{.name = {name.data(), info.size_filename},
-                   .compressed_size = info.compressed_size,
-                   .size = info.uncompressed_size,
-                   .crc = static_cast<uint32_t>(info.crc),
-                   .deflated = info.compression_method == kDeflated};
+  constexpr std::string_view kCentral("PK\x01\x02", 4), kLocal("PK\x03\x04", 4);
+  constexpr size_t kCentralBytes = 46, kLocalBytes = 30, kMaxName = 1023;
+  if (!record_at(bytes_, 0, kLocal, kLocal.size())) return refuse(DiagnosticId::kZipInvalid, "not a zip archive");
+  const std::optional<Directory> directory = find_directory(bytes_);
+  if (!directory) return refuse(DiagnosticId::kZipInvalid, "the archive has no end; it is truncated");
+  const auto damaged = [&] { return refuse(DiagnosticId::kZipInvalid, "the central directory is damaged"); };
+  const std::span<const std::byte> central = bytes_.subspan(directory->offset, directory->size);
+  uint64_t at = 0;
+  for (uint64_t index = 0; index < directory->entries; ++index) {
+    const std::optional<Record> record = record_at(central, at, kCentral, kCentralBytes);
+    if (!record) return damaged();
+    const size_t name_bytes = record->u16(28), extra_bytes = record->u16(30), comment_bytes = record->u16(32);
+    if (name_bytes + extra_bytes + comment_bytes > central.size() - at - kCentralBytes) return damaged();
+    if (name_bytes > kMaxName) return refuse(DiagnosticId::kZipInvalid, "an entry's name is longer than 1023 bytes");
+    const uint16_t flags = record->u16(8), method = record->u16(10);
+    ZipEntry entry{.name = std::string(record->text(kCentralBytes, name_bytes)),
+                   .compressed_size = record->u32(20),
+                   .size = record->u32(24),
+                   .crc = record->u32(16),
+                   .deflated = method == kDeflated};
+    uint64_t local_at = record->u32(42);
+    const bool in_zip64 = entry.size == kInZip64 || entry.compressed_size == kInZip64 || local_at == kInZip64;
+    if (in_zip64 && !read_zip64(Record(central.subspan(at + kCentralBytes + name_bytes)), extra_bytes,
+                                {&entry.size, &entry.compressed_size, &local_at}))
+      return refuse(DiagnosticId::kZipInvalid, "its size is in a field of zip64 that is not there", entry.name);
+    at += kCentralBytes + name_bytes + extra_bytes + comment_bytes;
     if (entry.name.ends_with('/')) continue;
-    if ((info.flag & kEncryptedFlag) != 0) return refuse(DiagnosticId::kZipUnsupported, "the entry is encrypted", entry.name);
-    if (info.compression_method != kDeflated && info.compression_method != kStored)
-      return refuse(DiagnosticId::kZipUnsupported, fmt::format("compression method {} is not known", info.compression_method), entry.name);
-    int method = 0;
-    if (unzOpenCurrentFile2(zip.get(), &method, nullptr, 1) != UNZ_OK)
+    if ((flags & kEncryptedFlag) != 0) return refuse(DiagnosticId::kZipUnsupported, "the entry is encrypted", entry.name);
+    if (method != kDeflated && method != kStored)
+      return refuse(DiagnosticId::kZipUnsupported, fmt::format("compression method {} is not known", method), entry.name);
+    const std::optional<Record> local = record_at(bytes_, local_at, kLocal, kLocalBytes);
+    if (!local || local->u16(26) != name_bytes || bytes_.size() - local_at - kLocalBytes < name_bytes ||
+        local->text(kLocalBytes, name_bytes) != entry.name)
       return refuse(DiagnosticId::kZipInvalid, "the entry's header is not where the central directory says", entry.name);
-    entry.offset = unzGetCurrentFileZStreamPos64(zip.get());
-    unzCloseCurrentFile(zip.get());
+    entry.offset = local_at + kLocalBytes + name_bytes + local->u16(28);
 
     if (entry.offset > bytes_.size() || entry.compressed_size > bytes_.size() - entry.offset)
       return refuse(DiagnosticId::kZipInvalid, "the entry reaches beyond the end of the archive; it is truncated", entry.name);
@@ -131,7 +162,7 @@ Status ZipArchive::list() {
       return refuse(DiagnosticId::kZipInvalid, "two entries have this name", entry.name);
     entries_.push_back(std::move(entry));
   }
-  if (state != UNZ_END_OF_LIST_OF_FILE || entries_.empty()) return refuse(DiagnosticId::kZipInvalid, "the central directory is damaged");
+  if (entries_.empty()) return damaged();
   return {};
 }
 

@@ -155,6 +155,54 @@ TEST(Zip, RefusesOtherCompressions) {
   EXPECT_EQ(error_id(ZipArchive::open(to_bytes(text), "a.zip")), "zip-unsupported");
 }
 
+// Python writes sizes and places of 2 GiB and more into extra fields (zip64); here small ones stand there.
+TEST(Zip, ReadsZip64) {
+  const Bytes plain = example_zip();
+  const auto entries = ZipArchive::open(plain, "a.zip")->entries();
+  std::string text(reinterpret_cast<const char*>(plain.data()), plain.size());
+  const size_t directory = text.find("PK\x01\x02"), end = text.find("PK\x05\x06");
+  std::string central = text.substr(directory, end - directory), wide;
+  const std::string full(4, '\xff');
+  for (size_t at = 0; at < central.size();) {
+    const auto field = [&](size_t offset, size_t bytes) {
+      uint64_t value = 0;
+      std::memcpy(&value, central.data() + at + offset, bytes);
+      return value;
+    };
+    const size_t name = field(28, 2);
+    std::string record = central.substr(at, 46 + name);
+    const std::string extra = little_endian(0xCAFE, 2) + little_endian(2, 2) + "xy" + little_endian(1, 2) + little_endian(24, 2) +
+                              little_endian(field(24, 4), 8) + little_endian(field(20, 4), 8) + little_endian(field(42, 4), 8);
+    record.replace(20, 8, full + full).replace(30, 2, little_endian(extra.size(), 2)).replace(42, 4, full);
+    wide += record + extra;
+    at += 46 + name + field(30, 2) + field(32, 2);
+  }
+  const auto archive = [&](const std::string& middle) {
+    const std::string end64 = "PK\x06\x06" + little_endian(44, 8) + little_endian(45, 2) + little_endian(45, 2) + little_endian(0, 8) +
+                              little_endian(3, 8) + little_endian(3, 8) + little_endian(middle.size(), 8) + little_endian(directory, 8);
+    return to_bytes(text.substr(0, directory) + middle + end64 + "PK\x06\x07" + little_endian(0, 4) +
+                    little_endian(directory + middle.size(), 8) + little_endian(1, 4) + "PK\x05\x06" + little_endian(0, 4) +
+                    little_endian(0xFFFF, 2) + little_endian(0xFFFF, 2) + full + full + little_endian(0, 2));
+  };
+  const Bytes bytes = archive(wide);
+  const auto zip = ZipArchive::open(bytes, "a.zip");
+  ASSERT_TRUE(zip.has_value()) << test::error_text(zip);
+  ASSERT_EQ(zip->entries().size(), entries.size());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    EXPECT_EQ(zip->entries()[i].offset, entries[i].offset);
+    EXPECT_EQ(zip->entries()[i].size, entries[i].size);
+    EXPECT_TRUE(zip->read(zip->entries()[i]).has_value());
+  }
+  for (size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_FALSE(ZipArchive::open(std::span(bytes).first(length), "cut.zip").has_value()) << length;
+  // A field that is too short, and sizes beyond the file.
+  const std::string id = little_endian(1, 2) + little_endian(24, 2);
+  std::string cut = wide, large = wide;
+  cut.replace(cut.find(id) + 2, 2, little_endian(16, 2));
+  large.replace(large.find(id) + 4, 16, little_endian(uint64_t{1} << 62, 8) + little_endian(uint64_t{1} << 62, 8));
+  for (const std::string& bad : {cut, large}) EXPECT_EQ(error_id(ZipArchive::open(archive(bad), "bad.zip")), "zip-invalid");
+}
+
 TEST(Zip, FindsDamageByChecksum) {
   const Bytes good = example_zip();
   const Bytes stored = patched(good, "0123456789", "0123456780");
