@@ -1,4 +1,4 @@
-// A file mapped into memory, read only, for as long as the object lives.
+// What a file held when it was read, in memory of its own: what was checked stays as it is, whoever writes or cuts the file.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace dtr {
 
 class MappedFile {
  public:
-  // Errors: kFileNotFound (missing, unreadable, a folder). An empty file maps to an empty span.
+  // Errors: kFileNotFound (missing, unreadable, no regular file, cut while it is read). An empty file is an empty span.
   static Result<MappedFile> open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;

@@ -39,6 +39,20 @@ int open_to_write(const std::string& path) {
   }
 }
 
+// Where an output goes: a link is followed, also to a file that is not there yet, as `>` of a shell does.
+Result<std::filesystem::path> written_path(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as Linux follows
+  std::filesystem::path target = path;
+  for (int links = 0;; ++links) {
+    std::error_code error;
+    if (!std::filesystem::is_symlink(std::filesystem::symlink_status(target, error))) return target;
+    if (links == kMostLinks) return not_writable(path, ELOOP);
+    const std::filesystem::path next = std::filesystem::read_symlink(target, error);
+    if (error) return not_writable(path, error.value());
+    target = target.parent_path() / next;  // an absolute one replaces it
+  }
+}
+
 }  // namespace
 
 tl::unexpected<Diagnostic> OutputFile::refuse(int error) const { return not_writable(path_, error); }
@@ -52,9 +66,9 @@ Result<OutputFile> OutputFile::create(const std::string& path) {
     if (fd < 0) return not_writable(path, errno);
     return OutputFile(path, fd);
   }
-  std::error_code broken_link;
-  const std::filesystem::path target = exists ? std::filesystem::canonical(path, broken_link) : std::filesystem::path(path);
-  if (broken_link) return not_writable(path, broken_link.value());
+  const Result<std::filesystem::path> target_path = written_path(path);
+  if (!target_path) return tl::unexpected(target_path.error());
+  const std::filesystem::path& target = *target_path;
   for (int attempt = 0;; ++attempt) {
     std::string temporary = target.string() + ".part" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
     const auto held = hold_off_signals();
@@ -127,7 +141,9 @@ Status OutputFile::commit(std::span<OutputFile> files) {
 }
 
 Status check_outputs(std::initializer_list<std::string> inputs, std::initializer_list<std::string> outputs) {
-  const auto same = [](const std::string& a, const std::string& b) {
+  const auto same = [](const std::string& given_a, const std::string& given_b) {
+    const auto resolved = [](const std::string& path) { return written_path(path).value_or(path).string(); };
+    const std::string a = resolved(given_a), b = resolved(given_b);
     std::error_code error;  // one is not there yet
     return std::filesystem::weakly_canonical(a, error) == std::filesystem::weakly_canonical(b, error) ||
            (std::filesystem::is_regular_file(a, error) && std::filesystem::equivalent(a, b, error));

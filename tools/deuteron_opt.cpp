@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 
@@ -13,6 +12,7 @@
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
+#include "support/mapped_file.h"
 #include "tools/print.h"
 #include "transforms/pass_manager.h"
 
@@ -164,14 +164,10 @@ int run_on_parts(std::string_view text, const Options& options) {
   }
 }
 
-bool read_text(const std::string& file, std::string& text) {
-  if (file == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
-    return true;
-  }
-  std::ifstream in(file, std::ios::binary);
-  text.assign(std::istreambuf_iterator<char>(in), {});
-  return in.good() || in.eof();
+Result<std::string> read_text(const std::string& path) {
+  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
 }
 
 int run(const Options& options) {
@@ -180,12 +176,12 @@ int run(const Options& options) {
     return kGood;
   }
   if (options.file.ends_with(".pt2")) return run_on(pt2::read_pt2(options.file), options);
-  std::string text;
-  if (!read_text(options.file, text)) {
-    report({DiagnosticId::kFileNotFound, "the file cannot be read", "Check the path.", {.file = options.file}}, options);
+  const Result<std::string> text = read_text(options.file);
+  if (!text) {
+    report(text.error(), options);
     return kInputAtFault;
   }
-  return options.split ? run_on_parts(text, options) : run_on(text, options);
+  return options.split ? run_on_parts(*text, options) : run_on(*text, options);
 }
 
 std::vector<std::string> names_of_passes() {

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "ir/npz.h"
+#include "support/mapped_file.h"
 #include "support/output_file.h"
 #include "support/progress.h"
 #include "support/text.h"
@@ -514,6 +515,56 @@ TEST(OutputFile, FollowsALink) {
   ASSERT_TRUE(write_file(folder / "link", std::string_view("new")).has_value());
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
   EXPECT_EQ(test::read_bytes(folder / "real"), to_bytes("new"));
+}
+
+TEST(OutputFile, FollowsALinkToWhatIsNotThereYet) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_symlink("middle", folder / "link");
+  std::filesystem::create_symlink(folder / "new", folder / "middle");
+  ASSERT_TRUE(write_file(folder / "link", std::string_view("text")).has_value());
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(test::read_bytes(folder / "new"), to_bytes("text"));
+  std::filesystem::create_symlink("other", folder / "loop");
+  std::filesystem::create_symlink("loop", folder / "other");
+  EXPECT_EQ(test::error_text(write_file(folder / "loop", std::string_view("text"))),
+            "error[file-not-writable]: " + (folder / "loop") +
+                ": cannot write the file: Too many levels of symbolic links\n  fix: check the path");
+  std::filesystem::create_symlink("x", folder / "to_x");
+  EXPECT_FALSE(check_outputs({}, {folder / "x", folder / "to_x"}).has_value());
+}
+
+// Pipes and devices are refused before they are opened: nobody writes to this one.
+TEST(MappedFile, ReadsRegularFilesAlone) {
+  const test::TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  for (const std::string& path : {folder / "pipe", std::string("/dev/zero"), std::string("/dev/tty"), folder / "."})
+    EXPECT_EQ(test::error_text(MappedFile::open(path)),
+              "error[file-not-found]: " + path + ": cannot read the file: not a regular file\n  fix: check the path and its permissions");
+}
+
+// What was read stays, whatever happens to the file.
+TEST(MappedFile, OutlivesItsFile) {
+  const test::TemporaryFolder folder;
+  ASSERT_TRUE(write_file(folder / "file", std::string(100'000, 'x')).has_value());
+  const auto file = MappedFile::open(folder / "file");
+  ASSERT_TRUE(file.has_value());
+  ASSERT_EQ(::truncate((folder / "file").c_str(), 1), 0);
+  EXPECT_EQ(std::ranges::count(file->bytes(), std::byte{'x'}), 100'000);
+  // Cut and written again and again by someone while it is read: the whole, or an error.
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    while (!stop) {
+      std::ofstream(folder / "file", std::ios::binary) << std::string(1 << 20, 'y');
+      if (::truncate((folder / "file").c_str(), 4096) != 0) break;
+    }
+  });
+  for (int i = 0; i < 50; ++i) {
+    const auto read = MappedFile::open(folder / "file");
+    const std::string said = read ? "" : test::error_text(read);
+    EXPECT_TRUE(read || said.find("it became shorter while it was read\n  fix: wait until") != std::string::npos) << said;
+  }
+  stop = true;
+  writer.join();
 }
 
 TEST(OutputFile, IsNoInputAndNoOtherOutput) {
