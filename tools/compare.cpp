@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "compiler/outputs.h"
+#include "compiler/read_model.h"
 #include "ir/npz.h"
 #include "support/output_file.h"
 #include "tools/print.h"
@@ -181,6 +182,18 @@ std::string to_json(const std::vector<Row>& rows) {
   return text + "\n]\n";
 }
 
+// They are for programs.
+Status check_tensor_files(const CompareOptions& options) {
+  bool any = false;
+  for (const std::string& path : {options.expected, options.actual}) {
+    DTR_ASSIGN(const FileKind kind, file_kind(path));
+    any = any || kind == FileKind::kProgram;
+  }
+  if (any) return {};
+  return fail(DiagnosticId::kModelUnknown, "neither side is a program: --tensors has nothing to do", "leave --tensors away",
+              {.file = options.tensor_files.front()});
+}
+
 }  // namespace
 
 Result<bool> compare(const CommonOptions&, const CompareOptions& options) {
@@ -197,6 +210,7 @@ Result<bool> compare(const CommonOptions&, const CompareOptions& options) {
   DTR_ASSIGN(const std::vector<Output> expected, read_outputs(source));
   source.path = options.actual;
   DTR_ASSIGN(const std::vector<Output> actual, read_outputs(source));
+  if (!options.tensor_files.empty()) DTR_TRY(check_tensor_files(options));
   const auto is_stored = [](const Output& output) { return output.stored; };
   if (!options.data.empty() && std::ranges::all_of(expected, is_stored) && std::ranges::all_of(actual, is_stored))
     print("note: both sides are results; {} is not used\n", options.data);

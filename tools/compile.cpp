@@ -42,11 +42,12 @@ void watch_passes(const CompileOptions& options, const Program& program, Compile
     settings.after_stage = [](std::string_view stage, double milliseconds) { print_error("{:>9.2f} ms  {}\n", milliseconds, stage); };
 }
 
+bool reports(const CompileOptions& options) { return options.report_quantization || !options.quantization_json.empty(); }
+
 // What chooses or keeps ranges is for float models. `--calibrate` is not refused: its samples serve reports and the check too; noise serves
 // reports alone.
 Status check_calibration_is_used(const CompileOptions& options) {
-  const bool reports = options.report_quantization || !options.quantization_json.empty();
-  const std::pair<bool, std::string_view> given[] = {{options.random_samples.has_value() && !reports, "--calibrate-random"},
+  const std::pair<bool, std::string_view> given[] = {{options.random_samples.has_value() && !reports(options), "--calibrate-random"},
                                                      {!options.save_calibration.empty(), "--save-calibration"},
                                                      {!options.load_calibration.empty(), "--load-calibration"},
                                                      {options.observer != CompileOptions().observer, "--observer"}};
@@ -57,14 +58,25 @@ Status check_calibration_is_used(const CompileOptions& options) {
   return {};
 }
 
-// A converter makes payloads of the NPU.
-Status check_converter_is_used(const CompileOptions& options, const CompileSettings& settings) {
+// What concerns the NPU: a converter makes its payloads, and then none of our own schedules.
+Status check_npu_is_there(const CompileOptions& options, const CompileSettings& settings) {
   const std::vector<std::string> backends = recipe_of(settings).backends;
-  if (options.converter.empty() || std::ranges::find(backends, "neutron") != backends.end()) return {};
-  return fail(DiagnosticId::kConverterUnused,
-              options.recipe.empty() ? fmt::format("--converter has nothing to do: `{}` has no NPU", settings.target->name)
-                                     : "--converter has nothing to do: the recipe does not have the backend `neutron`",
-              "leave the option away, or choose a target and a recipe with an NPU", {.file = options.recipe});
+  const bool has_npu = std::ranges::find(backends, "neutron") != backends.end();
+  const std::pair<bool, std::string_view> given[] = {{!options.converter.empty(), "--converter"},
+                                                     {options.row_packing, "--row-packing"},
+                                                     {options.schedule != CompileOptions().schedule, "--schedule"},
+                                                     {!options.keep_off.empty(), "--keep-off"},
+                                                     {!options.force_on.empty(), "--force-on"}};
+  for (const auto& [is_given, option] : given)
+    if (is_given && !has_npu)
+      return fail(DiagnosticId::kConverterUnused,
+                  options.recipe.empty() ? fmt::format("{} has nothing to do: `{}` has no NPU", option, settings.target->name)
+                                         : fmt::format("{} has nothing to do: the recipe does not have the backend `neutron`", option),
+                  "leave the option away, or choose a target and a recipe with an NPU", {.file = options.recipe});
+  if (options.row_packing && !options.converter.empty())
+    return fail(DiagnosticId::kConverterUnused, "--row-packing has nothing to do: the converter makes the payloads",
+                "leave one of the options away");
+  return {};
 }
 
 // What ExecuTorch's Inspector shows of a run are nodes of a graph of PyTorch: other models have none.
@@ -133,7 +145,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
     settings.recipe->options.schedule = schedule;
     settings.recipe->options.converter = converter;
   }
-  DTR_TRY(check_converter_is_used(options, settings));
+  DTR_TRY(check_npu_is_there(options, settings));
   const std::string output =
       options.output.empty() ? std::filesystem::path(options.model).replace_extension(".pte").string() : options.output;
   DTR_TRY(check_outputs({options.model, options.calibration, options.load_calibration, options.recipe},
@@ -162,6 +174,9 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
     DTR_TRY(import_quantization(program, settings));
   } else {
     std::optional<CalibrationResult> calibration;
+    if (!options.load_calibration.empty() && options.random_samples && !reports(options))
+      return fail(DiagnosticId::kCalibrationUnused, "the ranges are those of --load-calibration: --calibrate-random has nothing to do",
+                  "leave one of the options away", {.file = options.load_calibration});
     if (!options.load_calibration.empty()) {
       DTR_ASSIGN(calibration, load_calibration(options.load_calibration));
     }
@@ -175,7 +190,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   if (conversion && options.verbose && !common.json_diagnostics) print_error("{}", EncodedLines{patterns_text(*conversion)});
   if (!options.patterns.empty()) DTR_TRY(write_file(options.patterns, patterns_json(conversion ? *conversion : ConversionReport{})));
   const Graph quantized_graph = program.forward();
-  if (options.report_quantization || !options.quantization_json.empty()) {
+  if (reports(options)) {
     if (!samples)
       return fail(DiagnosticId::kCalibrationMissing, "the report on quantization runs the model on samples and there are none",
                   "give samples of real inputs with --calibrate DATA.npz", {.file = program.file});

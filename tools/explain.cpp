@@ -9,6 +9,7 @@
 namespace dtr::tools {
 Status explain(const CommonOptions&, const ExplainOptions& options) {
   DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(options.program, options.tensor_files));
+  note_unused_tensors(options.tensor_files, {&session->image()});
   if (session->image().debug_map() == nullptr)
     return fail(DiagnosticId::kPteDebugMap, "the program has no debug map, which says what its calls stand for",
                 "compile it without --no-debug-map", {.file = options.program});

@@ -21,6 +21,7 @@ Status firmware(const CommonOptions&, const FirmwareOptions& options) {
     images.push_back(std::move(image));
     programs.push_back({&images.back(), std::filesystem::path(path).stem().string()});
   }
+  if (images.size() == 1) note_unused_tensors(options.tensor_files, {images.data()});
   DTR_ASSIGN(const std::vector<TensorFileImage> tensors, open_tensor_files(options.tensor_files));
   DTR_ASSIGN(const std::vector<FirmwareFile> files,
              make_firmware(programs, {.board = board, .checksum = !options.no_checksum, .tensor_files = tensors}));

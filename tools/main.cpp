@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <limits>
@@ -10,6 +11,7 @@
 #include "support/text.h"
 #include "tools/print.h"
 #include "tools/verbs.h"
+#include "transforms/pass_manager.h"
 
 namespace {
 
@@ -74,15 +76,18 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
       ->needs(converter);
   verb->add_option("--converter-seconds", o.converter_seconds, "End a conversion that takes longer")
       ->check(CLI::Range(1, 86400))
+      ->needs(converter)
       ->capture_default_str();
-  verb->add_option("--calibrate", o.calibration,
-                   "Calibration data (.npz, .npy): arrays named as the inputs, or input, input_0, input_1, ...");
+  CLI::Option* calibrate = verb->add_option("--calibrate", o.calibration,
+                                            "Calibration data (.npz, .npy): arrays named as the inputs, or input, input_0, input_1, ...");
   verb->add_option("--calibrate-random", o.random_samples, "Calibrate on this many samples of noise; the accuracy will be poor")
-      ->check(CLI::Range(1, 10000));
-  verb->add_option("--load-calibration", o.load_calibration, "Reuse ranges written by --save-calibration (.json)");
-  verb->add_option("--save-calibration", o.save_calibration, "Write the observed ranges (.json)");
+      ->check(CLI::Range(1, 10000))
+      ->excludes(calibrate);
+  CLI::Option* load = verb->add_option("--load-calibration", o.load_calibration, "Reuse ranges written by --save-calibration (.json)");
+  verb->add_option("--save-calibration", o.save_calibration, "Write the observed ranges (.json)")->excludes(load);
   verb->add_option("--observer", o.observer, "How ranges come from observed values")
       ->check(CLI::IsMember({"histogram", "min-max"}))
+      ->excludes(load)
       ->capture_default_str();
   verb->add_option("--io", o.io, "Inputs and outputs of the program: float, or int8 without quantize and dequantize")
       ->check(CLI::IsMember({"float", "int8"}))
@@ -119,10 +124,20 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
                  "Print range, scale, saturation and SQNR of every tensor, and the error that every operator adds, on up to 8 samples");
   verb->add_option("--quantization-json", o.quantization_json, "Write the same as JSON (docs/quantization.md)");
   verb->add_option("--report-json", o.report_json, "Write operators, cycles, memory and refusals as JSON");
-  verb->add_option("--emit-ir", o.emit_ir, "Write the quantized graph as IR text");
+  CLI::Option* emit_ir = verb->add_option("--emit-ir", o.emit_ir, "Write the quantized graph as IR text");
   verb->add_flag("--elide-constants", o.elide_constants,
-                 "In --emit-ir, write big constants as seeded<n>: same shapes and costs, other contents");
-  verb->add_option("--print-after", o.print_after, "Print the graph after a pass (its name, or all)");
+                 "In --emit-ir, write big constants as seeded<n>: same shapes and costs, other contents")
+      ->needs(emit_ir);
+  std::vector<std::string> passes{"all"};
+  for (const dtr::PassDef* pass : dtr::all_passes()) passes.emplace_back(pass->name);
+  verb->add_option("--print-after", o.print_after, "Print the graph after a pass (its name, or all)")
+      ->type_name("PASS")
+      ->check(CLI::Validator(
+          [passes](const std::string& name) {
+            return std::ranges::find(passes, name) != passes.end() ? std::string()
+                                                                   : "there is no pass " + name + "; docs/passes.md lists them";
+          },
+          "", "pass"));
   verb->add_flag("-v,--verbose", o.verbose,
                  "Print why passes left operators as they are, such as a batch norm that is not folded, which quantization patterns were "
                  "rejected and where quantizations met");
@@ -241,8 +256,8 @@ CLI::App* add_profile(CLI::App& app, tools::ProfileOptions& o) {
   verb->add_option("--depth", o.depth, "Fold modules below this level (0: show all)")->capture_default_str();
   CLI::Option* compare = verb->add_option("--compare", o.compare,
                                           "Another profile or program to hold beside it: what got slower, what faster (.etdump, .pte)");
-  verb->add_option("--compare-program", o.compare_program, "Program of that profile, if it is another one (.pte)");
-  verb->add_option("--compare-etrecord", o.compare_etrecord, "Or its record")->excludes("--compare-program");
+  verb->add_option("--compare-program", o.compare_program, "Program of that profile, if it is another one (.pte)")->needs(compare);
+  verb->add_option("--compare-etrecord", o.compare_etrecord, "Or its record")->needs(compare)->excludes("--compare-program");
   verb->add_option("--etdump", o.etdump,
                    "Write the trace for ExecuTorch's Inspector (.etdump): what a firmware recorded, or a program that is run");
   verb->add_option("--json", o.json, "Write everything that is known, with --compare of both (.json, docs/profiling.md)");
@@ -280,6 +295,20 @@ CLI::App* add_firmware(CLI::App& app, tools::FirmwareOptions& o) {
                  "Leave out the check of the programs' checksums at load (docs/performance.md has its cost)");
   example(verb, "deuteron firmware digits.pte --board qemu-an505 -o digits_firmware");
   return verb;
+}
+
+// Options of a verb that would do nothing, or whose value is empty (an unset variable of a script): what is wrong, or nothing.
+std::string misuse(const CLI::App& verb) {
+  for (const CLI::Option* option : verb.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty()) return fmt::format("{}: its value is empty", option->get_name());
+  if (verb.get_name() != "profile") return {};
+  const std::string by = verb.get_option("--by")->as<std::string>();
+  if (verb.count("--depth") > 0 && by != "module") return "--depth has nothing to do without --by module";
+  if (verb.count("--sort") > 0 && by == "module") return "--sort has nothing to do with --by module, whose lines are a tree";
+  if (verb.count("--sort") > 0 && verb.count("--compare") > 0)
+    return "--sort has nothing to do with --compare, whose lines are in the order of change";
+  return {};
 }
 
 // Reads the command line and runs its verb.
@@ -336,6 +365,11 @@ int command(int argc, char** argv, tools::CommonOptions& common) {
     return app.exit(error) == 0 ? kGood : kUsage;
   }
   common.json_diagnostics = diagnostics == "json";
+  for (const CLI::App* verb : app.get_subcommands())
+    if (const std::string wrong = misuse(*verb); !wrong.empty()) {
+      tools::print_error("{}\nRun with --help for more information.\n", wrong);
+      return kUsage;
+    }
 
   if (compile->parsed()) return finish(common, tools::compile(common, compile_options));
   if (run->parsed()) return finish(common, tools::run(common, run_options));

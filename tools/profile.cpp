@@ -48,12 +48,18 @@ Result<Loaded> load(const std::string& path, const std::string& program_path, co
     if (!program_path.empty() && program_path != path)
       return fail(DiagnosticId::kTraceProgram, fmt::format("it is a program, which is run here, and {} is another one", program_path),
                   "give a trace with --program, or the program alone", {.file = path});
+    if (!record_path.empty())
+      return fail(DiagnosticId::kTraceProgram, "it is a program, which names its operators itself: a record has nothing to do",
+                  "leave the record away, or give a trace", {.file = path});
     DTR_ASSIGN(std::unique_ptr<Session> session, Session::open(path, tensor_files));
     DTR_ASSIGN(Trace trace, record_zeros(*session));
     Profile profile = told(trace, session->image());
     return Loaded{.trace = std::move(trace), .profile = std::move(profile), .session = std::move(session)};
   }
   if (kind == FileKind::kRecords) {
+    if (!record_path.empty())
+      return fail(DiagnosticId::kTraceProgram, "it holds records of a device, whose program is needed instead of a record of it",
+                  "give the program that ran there: --program", {.file = path});
     if (program_path.empty())
       return fail(DiagnosticId::kTraceProgram, "it holds records of a device, which name no operators",
                   "give the program that ran there: --program", {.file = path});
@@ -82,6 +88,17 @@ Result<Loaded> load(const std::string& path, const std::string& program_path, co
   return Loaded{.trace = std::move(trace), .profile = std::move(profile), .image = std::move(image)};
 }
 
+// Tensor files are for programs that are run.
+Status check_runs_a_program(const ProfileOptions& options) {
+  for (const std::string& path : {options.trace, options.compare}) {
+    if (path.empty()) continue;
+    DTR_ASSIGN(const FileKind kind, file_kind(path));
+    if (kind == FileKind::kProgram) return {};
+  }
+  return fail(DiagnosticId::kTraceProgram, "it is a recorded profile, and no program is run: --tensors has nothing to do",
+              "leave --tensors away", {.file = options.trace});
+}
+
 ProfileTable table_of(const ProfileOptions& options) {
   ProfileTable table{.program_order = options.sort == "program", .filter = options.filter, .depth = options.depth};
   if (options.by == "module") table.view = ProfileView::kModule;
@@ -96,6 +113,7 @@ Status profile(const CommonOptions&, const ProfileOptions& options) {
   DTR_TRY(check_outputs({options.trace, options.program, options.etrecord, options.compare, options.compare_program,
                          options.compare_etrecord, options.compile_report, options.verify},
                         {options.etdump, options.json, options.csv, options.perfetto, options.html}));
+  if (!options.tensor_files.empty()) DTR_TRY(check_runs_a_program(options));
   DTR_ASSIGN(const Loaded loaded, load(options.trace, options.program, options.etrecord, options.tensor_files));
   const ProfileTable table = table_of(options);
   if (!options.etdump.empty()) DTR_TRY(write_file(options.etdump, to_etdump(loaded.trace)));

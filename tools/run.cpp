@@ -161,6 +161,7 @@ Status run(const CommonOptions& common, const RunOptions& options) {
     return fail(DiagnosticId::kFirmwareRun, "values between operators are captured on the host, whose results are the board's",
                 "leave out --on, or --debug-buffer", {.file = options.program});
   DTR_ASSIGN(const std::unique_ptr<Session> session, open_session(options));
+  note_unused_tensors(options.tensor_files, {&session->image()});
   const bool raw = std::filesystem::path(options.input).extension() == ".bin";
   DTR_ASSIGN(const std::vector<NamedTensor> arrays, raw ? read_raw(session->signature(), options.input) : read_tensors(options.input));
   DTR_ASSIGN(const Samples samples, Samples::bind(session->signature(), arrays, options.input));

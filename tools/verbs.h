@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "compiler/check.h"
+#include "program/reader.h"
 #include "support/result.h"
 #include "targets/target.h"
 
@@ -126,6 +128,9 @@ struct InspectOptions {
   std::string file;
 };
 Status inspect(const CommonOptions& common, const InspectOptions& options);
+
+// Says so where tensor files were given and none of the programs has constants outside.
+void note_unused_tensors(const std::vector<std::string>& files, std::initializer_list<const ProgramImage*> programs);
 
 Status targets(bool markdown);
 // Errors: kTargetUnknown, with the names of those that are.

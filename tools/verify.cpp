@@ -33,6 +33,7 @@ std::string to_json(const TraceProgram& program, const std::vector<LayerError>& 
 Result<bool> verify(const CommonOptions&, const VerifyOptions& options) {
   DTR_TRY(check_outputs({options.program, options.against, options.data}, {options.json}));
   DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(options.program, options.tensor_files));
+  note_unused_tensors(options.tensor_files, {&session->image()});
   DTR_ASSIGN(const Program model, read_model(options.against));
   DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_tensors(options.data));
   DTR_ASSIGN(const Samples samples, Samples::bind(model.forward(), arrays, options.data));
