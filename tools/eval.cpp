@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <functional>
 
 #include "compiler/compare.h"
 #include "compiler/onednn_executor.h"
@@ -45,6 +47,26 @@ Result<std::vector<int64_t>> class_numbers(const Tensor& labels, size_t samples,
   return numbers;
 }
 
+// Class numbers that no sample can have are a mistake in the data, of which the accuracy would tell nothing.
+Status check_labels(const std::vector<int64_t>& labels, size_t classes, const Place& place) {
+  const auto is_class = [&](int64_t label) { return label >= 0 && static_cast<uint64_t>(label) < classes; };
+  const auto bad = std::ranges::find_if_not(labels, is_class);
+  if (bad == labels.end()) return {};
+  const auto [least, greatest] = std::ranges::minmax(labels);
+  return fail(
+      DiagnosticId::kDataShape,
+      fmt::format("{} of {} labels are no class: the program has the classes 0 to {}, the labels go from {} to {} (sample {} has {})",
+                  std::ranges::count_if(labels, std::not_fn(is_class)), labels.size(), classes - 1, least, greatest, bad - labels.begin(),
+                  *bad),
+      least == 1 && greatest == static_cast<int64_t>(classes) ? "subtract 1: classes are counted from 0"
+                                                              : "leave samples without a class out, or name the right array with --labels",
+      place);
+}
+
+bool has_nan(std::span<const float> values) {
+  return std::ranges::any_of(values, [](float value) { return std::isnan(value); });
+}
+
 // What the float model says about every sample, one after the other.
 struct Expected {
   const Tensor* stored = nullptr;  // float_output of the data
@@ -72,6 +94,7 @@ Result<std::vector<Tensor>> run_float_model(const std::string& path, const std::
 
 struct Score {
   size_t samples = 0, float_right = 0, int8_right = 0, agree = 0;
+  size_t without_class = 0;  // the program gives NaN
   Sqnr sqnr;
 };
 
@@ -80,6 +103,7 @@ struct Score {
 Status eval(const CommonOptions& common, const EvalOptions& options) {
   DTR_TRY(check_outputs({options.program, options.data, options.against}, {options.json}));
   DTR_ASSIGN(const std::unique_ptr<Session> first, Session::open(options.program, options.tensor_files));
+  note_unused_tensors(options.tensor_files, {&first->image()});
   DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_tensors(options.data));
   DTR_ASSIGN(const Samples samples, Samples::bind(first->signature(), arrays, options.data));
 
@@ -123,16 +147,23 @@ Status eval(const CommonOptions& common, const EvalOptions& options) {
   });
   for (Status& failure : failures) DTR_TRY(failure);
 
+  for (const Result<std::vector<Tensor>>& output : outputs) DTR_TRY(output);
+  if (outputs.front()->empty())
+    return fail(DiagnosticId::kDataShape, "the program has no output", "give a program that classifies", {.file = options.program});
+  if (!labels.empty())
+    DTR_TRY(check_labels(labels, static_cast<size_t>(outputs.front()->front().elements()), {.file = options.data, .node = options.labels}));
   Score score;
+  size_t nan_samples = 0, first_nan = 0;  // of the float model
   for (size_t i = 0; i < samples.size(); ++i) {
-    DTR_TRY(outputs[i]);
     const Tensor& raw = outputs[i]->front();
     if (raw.dtype() != DType::kFloat32)
       return fail(DiagnosticId::kDataDtype, "the program gives int8 outputs, which have no scale outside of it",
                   "compile with --io float to evaluate", {.file = options.program});
     const auto actual = raw.values<float>();
     ++score.samples;
-    if (!labels.empty() && static_cast<int64_t>(argmax(actual)) == labels[i]) ++score.int8_right;
+    const bool has_class = !has_nan(actual);
+    if (!has_class) ++score.without_class;
+    if (has_class && !labels.empty() && static_cast<int64_t>(argmax(actual)) == labels[i]) ++score.int8_right;
     if (!expected.any()) continue;
     if (expected.stored != nullptr && expected.stored->elements() != static_cast<int64_t>(samples.size() * actual.size()))
       return fail(DiagnosticId::kDataShape,
@@ -140,11 +171,21 @@ Status eval(const CommonOptions& common, const EvalOptions& options) {
                               actual.size()),
                   "store the outputs of all samples", {.file = options.data});
     const auto ideal = expected.of(i, actual.size());
+    if (has_nan(ideal) && nan_samples++ == 0) first_nan = i;
     if (!labels.empty() && static_cast<int64_t>(argmax(ideal)) == labels[i]) ++score.float_right;
-    if (argmax(ideal) == argmax(actual)) ++score.agree;
+    if (has_class && argmax(ideal) == argmax(actual)) ++score.agree;
     const Tensor wanted = Tensor::copy_of(DType::kFloat32, raw.shape(), std::as_bytes(ideal));
     score.sqnr.add(wanted.view(), raw.view());
   }
+
+  if (nan_samples > 0)
+    return fail(
+        DiagnosticId::kDataNotFinite,
+        fmt::format("the float model's outputs hold NaN in {} of {} samples, the first is {}", nan_samples, samples.size(), first_nan),
+        "leave these samples out, or look for the cause in the float model",
+        {.file = options.against.empty() ? options.data : options.against});
+  if (score.without_class > 0)
+    print_error("note: the program's outputs hold NaN in {} of {} samples, which count as wrong\n", score.without_class, samples.size());
 
   const double n = static_cast<double>(score.samples);
   std::string json = fmt::format("{{\"samples\": {}", score.samples);
