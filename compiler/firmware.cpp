@@ -22,13 +22,15 @@ constexpr std::array kBoards{
           .folder = "runtime/ports/qemu_mps2_an505",
           .cpu = kM33,
           .machine = "mps2-an505",
-          .core = cortex_m::Core::kDsp},
+          .core = cortex_m::Core::kDsp,
+          .inputs_end = 0x81000000},
     Board{.name = "qemu-an547",
           .summary = "Arm MPS3 AN547 in QEMU: Cortex-M55 with FPU and MVE, 512 KB for code, 4 MB of RAM",
           .folder = "runtime/ports/qemu_mps3_an547",
           .cpu = kM55,
           .machine = "mps3-an547",
-          .core = cortex_m::Core::kMve},
+          .core = cortex_m::Core::kMve,
+          .inputs_end = 0x61000000},
 };
 
 std::string_view core_text(cortex_m::Core core) {

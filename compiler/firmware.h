@@ -20,6 +20,7 @@ struct Board {
   std::string_view cpu;      // options of the compiler
   std::string_view machine;  // QEMU's name of it
   cortex_m::Core core;       // whose int8 kernels it runs
+  uint32_t inputs_end;       // kInputsEnd of its board.h
 };
 std::span<const Board> all_boards();
 // Errors: kFirmwareBoard, with the names of those that are.

@@ -14,6 +14,7 @@
 #include "ir/reorder.h"
 #include "profiler/records.h"
 #include "program/scalar_types.h"
+#include "support/encode.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
 #include "support/process.h"
@@ -24,13 +25,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr const char *kInputs = "inputs.bin", *kOutputs = "outputs.bin", *kRecords = "profile.bin";  // in the folder of the project
 constexpr auto kBuildLimit = 600s, kRunLimit = 600s;
-
-// The end of what a tool said.
-std::string tail(const std::string& text) {
-  constexpr size_t kShown = 2000;
-  return text.size() <= kShown ? text : "…" + text.substr(text.size() - kShown);
-}
 
 // By its name, or `qemu` for the one with the core that the program was compiled for.
 Result<const Board*> board_for(std::string_view name, const ProgramImage& image) {
@@ -58,16 +54,15 @@ class QemuSession final : public Session {
     const FirmwareProgram program{&image(), std::filesystem::path(image().path()).stem().string()};
     DTR_ASSIGN(const std::vector<FirmwareFile> files, make_firmware({&program, 1}, {.board = &board_, .tensor_files = tensor_files()}));
     DTR_TRY(write_firmware(files, folder_.path()));
-    std::vector<std::string> configure = {"cmake", "-G", "Ninja", "-S", ".", "-B", "build"};
+    std::vector<std::string> configure = {"cmake", "-G", "Ninja", "-S", ".", "-B", "build", "-DDEUTERON_SERIAL=ON"};
     if (profile_events != kNoProfile)
       configure.insert(configure.end(), {"-DDEUTERON_PROFILE=ON", fmt::format("-DDEUTERON_PROFILE_EVENTS={}", profile_events)});
     for (const std::vector<std::string>& step : {configure, std::vector<std::string>{"cmake", "--build", "build"}}) {
       DTR_ASSIGN(const ProcessResult result, run_process(step, folder_.path(), kBuildLimit));
       if (result.exit_code != 0)
-        return fail(DiagnosticId::kFirmwareRun,
-                    fmt::format("the firmware for {} could not be built:\n{}", board_.name, tail(result.output)),
-                    "if a program is missing, scripts/setup installs it; if a section does not fit, the board is too small",
-                    {.file = image().path()});
+        return failed(fmt::format("the firmware for {} could not be built", board_.name),
+                      "if a program is missing, scripts/setup installs it; if a section does not fit, the board is too small",
+                      result.output);
     }
     return {};
   }
@@ -78,32 +73,14 @@ class QemuSession final : public Session {
 
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats, const RunHooks& hooks) override {
     DTR_TRY(write_inputs(inputs));
-    std::error_code none;
-    std::filesystem::remove(records_path(), none);  // of the run before
-    const std::vector<std::string> command = {"qemu-system-arm",
-                                              "-M",
-                                              std::string(board_.machine),
-                                              "-kernel",
-                                              "build/firmware.elf",
-                                              "-nographic",
-                                              "-monitor",
-                                              "none",
-                                              "-serial",
-                                              "none",
-                                              "-semihosting-config",
-                                              "enable=on,target=native",
-                                              "-icount",
-                                              "shift=0"};
     const auto start = std::chrono::steady_clock::now();
-    DTR_ASSIGN(const ProcessResult result, run_process(command, folder_.path(), kRunLimit));
+    DTR_ASSIGN(const ProcessResult result, start_qemu());
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
     if (hooks.recording != nullptr) DTR_TRY(read_recording(*hooks.recording));
     // The exit code alone can lie: the line is the last thing that the firmware says.
     if (result.exit_code != 0 || result.output.find("done 1 samples\n") == std::string::npos)
-      return fail(DiagnosticId::kFirmwareRun,
-                  fmt::format("the firmware on {} {}:\n{}", board_.name, result.timed_out ? "took too long" : "did not run to its end",
-                              tail(result.output)),
-                  "run it by hand: deuteron firmware writes the same project", {.file = image().path()});
+      return failed(fmt::format("the firmware on {} {}", board_.name, result.timed_out ? "took too long" : "did not run to its end"),
+                    "run it by hand: deuteron firmware writes the same project", result.output);
     if (stats != nullptr) {
       ++stats->runs;
       stats->milliseconds.push_back(taken.count());
@@ -113,13 +90,41 @@ class QemuSession final : public Session {
   }
 
  private:
-  std::string records_path() const { return folder_.path() + "/profile.bin"; }
+  tl::unexpected<Diagnostic> failed(const std::string& reason, std::string fix, std::string_view output) const {
+    return fail(DiagnosticId::kFirmwareRun, as_terminal(reason) + end_of_output(output), std::move(fix), {.file = image().path()});
+  }
+
+  // A program may come from anyone and code of the device may have faults, so the emulated machine gets nothing of the host: no semihosting
+  // (its calls open files and run commands), no network, no monitor. Its three serial ports lead to us and to two files that QEMU opens
+  // before the machine starts; inputs are in its memory (runtime/ports/cortex_m/serial.cpp). The sandbox is for faults of QEMU itself.
+  Result<ProcessResult> start_qemu() const {
+    std::error_code none;
+    const auto inputs = std::filesystem::file_size(folder_.path() + "/" + kInputs, none);
+    const std::string loader = fmt::format("loader,file={},addr={:#x},force-raw=on", kInputs, board_.inputs_end - inputs);
+    std::vector<std::string> command = {"qemu-system-arm", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"};
+    for (const auto& [option, value] : {std::pair<std::string, std::string>("-M", board_.machine),
+                                        {"-kernel", "build/firmware.elf"},
+                                        {"-chardev", "stdio,id=text,signal=off"},
+                                        {"-serial", "chardev:text"},
+                                        {"-serial", fmt::format("file:{}", kOutputs)},
+                                        {"-serial", fmt::format("file:{}", kRecords)},
+                                        {"-device", loader},
+                                        {"-icount", "shift=0"}})
+      command.insert(command.end(), {option, value});
+    std::vector<std::string> sandboxed = command;
+    sandboxed.insert(sandboxed.end(), {"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"});
+    DTR_ASSIGN(ProcessResult result, run_process(sandboxed, folder_.path(), kRunLimit));
+    const bool lacks_sandbox = result.exit_code != 0 && result.output.find("sandbox support is not enabled") != std::string::npos;
+    return lacks_sandbox ? run_process(command, folder_.path(), kRunLimit) : std::move(result);
+  }
+
+  std::string records_path() const { return folder_.path() + "/" + kRecords; }
 
   // The first program's start and its run, as far as the firmware came.
   Status read_recording(Recording& recording) const {
     recording = {};
     std::error_code none;
-    if (!std::filesystem::exists(records_path(), none)) return {};
+    if (std::filesystem::file_size(records_path(), none) == 0 || none) return {};
     DTR_ASSIGN(const MappedFile file, MappedFile::open(records_path()));
     DTR_ASSIGN(std::vector<ProfileBlock> blocks, parse_blocks(file.bytes(), records_path()));
     if (!blocks.empty()) recording.start = std::move(blocks[0].records);
@@ -140,11 +145,14 @@ class QemuSession final : public Session {
       bytes.resize(at + inputs[i].bytes());
       to_physical(type, inputs[i].data, bytes.data() + at);
     }
-    return write_file(folder_.path() + "/inputs.bin", bytes);
+    const auto count = static_cast<uint32_t>(bytes.size());
+    const auto words = std::as_bytes(std::span(&count, 1));  // both machines are little-endian
+    bytes.insert(bytes.end(), words.begin(), words.end());
+    return write_file(folder_.path() + "/" + kInputs, bytes);
   }
 
   Result<std::vector<Tensor>> read_outputs() const {
-    DTR_ASSIGN(const MappedFile file, MappedFile::open(folder_.path() + "/outputs.bin"));
+    DTR_ASSIGN(const MappedFile file, MappedFile::open(folder_.path() + "/" + kOutputs));
     std::vector<Tensor> outputs;
     size_t at = 0;
     for (const Type& type : outputs_) {
@@ -184,7 +192,7 @@ Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::stri
                                               uint32_t profile_events) {
   DTR_ASSIGN(std::unique_ptr<Session> host, Session::open(path, tensor_files));
   DTR_ASSIGN(const Board* board, board_for(name, host->image()));
-  DTR_ASSIGN(TemporaryFolder folder, TemporaryFolder::create());
+  DTR_ASSIGN(TemporaryFolder folder, TemporaryFolder::create_for_build());
   auto session = std::make_unique<QemuSession>(std::move(host), *board, std::move(folder));
   DTR_TRY(session->build(profile_events));
   return session;

@@ -18,6 +18,10 @@ void port_close(port_file file);
 size_t port_read(port_file file, void* data, size_t bytes);     /* bytes that were read */
 int port_write(port_file file, const void* data, size_t bytes); /* whether all were written */
 void port_print(const char* text);
+#ifdef __cplusplus
+[[noreturn]]
+#endif
+void port_exit(uint32_t code);
 uint64_t port_instructions(void); /* executed since the start; see counter.h */
 /* NOLINTEND(readability-identifier-naming,modernize-*) */
 

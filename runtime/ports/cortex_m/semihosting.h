@@ -1,5 +1,5 @@
 // Text, files and the end of the program through a debugger or an emulator: Arm's semihosting (document "Semihosting for AArch32 and
-// AArch64"). Without one attached, the first call stops the core.
+// AArch64"), without which the first call stops the core; or, built with DEUTERON_SERIAL, the board's serial ports (serial.cpp).
 #pragma once
 
 #include <cstddef>

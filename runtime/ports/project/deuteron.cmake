@@ -26,6 +26,14 @@ if(DEUTERON_PROFILE)
   endif()
 endif()
 
+# -DDEUTERON_SERIAL=ON: text and files by serial ports and memory of the board, for an emulator that gives the image nothing of the host.
+option(DEUTERON_SERIAL "Serial ports instead of semihosting" OFF)
+if(DEUTERON_SERIAL)
+  list(REMOVE_ITEM DEUTERON_BOARD deuteron/runtime/ports/cortex_m/semihosting.cpp)
+else()
+  list(REMOVE_ITEM DEUTERON_BOARD deuteron/runtime/ports/cortex_m/serial.cpp)
+endif()
+
 # FlatBuffers is header-only; a link keeps the other headers of its folder out.
 find_path(FLATBUFFERS_INCLUDE_DIR flatbuffers/flatbuffers.h PATHS /usr/include /usr/local/include NO_CMAKE_FIND_ROOT_PATH)
 if(NOT FLATBUFFERS_INCLUDE_DIR)
