@@ -76,10 +76,12 @@ Result<T> Scanner::floating(std::string_view what) {
   if (accept("inf")) return std::numeric_limits<T>::infinity();
   if (accept("-inf")) return -std::numeric_limits<T>::infinity();
   if (accept("nan")) {
-    if (!accept(":")) return std::numeric_limits<T>::quiet_NaN();
+    if (!text_.substr(at_).starts_with(":0x")) return std::numeric_limits<T>::quiet_NaN();  // what follows may be a zero point
+    const size_t start = ++at_;
     DTR_ASSIGN(const Bits bits, integer<Bits>("the bits of a NaN"));
     T value;
     std::memcpy(&value, &bits, sizeof value);
+    if (value == value) return error_at(start, "these are not the bits of a NaN");
     return value;
   }
   skip_space();

@@ -101,7 +101,9 @@ TEST(Text, RefusesInsaneQuantization) {
   EXPECT_EQ(quantized("i8[2] quant<0>"), "2:7: scale 0 is not finite and positive");
   EXPECT_EQ(quantized("i8[2] quant<-1>"), "2:7: scale -1 is not finite and positive");
   EXPECT_EQ(quantized("i8[2] quant<inf>"), "2:7: scale inf is not finite and positive");
-  EXPECT_EQ(quantized("i8[2] quant<nan>"), "2:7: scale nan is not finite and positive");
+  for (const char* nan : {"i8[2] quant<nan>", "i8[2] quant<nan:0>", "i8[2] quant<nan:-3>", "i8[2] quant<nan:0xffc00000:-3>"})
+    EXPECT_EQ(quantized(nan), "2:7: scale nan is not finite and positive") << nan;
+  EXPECT_EQ(quantized("i8[2] quant<nan:0x3f800000>"), "2:23: these are not the bits of a NaN");
   EXPECT_EQ(quantized("i8[2] quant<1:128>"), "2:7: zero point 128 is not in -128..127");
   EXPECT_EQ(quantized("i8[2] quant<range=-8..7, 1:8>"), "2:7: zero point 8 is not in -8..7");
   EXPECT_EQ(quantized("i8[2] quant<range=-129..127, 1>"), "2:7: quantized range -129..127 is not inside i8");
