@@ -153,7 +153,8 @@ class OperatorCheck {
   Result<std::vector<Tensor>> run(Session& session, std::span<const TensorView> inputs, std::span<const ProgramValue> places) {
     RunHooks hooks;
     hooks.after_instruction = [&](uint32_t instruction, const runtime::Method& method) {
-      for (const ProgramValue& place : std::ranges::equal_range(places, instruction, {}, &ProgramValue::instruction)) take(place, method);
+      auto place = std::ranges::lower_bound(places, instruction, {}, &ProgramValue::instruction);
+      for (; place != places.end() && place->instruction == instruction; ++place) take(*place, method);
     };
     for (size_t i = 0; i < inputs.size(); ++i) values_[graph_.inputs()[i].index] = copy(inputs[i]);
     return session.run(inputs, nullptr, hooks);
