@@ -12,11 +12,13 @@ void Sqnr::add(const TensorView& expected, const TensorView& actual) {
   const auto a = actual.values<float>();
   DTR_CHECK(e.size() == a.size());
   for (size_t i = 0; i < e.size(); ++i) {
-    const auto expected_value = static_cast<double>(e[i]), actual_value = static_cast<double>(a[i]);
-    if (std::isfinite(expected_value)) signal_ += expected_value * expected_value;
-    if (expected_value == actual_value || (std::isnan(expected_value) && std::isnan(actual_value))) continue;
-    const double error = expected_value - actual_value;
-    noise_ += std::isfinite(error) ? error * error : INFINITY;
+    const auto wanted = static_cast<double>(e[i]), given = static_cast<double>(a[i]);
+    if (std::isfinite(wanted)) {
+      signal_ += wanted * wanted;
+      noise_ += std::isfinite(given) ? (wanted - given) * (wanted - given) : INFINITY;
+    } else if (std::isinf(wanted) && (std::isnan(given) || given == -wanted)) {
+      noise_ = INFINITY;
+    }
   }
 }
 

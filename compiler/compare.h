@@ -11,7 +11,8 @@
 namespace dtr {
 
 // Signal to quantization noise over all elements added: 10·log10(Σ expected² / Σ (expected − actual)²) dB. No error counts as 99 dB,
-// an element that is not finite on one side only, or is another infinity, as −99 dB.
+// elements that are not finite where a finite one is expected, NaN for infinity or the other infinity as −99 dB. Elements of which infinity
+// or NaN is expected do not count else: codes have neither.
 class Sqnr {
  public:
   void add(const TensorView& expected, const TensorView& actual);  // float32, same shape

@@ -1,6 +1,8 @@
 // The compare at the end of a compilation: it accepts what was compiled and refuses anything else.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "compiler/check.h"
@@ -50,6 +52,24 @@ double decibels(float expected, float actual) {
   Comparison comparison;
   comparison.add(e.view(), a.view());
   return comparison.decibels();
+}
+
+TEST(Sqnr, CountsWhatIsFinite) {
+  const auto decibels_of = [](std::array<float, 2> expected, std::array<float, 2> actual) {
+    Tensor e(DType::kFloat32, {2}), a(DType::kFloat32, {2});
+    std::ranges::copy(expected, e.values<float>().begin());
+    std::ranges::copy(actual, a.values<float>().begin());
+    Sqnr sqnr;
+    sqnr.add(e.view(), a.view());
+    return sqnr.decibels();
+  };
+  EXPECT_NEAR(decibels_of({10, -INFINITY}, {9, -7}), 20, 1e-6);
+  EXPECT_NEAR(decibels_of({10, NAN}, {9, 3}), 20, 1e-6);
+  EXPECT_EQ(decibels_of({10, INFINITY}, {10, INFINITY}), 99);
+  EXPECT_EQ(decibels_of({10, INFINITY}, {10, -INFINITY}), -99);
+  EXPECT_EQ(decibels_of({10, INFINITY}, {10, NAN}), -99);
+  EXPECT_EQ(decibels_of({10, 1}, {10, NAN}), -99);
+  EXPECT_EQ(decibels_of({10, 1}, {10, INFINITY}), -99);
 }
 
 TEST(Comparison, NoElementThatIsNotFiniteIsLeftOut) {
@@ -176,6 +196,10 @@ TEST(Check, RefusesAnOutputOfWhichNothingIsLeft) {
   EXPECT_TRUE(check_quantized(scaled_layer("1e-38"), -99));
   EXPECT_TRUE(check_quantized(scaled_layer("0.5")));
   EXPECT_FALSE(check_quantized(scaled_layer("0.5"), 90));
+}
+
+TEST(Check, TakesAnOutputThatIsInfiniteWhereTheModelSaysSo) {
+  EXPECT_TRUE(check_quantized("graph @forward(%x: f32[1,16]) { %r: f32[1,16] = aten.relu(%x) %y: f32[1,16] = aten.log(%r) return %y }"));
 }
 
 TEST(Check, TakesAnOutputThatIsZeroOrConstant) {
