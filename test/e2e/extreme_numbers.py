@@ -97,12 +97,12 @@ class Cases:
 
     def number(self, case):
         """What is wrong with an operator of an extreme number, or None."""
-        (name, text), target = case
-        done, _ = self.compile(text, target)
+        (name, text), target, options = case
+        done, _ = self.compile(text, target, *options)
         message = message_of(done)
         if done.returncode == 0 or (done.returncode == 1 and message["id"] in REFUSALS):
             return None
-        return f"{name}, {target}: exit code {done.returncode}, {message['id']}: {message['reason']}"
+        return f"{name}, {target} {' '.join(options)}: exit code {done.returncode}, {message['id']}: {message['reason']}"
 
     def pad(self, case):
         """Whether the code that pads is the one that the number has."""
@@ -154,7 +154,9 @@ def main():
                 return getattr(Cases(deuteron, work), method)(case)
             return list(pool.map(one, enumerate(cases)))
 
-        numbers = [(text, target) for text in texts() for target in TARGETS]
+        numbers = [(text, target, ()) for text in texts() for target in ("imxrt700", "cortex-m33", "executorch")]
+        # Codes go in, and the first operator runs in float.
+        numbers += [(text, "executorch", ("--io", "int8")) for text in texts() if " in float" not in text[0]]
         pads = [(number, target, options) for number in NUMBERS for target in TARGETS
                 for options in ([], ["--keep-off", "aten.constant_pad_nd"]) if not options or target in NPU]
         many = []
