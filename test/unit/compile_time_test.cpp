@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <ctime>
 
 #include "compiler/compile.h"
@@ -73,14 +75,32 @@ void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 class CompileTime : public testing::TestWithParam<Kind> {};
 
-// Quadratic parts would take 16 times as long for four times the operators.
+constexpr double kMostGrowth = 32;
+
+// The least of several runs: what else the machine does only adds to it.
+double least_seconds(int runs, int ops, const Kind& kind) {
+  double least = seconds(ops, kind.on_host, kind.quantized);
+  for (int i = 1; i < runs; ++i) least = std::min(least, seconds(ops, kind.on_host, kind.quantized));
+  return least;
+}
+
+// For 16 times the operators a linear compiler takes 16 times as long, one of n^1.5 64 times: the limit
+// is the geometric mean of both. What a busy machine adds goes with more runs, what the compiler needs
+// stays.
 TEST_P(CompileTime, IsLinearAndShortFor2000Operators) {
   const Kind kind = GetParam();
-  seconds(100, kind.on_host, kind.quantized);  // first use of everything
-  const double small = seconds(500, kind.on_host, kind.quantized), large = seconds(2000, kind.on_host, kind.quantized);
+  double fixed = least_seconds(3, 4, kind);  // the first of them is the first use of everything
+  double small = least_seconds(5, 125, kind), large = least_seconds(1, 2000, kind);
+  const auto growth = [&] { return (large - fixed) / (small - fixed); };
+  for (int again = 0; again < 4 && growth() >= kMostGrowth; ++again) {
+    fixed = std::min(fixed, least_seconds(3, 4, kind));
+    small = std::min(small, least_seconds(3, 125, kind));
+    large = std::min(large, least_seconds(2, 2000, kind));
+  }
   RecordProperty("milliseconds", static_cast<int>(large * 1000));
+  std::printf("%s: %.1f times as long for 16 times the operators\n", kind.name, growth());
   EXPECT_LT(large, 5) << "seconds for 2,000 operators";
-  EXPECT_LT(large, 8 * small + 0.1) << small << " seconds for 500 operators";
+  EXPECT_LT(growth(), kMostGrowth) << large << " seconds for 2,000 operators, " << small << " for 125, " << fixed << " for 4";
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, CompileTime,
