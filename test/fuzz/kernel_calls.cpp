@@ -1,0 +1,124 @@
+// Many calls of every kernel from a seed, counted; and a file of calls with their results for a device (test/device/kernel_calls.cpp).
+//
+//     kernel_calls [--calls N] [--seed S] [--only I] [--mve] [--write FILE]
+//
+// Ends with 1 if a kernel accepts no call at all, or too few. --only runs one call, to debug it; --mve asks for scratch as a core with MVE
+// wants it. The file: u32 count, then of each call u32 bytes, u32 result, u32 whether the result is that of the error alone (where memory
+// is shared, or the C library's functions take part), the bytes, padded to 4.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+
+#include "test/fuzz/call_maker.h"
+#include "test/fuzz/host_call.h"
+
+namespace {
+
+using namespace dtr::fuzz;
+using dtr::runtime::Error;
+
+constexpr double kLeastShare = 0.3;       // of all calls
+constexpr uint64_t kCallsOfAKernel = 20;  // from so many on, each must accept one
+
+struct Options {
+  uint64_t calls = 20000, seed = 1, only = UINT64_MAX;
+  std::string file;
+};
+
+bool parse(int argc, char** argv, Options& options) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const auto number = [&](uint64_t& out) {
+      if (++i == argc) return false;
+      const std::string_view text = argv[i];
+      return std::from_chars(text.data(), text.data() + text.size(), out).ec == std::errc{};
+    };
+    bool good = true;
+    if (argument == "--calls") {
+      good = number(options.calls);
+    } else if (argument == "--seed") {
+      good = number(options.seed);
+    } else if (argument == "--only") {
+      good = number(options.only);
+    } else if (argument == "--mve") {
+      scratch_core = dtr::cortex_m::Core::kMve;
+    } else if (argument == "--write" && ++i < argc) {
+      options.file = argv[i];
+    } else {
+      good = false;
+    }
+    if (!good) return false;
+  }
+  return true;
+}
+
+class File {
+ public:
+  void add(std::span<const std::byte> call, uint32_t result, bool error_alone) {
+    ++count_;
+    word(static_cast<uint32_t>(call.size()));
+    word(result);
+    word(error_alone ? 1 : 0);
+    bytes_.append(reinterpret_cast<const char*>(call.data()), call.size());
+    bytes_.resize((bytes_.size() + 3) / 4 * 4);
+  }
+  bool write(const std::string& path) const {
+    std::ofstream out(path, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(&count_), sizeof count_);
+    out.write(bytes_.data(), static_cast<std::streamsize>(bytes_.size()));
+    return out.good();
+  }
+
+ private:
+  void word(uint32_t value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof value); }
+
+  uint32_t count_ = 0;
+  std::string bytes_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  if (!parse(argc, argv, options)) {
+    fmt::print(stderr, "usage: {} [--calls N] [--seed S] [--only I] [--mve] [--write FILE]\n", argv[0]);
+    return 2;
+  }
+  const std::vector<NamedKernel>& kernels = all_kernels();
+  std::vector<uint64_t> made(kernels.size()), accepted(kernels.size());
+  uint64_t all_accepted = 0;
+  File file;
+  for (uint64_t i = 0; i < options.calls; ++i) {
+    if (options.only != UINT64_MAX && i != options.only) continue;
+    const size_t which = i % kernels.size();
+    Draws draws(options.seed * 0x2545F4914F6CDD1DU + i * 0xD1342543DE82EF95U);
+    const DrawnCall call = draw_call(kernels[which].name, draws);
+    if (call.bytes.empty()) continue;
+    if (options.only != UINT64_MAX) fmt::print("{}\n", kernels[which].name);
+    const Outcome outcome = run_call(kernels[which], call.bytes);
+    ++made[which];
+    if (outcome.error == Error::kOk) ++accepted[which], ++all_accepted;
+    const bool error_alone = call.shares_memory || uses_libm(kernels[which].name);
+    if (!options.file.empty()) file.add(call.bytes, error_alone ? KernelCall::result_of_error(outcome.error) : outcome.result, error_alone);
+  }
+  if (options.only != UINT64_MAX) return 0;
+  bool good = true;
+  size_t least = 0;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    if (made[k] > 0 && accepted[k] * made[least] < accepted[least] * made[k]) least = k;
+    if (accepted[k] > 0 || options.calls < kCallsOfAKernel * kernels.size()) continue;
+    fmt::print(stderr, "{}: none of {} calls was accepted\n", kernels[k].name, made[k]);
+    good = false;
+  }
+  const double share = static_cast<double>(all_accepted) / static_cast<double>(options.calls);
+  fmt::print("{} calls of {} kernels: {:.1f} % accepted (floor {:.0f} %); fewest by {}: {} of {}\n", options.calls, kernels.size(),
+             100 * share, 100 * kLeastShare, kernels[least].name, accepted[least], made[least]);
+  if (!options.file.empty() && !file.write(options.file)) {
+    fmt::print(stderr, "cannot write {}\n", options.file);
+    return 2;
+  }
+  return good && share >= kLeastShare ? 0 : 1;
+}
