@@ -58,6 +58,8 @@ TEST(Ops, RefuseWhatTheyCannotCompute) {
       {"%x: f32[2,3], %z: f32[4]", "f32[2,3] = aten.add.Tensor(%x, %z)", "do not broadcast"},
       {"%x: f32[2,3], %z: i8[3] quant<0.1>", "f32[2,3] = aten.add.Tensor(%x, %z)", "operand 0 is f32 and operand 1 is i8"},
       {"%x: f32[2]", "f32[2] = aten.add.Tensor(%x, %x) {activation = \"gelu\"}", "unknown activation `gelu`"},
+      {"%x: f32[4]", "f32[4] = aten.slice.Tensor(%x) {dim = 0, start = 0, end = 4, step = 0}", "`step` is 0, expected at least 1"},
+      {"%x: f32[4]", "f32[4] = aten.slice.Tensor(%x) {dim = 0, start = 0, end = 5, step = 1}", "`end` 5 is outside of the extent 4"},
       {"%x: i8[2] quant<0.1>", "i8[2] quant<0.2> = aten.add.Tensor(%x, %x) {alpha = inf}", "`alpha` of a quantized operator is not finite"},
       {"%x: f32[2,3], %w: f32[2,1,1]", "f32[2,2,3] = aten.prelu(%x, %w)", "the weight of shape 2x1x1 does not broadcast to 2x3"},
       {"%x: f32[2]", "f32[2] = aten.gelu(%x) {approximate = \"erf\"}", "`approximate` is `erf`, expected none or tanh"},
@@ -194,6 +196,15 @@ TEST(Ops, AveragePoolCountsAsPyTorchDoes) {
 }
 
 // PyTorch: quantize_per_tensor rounds ties to even and keeps to the range; the zero point counts after rounding.
+TEST(Ops, TheFirstOfEqualElementsIsTheExtreme) {
+  const std::string floats = "%x: f32[2,3] = constant dense<1, 4, 4, -2, -2, 5>";
+  EXPECT_EQ(evaluate<int64_t>(floats, "i64[2] = aten.argmax(%x) {dim = 1}"), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(evaluate<int64_t>(floats, "i64[2] = aten.argmin(%x) {dim = 1}"), (std::vector<int64_t>{0, 0}));
+  const std::string codes = "%x: i8[2,3] quant<0.5:3> = constant dense<1, 4, 4, -2, -2, 5>";
+  EXPECT_EQ(evaluate<int64_t>(codes, "i64[2] = aten.argmax(%x) {dim = 1}"), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(evaluate<int64_t>(codes, "i64[] = aten.argmin(%x)"), (std::vector<int64_t>{3}));
+}
+
 TEST(Ops, QuantizeRoundsTiesToEven) {
   const std::string x = "%x: f32[8] = constant dense<0.25, 0.75, -0.25, -0.75, 1e30, -inf, nan, 1.25>";
   const std::vector<int8_t> expected{10, 12, 10, 8, 127, -127, 10, 12};

@@ -345,6 +345,23 @@ TEST(Convert, JoinedOperandsShareOneQuantization) {
   EXPECT_LE(steps, 256);
 }
 
+// By the patterns of the backends, too: joining is copying.
+TEST(Annotate, OperandsAndResultOfACatAreOneGroup) {
+  const Program program = parse(R"(graph @forward(%x: f32[1,3], %y: f32[1,2]) {
+  %a: f32[1,3] = aten.relu(%x)
+  %b: f32[1,2] = aten.sigmoid(%y)
+  %c: f32[1,8] = aten.cat(%a, %b, %x) {dim = 1}
+  return %c
+}
+)");
+  const Graph& graph = program.forward();
+  const Annotation annotation = annotate(graph, neutron_patterns());
+  const auto& cat = annotation.ops[graph.last_op().index];
+  ASSERT_TRUE(cat);
+  const int group = annotation.group_of_value[graph.op(graph.last_op()).results[0].index];
+  EXPECT_EQ(cat->operand_groups, (std::vector<int>{group, group, group}));
+}
+
 // The first layer's result is zero whatever the samples are: its scale means nothing, and the user is told where.
 TEST(Convert, SaysWhatCalibrationLeftEmpty) {
   Program program = parse(R"(sources {
@@ -462,6 +479,17 @@ TEST(Calibrate, SumsChannelsInBothLayouts) {
     EXPECT_EQ(low[0], -1);
     EXPECT_EQ(high[2], 1);
   }
+}
+
+// Element i of three samples is i: 16 of a channel lie side by side, 32 make a sample.
+TEST(Calibrate, MeansOfChannelsAreOverAllSamples) {
+  const Program program = parse(kSmall);
+  const auto found = calibrate_reference(program, annotate(program.forward(), neutron_patterns()), ramp("x", {3, 1, 2, 4, 4}, 0, 95), 2);
+  ASSERT_TRUE(found);
+  const ChannelStatistics& x = found->channels.at("x");
+  EXPECT_EQ(x.mean, (std::vector<double>{39.5, 55.5}));
+  EXPECT_EQ(x.min, (std::vector<float>{0, 16}));
+  EXPECT_EQ(x.max, (std::vector<float>{79, 95}));
 }
 
 TEST(Calibrate, RefusesDamagedJson) {

@@ -180,6 +180,7 @@ TEST(Runtime, RefusesInputsThatDiffer) {
   EXPECT_EQ(refused([&](InputTensor& input) { input.dim_order = flat_order; }), Error::kInputDimOrder);
   EXPECT_EQ(refused([&](InputTensor& input) { input.dim_order = outside; }), Error::kInputDimOrder);
   EXPECT_EQ(refused([](InputTensor& input) { input.bytes -= 1; }), Error::kInputSize);
+  EXPECT_EQ(refused([](InputTensor& input) { input.bytes += 4; }), Error::kInputSize);  // would be copied over what is behind it
   EXPECT_EQ(method->set_input(1, good).error, Error::kNoSuchTensor);
   EXPECT_EQ(method->set_output_memory(0, {}).error, Error::kNoSuchTensor);  // the program plans it
   EXPECT_EQ(method->output_tensor(1), nullptr);
@@ -404,6 +405,56 @@ TEST(Runtime, EveryFlippedBitIsFoundOrHarmless) {
     }
   }
   EXPECT_LT(harmless, good.size() * 8 / 20);
+}
+
+// A good program of which one number of each tensor is changed; no checksum finds it. `change` returns whether it did.
+template <class Change>
+std::vector<Error> errors_of_changed_tensors(Change change) {
+  std::vector<Error> errors;
+  const std::vector<std::byte> good = test::small_program();
+  for (uint32_t index = 0;; ++index) {
+    const AlignedCopy bytes(good);
+    const auto& plan = *flatbuffers::GetRoot<pte::Program>(bytes.bytes().data())->execution_plan()->Get(0);
+    if (index == plan.values()->size()) return errors;
+    const auto* tensor = plan.values()->Get(index)->val_as_Tensor();
+    if (tensor == nullptr || !change(plan, *tensor)) continue;
+    Program program;
+    errors.push_back(Program::load(bytes.bytes(), {.kernels = runtime::portable::kernels(), .checksum = nullptr}, &program).error);
+  }
+}
+template <class T>
+T* entries(const flatbuffers::Vector<T>* vector) {
+  return const_cast<T*>(vector->data());
+}
+
+TEST(Runtime, RefusesTensorsThatReachBeyondTheirMemory) {
+  // As large as its memory allows at offset 0, four bytes more than that at its own.
+  const auto planned = errors_of_changed_tensors([](const pte::ExecutionPlan& plan, const pte::Tensor& tensor) {
+    const pte::AllocationDetails* at = tensor.allocation_info();
+    if (at == nullptr || at->memory_offset_low() < 4 || tensor.scalar_type() != pte::ScalarType::Float) return false;
+    int32_t* sizes = entries(tensor.sizes());
+    std::fill_n(sizes, tensor.sizes()->size(), 1);
+    sizes[0] = static_cast<int32_t>((plan.non_const_buffer_sizes()->Get(at->memory_id()) - at->memory_offset_low()) / 4 + 1);
+    return true;
+  });
+  EXPECT_GE(planned.size(), 2U);
+  for (const Error error : planned) EXPECT_EQ(error, Error::kMalformed);
+  const auto constants = errors_of_changed_tensors([](const pte::ExecutionPlan&, const pte::Tensor& tensor) {
+    if (tensor.data_buffer_idx() == 0) return false;
+    entries(tensor.sizes())[0] = 1'000'000;
+    return true;
+  });
+  EXPECT_EQ(constants, std::vector{Error::kMalformed});
+}
+
+TEST(Runtime, RefusesDimOrdersThatNameADimensionTwice) {
+  const auto errors = errors_of_changed_tensors([](const pte::ExecutionPlan&, const pte::Tensor& tensor) {
+    uint8_t* order = entries(tensor.dim_order());
+    order[0] = order[1];
+    return true;
+  });
+  EXPECT_EQ(errors.size(), 8U);
+  for (const Error error : errors) EXPECT_EQ(error, Error::kMalformed);
 }
 
 TEST(Runtime, EveryTruncationIsRefused) {

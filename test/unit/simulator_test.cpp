@@ -622,6 +622,7 @@ TEST(SimulatorDecoder, ChecksArguments) {
       [](Everything& e) { e.add.stride_1[5] = 2, e.add.extent[5] = 16, e.add.input_1.offset += 16, e.add.output.offset += 16; },
       [](Everything& e) { e.add.kind = static_cast<BinaryKind>(6); },
       [](Everything& e) { e.add.arguments.input_0.shift = 1; },  // the sum could overflow
+      [](Everything& e) { e.add.arguments.input_1.shift = 1; },
       [](Everything& e) { e.add.arguments.zero_point_1 = 1000; },
       [](Everything& e) { e.add.output_stride[5] = 0; },  // writes twice
       [](Everything& e) { e.add.output_stride[5] = -1; },

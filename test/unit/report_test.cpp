@@ -1,0 +1,98 @@
+// Figures of the compilation's report and of `deuteron compare`, against sums made by hand.
+#include "compiler/report.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "compiler/compare.h"
+#include "compiler/compile.h"
+#include "ir/parser.h"
+
+namespace dtr {
+namespace {
+
+std::string line_of(const std::string& text, const std::string& begin) {
+  const size_t at = text.find("\n" + begin);
+  return at == std::string::npos ? "" : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+}
+
+// 3,000 cycles with the NPU and 2,000 with the CPU are 5,000, which take 5 ms at 1 MHz.
+TEST(Report, TimeIsThatOfNpuAndCpuTogether) {
+  CompileReport report;
+  report.clock_hz = 1'000'000;
+  report.checked = true;
+  report.npu_total_cycles = 3000;
+  report.cpu_cycles = 2000;
+  const std::string time = line_of(to_text(report), "time");
+  for (const char* figure : {"3,000", "2,000", "5,000", "5.0"}) EXPECT_NE(time.find(figure), std::string::npos) << figure << " in " << time;
+}
+
+TEST(Report, RefusalsLoseTheirSum) {
+  CompileReport report;
+  report.refusals.push_back({.name = "a", .cycles_lost = 500});
+  report.refusals.push_back({.name = "b", .because_of = "a", .cycles_lost = 700});
+  EXPECT_NE(to_text(report).find("Not on the NPU: 2 operators, about 1,200 cycles lost"), std::string::npos) << to_text(report);
+  EXPECT_NE(placement_json(report).find("\"cycles_lost\": 1200,"), std::string::npos) << placement_json(report);
+}
+
+// 10 · 3 · 9 products for each of 42 pixels, on an array of 16 · 4 multipliers.
+TEST(Report, RowOfAConvolutionByHand) {
+  Program program = *parse_program(R"(graph @forward(%x: i8[1,3,7,6] quant<0.02:-3>) {
+  %w: i8[10,3,3,3] quant<range=-127..127, 0.01> = constant seeded<1>
+  %y: i8[1,10,7,6] quant<0.05:4> = aten.convolution(%x, %w) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [1, 1], stride = [1, 1], transposed = false}
+  return %y
+})",
+                                   "model.ir");
+  const CompileSettings settings{.target = find_target("imxrt700")};
+  const Result<CompiledProgram> compiled = compile_program(program, settings);
+  ASSERT_TRUE(compiled) << to_text(compiled.error());
+  const CompileReport& report = compiled->report;
+  const auto row = std::ranges::find(report.operators, "Conv2d", &OperatorRow::kernel);
+  ASSERT_NE(row, report.operators.end());
+  EXPECT_EQ(row->macs, 11340);
+  EXPECT_GT(row->cycles, 11340U / 64);
+  EXPECT_DOUBLE_EQ(row->utilization, 11340.0 / 64 / static_cast<double>(row->cycles));
+  EXPECT_EQ(report.sram.total_bytes, report.sram.planned_bytes + report.sram.staging_bytes);
+}
+
+// Two samples of three elements in steps of 0.5; 0, 1, 0, 0, −3 and 2 steps apart.
+TEST(Comparison, FiguresAsComputedByHand) {
+  const auto tensor = [](std::array<float, 3> values) {
+    Tensor made(DType::kFloat32, {3});
+    std::ranges::copy(values, made.values<float>().begin());
+    return made;
+  };
+  const Tensor e1 = tensor({1, 2, 4}), a1 = tensor({1, 1.5F, 4}), e2 = tensor({3, 1, 2}), a2 = tensor({3, 2.5F, 1});
+  Comparison comparison(0.5, {.relative = 0.25, .absolute = 0.25});
+  comparison.add(e1.view(), a1.view());
+  comparison.add(e2.view(), a2.view());
+  EXPECT_EQ(comparison.samples(), 2U);
+  EXPECT_EQ(comparison.elements(), 6U);
+  EXPECT_EQ(comparison.different(), 3U);
+  EXPECT_EQ(comparison.beyond_tolerance(), 2U);  // 1.5 > 0.5 and 1 > 0.75, but 0.5 ≤ 0.75
+  EXPECT_EQ(comparison.max_absolute(), 1.5);
+  EXPECT_EQ(comparison.mean_absolute(), 0.5);
+  EXPECT_EQ(comparison.max_steps(), 3);
+  EXPECT_EQ(comparison.mean_steps(), 1);
+  EXPECT_EQ(comparison.sample(), 1U);
+  EXPECT_EQ(comparison.index(), 1);
+  EXPECT_EQ(comparison.expected(), 1);
+  EXPECT_EQ(comparison.actual(), 2.5);
+  EXPECT_EQ(comparison.largest_expected(), 4);
+  EXPECT_EQ(comparison.same_argmax(), 2U);
+  EXPECT_EQ(comparison.histogram(), (Comparison::Histogram{3, 1, 1, 1, 0, 0, 0, 0, 0}));
+  EXPECT_NEAR(comparison.decibels(), 10, 1e-9);  // 35 / 3.5
+  Sqnr sqnr;
+  sqnr.add(e1.view(), a1.view());
+  EXPECT_NEAR(sqnr.decibels(), 19.2427929, 1e-6);  // 21 / 0.25
+  Sqnr second;
+  second.add(e2.view(), a2.view());
+  sqnr.add(second);
+  EXPECT_NEAR(sqnr.decibels(), 10, 1e-9);
+}
+
+}  // namespace
+}  // namespace dtr
