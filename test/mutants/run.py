@@ -156,10 +156,13 @@ def git(*arguments):
 
 
 def commit():
-    """The commit whose sources are tested; with a + where any but tests and docs differ."""
+    """The commit that last changed what is tested; with a + where the sources differ from it."""
+    others = r"docs/|test/|[A-Z]+\.md|Makefile"
+    product = [":/", ":!test", ":!docs", ":!*.md", ":!Makefile"]
     changed = [line for line in git("status", "--porcelain").splitlines()
-               if not re.match(r".. (docs/|test/|Makefile|CONTRIBUTING|CHANGELOG)", line)]
-    return git("rev-parse", "--short=10", "HEAD").strip() + ("+" if changed else "")
+               if not re.match(rf".. ({others})", line)]
+    at = git("log", "-1", "--format=%h", "--abbrev=10", "--", *product).strip()
+    return at + ("+" if changed else "")
 
 
 def synchronize():

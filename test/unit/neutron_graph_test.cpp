@@ -54,6 +54,39 @@ TEST(NeutronFusion, SumLiesOverItsAddend) {
   EXPECT_EQ(activations, 1u);
 }
 
+// x + conv(x) as conv(x) + x, though the two operands differ in scale and zero point.
+TEST(NeutronFusion, AddendIsEitherOperand) {
+  for (const char* sum : {"%a, %r", "%r, %a"}) {
+    const Compiled compiled = expect_bit_exact(with_conv(
+        fmt::format(R"(graph @forward(%x: i8[1,5,7,9] channels_last quant<0.05:5>, %r: i8[1,5,7,9] channels_last quant<0.2:-40>) {{
+    %w: i8[5,5,3,3] quant<0.011> = constant seeded<3>
+    %a: i8[1,5,7,9] channels_last quant<0.09:11> = aten.convolution(%x, %w, _) CONV
+    %c: i8[1,5,7,9] channels_last quant<0.1:-3> = aten.add.Tensor({})
+    return %c
+  }})",
+                    sum)));
+    EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d"})) << sum;
+  }
+}
+
+// Weights that come in parts: each part adds its own channels of the addend.
+TEST(NeutronFusion, PartsOfACallAddTheirChannels) {
+  npu::Target target;
+  target.sram_bytes = 16000;
+  const Compiled compiled = expect_bit_exact(
+      with_conv(R"(graph @forward(%x: i8[1,32,9,5] channels_last quant<0.05:5>, %r: i8[1,48,9,5] channels_last quant<0.2:-40>) {
+    %w: i8[48,32,3,3] quant<0.011> = constant seeded<3>
+    %a: i8[1,48,9,5] channels_last quant<0.4:11> = aten.convolution(%x, %w, _) CONV
+    %t: i8[1,48,9,5] channels_last quant<0.3:-90> = aten.hardswish(%a)
+    %c: i8[1,48,9,5] channels_last quant<0.3:-3> = aten.add.Tensor(%t, %r)
+    return %c
+  })"),
+      target);
+  ASSERT_GT(compiled.kernels().size(), 1u);
+  for (const auto& call : compiled.details().calls())
+    EXPECT_EQ(std::get<npu::Conv2d>(call.kernel).epilogue.flags, uint32_t{npu::kWithTable | npu::kWithAdd});
+}
+
 // conv(x) + x: the addend is also the input of the convolution, which must not be overwritten while it is read.
 TEST(NeutronFusion, AddendThatIsAlsoTheInputStays) {
   expect_bit_exact(with_conv(R"(graph @forward(%i: i8[1,5,7,9] channels_last quant<0.05:5>) {

@@ -42,6 +42,21 @@ TEST(NeutronOrder, SplitsOnlyWhereTheRadixDivides) {
   EXPECT_EQ(neutron::split_at({{6, 3, 1}}, four), std::nullopt);
 }
 
+// A dimension of 2 · 3 indices whose outer digit lies innermost.
+TEST(NeutronOrder, SlicesEndWhereDigitsDo) {
+  const Order order{{3, 1, 2}, {2, 3, 1}};
+  const auto slice = [&](int64_t start, int64_t count) { return neutron::sliced(order, {6}, 0, start, count, 1); };
+  for (const int64_t row : {0, 1}) {
+    ASSERT_TRUE(slice(3 * row, 3));
+    EXPECT_EQ(slice(3 * row, 3)->order, (Order{{3, 1, 2}}));
+    EXPECT_EQ(slice(3 * row, 3)->offset, row);
+  }
+  ASSERT_TRUE(slice(0, 6));
+  EXPECT_EQ(slice(0, 6)->order, order);
+  for (const int64_t count : {4, 5}) EXPECT_FALSE(slice(0, count)) << count;
+  EXPECT_FALSE(slice(1, 4));
+}
+
 TEST(NeutronOrder, CopyOfATransposition) {
   using neutron::CopyLoop;
   const auto loops =

@@ -157,6 +157,17 @@ constexpr bool equal_rows_are_uniform() {
 }
 static_assert(equal_rows_are_uniform());
 
+// 1 / (1 + x) to 7 of 2^-31: what three steps of Newton's iteration leave in Q2.29; two leave 25,713.
+constexpr bool reciprocal_has_28_bits() {
+  for (int64_t x = 0; x <= INT32_MAX; x += (1 << 22) + 1) {
+    const int64_t exact = (int64_t{1} << 62) / ((int64_t{1} << 31) + x);
+    const int64_t off = fixed_point::reciprocal_of_one_plus(static_cast<int32_t>(x)) - exact;
+    if (off < -7 || off > 7) return false;
+  }
+  return true;
+}
+static_assert(reciprocal_has_28_bits());
+
 TEST(Numerics, SoftmaxIsWithinOneStepOfTheRealOne) {
   std::mt19937 random(7);
   for (const float scale : {1e-30F, 0.001F, 0.02F, 0.1F, 1.0F, 40.0F, 1e30F})

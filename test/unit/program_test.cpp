@@ -121,6 +121,17 @@ TEST(ArenaPlanner, EdgeCases) {
   EXPECT_EQ(plan.max_live_step, 3);
 }
 
+// What is placed around a plan avoids whoever lives in its first or last step, too.
+TEST(ArenaPlanner, GuestsAvoidWhoeverSharesAStep) {
+  const std::vector<ArenaBuffer> buffers = {{100, 16, 3, 5}};
+  const auto offset = [&](int32_t first, int32_t last) {
+    return place_around(buffers, plan_arena(buffers), std::vector<ArenaBuffer>{{50, 16, first, last}})[0];
+  };
+  EXPECT_EQ(offset(0, 2), 0);
+  EXPECT_EQ(offset(6, 7), 0);
+  for (const auto& [first, last] : {std::pair{1, 3}, {5, 6}, {4, 4}, {0, 9}}) EXPECT_EQ(offset(first, last), 112) << first;
+}
+
 // ---- Memory planner ----
 
 class FakePartition final : public LoweredPartition {
@@ -210,6 +221,26 @@ TEST(MemoryPlanner, InputsLiveFromTheStartAndOutputsToTheEnd) {
   }
   places.total = map->arena_bytes;
   expect_sound(buffers, places);
+}
+
+// An input that only the last of three calls reads, and an output that the first one makes.
+TEST(MemoryPlanner, InputsWaitAndOutputsStay) {
+  ProgramPlan plan{.target = "none", .tool = "test"};
+  const Type type{.shape = {1, 25}};
+  const TensorRef x = plan.add_tensor({"x", type}), late = plan.add_tensor({"late", type}), early = plan.add_tensor({"early", type}),
+                  middle = plan.add_tensor({"middle", type}), y = plan.add_tensor({"y", type});
+  plan.calls.emplace_back(KernelCallPlan{"aten::relu.out", {x}, {early}, {}});
+  plan.calls.emplace_back(KernelCallPlan{"aten::relu.out", {early}, {middle}, {}});
+  plan.calls.emplace_back(KernelCallPlan{"aten::maximum.out", {middle, late}, {y}, {}});
+  plan.inputs = {x, late};
+  plan.outputs = {early, y};
+  const auto map = plan_memory(plan);
+  ASSERT_TRUE(map);
+  std::map<std::string, std::pair<uint32_t, uint32_t>> steps;
+  for (const MemoryMapEntry& entry : map->entries)
+    steps[plan.tensors[entry.index].name] = {static_cast<uint32_t>(entry.first_step), static_cast<uint32_t>(entry.last_step)};
+  EXPECT_EQ(steps, (std::map<std::string, std::pair<uint32_t, uint32_t>>{
+                       {"early", {0, 2}}, {"late", {0, 2}}, {"middle", {1, 2}}, {"x", {0, 0}}, {"y", {2, 2}}}));
 }
 
 // ---- Writer and reader ----

@@ -1,13 +1,17 @@
 // What the .tflite reader refuses: id, place and reason of every kind. Models are built by hand, one rule broken in each.
 #include <fmt/format.h>
 
+#include <array>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 #include "frontends/tflite/tflite.h"
 #include "frontends/tflite/tflite_generated.h"
 #include "ir/verifier.h"
+#include "ops/executor.h"
 #include "ops/ops.h"
 #include "test/unit/test_files.h"
 
@@ -410,6 +414,47 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
     one.change(spec);
     const std::string text = refusal(spec.bytes());
     EXPECT_EQ(text, "error[" + one.id + "]: model.tflite: " + one.says) << one.what;
+  }
+}
+
+// Begins and ends as Python has them: x[begin:end:step] of x = 0 … 5, either bound left out by its mask.
+TEST(Tflite, StridedSlicesAreThoseOfPython) {
+  struct Slice {
+    int32_t begin, end, step;
+    std::vector<float> wanted;
+    bool no_begin = false, no_end = false;
+  };
+  const Slice slices[] = {{1, -1, 1, {1, 2, 3, 4}},
+                          {0, 6, 2, {0, 2, 4}},
+                          {-4, -1, 1, {2, 3, 4}},
+                          {2, 99, 3, {2, 5}},
+                          {4, 0, -1, {4, 3, 2, 1}},
+                          {-1, -7, -2, {5, 3, 1}},
+                          {9, 2, -1, {5, 4, 3}},
+                          {3, 5, 1, {0, 1, 2, 3, 4}, true},
+                          {3, 0, 1, {3, 4, 5}, false, true},
+                          {2, 3, -1, {5, 4}, true},
+                          {2, 9, -1, {2, 1, 0}, false, true}};
+  for (const Slice& slice : slices) {
+    Spec spec;
+    operator_with_options(fb::BuiltinOperator::STRIDED_SLICE, fb::OptionsType::StridedSliceOptions, [&](auto& builder) {
+      return fb::CreateStridedSliceOptions(builder, slice.no_begin ? 1 : 0, slice.no_end ? 1 : 0);
+    })(spec);
+    spec.tensors = {{.shape = {6}}, {.shape = {static_cast<int32_t>(slice.wanted.size())}}};
+    spec.ops = {{.inputs = {0, 2, 3, 4}}};
+    for (const int32_t number : {slice.begin, slice.end, slice.step}) {
+      spec.tensors.push_back({.shape = {1}, .type = fb::TensorType::INT32, .buffer = static_cast<uint32_t>(spec.buffers.size())});
+      const auto bytes = std::bit_cast<std::array<uint8_t, 4>>(number);
+      spec.buffers.emplace_back(bytes.begin(), bytes.end());
+    }
+    const auto import = tflite::parse_tflite(spec.bytes(), "slice.tflite");
+    ASSERT_TRUE(import) << to_text(import.error());
+    Tensor x(DType::kFloat32, {6});
+    std::iota(x.values<float>().begin(), x.values<float>().end(), 0.0F);
+    const auto outputs = make_reference_executor(import->program, import->program.forward())->run(std::vector{x.view()});
+    ASSERT_TRUE(outputs) << to_text(outputs.error());
+    const auto y = outputs->front().values<float>();
+    EXPECT_EQ(std::vector<float>(y.begin(), y.end()), slice.wanted) << slice.begin << ":" << slice.end << ":" << slice.step;
   }
 }
 
