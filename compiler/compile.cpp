@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "abi/manifest.h"
 #include "compiler/emit.h"
 #include "compiler/onednn_executor.h"
 #include "compiler/placement_report.h"
@@ -16,6 +17,7 @@
 #include "program/memory_planner.h"
 #include "program/writer.h"
 #include "quantizer/annotate.h"
+#include "support/text.h"
 #include "transforms/pipelines.h"
 
 namespace dtr {
@@ -95,6 +97,31 @@ void fill_operators(const Program& program, const EmittedProgram& emitted, const
       report.operators.push_back(std::move(row));
     }
   }
+}
+
+// The operator with the most bytes of constants.
+Place most_constants(const Program& program, const Graph& graph) {
+  OpId most;
+  int64_t most_bytes = 0;
+  for (const OpId op : graph.ops()) {
+    int64_t bytes = 0;
+    for (const ValueId operand : graph.op(op).operands)
+      if (operand.valid() && graph.is_constant(operand)) bytes += graph.type(operand).bytes();
+    if (bytes > most_bytes) most = op, most_bytes = bytes;
+  }
+  return most.valid() ? place_of(program, graph, most) : Place{.file = program.file};
+}
+
+// The program, its tensor file and its arena lie in SRAM together.
+Status check_fits_sram(const Program& program, const TargetDescription& target, const CompileReport& report) {
+  const SramUse& sram = report.sram;
+  if (sram.total_bytes <= sram.target_bytes) return {};
+  return fail(
+      DiagnosticId::kMemoryExceeded,
+      fmt::format("the program and its constants, which are to lie in SRAM, take {} bytes and its tensors {}: {} has {} bytes of SRAM",
+                  with_thousands(sram.program_bytes), with_thousands(sram.total_bytes - sram.program_bytes), target.name,
+                  with_thousands(sram.target_bytes)),
+      "leave the constants in flash (--constants flash), or use a smaller model", most_constants(program, program.forward()));
 }
 
 SramUse sram_use(const MemoryMap& map, const npu::Target& npu) {
@@ -217,6 +244,7 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
 
   const RecipeSpec spec = recipe_of(settings);
   report.converter = spec.options.converter.command;
+  report.constants = constants_of(*settings.target, spec);
   const Recipe recipe = make_recipe(*settings.target, spec);
   if (settings.io == Io::kInt8) DTR_TRY(run_pipeline(program, graph, int8_io_pipeline(), settings.passes));
   EmittedProgram emitted;
@@ -235,6 +263,8 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
   emitted.plan.target_hash = has_npu(*settings.target) ? npu::hash(npu) : 0;
   emitted.plan.tool = "deuteron " DTR_VERSION;
   emitted.plan.source_hash = settings.source_hash;
+  if (report.constants == ConstantMemory::kSram) emitted.plan.manifest_flags |= pte::kConstantsInSram;
+  if (spec.options.schedule == NeutronSchedule::kNxpLike) emitted.plan.manifest_flags |= pte::kNxpLikeSchedule;
   MemoryMap memory;
   {
     const Stage stage(settings, "plan and encode");
@@ -254,6 +284,11 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
   report.program_bytes = compiled.pte.size();
   report.flash_bytes = static_cast<uint64_t>(written.sizes.constants + written.sizes.external + written.sizes.payloads);
   report.external_bytes = static_cast<uint64_t>(written.sizes.external);
+  if (report.constants == ConstantMemory::kSram) {
+    report.sram.program_bytes = compiled.pte.size() + compiled.tensor_file.size();
+    report.sram.total_bytes += report.sram.program_bytes;
+    DTR_TRY(check_fits_sram(program, *settings.target, report));
+  }
   fill_operators(program, emitted, recipe, npu, report);
   return compiled;
 }

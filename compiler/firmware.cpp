@@ -196,7 +196,12 @@ class Project {
           "    .balign 16\n    .global tensors_{0}\n    .global tensors_{0}_end\ntensors_{0}:\n    .incbin \"{1}\"\ntensors_{0}_end:\n", i,
           path);
     }
-    if (!incbin.empty()) add("memory/tensors.S", fill_template("tensors.S.in", {{"FILES", incbin}}));
+    if (!incbin.empty()) {
+      // In SRAM if one of the programs wants its constants there: any of them may read them.
+      auto marks = section_marks(std::ranges::any_of(models_, &FirmwareModel::constants_in_sram));
+      marks.emplace_back("FILES", incbin);
+      add("memory/tensors.S", fill_template("tensors.S.in", marks));
+    }
     add("memory/memory.h", fill_template("memory.h.in", {{"MEMORIES", declarations}}));
     add("memory/memory.cpp", fill_template("memory.cpp.in", {{"MEMORIES", definitions}}));
   }

@@ -94,6 +94,11 @@ void FirmwareModel::choose_kernels() {
         kernels_.push_back(row);
 }
 
+bool FirmwareModel::constants_in_sram() const {
+  const pte::Manifest* manifest = image_->file().manifest();
+  return manifest != nullptr && (manifest->flags & pte::kConstantsInSram) != 0;
+}
+
 std::optional<cortex_m::Core> FirmwareModel::core() const {
   return std::ranges::find(kernels_, "cortex_m", &KernelRow::family) == kernels_.end() ? std::nullopt : std::optional(core_);
 }
@@ -136,10 +141,12 @@ std::string FirmwareModel::tensor_lines(std::string_view prefix, bool outputs) c
 
 std::vector<FirmwareFile> FirmwareModel::files(const FirmwareOptions& options) const {
   const std::vector<size_t> memory_bytes = memories();
+  auto marks = section_marks(constants_in_sram());
+  marks.emplace_back("MODEL", name_);
   const size_t planned_bytes = std::accumulate(memory_bytes.begin(), memory_bytes.end(), size_t{0});
   return {
       {name_ + "/program.pte", {reinterpret_cast<const char*>(image_->bytes().data()), image_->bytes().size()}},
-      {name_ + "/program.S", fill_template("program.S.in", {{"MODEL", name_}})},
+      {name_ + "/program.S", fill_template("program.S.in", marks)},
       {name_ + "/model.h", fill_template("model.h.in", {{"MODEL", name_},
                                                         {"NAME", as_c_comment(title_)},
                                                         {"TENSORS", tensor_lines("// ")},
@@ -219,6 +226,11 @@ std::string FirmwareModel::npu_objects() const {
       "dtr::runtime::Delegate delegates[1];\n\n",
       fmt::join(fields, ", "), payloads_.size(), std::max(copies, 1U));
 }
+std::vector<std::pair<std::string_view, std::string>> section_marks(bool in_sram) {
+  return {{"SECTION", in_sram ? ".program_sram" : ".program"},
+          {"PLACE", in_sram ? "which the start copies to SRAM" : "a constant in flash"}};
+}
+
 std::string_view firmware_template(std::string_view name) {
   const std::string path = fmt::format("{}{}", kFirmwareTemplates, name);
   const auto found = std::ranges::find(device_sources(), path, &EmbeddedFile::path);

@@ -29,6 +29,7 @@ class FirmwareModel {
   const std::string& name() const { return name_; }
   const std::string& title() const { return title_; }
   bool has_npu() const { return !payloads_.empty(); }
+  bool constants_in_sram() const;
   size_t steps() const { return steps_; }  // kernel and delegate calls of a run
   size_t events() const;                   // of a profile of it
   std::span<const KernelRow> kernels() const { return kernels_; }
@@ -69,6 +70,8 @@ class FirmwareModel {
   std::vector<KernelRow> kernels_;
 };
 
+// Marks of program.S and tensors.S: where what they hold lies.
+std::vector<std::pair<std::string_view, std::string>> section_marks(bool in_sram);
 // A file of runtime/ports/project.
 std::string_view firmware_template(std::string_view name);
 // One with each @KEY@ replaced; a value may have marks, which stay.

@@ -25,7 +25,10 @@ struct BackendRow {
 };
 
 std::unique_ptr<Backend> make_neutron(const TargetDescription& target, const BackendOptions& options) {
-  std::unique_ptr<Backend> machine = make_neutron_backend(target.npu, {.row_packing = options.row_packing, .schedule = options.schedule});
+  std::unique_ptr<Backend> machine =
+      make_neutron_backend(target.npu, {.row_packing = options.row_packing,
+                                        .schedule = options.schedule,
+                                        .constants_in_sram = options.constants.value_or(target.constants) == ConstantMemory::kSram});
   if (options.converter.command.empty()) return machine;
   return make_neutron_ir_backend(std::move(machine), std::string(target.name), options.converter);
 }
@@ -140,6 +143,10 @@ std::vector<std::string_view> backend_names(const TargetDescription& target, boo
 
 RecipeSpec recipe_of(const TargetDescription& target, const BackendOptions& options) {
   return {.backends = {target.recipe.begin(), target.recipe.end()}, .options = options};
+}
+
+ConstantMemory constants_of(const TargetDescription& target, const RecipeSpec& spec) {
+  return spec.options.constants.value_or(target.constants);
 }
 
 Recipe make_recipe(const TargetDescription& target, const RecipeSpec& spec) {

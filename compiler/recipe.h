@@ -16,6 +16,8 @@
 namespace dtr {
 
 struct BackendOptions {
+  // Of the whole program; without a value as the target has it.
+  std::optional<ConstantMemory> constants = {};
   // Of the neutron backend, see docs/npu.md.
   bool row_packing = false;
   NeutronSchedule schedule = NeutronSchedule::kOwn;
@@ -51,6 +53,8 @@ struct RecipeSpec {
 RecipeSpec recipe_of(const TargetDescription& target, const BackendOptions& options = {});
 // Of a JSON file (docs/recipes.md). Errors: kFileNotFound, kRecipeInvalid.
 Result<RecipeSpec> read_recipe(const std::string& path, const TargetDescription& target);
+
+ConstantMemory constants_of(const TargetDescription& target, const RecipeSpec& spec);
 
 Recipe make_recipe(const TargetDescription& target, const RecipeSpec& spec);
 

@@ -19,7 +19,7 @@ class Reader {
   Reader(const std::string& path, const TargetDescription& target) : path_(path), target_(target) {}
 
   Result<RecipeSpec> read(const Json& document) {
-    DTR_TRY(check_keys(document, "the recipe", {"backends", "constraints"}));
+    DTR_TRY(check_keys(document, "the recipe", {"backends", "constants", "constraints"}));
     const auto backends = document.find("backends");
     if (backends == document.end() || !backends->is_array() || backends->empty())
       return invalid("`backends` is not a list of names", "write \"backends\": [\"neutron\", \"cortex_m\", \"portable\"]");
@@ -28,6 +28,11 @@ class Reader {
     if (std::ranges::find(last, spec_.backends.back()) == last.end())
       return invalid(fmt::format("the last backend takes what is left; `{}` does not run everything", spec_.backends.back()),
                      fmt::format("end the list with one of: {}", fmt::join(last, ", ")));
+    if (const auto constants = document.find("constants"); constants != document.end()) {
+      if (*constants != "sram" && *constants != "flash")
+        return invalid(fmt::format("`constants` is {}", constants->dump()), "write \"constants\": \"sram\", or \"flash\"");
+      spec_.options.constants = *constants == "sram" ? ConstantMemory::kSram : ConstantMemory::kFlash;
+    }
     if (const auto constraints = document.find("constraints"); constraints != document.end()) {
       if (!constraints->is_array()) return invalid("`constraints` is not a list", kConstraintForm);
       for (const Json& entry : *constraints) DTR_TRY(read_constraint(entry));

@@ -24,11 +24,11 @@ std::string to_json(const CompileReport& report) {
         report.npu_calls, report.npu_busy_cycles, report.npu_host_cycles, report.npu_stall_cycles, report.npu_total_cycles);
   const SramUse& sram = report.sram;
   text += fmt::format(
-      "  \"sram\": {{\"planned_bytes\": {}, \"live_bound_bytes\": {}, \"staging_bytes\": {}, \"total_bytes\": {}, "
+      "  \"sram\": {{\"planned_bytes\": {}, \"live_bound_bytes\": {}, \"staging_bytes\": {}, \"program_bytes\": {}, \"total_bytes\": {}, "
       "\"target_bytes\": {}}},\n",
-      sram.planned_bytes, sram.live_bound_bytes, sram.staging_bytes, sram.total_bytes, sram.target_bytes);
-  text += fmt::format("  \"flash_bytes\": {}, \"external_bytes\": {}, \"program_bytes\": {},\n", report.flash_bytes, report.external_bytes,
-                      report.program_bytes);
+      sram.planned_bytes, sram.live_bound_bytes, sram.staging_bytes, sram.program_bytes, sram.total_bytes, sram.target_bytes);
+  text += fmt::format("  \"constants\": \"{}\", \"flash_bytes\": {}, \"external_bytes\": {}, \"program_bytes\": {},\n",
+                      name(report.constants), report.flash_bytes, report.external_bytes, report.program_bytes);
   if (report.checked) text += fmt::format("  \"check_sqnr_db\": {:.2f},\n", report.check_sqnr_db);
   text += "  \"operators\": [";
   for (size_t i = 0; i < report.operators.size(); ++i) {
@@ -85,11 +85,13 @@ std::string to_text(const CompileReport& report) {
     text += fmt::format("time    about {:.1f} ms at {} MHz, estimated; its error is not known (docs/targets.md)\n",
                         report.microseconds(report.cpu_cycles) / 1000, report.clock_hz / 1'000'000);
   }
-  text += fmt::format("SRAM    {} bytes of {}: activations {} (no plan needs less than {}), staged weights {}\n",
-                      with_thousands(sram.total_bytes), with_thousands(sram.target_bytes), with_thousands(sram.planned_bytes),
-                      with_thousands(sram.live_bound_bytes), with_thousands(sram.staging_bytes));
-  text += fmt::format("flash   {} bytes of constants and microcode, {} bytes of program in all\n", with_thousands(report.flash_bytes),
-                      with_thousands(report.program_bytes));
+  const bool in_sram = report.constants == ConstantMemory::kSram;
+  text += fmt::format("SRAM    {} bytes of {}: activations {} (no plan needs less than {}), {} {}\n", with_thousands(sram.total_bytes),
+                      with_thousands(sram.target_bytes), with_thousands(sram.planned_bytes), with_thousands(sram.live_bound_bytes),
+                      in_sram ? "the program with its constants" : "staged weights",
+                      with_thousands(in_sram ? sram.program_bytes : sram.staging_bytes));
+  text += fmt::format("flash   {} bytes of constants and microcode, {} bytes of program in all{}\n", with_thousands(report.flash_bytes),
+                      with_thousands(report.program_bytes), in_sram ? ", copied to SRAM at start" : "");
   if (report.external_bytes > 0)
     text += fmt::format("tensors {} bytes of the constants are in the tensor file\n", with_thousands(report.external_bytes));
   if (report.checked) text += fmt::format("check   first sample: int8 program against the float model {:.1f} dB\n", report.check_sqnr_db);

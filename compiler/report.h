@@ -49,7 +49,8 @@ struct SramUse {
   uint64_t planned_bytes = 0;     // part of the arena that holds values
   uint64_t live_bound_bytes = 0;  // most bytes of values live across one step, at full size: no plan can do with less
   uint64_t staging_bytes = 0;     // rest of the arena: constants on their way from flash; they fill the gaps between values first
-  uint64_t total_bytes = 0;       // all planned memory
+  uint64_t program_bytes = 0;     // the program and its tensor file, if they lie in SRAM
+  uint64_t total_bytes = 0;       // all of these
   uint64_t target_bytes = 0;      // what the target has
 };
 
@@ -61,6 +62,7 @@ struct CompileReport {
   std::vector<RefusalRow> refusals;    // most cycles lost first, followers behind their cause
   std::vector<TransposeRow> transposes;
   bool has_npu = true;
+  ConstantMemory constants = ConstantMemory::kFlash;
   std::string converter;  // command that made the NPU's payloads: what they cost is not known
   uint32_t cpu_calls = 0;
   uint64_t cpu_cycles = 0;  // estimated
@@ -68,7 +70,7 @@ struct CompileReport {
   uint32_t npu_calls = 0;
   uint64_t npu_busy_cycles = 0, npu_host_cycles = 0, npu_stall_cycles = 0, npu_total_cycles = 0;
   SramUse sram;
-  uint64_t flash_bytes = 0;     // constants and payloads
+  uint64_t flash_bytes = 0;     // constants and payloads, wherever they are read
   uint64_t external_bytes = 0;  // of them, constants in a tensor file of their own
   uint64_t program_bytes = 0;   // the .pte file
   double check_sqnr_db = 0;     // int8 program against the float model, one sample

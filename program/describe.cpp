@@ -81,8 +81,9 @@ class Describer {
     if (const pte::Manifest* manifest = file.manifest()) {
       line("  target {} (hash {:08x}), written by {}, model {:016x}", manifest->target, manifest->target_hash, manifest->tool,
            manifest->source_hash);
-      line("  SRAM {} bytes (most live at once: {}), constants and payloads {} bytes", manifest->sram_bytes, manifest->max_live_bytes,
-           manifest->flash_bytes);
+      line("  SRAM {} bytes (most live at once: {}), constants and payloads {} bytes in {}", manifest->sram_bytes, manifest->max_live_bytes,
+           manifest->flash_bytes, (manifest->flags & pte::kConstantsInSram) != 0 ? "SRAM, with the whole program" : "flash");
+      if ((manifest->flags & pte::kNxpLikeSchedule) != 0) line("  schedule nxp-like");
     }
   }
 

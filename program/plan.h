@@ -79,6 +79,7 @@ struct ProgramPlan {
   uint32_t target_hash = 0;  // 0: nothing in it depends on the target
   std::string tool;          // "deuteron 0.1.0"
   uint64_t source_hash = 0;  // of the model file
+  uint32_t manifest_flags = 0;
 
   // Set by plan_memory.
   int64_t arena_bytes = 0;

@@ -270,6 +270,7 @@ class ProgramWriter {
     }
     pte::Manifest manifest;
     manifest.target_hash = plan_.target_hash;
+    manifest.flags = plan_.manifest_flags;
     manifest.source_hash = plan_.source_hash;
     manifest.sram_bytes = static_cast<uint64_t>(plan_.arena_bytes);
     manifest.max_live_bytes = static_cast<uint64_t>(plan_.max_live_bytes);

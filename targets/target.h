@@ -2,6 +2,7 @@
 // the names.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -10,12 +11,18 @@
 
 namespace dtr {
 
+// Where the constants of a program lie when it starts. In flash: the NPU's are copied to SRAM while it runs. In SRAM: all of the program is
+// placed there by the firmware's start, and the NPU reads its constants where they are.
+enum class ConstantMemory : uint8_t { kFlash, kSram };
+constexpr std::string_view name(ConstantMemory memory) { return memory == ConstantMemory::kSram ? "sram" : "flash"; }
+
 struct TargetDescription {
   std::string_view name;                     // as the command line takes it: "imxrt700"
   std::string_view summary;                  // one line for `deuteron targets`
   npu::Target npu;                           // without pipelines: clock and SRAM of a machine that has no NPU
   std::span<const std::string_view> recipe;  // backends, first choice first; the last takes everything
   cortex_m::Core core = cortex_m::Core::kDsp;
+  ConstantMemory constants = ConstantMemory::kFlash;  // unless the command or a recipe asks for the other
 };
 
 inline bool has_npu(const TargetDescription& target) { return target.npu.pipelines > 0; }

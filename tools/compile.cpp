@@ -79,6 +79,19 @@ Status check_npu_is_there(const CompileOptions& options, const CompileSettings& 
   return {};
 }
 
+// Who runs a program that is not Deuteron's own says where its constants lie.
+Status check_constants_are_placed(const CompileOptions& options, const CompileSettings& settings) {
+  const RecipeSpec spec = recipe_of(settings);
+  const bool executorch = std::ranges::find(spec.backends, "executorch") != spec.backends.end();
+  if (constants_of(*settings.target, spec) == ConstantMemory::kFlash || (options.converter.empty() && !executorch)) return {};
+  return fail(DiagnosticId::kRecipeInvalid,
+              executorch ? "constants cannot be placed in SRAM: ExecuTorch's runtime says where those of its programs lie"
+                         : "constants cannot be placed in SRAM: NXP's converter and driver say where those of the NPU lie",
+              executorch ? "leave --constants, or `constants` in the recipe, away"
+                         : "leave `constants` in the recipe away, and give the converter its own option (--fetch_constants_to_sram)",
+              {.file = options.recipe});
+}
+
 // What ExecuTorch's Inspector shows of a run are nodes of a graph of PyTorch: other models have none.
 Status check_has_torch_graph(const CompileOptions& options) {
   DTR_ASSIGN(const FileKind kind, file_kind(options.model));
@@ -129,14 +142,17 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   const ConverterOptions converter{
       .command = options.converter, .keep = options.keep_neutron_ir, .limit = std::chrono::seconds(options.converter_seconds)};
   const NeutronSchedule schedule = options.schedule == "nxp-like" ? NeutronSchedule::kNxpLike : NeutronSchedule::kOwn;
-  CompileSettings settings{.backend = {.row_packing = options.row_packing, .schedule = schedule, .converter = converter},
-                           .io = options.io == "int8" ? Io::kInt8 : Io::kFloat,
-                           .observer = options.observer == "min-max" ? QuantSpec::Observer::kMinMax : QuantSpec::Observer::kHistogram,
-                           .keep_off = options.keep_off,
-                           .force_on = options.force_on,
-                           .debug_map = options.debug_map,
-                           .external_constants = !options.external_constants.empty(),
-                           .threads = common.threads};
+  std::optional<ConstantMemory> constants;
+  if (!options.constants.empty()) constants = options.constants == "sram" ? ConstantMemory::kSram : ConstantMemory::kFlash;
+  CompileSettings settings{
+      .backend = {.constants = constants, .row_packing = options.row_packing, .schedule = schedule, .converter = converter},
+      .io = options.io == "int8" ? Io::kInt8 : Io::kFloat,
+      .observer = options.observer == "min-max" ? QuantSpec::Observer::kMinMax : QuantSpec::Observer::kHistogram,
+      .keep_off = options.keep_off,
+      .force_on = options.force_on,
+      .debug_map = options.debug_map,
+      .external_constants = !options.external_constants.empty(),
+      .threads = common.threads};
   settings.weigh_costs = std::erase(settings.force_on, "all") == 0;
   DTR_ASSIGN(settings.target, resolve_target(options.target));
   if (!options.recipe.empty()) {
@@ -144,8 +160,10 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
     settings.recipe->options.row_packing |= options.row_packing;
     settings.recipe->options.schedule = schedule;
     settings.recipe->options.converter = converter;
+    if (constants) settings.recipe->options.constants = constants;
   }
   DTR_TRY(check_npu_is_there(options, settings));
+  DTR_TRY(check_constants_are_placed(options, settings));
   const std::string output =
       options.output.empty() ? std::filesystem::path(options.model).replace_extension(".pte").string() : options.output;
   DTR_TRY(check_outputs({options.model, options.calibration, options.load_calibration, options.recipe},

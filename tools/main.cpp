@@ -105,6 +105,12 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
       ->check(CLI::IsMember({"own", "nxp-like"}))
       ->excludes(converter)
       ->capture_default_str();
+  verb->add_option(
+          "--constants", o.constants,
+          "Where constants lie when the program starts: in flash, from which the NPU's are copied while it runs, or in SRAM with the "
+          "whole program, where nothing waits; default: the recipe's, else the target's (docs/npu.md)")
+      ->check(CLI::IsMember({"sram", "flash"}))
+      ->excludes(converter);
   verb->add_flag("!--no-debug-map", o.debug_map, "Leave out the map that verify and profile read");
   verb->add_option("--etrecord", o.etrecord,
                    "Write what ExecuTorch's Inspector needs to tell a profile in terms of the model (ETRecord, docs/profiling.md)");

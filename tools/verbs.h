@@ -41,6 +41,7 @@ struct CompileOptions {
   double min_sqnr = kLeastCheckDecibels;
   bool row_packing = false;
   std::string schedule = "own";
+  std::string constants;  // "sram", "flash"; empty: as the recipe or the target has it
   bool debug_map = true;
   bool time_passes = false;
   bool verbose = false;

@@ -18,7 +18,7 @@ enum class Status : uint32_t {
   kBadArgument,         // a field of a command is out of its range
   kOutOfBounds,         // an address outside of its region
   kMisaligned,          // scratch, operand or constants not aligned to kAlignment
-  kFlashAccess,         // a kernel call reads constants that were not copied to SRAM
+  kFlashAccess,         // a kernel call reads constants in flash, or a command writes constants
   kReadsUninitialized,  // a byte that nobody wrote in this run
   kReadsInFlight,       // the target of a copy that was not waited for, or a write under it
   kBadOperand,          // number or size of operands differs from the payload's table

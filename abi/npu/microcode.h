@@ -1,7 +1,7 @@
 // Deuteron's own NPU microcode, version 2: a header, a table of operands, and commands of 32-bit little-endian words.
 // `docs/npu.md` 4 is the prose; this file is the format. Freestanding; compiler and simulator each read it independently.
 //
-// Payload of a partition: [Header][Operand × operand_count][commands …] padded to 16 bytes, then the constants (flash).
+// Payload of a partition: [Header][Operand × operand_count][commands …] padded to 16 bytes, then the constants.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,16 @@ struct Header {
   uint32_t constants_bytes;
   uint32_t scratch_bytes;  // of the scratch operand
   uint32_t crc32;          // IEEE 802.3, of the whole payload with this field zero
-  uint32_t reserved[6];    // zero
+  uint32_t flags;          // HeaderFlag
+  uint32_t reserved[5];    // zero
 };
 static_assert(sizeof(Header) == 64);
+
+enum HeaderFlag : uint32_t {
+  // The payload lies in SRAM before it runs: kernel calls read its constants where they are, and nothing is copied. Without the flag the
+  // constants lie in flash, which only kCopy reads.
+  kConstantsInSram = 1u << 0,
+};
 
 enum class OperandKind : uint32_t { kInput = 0, kOutput = 1 };
 
@@ -40,7 +47,7 @@ struct Operand {
   uint32_t bytes;
 };
 
-// Where data lies. Region 0: scratch (SRAM); 1: constants (flash; only kCopy may read it); 2 + i: operand i (SRAM).
+// Where data lies. Region 0: scratch (SRAM); 1: constants, which nothing writes (flash, or SRAM: HeaderFlag); 2 + i: operand i (SRAM).
 struct Address {
   uint32_t region;
   uint32_t offset;  // bytes

@@ -84,6 +84,14 @@ class NeutronBackend final : public Backend {
       builder.end_op();
     }
     LoweredGraph lowered = builder.finish();
+    if (machine_.options.constants_in_sram) {
+      MemoryPlan memory = plan_memory(lowered);
+      uint64_t constants = 0;
+      for (const Call& call : lowered.calls) constants += call.constants.size();
+      if (join && memory.peak() + constants > machine_.target.sram_bytes) return lower(program, graph, false);
+      Schedule nothing{std::vector<uint32_t>(lowered.calls.size(), kNoCopy)};
+      return std::make_unique<Partition>(machine_, graph, std::move(lowered), std::move(memory), std::move(nothing));
+    }
     split_calls(machine_, lowered, plan_memory(lowered).live_bytes);
     MemoryPlan memory = plan_memory(lowered);
     DTR_ASSIGN(Schedule schedule, plan_copies(machine_, lowered.calls, memory.live_bytes));

@@ -18,6 +18,7 @@ struct NeutronOptions {
   bool fuse = true;                                  // elementwise ops and additions into the epilogue of the call before them
   uint32_t prefetch_calls = UINT32_MAX;              // how many calls ahead constants may be copied; 0: each right before its call
   NeutronSchedule schedule = NeutronSchedule::kOwn;  // kNxpLike: nothing is fused but activations, constants are copied one call ahead
+  bool constants_in_sram = false;                    // constants are read where the payload lies: nothing is copied, nothing waits
 
   bool nxp_like() const { return schedule == NeutronSchedule::kNxpLike; }
 };

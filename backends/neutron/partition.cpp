@@ -7,7 +7,10 @@
 namespace dtr::neutron {
 
 Partition::Partition(const Machine& machine, const Graph& graph, LoweredGraph lowered, MemoryPlan memory, Schedule schedule)
-    : target_(machine.target), memory_(std::move(memory)), schedule_(std::move(schedule)) {
+    : target_(machine.target),
+      constants_in_sram_(machine.options.constants_in_sram),
+      memory_(std::move(memory)),
+      schedule_(std::move(schedule)) {
   storages_ = std::move(lowered.storages);
   calls_ = std::move(lowered.calls);
   steps = static_cast<uint32_t>(calls_.size());
@@ -115,8 +118,9 @@ Result<std::vector<std::byte>> Partition::encode(std::span<const uint32_t> offse
   for (const OperandUse& input : inputs) writer.add_operand(npu::OperandKind::kInput, input.bytes);
   for (const OperandUse& output : outputs) writer.add_operand(npu::OperandKind::kOutput, output.bytes);
 
-  const auto resolve = [&](npu::Address address, uint32_t call) -> npu::Address {
-    if (address.region == kOwnConstants) return {npu::kScratch, offsets[staging_of_[call]] + address.offset};
+  npu::Address block;  // constants of the call that is being encoded
+  const auto resolve = [&](npu::Address address) -> npu::Address {
+    if (address.region == kOwnConstants) return {block.region, block.offset + address.offset};
     const uint32_t buffer = memory_.buffer_of[address.region];
     if (interior_of_[buffer] != kNone) return {npu::kScratch, offsets[interior_of_[buffer]] + address.offset};
     const Storage& operand = storages_[*memory_.buffers[buffer].operand_storage];
@@ -140,13 +144,16 @@ Result<std::vector<std::byte>> Partition::encode(std::span<const uint32_t> offse
         break;
       case Command::Kind::kCall: {
         Kernel kernel = call.kernel;
-        visit_addresses(kernel, [&](npu::Address& address, Access) { address = resolve(address, command.call); });
+        if (!call.constants.empty())
+          block =
+              constants_in_sram_ ? writer.add_constants(call.constants) : npu::Address{npu::kScratch, offsets[staging_of_[command.call]]};
+        visit_addresses(kernel, [&](npu::Address& address, Access) { address = resolve(address); });
         std::visit([&](const auto& placed) { writer.add_command(placed); }, kernel);
         break;
       }
     }
   }
-  return writer.finish(target_, scratch_bytes);
+  return writer.finish(target_, scratch_bytes, constants_in_sram_ ? uint32_t{npu::kConstantsInSram} : 0);
 }
 
 }  // namespace dtr::neutron

@@ -29,6 +29,7 @@ class Partition final : public LoweredPartition {
   void describe_values(const Graph& graph, const LoweredGraph& lowered);
 
   npu::Target target_;
+  bool constants_in_sram_;
   std::vector<Storage> storages_;
   std::vector<Call> calls_;
   MemoryPlan memory_;

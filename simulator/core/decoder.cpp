@@ -112,7 +112,7 @@ struct Reach {
 Status check_accesses(const Payload& payload, const Accesses& touched, bool is_copy) {
   for (const Access& access : touched.all()) {
     if (access.bytes == 0) return Status::kBadArgument;
-    if (access.address.region == kConstants && (access.write || !is_copy)) return Status::kFlashAccess;
+    if (access.address.region == kConstants && (access.write || !(is_copy || payload.constants_in_sram()))) return Status::kFlashAccess;
     if (is_copy && !access.write && access.address.region != kConstants) return Status::kBadArgument;
     if (access.address.offset + access.bytes > payload.region_bytes(access.address.region)) return Status::kOutOfBounds;
   }
@@ -133,7 +133,7 @@ class Checker {
 
   Status operator()(uint32_t index, const End&) { return index + 1 == payload_.header.command_count ? Status::kOk : Status::kBadArgument; }
   Status operator()(uint32_t, const Copy& command) {
-    if (command.ticket != copies_ + 1) return Status::kBadArgument;
+    if (command.ticket != copies_ + 1 || payload_.constants_in_sram()) return Status::kBadArgument;
     ++copies_;
     if (copies_ - waited_ > payload_.most_copies_in_flight) payload_.most_copies_in_flight = copies_ - waited_;
     return touch(accesses(target_, command), true);
@@ -262,7 +262,9 @@ Status check_header(const Target& target, std::span<const std::byte> bytes, Payl
   if (header.constants_offset % kAlignment != 0 || reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment != 0) return Status::kMisaligned;
   for (const uint32_t word : header.reserved)
     if (word != 0) return Status::kBadArgument;
-  if (header.scratch_bytes > target.sram_bytes) return Status::kOutOfBounds;
+  if ((header.flags & ~uint32_t{kConstantsInSram}) != 0) return Status::kBadArgument;
+  const uint64_t in_sram = uint64_t{header.scratch_bytes} + (result.constants_in_sram() ? header.constants_bytes : 0);
+  if (in_sram > target.sram_bytes) return Status::kOutOfBounds;
   return Status::kOk;
 }
 

@@ -30,6 +30,7 @@ struct Payload {
   uint32_t peak_scratch_bytes = 0;     // end of the highest range of scratch that a command touches
 
   npu::Operand operand(uint32_t index) const;
+  bool constants_in_sram() const { return (header.flags & npu::kConstantsInSram) != 0; }
   std::span<const std::byte> constants() const { return bytes.subspan(header.constants_offset, header.constants_bytes); }
   const std::byte* commands() const { return bytes.data() + sizeof(npu::Header) + size_t{header.operand_count} * sizeof(npu::Operand); }
   // Bytes of a region; 0 if there is no such region.

@@ -18,7 +18,7 @@ class Execution {
   Execution(const Target& target, const Payload& payload, std::span<const Buffer> operands, Buffer scratch, const Kernels& kernels,
             void* kernel_context, std::span<uint64_t> arrivals, EventSink sink)
       : target_(target),
-        constants_(payload.constants().data()),
+        constants_(const_cast<std::byte*>(payload.constants().data())),
         operands_(operands),
         scratch_(scratch),
         kernels_(kernels),
@@ -46,8 +46,10 @@ class Execution {
 
  private:
   int8_t* at(Address address) const {
-    const Buffer& region = address.region == kScratch ? scratch_ : operands_[address.region - kFirstOperand];
-    return static_cast<int8_t*>(region.data) + address.offset;
+    void* const region = address.region == kScratch     ? scratch_.data
+                         : address.region == kConstants ? constants_
+                                                        : operands_[address.region - kFirstOperand].data;
+    return static_cast<int8_t*>(region) + address.offset;
   }
   void tell(const Event& event) const {
     if (sink_.on_event != nullptr) sink_.on_event(sink_.context, event);
@@ -117,7 +119,7 @@ class Execution {
   }
 
   const Target& target_;
-  const std::byte* constants_;
+  std::byte* constants_;  // never written: the decoder refuses commands that would
   std::span<const Buffer> operands_;
   Buffer scratch_;
   const Kernels& kernels_;

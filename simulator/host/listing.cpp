@@ -179,9 +179,10 @@ std::string list_payload(const Target& target, std::span<const std::byte> bytes)
   const Fault fault = decode(target, bytes, payload);
   if (fault.status != Status::kOk) return fmt::format("; refused at command {}: {}\n", fault.command, text(fault.status));
   const Header& header = payload.header;
-  std::string out = fmt::format("; microcode {}.{} target={:08x} commands={} constants={} bytes scratch={} bytes, {} used\n",
-                                header.version >> 16, header.version & 0xFFFFu, header.target_hash, header.command_count,
-                                header.constants_bytes, header.scratch_bytes, payload.peak_scratch_bytes);
+  std::string out =
+      fmt::format("; microcode {}.{} target={:08x} commands={} constants={} bytes{} scratch={} bytes, {} used\n", header.version >> 16,
+                  header.version & 0xFFFFu, header.target_hash, header.command_count, header.constants_bytes,
+                  payload.constants_in_sram() ? " in SRAM" : "", header.scratch_bytes, payload.peak_scratch_bytes);
   for (uint32_t i = 0; i < header.operand_count; ++i)
     out += fmt::format("; operand{} {} bytes={}\n", i, payload.operand(i).kind == OperandKind::kInput ? "input" : "output",
                        payload.operand(i).bytes);

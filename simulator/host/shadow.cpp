@@ -175,7 +175,11 @@ class Watch {
     Range range;
   };
 
-  Range range(Address address, uint64_t bytes) const { return {layout_.starts[address.region] + address.offset, bytes}; }
+  // Constants lie apart from all that is watched.
+  Range range(Address address, uint64_t bytes) const {
+    const uint64_t start = address.region == kConstants ? layout_.bytes : layout_.starts[address.region];
+    return {start + address.offset, bytes};
+  }
   Range range(const Access& access) const { return range(access.address, access.bytes); }
   std::span<const State> states(const Range& range) const { return {states_.data() + range.first, range.bytes}; }
   void fill(const Range& range, State state) { std::fill_n(states_.begin() + static_cast<int64_t>(range.first), range.bytes, state); }
@@ -229,6 +233,7 @@ class Watch {
   bool touches_flight(const Range& range) const { return std::ranges::find(states(range), kInFlight) != states(range).end(); }
   Status writable(const Range& range) const { return !in_flight_.empty() && touches_flight(range) ? Status::kReadsInFlight : Status::kOk; }
   Status readable(uint32_t region, const Range& range) const {
+    if (region == kConstants) return Status::kOk;
     const State good = written_by(region);
     const bool is_input = region >= kFirstOperand && payload_.operand(region - kFirstOperand).kind == OperandKind::kInput;
     const State also_good = is_input ? kGiven : good;

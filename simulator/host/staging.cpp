@@ -48,6 +48,7 @@ class Staged {
   }
 
   std::optional<uint32_t> constant_at(const Access& access) const {
+    if (access.address.region == kConstants) return access.address.offset;
     if (access.address.region != kScratch) return std::nullopt;
     auto next = ranges_.upper_bound(access.address.offset);
     if (next == ranges_.begin()) return std::nullopt;

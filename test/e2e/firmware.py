@@ -31,10 +31,10 @@ def run(*command, code=0, cwd=None):
     return done.stdout + done.stderr
 
 
-def same_on_qemu(deuteron, folder, model, data, target, board, samples=1):
-    name = f"{model.parent.name} for {target} on {board}"
-    program = folder / f"{model.parent.name}_{target}.pte"
-    run(deuteron, "compile", model, *([] if "quantized" in model.name else ["--calibrate", data]), "--target", target, "-o", program)
+def same_on_qemu(deuteron, folder, model, data, target, board, samples=1, options=()):
+    name = " ".join((f"{model.parent.name} for {target} on {board}", *options))
+    program = folder / f"{model.parent.name}_{target}{''.join(options)}.pte"
+    run(deuteron, "compile", model, *([] if "quantized" in model.name else ["--calibrate", data]), "--target", target, *options, "-o", program)
     host, device = folder / "host.npz", folder / "device.npz"
     run(deuteron, "run", program, "--input", data, "--samples", samples, "--output", host, "--stats-json", folder / "host.json")
     text = run(deuteron, "run", program, "--input", data, "--samples", samples, "--on", board, "--output", device)
@@ -74,6 +74,21 @@ def check_image(deuteron, folder, program):
         failures.append(f"more stack than {MOST_STACK} bytes:\n{stack}")
     else:
         print(bound.group(0))
+
+
+def check_places(deuteron, folder, flash, sram):
+    """A program lies in the board's flash, or in its RAM, where the start copies it; two of one image each where its own says."""
+    project = folder / "places"
+    shutil.copy(flash, folder / "a.pte")
+    shutil.copy(sram, folder / "b.pte")
+    run(deuteron, "firmware", folder / "a.pte", folder / "b.pte", "-o", project)
+    run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build")
+    run("cmake", "--build", project / "build")
+    symbols = run("arm-none-eabi-nm", project / "build/firmware.elf")
+    for name, begin, end in (("model_a_program", 0x80000000, 0x81000000), ("model_b_program", 0x38000000, 0x38400000)):
+        at = re.search(rf"^([0-9a-f]+) \w {name}$", symbols, re.MULTILINE)
+        if not at or not begin <= int(at.group(1), 16) < end:
+            failures.append(f"{name} lies at {at.group(1) if at else 'no place'}")
 
 
 def data_of(npz, name):
@@ -200,6 +215,9 @@ def main():
         program = same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "imxrt700", "qemu", 2)
         same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "cortex-m33", "qemu-an505")
         same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "cortex-m55", "qemu-an547")
+        in_sram = same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "imxrt700", "qemu", 2, ("--constants", "sram"))
+        same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "cortex-m55", "qemu-an547", 1, ("--constants", "sram"))
+        check_places(deuteron, folder, program, in_sram)
         check_image(deuteron, folder, program)
         keywords = check_sizes(deuteron, folder)
         check_two_programs(deuteron, folder, ((program, DIGITS / "test.npz", 16 * 16 * 4), (keywords, KEYWORDS / "test.npz", 49 * 10 * 4)))

@@ -146,7 +146,8 @@ TEST(NeutronRandom, GraphsEqualTheReferenceWithEveryOption) {
                      {.row_packing = seed % 3 == 0,
                       .fuse = seed % 5 != 0,
                       .prefetch_calls = static_cast<uint32_t>(seed % 7),
-                      .schedule = seed % 4 == 1 ? NeutronSchedule::kNxpLike : NeutronSchedule::kOwn});
+                      .schedule = seed % 4 == 1 ? NeutronSchedule::kNxpLike : NeutronSchedule::kOwn,
+                      .constants_in_sram = seed % 3 == 0});
     if (HasFailure()) return;
   }
 }

@@ -292,6 +292,21 @@ TEST(NeutronSchedule, NeverSlowerThanCopyingRightBefore) {
   }
 }
 
+TEST(NeutronSchedule, ConstantsInSramAreNeitherCopiedNorWaitedFor) {
+  std::string text = conv("1,8,16,16", "8,8,3,3", "1,8,14,14", kPlain);
+  for (const std::string_view type : {"i8[1,8,16,16]", "i8[1,8,14,14]"}) text.insert(text.find(type) + type.size(), " channels_last");
+  // The call of CostIsThatOfTheCall, and what brings its 96 + 576 bytes: 400 to start, 200 + 1076 to arrive.
+  const Compiled flash = expect_bit_exact(text), sram = expect_bit_exact(text, {}, {.constants_in_sram = true});
+  ASSERT_TRUE(flash.partition != nullptr && sram.partition != nullptr);
+  EXPECT_EQ(flash.details().timeline().total, 400u + 1276 + 8000 + 64 + 25 * 9 * 8 + 12 + 4);
+  EXPECT_EQ(sram.details().timeline().total, 8000u + 64 + 25 * 9 * 8 + 12 + 4);
+  EXPECT_EQ(sram.details().timeline().host, 8000u);
+  EXPECT_EQ(sram.details().timeline().stall, 0u);
+  EXPECT_EQ(flash.partition->buffers.size(), 1u);  // staging
+  EXPECT_EQ(sram.partition->buffers.size(), 0u);
+  EXPECT_EQ(sram.partition->step_info.size(), 1u);
+}
+
 // ---- payload
 
 TEST(NeutronPayload, ConstantsOfEqualContentAreStoredOnce) {

@@ -22,7 +22,7 @@ npu::Address PayloadWriter::add_constants(std::span<const std::byte> bytes) {
   return {npu::kConstants, offset};
 }
 
-std::vector<std::byte> PayloadWriter::finish(const npu::Target& target, uint32_t scratch_bytes) {
+std::vector<std::byte> PayloadWriter::finish(const npu::Target& target, uint32_t scratch_bytes, uint32_t flags) {
   words_.push_back(static_cast<uint32_t>(npu::Opcode::kEnd) | 1u << 16);
   ++commands_;
   const size_t program_bytes = sizeof(npu::Header) + operands_.size() * sizeof(npu::Operand) + words_.size() * sizeof(uint32_t);
@@ -37,6 +37,7 @@ std::vector<std::byte> PayloadWriter::finish(const npu::Target& target, uint32_t
   header.constants_offset = static_cast<uint32_t>(constants_offset);
   header.constants_bytes = static_cast<uint32_t>(constants_.size());
   header.scratch_bytes = scratch_bytes;
+  header.flags = flags;
 
   std::vector<std::byte> payload(constants_offset + constants_.size());
   std::byte* at = payload.data() + sizeof header;

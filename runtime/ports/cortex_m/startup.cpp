@@ -9,7 +9,7 @@
 extern "C" {
 // Of the linker script.
 extern uint32_t port_stack_top[], port_stack_limit[], port_data_load[], port_data_begin[], port_data_end[], port_bss_begin[],
-    port_bss_end[];
+    port_bss_end[], port_program_load[], port_program_begin[], port_program_end[];
 int main();
 [[noreturn]] void port_reset();
 [[noreturn]] void port_fault();
@@ -49,6 +49,7 @@ void port_reset() {
   at(kCoprocessorAccess) = at(kCoprocessorAccess) | 0xFU << 20;  // floating point and MVE
   asm volatile("dsb\n isb" : : : "memory");
   std::memcpy(port_data_begin, port_data_load, static_cast<size_t>(port_data_end - port_data_begin) * sizeof(uint32_t));
+  std::memcpy(port_program_begin, port_program_load, static_cast<size_t>(port_program_end - port_program_begin) * sizeof(uint32_t));
   std::memset(port_bss_begin, 0, static_cast<size_t>(port_bss_end - port_bss_begin) * sizeof(uint32_t));
   dtr::port::counter_start();
   dtr::port::exit(static_cast<uint32_t>(main()));

@@ -14,7 +14,7 @@ PARTS = {"crc32": "checksum", "status": "error texts", "tensor_file": "tensor fi
          "cycles": "NPU delegate", "driver": "NPU delegate", "deuteron": "C API"}
 NAMES = {"deuteron": "loader and executor", "c_nano": "C library", "c": "C library", "m": "C library", "gcc": "arithmetic of the compiler",
          "stdc++_nano": "C++ library", "": "main"}
-KINDS = {".text": 0, ".ARM.exidx": 0, ".data": 1, ".bss": 1, ".program": 2, ".arena": 3}
+KINDS = {".text": 0, ".ARM.exidx": 0, ".data": 1, ".bss": 1, ".program": 2, ".program_sram": 2, ".arena": 3}
 
 
 def sizes(map_text):
