@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo demo-device build test check test-interop inspector-tables test-browser random conformance quantization lint format bench calibrate golden anchors mutants docs
+.PHONY: help demo demo-device build test check test-interop inspector-tables test-browser random fuzz conformance quantization lint format bench calibrate golden anchors mutants docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -34,6 +34,11 @@ random: ## all executors on N random graphs (100000), or the smallest one on whi
 	@cmake --preset release -DDTR_BUILD_TESTS=ON >/dev/null
 	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron-random
 	@$(RELEASE)/deuteron-random --count $(N) --jobs $(JOBS)
+
+HOURS ?= 1
+fuzz: ## libFuzzer over all targets for HOURS CPU-hours (1): new corpus entries, crashes and the ledger are kept (docs/fuzzing.md)
+	@scripts/setup test
+	@scripts/fuzz --hours $(HOURS) --jobs $(JOBS)
 
 test-interop: ## live comparison with ExecuTorch 1.4 in both directions (own Python environment, downloads PyTorch and ExecuTorch)
 	@scripts/setup test

@@ -90,25 +90,28 @@ function(dtr_schema name schema)
   add_dependencies(dtr_schema_${name} dtr_schema_${name}_header)
 endfunction()
 
-# dtr_fuzz(NAME SOURCES fuzz_x.cpp SEEDS … [DEPENDS …]): a source with LLVMFuzzerTestOneInput becomes `fuzz_NAME`. ctest runs it on seeded
-# mutations of the seed files (test/fuzz/seeded_main.cpp) and on the regressions in test/fuzz/regressions/NAME; with DTR_FUZZ it is linked
-# with libFuzzer, for as long as one likes, instead: scripts/fuzz runs it, and reads its seeds from NAME.seeds in the build folder.
+# dtr_fuzz(NAME SOURCES fuzz_x.cpp SEEDS … [DEPENDS …] [ITERATIONS 5000]): a source with LLVMFuzzerTestOneInput becomes `fuzz_NAME`. ctest runs it on seeded
+# mutations of the seed files (test/fuzz/seeded_main.cpp), of which NAME.seeds in the build folder is the list, and on the regressions in
+# test/fuzz/regressions/NAME. With DTR_FUZZ it is linked with libFuzzer instead, and scripts/fuzz runs it for as long as one likes.
 function(dtr_fuzz name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;SEEDS;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "ITERATIONS" "SOURCES;SEEDS;DEPENDS" ${ARGN})
+  if(NOT ARG_ITERATIONS)
+    set(ARG_ITERATIONS 5000)
+  endif()
   add_executable(fuzz_${name} ${ARG_SOURCES})
   target_link_libraries(fuzz_${name} PRIVATE dtr_options dtr_fuzz_engine ${ARG_DEPENDS})
   dtr_precompile(fuzz_${name})
-  add_dependencies(fuzz_${name} fuzz_seed_files)
-  set(regressions ${CMAKE_CURRENT_SOURCE_DIR}/regressions/${name})
   if(DTR_FUZZ)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+  else()
+    add_dependencies(fuzz_${name} fuzz_seed_files)
     string(REPLACE ";" "\n" lines "${ARG_SEEDS}")
     file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.seeds CONTENT "${lines}\n")
-  else()
+    set(regressions ${CMAKE_CURRENT_SOURCE_DIR}/regressions/${name})
     if(EXISTS ${regressions})
       list(PREPEND ARG_SEEDS --regressions ${regressions})
     endif()
-    add_test(NAME fuzz_${name} COMMAND fuzz_${name} --iterations 5000 --seconds 100 ${ARG_SEEDS})
+    add_test(NAME fuzz_${name} COMMAND fuzz_${name} --iterations ${ARG_ITERATIONS} --seconds 100 ${ARG_SEEDS})
     set_tests_properties(fuzz_${name} PROPERTIES TIMEOUT 300)
   endif()
 endfunction()

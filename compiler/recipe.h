@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/neutron/neutron.h"
@@ -53,6 +54,8 @@ struct RecipeSpec {
 RecipeSpec recipe_of(const TargetDescription& target, const BackendOptions& options = {});
 // Of a JSON file (docs/recipes.md). Errors: kFileNotFound, kRecipeInvalid.
 Result<RecipeSpec> read_recipe(const std::string& path, const TargetDescription& target);
+// The same of its text; `file` names it in messages.
+Result<RecipeSpec> parse_recipe(std::string_view text, const std::string& file, const TargetDescription& target);
 
 ConstantMemory constants_of(const TargetDescription& target, const RecipeSpec& spec);
 

@@ -138,10 +138,13 @@ class Reader {
 
 Result<RecipeSpec> read_recipe(const std::string& path, const TargetDescription& target) {
   DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  return parse_recipe({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path, target);
+}
+
+Result<RecipeSpec> parse_recipe(std::string_view text, const std::string& file, const TargetDescription& target) {
   if (std::string fault = json_fault(text); !fault.empty())
-    return fail(DiagnosticId::kRecipeInvalid, std::move(fault), "see docs/recipes.md", {.file = path});
-  return Reader(path, target).read(Json::parse(text, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/true));
+    return fail(DiagnosticId::kRecipeInvalid, std::move(fault), "see docs/recipes.md", {.file = file});
+  return Reader(file, target).read(Json::parse(text, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/true));
 }
 
 }  // namespace dtr

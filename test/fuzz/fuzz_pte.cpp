@@ -1,102 +1,44 @@
-// Any bytes as a program: refused, or described, and run on the host's kernels with the NPU simulated. The checksum is off, so that damage
-// gets through to the structure. Each memory is a heap block of its own, so that a sanitizer sees what reaches beyond it.
-#include <algorithm>
+// Any bytes as a program: refused, or described, told as a profile, and run on the host's kernels with the NPU simulated. The checksum is
+// off, so that damage gets through to the structure. fuzz_pte_plan is the same with mutations that keep the structure (pte_mutator.cpp).
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <vector>
 
+#include "profiler/report.h"
 #include "program/describe.h"
-#include "runtime/delegate_deuteron.h"
-#include "runtime/environment.h"
-#include "runtime/method.h"
-#include "simulator/host/host_simulator.h"
+#include "program/reader.h"
 #include "test/fuzz/depth.h"
+#include "test/fuzz/run_program.h"
 
-namespace dtr {
 namespace {
 
 enum : size_t { kRead, kLoaded, kRun };
-constexpr fuzz::Stage kStages[] = {{"read", 0.15}, {"loaded", 0.14}, {"run", 0.11}};
-
-constexpr size_t kMaxArena = 1 << 22;       // a caller has only so much
-constexpr uint64_t kMaxElements = 1 << 16;  // of all tensors, so that no run takes long
-
-// Heap memory of exactly this size on a boundary of runtime::kArenaAlignment.
-class Arena {
- public:
-  explicit Arena(size_t bytes) : data_(std::make_unique<std::byte[]>(bytes)), bytes_(bytes) {
-    for (size_t i = 0; i < bytes_; ++i) data_[i] = static_cast<std::byte>(i * 37);
-  }
-  std::span<std::byte> bytes() { return {data_.get(), bytes_}; }
-
- private:
-  std::unique_ptr<std::byte[]> data_;
-  size_t bytes_;
-};
-static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ >= runtime::kArenaAlignment);
-
-bool small(const runtime::Method& method) {
-  uint64_t elements = 0;
-  for (size_t i = 0; method.value(i) != nullptr && elements <= kMaxElements; ++i) {
-    const runtime::Value& value = *method.value(i);
-    if (value.kind == runtime::ValueKind::kTensor) elements += static_cast<uint64_t>(value.tensor.elements());
-  }
-  return elements <= kMaxElements;
-}
-
-// Whether a method of the program ran to its end.
-bool run(const runtime::Program& program, std::string_view name) {
-  runtime::Method::Requirements need;
-  if (!runtime::Method::requirements(program, name, &need).ok() || need.state_bytes > kMaxArena) return false;
-  size_t total = 0;
-  for (uint32_t i = 0; i < need.memories; ++i) {
-    if (need.memory_bytes(i) > kMaxArena) return false;
-    total += need.memory_bytes(i);
-  }
-  if (total > kMaxArena) return false;
-  Arena state(need.state_bytes);
-  std::vector<Arena> arenas;
-  std::vector<std::span<std::byte>> memories;
-  for (uint32_t i = 0; i < need.memories; ++i) arenas.emplace_back(need.memory_bytes(i));
-  for (Arena& arena : arenas) memories.push_back(arena.bytes());
-  runtime::Method method;
-  if (!method.prepare(program, name, state.bytes(), memories).ok() || !small(method)) return false;
-  std::vector<Arena> owned;
-  for (size_t i = 0; i < method.input_count(); ++i) {
-    const runtime::Tensor* tensor = method.input_tensor(i);
-    if (tensor == nullptr) continue;
-    Arena& data = owned.emplace_back(tensor->bytes());
-    (void)method.set_input(i, {data.bytes().data(), tensor->bytes(), tensor->dtype, tensor->shape(), tensor->order()});
-  }
-  for (size_t i = 0; i < method.output_count(); ++i) {
-    const runtime::Tensor* tensor = method.output_tensor(i);
-    if (tensor != nullptr && tensor->data == nullptr) (void)method.set_output_memory(i, owned.emplace_back(tensor->bytes()).bytes());
-  }
-  return method.run().ok();
-}
+#ifdef DTR_FUZZ_PLANS
+constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.5}, {"loaded", 0.45}, {"run", 0.1}};
+#else
+constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.3}, {"loaded", 0.28}, {"run", 0.2}};
+#endif
 
 }  // namespace
-}  // namespace dtr
 
-std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return dtr::kStages; }
+std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
   using namespace dtr;
   fuzz::Depth depth;
-  const auto image = ProgramImage::parse(std::as_bytes(std::span(data, size)), "fuzz.pte", false);
-  if (!image) return 0;
-  DTR_CHECK(!describe_program(*image).empty());
+  const auto bytes = std::as_bytes(std::span(data, size));
+  (void)ProgramImage::parse(bytes, "fuzz.pte", true);
+  if (const auto image = ProgramImage::parse(bytes, "fuzz.pte", false)) {
+    DTR_CHECK(!describe_program(*image).empty());
+    if (image->debug_map() != nullptr) to_json(make_profile({}, OperatorMap(*image->debug_map()), "fuzz.pte"), &*image);
+  }
+  // A device does not read the debug map, which may be refused alone.
+  const AlignedBytes copy(bytes);
+  pte::ProgramFile file;
+  if (!pte::ProgramFile::open(copy.bytes(), nullptr, &file).ok()) return 0;
   depth.reach(kRead);
-  simulator::HostSimulator simulator;
-  runtime::DeuteronContext context{.driver = simulator.driver()};
-  const runtime::Delegate delegates[] = {runtime::deuteron_delegate(context)};
-  const runtime::LoadOptions options{.kernels = dtr_host_environment()->options.kernels, .delegates = delegates, .checksum = nullptr};
-  runtime::Program program;
-  if (!runtime::Program::load(image->bytes(), options, &program).ok()) return 0;
-  depth.reach(kLoaded);
-  for (size_t i = 0; i < program.method_count(); ++i)
-    if (run(program, program.method_name(i))) depth.reach(kRun);
+  const fuzz::Outcome outcome = fuzz::run_program(copy.bytes());
+  if (outcome >= fuzz::Outcome::kLoaded) depth.reach(kLoaded);
+  if (outcome == fuzz::Outcome::kRun) depth.reach(kRun);
   return 0;
 }

@@ -6,9 +6,12 @@
 #include <string>
 
 #include "abi/program_generated.h"
+#include "compiler/firmware_folder.h"
 #include "compiler/recorder.h"
 #include "profiler/etdump.h"
+#include "support/mapped_file.h"
 #include "support/output_file.h"
+#include "support/temporary_folder.h"
 #include "test/fuzz/sample.h"
 
 namespace {
@@ -27,9 +30,12 @@ class Seeds {
     for (const std::string_view model : kModels) {
       for (const std::string_view target : kTargets) program(model, target);
       write(fmt::format("{}.ptd", model), fuzz::compile_sample(model, "cortex-m33", true).compiled.tensor_file);
-      const std::string ranges = to_json(*fuzz::compile_sample(model, "imxrt700").calibration);
-      write(fmt::format("{}_calibration.json", model), std::as_bytes(std::span(ranges)));
+      const fuzz::Sample sample = fuzz::compile_sample(model, "imxrt700");
+      write(fmt::format("{}_calibration.json", model), to_json(*sample.calibration));
+      write(fmt::format("{}_report.json", model), to_json(sample.compiled.report));
+      verify_table(fmt::format("{}_verify.json", model), sample.compiled.pte);
     }
+    list_of_written();
     return good_;
   }
 
@@ -37,6 +43,7 @@ class Seeds {
   void write(const std::string& name, std::span<const std::byte> bytes) {
     if (const Status status = write_file(folder_ + "/" + name, bytes); !status) fail(status.error());
   }
+  void write(const std::string& name, const std::string& text) { write(name, std::as_bytes(std::span(text))); }
   void fail(const Diagnostic& diagnostic) {
     fmt::print(stderr, "{}\n", to_text(diagnostic));
     good_ = false;
@@ -58,6 +65,30 @@ class Seeds {
     records(name, **session);
   }
 
+  // As `deuteron verify --json` writes it.
+  void verify_table(const std::string& name, std::span<const std::byte> pte) {
+    const Result<ProgramImage> image = ProgramImage::parse(pte, name);
+    if (!image) return fail(image.error());
+    const TraceProgram program = trace_program(*image);
+    write(name, fmt::format(R"({{"checksum": "{:08x}", "target": "{}", "layers": [
+  {{"name": "stem", "op": "aten.convolution", "module_path": "stem.0", "source_line": "image.py:1", "fused": false, "where": "npu",
+    "dtype": "i8", "sqnr_db": 43.125, "max_error": 0.0125, "steps": 1.5, "differing": 0.25}}
+]}}
+)",
+                            program.checksum, program.target));
+  }
+
+  // Of a firmware project that fuzz_firmware writes again.
+  void list_of_written() {
+    const Result<TemporaryFolder> folder = TemporaryFolder::create();
+    if (!folder) return fail(folder.error());
+    const FirmwareFile files[] = {{"model/model.cpp", "a"}, {"model/model.h", "a"}, {"old/unused.h", "a"}};
+    if (const auto changes = write_firmware(files, folder->path()); !changes) return fail(changes.error());
+    const Result<MappedFile> list = MappedFile::open(fmt::format("{}/{}", folder->path(), kWrittenList));
+    if (!list) return fail(list.error());
+    write("written.txt", list->bytes());
+  }
+
   // profile.bin as a device writes it: the records of the start, then those of a run.
   void records(const std::string& name, Session& session) {
     std::vector<Tensor> inputs;
@@ -71,6 +102,7 @@ class Seeds {
     if (const auto outputs = session.run(views, &stats, {.recording = &recording}); !outputs) return fail(outputs.error());
     std::vector<std::byte> bytes;
     const auto add = [&](npu::ProfileHeader header, std::span<const npu::ProfileRecord> block) {
+      header.program = trace_program(session.image()).checksum;
       header.records = static_cast<uint32_t>(block.size());
       const auto head = std::as_bytes(std::span(&header, 1)), body = std::as_bytes(block);
       bytes.insert(bytes.end(), head.begin(), head.end());

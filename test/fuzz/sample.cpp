@@ -17,10 +17,14 @@ T must(Result<T> result) {
 
 }  // namespace
 
-Sample compile_sample(std::string_view model, std::string_view target, bool external_constants) {
+Program read_sample(std::string_view model) {
   const std::string path = fmt::format("{}/{}.ir", DTR_FUZZ_MODELS, model);
   const MappedFile file = must(MappedFile::open(path));
-  Program program = must(parse_program({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path));
+  return must(parse_program({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path));
+}
+
+Sample compile_sample(std::string_view model, std::string_view target, bool external_constants) {
+  Program program = read_sample(model);
   const CompileSettings settings{.target = find_target(target), .external_constants = external_constants, .threads = 1};
   const Samples samples = Samples::random(program.graphs.front(), 2);
   Sample sample;

@@ -14,7 +14,9 @@ struct Sample {
   std::optional<CalibrationResult> calibration;  // none for target `executorch`, which runs floats
 };
 
-// `model`: "image" or "sequence". Calibrated on noise; the same bytes on every call. Ends the process if the
+// The float model: "image" or "sequence".
+Program read_sample(std::string_view model);
+// The same, compiled. Calibrated on noise; the same bytes on every call. Ends the process if the
 // compiler refuses, as the models are ours.
 Sample compile_sample(std::string_view model, std::string_view target, bool external_constants = false);
 

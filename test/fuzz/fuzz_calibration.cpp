@@ -1,0 +1,37 @@
+// Any text as saved calibration: refused, or written and read again to the same, and a model quantized with it.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "ir/verifier.h"
+#include "test/fuzz/depth.h"
+#include "test/fuzz/sample.h"
+
+namespace {
+
+enum : size_t { kRead, kQuantized };
+constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.1}, {"quantized", 0.1}};
+
+}  // namespace
+
+std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+  using namespace dtr;
+  fuzz::Depth depth;
+  std::optional<CalibrationResult> calibration;
+  if (auto parsed = parse_calibration({reinterpret_cast<const char*>(data), size}, "fuzz.json")) calibration = std::move(*parsed);
+  if (!calibration) return 0;
+  const auto again = parse_calibration(to_json(*calibration), "again.json");
+  DTR_CHECK(again.has_value() && *again == *calibration);
+  depth.reach(kRead);
+  for (const char* model : {"image", "sequence"}) {
+    Program program = fuzz::read_sample(model);
+    if (!quantize_program(program, {.target = find_target("imxrt700"), .threads = 1}, nullptr, calibration)) continue;
+    DTR_CHECK(verify(program).has_value());
+    depth.reach(kQuantized);
+  }
+  return 0;
+}
