@@ -2,14 +2,16 @@
 """The Cortex-M kernels as firmware under QEMU: instructions of every layer of the MLPerf Tiny models beside CMSIS-NN's, and sizes of code.
 
     cortex_m.py DEUTERON     outputs byte for byte the host's, on a Cortex-M33, a Cortex-M55 and with the NPU, every count that of
-                             docs/performance.md but for 0.1 %, no estimate of the compiler further than 10 % from what is counted, or
-                             exit code 1
+                             docs/performance.md but for 0.1 %, no estimate of the compiler further than 10 % from what is counted, no
+                             layer further than targets/cpu_errors.inc says, or exit code 1
+    cortex_m.py DEUTERON --update-errors     write targets/cpu_errors.inc as well
 
 The models are the quantized graphs of test/golden, whose weights are seeded, so counts need no other data; the check runs those of DEUTERON_SHARED too,
 with their own weights. bench/cmsis_nn.json says where CMSIS-NN's figures come from. `make bench` writes what is measured here into
 bench/performance.json and the page. Standard library only.
 """
 import json
+import math
 import os
 import random
 import re
@@ -25,11 +27,13 @@ from tables import ratio, table
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("DEUTERON_SHARED") or ROOT.parent / "shared")
-RECORD = ROOT / "bench/performance.json"
+RECORD, ERRORS = ROOT / "bench/performance.json", ROOT / "targets/cpu_errors.inc"
 MODELS = ("kws_dscnn", "ic_resnet8", "vww_mobilenetv1", "ad_fcae")
 CORES = ("cortex-m33", "cortex-m55")
+FLOAT_BORDERS = ("kws_dscnn", "vww_mobilenetv1")  # for imxrt700, where the float kernels convert
 NOISE = 0.001, 100  # counts differ from run to run: part of the count, and instructions of the board's timer
 ESTIMATE = 0.1
+SLACK = 3  # percent of an estimate by which a stated error may be above the counted one
 # Kinds of layers by kernel; what stands at the border to float, or moves bytes, has no counterpart.
 KINDS = {"quantized_conv2d": "conv", "quantized_depthwise_conv2d": "depthwise", "quantized_linear": "linear", "quantized_avg_pool2d": "avgpool",
          "quantized_sum": "avgpool", "quantized_add": "add", "softmax": "softmax"}
@@ -74,6 +78,7 @@ def use_ccache():
 class Bench:
     def __init__(self, deuteron, work):
         self.deuteron, self.work, self.failures = deuteron, work, []
+        self.errors = {}  # by kernel and core: the largest |count / estimate - 1| of a layer
 
     def compile(self, model, target, options):
         program, report = self.work / f"{target}.pte", self.work / "report.json"
@@ -92,9 +97,22 @@ class Bench:
         if host != device:
             self.failures.append(f"{name} for {target}: outputs on the board differ from the host's")
         steps = json.loads((self.work / "stats.json").read_text())["steps"]
+        self.keep_errors(target, report["operators"], steps)
         names = report["operators"] if len(report["operators"]) == len(steps) else [{"name": "", "macs": 0, "cpu_cycles": 0}] * len(steps)
         return host, [{"kernel": step["kernel"].split("::")[-1], "name": op["name"], "macs": op["macs"], "estimate": op["cpu_cycles"],
                        "instructions": step["instructions"]} for step, op in zip(steps, names)]
+
+    def keep_errors(self, target, operators, steps):
+        """Of every estimate. Steps of the NPU have none; its calls are one step and several operators."""
+        estimates = [(op["kernel"], op["cpu_cycles"]) for op in operators if op["backend"] != "neutron"]
+        counted = [step["instructions"] for step in steps if "::" in step["kernel"]]
+        if len(estimates) != len(counted):
+            self.failures.append(f"{target}: {len(estimates)} kernels of the CPU in the report, {len(counted)} on the board")
+            return
+        for (kernel, estimate), instructions in zip(estimates, counted):
+            if estimate > 0:
+                key = kernel, "cortex-m55" if target == "cortex-m55" else "cortex-m33"
+                self.errors[key] = max(self.errors.get(key, 0), abs(instructions / estimate - 1))
 
     def graph(self, model):
         graph = ROOT / f"test/golden/{model}.ir"
@@ -147,7 +165,31 @@ def same_count(now, recorded):
     return abs(now - recorded) <= NOISE[0] * recorded + NOISE[1]
 
 
-def check(bench):
+ROW = re.compile(r'^DTR_CPU_ERROR\("([^"]+)", (\d+), (\d+)\)$', re.MULTILINE)
+
+
+def error_rows(bench):
+    """{kernel: [percent on a Cortex-M33, on a Cortex-M55]} of what was counted; 0: nothing."""
+    rows = {}
+    for (kernel, core), error in bench.errors.items():
+        rows.setdefault(kernel, [0, 0])[CORES.index(core)] = max(1, math.ceil(100 * error - 1e-9))
+    return dict(sorted(rows.items()))
+
+
+def check_errors(bench, all_ran, update):
+    """Of layers, against targets/cpu_errors.inc. Without all models a stated error may be that of one that is not here."""
+    text, counted = ERRORS.read_text(), error_rows(bench)
+    if update and all_ran:
+        ERRORS.write_text(text.split('DTR_CPU_ERROR("')[0] + "".join(f'DTR_CPU_ERROR("{k}", {dsp}, {mve})\n' for k, (dsp, mve) in counted.items()))
+        return
+    stated = {kernel: list(map(int, percents)) for kernel, *percents in ROW.findall(text)}
+    for kernel in sorted({*stated, *counted}):
+        for core, says, is_ in zip(CORES, stated.get(kernel, [0, 0]), counted.get(kernel, [0, 0])):
+            if is_ > says or (all_ran and says > is_ + SLACK):
+                bench.failures.append(f"{kernel} on {core}: estimates are {is_} % off, targets/cpu_errors.inc says {says}; --update-errors")
+
+
+def check(bench, update):
     recorded = json.loads(RECORD.read_text())["cortex_m"]["layers"]
     for model in MODELS:
         for core, layers in bench.counts(model).items():
@@ -163,6 +205,8 @@ def check(bench):
                 if not same_count(layer["instructions"], then["instructions"]):
                     bench.failures.append(f"{model} on {core}, {layer['name']}: {layer['instructions']:,} instructions instead of "
                                           f"{then['instructions']:,}; if that is meant: make bench")
+    for model in FLOAT_BORDERS:
+        bench.layers(model, "imxrt700", *bench.graph(model))
     # The graphs above ran on the boards of both cores already.
     own = {"digits_cnn": (*CORES, "imxrt700cm"), "digits_transformer": (*CORES, "imxrt700cm"), **{model: ("imxrt700cm",) for model in MODELS[:3]}}
     ran = [model for model, boards in own.items() if check_own_weights(bench, model, boards)]
@@ -170,6 +214,7 @@ def check(bench):
     for model in own:
         if model not in ran:
             print(f"NOT RUN: e2e_cortex_m: {model} with its own weights (no DEUTERON_SHARED)")
+    check_errors(bench, len(ran) == len(own), update)
 
 
 # ---- page
@@ -262,7 +307,7 @@ def main():
     use_ccache()
     with tempfile.TemporaryDirectory() as temporary:
         bench = Bench(deuteron, Path(temporary))
-        check(bench)
+        check(bench, update="--update-errors" in sys.argv[2:])
     for failure in bench.failures:
         print(f"FAILED {failure}")
     return 1 if bench.failures else 0

@@ -245,6 +245,7 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
   const RecipeSpec spec = recipe_of(settings);
   report.converter = spec.options.converter.command;
   report.constants = constants_of(*settings.target, spec);
+  report.nxp_like = spec.options.schedule == NeutronSchedule::kNxpLike;
   const Recipe recipe = make_recipe(*settings.target, spec);
   if (settings.io == Io::kInt8) DTR_TRY(run_pipeline(program, graph, int8_io_pipeline(), settings.passes));
   EmittedProgram emitted;
@@ -264,7 +265,7 @@ Result<CompiledProgram> compile_program(Program& program, const CompileSettings&
   emitted.plan.tool = "deuteron " DTR_VERSION;
   emitted.plan.source_hash = settings.source_hash;
   if (report.constants == ConstantMemory::kSram) emitted.plan.manifest_flags |= pte::kConstantsInSram;
-  if (spec.options.schedule == NeutronSchedule::kNxpLike) emitted.plan.manifest_flags |= pte::kNxpLikeSchedule;
+  if (report.nxp_like) emitted.plan.manifest_flags |= pte::kNxpLikeSchedule;
   MemoryMap memory;
   {
     const Stage stage(settings, "plan and encode");

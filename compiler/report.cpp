@@ -4,17 +4,44 @@
 
 #include <algorithm>
 
-#include "abi/npu/target.h"
 #include "compiler/placement_report.h"
 #include "support/encode.h"
 #include "support/text.h"
 
 namespace dtr {
+namespace {
+
+std::string percent_or_null(std::optional<uint32_t> percent) { return percent ? fmt::to_string(*percent) : "null"; }
+
+}  // namespace
+
+TimeError time_error(const CompileReport& report) {
+  if (report.has_npu && !report.checked)
+    return {.npu_percent = {}, .cpu_percent = {}, .percent = {}, .known = "not known", .reason = "the cycles of the NPU were not counted"};
+  TimedWork work{.target = find_target(report.target),
+                 .configuration = NpuConfiguration{.nxp_like = report.nxp_like, .constants = report.constants},
+                 .npu_cycles = report.npu_total_cycles,
+                 .npu_calls = report.npu_calls};
+  for (const OperatorRow& row : report.operators) {
+    if (row.cycles > 0) {
+      work.npu_macs += static_cast<uint64_t>(row.macs);
+      work.npu_kernels.push_back(row.kernel);
+    }
+    if (row.cpu_cycles > 0) work.cpu.push_back({row.kernel, row.cpu_cycles});
+  }
+  return time_error(work);
+}
 
 std::string to_json(const CompileReport& report) {
   std::string text = "{\n";
-  text += fmt::format("  \"model\": {}, \"target\": {}, \"clock_hz\": {}, \"time_error_percent\": {},\n", json_quote(report.model),
-                      json_quote(report.target), report.clock_hz, npu::kTimeErrorPercent);
+  text += fmt::format("  \"model\": {}, \"target\": {}, \"clock_hz\": {},\n", json_quote(report.model), json_quote(report.target),
+                      report.clock_hz);
+  const TimeError error = time_error(report);
+  text += fmt::format(
+      "  \"time_error_percent\": {}, \"npu_error_percent\": {}, \"cpu_error_percent\": {}, \"time_known\": {}, \"time_error_reason\": "
+      "{},\n",
+      percent_or_null(error.percent), percent_or_null(error.npu_percent), percent_or_null(error.cpu_percent), json_quote(error.known),
+      json_quote(error.reason));
   text += fmt::format("  \"checksum\": \"{:08x}\",\n", report.checksum);
   text +=
       fmt::format("  \"partitions\": {}, \"cpu_calls\": {}, \"cpu_cycles\": {},\n", report.partitions, report.cpu_calls, report.cpu_cycles);
@@ -76,14 +103,16 @@ std::string to_text(const CompileReport& report) {
                         with_thousands(report.npu_host_cycles), with_thousands(report.npu_stall_cycles));
   text += fmt::format("{}CPU     {} kernel call{}: about {} cycles (estimates, docs/targets.md)\n", report.has_npu ? "" : "\n",
                       report.cpu_calls, report.cpu_calls == 1 ? "" : "s", with_thousands(report.cpu_cycles));
-  if (report.has_npu && report.checked) {
+  if (!report.has_npu || report.checked) {
     const uint64_t total = report.npu_total_cycles + report.cpu_cycles;
-    text += fmt::format("time    {} cycles with the NPU + {} with the CPU = {} = {} at {} MHz (docs/npu.md)\n",
-                        with_thousands(report.npu_total_cycles), with_thousands(report.cpu_cycles), with_thousands(total),
-                        simulated_time(report.microseconds(total) / 1000), report.clock_hz / 1'000'000);
-  } else if (!report.has_npu) {
-    text += fmt::format("time    about {:.1f} ms at {} MHz, estimated; its error is not known (docs/targets.md)\n",
-                        report.microseconds(report.cpu_cycles) / 1000, report.clock_hz / 1'000'000);
+    const TimeError error = time_error(report);
+    const std::string cycles = !report.has_npu
+                                   ? fmt::format("about {} cycles", with_thousands(total))
+                                   : fmt::format("{} cycles with the NPU + {} with the CPU = {}", with_thousands(report.npu_total_cycles),
+                                                 with_thousands(report.cpu_cycles), with_thousands(total));
+    text += fmt::format("time    {} = {}, at {} MHz\n", cycles, time_text(report.microseconds(total) / 1000, error),
+                        report.clock_hz / 1'000'000);
+    if (!error.reason.empty()) text += fmt::format("error   {} (docs/{}.md)\n", error.reason, report.has_npu ? "npu" : "targets");
   }
   const bool in_sram = report.constants == ConstantMemory::kSram;
   text += fmt::format("SRAM    {} bytes of {}: activations {} (no plan needs less than {}), {} {}\n", with_thousands(sram.total_bytes),

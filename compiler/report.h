@@ -7,6 +7,7 @@
 
 #include "ir/graph.h"
 #include "targets/target.h"
+#include "targets/time_error.h"
 
 namespace dtr {
 
@@ -63,6 +64,7 @@ struct CompileReport {
   std::vector<TransposeRow> transposes;
   bool has_npu = true;
   ConstantMemory constants = ConstantMemory::kFlash;
+  bool nxp_like = false;  // --schedule
   std::string converter;  // command that made the NPU's payloads: what they cost is not known
   uint32_t cpu_calls = 0;
   uint64_t cpu_cycles = 0;  // estimated
@@ -79,6 +81,8 @@ struct CompileReport {
   double microseconds(uint64_t cycles) const { return clock_hz == 0 ? 0 : static_cast<double>(cycles) / clock_hz * 1e6; }
 };
 
+// Of NPU and CPU together; where the NPU's cycles are not known, nothing.
+TimeError time_error(const CompileReport& report);
 std::string to_json(const CompileReport& report);
 // The operators that are not on the NPU, alone: docs/placement.md.
 std::string placement_json(const CompileReport& report);

@@ -60,7 +60,7 @@ class Explainer {
   Explanation run() {
     const Spent& spent = row_.spent;
     says_.costs = fmt::format("{} cycles, {} of the run", with_thousands(spent.total()), percent(share(spent.total(), profile_.total)));
-    if (const std::string time = profile_.time(spent.total()); !time.empty()) says_.costs += fmt::format(" ({})", time);
+    if (const std::string time = profile_.time(row_); !time.empty()) says_.costs += fmt::format(" ({})", time);
     says_.costs += fmt::format(", in {} ({})", plural(row_.calls, "call"), row_.kernels);
     struct Part {
       uint64_t cycles;

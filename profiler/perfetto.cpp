@@ -31,7 +31,8 @@ class PerfettoWriter {
     for (const ProfileSpan& span : profile_.spans) add(span);
     count_sram();
     Json document{{"displayTimeUnit", "ns"}, {"traceEvents", std::move(events_)}};
-    if (profile_.id) document["otherData"] = {{"time", profile_.time(profile_.total)}, {"machine model", "docs/npu.md"}};
+    if (profile_.id)
+      document["otherData"] = {{"time", profile_.time()}, {"error", profile_.time_error().reason}, {"machine model", "docs/npu.md"}};
     return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "support/text.h"
+#include "abi/manifest.h"
 
 namespace dtr {
 namespace {
@@ -230,6 +230,25 @@ class Attribution {
   std::vector<uint64_t> longest_;                         // by row
 };
 
+// Of a row, or of all of them.
+TimeError error_of(const Profile& profile, const ProfileRow* row) {
+  TimedWork work{.target = profile.target,
+                 .configuration = profile.configuration,
+                 .whole_run = row == nullptr && profile.complete,
+                 .cpu_counted = profile.cpu_unit != npu::ProfileUnit::kEstimate};
+  for (const ProfileRow& each : profile.rows)
+    if (row == nullptr || row == &each) work.npu_cycles += each.spent.total() - each.spent.cpu;
+  for (const ProfileSpan& span : profile.spans) {
+    if (span.waits || (row != nullptr && &profile.rows[span.row] != row)) continue;
+    if (span.track == ProfileSpan::Track::kHost) work.cpu.push_back({span.kernel, span.end - span.start});
+    if (span.track != ProfileSpan::Track::kNpu) continue;
+    ++work.npu_calls;
+    work.npu_macs += static_cast<uint64_t>(span.step.macs);
+    work.npu_kernels.push_back(span.kernel);
+  }
+  return dtr::time_error(work);
+}
+
 uint64_t total_of(const TraceRun& run) {
   uint64_t end = 0;
   for (const TraceEvent& event : run.events) end = std::max(end, event.end);
@@ -256,12 +275,19 @@ double Profile::milliseconds(uint64_t cycles) const {
   return !id || id->clock_hz == 0 ? 0 : static_cast<double>(cycles) / static_cast<double>(id->clock_hz) * 1e3;
 }
 
-bool Profile::has_time_error() const { return id && (target == nullptr || has_npu(*target)); }
+TimeError Profile::time_error() const { return error_of(*this, nullptr); }
+TimeError Profile::time_error(const ProfileRow& row) const { return error_of(*this, &row); }
 
-std::string Profile::time(uint64_t cycles) const {
-  if (!id || id->clock_hz == 0) return {};
-  return has_time_error() ? simulated_time(milliseconds(cycles))
-                          : fmt::format("{:.3f} ms estimated, error not known", milliseconds(cycles));
+std::string Profile::time() const { return !id || id->clock_hz == 0 ? std::string() : time_text(milliseconds(total), time_error()); }
+std::string Profile::time(const ProfileRow& row) const {
+  return !id || id->clock_hz == 0 ? std::string() : time_text(milliseconds(row.spent.total()), time_error(row));
+}
+
+std::optional<NpuConfiguration> npu_configuration(const ProgramImage& image) {
+  const pte::Manifest* manifest = image.file().manifest();
+  if (manifest == nullptr) return std::nullopt;
+  return NpuConfiguration{.nxp_like = (manifest->flags & pte::kNxpLikeSchedule) != 0,
+                          .constants = (manifest->flags & pte::kConstantsInSram) != 0 ? ConstantMemory::kSram : ConstantMemory::kFlash};
 }
 
 Profile make_profile(const Trace& trace, const OperatorMap& map, std::string program) {

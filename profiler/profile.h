@@ -10,6 +10,7 @@
 #include "profiler/operator_map.h"
 #include "profiler/trace.h"
 #include "targets/target.h"
+#include "targets/time_error.h"
 
 namespace dtr {
 
@@ -60,7 +61,8 @@ struct ProfileRow {
 struct Profile {
   std::string program;  // path of the .pte, or of the record
   std::optional<TraceProgram> id;
-  const TargetDescription* target = nullptr;  // null: not known
+  const TargetDescription* target = nullptr;      // null: not known
+  std::optional<NpuConfiguration> configuration;  // none: the program is not there to say it
   std::vector<SourceOp> sources;
   std::vector<ProfileRow> rows;    // in program order; those without operator last
   std::vector<ProfileSpan> spans;  // of the run that is shown, by start
@@ -81,9 +83,16 @@ struct Profile {
   uint64_t on_operators() const;                    // cycles on rows with sources
   double utilization(const ProfileRow& row) const;  // of the array, while the NPU is busy; 0 if not known
   double milliseconds(uint64_t cycles) const;       // at the target's clock; 0 if not known
-  std::string time(uint64_t cycles) const;          // the same, with what is known of its error; empty if not known
-  bool has_time_error() const;                      // whether that is the machine model's (npu::kTimeErrorPercent)
+  // What is known of the error of that, for the run and for a row of it.
+  TimeError time_error() const;
+  TimeError time_error(const ProfileRow& row) const;
+  // Milliseconds with what is known of their error; empty if they are not known.
+  std::string time() const;
+  std::string time(const ProfileRow& row) const;
 };
+
+// How the program says that it was compiled, if it was by Deuteron.
+std::optional<NpuConfiguration> npu_configuration(const ProgramImage& image);
 
 // Shows the last complete run, or the last one. `map` may be empty: then rows are calls.
 Profile make_profile(const Trace& trace, const OperatorMap& map, std::string program);

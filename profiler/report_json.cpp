@@ -5,7 +5,6 @@
 
 #include "abi/debug_map_generated.h"
 #include "abi/manifest.h"
-#include "abi/npu/target.h"
 #include "abi/scalar_type.h"
 #include "profiler/report.h"
 #include "profiler/steps.h"
@@ -37,6 +36,7 @@ Json row_json(const Profile& profile, const ProfileRow& row) {
           {"backend", row.backend},
           {"kernels", row.kernels},
           {"cycles", row.spent.total()},
+          {"time_known", profile.time_error(row).known},
           {"npu", row.spent.npu},
           {"host", row.spent.host},
           {"stall", row.spent.stall},
@@ -132,7 +132,19 @@ std::string to_json(const Profile& profile, const ProgramImage* image) {
   }
   json["unit"] = profile.unit();
   json["simulated"] = profile.id.has_value();
-  if (profile.has_time_error()) json["time_error_percent"] = npu::kTimeErrorPercent;
+  const auto or_null = [](std::optional<uint32_t> percent) { return percent ? Json(*percent) : Json(); };
+  const TimeError error = profile.time_error();
+  if (profile.id) {
+    json["time_error_percent"] = or_null(error.percent);
+    json["npu_error_percent"] = or_null(error.npu_percent);
+    json["cpu_error_percent"] = or_null(error.cpu_percent);
+    json["time_known"] = error.known;
+    json["time_error_reason"] = error.reason;
+  }
+  if (profile.configuration) {
+    json["schedule"] = profile.configuration->nxp_like ? "nxp-like" : "own";
+    json["constants"] = name(profile.configuration->constants);
+  }
   json["complete"] = profile.complete;
   json["missing"] = profile.missing;
   json["lost_events"] = profile.lost;

@@ -145,9 +145,9 @@ std::string before_run(const Profile& profile) {
 std::string totals(const Profile& profile) {
   const Spent all = spent(profile);
   std::string text = fmt::format("{} {}", with_thousands(profile.total), profile.unit());
-  if (profile.id && profile.id->clock_hz > 0)
-    text += fmt::format(" = {} at {} MHz (docs/{}.md)", profile.time(profile.total), profile.id->clock_hz / 1'000'000,
-                        profile.has_time_error() ? "npu" : "targets");
+  if (profile.id && profile.id->clock_hz > 0) text += fmt::format(" = {}, at {} MHz", profile.time(), profile.id->clock_hz / 1'000'000);
+  if (const std::string reason = profile.time_error().reason; profile.id && !reason.empty())
+    text += fmt::format("\n  {} (docs/{}.md)", reason, profile.target == nullptr || has_npu(*profile.target) ? "npu" : "targets");
   if (!profile.id)
     text += fmt::format("\n  delegates {} ({}), beside their events {} ({}), kernels {} ({})\n", with_thousands(all.npu),
                         percent(all.npu, profile.total), with_thousands(all.host), percent(all.host, profile.total),
@@ -273,7 +273,7 @@ std::string compare_text(const Profile& before, const Profile& after, const Prof
   if (before.unit() != after.unit()) text += fmt::format("before in {}, after in {}: nothing to compare\n", before.unit(), after.unit());
   if (clock(before) != clock(after) && clock(before) > 0 && clock(after) > 0)
     text += fmt::format("cycles of two clocks, {} and {} MHz: {} before, {} after\n", clock(before) / 1'000'000, clock(after) / 1'000'000,
-                        before.time(before.total), after.time(after.total));
+                        before.time(), after.time());
   return text;
 }
 

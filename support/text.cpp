@@ -1,10 +1,7 @@
 #include "support/text.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "abi/npu/target.h"
 #include "support/encode.h"
 
 namespace dtr {
@@ -20,8 +17,6 @@ std::string with_thousands(uint64_t value) {
   for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
   return digits;
 }
-
-std::string simulated_time(double milliseconds) { return fmt::format("{:.3f} ms simulated ±{} %", milliseconds, npu::kTimeErrorPercent); }
 
 size_t width_of(const std::string& text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return !continues(c); }));

@@ -12,8 +12,6 @@ namespace dtr {
 
 // 12345678 → "12,345,678".
 std::string with_thousands(uint64_t value);
-// A time of the machine model, with its error: "0.243 ms simulated ±12 %". Every time that is shown to someone is written by it.
-std::string simulated_time(double milliseconds);
 // Characters, not bytes, of UTF-8.
 size_t width_of(const std::string& text);
 // The text if it is not wider, else its beginning and "~".

@@ -14,7 +14,8 @@ Status explain(const CommonOptions&, const ExplainOptions& options) {
     return fail(DiagnosticId::kPteDebugMap, "the program has no debug map, which says what its calls stand for",
                 "compile it without --no-debug-map", {.file = options.program});
   DTR_ASSIGN(const Trace trace, record_zeros(*session));
-  const Profile profile = make_profile(trace, OperatorMap(*session->image().debug_map()), options.program);
+  Profile profile = make_profile(trace, OperatorMap(*session->image().debug_map()), options.program);
+  profile.configuration = npu_configuration(session->image());
   const std::string text = explain_text(profile, &session->image(), options.name, options.most);
   if (text.empty())
     return fail(DiagnosticId::kNodeUnknown, fmt::format("no operator of the program has `{}` in its name, module or kernel", options.name),

@@ -26,8 +26,9 @@ struct Loaded {
 };
 
 Profile told(const Trace& trace, const ProgramImage& image) {
-  if (image.debug_map() != nullptr) return make_profile(trace, OperatorMap(*image.debug_map()), image.path());
-  Profile profile = make_profile(trace, OperatorMap(), image.path());
+  Profile profile = make_profile(trace, image.debug_map() == nullptr ? OperatorMap() : OperatorMap(*image.debug_map()), image.path());
+  profile.configuration = npu_configuration(image);
+  if (image.debug_map() != nullptr) return profile;
   profile.missing.emplace_back("operators, memory, tensors, and the cycles of CPU kernels, which count 0: compile without --no-debug-map");
   return profile;
 }

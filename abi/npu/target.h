@@ -25,9 +25,6 @@ struct Target {
   constexpr bool operator==(const Target&) const = default;
 };
 
-// What to add to a time that these constants give, either way: the largest error against published runs (docs/npu.md 6).
-constexpr uint32_t kTimeErrorPercent = 12;
-
 // FNV-1a over the fields: a program compiled for another machine is refused.
 constexpr uint32_t hash(const Target& target) {
   const uint32_t fields[] = {target.pipelines,

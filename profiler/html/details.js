@@ -16,7 +16,7 @@ const tensorLink = (model, tensor) =>
 
 function rowDetails(model, index, open) {
   const row = model.rows[index];
-  const time = model.clock_hz ? `${((row.cycles / model.clock_hz) * 1e3).toPrecision(3)} ms ${model.howKnown}` : null;
+  const time = model.clock_hz ? `${((row.cycles / model.clock_hz) * 1e3).toPrecision(3)} ms ${row.time_known}` : null;
   const parts = [
     el("h2", {id: "selected-name"}, row.name),
     facts([

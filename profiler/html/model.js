@@ -9,7 +9,7 @@ function makeModel(profile, compileReport, layers) {
   const model = {...profile, compileReport, layers};
   model.peak = profile.array ? profile.array.pipelines * profile.array.macs : 0;
   model.unit = profile.unit ?? "cycles";
-  model.howKnown = profile.time_error_percent ? `simulated ±${profile.time_error_percent} %` : "estimated, its error not known";
+  model.howKnown = profile.time_known ?? "";
   model.clockText = profile.clock_hz ? `${number(profile.clock_hz / 1e6)} MHz` : "";
   model.rowOfSource = new Map();
   profile.rows.forEach((row, index) => row.sources.forEach((source) => {
