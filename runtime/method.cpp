@@ -101,12 +101,14 @@ Status Method::prepare(const Program& program, std::string_view name, std::span<
   if (plan_ == nullptr) return {Error::kMissingMethod};
   program_ = &program;
   const Counts counts = count(program, *plan_);
-  Status status = check_memories(state, counts.state_bytes(), memories);
+  const uint64_t state_bytes = counts.state_bytes();
+  Status status = check_memories(state, state_bytes, memories);
   if (status.ok()) {
+    std::memset(state.data(), 0, static_cast<size_t>(state_bytes));
     cut(state.data(), counts);
     read_values(memories);
     for (uint32_t i = 0; i < counts.kernels; ++i) kernels_[i] = program.find_kernel(operator_name(*plan_, i));
-    status = prepare_delegates(state.data() + (counts.state_bytes() - counts.delegate_bytes));
+    status = prepare_delegates(state.data() + static_cast<size_t>(state_bytes - counts.delegate_bytes));
   }
   if (!status.ok()) release();
   return status;
@@ -114,7 +116,6 @@ Status Method::prepare(const Program& program, std::string_view name, std::span<
 
 // Into arrays, in the order in which their alignment falls. Zeros are values of none, and begin the life of what is trivial.
 void Method::cut(std::byte* state, const Counts& counts) {
-  std::memset(state, 0, static_cast<size_t>(counts.state_bytes()));
   values_ = reinterpret_cast<Value*>(state);
   integers_ = reinterpret_cast<int64_t*>(values_ + counts.values);
   list_values_ = reinterpret_cast<Value**>(integers_ + counts.integers);
