@@ -44,9 +44,10 @@ consteval size_t depth(Schema schema, uint8_t table = 0) {
 }
 inline constexpr size_t kMaxSchemaDepth = 5;
 
-// Tables and vectors may be reached by several ways (a writer may share what is equal), and count each time: 8 bytes a table (itself and the
-// offset that leads to it), a vector or text its elements. In a buffer that shares nothing the sum is at most its size; one where it is more
-// than this many times its size is refused, so that whoever walks through a checked buffer takes a time that is linear in its size.
+// Tables and vectors may be reached by several ways (a writer may share what is equal), and count each
+// time: 8 bytes a table (itself and the offset that leads to it), a vector or text its elements. In a
+// buffer that shares nothing the sum is at most its size. A buffer where it is more than this many times
+// its size is refused, so that a walk through a checked buffer takes a time that is linear in its size.
 inline constexpr uint32_t kMaxSharing = 4;
 
 // Whether every field that can be reached from the root may be read. `bytes` begin on a 16-byte boundary and are fewer than 2^31.
