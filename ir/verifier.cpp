@@ -171,7 +171,8 @@ Status verify_quantization(const Type& type) {
     return broken(
         fmt::format("{} scales and {} zero points, expected {}", quantization.scales.size(), quantization.zero_points.size(), entries));
   for (const float scale : quantization.scales)
-    if (!std::isfinite(scale) || scale <= 0) return broken(fmt::format("scale {} is not finite and positive", scale));
+    if (!std::isfinite(scale) || scale <= 0)  // which sign a NaN has differs from machine to machine
+      return broken(fmt::format("scale {} is not finite and positive", std::isnan(scale) ? std::abs(scale) : scale));
   for (const int32_t zero_point : quantization.zero_points)
     if (zero_point < quantization.qmin || zero_point > quantization.qmax)
       return broken(fmt::format("zero point {} is not in {}..{}", zero_point, quantization.qmin, quantization.qmax));

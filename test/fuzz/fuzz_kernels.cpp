@@ -17,7 +17,7 @@ constexpr dtr::fuzz::Stage kStages[] = {{"most calls accepted", 0.7}};
 
 }  // namespace
 
-const std::span<const dtr::fuzz::Stage> dtr::fuzz::stages = kStages;
+std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
   using namespace dtr::fuzz;

@@ -126,15 +126,32 @@ TEST(OneDnnExecutor, AnyLayoutHasTheSameElements) {
   EXPECT_EQ(sorted_values(true), sorted_values(false));
 }
 
-TEST(OneDnnExecutor, RefusesQuantizedGraphs) {
+TEST(OneDnnExecutor, RefusesOpsThatMakeCodes) {
   const Program program = parse(R"(graph @forward(%x: i8[1,4] quant<0.5>) {
-  %y: f32[1,4] = dequantize(%x)
+  %y: i8[1,4] quant<0.5> = aten.relu(%x)
   return %y
 }
 )");
   const auto executor = make_onednn_executor(program, program.forward());
   ASSERT_FALSE(executor);
   EXPECT_EQ(executor.error().id, DiagnosticId::kIrInvalid);
+}
+
+// A model may take codes: (code - 3) / 2.
+TEST(OneDnnExecutor, DequantizesInputs) {
+  const Program program = parse(R"(graph @forward(%x: i8[1,4] quant<0.5:3>) {
+  %y: f32[1,4] = dequantize(%x)
+  return %y
+}
+)");
+  const auto executor = make_onednn_executor(program, program.forward());
+  ASSERT_TRUE(executor) << to_text(executor.error());
+  int8_t codes[] = {-128, 3, 4, 127};
+  const TensorView input{.dtype = DType::kInt8, .shape = {1, 4}, .data = reinterpret_cast<std::byte*>(codes)};
+  const auto outputs = (*executor)->run(std::span(&input, 1));
+  ASSERT_TRUE(outputs) << to_text(outputs.error());
+  const auto values = (*outputs)[0].values<float>();
+  EXPECT_EQ(std::vector<float>(values.begin(), values.end()), (std::vector{-65.5F, 0.0F, 0.5F, 62.0F}));
 }
 
 }  // namespace

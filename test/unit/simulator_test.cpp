@@ -478,7 +478,8 @@ TEST(SimulatorDecoder, ChecksTheHeader) {
   EXPECT_EQ(status([](Header& h) { h.command_count -= 1; }), Status::kBadArgument);
   EXPECT_EQ(status([](Header& h) { h.scratch_bytes = kTarget.sram_bytes + 1; }), Status::kOutOfBounds);
   EXPECT_EQ(status([](Header& h) { h.scratch_bytes -= 16; }), Status::kOutOfBounds);
-  EXPECT_EQ(status([](Header& h) { h.reserved[5] = 1; }), Status::kBadArgument);
+  EXPECT_EQ(status([](Header& h) { h.reserved[std::size(h.reserved) - 1] = 1; }), Status::kBadArgument);
+  EXPECT_EQ(status([](Header& h) { h.flags |= kConstantsInSram << 1; }), Status::kBadArgument);
   Target other;
   other.call_host_cycles += 1;
   Payload result;
