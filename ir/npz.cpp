@@ -227,13 +227,18 @@ Result<Tensor> parse_npy(std::span<const std::byte> bytes, const Place& place) {
   return tensor;
 }
 
-Result<std::vector<NamedTensor>> parse_npz(std::span<const std::byte> bytes, const std::string& file, ZipLimits limits) {
+Result<std::vector<NamedTensor>> parse_npz(std::span<const std::byte> bytes, const std::string& file, ZipLimits limits,
+                                           const WantedArrays& wanted) {
   DTR_ASSIGN(const ZipArchive archive, ZipArchive::open(bytes, file, limits));
   std::vector<NamedTensor> tensors;
   for (const ZipEntry& entry : archive.entries()) {
-    DTR_ASSIGN(const ZipData data, archive.read(entry));
     const std::string_view name = entry.name;
     const std::string_view array = name.ends_with(".npy") ? name.substr(0, name.size() - 4) : name;
+    if (wanted && !wanted(array)) {
+      tensors.push_back({std::string(array), {}});
+      continue;
+    }
+    DTR_ASSIGN(const ZipData data, archive.read(entry));
     DTR_ASSIGN(Tensor tensor, parse_npy(data.bytes, {.file = file, .node = std::string(array)}));
     tensors.push_back({std::string(array), std::move(tensor)});
   }
@@ -251,7 +256,7 @@ Result<NamedTensor> read_npy(const std::string& path) {
   return NamedTensor{std::string(stem(path)), std::move(tensor)};
 }
 
-Result<std::vector<NamedTensor>> read_tensors(const std::string& path) {
+Result<std::vector<NamedTensor>> read_tensors(const std::string& path, const WantedArrays& wanted) {
   DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
   const std::span<const std::byte> bytes = file.bytes();
   if (bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0) {
@@ -260,7 +265,7 @@ Result<std::vector<NamedTensor>> read_tensors(const std::string& path) {
     tensors.push_back({std::string(stem(path)), std::move(tensor)});
     return tensors;
   }
-  return parse_npz(bytes, path);
+  return parse_npz(bytes, path, {}, wanted);
 }
 
 std::vector<std::byte> format_npy(const TensorView& tensor) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,10 +24,13 @@ struct NamedTensor {
 Result<std::vector<NamedTensor>> read_npz(const std::string& path);
 // One array, named after the file's stem.
 Result<NamedTensor> read_npy(const std::string& path);
-// By the first bytes of the file: .npz or .npy.
-Result<std::vector<NamedTensor>> read_tensors(const std::string& path);
+// Whether an array of an .npz is read. One that is not is in the list by its name, without elements.
+using WantedArrays = std::function<bool(std::string_view name)>;
+// By the first bytes of the file: .npz or .npy. Without `wanted`: all arrays.
+Result<std::vector<NamedTensor>> read_tensors(const std::string& path, const WantedArrays& wanted = {});
 // The same from memory; `file` names it in messages.
-Result<std::vector<NamedTensor>> parse_npz(std::span<const std::byte> bytes, const std::string& file, ZipLimits limits = {});
+Result<std::vector<NamedTensor>> parse_npz(std::span<const std::byte> bytes, const std::string& file, ZipLimits limits = {},
+                                           const WantedArrays& wanted = {});
 Result<Tensor> parse_npy(std::span<const std::byte> bytes, const Place& place);
 
 // Written whole or not at all. Errors: kFileNotWritable.

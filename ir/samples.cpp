@@ -76,6 +76,13 @@ Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> a
   return samples;
 }
 
+bool Samples::wants(const Graph& graph, std::string_view array) {
+  const std::span<const ValueId> inputs = graph.inputs();
+  for (size_t k = 0; k < inputs.size(); ++k)
+    if (array == graph.value(inputs[k]).name || array == fmt::format("input_{}", k)) return true;
+  return array == "input";
+}
+
 Samples Samples::random(const Graph& graph, size_t count, uint64_t seed) {
   Samples samples;
   samples.count_ = count;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/graph.h"
@@ -18,6 +19,8 @@ class Samples {
   // Other arrays are ignored; they stay in `arrays` of the caller. `file` names the data in messages.
   // Errors: kDataMissingArray, kDataShape, kDataDtype, kDataCount, kDataEmpty.
   static Result<Samples> bind(const Graph& graph, std::span<const NamedTensor> arrays, const std::string& file);
+  // Whether an input of the graph may take an array of this name from an .npz: what `read_tensors` need not read otherwise.
+  static bool wants(const Graph& graph, std::string_view array);
   // `count` samples of standard normally distributed floats (other dtypes: zeros), the same on every machine for a seed.
   static Samples random(const Graph& graph, size_t count, uint64_t seed = 42);
 

@@ -1,17 +1,22 @@
 #include "ir/tensor.h"
 
-#include <cstdlib>
+#include <new>
 
 namespace dtr {
 
-void Tensor::Free::operator()(std::byte* data) const { std::free(data); }
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+}  // namespace
+
+void Tensor::Free::operator()(std::byte* data) const { operator delete(data, kAlignment); }
 
 Tensor::Tensor(DType dtype, Shape shape) {
   view_ = {dtype, std::move(shape), nullptr};
   const size_t size = view_.bytes();
   const size_t rounded = (size + 63) / 64 * 64 + 64;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, rounded));
-  DTR_CHECK(memory != nullptr);
+  auto* memory = static_cast<std::byte*>(operator new(rounded, kAlignment));
   std::memset(memory, 0, rounded);
   memory_.reset(memory);
   view_.data = memory;

@@ -10,6 +10,7 @@
 #include "abi/debug_map_generated.h"
 #include "frontends/pt2/torch_file.h"
 #include "frontends/pt2/trace.h"
+#include "support/json.h"
 #include "support/mapped_file.h"
 #include "support/zip_writer.h"
 
@@ -155,7 +156,8 @@ class EtRecordReader {
   Result<Json> member(std::string_view name) const {
     const ZipEntry* const entry = zip_.find(name);
     if (entry == nullptr) return Json();
-    DTR_ASSIGN(const ZipData data, zip_.read(*entry));
+    DTR_ASSIGN(const ZipData data, zip_.read_text(*entry));
+    if (json_is_too_deep(data.text())) return damaged(fmt::format("`{}` is nested too deep", name));
     return Json::parse(data.text());
   }
 

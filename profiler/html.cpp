@@ -10,6 +10,7 @@
 
 #include "profiler/html_sources.h"
 #include "profiler/report.h"
+#include "support/json.h"
 #include "support/mapped_file.h"
 
 namespace dtr {
@@ -96,7 +97,7 @@ Result<std::string> read_addition(const std::string& path, const char* command, 
   if (path.empty()) return std::string();
   DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json document = json_is_too_deep(text) ? Json(Json::value_t::discarded) : Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded() || !is_valid(document))
     return fail(DiagnosticId::kTraceDamaged, fmt::format("this is not what `{}` writes", command),
                 "write it again for the program of the profile", {.file = path});

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
+#include <new>
 
 #include "abi/crc32.h"
 #include "abi/debug_map_generated.h"
@@ -198,11 +198,12 @@ Diagnostic to_diagnostic(const pte::Status& status, const std::string& file) {
   return {row->id, as_terminal(pte::text(status.error) + details(status)), std::string(fix), {.file = file}};
 }
 
-void AlignedBytes::Free::operator()(std::byte* data) const { std::free(data); }
+constexpr std::align_val_t kAlignment{pte::kFileAlignment};
+
+void AlignedBytes::Free::operator()(std::byte* data) const { operator delete(data, kAlignment); }
 
 AlignedBytes::AlignedBytes(std::span<const std::byte> bytes) : size_(bytes.size()) {
-  constexpr size_t kAlign = pte::kFileAlignment;
-  data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlign, (size_ + kAlign) / kAlign * kAlign)));
+  data_.reset(static_cast<std::byte*>(operator new(size_, kAlignment)));
   std::ranges::copy(bytes, data_.get());
 }
 

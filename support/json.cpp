@@ -13,6 +13,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr size_t kMostLevels = 1000;  // as simdjson
+
 // Reads characters and tells how far.
 class CountingIterator {
  public:
@@ -55,19 +57,19 @@ class FaultFinder : public nlohmann::json_sax<Json> {
   bool number_float(double, const std::string&) override { return true; }
   bool string(std::string&) override { return true; }
   bool binary(Json::binary_t&) override { return true; }
-  bool start_array(size_t) override { return true; }
-  bool end_array() override { return true; }
+  bool start_array(size_t) override { return enter(); }
+  bool end_array() override { return leave(); }
   bool start_object(size_t) override {
     keys_.emplace_back();
-    return true;
+    return enter();
   }
   bool end_object() override {
     keys_.pop_back();
-    return true;
+    return leave();
   }
   bool key(std::string& name) override {
     if (keys_.back().insert(name).second) return true;
-    fault_ = fmt::format("line {}: `{}` stands twice in its object", 1 + std::count(text_.data(), furthest_, '\n'), name);
+    fault_ = fmt::format("line {}: `{}` stands twice in its object", line(), name);
     return false;
   }
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
@@ -78,8 +80,20 @@ class FaultFinder : public nlohmann::json_sax<Json> {
   }
 
  private:
+  int64_t line() const { return 1 + std::count(text_.data(), furthest_, '\n'); }
+  bool enter() {
+    if (++levels_ <= kMostLevels) return true;
+    fault_ = fmt::format("line {}: arrays and objects are nested deeper than {} levels", line(), kMostLevels);
+    return false;
+  }
+  bool leave() {
+    --levels_;
+    return true;
+  }
+
   std::string_view text_;
   const char* furthest_ = nullptr;
+  size_t levels_ = 0;
   std::vector<std::set<std::string>> keys_;  // of the objects that are open
   std::string fault_;
 };
@@ -87,5 +101,23 @@ class FaultFinder : public nlohmann::json_sax<Json> {
 }  // namespace
 
 std::string json_fault(std::string_view text) { return FaultFinder(text).find(); }
+
+bool json_is_too_deep(std::string_view text) {
+  size_t levels = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size() && levels <= kMostLevels; ++i) {
+    const char c = text[i];
+    if (c == '"') {
+      in_string = !in_string;
+    } else if (in_string) {
+      if (c == '\\') ++i;
+    } else if (c == '[' || c == '{') {
+      ++levels;
+    } else if ((c == ']' || c == '}') && levels != 0) {
+      --levels;
+    }
+  }
+  return levels > kMostLevels;
+}
 
 }  // namespace dtr

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <exception>
+#include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -14,17 +17,32 @@ namespace dtr {
 inline unsigned default_threads() { return std::max(1U, std::thread::hardware_concurrency()); }
 
 // Calls body(i) for every i in [0, count), on up to `threads` threads (0: default_threads()), and returns when all are done. The
-// caller's thread takes part, so one thread means a plain loop. `body` must not throw.
+// caller's thread takes part, so one thread means a plain loop. Where the machine gives fewer threads, fewer do it. What a body throws
+// (std::bad_alloc of the standard library) ends the rest and is thrown here, on the caller's thread.
 template <class Body>
 void parallel_for(size_t count, unsigned threads, const Body& body) {
   std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i = next.fetch_add(1, std::memory_order_relaxed); i < count; i = next.fetch_add(1, std::memory_order_relaxed)) body(i);
+  std::once_flag failed;
+  std::exception_ptr failure;
+  const auto work = [&]() noexcept {
+    try {
+      for (size_t i = next.fetch_add(1, std::memory_order_relaxed); i < count; i = next.fetch_add(1, std::memory_order_relaxed)) body(i);
+    } catch (...) {
+      std::call_once(failed, [&] { failure = std::current_exception(); });
+      next.store(count, std::memory_order_relaxed);
+    }
   };
   const size_t wanted = std::min<size_t>(threads == 0 ? default_threads() : threads, count);
-  std::vector<std::jthread> helpers;
-  for (size_t i = 1; i < wanted; ++i) helpers.emplace_back(work);
-  work();
+  {
+    std::vector<std::jthread> helpers;
+    helpers.reserve(wanted);
+    try {
+      for (size_t i = 1; i < wanted; ++i) helpers.emplace_back(work);
+    } catch (const std::system_error&) {  // no further thread
+    }
+    work();
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace dtr

@@ -185,6 +185,11 @@ Result<ZipData> ZipArchive::read(const ZipEntry& entry) const {
   const std::span<const std::byte> raw = bytes_.subspan(entry.offset, entry.compressed_size);
   ZipData data{.bytes = raw, .owned = nullptr};
   if (entry.deflated) {
+    if (const uint64_t all = inflated_->fetch_add(entry.size) + entry.size; all > limits_.all_inflated_bytes)
+      return refuse(
+          DiagnosticId::kZipTooLarge,
+          fmt::format("{} bytes after inflating with the entries read before it, the limit is {}", all, limits_.all_inflated_bytes),
+          entry.name);
     data.owned = std::make_unique_for_overwrite<std::byte[]>(entry.size);
     z_stream stream{};
     if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return refuse(DiagnosticId::kZipTooLarge, "not enough memory to inflate", entry.name);
@@ -215,6 +220,12 @@ Result<ZipData> ZipArchive::read(const ZipEntry& entry) const {
       return refuse(DiagnosticId::kZipCorrupt, fmt::format("checksum {:08x}, expected {:08x}", crc, entry.crc), entry.name);
   }
   return data;
+}
+
+Result<ZipData> ZipArchive::read_text(const ZipEntry& entry) const {
+  if (entry.size > limits_.text_bytes)
+    return refuse(DiagnosticId::kZipTooLarge, fmt::format("{} bytes of text, the limit is {}", entry.size, limits_.text_bytes), entry.name);
+  return read(entry);
 }
 
 }  // namespace dtr

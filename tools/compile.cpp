@@ -27,7 +27,7 @@ namespace {
 Result<std::optional<Samples>> read_samples(const Graph& graph, const CompileOptions& options, std::vector<NamedTensor>& arrays) {
   if (options.random_samples) return Samples::random(graph, *options.random_samples);
   if (options.calibration.empty()) return std::optional<Samples>{};
-  DTR_ASSIGN(arrays, read_tensors(options.calibration));
+  DTR_ASSIGN(arrays, read_tensors(options.calibration, [&](std::string_view array) { return Samples::wants(graph, array); }));
   DTR_ASSIGN(Samples samples, Samples::bind(graph, arrays, options.calibration));
   return std::optional<Samples>(std::move(samples));
 }

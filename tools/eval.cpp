@@ -104,7 +104,11 @@ Status eval(const CommonOptions& common, const EvalOptions& options) {
   DTR_TRY(check_outputs({options.program, options.data, options.against}, {options.json}));
   DTR_ASSIGN(const std::unique_ptr<Session> first, Session::open(options.program, options.tensor_files));
   note_unused_tensors(options.tensor_files, {&first->image()});
-  DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_tensors(options.data));
+  const auto is_used = [&](std::string_view array) {  // the model of --against may take others
+    return !options.against.empty() || array == options.labels || array.starts_with("float_output") ||
+           Samples::wants(first->signature(), array);
+  };
+  DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_tensors(options.data, is_used));
   DTR_ASSIGN(const Samples samples, Samples::bind(first->signature(), arrays, options.data));
 
   std::vector<int64_t> labels;

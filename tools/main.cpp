@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <limits>
+#include <new>
 
 #include "support/interruption.h"
 #include "support/text.h"
@@ -405,7 +406,12 @@ int main(int argc, char** argv) {
   int code = kBug;
   try {
     code = command(argc, argv, common);
-  } catch (const std::exception& error) {  // of the standard library: no memory, say; or fmt's, of standard output
+  } catch (const std::bad_alloc&) {
+    report(common, {.id = dtr::DiagnosticId::kOutOfMemory,
+                    .reason = "the machine, or a limit on this process, has no memory left for it",
+                    .fix = "give it more memory, or smaller files"});
+    code = kBadInput;
+  } catch (const std::exception& error) {  // of the standard library, or fmt's, of standard output
     if (std::ferror(stdout) == 0) tools::print_error("deuteron: {}\n", error.what());
   }
   // What was printed is known to have arrived only now.

@@ -27,7 +27,7 @@ Status qat_prepare(const CommonOptions& common, const QatPrepareOptions& options
   std::vector<NamedTensor> arrays;
   std::optional<Samples> samples;
   if (!options.calibration.empty()) {
-    DTR_ASSIGN(arrays, read_tensors(options.calibration));
+    DTR_ASSIGN(arrays, read_tensors(options.calibration, [&](std::string_view array) { return Samples::wants(program.forward(), array); }));
     DTR_ASSIGN(samples, Samples::bind(program.forward(), arrays, options.calibration));
   }
   DTR_ASSIGN(const QatPrepared prepared, dtr::qat_prepare(std::move(program), model.bytes(), settings, samples ? &*samples : nullptr));

@@ -163,7 +163,9 @@ Status run(const CommonOptions& common, const RunOptions& options) {
   DTR_ASSIGN(const std::unique_ptr<Session> session, open_session(options));
   note_unused_tensors(options.tensor_files, {&session->image()});
   const bool raw = std::filesystem::path(options.input).extension() == ".bin";
-  DTR_ASSIGN(const std::vector<NamedTensor> arrays, raw ? read_raw(session->signature(), options.input) : read_tensors(options.input));
+  const auto is_input = [&](std::string_view array) { return Samples::wants(session->signature(), array); };
+  DTR_ASSIGN(const std::vector<NamedTensor> arrays,
+             raw ? read_raw(session->signature(), options.input) : read_tensors(options.input, is_input));
   DTR_ASSIGN(const Samples samples, Samples::bind(session->signature(), arrays, options.input));
   const size_t count = options.samples == 0 ? samples.size() : std::min<size_t>(options.samples, samples.size());
 

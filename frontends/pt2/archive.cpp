@@ -73,7 +73,7 @@ Result<ZipData> Archive::member(std::string_view path) const {
     return fail(DiagnosticId::kPt2Invalid, "the archive has no such member; it is not what torch.export.save writes",
                 "export the model with PyTorch 2.13: torch.export.save(torch.export.export(model, example_inputs), \"model.pt2\")",
                 {.file = file_, .node = std::string(path)});
-  return zip_.read(*entry);
+  return zip_.read_text(*entry);
 }
 
 Status Archive::read_tables() {

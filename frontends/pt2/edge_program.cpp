@@ -130,7 +130,7 @@ Result<EdgeProgram> to_edge_program(std::span<const std::byte> bytes, const std:
   const std::string& first = zip.entries().front().name;
   const ZipEntry* const model = zip.find(first.substr(0, first.find('/') + 1) + std::string(kModelPath));
   DTR_CHECK(model != nullptr);  // `archive` has read it
-  DTR_ASSIGN(const ZipData data, zip.read(*model));
+  DTR_ASSIGN(const ZipData data, zip.read_text(*model));
   try {
     // What `archive` has read is well formed; the rest is used here as it is written.
     return Converter(archive, handles).convert(Json::parse(data.text()));

@@ -97,7 +97,7 @@ Result<ExportEditor> ExportEditor::open(std::span<const std::byte> bytes, const 
   auto state =
       std::make_unique<State>(State{.archive = std::move(archive), .zip = std::move(zip), .root = first.substr(0, first.find('/') + 1)});
   const auto parse = [&](std::string_view path) -> Result<Json> {
-    DTR_ASSIGN(const ZipData data, state->zip.read(*state->zip.find(state->root + std::string(path))));
+    DTR_ASSIGN(const ZipData data, state->zip.read_text(*state->zip.find(state->root + std::string(path))));
     return Json::parse(data.text(), nullptr, false);
   };
   DTR_ASSIGN(state->model, parse(kModelPath));

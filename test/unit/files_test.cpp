@@ -10,10 +10,12 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <new>
 #include <random>
 #include <thread>
 
 #include "ir/npz.h"
+#include "support/json.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
 #include "support/progress.h"
@@ -376,6 +378,44 @@ TEST(Npz, WritesAndReadsBack) {
   EXPECT_EQ(folder.size(), 2U);  // no temporary file stays
 }
 
+// Forty arrays that deflate to nothing are small to carry and large to hold: what nobody wants is not inflated, the rest has a limit.
+TEST(Npz, InflatesWhatIsWantedWithinTheTotal) {
+  ZipWriter writer;
+  for (int i = 0; i < 40; ++i) writer.add(fmt::format("a{}.npy", i), format_npy(Tensor(DType::kFloat32, {10000}).view()), true);
+  const Bytes bytes = writer.finish();
+  const ZipLimits limits{.all_inflated_bytes = 100000};
+  const auto all = parse_npz(bytes, "cal.npz", limits);
+  ASSERT_EQ(error_id(all), "zip-too-large");
+  EXPECT_EQ(all.error().place, (Place{.file = "cal.npz", .node = "a2.npy"}));
+  const auto two = parse_npz(bytes, "cal.npz", limits, [](std::string_view name) { return name == "a7" || name == "a30"; });
+  ASSERT_TRUE(two) << test::error_text(two);
+  ASSERT_EQ(two->size(), 40U);
+  for (const NamedTensor& array : *two) EXPECT_EQ(array.tensor.view().data != nullptr, array.name == "a7" || array.name == "a30");
+}
+
+TEST(Zip, TextHasALimitOfItsOwn) {
+  ZipWriter writer;
+  writer.add("model.json", Bytes(1000), true);
+  const Bytes bytes = writer.finish();
+  for (const uint64_t limit : {999, 1000}) {
+    const auto archive = ZipArchive::open(bytes, "m.pt2", {.text_bytes = limit});
+    ASSERT_TRUE(archive);
+    EXPECT_TRUE(archive->read(archive->entries()[0]));
+    EXPECT_EQ(archive->read_text(archive->entries()[0]).has_value(), limit == 1000);
+  }
+}
+
+TEST(Json, DepthIsLimited) {
+  const auto nested = [](size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
+  EXPECT_EQ(json_fault(nested(1000)), "");
+  EXPECT_FALSE(json_is_too_deep(nested(1000)));
+  EXPECT_EQ(json_fault("{\n\"a\": " + nested(300000) + "}"), "line 2: arrays and objects are nested deeper than 1000 levels");
+  EXPECT_EQ(json_fault("// \"\n" + nested(300000)), "line 2: arrays and objects are nested deeper than 1000 levels");
+  EXPECT_TRUE(json_is_too_deep(nested(1001)));
+  EXPECT_TRUE(json_is_too_deep("[\"\\\"\"," + nested(1000) + "]"));
+  EXPECT_FALSE(json_is_too_deep("[\"" + std::string(5000, '[') + "\"]"));
+}
+
 TEST(Npz, HeaderIsWhatNumpyWrites) {
   const Tensor tensor(DType::kFloat32, {3});
   const Bytes bytes = format_npy(tensor.view());
@@ -595,6 +635,9 @@ TEST(ParallelFor, RunsEachPieceOnce) {
     for (const auto& count : counts) EXPECT_EQ(count.load(), 1);
   }
   parallel_for(0, 4, [](size_t) { FAIL(); });
+  // What the standard library throws in a helper's thread arrives in the caller's.
+  for (const unsigned threads : {1U, 4U})
+    EXPECT_THROW(parallel_for(100, threads, [](size_t i) { i % 2 == 1 ? throw std::bad_alloc() : void(); }), std::bad_alloc);
   EXPECT_GE(default_threads(), 1U);
 }
 
