@@ -18,16 +18,16 @@ inline bool is_empty(const Tensor& tensor) {
   return false;
 }
 
-// Whether `written` shares no byte with any of the others; null: absent. (A function of its own: several kernels of a program call it.)
+// Whether `written` shares no byte with any of the others; null: absent. One that may not be written lies in the program, in a tensor file
+// or with the caller, in no memory of the plan. (A function of its own: several kernels of a program call it.)
 [[gnu::noinline]] inline bool is_apart(const Tensor& written, std::initializer_list<const Tensor*> others) {
   const auto begin = reinterpret_cast<uintptr_t>(written.data);
-  const uintptr_t end = begin + written.bytes();
-  if (begin == end) return true;
   for (const Tensor* other : others) {
-    if (other == nullptr) continue;
+    if (other == nullptr || !other->writable) continue;
     const auto from = reinterpret_cast<uintptr_t>(other->data);
-    const uintptr_t to = from + other->bytes();
-    if (from < to && from < end && begin < to) return false;
+    const uintptr_t distance = from >= begin ? from - begin : begin - from;
+    const bool reaches = distance < (from >= begin ? written : *other).bytes();
+    if (reaches && !is_empty(written) && !is_empty(*other)) return false;
   }
   return true;
 }

@@ -173,6 +173,17 @@ void break_tensor(TensorSpec& tensor, size_t tensors, Draws& draws) {
   }
 }
 
+// Memory that tensors share is the plan's: all that lies there may be written.
+void mark_shared(Call& call) {
+  std::vector<TensorSpec*> tensors;
+  for_each_tensor(call, [&](TensorSpec& tensor) { tensors.push_back(&tensor); });
+  for (size_t i = tensors.size(); i-- > 0;) {
+    TensorSpec& tensor = *tensors[i];
+    if (tensor.inside && *tensor.inside >= i) tensor.inside.reset();
+    if (tensor.inside) tensor.writable = tensors[*tensor.inside]->writable = true;
+  }
+}
+
 // Another extent in the place of one, in all tensors and lists.
 void replace_extent(Call& call, Draws& draws) {
   std::vector<int64_t> found;
@@ -446,6 +457,7 @@ DrawnCall draw_call(const std::string& kernel, Draws& draws) {
     break_call(call, draws);
     if (keeps_contract(call)) made = std::move(call);
   }
+  mark_shared(*made);
   DrawnCall drawn;
   for_each_tensor(*made, [&](const TensorSpec& tensor) { drawn.shares_memory |= tensor.inside.has_value(); });
   drawn.bytes = Encoder(draws).encode(*made);
