@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # Core, its build, board, options of the host's file, the fewest calls that must run and be accepted.
-CORES = (("cortex-m33", "device", "mps2-an505", (), 0.99, 0.3), ("cortex-m55", "device_m55", "mps3-an547", ("--mve",), 0.15, 0.04))
+CORES = (("cortex-m33", "device", "mps2-an505", (), 0.99, 0.6), ("cortex-m55", "device_m55", "mps3-an547", ("--mve",), 0.2, 0.1))
 
 
 def run(*command, cwd=None, good=(0,)):

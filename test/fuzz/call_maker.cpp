@@ -452,13 +452,14 @@ bool uses_libm(const std::string& kernel) {
 DrawnCall draw_call(const std::string& kernel, Draws& draws) {
   auto made = make_call(kernel, draws);
   if (!made || !keeps_contract(*made)) return {};
+  DrawnCall drawn;
   for (size_t broken = draws.pick<size_t>({0, 0, 1, 1, 1, 2, 2}); broken > 0; --broken) {
+    drawn.valid = false;
     Call call = *made;
     break_call(call, draws);
     if (keeps_contract(call)) made = std::move(call);
   }
   mark_shared(*made);
-  DrawnCall drawn;
   for_each_tensor(*made, [&](const TensorSpec& tensor) { drawn.shares_memory |= tensor.inside.has_value(); });
   drawn.bytes = Encoder(draws).encode(*made);
   return drawn;

@@ -72,6 +72,7 @@ void break_call(Call& call, Draws& draws);
 struct DrawnCall {
   std::vector<std::byte> bytes;  // that KernelCall reads; empty if nothing is known of the kernel
   bool shares_memory = false;    // a tensor lies in the memory of another one
+  bool valid = true;             // nothing is broken
 };
 
 // A call of the kernel: valid, or with one or two things broken.

@@ -34,6 +34,9 @@ class KernelCall {
   // What the kernel made: the error and, if it is none, the contents of the results, as a number. Every NaN counts as the same one.
   // Results are the arguments that may be written; but for aten's operators the last one alone, as scratch is written, too.
   uint32_t result(runtime::Error error) const;
+  // Of calls in a file for a device: `result` is that of the error alone, as memory is shared or the C library's functions take part; the
+  // device may refuse the arguments although the host takes them.
+  static constexpr uint32_t kErrorAlone = 1, kMayRefuse = 2;
   // The error alone.
   static uint32_t result_of_error(runtime::Error error);
 

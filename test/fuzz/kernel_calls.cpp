@@ -3,8 +3,8 @@
 //     kernel_calls [--calls N] [--seed S] [--only I] [--mve] [--write FILE]
 //
 // Ends with 1 if a kernel accepts no call at all, or too few. --only runs one call, to debug it; --mve asks for scratch as a core with MVE
-// wants it. The file: u32 count, then of each call u32 bytes, u32 result, u32 whether the result is that of the error alone (where memory
-// is shared, or the C library's functions take part), the bytes, padded to 4.
+// wants it. The file: u32 count, then of each call u32 bytes, u32 result, u32 flags (KernelCall::kErrorAlone, kMayRefuse), the bytes,
+// padded to 4. Plain loops take scratch for either kind of core, a device that for its own alone, which a broken call may not have.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -57,11 +57,11 @@ bool parse(int argc, char** argv, Options& options) {
 
 class File {
  public:
-  void add(std::span<const std::byte> call, uint32_t result, bool error_alone) {
+  void add(std::span<const std::byte> call, uint32_t result, uint32_t flags) {
     ++count_;
     word(static_cast<uint32_t>(call.size()));
     word(result);
-    word(error_alone ? 1 : 0);
+    word(flags);
     bytes_.append(reinterpret_cast<const char*>(call.data()), call.size());
     bytes_.resize((bytes_.size() + 3) / 4 * 4);
   }
@@ -101,8 +101,11 @@ int main(int argc, char** argv) {
     const Outcome outcome = run_call(kernels[which], call.bytes);
     ++made[which];
     if (outcome.error == Error::kOk) ++accepted[which], ++all_accepted;
+    if (options.file.empty()) continue;
     const bool error_alone = call.shares_memory || uses_libm(kernels[which].name);
-    if (!options.file.empty()) file.add(call.bytes, error_alone ? KernelCall::result_of_error(outcome.error) : outcome.result, error_alone);
+    const bool may_refuse = !call.valid && kernels[which].name.find("::quantized_") != std::string::npos;
+    file.add(call.bytes, error_alone ? KernelCall::result_of_error(outcome.error) : outcome.result,
+             (error_alone ? KernelCall::kErrorAlone : 0) | (may_refuse ? KernelCall::kMayRefuse : 0));
   }
   if (options.only != UINT64_MAX) return 0;
   bool good = true;
