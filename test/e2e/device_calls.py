@@ -19,7 +19,7 @@ def run(*command, cwd=None, good=(0,)):
     done = subprocess.run(list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd)
     if done.returncode not in good:
         sys.exit(f"FAILED {' '.join(map(str, command))}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-    return done.stdout
+    return done.stdout + done.stderr
 
 
 def build(core, name):
