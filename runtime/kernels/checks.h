@@ -5,8 +5,6 @@
 // writes (scratch, multipliers, shifts) is not what it writes to. A result without elements takes no time.
 #pragma once
 
-#include <initializer_list>
-
 #include "runtime/value.h"
 
 namespace dtr::runtime {
@@ -18,18 +16,15 @@ inline bool is_empty(const Tensor& tensor) {
   return false;
 }
 
-// Whether `written` shares no byte with any of the others; null: absent. One that may not be written lies in the program, in a tensor file
-// or with the caller, in no memory of the plan. (A function of its own: several kernels of a program call it.)
-[[gnu::noinline]] inline bool is_apart(const Tensor& written, std::initializer_list<const Tensor*> others) {
-  const auto begin = reinterpret_cast<uintptr_t>(written.data);
-  for (const Tensor* other : others) {
-    if (other == nullptr || !other->writable) continue;
-    const auto from = reinterpret_cast<uintptr_t>(other->data);
-    const uintptr_t distance = from >= begin ? from - begin : begin - from;
-    const bool reaches = distance < (from >= begin ? written : *other).bytes();
-    if (reaches && !is_empty(written) && !is_empty(*other)) return false;
-  }
-  return true;
+// Whether two pieces of memory share no byte.
+inline bool is_apart(const void* a, int64_t a_bytes, const void* b, int64_t b_bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(a), from = reinterpret_cast<uintptr_t>(b);
+  if (a_bytes == 0 || b_bytes == 0) return true;
+  return from >= begin ? from - begin >= static_cast<uintptr_t>(a_bytes) : begin - from >= static_cast<uintptr_t>(b_bytes);
+}
+// Of a tensor that may not be written: it lies in the program, in a tensor file or with the caller, in no memory of the plan.
+inline bool is_apart(const Tensor& read, const void* written, int64_t bytes) {
+  return !read.writable || is_apart(read.data, static_cast<int64_t>(read.bytes()), written, bytes);
 }
 
 // Whether it has exactly that many bytes and, if there are any, int32 may be stored in it.

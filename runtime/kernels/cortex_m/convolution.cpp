@@ -194,7 +194,6 @@ Error quantized_conv2d_out(std::span<Value* const> values) {
   conv.groups = in.channels / conv.group_in;
   if (conv.groups < 1 || out.channels % conv.groups != 0) return Error::kKernelArguments;
   conv.group_out = out.channels / conv.groups;
-  if (is_empty(arguments.output(13))) return Error::kOk;
   conv.depth = sizes[1] * sizes[2] * conv.group_in;
   conv.point = conv.from.h.is_point() && conv.from.w.is_point();
   if (!is_scratch_of_core(conv.from.scratch, [&](auto core) { return dtr::cortex_m::convolution_scratch_bytes(core, conv.form()); })) {

@@ -27,8 +27,13 @@ Error read_convolution(Arguments& arguments, const ConvolutionPlaces& places, Co
     std::swap(conv.h.in, conv.h.out);
     std::swap(conv.w.in, conv.w.out);
   }
+  const auto scratch_bytes = static_cast<int64_t>(scratch.bytes());
+  const auto trusted = [&](const Tensor& list) {
+    return is_apart(list, scratch.data, scratch_bytes) && is_apart(list, out.data, conv.out.bytes());
+  };
   if (!good_axes(places.transposed ? conv.out : conv.in, conv.h, conv.w) ||
-      !is_apart(scratch, {&in, &weight, bias, &multipliers, &shifts, &out}) || !is_apart(out, {&multipliers, &shifts})) {
+      !is_apart(scratch.data, scratch_bytes, out.data, conv.out.bytes()) || !is_apart(in, scratch.data, scratch_bytes) ||
+      !trusted(multipliers) || !trusted(shifts)) {
     return Error::kKernelArguments;
   }
   std::copy_n(weight.sizes, 4, conv.weight_sizes);
@@ -37,6 +42,7 @@ Error read_convolution(Arguments& arguments, const ConvolutionPlaces& places, Co
   conv.y = out.values<int8_t>();
   conv.weights = weight.values<int8_t>();
   conv.scratch = scratch;
+  if (conv.out.bytes() == 0) conv.in.batch = conv.out.batch = 0;
   return Error::kOk;
 }
 

@@ -6,7 +6,7 @@
 namespace dtr::runtime::cortex_m {
 
 struct ConvolutionArguments {
-  Image in, out;
+  Image in, out;  // no samples where the result has no elements
   const int8_t* x = nullptr;
   int8_t* y = nullptr;
   const int8_t* weights = nullptr;

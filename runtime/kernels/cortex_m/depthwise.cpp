@@ -118,23 +118,27 @@ void convolve(const Depthwise& conv, const int8_t* x, int8_t* y) {
 }  // namespace
 #endif
 
-Error quantized_depthwise_conv2d_out(std::span<Value* const> values) {
+// A function of its own: what it has in registers would change the loops of the caller.
+[[gnu::noinline]] static Error read_depthwise(std::span<Value* const> values, Depthwise* conv) {
   Arguments arguments(values);
-  Depthwise conv;
   const int64_t multiplier = arguments.integer(6);
-  if (const Error error = read_convolution(arguments, {.dilation = 5, .input_offset = 7, .out = 14}, &conv.from); error != Error::kOk) {
+  if (const Error error = read_convolution(arguments, {.dilation = 5, .input_offset = 7, .out = 14}, &conv->from); error != Error::kOk) {
     return error;
   }
-  const int32_t* sizes = conv.from.weight_sizes;
-  const Image &in = conv.from.in, &out = conv.from.out;
+  const int32_t* sizes = conv->from.weight_sizes;
+  const Image &in = conv->from.in, &out = conv->from.out;
   if (sizes[0] != 1 || sizes[3] != out.channels || multiplier < 1 || multiplier > INT32_MAX || multiplier * in.channels != out.channels) {
     return Error::kKernelArguments;
   }
-  conv.multiplier = static_cast<int32_t>(multiplier);
-  const auto scratch_bytes = [&](auto core) { return dtr::cortex_m::depthwise_scratch_bytes(core, conv.taps(), in.channels, multiplier); };
-  if (!is_scratch_of_core(conv.from.scratch, scratch_bytes)) return Error::kKernelArguments;
-  if (is_empty(arguments.output(14))) return Error::kOk;
-  for (int32_t n = 0; n < out.batch; ++n) convolve(conv, conv.from.input_of(n), conv.from.output_of(n));
+  conv->multiplier = static_cast<int32_t>(multiplier);
+  const auto scratch_bytes = [&](auto core) { return dtr::cortex_m::depthwise_scratch_bytes(core, conv->taps(), in.channels, multiplier); };
+  return is_scratch_of_core(conv->from.scratch, scratch_bytes) ? Error::kOk : Error::kKernelArguments;
+}
+
+Error quantized_depthwise_conv2d_out(std::span<Value* const> values) {
+  Depthwise conv;
+  if (const Error error = read_depthwise(values, &conv); error != Error::kOk) return error;
+  for (int32_t n = 0; n < conv.from.out.batch; ++n) convolve(conv, conv.from.input_of(n), conv.from.output_of(n));
   return Error::kOk;
 }
 

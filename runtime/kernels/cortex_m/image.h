@@ -17,6 +17,7 @@ struct Image {
   int32_t batch = 1, height = 1, width = 1, channels = 1;
 
   int32_t pixels() const { return height * width; }
+  int32_t bytes() const { return batch * pixels() * channels; }
 };
 
 // [N, C, H, W] or [N, C, W] whose bytes lie as N, H, W, C. False for other orders, unless extents of 1 make them the same.

@@ -97,11 +97,12 @@ Error quantized_linear_per_channel_out(std::span<Value* const> values) {
   const bool one_rounding = arguments.flag(7);
   const int64_t low = arguments.integer(8), high = arguments.integer(9);
   const Tensor& out = arguments.output(10);
+  const auto out_bytes = static_cast<int64_t>(out.bytes());
   Linear linear;
   Channels channels;
   if (!arguments.good() || !read_linear(in, weights, bias, offset, out, &linear) ||
-      !read_channels(multipliers, shifts, bias, linear.matrix.outputs, &channels) || !is_apart(out, {&multipliers, &shifts}) ||
-      !read_finish(zero_point, low, high, &channels.finish)) {
+      !read_channels(multipliers, shifts, bias, linear.matrix.outputs, &channels) || !is_apart(multipliers, out.data, out_bytes) ||
+      !is_apart(shifts, out.data, out_bytes) || !read_finish(zero_point, low, high, &channels.finish)) {
     return Error::kKernelArguments;
   }
   if (!all_int8(in, weights, out)) return Error::kKernelDtype;

@@ -81,7 +81,7 @@ Error run(std::span<Value* const> values, bool transposed) {
   };
   if (out.sizes[out.rank - 2] != product.rows || right.sizes[right.rank - 2] != right_rows ||
       right.sizes[right.rank - 1] != right_columns || !batches_broadcast(left, out) || !batches_broadcast(right, out) ||
-      !is_scratch_of_core(scratch, scratch_bytes) || !is_apart(scratch, {&left, &right, &out})) {
+      !is_scratch_of_core(scratch, scratch_bytes)) {
     return Error::kKernelArguments;
   }
   if (is_empty(out)) return Error::kOk;

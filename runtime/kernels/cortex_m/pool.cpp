@@ -158,8 +158,10 @@ bool read_windows(const PoolImages& images, std::span<const int64_t> kernel, std
   return good_axes(images.in, h->axis, w->axis) && h->axis.kernel <= kMaxWindow / w->axis.kernel;
 }
 
-bool is_pool_scratch(const Tensor& scratch, const Image& image, const Tensor& in, const Tensor& out) {
-  return is_scratch(scratch, dtr::cortex_m::average_pool_scratch_bytes(image.channels)) && is_apart(scratch, {&in, &out});
+bool is_pool_scratch(const Tensor& scratch, const PoolImages& images) {
+  const int64_t bytes = dtr::cortex_m::average_pool_scratch_bytes(images.in.channels);
+  return is_scratch(scratch, bytes) && is_apart(scratch.data, bytes, images.x, images.in.bytes()) &&
+         is_apart(scratch.data, bytes, images.y, images.out.bytes());
 }
 
 template <class Axes, class Divisor>
@@ -215,7 +217,7 @@ Error quantized_avg_pool2d_out(std::span<Value* const> values) {
   if (!arguments.good()) return Error::kKernelArguments;
   if (const Error error = read_images(in, out, &images); error != Error::kOk) return error;
   SlidingWindow h, w;
-  if (!read_windows(images, kernel, stride, padding, {}, &h, &w) || !is_pool_scratch(scratch, images.in, in, out)) {
+  if (!read_windows(images, kernel, stride, padding, {}, &h, &w) || !is_pool_scratch(scratch, images)) {
     return Error::kKernelArguments;
   }
   average(images, h, w, Mean(0, {}, {}), scratch.values<int32_t>(),
@@ -242,7 +244,7 @@ Error quantized_avg_pool2d_counted_out(std::span<Value* const> values) {
   if (const Error error = read_images(in, out, &images); error != Error::kOk) return error;
   SlidingWindow h, w;
   if (!read_windows(images, kernel, stride, padding, {}, &h, &w) || entry(padding_end, 0) < 0 || entry(padding_end, 1) < 0 ||
-      !is_pool_scratch(scratch, images.in, in, out)) {
+      !is_pool_scratch(scratch, images)) {
     return Error::kKernelArguments;
   }
   // Elements of a window up to the end of the padding.
@@ -272,7 +274,7 @@ Error quantized_adaptive_avg_pool2d_out(std::span<Value* const> values) {
     return Error::kKernelArguments;
   }
   if (const Error error = read_images(in, out, &images); error != Error::kOk) return error;
-  if (images.in.pixels() < 1 || images.in.pixels() > kMaxWindow || !is_pool_scratch(scratch, images.in, in, out)) {
+  if (images.in.pixels() < 1 || images.in.pixels() > kMaxWindow || !is_pool_scratch(scratch, images)) {
     return Error::kKernelArguments;
   }
   const AdaptiveWindow h{images.in.height, images.out.height}, w{images.in.width, images.out.width};

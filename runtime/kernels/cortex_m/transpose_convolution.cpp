@@ -69,7 +69,6 @@ Error quantized_transpose_conv2d_out(std::span<Value* const> values) {
       !is_scratch(output_scratch, 0)) {
     return Error::kKernelArguments;
   }
-  if (is_empty(arguments.output(15))) return Error::kOk;
   conv.group_out = out.channels / groups;
   for (int32_t n = 0; n < out.batch; ++n) {
     int8_t* y = conv.from.output_of(n);
