@@ -1,6 +1,7 @@
 #include "runtime/deuteron.h"
 
 #include <array>
+#include <cstring>
 #include <new>
 
 #include "runtime/deuteron_model.h"
@@ -98,8 +99,9 @@ dtr_status dtr_set_input(dtr_model* model, uint32_t index, const dtr_tensor* ten
   if (found == nullptr) return to_c(kNotPrepared);
   const bool null = tensor == nullptr || (tensor->rank > 0 && (tensor->sizes == nullptr || tensor->dim_order == nullptr));
   if (null) return to_c({Error::kNull, index});
-  // Not every number of C's enum is one of a ScalarType.
-  const auto dtype = static_cast<uint32_t>(tensor->dtype);
+  // C's callers may store any number in the enum, which C++ must not read as one; its size follows the compiler's options.
+  uint32_t dtype = 0;
+  std::memcpy(&dtype, &tensor->dtype, sizeof tensor->dtype);
   if (dtype > DTR_BOOL) return to_c({Error::kInputDtype, index});
   return to_c(found->method.set_input(index, {.data = tensor->data,
                                               .bytes = tensor->bytes,
