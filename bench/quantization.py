@@ -21,6 +21,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from tables import table, verdict
+
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ("digits_cnn", "kws_dscnn", "ic_resnet8", "vww_mobilenetv1", "ad_fcae", "mobilenet_v2")
 MIN_SQNR, MIN_SAME, MAX_ACCURACY_LOSS = 35.0, 0.99, 0.003
@@ -99,15 +101,6 @@ def model_figures(deuteron, shared, work):
 def meets(name, figures):
     near = abs(figures.get("accuracy", 0) - figures.get("their_accuracy", 0)) <= MAX_ACCURACY_LOSS
     return figures["sqnr"] >= LIMITED_SQNR.get(name, MIN_SQNR) and figures["same"] >= MIN_SAME and near
-
-
-def table(head, body, words=1):
-    align = ["---"] * words + ["---:"] * (len(head) - words)
-    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in [head, align, *body])
-
-
-def verdict(met):
-    return "yes" if met else "**no**"
 
 
 def decibels(value):

@@ -106,7 +106,6 @@ def write(args, deuteron):
                   "firmware": firmware_sizes.measure(deuteron, work),
                   "mixed": mixed.figures(deuteron),
                   "cortex_m": cortex_m.measure(cortex_m.Bench(deuteron, work))}
-    record = json.loads(json.dumps(record))
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
     PAGE.write_text(page.document(json.loads(RECORD.read_text()), json.loads(ANCHORS.read_text())))
     print(f"wrote {RECORD} and {PAGE}")
