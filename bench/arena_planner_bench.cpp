@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "support/arena_planner.h"
+#include "compiler/support/arena_planner.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 """The latencies that NXP publishes for i.MX RT700 against what `deuteron compile` prints for the same networks with seeded weights: the tables of
 docs/npu.md 6 between two marks. Nothing but options of the command stands between the machine and the table. Standard library only.
 
-    bench/calibrate.py [--deuteron build/release/deuteron] [--check]     --check: exit code 1 if the page or targets/time_error.cpp says otherwise
+    bench/calibrate.py [--deuteron build/release/deuteron] [--check]     --check: exit code 1 if the page or compiler/targets/time_error.cpp says otherwise
 """
 import argparse
 import itertools
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE, TARGET, STATED = ROOT / "docs/npu.md", ROOT / "abi/npu/target.h", ROOT / "targets/time_error.cpp"
+PAGE, TARGET, STATED = ROOT / "docs/npu.md", ROOT / "device/npu/target.h", ROOT / "compiler/targets/time_error.cpp"
 BEGIN, END = "<!-- Written by bench/calibrate.py: begin -->\n", "<!-- bench/calibrate.py: end -->\n"
 SCHEDULE = ("--schedule", "nxp-like", "--io", "int8")
 CLOSE = 0.10  # constants that explain every figure to this are told apart from those that explain them as the machine does
@@ -306,7 +306,7 @@ def main():
     new = page[:page.index(BEGIN)] + made + page[page.index(END) + len(END):]
     print(made, end="")
     if math.ceil(largest) != constant(STATED, "kPublishedErrorPercent"):
-        print(f"targets/time_error.cpp: kPublishedErrorPercent is {constant(STATED, 'kPublishedErrorPercent')}, the largest error {largest:.2f} %")
+        print(f"compiler/targets/time_error.cpp: kPublishedErrorPercent is {constant(STATED, 'kPublishedErrorPercent')}, the largest error {largest:.2f} %")
         return 1
     if options.check and new != page:
         print("docs/npu.md: the tables of bench/calibrate.py are out of date (make calibrate)")

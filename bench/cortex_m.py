@@ -3,8 +3,8 @@
 
     cortex_m.py DEUTERON     outputs byte for byte the host's, on a Cortex-M33, a Cortex-M55 and with the NPU, every count that of
                              docs/performance.md but for 0.1 %, no estimate of the compiler further than 10 % from what is counted, no
-                             layer further than targets/cpu_errors.inc says, or exit code 1
-    cortex_m.py DEUTERON --update-errors     write targets/cpu_errors.inc as well
+                             layer further than compiler/targets/cpu_errors.inc says, or exit code 1
+    cortex_m.py DEUTERON --update-errors     write compiler/targets/cpu_errors.inc as well
 
 The models are the quantized graphs of test/golden, whose weights are seeded, so counts need no other data; the check runs those of DEUTERON_SHARED too,
 with their own weights. bench/cmsis_nn.json says where CMSIS-NN's figures come from. `make bench` writes what is measured here into
@@ -27,7 +27,7 @@ from tables import ratio, table
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("DEUTERON_SHARED") or ROOT.parent / "shared")
-RECORD, ERRORS = ROOT / "bench/performance.json", ROOT / "targets/cpu_errors.inc"
+RECORD, ERRORS = ROOT / "bench/performance.json", ROOT / "compiler/targets/cpu_errors.inc"
 MODELS = ("kws_dscnn", "ic_resnet8", "vww_mobilenetv1", "ad_fcae")
 CORES = ("cortex-m33", "cortex-m55")
 FLOAT_BORDERS = ("kws_dscnn", "vww_mobilenetv1")  # for imxrt700, where the float kernels convert
@@ -177,7 +177,7 @@ def error_rows(bench):
 
 
 def check_errors(bench, all_ran, update):
-    """Of layers, against targets/cpu_errors.inc. Without all models a stated error may be that of one that is not here."""
+    """Of layers, against compiler/targets/cpu_errors.inc. Without all models a stated error may be that of one that is not here."""
     text, counted = ERRORS.read_text(), error_rows(bench)
     if update and all_ran:
         ERRORS.write_text(text.split('DTR_CPU_ERROR("')[0] + "".join(f'DTR_CPU_ERROR("{k}", {dsp}, {mve})\n' for k, (dsp, mve) in counted.items()))
@@ -186,7 +186,7 @@ def check_errors(bench, all_ran, update):
     for kernel in sorted({*stated, *counted}):
         for core, says, is_ in zip(CORES, stated.get(kernel, [0, 0]), counted.get(kernel, [0, 0])):
             if is_ > says or (all_ran and says > is_ + SLACK):
-                bench.failures.append(f"{kernel} on {core}: estimates are {is_} % off, targets/cpu_errors.inc says {says}; --update-errors")
+                bench.failures.append(f"{kernel} on {core}: estimates are {is_} % off, compiler/targets/cpu_errors.inc says {says}; --update-errors")
 
 
 def check(bench, update):
@@ -197,7 +197,7 @@ def check(bench, update):
             error = estimate_error(layers)
             print(f"{model} on {core}: {total(layers):,} instructions (recorded {total(before):,}), estimated {error:+.0%}")
             if abs(error) > ESTIMATE:
-                bench.failures.append(f"{model} on {core}: the compiler's estimate is {error:+.0%} off; its constants are in backends/cortex_m")
+                bench.failures.append(f"{model} on {core}: the compiler's estimate is {error:+.0%} off; its constants are in compiler/backends/cortex_m")
             if [known(layer) for layer in layers] != [known(layer) for layer in before]:
                 bench.failures.append(f"{model} on {core}: operators, kernels, MACs or estimates are not those recorded; if that is meant: make bench")
                 continue

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "simulator/host/host_simulator.h"
+#include "host/simulator/host_simulator.h"
 #include "test/unit/simulator_payload.h"
 
 namespace dtr {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "backends/neutron/neutron.h"
-#include "ir/parser.h"
-#include "ops/ops.h"
+#include "compiler/backends/neutron/neutron.h"
+#include "compiler/ir/parser.h"
+#include "compiler/ops/ops.h"
 
 namespace dtr {
 namespace {

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Compiles the device subset (abi, numerics, runtime, simulator/core) for Cortex-M33 and looks at the objects: no heap, no exceptions, no
+# Compiles the device subset (the folder device/) for Cortex-M33 and looks at the objects: no heap, no exceptions, no
 # stdio, no static constructors, nothing undefined but what a freestanding C library has. Prints the size of each library.
 #   scripts/check_device.sh [-j N]
 set -euo pipefail
@@ -21,7 +21,7 @@ trap 'rm -f "$log"' EXIT
 }
 
 mapfile -t libraries < <(find $build -name 'libdtr_*.a' | sort)
-for name in abi runtime simulator_core; do
+for name in npu numerics pte runtime simulator; do
   [[ "${libraries[*]}" == *"/libdtr_$name.a"* ]] || {
     echo "check_device: libdtr_$name.a was not built"
     exit 1

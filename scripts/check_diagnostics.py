@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-TABLE = "support/diagnostics.inc"
+TABLE = "compiler/support/diagnostics.inc"
 ROW = re.compile(r'^DTR_DIAGNOSTIC\((\w+),\s*"([^"]*)",\s*((?:"(?:[^"\\]|\\.)*"\s*)+)\)', re.MULTILINE)
 CODE_SUFFIXES = (".cpp", ".h", ".inc")
 TEST_SUFFIXES = (".cpp", ".h", ".py", ".ir", ".test", ".inc")
@@ -55,7 +55,7 @@ def findings(root):
         elif name not in tests and key not in tests:
             errors.append(f"{TABLE}: {key} occurs in no test")
     reasons = set()
-    for path in [*(root / "backends").rglob("*.cpp"), *(root / "backends").rglob("*.h"), *(root / "quantizer").rglob("*.cpp")]:
+    for path in [*(root / "compiler/backends").rglob("*.cpp"), *(root / "compiler/backends").rglob("*.h"), *(root / "compiler/quantizer").rglob("*.cpp")]:
         reasons.update(re.findall(r'"((?:npu|quantizer)(?:-[a-z0-9]+)+)"', path.read_text(errors="replace")))
     errors += [f"the reason {reason} occurs in no test" for reason in sorted(reasons - tests)]
     return errors

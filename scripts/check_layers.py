@@ -4,32 +4,56 @@ printed is encoded for a terminal.
 
     scripts/check_layers.py [ROOT]
 
-A folder may include itself and the folders above it in ORDER, except where ALLOWED or FORBIDDEN says otherwise. Each finding is one line
-`file:line: what is wrong`; exit code 1 if there is any. Standard library only.
+ROOMS says what each room, a folder that is a library, may include; docs/architecture.md has a row for each, in this order. Each finding is
+one line `file:line: what is wrong`; exit code 1 if there is any. Standard library only.
 """
 import os
 import re
 import sys
 from pathlib import Path
 
-# Each folder is a library that may use only what stands above it.
-ORDER = ("abi", "numerics", "support", "ir", "ops", "frontends", "transforms", "targets", "quantizer", "partitioner", "backends", "program",
-         "runtime", "simulator", "profiler", "compiler")
-FREE = ("tools", "test", "bench", "python")  # see everything; nothing above sees them
-# These see only what is named here (and themselves): they also run on the device.
-ALLOWED = {"runtime": ("abi", "numerics"), "simulator/core": ("abi", "numerics")}
-# Exceptions to the order: the simulator reads the microcode without the compiler's help.
-FORBIDDEN = {"simulator": ("frontends", "transforms", "quantizer", "partitioner", "backends")}
+# What each room may include besides itself; "*" is every room of that wing that stands above it. Rooms stand in the order of dependence, the
+# wings too: a row names only rooms above it, so that there is no circle, and a wing never looks to the right.
+ROOMS = {
+    "device/numerics": "",
+    "device/npu": "device/numerics",
+    "device/simulator": "device/numerics device/npu",
+    "device/pte": "device/numerics",
+    "device/runtime": "device/numerics device/npu device/pte",
+    "compiler/support": "",
+    "compiler/ir": "compiler/support",
+    "compiler/ops": "device/numerics compiler/support compiler/ir",
+    "compiler/executors": "compiler/support compiler/ir compiler/ops",
+    "compiler/frontends/pt2": "device/numerics compiler/support compiler/ir compiler/ops",
+    "compiler/frontends/tflite": "device/numerics compiler/support compiler/ir compiler/ops",
+    "compiler/transforms": "device/numerics compiler/support compiler/ir compiler/ops compiler/executors",
+    "compiler/targets": "device/numerics device/npu compiler/support",
+    "compiler/quantizer": "device/numerics compiler/support compiler/ir compiler/ops compiler/executors",
+    "compiler/partitioner": "compiler/support compiler/ir compiler/ops",
+    "compiler/backends/cortex_m": "device/numerics compiler/support compiler/ir compiler/ops compiler/partitioner",
+    "compiler/backends/neutron": "device/numerics device/npu compiler/support compiler/ir compiler/ops compiler/partitioner",
+    "compiler/backends/neutron_ir": "compiler/support compiler/ir compiler/ops compiler/frontends/tflite compiler/partitioner",
+    "compiler/backends/portable": "compiler/support compiler/ir compiler/ops compiler/partitioner",
+    "compiler/program": "device/numerics device/npu device/pte compiler/support compiler/ir compiler/partitioner",
+    "compiler/recipes": "compiler/*",
+    "compiler/pipeline": "device/pte compiler/*",
+    "host/simulator": "device/numerics device/npu device/simulator",
+    "host/profiler": "device/npu device/pte compiler/support compiler/ir compiler/frontends/pt2 compiler/targets compiler/program",
+    "host/session": "device/* compiler/support compiler/ir compiler/targets compiler/program host/simulator host/profiler",
+    "host/firmware": "device/* compiler/support compiler/ir compiler/targets compiler/program host/profiler host/session",
+    "host/accuracy": "device/numerics device/pte compiler/* host/session",
+}
+WINGS = ("device", "compiler", "host")
+FREE = ("tools", "test", "bench", "python")  # see everything; no room sees them
 # Sources of firmware projects: the build that `deuteron firmware` writes compiles them, beside its own model/.
 DEVICE, DEVICE_OWN = "test/device", "model"
-SIBLINGS = ("backends", "frontends")  # their sub-folders do not include each other
 
 SOURCES = (".cpp", ".cc", ".c")
 CODE = SOURCES + (".h", ".py", ".sh", ".cmake")
 WARN_LINES, MAX_LINES = 600, 800  # tables (.inc) and generated files are exempt
 # Names of files reach a terminal encoded, by one function; the others that print have only their own words, or run elsewhere.
 PRINTS = re.compile(r"\bfmt::print\b|\bstd::(cout|cerr|f?puts|f?printf|fwrite)\b|(?<![\w:.>])f?printf\(")
-MAY_PRINT = ("tools/print.h", "support/diagnostic.cpp", "support/progress.cpp", "runtime/ports/", "runtime/examples/")
+MAY_PRINT = ("tools/print.h", "compiler/support/diagnostic.cpp", "compiler/support/progress.cpp", "device/runtime/ports/", "device/runtime/examples/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 
 
@@ -37,32 +61,49 @@ def within(path, folder):
     return path.startswith(folder + "/")
 
 
+def room_of(path):
+    """The room that a file belongs to, or None."""
+    return next((room for room in ROOMS if within(path, room)), None)
+
+
+def may_see(room, other):
+    """Whether a file of `room` may include one of `other`."""
+    rooms = list(ROOMS)
+    if room == other:
+        return True
+    stands_above = rooms.index(other) < rooms.index(room)
+    return stands_above and any(name == other or name.endswith("/*") and within(other, name[:-2]) for name in ROOMS[room].split())
+
+
+def table_errors():
+    """What is wrong with ROOMS itself: rows that name what does not stand above them."""
+    errors, seen = [], []
+    for room, names in ROOMS.items():
+        unknown = [name for name in names.split() if name not in seen and not name.endswith("/*")]
+        errors += [f"scripts/check_layers.py:1: {room} names {name}, which is no room above it" for name in unknown]
+        seen.append(room)
+    if sorted(ROOMS, key=lambda room: WINGS.index(room.split("/")[0])) != list(ROOMS):
+        errors.append("scripts/check_layers.py:1: rooms of a wing do not stand together, in the order of WINGS")
+    return errors
+
+
 def include_error(file, header):
     """Why `file` may not include "header" (both relative to the root), or None."""
-    folder, other = file.split("/")[0], header.split("/")[0]
     if within(file, DEVICE) and within(header, DEVICE_OWN):
         return None
-    if "/" not in header or other not in ORDER + FREE:
-        return f'"{header}" does not start at the repository root; other projects\' headers go in <>'
-    if folder in FREE:
+    folder, other = room_of(file), room_of(header)
+    if other is None and not header.startswith(tuple(f"{free}/" for free in FREE)):
+        return f'"{header}" does not start at the repository root, in a room; other projects\' headers go in <>'
+    if folder is None:
         return None
-    for place, visible in ALLOWED.items():
-        if within(file, place):
-            return None if within(header, place) or other in visible else f"{place}/ sees only {' and '.join(visible)}, not {other}/"
-    if other in FREE or ORDER.index(other) > ORDER.index(folder):
-        return f"{folder}/ may not include {other}/, which stands below it"
-    if other in FORBIDDEN.get(folder, ()):
-        return f"{folder}/ does not use {other}/"
-    if folder == other and folder in SIBLINGS:
-        mine, theirs = file.split("/")[1:-1], header.split("/")[1:-1]
-        if mine and theirs and mine[0] != theirs[0]:
-            return f"{folder}/{mine[0]} does not know {folder}/{theirs[0]}"
-    return None
+    if other is None:
+        return f"{folder}/ does not see {header.split('/')[0]}/"
+    return None if may_see(folder, other) else f"{folder}/ may not include {other}/: ROOMS in scripts/check_layers.py"
 
 
 def print_error(file, line):
     """Why `file` may not have this line, which prints, or None."""
-    if file.split("/")[0] not in ORDER + ("tools",) or file.startswith(MAY_PRINT) or not PRINTS.search(line.split("//")[0]):
+    if file.split("/")[0] not in WINGS + ("tools",) or file.startswith(MAY_PRINT) or not PRINTS.search(line.split("//")[0]):
         return None
     return "prints past tools/print.h, which encodes names for a terminal" if within(file, "tools") else "libraries do not print"
 
@@ -76,13 +117,22 @@ def project_files(root):
     return sorted(found)
 
 
+def page_errors(root):
+    """Whether the table of docs/architecture.md has a row for each room, in the order of ROOMS."""
+    page = root / "docs/architecture.md"
+    if not page.exists():
+        return []
+    rows = re.findall(r"^\| `([a-z_0-9/]+)/` \|", page.read_text(), re.MULTILINE)
+    return [] if rows == [*ROOMS, "tools"] else [f"docs/architecture.md:1: its rows are {', '.join(rows)}; the rooms are {', '.join(ROOMS)}"]
+
+
 def listed_sources(root, files):
     """Every source named in a CMakeLists.txt or cmake/*.cmake, or in a table of operators or passes that CMake reads, relative to the root."""
     listed = set()
     for file in files:
-        if file in ("ops/ops.inc", "transforms/passes.inc"):
+        if file in ("compiler/ops/ops.inc", "compiler/transforms/passes.inc"):
             rows = re.findall(r"^DTR_\w+\(\w+, (\w+)\)", (root / file).read_text(), re.MULTILINE)
-            listed.update(f"{file.split('/')[0]}/{stem}.cpp" for stem in rows)
+            listed.update(f"{os.path.dirname(file)}/{stem}.cpp" for stem in rows)
         if Path(file).name == "CMakeLists.txt" or file.endswith(".cmake"):
             base = "" if file.endswith(".cmake") else os.path.dirname(file)
             text = re.sub(r"#.*", "", (root / file).read_text())
@@ -95,7 +145,7 @@ def listed_sources(root, files):
 
 def findings(root):
     """(errors, warnings) of the tree at `root`."""
-    errors, warnings = [], []
+    errors, warnings = table_errors() + page_errors(root), []
     files = project_files(root)
     listed = listed_sources(root, files)
     for file in files:
@@ -106,8 +156,10 @@ def findings(root):
             errors.append(f"{file}:{len(lines)}: more than {MAX_LINES} lines; split it")
         elif len(lines) > WARN_LINES:
             warnings.append(f"{file}:{len(lines)}: more than {WARN_LINES} lines need a reason")
-        if file.split("/")[0] not in ORDER + FREE or not file.endswith(SOURCES + (".h",)):
+        if file.split("/")[0] not in WINGS + FREE or not file.endswith(SOURCES + (".h",)):
             continue
+        if file.split("/")[0] in WINGS and not room_of(file):
+            errors.append(f"{file}:1: no room of ROOMS has it")
         if file.endswith(SOURCES) and file not in listed and not within(file, DEVICE):
             errors.append(f"{file}:1: no CMakeLists.txt lists it")
         for number, line in enumerate(lines, 1):

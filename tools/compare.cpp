@@ -1,15 +1,15 @@
 // deuteron compare
-#include "compiler/compare.h"
+#include "host/accuracy/compare.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "compiler/outputs.h"
-#include "compiler/read_model.h"
-#include "ir/npz.h"
-#include "support/output_file.h"
+#include "compiler/ir/npz.h"
+#include "compiler/pipeline/read_model.h"
+#include "compiler/support/output_file.h"
+#include "host/accuracy/outputs.h"
 #include "tools/print.h"
 #include "tools/verbs.h"
 

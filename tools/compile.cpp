@@ -1,5 +1,5 @@
 // deuteron compile
-#include "compiler/compile.h"
+#include "compiler/pipeline/compile.h"
 
 #include <fmt/format.h>
 
@@ -7,16 +7,16 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "compiler/check.h"
-#include "compiler/pattern_report.h"
-#include "compiler/quantization_report.h"
-#include "compiler/read_model.h"
-#include "compiler/selection.h"
-#include "ir/npz.h"
-#include "ir/printer.h"
-#include "profiler/etrecord.h"
-#include "support/mapped_file.h"
-#include "support/output_file.h"
+#include "compiler/ir/npz.h"
+#include "compiler/ir/printer.h"
+#include "compiler/pipeline/pattern_report.h"
+#include "compiler/pipeline/read_model.h"
+#include "compiler/recipes/selection.h"
+#include "compiler/support/mapped_file.h"
+#include "compiler/support/output_file.h"
+#include "host/accuracy/check.h"
+#include "host/accuracy/quantization_report.h"
+#include "host/profiler/etrecord.h"
 #include "tools/print.h"
 #include "tools/verbs.h"
 

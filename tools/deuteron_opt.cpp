@@ -8,13 +8,13 @@
 #include <iostream>
 #include <iterator>
 
-#include "frontends/pt2/pt2.h"
-#include "ir/parser.h"
-#include "ir/printer.h"
-#include "ir/verifier.h"
-#include "support/mapped_file.h"
+#include "compiler/frontends/pt2/pt2.h"
+#include "compiler/ir/parser.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/support/mapped_file.h"
+#include "compiler/transforms/pass_manager.h"
 #include "tools/print.h"
-#include "transforms/pass_manager.h"
 
 namespace dtr {
 namespace {

@@ -6,15 +6,15 @@
 #include <cmath>
 #include <functional>
 
-#include "compiler/compare.h"
-#include "compiler/onednn_executor.h"
-#include "compiler/read_model.h"
-#include "compiler/session.h"
-#include "ir/npz.h"
-#include "ir/samples.h"
-#include "support/output_file.h"
-#include "support/progress.h"
-#include "support/thread_pool.h"
+#include "compiler/executors/onednn_executor.h"
+#include "compiler/ir/npz.h"
+#include "compiler/ir/samples.h"
+#include "compiler/pipeline/read_model.h"
+#include "compiler/support/output_file.h"
+#include "compiler/support/progress.h"
+#include "compiler/support/thread_pool.h"
+#include "host/accuracy/compare.h"
+#include "host/session/session.h"
 #include "tools/print.h"
 #include "tools/verbs.h"
 

@@ -1,8 +1,8 @@
 // deuteron explain
 #include <fmt/format.h>
 
-#include "compiler/recorder.h"
-#include "profiler/explain.h"
+#include "host/profiler/explain.h"
+#include "host/session/recorder.h"
 #include "tools/print.h"
 #include "tools/verbs.h"
 

@@ -1,11 +1,11 @@
 // deuteron firmware
-#include "compiler/firmware.h"
+#include "host/firmware/firmware.h"
 
 #include <fmt/format.h>
 
 #include <filesystem>
 
-#include "support/output_file.h"
+#include "compiler/support/output_file.h"
 #include "tools/print.h"
 #include "tools/verbs.h"
 

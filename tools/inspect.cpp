@@ -1,14 +1,14 @@
 // deuteron inspect
 #include <fmt/format.h>
 
-#include "backends/neutron_ir/payload.h"
-#include "compiler/read_model.h"
-#include "frontends/pt2/describe.h"
-#include "frontends/tflite/tflite.h"
-#include "ir/npz.h"
-#include "profiler/etdump.h"
-#include "program/describe.h"
-#include "simulator/host/listing.h"
+#include "compiler/backends/neutron_ir/payload.h"
+#include "compiler/frontends/pt2/describe.h"
+#include "compiler/frontends/tflite/tflite.h"
+#include "compiler/ir/npz.h"
+#include "compiler/pipeline/read_model.h"
+#include "compiler/program/describe.h"
+#include "host/profiler/etdump.h"
+#include "host/simulator/listing.h"
 #include "tools/print.h"
 #include "tools/verbs.h"
 

@@ -8,11 +8,11 @@
 #include <limits>
 #include <new>
 
-#include "support/interruption.h"
-#include "support/text.h"
+#include "compiler/support/interruption.h"
+#include "compiler/support/text.h"
+#include "compiler/transforms/pass_manager.h"
 #include "tools/print.h"
 #include "tools/verbs.h"
-#include "transforms/pass_manager.h"
 
 namespace {
 

@@ -1,14 +1,14 @@
 // deuteron profile
 #include <fmt/format.h>
 
-#include "compiler/read_model.h"
-#include "compiler/recorder.h"
-#include "profiler/etdump.h"
-#include "profiler/etrecord.h"
-#include "profiler/html.h"
-#include "profiler/records.h"
-#include "profiler/report.h"
-#include "support/output_file.h"
+#include "compiler/pipeline/read_model.h"
+#include "compiler/support/output_file.h"
+#include "host/profiler/etdump.h"
+#include "host/profiler/etrecord.h"
+#include "host/profiler/html.h"
+#include "host/profiler/records.h"
+#include "host/profiler/report.h"
+#include "host/session/recorder.h"
 #include "tools/print.h"
 #include "tools/verbs.h"
 

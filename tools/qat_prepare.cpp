@@ -1,12 +1,12 @@
 // deuteron qat-prepare
-#include "compiler/qat_prepare.h"
+#include "compiler/pipeline/qat_prepare.h"
 
 #include <fmt/format.h>
 
-#include "compiler/read_model.h"
-#include "ir/npz.h"
-#include "support/mapped_file.h"
-#include "support/output_file.h"
+#include "compiler/ir/npz.h"
+#include "compiler/pipeline/read_model.h"
+#include "compiler/support/mapped_file.h"
+#include "compiler/support/output_file.h"
 #include "tools/print.h"
 #include "tools/verbs.h"
 

@@ -6,16 +6,16 @@
 #include <filesystem>
 #include <optional>
 
-#include "abi/program_generated.h"
-#include "compiler/qemu_session.h"
-#include "compiler/recorder.h"
-#include "ir/npz.h"
-#include "ir/reorder.h"
-#include "ir/samples.h"
-#include "profiler/etdump.h"
-#include "profiler/report.h"
-#include "support/output_file.h"
-#include "support/progress.h"
+#include "compiler/ir/npz.h"
+#include "compiler/ir/reorder.h"
+#include "compiler/ir/samples.h"
+#include "compiler/support/output_file.h"
+#include "compiler/support/progress.h"
+#include "device/pte/program_generated.h"
+#include "host/firmware/qemu_session.h"
+#include "host/profiler/etdump.h"
+#include "host/profiler/report.h"
+#include "host/session/recorder.h"
 #include "tools/print.h"
 #include "tools/verbs.h"
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "compiler/recipe.h"
-#include "ops/ops.h"
+#include "compiler/ops/ops.h"
+#include "compiler/recipes/recipe.h"
 #include "tools/print.h"
 #include "tools/verbs.h"
 

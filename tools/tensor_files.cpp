@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "abi/program_generated.h"
+#include "device/pte/program_generated.h"
 #include "tools/print.h"
 #include "tools/verbs.h"
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/check.h"
-#include "program/reader.h"
-#include "support/result.h"
-#include "targets/target.h"
+#include "compiler/program/reader.h"
+#include "compiler/support/result.h"
+#include "compiler/targets/target.h"
+#include "host/accuracy/check.h"
 
 namespace dtr::tools {
 

@@ -1,14 +1,14 @@
 // deuteron verify
-#include "compiler/verify.h"
+#include "host/accuracy/verify.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "compiler/read_model.h"
-#include "ir/npz.h"
-#include "profiler/trace.h"
-#include "support/output_file.h"
+#include "compiler/ir/npz.h"
+#include "compiler/pipeline/read_model.h"
+#include "compiler/support/output_file.h"
+#include "host/profiler/trace.h"
 #include "tools/print.h"
 #include "tools/verbs.h"
 

@@ -13,10 +13,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "abi/program_generated.h"
-#include "simulator/core/decoder.h"
-#include "support/mapped_file.h"
-#include "support/zip_archive.h"
+#include "compiler/support/mapped_file.h"
+#include "compiler/support/zip_archive.h"
+#include "device/pte/program_generated.h"
+#include "device/simulator/decoder.h"
 
 namespace dtr::conformance {
 namespace {

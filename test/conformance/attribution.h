@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
-#include "compiler/session.h"
-#include "profiler/profile.h"
+#include "host/profiler/profile.h"
+#include "host/session/session.h"
 #include "test/conformance/check.h"
 
 namespace dtr::conformance {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "compiler/read_model.h"
-#include "ir/rewriter.h"
+#include "compiler/ir/rewriter.h"
+#include "compiler/pipeline/read_model.h"
 
 namespace dtr::conformance {
 

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "compiler/compile.h"
-#include "compiler/session.h"
+#include "compiler/pipeline/compile.h"
+#include "host/session/session.h"
 
 namespace dtr::conformance {
 

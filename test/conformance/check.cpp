@@ -9,12 +9,12 @@
 #include <set>
 #include <vector>
 
-#include "compiler/compare.h"
-#include "compiler/read_model.h"
-#include "compiler/recorder.h"
-#include "ir/npz.h"
-#include "ops/executor.h"
-#include "profiler/report.h"
+#include "compiler/executors/executor.h"
+#include "compiler/ir/npz.h"
+#include "compiler/pipeline/read_model.h"
+#include "host/accuracy/compare.h"
+#include "host/profiler/report.h"
+#include "host/session/recorder.h"
 #include "test/conformance/attribution.h"
 #include "test/conformance/build.h"
 #include "test/conformance/placement.h"

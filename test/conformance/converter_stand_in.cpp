@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "frontends/tflite/model_file.h"
-#include "support/mapped_file.h"
+#include "compiler/frontends/tflite/model_file.h"
+#include "compiler/support/mapped_file.h"
 
 namespace {
 

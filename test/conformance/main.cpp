@@ -12,7 +12,7 @@
 #include <set>
 #include <sstream>
 
-#include "support/output_file.h"
+#include "compiler/support/output_file.h"
 #include "test/conformance/table.h"
 
 namespace {

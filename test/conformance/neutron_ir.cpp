@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "backends/neutron_ir/neutron_ir.h"
-#include "compiler/compile.h"
-#include "compiler/read_model.h"
-#include "frontends/tflite/model_file.h"
-#include "frontends/tflite/tflite.h"
-#include "ir/parser.h"
-#include "ir/reorder.h"
-#include "ops/executor.h"
-#include "partitioner/layout.h"
-#include "partitioner/partition.h"
-#include "program/reader.h"
+#include "compiler/backends/neutron_ir/neutron_ir.h"
+#include "compiler/executors/executor.h"
+#include "compiler/frontends/tflite/model_file.h"
+#include "compiler/frontends/tflite/tflite.h"
+#include "compiler/ir/parser.h"
+#include "compiler/ir/reorder.h"
+#include "compiler/partitioner/layout.h"
+#include "compiler/partitioner/partition.h"
+#include "compiler/pipeline/compile.h"
+#include "compiler/pipeline/read_model.h"
+#include "compiler/program/reader.h"
 
 namespace dtr::conformance {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/npz.h"
-#include "ir/samples.h"
+#include "compiler/ir/npz.h"
+#include "compiler/ir/samples.h"
 
 namespace dtr::conformance {
 

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "compiler/read_model.h"
-#include "support/output_file.h"
+#include "compiler/pipeline/read_model.h"
+#include "compiler/support/output_file.h"
 #include "test/conformance/neutron_ir.h"
 
 namespace {

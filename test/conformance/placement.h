@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/report.h"
-#include "support/result.h"
+#include "compiler/pipeline/report.h"
+#include "compiler/support/result.h"
 #include "test/conformance/check.h"
 
 namespace dtr::conformance {

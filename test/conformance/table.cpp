@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "ir/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "test/conformance/attribution.h"
 
 namespace dtr::conformance {

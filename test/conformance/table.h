@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "support/result.h"
+#include "compiler/support/result.h"
 #include "test/conformance/workers.h"
 
 namespace dtr::conformance {
@@ -33,7 +33,7 @@ struct Verdict {
 };
 Verdict judge(const std::vector<CaseResult>& results, const Exceptions& exceptions);
 
-// Operators of ops/ops.inc that no case holds.
+// Operators of compiler/ops/ops.inc that no case holds.
 std::vector<std::string> missing_operators(const std::vector<CaseResult>& results);
 
 // One line a group of cases, passed/all of every kind of check, the least distance to upstream and the most steps; then all groups.

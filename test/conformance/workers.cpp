@@ -9,8 +9,8 @@
 #include <array>
 #include <chrono>
 
-#include "support/diagnostic.h"
-#include "support/thread_pool.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/thread_pool.h"
 
 namespace dtr::conformance {
 namespace {

@@ -4,9 +4,9 @@
 #include <array>
 #include <cstring>
 
-#include "abi/manifest.h"
+#include "device/pte/manifest.h"
+#include "device/runtime/ports/cortex_m/semihosting.h"
 #include "model/model.h"
-#include "runtime/ports/cortex_m/semihosting.h"
 
 extern "C" const std::byte model_program[], model_program_end[];
 

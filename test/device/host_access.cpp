@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "runtime/ports/cortex_m/semihosting.h"
+#include "device/runtime/ports/cortex_m/semihosting.h"
 
 #define FOLDER "@FOLDER@"
 

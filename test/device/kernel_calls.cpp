@@ -2,11 +2,11 @@
 // Each must end in the result that the host had, without a fault, and the patterns must stay. Kernels that are not linked are left out.
 #include <cstring>
 
-#include "runtime/kernels/cortex_m/kernels.h"
+#include "device/runtime/kernels/cortex_m/kernels.h"
 #ifndef DTR_CORTEX_M_KERNELS_ALONE
-#include "runtime/kernels/portable/kernels.h"
+#include "device/runtime/kernels/portable/kernels.h"
 #endif
-#include "runtime/ports/cortex_m/semihosting.h"
+#include "device/runtime/ports/cortex_m/semihosting.h"
 #include "test/fuzz/kernel_call.h"
 
 namespace {

@@ -16,8 +16,8 @@ from pathlib import Path
 DIGITS = Path(__file__).resolve().parents[2] / "models/digits_cnn"
 # Instructions of the core that an event may cost, and a command of the NPU, of which there are more.
 MOST_OF_AN_EVENT, MOST_OF_A_COMMAND = 200, 120
-PROFILER_FILES = ("abi/npu/profile.h", "runtime/profiler.h", "runtime/profiler.cpp", "runtime/deuteron_profile.cpp", "runtime/ports/cortex_m/profile_log.h",
-                  "runtime/ports/cortex_m/profile_log.cpp")
+PROFILER_FILES = ("device/npu/profile.h", "device/runtime/profiler.h", "device/runtime/profiler.cpp", "device/runtime/deuteron_profile.cpp", "device/runtime/ports/cortex_m/profile_log.h",
+                  "device/runtime/ports/cortex_m/profile_log.cpp")
 failures = []
 
 

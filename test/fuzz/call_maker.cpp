@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "runtime/value.h"
+#include "device/runtime/value.h"
 #include "test/fuzz/recipe_kit.h"
 
 namespace dtr::fuzz {

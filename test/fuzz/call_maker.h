@@ -1,5 +1,5 @@
 // Makes arguments of kernels for the kernel fuzzer: of each kernel a valid call with random shapes and parameters, in which mostly one or
-// two things are then broken. Every tensor keeps to what verify_plan guarantees (runtime/kernels/checks.h); nothing else holds.
+// two things are then broken. Every tensor keeps to what verify_plan guarantees (device/runtime/kernels/checks.h); nothing else holds.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include "abi/cortex_m.h"
-#include "abi/scalar_type.h"
+#include "device/numerics/cortex_m_scratch.h"
+#include "device/pte/scalar_type.h"
 
 namespace dtr::fuzz {
 

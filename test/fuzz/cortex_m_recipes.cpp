@@ -1,6 +1,6 @@
 // A valid call of every kernel of the Cortex-M, with random shapes and parameters. Schemas: the head of each file in
-// runtime/kernels/cortex_m. Scratch has the size that a core with the DSP extension wants, or one with MVE (`scratch_core`).
-#include "abi/cortex_m.h"
+// device/runtime/kernels/cortex_m. Scratch has the size that a core with the DSP extension wants, or one with MVE (`scratch_core`).
+#include "device/numerics/cortex_m_scratch.h"
 #include "test/fuzz/recipe_kit.h"
 
 namespace dtr::fuzz {

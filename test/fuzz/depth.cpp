@@ -7,7 +7,7 @@
 #include <atomic>
 #include <new>
 
-#include "support/result.h"
+#include "compiler/support/result.h"
 
 namespace dtr::fuzz {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "ir/verifier.h"
+#include "compiler/ir/verifier.h"
 #include "test/fuzz/depth.h"
 #include "test/fuzz/sample.h"
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
-#include "profiler/etdump.h"
-#include "profiler/report.h"
+#include "host/profiler/etdump.h"
+#include "host/profiler/report.h"
 #include "test/fuzz/depth.h"
 
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
-#include "profiler/etrecord.h"
-#include "profiler/report.h"
+#include "host/profiler/etrecord.h"
+#include "host/profiler/report.h"
 #include "test/fuzz/depth.h"
 #include "test/fuzz/mutators.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/firmware_folder.h"
-#include "support/temporary_folder.h"
+#include "compiler/support/temporary_folder.h"
+#include "host/firmware/firmware_folder.h"
 #include "test/fuzz/depth.h"
 
 namespace {

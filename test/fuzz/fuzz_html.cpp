@@ -7,9 +7,9 @@
 #include <span>
 #include <string>
 
-#include "compiler/recorder.h"
-#include "profiler/html.h"
-#include "support/temporary_folder.h"
+#include "compiler/support/temporary_folder.h"
+#include "host/profiler/html.h"
+#include "host/session/recorder.h"
 #include "test/fuzz/depth.h"
 #include "test/fuzz/sample.h"
 

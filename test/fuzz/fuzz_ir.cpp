@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <string_view>
 
-#include "ir/parser.h"
-#include "ir/printer.h"
-#include "ir/verifier.h"
+#include "compiler/ir/parser.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/transforms/pass_manager.h"
 #include "test/fuzz/depth.h"
-#include "transforms/pass_manager.h"
 
 namespace {
 

@@ -6,13 +6,13 @@
 #include <span>
 #include <vector>
 
-#include "abi/crc32.h"
-#include "abi/npu/cycles.h"
-#include "simulator/core/simulator.h"
-#include "simulator/host/host_simulator.h"
-#include "simulator/host/listing.h"
-#include "simulator/host/plan.h"
-#include "support/result.h"
+#include "compiler/support/result.h"
+#include "device/npu/cycles.h"
+#include "device/numerics/crc32.h"
+#include "device/simulator/simulator.h"
+#include "host/simulator/host_simulator.h"
+#include "host/simulator/listing.h"
+#include "host/simulator/plan.h"
 #include "test/fuzz/depth.h"
 #include "test/fuzz/mutators.h"
 

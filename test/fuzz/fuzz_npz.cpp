@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "ir/npz.h"
+#include "compiler/ir/npz.h"
 #include "test/fuzz/depth.h"
 #include "test/fuzz/mutators.h"
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <span>
 
-#include "profiler/etdump.h"
-#include "profiler/records.h"
-#include "profiler/report.h"
+#include "host/profiler/etdump.h"
+#include "host/profiler/records.h"
+#include "host/profiler/report.h"
 #include "test/fuzz/depth.h"
 #include "test/fuzz/mutators.h"
 #include "test/fuzz/sample.h"

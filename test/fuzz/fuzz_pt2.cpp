@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
-#include "frontends/pt2/pt2.h"
-#include "ir/verifier.h"
+#include "compiler/frontends/pt2/pt2.h"
+#include "compiler/ir/verifier.h"
 #include "test/fuzz/depth.h"
 #include "test/fuzz/mutators.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "program/describe.h"
+#include "compiler/program/describe.h"
 #include "test/fuzz/depth.h"
 #include "test/fuzz/run_program.h"
 #include "test/fuzz/sample.h"

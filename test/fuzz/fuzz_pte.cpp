@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <span>
 
-#include "profiler/report.h"
-#include "program/describe.h"
-#include "program/reader.h"
+#include "compiler/program/describe.h"
+#include "compiler/program/reader.h"
+#include "host/profiler/report.h"
 #include "test/fuzz/depth.h"
 #include "test/fuzz/run_program.h"
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "compiler/recipe.h"
+#include "compiler/recipes/recipe.h"
 #include "test/fuzz/depth.h"
 #include "test/fuzz/sample.h"
 

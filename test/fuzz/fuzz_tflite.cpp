@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
-#include "frontends/tflite/tflite.h"
-#include "ir/verifier.h"
+#include "compiler/frontends/tflite/tflite.h"
+#include "compiler/ir/verifier.h"
 #include "test/fuzz/depth.h"
 
 namespace {

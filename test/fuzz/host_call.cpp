@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "runtime/kernels/cortex_m/kernels.h"
-#include "runtime/kernels/portable/kernels.h"
+#include "device/runtime/kernels/cortex_m/kernels.h"
+#include "device/runtime/kernels/portable/kernels.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define DTR_GUARDED_HEAP 1

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/kernel.h"
+#include "device/runtime/kernel.h"
 #include "test/fuzz/kernel_call.h"
 
 namespace dtr::fuzz {

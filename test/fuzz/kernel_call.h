@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/kernel.h"
+#include "device/runtime/kernel.h"
 
 namespace dtr::fuzz {
 

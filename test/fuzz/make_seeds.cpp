@@ -5,13 +5,13 @@
 #include <filesystem>
 #include <string>
 
-#include "abi/program_generated.h"
-#include "compiler/firmware_folder.h"
-#include "compiler/recorder.h"
-#include "profiler/etdump.h"
-#include "support/mapped_file.h"
-#include "support/output_file.h"
-#include "support/temporary_folder.h"
+#include "compiler/support/mapped_file.h"
+#include "compiler/support/output_file.h"
+#include "compiler/support/temporary_folder.h"
+#include "device/pte/program_generated.h"
+#include "host/firmware/firmware_folder.h"
+#include "host/profiler/etdump.h"
+#include "host/session/recorder.h"
 #include "test/fuzz/sample.h"
 
 namespace {

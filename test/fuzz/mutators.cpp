@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "support/zip_archive.h"
-#include "support/zip_writer.h"
+#include "compiler/support/zip_archive.h"
+#include "compiler/support/zip_writer.h"
 
 namespace dtr::fuzz {
 namespace {

@@ -1,4 +1,5 @@
-// A valid call of every portable kernel, with random shapes and parameters. Schemas: the head of each file in runtime/kernels/portable.
+// A valid call of every portable kernel, with random shapes and parameters. Schemas: the head of each file in
+// device/runtime/kernels/portable.
 #include "test/fuzz/recipe_kit.h"
 
 namespace dtr::fuzz {

@@ -10,10 +10,10 @@
 #include <span>
 #include <vector>
 
-#include "abi/crc32.h"
-#include "abi/program_file.h"
-#include "abi/program_generated.h"
-#include "program/reader.h"
+#include "compiler/program/reader.h"
+#include "device/numerics/crc32.h"
+#include "device/pte/program_file.h"
+#include "device/pte/program_generated.h"
 #include "test/fuzz/mutators.h"
 
 namespace {

@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
-#include "runtime/delegate_deuteron.h"
-#include "runtime/environment.h"
-#include "runtime/method.h"
-#include "simulator/host/host_simulator.h"
+#include "device/runtime/delegate_deuteron.h"
+#include "device/runtime/environment.h"
+#include "device/runtime/method.h"
+#include "host/simulator/host_simulator.h"
 
 namespace dtr::fuzz {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "abi/tensor_file.h"
+#include "device/pte/tensor_file.h"
 
 namespace dtr::fuzz {
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "ir/parser.h"
-#include "support/mapped_file.h"
+#include "compiler/ir/parser.h"
+#include "compiler/support/mapped_file.h"
 
 namespace dtr::fuzz {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "compiler/compile.h"
+#include "compiler/pipeline/compile.h"
 
 namespace dtr::fuzz {
 

@@ -9,14 +9,14 @@
 #include <cstdlib>
 #include <functional>
 
-#include "backends/neutron/neutron.h"
-#include "compiler/compare.h"
-#include "compiler/compile.h"
-#include "compiler/selection.h"
-#include "compiler/session.h"
-#include "ir/parser.h"
-#include "ir/verifier.h"
-#include "ops/executor.h"
+#include "compiler/backends/neutron/neutron.h"
+#include "compiler/executors/executor.h"
+#include "compiler/ir/parser.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/pipeline/compile.h"
+#include "compiler/recipes/selection.h"
+#include "host/accuracy/compare.h"
+#include "host/session/session.h"
 #include "test/random/random_graph.h"
 
 namespace dtr::test {

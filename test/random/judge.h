@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "ir/graph.h"
+#include "compiler/ir/graph.h"
 
 namespace dtr::test {
 

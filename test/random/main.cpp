@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <map>
 
-#include "backends/neutron/neutron.h"
-#include "ir/op_def.h"
-#include "ir/printer.h"
-#include "support/thread_pool.h"
+#include "compiler/backends/neutron/neutron.h"
+#include "compiler/ir/op_def.h"
+#include "compiler/ir/printer.h"
+#include "compiler/support/thread_pool.h"
 #include "test/random/judge.h"
 #include "test/random/random_graph.h"
 #include "test/random/shrink.h"

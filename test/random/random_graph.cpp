@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/parser.h"
-#include "ir/verifier.h"
-#include "ops/define.h"
-#include "ops/ops.h"
+#include "compiler/ir/parser.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/ops/define.h"
+#include "compiler/ops/ops.h"
 
 namespace dtr::test {
 namespace {

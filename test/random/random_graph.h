@@ -1,5 +1,5 @@
-// Seeded random quantized graphs of every operator in ops/ops.inc. What an operator needs is derived from its OpDef: number of operands,
-// traits, names and kinds of attributes. Operators with operands of their own kind (weights, shapes to match) have a row in
+// Seeded random quantized graphs of every operator in compiler/ops/ops.inc. What an operator needs is derived from its OpDef: number of
+// operands, traits, names and kinds of attributes. Operators with operands of their own kind (weights, shapes to match) have a row in
 // random_operands.cpp, attributes one in random_attributes.cpp; `why_not_drawn` says what is missing, and a test asks it for every
 // operator.
 #pragma once
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/graph.h"
-#include "ir/rewriter.h"
+#include "compiler/ir/graph.h"
+#include "compiler/ir/rewriter.h"
 
 namespace dtr::test {
 

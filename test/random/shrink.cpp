@@ -3,8 +3,8 @@
 #include <map>
 #include <optional>
 
-#include "ir/rewriter.h"
-#include "ir/verifier.h"
+#include "compiler/ir/rewriter.h"
+#include "compiler/ir/verifier.h"
 
 namespace dtr::test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "ir/graph.h"
+#include "compiler/ir/graph.h"
 
 namespace dtr::test {
 

@@ -13,7 +13,7 @@ GOOD = 'DTR_DIAGNOSTIC(kBadShape, "bad-shape", "The shape is wrong. Say \\"why\\
 class Table(unittest.TestCase):
     def check(self, table, code="kBadShape kOther", test="bad-shape other", backend=""):
         with tempfile.TemporaryDirectory() as folder:
-            for name, text in {"support/diagnostics.inc": table, "ir/a.cpp": code, "backends/b.cpp": backend, "test/unit/a.cpp": test}.items():
+            for name, text in {"compiler/support/diagnostics.inc": table, "compiler/ir/a.cpp": code, "compiler/backends/b.cpp": backend, "test/unit/a.cpp": test}.items():
                 path = Path(folder) / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)

@@ -10,14 +10,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "compiler/onednn_executor.h"
-#include "frontends/pt2/pt2.h"
-#include "ir/npz.h"
-#include "ir/verifier.h"
-#include "quantizer/convert.h"
-#include "quantizer/int8_patterns.h"
-#include "support/thread_pool.h"
-#include "transforms/pass_manager.h"
+#include "compiler/executors/onednn_executor.h"
+#include "compiler/frontends/pt2/pt2.h"
+#include "compiler/ir/npz.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/quantizer/convert.h"
+#include "compiler/quantizer/int8_patterns.h"
+#include "compiler/support/thread_pool.h"
+#include "compiler/transforms/pass_manager.h"
 
 namespace dtr {
 namespace {

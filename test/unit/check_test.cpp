@@ -5,10 +5,10 @@
 #include <array>
 #include <cmath>
 
-#include "compiler/check.h"
-#include "compiler/compare.h"
-#include "ir/parser.h"
-#include "ir/printer.h"
+#include "compiler/ir/parser.h"
+#include "compiler/ir/printer.h"
+#include "host/accuracy/check.h"
+#include "host/accuracy/compare.h"
 
 namespace dtr {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <ctime>
 
-#include "compiler/compile.h"
-#include "ir/parser.h"
+#include "compiler/ir/parser.h"
+#include "compiler/pipeline/compile.h"
 
 namespace dtr {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "compiler/onednn_executor.h"
-#include "ir/parser.h"
-#include "ir/samples.h"
-#include "support/thread_pool.h"
+#include "compiler/executors/onednn_executor.h"
+#include "compiler/ir/parser.h"
+#include "compiler/ir/samples.h"
+#include "compiler/support/thread_pool.h"
 
 namespace dtr {
 namespace {

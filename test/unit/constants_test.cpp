@@ -1,12 +1,12 @@
 // Programs whose constants lie in SRAM: they compute what those with constants in flash do, copy nothing, and must fit.
 #include <gtest/gtest.h>
 
-#include "abi/manifest.h"
-#include "compiler/check.h"
-#include "compiler/read_model.h"
-#include "compiler/session.h"
-#include "ir/parser.h"
-#include "ir/samples.h"
+#include "compiler/ir/parser.h"
+#include "compiler/ir/samples.h"
+#include "compiler/pipeline/read_model.h"
+#include "device/pte/manifest.h"
+#include "host/accuracy/check.h"
+#include "host/session/session.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {

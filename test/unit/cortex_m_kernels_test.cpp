@@ -4,9 +4,9 @@
 #include <array>
 #include <random>
 
-#include "runtime/kernels/cortex_m/kernels.h"
-#include "runtime/kernels/cortex_m/loops.h"
-#include "runtime/kernels/cortex_m/rescale.h"
+#include "device/runtime/kernels/cortex_m/kernels.h"
+#include "device/runtime/kernels/cortex_m/loops.h"
+#include "device/runtime/kernels/cortex_m/rescale.h"
 
 namespace dtr::runtime::cortex_m {
 namespace {

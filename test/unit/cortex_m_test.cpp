@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <map>
 
-#include "compiler/compare.h"
-#include "compiler/read_model.h"
-#include "ops/executor.h"
-#include "ops/ops.h"
+#include "compiler/executors/executor.h"
+#include "compiler/ops/ops.h"
+#include "compiler/pipeline/read_model.h"
+#include "host/accuracy/compare.h"
 #include "test/conformance/build.h"
 #include "test/unit/test_files.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "abi/npu/cycles.h"
+#include "device/npu/cycles.h"
 
 namespace dtr::npu {
 namespace {

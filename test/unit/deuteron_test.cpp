@@ -1,11 +1,11 @@
 // The C API: the same answers as the C++ API, what it refuses, and that a model can be used after every error. Two models in one memory.
-#include "runtime/deuteron.h"
+#include "device/runtime/deuteron.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "runtime/environment.h"
+#include "device/runtime/environment.h"
 #include "test/unit/plan_builder.h"
 
 namespace dtr {

@@ -1,5 +1,5 @@
 // Names and texts for the places where they are shown or stored: what each encoding lets through, and what it must not.
-#include "support/encode.h"
+#include "compiler/support/encode.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <random>
 #include <vector>
 
-#include "support/process.h"
-#include "support/result.h"
-#include "support/text.h"
+#include "compiler/support/process.h"
+#include "compiler/support/result.h"
+#include "compiler/support/text.h"
 
 namespace dtr {
 namespace {

@@ -1,5 +1,5 @@
 // Records that ExecuTorch wrote and records of ours, against what its Inspector says of them (test/data/etdump/make_data.py).
-#include "profiler/etrecord.h"
+#include "host/profiler/etrecord.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "profiler/etdump.h"
-#include "profiler/profile.h"
-#include "support/zip_writer.h"
+#include "compiler/support/zip_writer.h"
+#include "host/profiler/etdump.h"
+#include "host/profiler/profile.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {

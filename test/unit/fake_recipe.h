@@ -5,9 +5,9 @@
 
 #include <set>
 
-#include "backends/portable/portable.h"
-#include "ir/parser.h"
-#include "partitioner/placement.h"
+#include "compiler/backends/portable/portable.h"
+#include "compiler/ir/parser.h"
+#include "compiler/partitioner/placement.h"
 
 namespace dtr {
 

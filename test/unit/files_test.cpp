@@ -14,15 +14,15 @@
 #include <random>
 #include <thread>
 
-#include "ir/npz.h"
-#include "support/json.h"
-#include "support/mapped_file.h"
-#include "support/output_file.h"
-#include "support/progress.h"
-#include "support/text.h"
-#include "support/thread_pool.h"
-#include "support/zip_archive.h"
-#include "support/zip_writer.h"
+#include "compiler/ir/npz.h"
+#include "compiler/support/json.h"
+#include "compiler/support/mapped_file.h"
+#include "compiler/support/output_file.h"
+#include "compiler/support/progress.h"
+#include "compiler/support/text.h"
+#include "compiler/support/thread_pool.h"
+#include "compiler/support/zip_archive.h"
+#include "compiler/support/zip_writer.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {

@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
-#include "compiler/firmware_folder.h"
-#include "support/output_file.h"
+#include "compiler/support/output_file.h"
+#include "host/firmware/firmware_folder.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {

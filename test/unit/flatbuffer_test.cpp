@@ -1,12 +1,12 @@
 // The verifier that reads a table, held against flatc's: what it accepts, flatc's accepts; what only it refuses, it refuses for a stated
 // reason.
-#include "abi/flatbuffer.h"
+#include "device/pte/flatbuffer.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "abi/program_schema.h"
+#include "device/pte/program_schema.h"
 #include "test/unit/plan_builder.h"
 #include "test/unit/test_files.h"
 

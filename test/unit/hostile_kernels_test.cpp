@@ -2,8 +2,8 @@
 // (test/fuzz/fuzz_kernels.cpp) looks for more of them.
 #include <ctime>
 
-#include "numerics/mean.h"
-#include "runtime/environment.h"
+#include "device/numerics/mean.h"
+#include "device/runtime/environment.h"
 #include "test/unit/plan_builder.h"
 
 namespace dtr {

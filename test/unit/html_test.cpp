@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "profiler/html.h"
-#include "profiler/report.h"
-#include "support/output_file.h"
+#include "compiler/support/output_file.h"
+#include "host/profiler/html.h"
+#include "host/profiler/report.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {

@@ -10,14 +10,14 @@
 #include <map>
 #include <set>
 
-#include "abi/flat_tensor_generated.h"
-#include "abi/manifest.h"
-#include "compiler/read_model.h"
-#include "compiler/session.h"
-#include "ir/npz.h"
-#include "program/describe.h"
-#include "runtime/kernels/portable/kernels.h"
-#include "support/output_file.h"
+#include "compiler/ir/npz.h"
+#include "compiler/pipeline/read_model.h"
+#include "compiler/program/describe.h"
+#include "compiler/support/output_file.h"
+#include "device/pte/flat_tensor_generated.h"
+#include "device/pte/manifest.h"
+#include "device/runtime/kernels/portable/kernels.h"
+#include "host/session/session.h"
 #include "test/conformance/build.h"
 #include "test/unit/plan_builder.h"
 #include "test/unit/test_files.h"
@@ -197,7 +197,7 @@ std::set<std::string> executorch_kernels() {
   return known;
 }
 
-// backends/portable/executorch.cpp says for each of these how to do without, or that ExecuTorch cannot.
+// compiler/backends/portable/executorch.cpp says for each of these how to do without, or that ExecuTorch cannot.
 TEST(Interop, KernelsThatOnlyDeuteronHas) {
   const std::set<std::string> known = executorch_kernels();
   std::vector<std::string_view> ours;

@@ -4,11 +4,11 @@
 #include <ctime>
 #include <random>
 
-#include "ir/parser.h"
-#include "ir/printer.h"
-#include "ir/rewriter.h"
-#include "ir/verifier.h"
-#include "ops/ops.h"
+#include "compiler/ir/parser.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/rewriter.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/ops/ops.h"
 
 namespace dtr {
 namespace {

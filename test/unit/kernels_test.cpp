@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 
-#include "ir/npz.h"
+#include "compiler/ir/npz.h"
 #include "test/unit/plan_builder.h"
 #include "test/unit/test_files.h"
 

@@ -2,7 +2,7 @@
 // a convolution net nothing is transposed.
 #include <gtest/gtest.h>
 
-#include "compiler/read_model.h"
+#include "compiler/pipeline/read_model.h"
 #include "test/conformance/build.h"
 #include "test/unit/test_files.h"
 

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "ops/convolution.h"
+#include "compiler/ops/convolution.h"
 #include "test/unit/neutron_kit.h"
 
 namespace dtr::test {

@@ -2,7 +2,7 @@
 // graphs. Everything equal to the integer reference byte for byte.
 #include <fmt/format.h>
 
-#include "ir/printer.h"
+#include "compiler/ir/printer.h"
 #include "test/random/random_graph.h"
 #include "test/unit/neutron_kit.h"
 

@@ -8,10 +8,10 @@
 #include <map>
 #include <set>
 
-#include "abi/crc32.h"
-#include "abi/program_generated.h"
-#include "backends/neutron_ir/payload.h"
-#include "compiler/read_model.h"
+#include "compiler/backends/neutron_ir/payload.h"
+#include "compiler/pipeline/read_model.h"
+#include "device/numerics/crc32.h"
+#include "device/pte/program_generated.h"
 #include "test/conformance/build.h"
 #include "test/conformance/neutron_ir.h"
 #include "test/unit/test_files.h"

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "backends/neutron/lowering/concatenation.h"
+#include "compiler/backends/neutron/lowering/concatenation.h"
 #include "test/unit/neutron_kit.h"
 
 namespace dtr::test {

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/neutron/neutron.h"
-#include "backends/neutron/partition.h"
-#include "ir/parser.h"
-#include "ops/executor.h"
-#include "simulator/host/host_simulator.h"
-#include "support/arena_planner.h"
+#include "compiler/backends/neutron/neutron.h"
+#include "compiler/backends/neutron/partition.h"
+#include "compiler/executors/executor.h"
+#include "compiler/ir/parser.h"
+#include "compiler/support/arena_planner.h"
+#include "host/simulator/host_simulator.h"
 
 namespace dtr::test {
 

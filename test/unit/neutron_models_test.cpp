@@ -2,7 +2,7 @@
 // within the bounds that issue and hardware notes set.
 #include <cstdio>
 
-#include "frontends/tflite/tflite.h"
+#include "compiler/frontends/tflite/tflite.h"
 #include "test/unit/neutron_kit.h"
 #include "test/unit/test_files.h"
 

@@ -2,9 +2,9 @@
 // each with its whole text. scripts/check_diagnostics.py demands a test for every id.
 #include <fmt/format.h>
 
-#include "backends/neutron/neutron.h"
-#include "quantizer/annotate.h"
-#include "quantizer/int8_patterns.h"
+#include "compiler/backends/neutron/neutron.h"
+#include "compiler/quantizer/annotate.h"
+#include "compiler/quantizer/int8_patterns.h"
 #include "test/unit/neutron_kit.h"
 
 namespace dtr {

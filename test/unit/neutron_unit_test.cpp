@@ -5,11 +5,11 @@
 #include <cmath>
 #include <numeric>
 
-#include "abi/crc32.h"
-#include "backends/neutron/encode/payload.h"
-#include "backends/neutron/lowering/rules.h"
-#include "backends/neutron/lowering/weights.h"
-#include "simulator/host/listing.h"
+#include "compiler/backends/neutron/encode/payload.h"
+#include "compiler/backends/neutron/lowering/rules.h"
+#include "compiler/backends/neutron/lowering/weights.h"
+#include "device/numerics/crc32.h"
+#include "host/simulator/listing.h"
 #include "test/unit/neutron_kit.h"
 
 namespace dtr::test {

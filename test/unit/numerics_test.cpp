@@ -6,13 +6,13 @@
 #include <random>
 #include <vector>
 
-#include "numerics/binary.h"
-#include "numerics/hardswish.h"
-#include "numerics/mean.h"
-#include "numerics/normalize.h"
-#include "numerics/resize.h"
-#include "numerics/softmax.h"
-#include "numerics/tables.h"
+#include "device/numerics/binary.h"
+#include "device/numerics/hardswish.h"
+#include "device/numerics/mean.h"
+#include "device/numerics/normalize.h"
+#include "device/numerics/resize.h"
+#include "device/numerics/softmax.h"
+#include "device/numerics/tables.h"
 
 namespace dtr::numerics {
 namespace {

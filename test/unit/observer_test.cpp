@@ -1,5 +1,5 @@
 // Observers against PyTorch's and against their definition.
-#include "quantizer/observer.h"
+#include "compiler/quantizer/observer.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-#include "quantizer/pattern.h"
+#include "compiler/quantizer/pattern.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "ir/parser.h"
-#include "ops/executor.h"
+#include "compiler/executors/executor.h"
+#include "compiler/ir/parser.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {

@@ -6,14 +6,14 @@
 #include <random>
 #include <set>
 
-#include "ir/printer.h"
-#include "ir/rewriter.h"
-#include "ir/verifier.h"
-#include "ops/executor.h"
-#include "ops/ops.h"
-#include "partitioner/float_fallback.h"
-#include "partitioner/layout.h"
-#include "partitioner/min_cut.h"
+#include "compiler/executors/executor.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/rewriter.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/ops/ops.h"
+#include "compiler/partitioner/float_fallback.h"
+#include "compiler/partitioner/layout.h"
+#include "compiler/partitioner/min_cut.h"
 #include "test/unit/fake_recipe.h"
 
 namespace dtr {

@@ -6,9 +6,9 @@
 #include <numeric>
 #include <random>
 
-#include "ir/rewriter.h"
-#include "ops/ops.h"
-#include "partitioner/partition.h"
+#include "compiler/ir/rewriter.h"
+#include "compiler/ops/ops.h"
+#include "compiler/partitioner/partition.h"
 #include "test/unit/fake_recipe.h"
 
 namespace dtr {

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "program/memory_planner.h"
-#include "program/writer.h"
-#include "runtime/kernels/portable/kernels.h"
-#include "runtime/method.h"
+#include "compiler/program/memory_planner.h"
+#include "compiler/program/writer.h"
+#include "device/runtime/kernels/portable/kernels.h"
+#include "device/runtime/method.h"
 
 namespace dtr::test {
 

@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "compiler/compile.h"
-#include "compiler/recorder.h"
-#include "compiler/session.h"
-#include "ir/parser.h"
-#include "profiler/etdump.h"
-#include "profiler/etdump_generated.h"
-#include "profiler/report.h"
+#include "compiler/ir/parser.h"
+#include "compiler/pipeline/compile.h"
+#include "host/profiler/etdump.h"
+#include "host/profiler/etdump_generated.h"
+#include "host/profiler/report.h"
+#include "host/session/recorder.h"
+#include "host/session/session.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {

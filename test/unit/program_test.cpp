@@ -8,14 +8,14 @@
 #include <map>
 #include <random>
 
-#include "abi/crc32.h"
-#include "abi/debug_map_generated.h"
-#include "abi/program_generated.h"
-#include "backends/neutron_ir/payload.h"
-#include "program/describe.h"
-#include "program/reader.h"
-#include "support/arena_planner.h"
-#include "support/output_file.h"
+#include "compiler/backends/neutron_ir/payload.h"
+#include "compiler/program/describe.h"
+#include "compiler/program/reader.h"
+#include "compiler/support/arena_planner.h"
+#include "compiler/support/output_file.h"
+#include "device/numerics/crc32.h"
+#include "device/pte/debug_map_generated.h"
+#include "device/pte/program_generated.h"
 #include "test/unit/plan_builder.h"
 #include "test/unit/test_files.h"
 

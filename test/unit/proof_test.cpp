@@ -12,14 +12,14 @@
 #include <set>
 #include <span>
 
-#include "frontends/pt2/pt2.h"
-#include "ir/parser.h"
-#include "ir/printer.h"
-#include "ir/verifier.h"
-#include "ops/ops.h"
+#include "compiler/frontends/pt2/pt2.h"
+#include "compiler/ir/parser.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/ops/ops.h"
+#include "compiler/transforms/pass_manager.h"
 #include "test/random/random_graph.h"
 #include "test/unit/test_files.h"
-#include "transforms/pass_manager.h"
 
 namespace dtr {
 namespace {

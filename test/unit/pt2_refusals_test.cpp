@@ -2,8 +2,8 @@
 // exact text. Most of them PyTorch itself would not have exported; a file may hold them all the same.
 #include <fmt/format.h>
 
-#include "frontends/pt2/pt2.h"
-#include "support/zip_writer.h"
+#include "compiler/frontends/pt2/pt2.h"
+#include "compiler/support/zip_writer.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {

@@ -7,13 +7,13 @@
 #include <map>
 #include <random>
 
-#include "frontends/pt2/describe.h"
-#include "frontends/pt2/pt2.h"
-#include "frontends/pt2/trace.h"
-#include "ir/npz.h"
-#include "ir/verifier.h"
-#include "ops/executor.h"
-#include "support/zip_writer.h"
+#include "compiler/executors/executor.h"
+#include "compiler/frontends/pt2/describe.h"
+#include "compiler/frontends/pt2/pt2.h"
+#include "compiler/frontends/pt2/trace.h"
+#include "compiler/ir/npz.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/support/zip_writer.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {

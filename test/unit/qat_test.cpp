@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/compare.h"
-#include "compiler/qat_prepare.h"
-#include "frontends/pt2/archive.h"
-#include "frontends/pt2/pt2.h"
-#include "ir/npz.h"
-#include "ir/parser.h"
-#include "ir/verifier.h"
-#include "ops/executor.h"
-#include "ops/ops.h"
+#include "compiler/executors/executor.h"
+#include "compiler/frontends/pt2/archive.h"
+#include "compiler/frontends/pt2/pt2.h"
+#include "compiler/ir/npz.h"
+#include "compiler/ir/parser.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/ops/ops.h"
+#include "compiler/pipeline/qat_prepare.h"
+#include "host/accuracy/compare.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {

@@ -1,13 +1,13 @@
 // The report on quantization, against figures by hand.
-#include "compiler/quantization_report.h"
+#include "host/accuracy/quantization_report.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "compiler/compile.h"
-#include "ir/parser.h"
+#include "compiler/ir/parser.h"
+#include "compiler/pipeline/compile.h"
 
 namespace dtr {
 namespace {

@@ -9,12 +9,12 @@
 #include <map>
 #include <random>
 
-#include "ir/npz.h"
-#include "ir/parser.h"
-#include "ir/printer.h"
-#include "ir/verifier.h"
-#include "quantizer/convert.h"
-#include "quantizer/int8_patterns.h"
+#include "compiler/ir/npz.h"
+#include "compiler/ir/parser.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/quantizer/convert.h"
+#include "compiler/quantizer/int8_patterns.h"
 
 namespace dtr {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <map>
 
-#include "ir/parser.h"
-#include "ir/printer.h"
-#include "ir/verifier.h"
-#include "ops/ops.h"
+#include "compiler/ir/parser.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/ops/ops.h"
 #include "test/random/judge.h"
 #include "test/random/random_graph.h"
 #include "test/random/shrink.h"

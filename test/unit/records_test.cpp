@@ -1,6 +1,6 @@
 // The recorder of the device's runtime and what becomes of its records: clocks that begin at 0 again, runs that end in the middle, files
 // that are damaged.
-#include "profiler/records.h"
+#include "host/profiler/records.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,15 +9,15 @@
 #include <fstream>
 #include <iterator>
 
-#include "compiler/compile.h"
-#include "compiler/recorder.h"
-#include "ir/parser.h"
-#include "profiler/etdump.h"
-#include "profiler/report.h"
-#include "runtime/delegate_deuteron.h"
-#include "runtime/environment.h"
-#include "runtime/profiler.h"
-#include "simulator/host/host_simulator.h"
+#include "compiler/ir/parser.h"
+#include "compiler/pipeline/compile.h"
+#include "device/runtime/delegate_deuteron.h"
+#include "device/runtime/environment.h"
+#include "device/runtime/profiler.h"
+#include "host/profiler/etdump.h"
+#include "host/profiler/report.h"
+#include "host/session/recorder.h"
+#include "host/simulator/host_simulator.h"
 #include "test/unit/plan_builder.h"
 #include "test/unit/test_files.h"
 

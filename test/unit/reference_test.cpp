@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "frontends/pt2/pt2.h"
-#include "ops/executor.h"
+#include "compiler/executors/executor.h"
+#include "compiler/frontends/pt2/pt2.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {

@@ -1,5 +1,5 @@
 // reorder: dense tensors between layouts, and what slices, reversals and repetitions make of one.
-#include "ir/reorder.h"
+#include "compiler/ir/reorder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Figures of the compilation's report and of `deuteron compare`, against sums made by hand.
-#include "compiler/report.h"
+#include "compiler/pipeline/report.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <array>
 #include <string>
 
-#include "compiler/compare.h"
-#include "compiler/compile.h"
-#include "ir/parser.h"
+#include "compiler/ir/parser.h"
+#include "compiler/pipeline/compile.h"
+#include "host/accuracy/compare.h"
 
 namespace dtr {
 namespace {

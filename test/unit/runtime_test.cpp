@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "abi/crc32.h"
-#include "abi/program_generated.h"
-#include "ir/npz.h"
-#include "runtime/delegate_deuteron.h"
+#include "compiler/ir/npz.h"
+#include "device/numerics/crc32.h"
+#include "device/pte/program_generated.h"
+#include "device/runtime/delegate_deuteron.h"
 #include "test/unit/plan_builder.h"
 #include "test/unit/test_files.h"
 

@@ -1,9 +1,9 @@
 // Payloads whose constants lie in SRAM: what the decoder accepts of them, what a run computes and costs.
 #include <gtest/gtest.h>
 
-#include "simulator/core/decoder.h"
-#include "simulator/core/simulator.h"
-#include "simulator/host/host_simulator.h"
+#include "device/simulator/decoder.h"
+#include "device/simulator/simulator.h"
+#include "host/simulator/host_simulator.h"
 #include "test/unit/simulator_payload.h"
 
 namespace dtr {

@@ -1,6 +1,6 @@
 // The host's simulator: every kit of kernels gives the core's bytes and cycles for random commands, and the watch over memory refuses
 // programs that read what is not there yet.
-#include "simulator/host/host_simulator.h"
+#include "host/simulator/host_simulator.h"
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
@@ -8,7 +8,7 @@
 #include <chrono>
 #include <string>
 
-#include "simulator/core/simulator.h"
+#include "device/simulator/simulator.h"
 #include "test/unit/simulator_cases.h"
 
 namespace dtr {

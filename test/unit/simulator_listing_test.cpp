@@ -1,4 +1,4 @@
-#include "simulator/host/listing.h"
+#include "host/simulator/listing.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// A small encoder of NPU payloads for the simulator's tests: written from abi/npu/microcode.h alone, shared with nobody.
+// A small encoder of NPU payloads for the simulator's tests: written from device/npu/microcode.h alone, shared with nobody.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 #include <span>
 #include <vector>
 
-#include "abi/crc32.h"
-#include "abi/npu/driver.h"
-#include "abi/npu/microcode.h"
-#include "abi/npu/target.h"
+#include "device/npu/driver.h"
+#include "device/npu/microcode.h"
+#include "device/npu/target.h"
+#include "device/numerics/crc32.h"
 
 namespace dtr::test {
 

@@ -1,11 +1,11 @@
 // The simulator's core: what commands compute against loops over unpacked operands, what the timeline adds up to, what is refused.
-#include "simulator/core/simulator.h"
+#include "device/simulator/simulator.h"
 
 #include <gtest/gtest.h>
 
-#include "abi/npu/cycles.h"
-#include "numerics/requantize.h"
-#include "simulator/core/decoder.h"
+#include "device/npu/cycles.h"
+#include "device/numerics/requantize.h"
+#include "device/simulator/decoder.h"
 #include "test/unit/simulator_payload.h"
 
 namespace dtr {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "abi/npu/cycles.h"
-#include "simulator/core/decoder.h"
-#include "simulator/core/functional.h"
-#include "simulator/core/simulator.h"
+#include "device/npu/cycles.h"
+#include "device/simulator/decoder.h"
+#include "device/simulator/functional.h"
+#include "device/simulator/simulator.h"
 #include "test/unit/simulator_payload.h"
 
 namespace dtr {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/npz.h"
+#include "compiler/ir/npz.h"
 
 namespace dtr::test {
 

@@ -8,11 +8,11 @@
 #include <functional>
 #include <numeric>
 
-#include "frontends/tflite/tflite.h"
-#include "frontends/tflite/tflite_generated.h"
-#include "ir/verifier.h"
-#include "ops/executor.h"
-#include "ops/ops.h"
+#include "compiler/executors/executor.h"
+#include "compiler/frontends/tflite/tflite.h"
+#include "compiler/frontends/tflite/tflite_generated.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/ops/ops.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {

@@ -1,13 +1,13 @@
 // The .tflite reader, and with it the integer reference: every tensor that LiteRT's reference kernels computed must be equal.
-#include "frontends/tflite/tflite.h"
+#include "compiler/frontends/tflite/tflite.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <map>
 
-#include "ops/executor.h"
-#include "support/mapped_file.h"
+#include "compiler/executors/executor.h"
+#include "compiler/support/mapped_file.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {

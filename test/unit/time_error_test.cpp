@@ -1,12 +1,12 @@
 // What is said of the error of a time: of programs that resemble published runs, that do not, and of the CPU's part.
-#include "targets/time_error.h"
+#include "compiler/targets/time_error.h"
 
 #include <gtest/gtest.h>
 
 namespace dtr {
 namespace {
 
-constexpr uint32_t kPublished = 44;  // targets/time_error.cpp, held by bench/calibrate.py
+constexpr uint32_t kPublished = 44;  // compiler/targets/time_error.cpp, held by bench/calibrate.py
 
 // As DS-CNN-S: 12 calls, 2.7 million products.
 TimedWork keywords() {

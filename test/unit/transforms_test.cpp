@@ -8,14 +8,14 @@
 #include <ctime>
 #include <map>
 
-#include "frontends/pt2/pt2.h"
-#include "ir/parser.h"
-#include "ir/printer.h"
-#include "ir/verifier.h"
-#include "ops/executor.h"
-#include "ops/ops.h"
+#include "compiler/executors/executor.h"
+#include "compiler/frontends/pt2/pt2.h"
+#include "compiler/ir/parser.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/ops/ops.h"
+#include "compiler/transforms/pass_manager.h"
 #include "test/unit/test_files.h"
-#include "transforms/pass_manager.h"
 
 namespace dtr {
 namespace {

@@ -1,14 +1,14 @@
-// The limits of a program that is loaded (abi/verify_plan.h), each at the limit and one beyond.
-#include "abi/verify_plan.h"
+// The limits of a program that is loaded (device/pte/verify_plan.h), each at the limit and one beyond.
+#include "device/pte/verify_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <numeric>
 
-#include "abi/flatbuffer.h"
-#include "abi/program_generated.h"
-#include "abi/scalar_type.h"
+#include "device/pte/flatbuffer.h"
+#include "device/pte/program_generated.h"
+#include "device/pte/scalar_type.h"
 #include "test/unit/plan_builder.h"
 
 namespace dtr {

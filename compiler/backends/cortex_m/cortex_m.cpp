@@ -1,0 +1,92 @@
+#include "compiler/backends/cortex_m/cortex_m.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/backends/cortex_m/rules.h"
+#include "compiler/ops/define.h"
+
+namespace dtr {
+namespace {
+
+using cortex_m::Rule;
+
+const Rule* find_rule(const OpDef* op) {
+  for (const std::span<const Rule> rules :
+       {cortex_m::convolution_rules(), cortex_m::elementwise_rules(), cortex_m::product_rules(), cortex_m::reduction_rules()})
+    if (const auto at = std::ranges::find(rules, op, &Rule::op); at != rules.end()) return &*at;
+  return cortex_m::function_rule(*op);
+}
+
+// What every call takes to read its arguments, and an element to become int8 or float.
+constexpr double kCallCycles = 1500;
+constexpr uint64_t kConversionCycles = 15;
+
+bool is_int8(const Type& type) { return type.dtype == DType::kInt8 && ops::per_tensor(type); }
+
+class CortexMBackend final : public Backend {
+ public:
+  explicit CortexMBackend(cortex_m::Core core) : core_(core) {}
+  std::string_view name() const override { return "cortex_m"; }
+  std::string_view delegate_id() const override { return {}; }
+
+  std::optional<Refusal> refuse(const Program&, const Graph& graph, OpId id) const override {
+    const Op& op = graph.op(id);
+    const Rule* rule = find_rule(op.def);
+    if (rule == nullptr) return Refusal{"cortex-m-no-kernel", fmt::format("the Cortex-M has no int8 kernel for {}", op.def->name), {}};
+    if (!rule->any_dtype) {
+      for (const std::vector<ValueId>* values : {&op.operands, &op.results})
+        for (const ValueId value : *values) {
+          if (!value.valid() || graph.is_constant(value) || is_int8(graph.type(value))) continue;
+          return Refusal{"cortex-m-int8",
+                         fmt::format("the Cortex-M's kernel of {} computes in int8; `{}` is {}", op.def->name, graph.value(value).name,
+                                     dtr::name(graph.type(value).dtype)),
+                         "quantize the operator and those around it"};
+        }
+    }
+    const BoundOpView view(graph, id);
+    return rule->refuse == nullptr ? std::nullopt : rule->refuse(graph, op, view);
+  }
+
+  LayoutChoice layouts(const Graph& graph, OpId id) const override {
+    const Op& op = graph.op(id);
+    return find_rule(op.def)->layouts(graph, op);
+  }
+
+  uint64_t cost(const Graph& graph, OpId id) const override {
+    const BoundOpView view(graph, id);
+    const int64_t macs = view->def->macs == nullptr ? 0 : view->def->macs(*view);
+    const Op& op = graph.op(id);
+    const bool reads_more = !graph.is_constant(op.operands[0]) && macs == 0;
+    const int64_t elements =
+        std::max(graph.type(op.results[0]).elements(), reads_more ? graph.type(op.operands[0]).elements() : int64_t{0});
+    const Rule& rule = *find_rule(op.def);
+    const cortex_m::Work work = (rule.work_of == nullptr ? rule.work : rule.work_of(*view))[static_cast<size_t>(core_)];
+    return static_cast<uint64_t>(kCallCycles + work.element * static_cast<double>(elements) + work.product * static_cast<double>(macs));
+  }
+  uint64_t conversion_cycles(int64_t elements) const override { return kConversionCycles * static_cast<uint64_t>(elements); }
+
+  std::optional<OperatorSupport> support(const OpDef& op) const override {
+    const Rule* rule = find_rule(&op);
+    if (rule == nullptr) return std::nullopt;
+    OperatorSupport support{.dtypes = "int8", .conditions = {}};
+    if (!rule->condition.empty()) support.conditions.emplace_back(rule->condition);
+    return support;
+  }
+
+  Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId id) const override {
+    const Op& op = graph.op(id);
+    const BoundOpView view(graph, id);
+    return find_rule(op.def)->call({program, graph, op, view, core_});
+  }
+
+ private:
+  cortex_m::Core core_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cortex_m_backend(cortex_m::Core core) { return std::make_unique<CortexMBackend>(core); }
+
+}  // namespace dtr

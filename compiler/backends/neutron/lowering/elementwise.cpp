@@ -1,0 +1,115 @@
+// Every elementwise function of one int8 tensor is a table of 256 entries: relu, exp, requantize, but also x + 3, x · x and 1 / x, and what
+// ops.inc will gain. The table is the op's own integer evaluation of all 256 values, so it is bit-exact by construction.
+#include "compiler/backends/neutron/lowering/rules.h"
+#include "compiler/ops/ops.h"
+
+namespace dtr::neutron {
+namespace {
+
+uint64_t table_bytes(const Question&) { return sizeof(Table); }
+constexpr const Check* kChecks[] = {&kInt8Operands, &kNotEmpty, &kFitsSram<table_bytes>};
+
+std::optional<Kernel> estimate(const Machine&, const OpView& view) {
+  return npu::dense_lookup(static_cast<uint32_t>(view.result().elements()));
+}
+
+void lower(Builder& builder, const Group& group) {
+  const Graph& graph = builder.graph();
+  const ValueId x = table_operand(graph, group.head);
+  const ValueId y = graph.op(group.root()).results[0];
+  const auto same = as_clamp(*group.table, {});
+  if (same && *same == numerics::Range{} && !graph.is_constant(x)) return builder.alias(y, x);
+  // As it lies, to where it is wanted; else without gaps.
+  const Order dense = compacted(builder.lies(x));
+  Order from = builder.lies(x), to = builder.order_to_write(y, dense, std::array{x});
+  auto loops = copy_loops(from, to);
+  if (!loops || loops->size() > npu::kMoveRank) {
+    from = to = dense;
+    loops = copy_loops(from, to);
+  }
+  npu::Lookup lookup = npu::dense_lookup(1);
+  const size_t first = npu::kMoveRank - loops->size();
+  for (size_t i = 0; i < loops->size(); ++i) {
+    lookup.extent[first + i] = static_cast<uint32_t>((*loops)[i].extent);
+    lookup.input_stride[first + i] = static_cast<int32_t>((*loops)[i].from_step);
+    lookup.output_stride[first + i] = static_cast<int32_t>((*loops)[i].to_step);
+  }
+  lookup.input = builder.read(x, from);
+  lookup.table = builder.constant(std::as_bytes(std::span(*group.table)));
+  lookup.output = builder.define(y, to);
+  builder.emit(lookup, origin_of(graph, group));
+}
+
+}  // namespace
+
+bool is_function(const OpDef& def) {
+  return def.has_trait(kElementwise) && def.evaluate_integer != nullptr && &def != &ops::kQuantize && &def != &ops::kDequantize;
+}
+
+bool is_table_op(const Graph& graph, OpId op) {
+  if (!is_function(*graph.op(op).def)) return false;
+  const ValueId x = table_operand(graph, op);
+  return x.valid() && graph.type(x).shape == graph.type(graph.op(op).results[0]).shape;
+}
+
+ValueId table_operand(const Graph& graph, OpId op) {
+  const std::vector<ValueId>& operands = graph.op(op).operands;
+  if (operands.size() == 1) return operands[0];
+  ValueId x;
+  for (const ValueId operand : operands) {
+    if (graph.is_constant(operand) && graph.type(operand).elements() == 1) continue;
+    if (graph.is_constant(operand) || (x.valid() && operand != x)) return {};
+    x = operand;
+  }
+  return x;
+}
+
+Table table_of(const Program& program, const Graph& graph, OpId id) {
+  const Op& op = graph.op(id);
+  const BoundOpView view(graph, id);
+  const ValueId x = table_operand(graph, id);
+  Table codes;
+  Table results{};
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<int8_t>(static_cast<int>(i) - 128);
+  std::vector<Type> types;
+  std::vector<TensorView> tensors;
+  for (const ValueId operand : op.operands) {
+    Type& type = types.emplace_back(graph.type(operand));
+    type.shape = {operand == x ? int64_t{256} : int64_t{1}};
+    // Evaluation reads operands only, so that the pool's memory may be viewed as a tensor.
+    std::byte* data = operand == x ? reinterpret_cast<std::byte*>(codes.data())
+                                   : const_cast<std::byte*>(program.constants.bytes(graph.value(operand).constant).data());
+    tensors.push_back({DType::kInt8, type.shape, data});
+  }
+  std::vector<const Type*> operand_types;
+  for (const Type& type : types) operand_types.push_back(&type);
+  Type result_type = view->result();
+  result_type.shape = {256};
+  const Type* result_types[] = {&result_type};
+  const OpView row{op.def, operand_types, &op.attributes, result_types};
+  const TensorView y{DType::kInt8, result_type.shape, reinterpret_cast<std::byte*>(results.data())};
+  op.def->evaluate_integer(row, tensors, {&y, 1});
+  return results;
+}
+
+Table compose(const Table& outer, const Table& inner) {
+  Table both;
+  for (size_t i = 0; i < both.size(); ++i) both[i] = outer[static_cast<size_t>(inner[i] + 128)];
+  return both;
+}
+
+std::optional<numerics::Range> as_clamp(const Table& table, numerics::Range domain) {
+  const auto at = [&](int32_t q) { return int32_t{table[static_cast<size_t>(q) + 128]}; };
+  const numerics::Range range{at(domain.low), at(domain.high)};
+  if (range.low > range.high) return std::nullopt;
+  for (int32_t q = domain.low; q <= domain.high; ++q)
+    if (at(q) != range.clamp(q)) return std::nullopt;
+  return range;
+}
+
+const Rule& elementwise_rule() {
+  static constexpr Rule kRule{nullptr, kChecks, any_layout, estimate, lower, Absorbs::kTables};
+  return kRule;
+}
+
+}  // namespace dtr::neutron

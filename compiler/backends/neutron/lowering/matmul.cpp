@@ -1,0 +1,160 @@
+// aten.matmul: the kernel reads and writes by strides, so that operands transposed, permuted, broadcast or channels-last are taken as
+// they lie, and the result lies as its reader behind views and permutations wants it. What has no stride is copied first.
+#include <algorithm>
+#include <array>
+
+#include "compiler/backends/neutron/lowering/readers.h"
+#include "compiler/backends/neutron/lowering/rules.h"
+#include "compiler/ops/integer.h"
+
+namespace dtr::neutron {
+namespace {
+
+uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
+
+uint64_t staged_bytes(const Question& q) {
+  uint64_t staged = sizeof(Table);
+  for (const ValueId operand : q.graph.op(q.op).operands)
+    if (q.graph.is_constant(operand)) staged += static_cast<uint64_t>(q.graph.type(operand).bytes());
+  return staged;
+}
+constexpr const Check* kChecks[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSram<staged_bytes>};
+
+LayoutChoice layouts(const OpView&) { return {.contiguous = true, .channels_last = true, .mixed = true}; }
+
+using Steps = std::vector<int64_t>;  // as steps_of gives them
+
+// One of the three tensors: how it may lie, and its strides then.
+struct Side {
+  Order order;
+  Steps steps;
+};
+Side contiguous_side(const Shape& shape) {
+  const Order order = contiguous_order(element_count(shape));
+  return {order, *steps_of(order, shape)};
+}
+
+void set_batch(uint32_t (&to)[npu::kMatmulBatchRank], const Steps& steps) {
+  std::ranges::fill(to, 0u);
+  const size_t count = steps.size() - 2;
+  for (size_t i = 0; i < count; ++i) to[npu::kMatmulBatchRank - count + i] = word(steps[i]);
+}
+
+npu::Matmul product_of(const OpView& view, const Steps& left, const Steps& right, const Steps& output) {
+  const Shape& shape = view.result().shape;
+  npu::Matmul matmul{.rows = word(shape[shape.size() - 2]),
+                     .inner = word(view.operand(0).shape.back()),
+                     .columns = word(shape.back()),
+                     .left_row_stride = word(left[left.size() - 2]),
+                     .left_inner_stride = word(left.back()),
+                     .right_inner_stride = word(right[right.size() - 2]),
+                     .right_column_stride = word(right.back()),
+                     .output_row_stride = word(output[output.size() - 2]),
+                     .output_column_stride = word(output.back())};
+  std::ranges::fill(matmul.batch, 1u);
+  const size_t count = shape.size() - 2;
+  for (size_t i = 0; i < count; ++i) matmul.batch[npu::kMatmulBatchRank - count + i] = word(shape[i]);
+  set_batch(matmul.left_batch_stride, left);
+  set_batch(matmul.right_batch_stride, right);
+  set_batch(matmul.output_batch_stride, output);
+  return matmul;
+}
+
+// rightᵀ · leftᵀ = outputᵀ: the operands change their ways into the array.
+npu::Matmul exchanged(npu::Matmul m) {
+  std::swap(m.left, m.right);
+  std::swap(m.left_batch_stride, m.right_batch_stride);
+  std::swap(m.rows, m.columns);
+  std::swap(m.left_row_stride, m.right_column_stride);
+  std::swap(m.left_inner_stride, m.right_inner_stride);
+  std::swap(m.output_row_stride, m.output_column_stride);
+  std::swap(m.zero_point_left, m.zero_point_right);
+  return m;
+}
+
+npu::Matmul cheaper_way(const npu::Target& target, const npu::Matmul& matmul) {
+  const npu::Matmul other = exchanged(matmul);
+  return npu::cycles(target, other).total < npu::cycles(target, matmul).total ? other : matmul;
+}
+
+std::optional<Kernel> estimate(const Machine& machine, const OpView& view) {
+  return cheaper_way(machine.target, product_of(view, contiguous_side(view.operand(0).shape).steps,
+                                                contiguous_side(view.operand(1).shape).steps, contiguous_side(view.result().shape).steps));
+}
+
+// The order in which a product is to lie, unless its reader is one too and reads what it finds.
+std::optional<Order> order_for_reader(const Graph& graph, ValueId value) {
+  const Showing showing = showing_of(graph, value);
+  return showing.reader.valid() && graph.op(showing.reader).def == &ops::kMatmul ? std::nullopt : showing.order;
+}
+
+// As a tensor lies, if its dimensions have strides, and contiguous.
+std::vector<Side> sides_of(const Shape& shape, const std::optional<Order>& lies) {
+  std::vector<Side> sides;
+  if (lies)
+    if (auto steps = steps_of(*lies, shape); steps && std::ranges::min(*steps) >= 0) sides.push_back({*lies, std::move(*steps)});
+  Side plain = contiguous_side(shape);
+  if (sides.empty() || sides[0].order != plain.order) sides.push_back(std::move(plain));
+  return sides;
+}
+
+// Whether the tensor has to be copied from or to how it lies.
+bool copies(const Side& side, const std::optional<Order>& lies) { return lies && side.order != *lies; }
+
+void lower(Builder& builder, const Group& group) {
+  const Graph& graph = builder.graph();
+  const Op& op = graph.op(group.head);
+  const BoundOpView view(graph, group.head);
+  const ValueId result = graph.op(group.root()).results[0];
+  const npu::Target& target = builder.target();
+  const auto lies = [&](ValueId value) { return graph.is_constant(value) ? std::nullopt : std::optional(builder.lies(value)); };
+  const std::array<std::optional<Order>, 3> found{lies(op.operands[0]), lies(op.operands[1]), order_for_reader(graph, result)};
+  const std::array<const Type*, 3> types{&view->operand(0), &view->operand(1), &view->result()};
+  std::array<std::vector<Side>, 3> sides;
+  for (size_t i = 0; i < 3; ++i) sides[i] = sides_of(types[i]->shape, found[i]);
+
+  const std::array<const Side*, 3> first{sides[0].data(), sides[1].data(), sides[2].data()};
+  std::array<const Side*, 3> best = first;
+  uint64_t best_cost = UINT64_MAX;
+  npu::Matmul matmul;
+  for (const Side& left : sides[0])
+    for (const Side& right : sides[1])
+      for (const Side& output : sides[2]) {
+        const std::array<const Side*, 3> chosen{&left, &right, &output};
+        const npu::Matmul candidate = product_of(*view, left.steps, right.steps, output.steps);
+        uint64_t cost = npu::cycles(target, cheaper_way(target, candidate)).total;
+        for (size_t i = 0; i < 3; ++i)
+          if (copies(*chosen[i], found[i]))
+            cost += target.call_host_cycles + target.call_npu_cycles + static_cast<uint64_t>(types[i]->elements());
+        if (cost >= best_cost) continue;
+        best_cost = cost;
+        best = chosen;
+        matmul = candidate;
+      }
+
+  const numerics::OutputStage stage = ops::matmul_output_stage(*view);
+  const numerics::Range range = group.clamp.value_or(stage.range);
+  matmul.zero_point_left = types[0]->quantization->zero_point();
+  matmul.zero_point_right = types[1]->quantization->zero_point();
+  matmul.rescale = {stage.by.multiplier, stage.by.shift};
+  matmul.zero_point_out = stage.zero_point;
+  matmul.clamp_low = range.low;
+  matmul.clamp_high = range.high;
+  matmul.left = builder.read(op.operands[0], best[0]->order);
+  const bool square = op.operands[0] == op.operands[1] && best[0]->order == best[1]->order;
+  matmul.right = square ? matmul.left : builder.read(op.operands[1], best[1]->order);
+  if (group.table) {
+    matmul.flags = npu::kWithTable;
+    matmul.table = builder.constant(std::as_bytes(std::span(*group.table)));
+  }
+  matmul.output = builder.define(result, best[2]->order);
+  builder.emit(cheaper_way(target, matmul), origin_of(graph, group), op.def->macs(*view));
+}
+
+constexpr Rule kRules[] = {{&ops::kMatmul, kChecks, layouts, estimate, lower, Absorbs::kTable}};
+
+}  // namespace
+
+std::span<const Rule> matmul_rules() { return kRules; }
+
+}  // namespace dtr::neutron

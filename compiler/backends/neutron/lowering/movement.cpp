@@ -1,0 +1,169 @@
+// Ops that move data. Views, permutations, slices, reversals, repetitions and layout conversions only say how the bytes that are there are
+// to be read; bytes move when a kernel, or an output of the partition, needs them in another order. Padding and concatenation copy into a
+// new tensor.
+#include "compiler/ops/movement.h"
+#include "compiler/backends/neutron/lowering/rules.h"
+#include "compiler/ops/integer.h"
+
+namespace dtr::neutron {
+namespace {
+
+uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
+
+constexpr const Check* kChecks[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
+constexpr const Check* kCatChecks[] = {&kInt8Operands, &kNotEmpty, &kRank, &kOperandCount, &kFitsSram<nothing_staged>};
+
+std::optional<Kernel> estimate_free(const Machine&, const OpView&) { return std::nullopt; }
+LayoutChoice free_layouts(const OpView&) { return {.contiguous = true, .channels_last = true, .mixed = true}; }
+
+// The result shows the elements of operand 0, whose order `transform` changes. Where the digits of the order that is there do not divide
+// so, or become too many for a copy, the operand is brought into its logical order first.
+template <class Transform>
+void show(Builder& builder, const Op& op, Transform transform) {
+  const ValueId x = op.operands[0];
+  const ValueId y = op.results[0];
+  const auto shown = [&](const Placed& from) -> std::optional<Placed> {
+    std::optional<Section> part = transform(from.order);
+    if (!part || part->order.size() > npu::kMoveRank) return std::nullopt;
+    return Placed{{from.address.region, word(from.address.offset + part->offset)}, std::move(part->order)};
+  };
+  const Order plain = contiguous_order(builder.graph().type(x).elements());
+  if (builder.graph().is_constant(x)) {
+    const int64_t elements = builder.graph().type(y).elements();
+    const Placed from = *shown(builder.placed(x));
+    return builder.copy(from.address, from.order, builder.define(y, contiguous_order(elements)), contiguous_order(elements), elements,
+                        op.origin);
+  }
+  std::optional<Placed> at = shown(builder.placed(x));
+  if (!at) at = shown({builder.read(x, plain), plain});
+  DTR_CHECK(at.has_value());  // every dimension of the logical order is one digit
+  builder.place(y, *at);
+}
+
+void lower_view(Builder& builder, const Group& group) {
+  show(builder, builder.graph().op(group.head), [](const Order& order) { return std::optional(Section{order}); });
+}
+
+void lower_permute(Builder& builder, const Group& group) {
+  const Op& op = builder.graph().op(group.head);
+  const Shape& shape = builder.graph().type(op.operands[0]).shape;
+  std::vector<size_t> dims;
+  for (const int64_t dim : op.attributes.get<Ints>("dims")) dims.push_back(*ops::normalize_dim(dim, shape.size()));
+  show(builder, op, [&](const Order& lies) {
+    std::optional<Order> order = permuted(lies, shape, dims);
+    return order ? std::optional(Section{std::move(*order)}) : std::nullopt;
+  });
+}
+
+void lower_slice(Builder& builder, const Group& group) {
+  const BoundOpView view(builder.graph(), group.head);
+  const ops::Slice slice = ops::slice_of(*view);
+  show(builder, builder.graph().op(group.head),
+       [&](const Order& lies) { return sliced(lies, view->operand(0).shape, slice.dim, slice.start, slice.count, slice.step); });
+}
+
+void lower_flip(Builder& builder, const Group& group) {
+  const Op& op = builder.graph().op(group.head);
+  const Shape& shape = builder.graph().type(op.operands[0]).shape;
+  std::vector<bool> dims(shape.size(), false);
+  for (const int64_t dim : op.attributes.get<Ints>("dims")) dims[*ops::normalize_dim(dim, shape.size())] = true;
+  show(builder, op, [&](const Order& lies) { return reversed(lies, shape, dims); });
+}
+
+void lower_expand(Builder& builder, const Group& group) {
+  const BoundOpView view(builder.graph(), group.head);
+  show(builder, builder.graph().op(group.head), [&](const Order& lies) {
+    std::optional<Order> order = broadcast_order(lies, view->operand(0).shape, view->result().shape);
+    return order ? std::optional(Section{std::move(*order)}) : std::nullopt;
+  });
+}
+
+// Channels-last if the first operand that is computed lies so, else contiguous.
+Layout layout_of(const Builder& builder, const Op& op) {
+  for (const ValueId operand : op.operands)
+    if (!builder.graph().is_constant(operand)) {
+      const Order channels = order_of(builder.graph().type(operand).shape, Layout::kChannelsLast);
+      return builder.order(operand) == channels ? Layout::kChannelsLast : Layout::kContiguous;
+    }
+  return Layout::kContiguous;
+}
+
+void lower_cat(Builder& builder, const Group& group) {
+  const Graph& graph = builder.graph();
+  const Op& op = graph.op(group.head);
+  const Type& result = graph.type(op.results[0]);
+  const size_t dim = *ops::normalize_dim(op.attributes.get<int64_t>("dim"), result.rank());
+  // In the order of the concatenation around it, or in which operands lie in it already.
+  const Part* outer = builder.planned(op.results[0]);
+  const Layout layout = builder.started(op.results[0]) ? result.layout : layout_of(builder, op);
+  const std::vector<int64_t> steps = outer != nullptr ? outer->steps : strides(result.shape, layout);
+  const npu::Address whole = builder.define(op.results[0], strided_order(result.shape, steps));
+  int64_t at = 0;
+  for (const ValueId operand : op.operands) {
+    const Type& part = graph.type(operand);
+    const npu::Address to{whole.region, whole.offset + word(at * steps[dim])};
+    at += part.shape[dim];
+    if (builder.in_place(operand)) continue;
+    Placed from = builder.placed(operand);
+    if (from.address.region == whole.region) {  // a view of another part: copies do not read and write one tensor
+      const Placed aside{builder.temporary(bytes_of(part), graph.value(operand).name), compacted(from.order)};
+      builder.copy(from.address, from.order, aside.address, aside.order, part.elements(), op.origin);
+      from = aside;
+    }
+    builder.copy(from.address, from.order, to, strided_order(part.shape, steps), part.elements(), op.origin);
+  }
+}
+
+std::optional<Kernel> estimate_cat(const Machine&, const OpView& view) {
+  return npu::Fill{.bytes = word(view.result().bytes())};  // as many bytes as the copies write together
+}
+
+void lower_pad(Builder& builder, const Group& group) {
+  const Graph& graph = builder.graph();
+  const BoundOpView view(graph, group.head);
+  const Op& op = graph.op(group.head);
+  const Type& x = view->operand(0);
+  const Type& y = view->result();
+  const Layout layout = layout_of(builder, op);
+  const Ints& pad = op.attributes.get<Ints>("pad");
+  const std::vector<int64_t> from_steps = strides(x.shape, layout);
+  const std::vector<int64_t> to_steps = strides(y.shape, layout);
+  Shape kept = x.shape;
+  int64_t from_offset = 0;
+  int64_t to_offset = 0;
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    const size_t dim = x.rank() - 1 - i;
+    const int64_t cut = std::max<int64_t>(0, -pad[2 * i]);
+    from_offset += cut * from_steps[dim];
+    to_offset += std::max<int64_t>(0, pad[2 * i]) * to_steps[dim];
+    kept[dim] -= cut + std::max<int64_t>(0, -pad[2 * i + 1]);
+  }
+  const npu::Address whole = builder.define(op.results[0], order_of(y.shape, layout));
+  const int64_t elements = element_count(kept);
+  if (elements < y.elements()) {
+    const Quantization& q = *y.quantization;
+    const int32_t value = numerics::code_of(op.attributes.get<double>("value"), q.scale(), q.zero_point(), ops::range_of(q));
+    builder.emit(npu::Fill{.output = whole, .bytes = word(y.elements()), .value = value}, op.origin);
+  }
+  if (elements == 0) return;
+  const npu::Address from = builder.read(op.operands[0], order_of(x.shape, layout));
+  builder.copy({from.region, from.offset + word(from_offset)}, strided_order(kept, from_steps),
+               {whole.region, whole.offset + word(to_offset)}, strided_order(kept, to_steps), elements, op.origin);
+}
+
+constexpr Rule kRules[] = {
+    {&ops::kView, kChecks, free_layouts, estimate_free, lower_view},
+    {&ops::kPermute, kChecks, free_layouts, estimate_free, lower_permute},
+    {&ops::kSliceTensor, kChecks, free_layouts, estimate_free, lower_slice},
+    {&ops::kExpand, kChecks, free_layouts, estimate_free, lower_expand},
+    {&ops::kFlip, kChecks, free_layouts, estimate_free, lower_flip},
+    {&ops::kToDimOrderCopy, kChecks, free_layouts, estimate_free, lower_view},
+    {&ops::kCat, kCatChecks, any_layout, estimate_cat, lower_cat},
+    {&ops::kConstantPadNd, kChecks, any_layout, estimate_cat, lower_pad},
+};
+
+}  // namespace
+
+std::span<const Rule> movement_rules() { return kRules; }
+
+}  // namespace dtr::neutron

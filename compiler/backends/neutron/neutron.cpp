@@ -1,0 +1,111 @@
+#include "compiler/backends/neutron/neutron.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/backends/neutron/lowering/fusion.h"
+#include "compiler/backends/neutron/partition.h"
+
+namespace dtr {
+namespace neutron {
+namespace {
+
+class NeutronBackend final : public Backend {
+ public:
+  NeutronBackend(const npu::Target& target, NeutronOptions options) : machine_{target, options} {
+    if (options.nxp_like()) machine_.options.prefetch_calls = std::min(options.prefetch_calls, 1U);
+  }
+
+  std::string_view name() const override { return "neutron"; }
+  std::string_view delegate_id() const override { return "DeuteronBackend"; }
+
+  std::optional<Refusal> refuse(const Program&, const Graph& graph, OpId op) const override {
+    const BoundOpView view(graph, op);
+    const Rule* rule = find_rule(graph, op);
+    if (rule == nullptr)
+      return Refusal{"npu-operator", fmt::format("the NPU has no kernel for {}", view->def->name),
+                     "the CPU runs it; `deuteron ops` lists what the NPU runs"};
+    return neutron::refuse(rule->checks, {machine_, graph, op, *view});
+  }
+
+  LayoutChoice layouts(const Graph& graph, OpId op) const override {
+    const BoundOpView view(graph, op);
+    const Rule* rule = find_rule(graph, op);
+    return rule == nullptr ? LayoutChoice{} : rule->layouts(*view);
+  }
+
+  uint64_t cost(const Graph& graph, OpId op) const override {
+    const BoundOpView view(graph, op);
+    const Rule* rule = find_rule(graph, op);
+    if (rule == nullptr) return 0;
+    if (rule->cost != nullptr) return rule->cost(machine_, *view);
+    const std::optional<Kernel> kernel = rule->estimate(machine_, *view);
+    return kernel ? machine_.target.call_host_cycles + cycles(machine_.target, *kernel).total : 0;
+  }
+
+  std::optional<OperatorSupport> support(const OpDef& op) const override {
+    const Rule* rule = find_rule(op);
+    if (rule == nullptr) return std::nullopt;
+    OperatorSupport support{.dtypes = "int8", .conditions = {}};
+    for (const Check* check : rule->checks) support.conditions.push_back(with_numbers(check->condition, machine_.target));
+    return support;
+  }
+
+  // The array is busy with nothing but products, or the write port with nothing but results; the call may be that of a neighbour.
+  uint64_t bound(const Graph& graph, OpId op) const override {
+    const BoundOpView view(graph, op);
+    const npu::Target& target = machine_.target;
+    const auto macs = static_cast<uint64_t>(view->def->macs == nullptr ? 0 : view->def->macs(*view));
+    uint64_t written = 0;
+    for (const Type* result : view->results) written += static_cast<uint64_t>(result->elements());
+    const uint64_t array = uint64_t{target.pipelines} * target.macs;
+    return std::max((macs + array - 1) / array, (written + target.write_port - 1) / target.write_port);
+  }
+
+  size_t max_operands() const override { return npu::kMaxOperands; }
+  // As a kernel call: the host enters the driver once more and blocks until the delegate is done.
+  uint64_t hand_over_cycles() const override { return machine_.target.call_host_cycles; }
+
+  Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const override {
+    // What is computed in place in a concatenation keeps all of it in memory from the first part on.
+    if (machine_.options.nxp_like()) return lower(program, graph, false);
+    Result<std::unique_ptr<LoweredPartition>> joined = lower(program, graph, true);
+    return joined || joined.error().id != DiagnosticId::kMemoryExceeded ? std::move(joined) : lower(program, graph, false);
+  }
+
+ private:
+  Result<std::unique_ptr<LoweredPartition>> lower(const Program& program, const Graph& graph, bool join) const {
+    Builder builder(machine_, program, graph, join);
+    for (const Group& group : plan_groups(machine_, program, graph)) {
+      const Rule* rule = find_rule(graph, group.head);
+      DTR_CHECK(rule != nullptr);  // placement asked `refuse` for every op
+      rule->lower(builder, group);
+      builder.end_op();
+    }
+    LoweredGraph lowered = builder.finish();
+    if (machine_.options.constants_in_sram) {
+      MemoryPlan memory = plan_memory(lowered);
+      uint64_t constants = 0;
+      for (const Call& call : lowered.calls) constants += call.constants.size();
+      if (join && memory.peak() + constants > machine_.target.sram_bytes) return lower(program, graph, false);
+      Schedule nothing{std::vector<uint32_t>(lowered.calls.size(), kNoCopy)};
+      return std::make_unique<Partition>(machine_, graph, std::move(lowered), std::move(memory), std::move(nothing));
+    }
+    split_calls(machine_, lowered, plan_memory(lowered).live_bytes);
+    MemoryPlan memory = plan_memory(lowered);
+    DTR_ASSIGN(Schedule schedule, plan_copies(machine_, lowered.calls, memory.live_bytes));
+    return std::make_unique<Partition>(machine_, graph, std::move(lowered), std::move(memory), std::move(schedule));
+  }
+
+  Machine machine_;
+};
+
+}  // namespace
+}  // namespace neutron
+
+std::unique_ptr<Backend> make_neutron_backend(const npu::Target& target, NeutronOptions options) {
+  return std::make_unique<neutron::NeutronBackend>(target, options);
+}
+
+}  // namespace dtr

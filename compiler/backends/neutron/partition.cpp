@@ -1,0 +1,159 @@
+#include "compiler/backends/neutron/partition.h"
+
+#include <algorithm>
+
+#include "compiler/backends/neutron/encode/payload.h"
+
+namespace dtr::neutron {
+
+Partition::Partition(const Machine& machine, const Graph& graph, LoweredGraph lowered, MemoryPlan memory, Schedule schedule)
+    : target_(machine.target),
+      constants_in_sram_(machine.options.constants_in_sram),
+      memory_(std::move(memory)),
+      schedule_(std::move(schedule)) {
+  storages_ = std::move(lowered.storages);
+  calls_ = std::move(lowered.calls);
+  steps = static_cast<uint32_t>(calls_.size());
+
+  interior_of_.assign(memory_.buffers.size(), kNone);
+  inputs.resize(graph.inputs().size());
+  outputs.resize(graph.outputs().size());
+  for (size_t i = 0; i < memory_.buffers.size(); ++i) {
+    const Buffer& buffer = memory_.buffers[i];
+    if (!buffer.operand_storage) {
+      interior_of_[i] = static_cast<uint32_t>(buffers.size());
+      buffers.push_back({buffer.name, BufferRole::kActivation, buffer.bytes, buffer.first_step, buffer.last_step});
+      continue;
+    }
+    const Storage& operand = storages_[*buffer.operand_storage];
+    (operand.kind == Storage::Kind::kInput ? inputs : outputs)[operand.operand] = {buffer.bytes, buffer.first_step, buffer.last_step};
+  }
+  staging_of_.assign(calls_.size(), kNone);
+  for (uint32_t call = 0; call < calls_.size(); ++call) {
+    if (schedule_.start[call] == kNoCopy) continue;
+    staging_of_[call] = static_cast<uint32_t>(buffers.size());
+    buffers.push_back({"constants of call " + std::to_string(call), BufferRole::kStaging,
+                       static_cast<uint32_t>(calls_[call].constants.size()), schedule_.start[call], call});
+  }
+  order_commands();
+  describe_steps();
+  describe_values(graph, lowered);
+}
+
+void Partition::order_commands() {
+  uint32_t next_copy = 0;
+  for (uint32_t call = 0; call < calls_.size(); ++call) {
+    for (; next_copy < calls_.size() && (schedule_.start[next_copy] == kNoCopy || schedule_.start[next_copy] <= call); ++next_copy)
+      if (schedule_.start[next_copy] != kNoCopy) commands_.push_back({Command::Kind::kCopy, next_copy});
+    if (schedule_.start[call] != kNoCopy) commands_.push_back({Command::Kind::kWait, call});
+    commands_.push_back({Command::Kind::kCall, call});
+  }
+}
+
+void Partition::describe_steps() {
+  for (uint32_t i = 0; i < commands_.size(); ++i) {
+    const Call& call = calls_[commands_[i].call];
+    if (commands_[i].kind == Command::Kind::kCopy) {
+      step_info.push_back({.command = i, .kernel = "Copy", .origin = call.origin, .limit = "flash", .bytes = call.constants.size()});
+    } else if (commands_[i].kind == Command::Kind::kCall) {
+      const npu::Cycles cost = cycles(target_, call.kernel);
+      step_info.push_back({.command = i,
+                           .kernel = std::string(name(call.kernel)),
+                           .origin = call.origin,
+                           .macs = call.macs,
+                           .cycles = cost.total,
+                           .limit = text(cost.limit),
+                           .bytes = traffic(call),
+                           .rearranges = call.rearranges});
+    }
+  }
+}
+
+// Every storage that the call touches and its own constants, each once.
+uint64_t Partition::traffic(const Call& call) const {
+  uint64_t bytes = call.constants.size();
+  std::vector<uint32_t> seen;
+  visit_addresses(call.kernel, [&](const npu::Address& address, Access) {
+    if (address.region == kOwnConstants || std::ranges::find(seen, address.region) != seen.end()) return;
+    seen.push_back(address.region);
+    bytes += storages_[address.region].bytes;
+  });
+  return bytes;
+}
+
+void Partition::describe_values(const Graph& graph, const LoweredGraph& lowered) {
+  for (const OpId op : graph.ops())
+    for (const ValueId id : graph.op(op).results) {
+      const Value& value = graph.value(id);
+      InteriorValue described{.name = value.name,
+                              .type = value.type,
+                              .buffer = std::nullopt,
+                              .after_step = 0,
+                              .origin = graph.op(op).origin,
+                              .readers = readers(graph, id)};
+      const std::optional<Location>& at = lowered.values[id.index];
+      // Only whole buffers are described.
+      if (at && at->offset == 0 && storages_[at->storage].bytes == bytes_of(value.type)) {
+        described.after_step = at->after_call;
+        for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
+          if (at->order != order_of(value.type.shape, layout)) continue;
+          described.type.layout = layout;
+          const uint32_t buffer = memory_.buffer_of[at->storage];
+          if (interior_of_[buffer] != kNone) {
+            described.buffer = interior_of_[buffer];
+          } else if (const Storage& operand = storages_[*memory_.buffers[buffer].operand_storage];
+                     operand.kind == Storage::Kind::kOutput && std::ranges::find(graph.outputs(), id) == graph.outputs().end()) {
+            described.output = operand.operand;
+          }
+          break;
+        }
+      }
+      values.push_back(std::move(described));
+    }
+}
+
+Result<std::vector<std::byte>> Partition::encode(std::span<const uint32_t> offsets, uint32_t scratch_bytes) const {
+  DTR_CHECK(offsets.size() == buffers.size());
+  PayloadWriter writer;
+  for (const OperandUse& input : inputs) writer.add_operand(npu::OperandKind::kInput, input.bytes);
+  for (const OperandUse& output : outputs) writer.add_operand(npu::OperandKind::kOutput, output.bytes);
+
+  npu::Address block;  // constants of the call that is being encoded
+  const auto resolve = [&](npu::Address address) -> npu::Address {
+    if (address.region == kOwnConstants) return {block.region, block.offset + address.offset};
+    const uint32_t buffer = memory_.buffer_of[address.region];
+    if (interior_of_[buffer] != kNone) return {npu::kScratch, offsets[interior_of_[buffer]] + address.offset};
+    const Storage& operand = storages_[*memory_.buffers[buffer].operand_storage];
+    const uint32_t base = operand.kind == Storage::Kind::kInput ? 0 : static_cast<uint32_t>(inputs.size());
+    return {npu::kFirstOperand + base + operand.operand, address.offset};
+  };
+  std::vector<uint32_t> ticket(calls_.size(), 0);
+  uint32_t last_ticket = 0;
+  for (const Command& command : commands_) {
+    const Call& call = calls_[command.call];
+    switch (command.kind) {
+      case Command::Kind::kCopy:
+        ticket[command.call] = ++last_ticket;
+        writer.add_command(npu::Copy{.destination = {npu::kScratch, offsets[staging_of_[command.call]]},
+                                     .source = writer.add_constants(call.constants),
+                                     .bytes = static_cast<uint32_t>(call.constants.size()),
+                                     .ticket = last_ticket});
+        break;
+      case Command::Kind::kWait:
+        writer.add_command(npu::Wait{.ticket = ticket[command.call]});
+        break;
+      case Command::Kind::kCall: {
+        Kernel kernel = call.kernel;
+        if (!call.constants.empty())
+          block =
+              constants_in_sram_ ? writer.add_constants(call.constants) : npu::Address{npu::kScratch, offsets[staging_of_[command.call]]};
+        visit_addresses(kernel, [&](npu::Address& address, Access) { address = resolve(address); });
+        std::visit([&](const auto& placed) { writer.add_command(placed); }, kernel);
+        break;
+      }
+    }
+  }
+  return writer.finish(target_, scratch_bytes, constants_in_sram_ ? uint32_t{npu::kConstantsInSram} : 0);
+}
+
+}  // namespace dtr::neutron

@@ -1,0 +1,99 @@
+#include "compiler/backends/neutron/schedule/schedule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace dtr::neutron {
+namespace {
+
+uint64_t copy_cycles(const npu::Target& target, const Call& call) {
+  return npu::copy_cycles(target, npu::Copy{.bytes = static_cast<uint32_t>(call.constants.size())});
+}
+
+uint64_t call_cycles(const npu::Target& target, const Call& call) { return target.call_host_cycles + cycles(target, call.kernel).total; }
+
+}  // namespace
+
+Timeline simulate(const npu::Target& target, std::span<const Call> calls, const Schedule& schedule) {
+  Timeline timeline;
+  std::vector<uint64_t> arrived(calls.size(), 0);
+  uint64_t now = 0;
+  uint64_t engine_free = 0;
+  size_t next_copy = 0;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    for (; next_copy < calls.size() && (schedule.start[next_copy] == kNoCopy || schedule.start[next_copy] <= i); ++next_copy) {
+      if (schedule.start[next_copy] == kNoCopy) continue;
+      now += target.copy_host_cycles;
+      timeline.host += target.copy_host_cycles;
+      engine_free = std::max(engine_free, now) + copy_cycles(target, calls[next_copy]);
+      arrived[next_copy] = engine_free;
+    }
+    const uint64_t stall = arrived[i] > now ? arrived[i] - now : 0;
+    timeline.stalls.push_back(stall);
+    timeline.stall += stall;
+    timeline.host += target.call_host_cycles;
+    timeline.busy += cycles(target, calls[i].kernel).total;
+    now += stall + call_cycles(target, calls[i]);
+  }
+  timeline.total = now;
+  return timeline;
+}
+
+Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls, std::span<const uint64_t> live_bytes) {
+  const npu::Target& target = machine.target;
+  const size_t count = calls.size();
+  Schedule schedule{std::vector<uint32_t>(count, kNoCopy)};
+  const auto has_copy = [&](size_t call) { return !calls[call].constants.empty(); };
+
+  // Earliest begin of each call: copies back to back from 0, each call after the one before it and after its constants.
+  std::vector<uint64_t> begin(count, 0);
+  uint64_t engine = 0;
+  uint64_t host = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (has_copy(i)) {
+      engine += copy_cycles(target, calls[i]);
+      host += target.copy_host_cycles;
+      begin[i] = std::max(host, engine + target.copy_host_cycles);
+    } else {
+      begin[i] = host;
+    }
+    host = begin[i] + call_cycles(target, calls[i]);
+  }
+  // Latest start of each copy that keeps these, and the last call boundary before it.
+  uint64_t latest = UINT64_MAX;
+  for (size_t i = count; i-- > 0;) {
+    if (!has_copy(i)) continue;
+    const uint64_t duration = copy_cycles(target, calls[i]);
+    const uint64_t end = std::min(latest, begin[i]);
+    latest = end > duration + target.copy_host_cycles ? end - duration : 0;
+    size_t slot = i;
+    const size_t first = i - std::min<size_t>(i, machine.options.prefetch_calls);
+    while (slot > first && begin[slot - 1] + call_cycles(target, calls[slot - 1]) + target.copy_host_cycles > latest) --slot;
+    schedule.start[i] = static_cast<uint32_t>(slot);
+  }
+
+  // Room in SRAM: a copy that finds none at some call it is ahead of starts behind that call.
+  std::vector<uint64_t> used(live_bytes.begin(), live_bytes.end());
+  uint32_t previous = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (!has_copy(i)) continue;
+    const uint64_t bytes = calls[i].constants.size();
+    uint32_t start = std::max(schedule.start[i], previous);
+    for (auto step = static_cast<uint32_t>(i); step + 1 > start; --step) {
+      if (used[step] + bytes <= target.sram_bytes) continue;
+      start = step + 1;
+      break;
+    }
+    if (start > i)
+      return fail(DiagnosticId::kMemoryExceeded,
+                  fmt::format("kernel call {} needs {} bytes of SRAM for tensors and {} for its constants; the NPU has {}", i, used[i],
+                              bytes, target.sram_bytes),
+                  "use smaller tensors: a lower resolution, fewer channels or a smaller batch");
+    for (uint32_t step = start; step <= i; ++step) used[step] += bytes;
+    schedule.start[i] = previous = start;
+  }
+  return schedule;
+}
+
+}  // namespace dtr::neutron

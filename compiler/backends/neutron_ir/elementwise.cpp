@@ -1,0 +1,142 @@
+// Functions of the elements of one tensor or of two.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "compiler/backends/neutron_ir/forms.h"
+#include "compiler/ops/integer.h"
+#include "compiler/ops/ops.h"
+
+namespace dtr::neutron_ir {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// ---- two tensors
+
+template <BuiltinOperator kCode>
+void binary(Emitter& emitter) {
+  const Order order = emitter.result_order();
+  const TensorIndex a = emitter.operand(0, order), b = emitter.operand(1, order);
+  const Activation activation = activation_of(emitter.view());
+  const TensorIndex result = emitter.result(order);
+  const TensorIndex y = before_activation(emitter, activation, result, in_order(emitter.result_type().shape, order));
+  Options options;
+  if constexpr (kCode == BuiltinOperator::ADD)
+    options = Emitter::options(OptionsType::AddOptions, fb::CreateAddOptions(emitter.tables(), activation.fused));
+  if constexpr (kCode == BuiltinOperator::SUB)
+    options = Emitter::options(OptionsType::SubOptions, fb::CreateSubOptions(emitter.tables(), activation.fused));
+  if constexpr (kCode == BuiltinOperator::MUL)
+    options = Emitter::options(OptionsType::MulOptions, fb::CreateMulOptions(emitter.tables(), activation.fused));
+  emitter.add(kCode, kCode == BuiltinOperator::PRELU ? 1 : 2, {a, b}, y, options);
+  add_activation(emitter, activation, y, result);
+}
+
+std::optional<Refusal> refuse_alpha(const Graph&, const Op&, const OpView& view) {
+  const double alpha = view.attribute_or("alpha", 1.0);
+  if (alpha == 1.0) return std::nullopt;
+  return no_form(fmt::format("ADD and SUB take operands as they are; this one has alpha {}", alpha));
+}
+
+bool one_quantization(const OpView& view) {
+  return std::ranges::all_of(view.operands, [&](const Type* operand) { return operand->quantization == view.result().quantization; });
+}
+
+std::optional<Refusal> refuse_rescaling(const Graph&, const Op&, const OpView& view) {
+  if (one_quantization(view)) return std::nullopt;
+  return no_form("MAXIMUM and MINIMUM compare values of one quantization; these differ");
+}
+
+// ---- one tensor
+
+template <BuiltinOperator kCode, int kVersion = 1>
+void unary(Emitter& emitter) {
+  const Tensor x = emitter.operand(0);
+  emitter.add(kCode, kVersion, {x.index}, emitter.result(x.order));
+}
+
+std::optional<Refusal> refuse_scale(const OpView& view, double scale, int32_t zero_point, std::string_view name) {
+  const Quantization& q = *view.result().quantization;
+  if (static_cast<double>(q.scale()) == scale && q.zero_point() == zero_point) return std::nullopt;
+  return no_form(fmt::format("{} gives results of scale {} and zero point {}; this one has {} and {}", name, scale, zero_point, q.scale(),
+                             q.zero_point()));
+}
+
+std::optional<Refusal> refuse_sigmoid(const Graph&, const Op&, const OpView& view) {
+  return refuse_scale(view, 1.0 / 256, -128, "LOGISTIC");
+}
+std::optional<Refusal> refuse_tanh(const Graph&, const Op&, const OpView& view) { return refuse_scale(view, 1.0 / 128, 0, "TANH"); }
+
+void leaky_relu(Emitter& emitter) {
+  const Tensor x = emitter.operand(0);
+  const auto slope = static_cast<float>(emitter.view().attribute_or("negative_slope", 0.01));
+  emitter.add(BuiltinOperator::LEAKY_RELU, 2, {x.index}, emitter.result(x.order),
+              Emitter::options(OptionsType::LeakyReluOptions, fb::CreateLeakyReluOptions(emitter.tables(), slope)));
+}
+
+void gelu(Emitter& emitter) {
+  const Tensor x = emitter.operand(0);
+  const bool approximate = emitter.view().attribute_or<std::string>("approximate", "none") == "tanh";
+  emitter.add(BuiltinOperator::GELU, 2, {x.index}, emitter.result(x.order),
+              Emitter::options(OptionsType::GeluOptions, fb::CreateGeluOptions(emitter.tables(), approximate)));
+}
+
+// ---- limits
+
+// The operator for a clamp of these bounds.
+std::optional<BuiltinOperator> limiting_operator(const OpView& view) {
+  const double low = view.attribute_or("min", -kInfinity), high = view.attribute_or("max", kInfinity);
+  if (low == 0 && high == kInfinity) return BuiltinOperator::RELU;
+  if (low == 0 && high == 6) return BuiltinOperator::RELU6;
+  if (low == -1 && high == 1) return BuiltinOperator::RELU_N1_TO_1;
+  if (low == 0 && high == 1) return BuiltinOperator::RELU_0_TO_1;
+  return std::nullopt;
+}
+
+void clamp(Emitter& emitter) {
+  const OpView& view = emitter.view();
+  const Tensor x = emitter.operand(0);
+  if (const auto code = limiting_operator(view)) return emitter.add(*code, relu_version(*code), {x.index}, emitter.result(x.order));
+  const Quantization& q = *view.result().quantization;
+  const numerics::Range range = ops::activation_range({view.attribute_or("min", -kInfinity), view.attribute_or("max", kInfinity)}, q);
+  const Shape ones(x.order.size(), 1);
+  const auto bound = [&](int32_t value) {
+    const auto narrow = static_cast<int8_t>(value);
+    return emitter.int8_constant({&narrow, 1}, ones, q);
+  };
+  const TensorIndex raised = emitter.temporary(in_order(view.result().shape, x.order), q);
+  emitter.add(BuiltinOperator::MAXIMUM, 2, {x.index, bound(range.low)}, raised);
+  emitter.add(BuiltinOperator::MINIMUM, 2, {raised, bound(range.high)}, emitter.result(x.order));
+}
+
+std::optional<Refusal> refuse_clamp(const Graph&, const Op&, const OpView& view) {
+  if (limiting_operator(view) || one_quantization(view)) return std::nullopt;
+  return no_form("a clamp to other bounds than those of RELU, RELU6, RELU_N1_TO_1 and RELU_0_TO_1 keeps its operand's quantization");
+}
+
+constexpr Form kForms[] = {{&ops::kAbs, any_layout, unary<BuiltinOperator::ABS>},
+                           {&ops::kAddTensor, any_layout, binary<BuiltinOperator::ADD>, refuse_alpha},
+                           {&ops::kClamp, any_layout, clamp, refuse_clamp},
+                           {&ops::kExp, any_layout, unary<BuiltinOperator::EXP, 2>},
+                           {&ops::kGelu, any_layout, gelu},
+                           {&ops::kHardswish, any_layout, unary<BuiltinOperator::HARD_SWISH>},
+                           {&ops::kLeakyRelu, any_layout, leaky_relu},
+                           {&ops::kLog, any_layout, unary<BuiltinOperator::LOG, 2>},
+                           {&ops::kMaximum, any_layout, binary<BuiltinOperator::MAXIMUM>, refuse_rescaling},
+                           {&ops::kMinimum, any_layout, binary<BuiltinOperator::MINIMUM>, refuse_rescaling},
+                           {&ops::kMulTensor, any_layout, binary<BuiltinOperator::MUL>},
+                           {&ops::kPrelu, any_layout, binary<BuiltinOperator::PRELU>},
+                           {&ops::kRelu, any_layout, unary<BuiltinOperator::RELU, 2>},
+                           {&ops::kRequantize, any_layout, unary<BuiltinOperator::QUANTIZE, 2>},
+                           {&ops::kRsqrt, any_layout, unary<BuiltinOperator::RSQRT, 2>},
+                           {&ops::kSigmoid, any_layout, unary<BuiltinOperator::LOGISTIC, 2>, refuse_sigmoid},
+                           {&ops::kSqrt, any_layout, unary<BuiltinOperator::SQRT>},
+                           {&ops::kSubTensor, any_layout, binary<BuiltinOperator::SUB>, refuse_alpha},
+                           {&ops::kTanh, any_layout, unary<BuiltinOperator::TANH, 2>, refuse_tanh}};
+
+}  // namespace
+
+std::span<const Form> elementwise_forms() { return kForms; }
+
+}  // namespace dtr::neutron_ir

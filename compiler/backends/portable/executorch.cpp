@@ -1,0 +1,333 @@
+// Deuteron's runtime has kernels that ExecuTorch's has not. Here they are written in terms of those that both have, so that a program runs
+// unchanged on either. ExecuTorch's kernels also want all tensors of a call in one dimension order: everything is contiguous.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "compiler/backends/portable/portable.h"
+#include "compiler/ir/rewriter.h"
+#include "compiler/ops/ops.h"
+
+namespace dtr {
+namespace {
+
+// Replaces an op by a composition of others, which stand before it.
+class Composer {
+ public:
+  Composer(Program& program, Graph& graph, OpId id) : program_(program), rewriter_(graph), id_(id), op_(graph.op(id)) {}
+
+  const Op& op() const { return op_; }
+  const Type& type(ValueId value) const { return rewriter_.graph().type(value); }
+  ValueId operand(size_t index) const { return index < op_.operands.size() ? op_.operands[index] : ValueId{}; }
+
+  ValueId number(float value) {
+    return rewriter_.add_constant({.dtype = DType::kFloat32, .shape = {}}, program_.constants.add_values<float>(DType::kFloat32, {{value}}),
+                                  "number");
+  }
+  Result<ValueId> make(const OpDef& def, std::vector<ValueId> operands, Attributes attributes = {}) {
+    return rewriter_.insert_value(
+        id_, {.def = &def, .operands = std::move(operands), .attributes = std::move(attributes), .origin = op_.origin});
+  }
+  Result<ValueId> shaped(ValueId value, const Shape& shape) { return make(ops::kView, {value}, {{"size", Ints(shape)}}); }
+  void finish(ValueId result) { rewriter_.replace(id_, result); }
+
+ private:
+  Program& program_;
+  Rewriter rewriter_;
+  OpId id_;
+  Op op_;
+};
+
+using Composition = Result<ValueId> (*)(Composer&);
+
+// relu6(x + 3) / 6.
+Result<ValueId> hardsigmoid(Composer& c) {
+  DTR_ASSIGN(const ValueId shifted, c.make(ops::kAddTensor, {c.operand(0), c.number(3)}));
+  DTR_ASSIGN(const ValueId clamped, c.make(ops::kClamp, {shifted}, {{"min", 0.0}, {"max", 6.0}}));
+  return c.make(ops::kDivTensor, {clamped, c.number(6)});
+}
+
+Result<ValueId> hardswish(Composer& c) {
+  DTR_ASSIGN(const ValueId gate, hardsigmoid(c));
+  return c.make(ops::kMulTensor, {c.operand(0), gate});
+}
+
+Result<ValueId> silu(Composer& c) {
+  DTR_ASSIGN(const ValueId gate, c.make(ops::kSigmoid, {c.operand(0)}));
+  return c.make(ops::kMulTensor, {c.operand(0), gate});
+}
+
+// log(1 + e^x) = relu(x) + log(1 + e^-|x|), where nothing overflows.
+Result<ValueId> log_one_plus_exp(Composer& c, ValueId x) {
+  DTR_ASSIGN(const ValueId magnitude, c.make(ops::kAbs, {x}));
+  DTR_ASSIGN(const ValueId negative, c.make(ops::kNeg, {magnitude}));
+  DTR_ASSIGN(const ValueId power, c.make(ops::kExp, {negative}));
+  DTR_ASSIGN(const ValueId sum, c.make(ops::kAddTensor, {power, c.number(1)}));
+  DTR_ASSIGN(const ValueId rest, c.make(ops::kLog, {sum}));
+  DTR_ASSIGN(const ValueId linear, c.make(ops::kRelu, {x}));
+  return c.make(ops::kAddTensor, {linear, rest});
+}
+
+Result<ValueId> log_sigmoid(Composer& c) {
+  DTR_ASSIGN(const ValueId mirrored, c.make(ops::kNeg, {c.operand(0)}));
+  DTR_ASSIGN(const ValueId soft, log_one_plus_exp(c, mirrored));
+  return c.make(ops::kNeg, {soft});
+}
+
+Result<ValueId> mish(Composer& c) {
+  DTR_ASSIGN(const ValueId soft, log_one_plus_exp(c, c.operand(0)));
+  DTR_ASSIGN(const ValueId gate, c.make(ops::kTanh, {soft}));
+  return c.make(ops::kMulTensor, {c.operand(0), gate});
+}
+
+// Beyond the threshold PyTorch gives x, as the logarithm does in float32 if the threshold is not small.
+constexpr double kLeastThreshold = 15;
+double linear_from(const Op& op) { return op.attributes.get_or("threshold", 20.0); }
+
+Result<ValueId> softplus(Composer& c) {
+  const auto beta = static_cast<float>(c.op().attributes.get_or("beta", 1.0));
+  DTR_ASSIGN(const ValueId scaled, c.make(ops::kMulTensor, {c.operand(0), c.number(beta)}));
+  DTR_ASSIGN(const ValueId soft, log_one_plus_exp(c, scaled));
+  return c.make(ops::kDivTensor, {soft, c.number(beta)});
+}
+
+double limit(const Op& op) { return op.attributes.get_or("lambd", 0.5); }
+
+// 1 where x > bound, else 0.
+Result<ValueId> above(Composer& c, ValueId x, double bound) {
+  DTR_ASSIGN(const ValueId distance, c.make(ops::kSubTensor, {x, c.number(static_cast<float>(bound))}));
+  DTR_ASSIGN(const ValueId clamped, c.make(ops::kClamp, {distance}, {{"min", 0.0}, {"max", 1.0}}));
+  return c.make(ops::kCeil, {clamped});
+}
+
+// 0 for every number, NaN for NaN.
+Result<ValueId> zero(Composer& c) { return c.make(ops::kClamp, {c.operand(0)}, {{"min", 0.0}, {"max", 0.0}}); }
+
+Result<ValueId> hardshrink(Composer& c) {
+  if (std::isnan(limit(c.op()))) return c.operand(0);  // no number is inside
+  if (limit(c.op()) > std::numeric_limits<float>::max()) return zero(c);
+  DTR_ASSIGN(const ValueId magnitude, c.make(ops::kAbs, {c.operand(0)}));
+  DTR_ASSIGN(const ValueId kept, above(c, magnitude, limit(c.op())));
+  return c.make(ops::kMulTensor, {c.operand(0), kept});
+}
+
+Result<ValueId> softshrink(Composer& c) {
+  const double bound = limit(c.op());
+  if (bound > std::numeric_limits<float>::max()) return zero(c);
+  DTR_ASSIGN(const ValueId inner, c.make(ops::kClamp, {c.operand(0)}, {{"min", -bound}, {"max", bound}}));
+  return c.make(ops::kSubTensor, {c.operand(0), inner});
+}
+
+// x / (1 + |x|).
+Result<ValueId> softsign(Composer& c) {
+  DTR_ASSIGN(const ValueId magnitude, c.make(ops::kAbs, {c.operand(0)}));
+  DTR_ASSIGN(const ValueId sum, c.make(ops::kAddTensor, {magnitude, c.number(1)}));
+  return c.make(ops::kDivTensor, {c.operand(0), sum});
+}
+
+// The value where `kept` is 0, and 0 where it is 1. A product with infinity or NaN would be NaN in both places.
+Result<ValueId> where_not(Composer& c, ValueId kept, float value) {
+  if (std::isnan(value)) {
+    DTR_ASSIGN(const ValueId quotient, c.make(ops::kDivTensor, {kept, kept}));
+    return c.make(ops::kSubTensor, {quotient, c.number(1)});
+  }
+  if (std::isinf(value)) {
+    DTR_ASSIGN(const ValueId logarithm, c.make(ops::kLog, {kept}));
+    return value < 0 ? Result<ValueId>(logarithm) : c.make(ops::kNeg, {logarithm});
+  }
+  DTR_ASSIGN(const ValueId replaced, c.make(ops::kSubTensor, {c.number(1), kept}));
+  return c.make(ops::kMulTensor, {replaced, c.number(value)});
+}
+
+// x where it is above the threshold, else the value. What is multiplied by 0 is finite.
+Result<ValueId> threshold(Composer& c) {
+  const auto bound = static_cast<float>(c.op().attributes.get<double>("threshold"));
+  const auto value = static_cast<float>(c.op().attributes.get<double>("value"));
+  if (std::isnan(bound)) return c.operand(0);  // no number is at or below it
+  if (std::isinf(bound) && bound > 0) {        // every number is
+    DTR_ASSIGN(const ValueId kept, zero(c));
+    DTR_ASSIGN(const ValueId lower, where_not(c, kept, value));
+    return c.make(ops::kAddTensor, {kept, lower});
+  }
+  // Above −infinity is all whose half is above the least number.
+  const bool infinite = std::isinf(bound);
+  const double least = infinite ? double{std::numeric_limits<float>::lowest()} : double{bound};
+  DTR_ASSIGN(const ValueId judged, infinite ? c.make(ops::kMulTensor, {c.operand(0), c.number(0.5F)}) : Result<ValueId>(c.operand(0)));
+  DTR_ASSIGN(const ValueId kept, above(c, judged, least));
+  DTR_ASSIGN(const ValueId limited, c.make(ops::kClamp, {c.operand(0)}, {{"min", least}}));
+  DTR_ASSIGN(const ValueId upper, c.make(ops::kMulTensor, {limited, kept}));
+  DTR_ASSIGN(const ValueId lower, where_not(c, kept, value));
+  return c.make(ops::kAddTensor, {upper, lower});
+}
+
+// relu(x) − weight · relu(−x).
+Result<ValueId> prelu(Composer& c) {
+  DTR_ASSIGN(const ValueId upper, c.make(ops::kRelu, {c.operand(0)}));
+  DTR_ASSIGN(const ValueId mirrored, c.make(ops::kNeg, {c.operand(0)}));
+  DTR_ASSIGN(const ValueId below, c.make(ops::kRelu, {mirrored}));
+  DTR_ASSIGN(const ValueId scaled, c.make(ops::kMulTensor, {below, c.operand(1)}));
+  return c.make(ops::kSubTensor, {upper, scaled});
+}
+
+Result<ValueId> rms_norm(Composer& c) {
+  const auto rank = static_cast<int64_t>(c.type(c.operand(0)).rank());
+  const auto count = static_cast<int64_t>(c.op().attributes.get<Ints>("normalized_shape").size());
+  Ints dims;
+  for (int64_t dim = rank - count; dim < rank; ++dim) dims.push_back(dim);
+  DTR_ASSIGN(const ValueId square, c.make(ops::kMulTensor, {c.operand(0), c.operand(0)}));
+  DTR_ASSIGN(const ValueId mean, c.make(ops::kMeanDim, {square}, {{"dim", dims}, {"keepdim", true}}));
+  const auto epsilon = static_cast<float>(c.op().attributes.get<double>("eps"));
+  DTR_ASSIGN(const ValueId sum, c.make(ops::kAddTensor, {mean, c.number(epsilon)}));
+  DTR_ASSIGN(const ValueId factor, c.make(ops::kRsqrt, {sum}));
+  DTR_ASSIGN(const ValueId normal, c.make(ops::kMulTensor, {c.operand(0), factor}));
+  return c.operand(1).valid() ? c.make(ops::kMulTensor, {normal, c.operand(1)}) : Result<ValueId>(normal);
+}
+
+// Both as batches of the result's, which have one dimension.
+Result<ValueId> matmul(Composer& c) {
+  const Shape out = c.type(c.op().results[0]).shape;
+  const int64_t rows = c.type(c.operand(0)).shape.size() < 2 ? 1 : *(c.type(c.operand(0)).shape.end() - 2);
+  const int64_t columns = c.type(c.operand(1)).shape.size() < 2 ? 1 : c.type(c.operand(1)).shape.back();
+  const int64_t depth = c.type(c.operand(0)).shape.back();
+  const size_t matrix_dims = (c.type(c.operand(0)).shape.size() < 2 ? 0u : 1u) + (c.type(c.operand(1)).shape.size() < 2 ? 0u : 1u);
+  const Shape batch(out.begin(), out.end() - static_cast<ptrdiff_t>(matrix_dims));
+  const auto as_batch = [&](ValueId value, int64_t height, int64_t width) -> Result<ValueId> {
+    const Shape& own = c.type(value).shape;
+    Shape one(own.begin(), own.end() - static_cast<ptrdiff_t>(std::min<size_t>(own.size(), 2)));
+    Shape all = batch;
+    for (Shape* shape : {&one, &all}) shape->insert(shape->end(), {height, width});
+    one.insert(one.begin(), all.size() - one.size(), 1);
+    DTR_ASSIGN(const ValueId matrix, c.shaped(value, one));
+    DTR_ASSIGN(const ValueId expanded, one == all ? Result<ValueId>(matrix) : c.make(ops::kExpand, {matrix}, {{"size", Ints(all)}}));
+    return c.shaped(expanded, {element_count(batch), height, width});
+  };
+  DTR_ASSIGN(const ValueId left, as_batch(c.operand(0), rows, depth));
+  DTR_ASSIGN(const ValueId right, as_batch(c.operand(1), depth, columns));
+  DTR_ASSIGN(const ValueId product, c.make(ops::kMatmul, {left, right}));
+  return c.shaped(product, out);
+}
+
+// What is cut off, then what is added. The list begins with the last dimension.
+Result<ValueId> pad(Composer& c) {
+  Ints pad = c.op().attributes.get<Ints>("pad");
+  ValueId value = c.operand(0);
+  const Shape shape = c.type(value).shape;
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    const size_t dim = shape.size() - 1 - i;
+    const int64_t start = std::max<int64_t>(-pad[2 * i], 0);
+    const int64_t end = shape[dim] + std::min<int64_t>(pad[2 * i + 1], 0);
+    if (start > 0 || end < shape[dim]) {
+      DTR_ASSIGN(value, c.make(ops::kSliceTensor, {value},
+                               {{"dim", static_cast<int64_t>(dim)}, {"start", start}, {"end", end}, {"step", int64_t{1}}}));
+    }
+    for (const size_t side : {2 * i, 2 * i + 1}) pad[side] = std::max<int64_t>(pad[side], 0);
+  }
+  return c.make(ops::kConstantPadNd, {value}, {{"pad", pad}, {"value", c.op().attributes.get<double>("value")}});
+}
+
+// softmax of scores that are the least there is where the mask lets no element take part, and 0 there: all of a row without any.
+Result<ValueId> masked_softmax(Composer& c) {
+  constexpr double kLeast = std::numeric_limits<float>::lowest();
+  DTR_ASSIGN(const ValueId excluded, c.make(ops::kLogicalNot, {c.operand(1)}));
+  DTR_ASSIGN(const ValueId scores, c.make(ops::kMaskedFill, {c.operand(0), excluded}, {{"value", kLeast}}));
+  DTR_ASSIGN(const ValueId parts, c.make(ops::kSoftmax, {scores}, c.op().attributes));
+  return c.make(ops::kMaskedFill, {parts, excluded}, {{"value", 0.0}});
+}
+
+struct CompositionRow {
+  const OpDef* op;
+  Composition compose;
+};
+constexpr CompositionRow kCompositions[] = {
+    {&ops::kHardshrink, hardshrink},
+    {&ops::kHardsigmoid, hardsigmoid},
+    {&ops::kHardswish, hardswish},
+    {&ops::kLogSigmoid, log_sigmoid},
+    {&ops::kMish, mish},
+    {&ops::kPrelu, prelu},
+    {&ops::kRmsNorm, rms_norm},
+    {&ops::kSilu, silu},
+    {&ops::kSoftplus, softplus},
+    {&ops::kSoftshrink, softshrink},
+    {&ops::kSoftsign, softsign},
+    {&ops::kThreshold, threshold},
+};
+
+class ExecutorchBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "executorch"; }
+  std::string_view delegate_id() const override { return {}; }
+
+  std::optional<Refusal> refuse(const Program& program, const Graph& graph, OpId id) const override {
+    const Op& op = graph.op(id);
+    if (op.def == &ops::kAdaptiveMaxPool2d)
+      return Refusal{"executorch-no-kernel", fmt::format("ExecuTorch has no kernel for {}", op.def->name), "replace the operator"};
+    if (op.def == &ops::kSoftplus && linear_from(op) < kLeastThreshold)
+      return Refusal{"executorch-threshold",
+                     fmt::format("ExecuTorch has no kernel for softplus, and log(1 + exp(x)) is another function below a threshold of {}; "
+                                 "this one is {}",
+                                 kLeastThreshold, linear_from(op)),
+                     "use the default threshold of 20"};
+    return portable_->refuse(program, graph, id);
+  }
+  LayoutChoice layouts(const Graph& graph, OpId id) const override {
+    return {.contiguous = true, .channels_last = false, .mixed = graph.op(id).def == &ops::kToDimOrderCopy};
+  }
+  uint64_t cost(const Graph& graph, OpId id) const override { return portable_->cost(graph, id); }
+  uint64_t conversion_cycles(int64_t elements) const override { return portable_->conversion_cycles(elements); }
+  std::optional<OperatorSupport> support(const OpDef& op) const override {
+    return &op == &ops::kAdaptiveMaxPool2d ? std::nullopt : portable_->support(op);
+  }
+
+  Result<bool> legalize(Program& program, Graph& graph, OpId id) const override {
+    if (const Composition compose = composition(graph, id)) {
+      Composer composer(program, graph, id);
+      DTR_ASSIGN(const ValueId result, compose(composer));
+      composer.finish(result);
+      return true;
+    }
+    return portable_->legalize(program, graph, id);
+  }
+
+  Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId id) const override {
+    DTR_ASSIGN(KernelCall call, portable_->kernel_call(program, graph, id));
+    const OpDef* def = graph.op(id).def;
+    if (def == &ops::kUpsampleNearest2d || def == &ops::kUpsampleBilinear2d) use_overload_vec(call, graph.op(id));
+    return call;
+  }
+
+ private:
+  static Composition composition(const Graph& graph, OpId id) {
+    const Op& op = graph.op(id);
+    for (const CompositionRow& row : kCompositions)
+      if (row.op == op.def) return row.compose;
+    if (op.def == &ops::kConstantPadNd)
+      return std::ranges::any_of(op.attributes.get<Ints>("pad"), [](int64_t side) { return side < 0; }) ? pad : nullptr;
+    if (op.def == &ops::kSoftmax) return op.operands.size() > 1 ? masked_softmax : nullptr;
+    if (op.def != &ops::kMatmul) return nullptr;
+    const Shape& left = graph.type(op.operands[0]).shape;
+    const Shape& right = graph.type(op.operands[1]).shape;
+    const bool has_kernel = left.size() == right.size() && (left.size() == 2 || (left.size() == 3 && left[0] == right[0]));
+    return has_kernel ? nullptr : matmul;
+  }
+
+  // (…, output_size, …, scale_h, scale_w) becomes (…, output_size, …, scale_factors), of which one is none.
+  static void use_overload_vec(KernelCall& call, const Op& op) {
+    const Floats factors = op.attributes.get_or("scales", Floats{0, 0});
+    call.arguments.resize(call.arguments.size() - 2);
+    const bool by_factors = factors[0] != 0 && factors[1] != 0;
+    if (by_factors) call.arguments[1] = std::monostate{};
+    call.arguments.push_back(by_factors ? KernelArgument{factors} : KernelArgument{});
+    call.name = op.def == &ops::kUpsampleNearest2d ? "aten::upsample_nearest2d.vec_out" : "aten::upsample_bilinear2d.vec_out";
+  }
+
+  std::unique_ptr<Backend> portable_ = make_portable_backend();
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_executorch_backend() { return std::make_unique<ExecutorchBackend>(); }
+
+}  // namespace dtr

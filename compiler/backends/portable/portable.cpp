@@ -1,0 +1,182 @@
+#include "compiler/backends/portable/portable.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/backends/portable/kernels.h"
+#include "compiler/ir/rewriter.h"
+#include "compiler/ops/ops.h"
+
+namespace dtr {
+namespace {
+
+bool is_asymmetric(const Op& op) {
+  const AttributeValue* end = op.attributes.find("padding_end");
+  return end != nullptr && std::get<Ints>(*end) != op.attributes.get<Ints>("padding");
+}
+
+// About what a Cortex-M33 with an FPU needs for an element of a result and for a multiply-accumulate: instructions counted under QEMU.
+constexpr int64_t kElementCycles = 10;
+constexpr int64_t kMoveCycles = 4;
+constexpr int64_t kQuantizeCycles = 24;
+constexpr int64_t kDequantizeCycles = 42;
+constexpr int64_t kMacCycles = 4;
+
+int64_t element_cycles(const OpDef* def) {
+  if (def == &ops::kQuantize) return kQuantizeCycles;
+  if (def == &ops::kDequantize) return kDequantizeCycles;
+  return def->has_trait(kMovesData) ? kMoveCycles : kElementCycles;
+}
+
+// Ways to place pixels that PyTorch's plain resizes do not have.
+bool resizes_as_tflite(const Op& op) {
+  if (op.def == &ops::kUpsampleNearest2d)
+    return op.attributes.get_or("align_corners", false) || op.attributes.get_or("half_pixel_centers", false);
+  if (op.def != &ops::kUpsampleBilinear2d) return false;
+  const bool aligned = op.attributes.get<bool>("align_corners");
+  return op.attributes.get_or("half_pixel_centers", !aligned) == aligned;
+}
+
+class PortableBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "portable"; }
+  std::string_view delegate_id() const override { return {}; }
+
+  std::optional<Refusal> refuse(const Program&, const Graph& graph, OpId id) const override {
+    const Op& op = graph.op(id);
+    const portable::Row* row = portable::find_row(op.def);
+    if (row == nullptr)
+      return Refusal{"portable-no-kernel", fmt::format("there is no portable kernel for {}", op.def->name), "replace the operator"};
+    if (row->moves_any_dtype) return std::nullopt;
+    for (const ValueId value : op.operands)
+      if (value.valid() && graph.type(value).dtype != DType::kFloat32 && graph.type(value).dtype != DType::kBool)  // a mask
+        return Refusal{"portable-float-only",
+                       fmt::format("the portable kernel of {} computes in float32, the operand is {}", op.def->name,
+                                   dtr::name(graph.type(value).dtype)),
+                       {}};
+    if (resizes_as_tflite(op))
+      return Refusal{"portable-resize", "the portable kernels place pixels as PyTorch does; this resize aligns them otherwise",
+                     "quantize the model, or export it from PyTorch"};
+    if (op.def == &ops::kAvgPool2d && is_asymmetric(op))
+      return Refusal{"portable-asymmetric-padding", "the portable average pool pads both ends alike", "pad before the pool"};
+    return std::nullopt;
+  }
+
+  LayoutChoice layouts(const Graph& graph, OpId id) const override {
+    const OpDef* def = graph.op(id).def;
+    // These walk the result in its own order and read by strides.
+    if (def == &ops::kQuantize || def == &ops::kDequantize || def == &ops::kToDimOrderCopy) return {.mixed = true};
+    if (def->has_trait(kElementwise) && same_shapes(graph, id)) return {};
+    if (moves_codes(graph, id)) return {.mixed = def == &ops::kPermute};
+    return {.contiguous = true, .channels_last = false, .mixed = false};
+  }
+
+  uint64_t cost(const Graph& graph, OpId id) const override {
+    const BoundOpView view(graph, id);
+    const int64_t macs = view->def->macs == nullptr ? 0 : view->def->macs(*view);
+    return static_cast<uint64_t>(element_cycles(graph.op(id).def) * graph.type(graph.op(id).results[0]).elements() + kMacCycles * macs);
+  }
+  uint64_t conversion_cycles(int64_t elements) const override {
+    return static_cast<uint64_t>((kQuantizeCycles + kDequantizeCycles) / 2 * elements);
+  }
+
+  std::optional<OperatorSupport> support(const OpDef& op) const override {
+    const portable::Row* row = portable::find_row(&op);
+    if (row == nullptr) return std::nullopt;
+    return OperatorSupport{.dtypes = row->moves_any_dtype ? "any" : "float32", .conditions = {}};
+  }
+
+  Result<bool> legalize(Program&, Graph& graph, OpId id) const override {
+    const Op op = graph.op(id);
+    bool changed = false;
+    Rewriter rewriter(graph);
+    if ((op.def == &ops::kConvolution || op.def == &ops::kMaxPool2d) && is_asymmetric(op)) {
+      DTR_TRY(make_padding_explicit(rewriter, id));
+      changed = true;
+    }
+    if (op.attributes.find("activation") != nullptr) {
+      DTR_TRY(make_activation_explicit(rewriter, id));
+      changed = true;
+    }
+    return changed;
+  }
+
+  Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId id) const override {
+    const portable::Row* row = portable::find_row(graph.op(id).def);
+    DTR_CHECK(row != nullptr);  // `refuse` let nothing else pass
+    return row->call(program, graph, graph.op(id));
+  }
+
+ private:
+  static bool same_shapes(const Graph& graph, OpId id) {
+    const Op& op = graph.op(id);
+    return std::all_of(op.operands.begin(), op.operands.end(),
+                       [&](ValueId operand) { return graph.type(operand).shape == graph.type(op.results[0]).shape; });
+  }
+
+  // Quantized values of one rank that are moved, not computed. Our kernels do so in any order; of floats they stay contiguous, because
+  // such programs run with ExecuTorch's kernels too, which ask for that.
+  static bool moves_codes(const Graph& graph, OpId id) {
+    const Op& op = graph.op(id);
+    const Type& result = graph.type(op.results[0]);
+    return result.quantized() && op.def->has_trait(kMovesData) && op.def != &ops::kView && op.def != &ops::kIndexSelect &&
+           std::ranges::all_of(op.operands, [&](ValueId operand) { return graph.type(operand).rank() == result.rank(); });
+  }
+
+  // What a pool with ceil_mode reads, whose last window may reach beyond the padding, becomes padding.
+  static Ints window_padding_end(const Graph& graph, const Op& op) {
+    Ints end = op.attributes.get<Ints>("padding_end");
+    if (!op.attributes.get_or("ceil_mode", false)) return end;
+    const Shape& in = graph.type(op.operands[0]).shape;
+    const Shape& out = graph.type(op.results[0]).shape;
+    const auto at = [&](std::string_view name, size_t i) { return op.attributes.get<Ints>(name)[i]; };
+    const size_t first = in.size() - end.size();
+    for (size_t i = 0; i < end.size(); ++i) {
+      const int64_t read = (out[first + i] - 1) * at("stride", i) + at("dilation", i) * (at("kernel_size", i) - 1) + 1;
+      end[i] = read - in[first + i] - at("padding", i);
+    }
+    return end;
+  }
+
+  static Status make_padding_explicit(Rewriter& rewriter, OpId id) {
+    const Op op = rewriter.graph().op(id);
+    const auto& begin = op.attributes.get<Ints>("padding");
+    const Ints end = window_padding_end(rewriter.graph(), op);
+    Ints pad;
+    for (size_t i = begin.size(); i-- > 0;) pad.insert(pad.end(), {begin[i], end[i]});
+    const double fill = op.def == &ops::kMaxPool2d ? -INFINITY : 0.0;
+    DTR_ASSIGN(const ValueId padded, rewriter.insert_value(id, {.def = &ops::kConstantPadNd,
+                                                                .operands = {op.operands[0]},
+                                                                .attributes = {{"pad", pad}, {"value", fill}},
+                                                                .origin = op.origin}));
+    rewriter.set_operand(id, 0, padded);
+    rewriter.set_attribute(id, "padding", Ints(begin.size(), 0));
+    rewriter.erase_attribute(id, "padding_end");
+    if (op.def == &ops::kMaxPool2d) rewriter.set_attribute(id, "ceil_mode", false);
+    return rewriter.refresh(id);
+  }
+
+  static Status make_activation_explicit(Rewriter& rewriter, OpId id) {
+    const Op op = rewriter.graph().op(id);
+    const auto& activation = op.attributes.get<std::string>("activation");
+    OpSpec spec{.def = &ops::kClamp, .operands = {op.results[0]}, .origin = op.origin};
+    spec.attributes.set("min", activation == "relu_n1_to_1" ? -1.0 : 0.0);
+    if (activation != "relu") spec.attributes.set("max", activation == "relu6" ? 6.0 : 1.0);
+    rewriter.erase_attribute(id, "activation");
+    const ValueId result = op.results[0];
+    // The clamp takes over all uses of the result but its own.
+    DTR_ASSIGN(const ValueId clamped, rewriter.insert_value(rewriter.graph().op(id).next, std::move(spec)));
+    const OpId clamp = rewriter.graph().producer(clamped);
+    rewriter.replace_uses(result, clamped);
+    rewriter.set_operand(clamp, 0, result);
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_portable_backend() { return std::make_unique<PortableBackend>(); }
+
+}  // namespace dtr

@@ -1,0 +1,48 @@
+// The members of a .pt2 file: a zip with one top-level folder that holds models/model.json, data/weights and data/constants.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "compiler/frontends/pt2/schema.h"
+#include "compiler/support/zip_archive.h"
+
+namespace dtr::pt2 {
+
+class Archive {
+ public:
+  // `bytes` must outlive the archive. Errors: those of ZipArchive; kPt2Invalid (a member is missing, big-endian), kPt2Version.
+  static Result<Archive> open(std::span<const std::byte> bytes, const std::string& file, ZipLimits limits = {});
+
+  const ExportedProgram& program() const { return program_; }
+  const std::string& file() const { return file_; }
+
+  // Entry of a parameter, buffer or constant by its name in the module; nullptr if there is none.
+  const Payload* find_payload(std::string_view target) const;
+
+  // Elements of a payload in logical order. `in_place` tells that `bytes` lie in the archive (contiguous and stored), else they are
+  // in `owned`. Errors: kPt2MissingWeight, kPt2PickledWeight, kPt2WeightSize, kPt2UnsupportedDtype, those of ZipArchive.
+  struct Elements {
+    DType dtype;
+    std::span<const std::byte> bytes;
+    std::unique_ptr<std::byte[]> owned;
+    bool in_place() const { return owned == nullptr; }
+  };
+  Result<Elements> read(std::string_view target) const;
+
+ private:
+  Archive(ZipArchive zip, std::string file) : zip_(std::move(zip)), file_(std::move(file)) {}
+  Result<ZipData> member(std::string_view path) const;
+  Status read_tables();
+
+  ZipArchive zip_;
+  std::string file_;
+  std::string root_;  // "float/"
+  ZipData model_json_;
+  ExportedProgram program_;
+  PayloadTable weights_;
+  PayloadTable constants_;
+};
+
+}  // namespace dtr::pt2

@@ -1,0 +1,339 @@
+// Operators that are a few others by definition: norms of vectors, logarithms and powers of other bases, interpolation, losses, products
+// of vectors, and parts of a tensor that are replaced.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "compiler/frontends/pt2/operators.h"
+
+namespace dtr::pt2 {
+namespace {
+
+Result<ValueId> times(NodeImport& node, ValueId x, double factor) {
+  DTR_ASSIGN(const ValueId number, node.constant(node.type(x).dtype, {}, factor, "factor"));
+  return node.emit("aten.mul.Tensor", {x, number});
+}
+
+Result<ValueId> plus(NodeImport& node, ValueId x, double addend) {
+  DTR_ASSIGN(const ValueId number, node.constant(node.type(x).dtype, {}, addend, "addend"));
+  return node.emit("aten.add.Tensor", {x, number});
+}
+
+Result<Values> one(Result<ValueId> value) {
+  if (!value) return tl::unexpected(std::move(value).error());
+  return Values{*value};
+}
+
+// ---- functions of each element
+
+// log_b(x) = log(x) / log(b).
+template <int kBase>
+Result<Values> logarithm(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId natural, node.emit("aten.log", {x}));
+  return one(times(node, natural, 1 / std::log(double{kBase})));
+}
+
+Result<Values> log1p(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId more, plus(node, x, 1));
+  return one(node.emit("aten.log", {more}));
+}
+
+Result<Values> expm1(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId power, node.emit("aten.exp", {x}));
+  return one(plus(node, power, -1));
+}
+
+// base^x = exp(x · log(base)).
+Result<Values> power_of(NodeImport& node, double base, ValueId x) {
+  if (!(base > 0)) return node.unsupported(fmt::format("powers of {}", base), "take powers of a positive number");
+  DTR_ASSIGN(const ValueId exponent, times(node, x, std::log(base)));
+  return one(node.emit("aten.exp", {exponent}));
+}
+Result<Values> exp2(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  return power_of(node, 2, x);
+}
+Result<Values> power_of_number(NodeImport& node) {
+  DTR_ASSIGN(const double base, node.number("self"));
+  DTR_ASSIGN(const ValueId x, node.tensor("exponent"));
+  return power_of(node, base, x);
+}
+
+Result<Values> erfc(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId erf, node.emit("aten.erf", {x}));
+  DTR_ASSIGN(const ValueId unit, node.constant(node.type(x).dtype, {}, 1, "one"));
+  return one(node.emit("aten.sub.Tensor", {unit, erf}));
+}
+
+// At inference the slope is the mean of those that training draws.
+Result<Values> rrelu(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const double lower, node.number("lower", 1.0 / 8));
+  DTR_ASSIGN(const double upper, node.number("upper", 1.0 / 3));
+  DTR_ASSIGN(const bool training, node.boolean("training", false));
+  if (training) return node.unsupported("it draws random slopes", "export model.eval()");
+  return one(node.emit("aten.leaky_relu", {x}, {{"negative_slope", (lower + upper) / 2}}));
+}
+
+// ---- several tensors
+
+// self + value · (tensor1 ∘ tensor2).
+Result<Values> add_composed(NodeImport& node, std::string_view op) {
+  DTR_ASSIGN(const ValueId self, node.tensor("self"));
+  DTR_ASSIGN(const ValueId a, node.tensor("tensor1"));
+  DTR_ASSIGN(const ValueId b, node.tensor("tensor2"));
+  DTR_ASSIGN(const double value, node.number("value", 1.0));
+  DTR_ASSIGN(const ValueId both, node.emit(op, {a, b}));
+  return one(node.emit("aten.add.Tensor", {self, both}, {{"alpha", value}}));
+}
+Result<Values> addcmul(NodeImport& node) { return add_composed(node, "aten.mul.Tensor"); }
+Result<Values> addcdiv(NodeImport& node) { return add_composed(node, "aten.div.Tensor"); }
+
+// self + weight · (end − self).
+Result<Values> lerp(NodeImport& node) {
+  DTR_ASSIGN(const ValueId self, node.tensor("self"));
+  DTR_ASSIGN(const ValueId end, node.tensor("end"));
+  DTR_ASSIGN(const ValueId weight, node.tensor_or_scalar("weight", self));
+  DTR_ASSIGN(const ValueId way, node.emit("aten.sub.Tensor", {end, self}));
+  DTR_ASSIGN(const ValueId part, node.emit("aten.mul.Tensor", {way, weight}));
+  return one(node.emit("aten.add.Tensor", {self, part}));
+}
+
+Result<Values> outer(NodeImport& node) {
+  DTR_ASSIGN(const ValueId a, node.tensor("self"));
+  DTR_ASSIGN(const ValueId b, node.tensor("vec2"));
+  DTR_ASSIGN(const ValueId column, node.view(a, {node.type(a).elements(), 1}));
+  return one(node.emit("aten.mul.Tensor", {column, b}));
+}
+
+// Distance of two tensors, its mean or its sum.
+template <bool kSquared>
+Result<Values> loss(NodeImport& node) {
+  DTR_ASSIGN(const ValueId self, node.tensor("self"));
+  DTR_ASSIGN(const ValueId target, node.tensor("target"));
+  DTR_ASSIGN(const int64_t reduction, node.integer("reduction", 1));
+  DTR_ASSIGN(ValueId result, node.emit("aten.sub.Tensor", {self, target}));
+  if (kSquared) {
+    DTR_ASSIGN(result, node.emit("aten.pow.Tensor_Scalar", {result}, {{"exponent", 2.0}}));
+  } else {
+    DTR_ASSIGN(result, node.emit("aten.abs", {result}));
+  }
+  if (reduction == 0) return Values{result};
+  Ints all;
+  for (size_t i = 0; i < node.type(result).rank(); ++i) all.push_back(static_cast<int64_t>(i));
+  return one(node.emit(reduction == 1 ? "aten.mean.dim" : "aten.sum.dim_IntList", {result}, {{"dim", all}, {"keepdim", false}}));
+}
+
+// ---- norms
+
+// (Σ |x|^p)^(1/p); the greatest or least |x| for an infinite p.
+Result<ValueId> vector_norm(NodeImport& node, ValueId x, double p, const Ints& dims, bool keepdim) {
+  const Attributes along{{"dim", dims}, {"keepdim", keepdim}};
+  if (p == 2) {
+    DTR_ASSIGN(const ValueId squares, node.emit("aten.pow.Tensor_Scalar", {x}, {{"exponent", 2.0}}));
+    DTR_ASSIGN(const ValueId sum, node.emit("aten.sum.dim_IntList", {squares}, along));
+    return node.emit("aten.sqrt", {sum});
+  }
+  DTR_ASSIGN(ValueId result, node.emit("aten.abs", {x}));
+  if (std::isinf(p)) return node.emit(p > 0 ? "aten.amax" : "aten.amin", {result}, along);
+  if (!(p > 0)) return node.unsupported(fmt::format("the norm of order {}", p), "take a norm of positive or infinite order");
+  if (p != 1) {
+    DTR_ASSIGN(result, node.emit("aten.pow.Tensor_Scalar", {result}, {{"exponent", p}}));
+  }
+  DTR_ASSIGN(result, node.emit("aten.sum.dim_IntList", {result}, along));
+  return p == 1 ? result : node.emit("aten.pow.Tensor_Scalar", {result}, {{"exponent", 1 / p}});
+}
+
+Result<Values> norm(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const std::string_view order = node.has("p") ? "p" : "ord";
+  DTR_ASSIGN(const double p, node.number(order, 2.0));
+  DTR_ASSIGN(const Ints dims, node.dims("dim", node.type(x).rank()));
+  DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
+  DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
+  if (dtype && *dtype != node.type(x).dtype)
+    return node.unsupported(fmt::format("it computes in {}, its operand is {}", name(*dtype), name(node.type(x).dtype)));
+  return one(vector_norm(node, x, p, dims, keepdim));
+}
+
+// x · y / (max(|x|, eps) · max(|y|, eps)), with the reciprocal of each norm from its square.
+Result<Values> cosine_similarity(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("x1"));
+  DTR_ASSIGN(const ValueId y, node.tensor("x2"));
+  DTR_ASSIGN(const double eps, node.number("eps", 1e-8));
+  DTR_ASSIGN(ValueId result, node.emit("aten.mul.Tensor", {x, y}));
+  const size_t rank = node.type(result).rank();
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", rank, 1));
+  const Attributes along{{"dim", Ints{dim}}, {"keepdim", false}};
+  DTR_ASSIGN(result, node.emit("aten.sum.dim_IntList", {result}, along));
+  for (const ValueId each : {x, y}) {
+    if (node.type(each).rank() != rank)
+      return node.unsupported(fmt::format("operands of shapes {} and {}", to_string(node.type(x).shape), to_string(node.type(y).shape)),
+                              "give both as many dimensions");
+    DTR_ASSIGN(const ValueId squares, node.emit("aten.pow.Tensor_Scalar", {each}, {{"exponent", 2.0}}));
+    DTR_ASSIGN(const ValueId sum, node.emit("aten.sum.dim_IntList", {squares}, along));
+    DTR_ASSIGN(const ValueId bounded, node.emit("aten.clamp", {sum}, {{"min", eps * eps}}));
+    DTR_ASSIGN(const ValueId reciprocal, node.emit("aten.rsqrt", {bounded}));
+    DTR_ASSIGN(result, node.emit("aten.mul.Tensor", {result, reciprocal}));
+  }
+  return Values{result};
+}
+
+// v · (g / |v|), the norm over all dimensions but `dim`; of constants, as torch.nn.utils leaves a weight. The second result is |v|.
+Result<Values> weight_norm(NodeImport& node) {
+  DTR_ASSIGN(const ValueId v, node.tensor("v"));
+  DTR_ASSIGN(const ValueId g, node.tensor("g"));
+  DTR_ASSIGN(const int64_t but, node.integer("dim", 0));
+  Ints dims;
+  for (int64_t i = 0; i < static_cast<int64_t>(node.type(v).rank()); ++i)
+    if (i != but) dims.push_back(i);
+  DTR_ASSIGN(const ValueId length, vector_norm(node, v, 2, dims, true));
+  DTR_ASSIGN(const ValueId factor, node.emit("aten.div.Tensor", {g, length}));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.mul.Tensor", {v, factor}));
+  return Values{result, length};
+}
+
+// ---- parts that are replaced
+
+// x with `part` in place of start, start + step, … along `dim`.
+Result<ValueId> replaced(NodeImport& node, ValueId x, ValueId part, int64_t dim, int64_t start, int64_t step) {
+  constexpr int64_t kMostPieces = 256;
+  const int64_t extent = node.type(x).shape[static_cast<size_t>(dim)];
+  const int64_t count = node.type(part).shape[static_cast<size_t>(dim)];
+  if (node.type(part).dtype != node.type(x).dtype)
+    return node.unsupported(fmt::format("it writes {} into {}", name(node.type(part).dtype), name(node.type(x).dtype)));
+  if (step != 1 && count > kMostPieces)
+    return node.unsupported(fmt::format("it replaces {} single elements, at most {} are taken", count, kMostPieces),
+                            "replace a range without steps");
+  const int64_t run = step == 1 ? count : 1;  // elements that are replaced together
+  Values pieces;
+  const auto add = [&](ValueId from, int64_t first, int64_t last) -> Status {
+    if (first >= last) return {};
+    DTR_ASSIGN(pieces.emplace_back(), node.slice(from, dim, first, last));
+    return {};
+  };
+  int64_t kept = 0;  // of x, that is in the pieces or replaced
+  for (int64_t i = 0; i < count; i += run) {
+    const int64_t at = start + i * step;
+    DTR_TRY(add(x, kept, at));
+    DTR_TRY(add(part, i, i + run));
+    kept = at + run;
+  }
+  DTR_TRY(add(x, kept, extent));
+  if (pieces.size() == 1) return pieces.front();
+  return node.emit("aten.cat", std::move(pieces), {{"dim", dim}});
+}
+
+Result<ValueId> with_slice(NodeImport& node, ValueId part) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape;
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size(), 0));
+  DTR_ASSIGN(int64_t start, node.integer("start", 0));
+  DTR_ASSIGN(int64_t end, node.integer("end", INT64_MAX));
+  DTR_ASSIGN(const int64_t step, node.integer("step", 1));
+  const int64_t extent = shape.empty() ? 0 : shape[static_cast<size_t>(dim)];
+  const auto clip = [&](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + extent : bound, 0, extent); };
+  start = clip(start);
+  end = std::max(start, clip(end));
+  Shape expected = shape;
+  if (step >= 1 && !shape.empty()) expected[static_cast<size_t>(dim)] = (end - start) / step + ((end - start) % step != 0 ? 1 : 0);
+  if (step < 1 || shape.empty() || node.type(part).shape != expected)
+    return node.unsupported(
+        fmt::format("{} takes the place of {}:{}:{} of {}", to_string(node.type(part).shape), start, end, step, to_string(shape)));
+  return replaced(node, x, part, dim, start, step);
+}
+
+Result<ValueId> with_selection(NodeImport& node, ValueId part) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  Shape shape = node.type(x).shape;
+  DTR_ASSIGN(const NodeImport::Selection at, node.selection(shape));
+  shape[static_cast<size_t>(at.dim)] = 1;
+  DTR_ASSIGN(part, node.view(part, shape));
+  return replaced(node, x, part, at.dim, at.index, 1);
+}
+
+template <Result<ValueId> (*kWith)(NodeImport&, ValueId)>
+Result<Values> scatter(NodeImport& node) {
+  DTR_ASSIGN(const ValueId part, node.tensor("src"));
+  return one(kWith(node, part));
+}
+
+// `value` in the shape of x, whose elements it replaces.
+Result<Values> in_place_of(NodeImport& node, ValueId x, ValueId value) {
+  if (node.type(value).dtype != node.type(x).dtype)
+    return node.unsupported(fmt::format("it writes {} into {}", name(node.type(value).dtype), name(node.type(x).dtype)));
+  const Shape shape = node.type(x).shape;
+  return one(node.expand(value, shape));
+}
+
+Result<Values> copy(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId part, node.tensor("src"));
+  return in_place_of(node, x, part);
+}
+
+Result<Values> fill(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId value, node.tensor_or_scalar("value", x));
+  return in_place_of(node, x, value);
+}
+
+Result<Values> zero(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape;
+  return one(node.constant(node.type(x).dtype, shape, 0, "zero"));
+}
+
+}  // namespace
+
+Result<std::optional<ValueId>> put_back(NodeImport& node, ValueId part) {
+  const std::string_view target = node.node().target;
+  const bool slice = target.ends_with("aten.slice.Tensor");
+  if (!slice && !target.ends_with("aten.select.int")) return std::nullopt;
+  DTR_ASSIGN(const ValueId whole, slice ? with_slice(node, part) : with_selection(node, part));
+  return whole;
+}
+
+std::vector<Operator> composed_operators() {
+  return {
+      making("aten.erfc.default", "aten.erf", erfc),
+      making("aten.exp2.default", "aten.exp", exp2),
+      making("aten.expm1.default", "aten.exp", expm1),
+      making("aten.log10.default", "aten.log", logarithm<10>),
+      making("aten.log1p.default", "aten.log", log1p),
+      making("aten.log2.default", "aten.log", logarithm<2>),
+      making("aten.pow.Scalar", "aten.exp", power_of_number),
+      making("aten.rrelu.default", "aten.leaky_relu", rrelu),
+
+      making("aten.addcdiv.default", "aten.div.Tensor", addcdiv),
+      making("aten.addcmul.default", "aten.mul.Tensor", addcmul),
+      making("aten.ger.default", "aten.mul.Tensor", outer),
+      making("aten.l1_loss.default", "aten.abs", loss<false>),
+      making("aten.lerp.Scalar", "aten.mul.Tensor", lerp),
+      making("aten.lerp.Tensor", "aten.mul.Tensor", lerp),
+      making("aten.mse_loss.default", "aten.pow.Tensor_Scalar", loss<true>),
+      making("aten.outer.default", "aten.mul.Tensor", outer),
+
+      making("aten._weight_norm.default", "aten.mul.Tensor", weight_norm),
+      making("aten._weight_norm_interface.default", "aten.mul.Tensor", weight_norm),
+      making("aten.cosine_similarity.default", "aten.mul.Tensor", cosine_similarity),
+      making("aten.linalg_vector_norm.default", "aten.sqrt", norm),
+      making("aten.norm.Scalar", "aten.sqrt", norm),
+      making("aten.norm.ScalarOpt_dim", "aten.sqrt", norm),
+
+      making("aten.copy.default", "aten.expand", copy),
+      making("aten.fill.Scalar", "aten.expand", fill),
+      making("aten.fill.Tensor", "aten.expand", fill),
+      making("aten.select_scatter.default", "aten.cat", scatter<with_selection>),
+      making("aten.slice_scatter.default", "aten.cat", scatter<with_slice>),
+      making("aten.zero.default", "", zero),
+  };
+}
+
+}  // namespace dtr::pt2

@@ -1,0 +1,209 @@
+// Operators on single elements: most are a row, clamps lose bounds that bound nothing.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "compiler/frontends/pt2/operators.h"
+
+namespace dtr::pt2 {
+namespace {
+
+// clamp(x, low, high); bounds that are absent or infinite are left out, a lower bound of zero alone is relu.
+Result<Values> emit_clamp(NodeImport& node, std::optional<double> low, std::optional<double> high) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  if (low && *low == -INFINITY) low.reset();
+  if (high && *high == INFINITY) high.reset();
+  if (!low && !high) return Values{x};
+  if (low && *low == 0 && !high) {
+    DTR_ASSIGN(const ValueId result, node.emit("aten.relu", {x}));
+    return Values{result};
+  }
+  Attributes attributes;
+  if (low) attributes.set("min", *low);
+  if (high) attributes.set("max", *high);
+  DTR_ASSIGN(const ValueId result, node.emit("aten.clamp", {x}, attributes));
+  return Values{result};
+}
+
+Result<std::optional<double>> bound(NodeImport& node, std::string_view name, std::optional<double> fallback) {
+  if (!node.has(name)) return fallback;
+  DTR_ASSIGN(const double value, node.number(name));
+  return std::optional(value);
+}
+
+Result<Values> clamp(NodeImport& node) {
+  DTR_ASSIGN(const auto low, bound(node, "min", {}));
+  DTR_ASSIGN(const auto high, bound(node, "max", {}));
+  return emit_clamp(node, low, high);
+}
+
+Result<Values> hardtanh(NodeImport& node) {
+  DTR_ASSIGN(const auto low, bound(node, "min_val", -1.0));
+  DTR_ASSIGN(const auto high, bound(node, "max_val", 1.0));
+  return emit_clamp(node, low, high);
+}
+
+// Bounds that are tensors: the upper one wins where they cross, as in PyTorch.
+Result<Values> clamp_tensor(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId low, node.optional_tensor("min"));
+  DTR_ASSIGN(const ValueId high, node.optional_tensor("max"));
+  if (low.valid()) {
+    DTR_ASSIGN(x, node.emit("aten.maximum", {x, low}));
+  }
+  if (high.valid()) {
+    DTR_ASSIGN(x, node.emit("aten.minimum", {x, high}));
+  }
+  return Values{x};
+}
+
+// The first half along a dimension, times the sigmoid of the second.
+Result<Values> glu(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape;
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size(), -1));
+  const int64_t extent = shape.empty() ? 1 : shape[static_cast<size_t>(dim)];
+  if (extent % 2 != 0) return node.unsupported(fmt::format("halves of {} elements", extent));
+  DTR_ASSIGN(const ValueId value, node.slice(x, dim, 0, extent / 2));
+  DTR_ASSIGN(ValueId gate, node.slice(x, dim, extent / 2, extent));
+  DTR_ASSIGN(gate, node.emit("aten.sigmoid", {gate}));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.mul.Tensor", {value, gate}));
+  return Values{result};
+}
+
+Result<Values> relu6(NodeImport& node) { return emit_clamp(node, 0.0, 6.0); }
+
+Result<Values> gelu(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const std::string_view approximate, node.string("approximate", "none"));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.gelu", {x}, {{"approximate", std::string(approximate)}}));
+  return Values{result};
+}
+
+Result<Values> celu(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const double alpha, node.number("alpha", 1.0));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.elu", {x}, {{"alpha", alpha}, {"input_scale", 1 / alpha}}));
+  return Values{result};
+}
+
+Result<Values> selu(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.elu", {x}, {{"alpha", 1.6732632423543772}, {"scale", 1.0507009873554805}}));
+  return Values{result};
+}
+
+Result<Values> square(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.pow.Tensor_Scalar", {x}, {{"exponent", 2.0}}));
+  return Values{result};
+}
+
+// other − alpha · self.
+Result<Values> rsub(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId other, node.tensor_or_scalar("other", x));
+  DTR_ASSIGN(const double alpha, node.number("alpha", 1.0));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.sub.Tensor", {other, x}, {{"alpha", alpha}}));
+  return Values{result};
+}
+
+// The weight is one number, or one a channel along dimension 1.
+Result<Values> prelu(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(ValueId weight, node.tensor("weight"));
+  if (node.type(weight).elements() != 1 && node.type(x).rank() > 2) {
+    Shape shape(node.type(x).rank() - 1, 1);
+    shape[0] = node.type(weight).elements();
+    DTR_ASSIGN(weight, node.view(weight, shape));
+  }
+  DTR_ASSIGN(const ValueId result, node.emit("aten.prelu", {x, weight}));
+  return Values{result};
+}
+
+// Row of an operator with one operand and no attributes.
+Operator unary(std::string_view target, std::string_view op) { return {.target = target, .op = op, .params = {{"self"}}}; }
+
+Operator binary(std::string_view target, std::string_view op) {
+  return {.target = target, .op = op, .params = {{"self"}, {"other", Take::kTensorOrScalar}}};
+}
+
+}  // namespace
+
+std::vector<Operator> elementwise_operators() {
+  return {
+      unary("aten.abs.default", "aten.abs"),
+      unary("aten.exp.default", "aten.exp"),
+      unary("aten.hardsigmoid.default", "aten.hardsigmoid"),
+      unary("aten.hardswish.default", "aten.hardswish"),
+      unary("aten.log.default", "aten.log"),
+      unary("aten.neg.default", "aten.neg"),
+      unary("aten.relu.default", "aten.relu"),
+      unary("aten.rsqrt.default", "aten.rsqrt"),
+      unary("aten.sigmoid.default", "aten.sigmoid"),
+      unary("aten.silu.default", "aten.silu"),
+      unary("aten.sqrt.default", "aten.sqrt"),
+      unary("aten.tanh.default", "aten.tanh"),
+      unary("aten.ceil.default", "aten.ceil"),
+      unary("aten.cos.default", "aten.cos"),
+      unary("aten.erf.default", "aten.erf"),
+      unary("aten.floor.default", "aten.floor"),
+      unary("aten.log_sigmoid.default", "aten.log_sigmoid"),
+      unary("aten.mish.default", "aten.mish"),
+      unary("aten.negative.default", "aten.neg"),
+      unary("aten.reciprocal.default", "aten.reciprocal"),
+      unary("aten.round.default", "aten.round"),
+      unary("aten.sign.default", "aten.sign"),
+      unary("aten.sin.default", "aten.sin"),
+      {.target = "aten.gelu.default", .op = "aten.gelu", .build = gelu},
+      {.target = "aten.celu.default", .op = "aten.elu", .build = celu},
+      {.target = "aten.selu.default", .op = "aten.elu", .build = selu},
+      {.target = "aten.square.default", .op = "aten.pow.Tensor_Scalar", .build = square},
+      {.target = "aten.pow.Tensor_Scalar", .op = "aten.pow.Tensor_Scalar", .params = {{"self"}, {"exponent", Take::kNumber}}},
+      {.target = "aten.softplus.default",
+       .op = "aten.softplus",
+       .params = {{"self"}, {"beta", Take::kNumber, 1.0}, {"threshold", Take::kNumber, 20.0}}},
+      {.target = "aten.leaky_relu.default", .op = "aten.leaky_relu", .params = {{"self"}, {"negative_slope", Take::kNumber, 0.01}}},
+      {.target = "aten.elu.default",
+       .op = "aten.elu",
+       .params = {{"self"}, {"alpha", Take::kNumber, 1.0}, {"scale", Take::kNumber, 1.0}, {"input_scale", Take::kNumber, 1.0}}},
+      {.target = "aten.prelu.default", .op = "aten.prelu", .build = prelu},
+      {.target = "aten._prelu_kernel.default", .op = "aten.prelu", .params = {{"self"}, {"weight"}}},
+
+      {.target = "aten.clamp.default", .op = "aten.clamp", .build = clamp},
+      {.target = "aten.clamp_min.default", .op = "aten.clamp", .build = clamp},
+      {.target = "aten.clamp_max.default", .op = "aten.clamp", .build = clamp},
+      {.target = "aten.clamp.Tensor", .op = "aten.maximum", .build = clamp_tensor},
+      {.target = "aten.hardshrink.default", .op = "aten.hardshrink", .params = {{"self"}, {"lambd", Take::kNumber, 0.5}}},
+      {.target = "aten.softshrink.default", .op = "aten.softshrink", .params = {{"self"}, {"lambd", Take::kNumber, 0.5}}},
+      {.target = "aten.threshold.default",
+       .op = "aten.threshold",
+       .params = {{"self"}, {"threshold", Take::kNumber}, {"value", Take::kNumber}}},
+      {.target = "aten.glu.default", .op = "aten.mul.Tensor", .build = glu},
+      {.target = "aten.hardtanh.default", .op = "aten.clamp", .build = hardtanh},
+      {.target = "aten.relu6.default", .op = "aten.clamp", .build = relu6},
+
+      {.target = "aten.add.Tensor",
+       .op = "aten.add.Tensor",
+       .params = {{"self"}, {"other", Take::kTensorOrScalar}, {"alpha", Take::kNumber, 1}}},
+      {.target = "aten.add.Scalar",
+       .op = "aten.add.Tensor",
+       .params = {{"self"}, {"other", Take::kTensorOrScalar}, {"alpha", Take::kNumber, 1}}},
+      {.target = "aten.sub.Tensor",
+       .op = "aten.sub.Tensor",
+       .params = {{"self"}, {"other", Take::kTensorOrScalar}, {"alpha", Take::kNumber, 1}}},
+      {.target = "aten.sub.Scalar",
+       .op = "aten.sub.Tensor",
+       .params = {{"self"}, {"other", Take::kTensorOrScalar}, {"alpha", Take::kNumber, 1}}},
+      {.target = "aten.rsub.Tensor", .op = "aten.sub.Tensor", .build = rsub},
+      {.target = "aten.rsub.Scalar", .op = "aten.sub.Tensor", .build = rsub},
+      binary("aten.mul.Tensor", "aten.mul.Tensor"),
+      binary("aten.mul.Scalar", "aten.mul.Tensor"),
+      binary("aten.div.Tensor", "aten.div.Tensor"),
+      binary("aten.div.Scalar", "aten.div.Tensor"),
+      binary("aten.maximum.default", "aten.maximum"),
+      binary("aten.minimum.default", "aten.minimum"),
+  };
+}
+
+}  // namespace dtr::pt2

@@ -1,0 +1,65 @@
+// Turns the graph of an Archive into our Graph: liveness, constants, names, aliases of in-place operators, types. How a single
+// operator is translated stands in operators.cpp.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/frontends/pt2/archive.h"
+#include "compiler/frontends/pt2/operators.h"
+#include "compiler/ir/graph.h"
+#include "compiler/ir/rewriter.h"
+
+namespace dtr::pt2 {
+
+class Importer {
+ public:
+  // `archive` and the memory it was opened on must outlive `program`'s constants.
+  Importer(const Archive& archive, Program& program);
+  Status run();
+
+ private:
+  friend class NodeImport;
+  // What a name of the file stands for.
+  struct Binding {
+    ValueId value;            // invalid: a parameter that no node has used yet
+    std::string_view target;  // parameters, buffers, constants: name in the module
+    uint32_t storage = 0;     // names of one storage are views of the same memory in PyTorch
+  };
+
+  void add_sources();
+  Status find_live_nodes();
+  Status check_converted() const;
+  Status check_operators() const;
+  Status check_static() const;
+  Status bind_inputs();
+  Status bind_user_input(const InputSpec& spec);
+  Status import_node(size_t index);
+  Status bind_result(size_t index, const OperatorMatch& match, std::string_view name, ValueId value, size_t first_new_op);
+  Status overwrite(size_t index, ValueId value);
+  struct PutBack {
+    std::string_view name;
+    ValueId value;
+  };
+  Result<std::optional<PutBack>> put_back_into_source(std::string_view name, ValueId value);
+  Status set_outputs();
+
+  Result<ValueId> value_of(std::string_view name, const Place& place);
+  Status load_constant(std::string_view name, Binding& binding, const Place& place);
+  bool is_leftover_counter(std::string_view name) const;
+  Place place_of_node(size_t index) const;
+  Status bind(std::string_view name, Binding binding, const Place& place);
+
+  const Archive& archive_;
+  const ExportedProgram& file_;
+  Program& program_;
+  Rewriter rewriter_;
+  std::vector<bool> live_;                                  // by node
+  std::unordered_map<std::string_view, size_t> last_use_;   // by name: index of the last live node that reads it, or node count
+  std::unordered_map<std::string_view, Binding> bindings_;  // by name
+  std::vector<std::vector<std::string_view>> storages_;     // names of each storage
+};
+
+}  // namespace dtr::pt2

@@ -1,0 +1,95 @@
+// Operators that make indices, or read elements by index.
+#include <fmt/format.h>
+
+#include "compiler/frontends/pt2/operators.h"
+
+namespace dtr::pt2 {
+namespace {
+
+Result<ValueId> index_of_extreme(NodeImport& node, std::string_view op, bool keepdim) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  Attributes attributes{{"keepdim", keepdim}};
+  if (node.has("dim")) {
+    DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
+    attributes.set("dim", dim);
+  }
+  return node.emit(op, {x}, attributes);
+}
+
+template <const char* kOp>
+Result<Values> argument_of_extreme(NodeImport& node) {
+  DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
+  DTR_ASSIGN(const ValueId index, index_of_extreme(node, kOp, keepdim));
+  return Values{index};
+}
+
+// max.dim, min.dim: values and indices.
+template <const char* kValue, const char* kIndex>
+Result<Values> extreme_with_index(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
+  if (node.type(x).rank() == 0) return node.unsupported("the tensor is a scalar");
+  DTR_ASSIGN(const ValueId value, node.emit(kValue, {x}, {{"dim", Ints{dim}}, {"keepdim", keepdim}}));
+  DTR_ASSIGN(const ValueId index, index_of_extreme(node, kIndex, keepdim));
+  return Values{value, index};
+}
+
+constexpr char kAmax[] = "aten.amax";
+constexpr char kAmin[] = "aten.amin";
+constexpr char kArgmax[] = "aten.argmax";
+constexpr char kArgmin[] = "aten.argmin";
+
+// What training does with the table does not matter.
+Result<Values> embedding(NodeImport& node) {
+  DTR_ASSIGN(const ValueId table, node.tensor("weight"));
+  DTR_ASSIGN(const ValueId indices, node.tensor("indices"));
+  DTR_TRY(node.integer("padding_idx", -1));
+  for (const std::string_view of_training : {"scale_grad_by_freq", "sparse"}) DTR_TRY(node.boolean(of_training, false));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.index_select", {table, indices}, {{"dim", int64_t{0}}}));
+  return Values{result};
+}
+
+Result<Values> index_select(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(ValueId index, node.tensor("index"));
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
+  if (node.type(x).rank() == 0) return node.unsupported("the tensor is a scalar");
+  DTR_ASSIGN(index, node.view(index, {node.type(index).elements()}));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.index_select", {x, index}, {{"dim", dim}}));
+  return Values{result};
+}
+
+// x[:, index]: one tensor of indices. Negative ones count from the end, so they have to be known.
+Result<Values> index(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const Values indices, node.optional_tensors("indices"));
+  std::optional<int64_t> dim;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (!indices[i].valid()) continue;
+    if (dim) return node.unsupported("it indexes several dimensions", "index one dimension after the other");
+    dim = static_cast<int64_t>(i);
+  }
+  if (!dim || *dim >= static_cast<int64_t>(node.type(x).rank()))
+    return node.unsupported(fmt::format("{} indices for {}", indices.size(), to_string(node.type(x).shape)));
+  const ValueId at = indices[static_cast<size_t>(*dim)];
+  DTR_ASSIGN(const ValueId whole, node.from_the_front(at, node.type(x).shape[static_cast<size_t>(*dim)]));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.index_select", {x, whole}, {{"dim", *dim}}));
+  return Values{result};
+}
+
+}  // namespace
+
+std::vector<Operator> index_operators() {
+  return {
+      making("aten.argmax.default", kArgmax, argument_of_extreme<kArgmax>),
+      making("aten.argmin.default", kArgmin, argument_of_extreme<kArgmin>),
+      making("aten.max.dim", kArgmax, extreme_with_index<kAmax, kArgmax>),
+      making("aten.min.dim", kArgmin, extreme_with_index<kAmin, kArgmin>),
+      making("aten.embedding.default", "aten.index_select", embedding),
+      making("aten.index.Tensor", "aten.index_select", index),
+      making("aten.index_select.default", "aten.index_select", index_select),
+  };
+}
+
+}  // namespace dtr::pt2

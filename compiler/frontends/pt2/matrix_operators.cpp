@@ -1,0 +1,257 @@
+// linear and the matrix products that mean it, batch norm, softmax, normalizations.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/frontends/pt2/operators.h"
+
+namespace dtr::pt2 {
+namespace {
+
+// The value is known when the model is compiled: a constant, or computed from constants alone.
+bool is_static(const Graph& graph, ValueId value) {
+  if (graph.is_constant(value)) return true;
+  const OpId op = graph.producer(value);
+  if (!op.valid() || graph.op(op).operands.size() != 1) return false;  // dequantize, permute, view
+  return is_static(graph, graph.op(op).operands[0]);
+}
+
+// a · b: linear with b's axes exchanged where b is a matrix of parameters, else matmul. Vectors become matrices of one row or column.
+Result<ValueId> product(NodeImport& node, ValueId a, ValueId b) {
+  if (node.type(b).rank() == 2 && node.type(a).rank() >= 1 && is_static(node.graph(), b)) {
+    DTR_ASSIGN(const ValueId weight, node.transposed(b));
+    return node.emit("aten.linear", {a, weight});
+  }
+  const Shape left = node.type(a).shape, right = node.type(b).shape;
+  if (left.empty() || right.empty()) return node.unsupported("a matrix product with a scalar", "multiply with `*`");
+  if (left.size() == 1) {
+    DTR_ASSIGN(a, node.view(a, {1, left[0]}));
+  }
+  if (right.size() == 1) {
+    DTR_ASSIGN(b, node.view(b, {right[0], 1}));
+  }
+  DTR_ASSIGN(const ValueId result, node.emit("aten.matmul", {a, b}));
+  Shape shape = node.type(result).shape;
+  if (left.size() == 1) shape.erase(shape.end() - 2);
+  if (right.size() == 1) shape.pop_back();
+  return node.view(result, shape);
+}
+
+// value · factor.
+Result<ValueId> scaled(NodeImport& node, ValueId value, double factor, std::string_view name) {
+  if (factor == 1) return value;
+  DTR_ASSIGN(const ValueId constant, node.constant(node.type(value).dtype, {}, factor, name));
+  return node.emit("aten.mul.Tensor", {value, constant});
+}
+
+// beta · self + alpha · (a · b), self broadcast. With parameters, beta and alpha disappear into them and self into the bias of a linear
+// layer where it is one value a column.
+Result<Values> add_product(NodeImport& node, std::string_view name_a, std::string_view name_b) {
+  DTR_ASSIGN(ValueId bias, node.tensor("self"));
+  DTR_ASSIGN(const ValueId a, node.tensor(name_a));
+  DTR_ASSIGN(ValueId b, node.tensor(name_b));
+  DTR_ASSIGN(const double alpha, node.number("alpha", 1));
+  DTR_ASSIGN(const double beta, node.number("beta", 1));
+  const Shape shape = node.type(b).shape;
+  const bool fixed = is_static(node.graph(), b);
+  if (fixed && beta != 0 && shape.size() == 2) {
+    const int64_t columns = shape[1];
+    const Shape bias_shape = node.type(bias).shape;
+    if (bias_shape == Shape{columns} || bias_shape == Shape{1, columns}) {
+      DTR_ASSIGN(bias, node.view(bias, {columns}));
+      DTR_ASSIGN(bias, scaled(node, bias, beta, "beta"));
+      DTR_ASSIGN(b, scaled(node, b, alpha, "alpha"));
+      DTR_ASSIGN(const ValueId weight, node.transposed(b));
+      DTR_ASSIGN(const ValueId result, node.emit("aten.linear", {a, weight, bias}));
+      return Values{result};
+    }
+  }
+  if (fixed) {
+    DTR_ASSIGN(b, scaled(node, b, alpha, "alpha"));
+  }
+  DTR_ASSIGN(ValueId result, product(node, a, b));
+  if (!fixed) {
+    DTR_ASSIGN(result, scaled(node, result, alpha, "alpha"));
+  }
+  if (beta == 0) return Values{result};  // as PyTorch: self is not read then
+  DTR_ASSIGN(bias, scaled(node, bias, beta, "beta"));
+  DTR_ASSIGN(result, node.emit("aten.add.Tensor", {result, bias}));
+  return Values{result};
+}
+Result<Values> addmm(NodeImport& node) { return add_product(node, "mat1", "mat2"); }
+Result<Values> baddbmm(NodeImport& node) { return add_product(node, "batch1", "batch2"); }
+Result<Values> addmv(NodeImport& node) { return add_product(node, "mat", "vec"); }
+
+template <class Name>
+Result<Values> product_with(NodeImport& node, Name other) {
+  DTR_ASSIGN(const ValueId a, node.tensor("self"));
+  DTR_ASSIGN(const ValueId b, node.tensor(other));
+  DTR_ASSIGN(const ValueId result, product(node, a, b));
+  return Values{result};
+}
+Result<Values> mm(NodeImport& node) { return product_with(node, "mat2"); }
+Result<Values> mv(NodeImport& node) { return product_with(node, "vec"); }
+Result<Values> dot(NodeImport& node) { return product_with(node, "tensor"); }
+Result<Values> matmul(NodeImport& node) { return product_with(node, "other"); }
+
+// x · weightᵀ + bias; a weight that is computed makes it a matmul.
+Result<Values> linear(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("input"));
+  DTR_ASSIGN(const ValueId weight, node.tensor("weight"));
+  DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
+  if (is_static(node.graph(), weight) && (!bias.valid() || is_static(node.graph(), bias))) {
+    Values operands{x, weight};
+    if (bias.valid()) operands.push_back(bias);
+    DTR_ASSIGN(const ValueId result, node.emit("aten.linear", std::move(operands)));
+    return Values{result};
+  }
+  DTR_ASSIGN(const ValueId right, node.transposed(weight));
+  DTR_ASSIGN(ValueId result, product(node, x, right));
+  if (bias.valid()) {
+    DTR_ASSIGN(result, node.emit("aten.add.Tensor", {result, bias}));
+  }
+  return Values{result};
+}
+
+Result<Values> batch_norm(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("input"));
+  DTR_ASSIGN(const ValueId weight, node.optional_tensor("weight"));
+  DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
+  DTR_ASSIGN(const bool training, node.boolean("training", false));
+  if (training) return node.unsupported("batch normalization in training mode", "call model.eval() before the export");
+  if (!node.has("running_mean") || !node.has("running_var"))
+    return node.unsupported("batch normalization without running statistics", "create the module with track_running_stats=True");
+  DTR_ASSIGN(const ValueId mean, node.tensor("running_mean"));
+  DTR_ASSIGN(const ValueId variance, node.tensor("running_var"));
+  DTR_ASSIGN(const double eps, node.number("eps"));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.batch_norm", {x, weight, bias, mean, variance}, {{"eps", eps}}));
+  return Values{result};
+}
+
+Result<Values> layer_norm(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("input"));
+  DTR_ASSIGN(const ValueId weight, node.optional_tensor("weight"));
+  DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
+  DTR_ASSIGN(const Ints shape, node.ints("normalized_shape"));
+  DTR_ASSIGN(const double eps, node.number("eps", 1e-5));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.layer_norm", {x, weight, bias}, {{"normalized_shape", shape}, {"eps", eps}}));
+  return Values{result};
+}
+
+Result<Values> rms_norm(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("input"));
+  DTR_ASSIGN(const ValueId weight, node.optional_tensor("weight"));
+  DTR_ASSIGN(const Ints shape, node.ints("normalized_shape"));
+  DTR_ASSIGN(const double eps, node.number("eps", 0x1p-23));  // None: the epsilon of float32
+  DTR_ASSIGN(const ValueId result, node.emit("aten.rms_norm", {x, weight}, {{"normalized_shape", shape}, {"eps", eps}}));
+  return Values{result};
+}
+
+Result<Values> emit_group_norm(NodeImport& node, ValueId x, int64_t groups) {
+  DTR_ASSIGN(const ValueId weight, node.optional_tensor("weight"));
+  DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
+  DTR_ASSIGN(const double eps, node.number("eps", 1e-5));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.group_norm", {x, weight, bias}, {{"num_groups", groups}, {"eps", eps}}));
+  return Values{result};
+}
+
+// Sums over pairs of dimensions: a product of matrices.
+Result<Values> tensordot(NodeImport& node) {
+  DTR_ASSIGN(ValueId a, node.tensor("self"));
+  DTR_ASSIGN(ValueId b, node.tensor("other"));
+  const auto matrix = [&](ValueId x, std::string_view argument, bool sums_first, Shape& free) -> Result<ValueId> {
+    const auto rank = static_cast<int64_t>(node.type(x).rank());
+    const Shape shape = node.type(x).shape;
+    DTR_ASSIGN(Ints sums, node.ints(argument));
+    for (int64_t& dim : sums) {
+      if (dim < 0) dim += rank;
+      if (dim < 0 || dim >= rank || std::ranges::count(sums, dim) != 1)
+        return node.unsupported(fmt::format("`{}` is [{}], the rank is {}", argument, fmt::join(sums, ", "), rank));
+    }
+    Ints order;
+    int64_t inner = 1;
+    for (const int64_t dim : sums) inner *= shape[static_cast<size_t>(dim)];
+    for (int64_t dim = 0; dim < rank; ++dim) {
+      if (std::ranges::find(sums, dim) != sums.end()) continue;
+      order.push_back(dim);
+      free.push_back(shape[static_cast<size_t>(dim)]);
+    }
+    const int64_t rest = element_count(Shape(free.end() - static_cast<std::ptrdiff_t>(order.size()), free.end()));
+    order.insert(sums_first ? order.begin() : order.end(), sums.begin(), sums.end());
+    DTR_ASSIGN(x, node.permute(x, order));
+    return node.view(x, sums_first ? Shape{inner, rest} : Shape{rest, inner});
+  };
+  Shape shape;
+  DTR_ASSIGN(a, matrix(a, "dims_self", false, shape));
+  DTR_ASSIGN(b, matrix(b, "dims_other", true, shape));
+  DTR_ASSIGN(const ValueId sums, product(node, a, b));
+  DTR_ASSIGN(const ValueId result, node.view(sums, shape));
+  return Values{result};
+}
+
+template <class Name>
+Result<Values> group_norm_of(NodeImport& node, Name groups_argument) {
+  DTR_ASSIGN(const ValueId x, node.tensor("input"));
+  DTR_ASSIGN(const int64_t groups, node.integer(groups_argument));
+  for (const std::string_view repeated : {"N", "C", "HxW"}) {  // of native_group_norm: what the shape says
+    DTR_TRY(node.integer(repeated, 0));
+  }
+  return emit_group_norm(node, x, groups);
+}
+Result<Values> group_norm(NodeImport& node) { return group_norm_of(node, "num_groups"); }
+Result<Values> native_group_norm(NodeImport& node) { return group_norm_of(node, "group"); }
+
+// Each channel is a group of its own; with running statistics it is a batch norm.
+Result<Values> instance_norm(NodeImport& node) {
+  DTR_ASSIGN(const bool own_statistics, node.boolean("use_input_stats"));
+  if (!own_statistics) return batch_norm(node);
+  DTR_ASSIGN(const ValueId x, node.tensor("input"));
+  if (node.type(x).rank() < 2)
+    return node.unsupported(fmt::format("the input has shape {}, which has no channels", to_string(node.type(x).shape)));
+  return emit_group_norm(node, x, node.type(x).shape[1]);
+}
+
+template <class Op>
+Result<Values> softmax_as(NodeImport& node, Op op) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
+  DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
+  DTR_ASSIGN(const bool half_to_float, node.boolean("half_to_float", false));
+  if (half_to_float || (dtype && *dtype != node.type(x).dtype))
+    return node.unsupported(fmt::format("it converts its input from {} first", name(node.type(x).dtype)), "leave out the dtype");
+  DTR_ASSIGN(const ValueId result, node.emit(op, {x}, {{"dim", dim}}));
+  return Values{result};
+}
+Result<Values> softmax(NodeImport& node) { return softmax_as(node, "aten.softmax"); }
+Result<Values> log_softmax(NodeImport& node) { return softmax_as(node, "aten.log_softmax"); }
+
+}  // namespace
+
+std::vector<Operator> matrix_operators() {
+  return {
+      {.target = "aten.linear.default", .op = "aten.linear", .build = linear},
+      {.target = "aten.mm.default", .op = "aten.matmul", .build = mm},
+      {.target = "aten.addmm.default", .op = "aten.linear", .build = addmm},
+      {.target = "aten.addmv.default", .op = "aten.matmul", .build = addmv},
+      {.target = "aten.baddbmm.default", .op = "aten.matmul", .build = baddbmm},
+      {.target = "aten.matmul.default", .op = "aten.matmul", .build = matmul},
+      {.target = "aten.bmm.default", .op = "aten.matmul", .build = mm},
+      {.target = "aten.mv.default", .op = "aten.matmul", .build = mv},
+      {.target = "aten.dot.default", .op = "aten.matmul", .build = dot},
+      {.target = "aten.tensordot.default", .op = "aten.matmul", .build = tensordot},
+      {.target = "aten.batch_norm.default", .op = "aten.batch_norm", .build = batch_norm},
+      {.target = "aten._native_batch_norm_legit_no_training.default", .op = "aten.batch_norm", .build = batch_norm},
+      {.target = "aten.layer_norm.default", .op = "aten.layer_norm", .build = layer_norm},
+      {.target = "aten.native_layer_norm.default", .op = "aten.layer_norm", .build = layer_norm},
+      {.target = "aten.rms_norm.default", .op = "aten.rms_norm", .build = rms_norm},
+      {.target = "aten.group_norm.default", .op = "aten.group_norm", .build = group_norm},
+      {.target = "aten.native_group_norm.default", .op = "aten.group_norm", .build = native_group_norm},
+      {.target = "aten.instance_norm.default", .op = "aten.group_norm", .build = instance_norm},
+      {.target = "aten.softmax.int", .op = "aten.softmax", .build = softmax},
+      {.target = "aten._softmax.default", .op = "aten.softmax", .build = softmax},
+      {.target = "aten.log_softmax.int", .op = "aten.log_softmax", .build = log_softmax},
+      {.target = "aten._log_softmax.default", .op = "aten.log_softmax", .build = log_softmax},
+  };
+}
+
+}  // namespace dtr::pt2

@@ -1,0 +1,457 @@
+// Access to the arguments of a node, and the ways to add ops for it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "compiler/frontends/pt2/importer.h"
+#include "compiler/ops/on_constants.h"
+#include "compiler/ops/ops.h"
+#include "device/numerics/requantize.h"
+
+namespace dtr::pt2 {
+namespace {
+
+constexpr int64_t kMaxInteger = int64_t{1} << 31;       // of an attribute; no shape, stride or window of a real model is beyond
+constexpr int64_t kMaxCreatedBytes = int64_t{1} << 26;  // of a constant that an operator such as zeros makes
+
+constexpr int64_t kMaxFoldedGrowthBytes = int64_t{1} << 16;  // of what operators on constants make of them
+
+bool is_float_attribute(const OpDef& def, std::string_view name) {
+  return std::any_of(def.attributes.begin(), def.attributes.end(),
+                     [&](const AttributeDef& attribute) { return attribute.name == name && attribute.kind == AttributeKind::kFloat; });
+}
+
+std::vector<double> elements_of(const Tensor& tensor) {
+  const auto convert = [&]<class T>(T) {
+    const std::span<const T> values = tensor.values<T>();
+    return std::vector<double>(values.begin(), values.end());
+  };
+  switch (tensor.dtype()) {
+    case DType::kFloat32:
+      return convert(float{});
+    case DType::kFloat64:
+      return convert(double{});
+    case DType::kInt64:
+      return convert(int64_t{});
+    case DType::kInt32:
+      return convert(int32_t{});
+    case DType::kInt16:
+      return convert(int16_t{});
+    case DType::kInt8:
+      return convert(int8_t{});
+    case DType::kUint8:
+    case DType::kBool:
+      return convert(uint8_t{});
+  }
+  return {};
+}
+
+}  // namespace
+
+NodeImport::NodeImport(Importer& importer, size_t index)
+    : importer_(importer), index_(index), node_(importer.file_.nodes[index]), read_(node_.inputs.size(), false) {}
+
+const Graph& NodeImport::graph() const { return importer_.program_.forward(); }
+const Type& NodeImport::type(ValueId value) const { return graph().type(value); }
+Place NodeImport::place() const { return importer_.place_of_node(index_); }
+
+tl::unexpected<Diagnostic> NodeImport::refuse(DiagnosticId id, std::string reason, std::string fix) const {
+  return fail(id, std::move(reason), std::move(fix), place());
+}
+
+tl::unexpected<Diagnostic> NodeImport::unsupported(std::string reason, std::string fix) const {
+  return refuse(DiagnosticId::kPt2UnsupportedArgument, fmt::format("{}: {}", importer_.program_.sources[index_].target, reason),
+                fix.empty() ? "change the model so that it does without" : std::move(fix));
+}
+
+tl::unexpected<Diagnostic> NodeImport::bad_argument(std::string_view name) const {
+  return refuse(DiagnosticId::kPt2Invalid,
+                fmt::format("{}: argument `{}` is missing or of an unexpected kind", importer_.program_.sources[index_].target, name),
+                "export the model again with PyTorch 2.13");
+}
+
+const Argument* NodeImport::find(std::string_view name) const {
+  for (size_t i = 0; i < node_.inputs.size(); ++i) {
+    const auto& [argument, value] = node_.inputs[i];
+    if (argument != name) continue;
+    read_[i] = true;
+    return std::holds_alternative<std::monostate>(value) ? nullptr : &value;
+  }
+  return nullptr;
+}
+
+Status NodeImport::check_all_read() const {
+  // Where memory lies and who computes; a dtype shows in the type of the result, which is compared with that of the file.
+  constexpr std::string_view kHarmless[] = {"copy",    "cudnn_enable", "cudnn_enabled", "device",   "dtype",        "implicit",
+                                            "inplace", "layout",       "memory_format", "momentum", "non_blocking", "pin_memory"};
+  for (size_t i = 0; i < node_.inputs.size(); ++i) {
+    const auto& [argument, value] = node_.inputs[i];
+    if (read_[i] || std::holds_alternative<std::monostate>(value)) continue;
+    if (std::find(std::begin(kHarmless), std::end(kHarmless), argument) != std::end(kHarmless)) continue;
+    return unsupported(fmt::format("the argument `{}` is not supported", argument), "leave the argument at its default");
+  }
+  return {};
+}
+
+bool NodeImport::has(std::string_view name) const { return find(name) != nullptr; }
+
+Result<ValueId> NodeImport::tensor(std::string_view name) {
+  const Argument* argument = find(name);
+  const auto* named = argument == nullptr ? nullptr : std::get_if<TensorName>(argument);
+  if (named == nullptr || named->name.empty()) return bad_argument(name);
+  return importer_.value_of(named->name, place());
+}
+
+Result<ValueId> NodeImport::optional_tensor(std::string_view name) {
+  const Argument* argument = find(name);
+  const auto* named = argument == nullptr ? nullptr : std::get_if<TensorName>(argument);
+  if (argument == nullptr || (named != nullptr && named->name.empty())) return ValueId{};
+  return tensor(name);
+}
+
+Result<ValueId> NodeImport::tensor_or_scalar(std::string_view name, ValueId like) {
+  const Argument* argument = find(name);
+  if (argument != nullptr && std::holds_alternative<TensorName>(*argument)) {
+    DTR_ASSIGN(const ValueId value, tensor(name));
+    return promoted(value, like);
+  }
+  DTR_ASSIGN(const double value, number(name));
+  return constant(type(like).dtype, {}, value, name);
+}
+
+Result<std::vector<ValueId>> NodeImport::tensors(std::string_view name) {
+  const Argument* argument = find(name);
+  const auto* names = argument == nullptr ? nullptr : std::get_if<std::vector<TensorName>>(argument);
+  if (names == nullptr || names->empty()) return bad_argument(name);
+  std::vector<ValueId> values;
+  for (const TensorName& each : *names) {
+    if (each.name.empty()) return bad_argument(name);
+    DTR_ASSIGN(const ValueId value, importer_.value_of(each.name, place()));
+    values.push_back(value);
+  }
+  return values;
+}
+
+Result<std::vector<ValueId>> NodeImport::optional_tensors(std::string_view name) {
+  const Argument* argument = find(name);
+  const auto* names = argument == nullptr ? nullptr : std::get_if<std::vector<TensorName>>(argument);
+  if (names == nullptr) return bad_argument(name);
+  std::vector<ValueId> values;
+  for (const TensorName& each : *names) {
+    values.emplace_back();
+    if (each.name.empty()) continue;
+    DTR_ASSIGN(values.back(), importer_.value_of(each.name, place()));
+  }
+  return values;
+}
+
+Result<int64_t> NodeImport::integer(std::string_view name, std::optional<int64_t> fallback) {
+  const Argument* argument = find(name);
+  if (argument == nullptr && fallback) return *fallback;
+  const auto* value = argument == nullptr ? nullptr : std::get_if<int64_t>(argument);
+  if (value == nullptr) return bad_argument(name);
+  return *value;
+}
+
+Result<double> NodeImport::number(std::string_view name, std::optional<double> fallback) {
+  const Argument* argument = find(name);
+  if (argument == nullptr) return fallback ? Result<double>(*fallback) : bad_argument(name);
+  if (const auto* real = std::get_if<double>(argument)) return *real;
+  if (const auto* whole = std::get_if<int64_t>(argument)) return static_cast<double>(*whole);
+  if (const auto* truth = std::get_if<bool>(argument)) return *truth ? 1.0 : 0.0;
+  return bad_argument(name);
+}
+
+Result<bool> NodeImport::boolean(std::string_view name, std::optional<bool> fallback) {
+  const Argument* argument = find(name);
+  if (argument == nullptr && fallback) return *fallback;
+  const auto* value = argument == nullptr ? nullptr : std::get_if<bool>(argument);
+  if (value == nullptr) return bad_argument(name);
+  return *value;
+}
+
+Result<std::string_view> NodeImport::string(std::string_view name, std::optional<std::string_view> fallback) {
+  const Argument* argument = find(name);
+  if (argument == nullptr && fallback) return *fallback;
+  const auto* value = argument == nullptr ? nullptr : std::get_if<std::string_view>(argument);
+  if (value == nullptr) return bad_argument(name);
+  return *value;
+}
+
+Result<Ints> NodeImport::ints(std::string_view name, std::optional<Ints> fallback) {
+  const Argument* argument = find(name);
+  if (argument == nullptr && fallback) return *fallback;
+  if (argument == nullptr) return bad_argument(name);
+  if (const auto* one = std::get_if<int64_t>(argument)) return Ints{*one};
+  if (const auto* none = std::get_if<std::vector<TensorName>>(argument); none != nullptr && none->empty()) return Ints{};
+  const auto* values = std::get_if<Ints>(argument);
+  if (values == nullptr) return bad_argument(name);
+  return *values;
+}
+
+Result<Floats> NodeImport::floats(std::string_view name) {
+  const Argument* argument = find(name);
+  const auto* values = argument == nullptr ? nullptr : std::get_if<Floats>(argument);
+  if (values == nullptr) return bad_argument(name);
+  return *values;
+}
+
+Result<Ints> NodeImport::spread(std::string_view name, size_t count, std::optional<int64_t> fallback) {
+  DTR_ASSIGN(Ints values, fallback ? ints(name, Ints{}) : ints(name));
+  if (values.empty() && fallback) values.push_back(*fallback);
+  if (values.size() == 1) values.resize(count, values.front());
+  if (values.size() != count) return unsupported(fmt::format("`{}` has {} entries, expected {}", name, values.size(), count));
+  return values;
+}
+
+Result<int64_t> NodeImport::dim(std::string_view name, size_t rank, std::optional<int64_t> fallback) {
+  DTR_ASSIGN(const int64_t value, integer(name, fallback));
+  const auto extent = static_cast<int64_t>(std::max<size_t>(rank, 1));
+  if (value < -extent || value >= extent) return unsupported(fmt::format("`{}` is {}, the rank is {}", name, value, rank));
+  return value < 0 ? value + extent : value;
+}
+
+Result<NodeImport::Selection> NodeImport::selection(const Shape& shape) {
+  DTR_ASSIGN(const int64_t at, dim("dim", shape.size()));
+  DTR_ASSIGN(const int64_t index, integer("index"));
+  const int64_t extent = shape.empty() ? 0 : shape[static_cast<size_t>(at)];
+  if (index < -extent || index >= extent) return unsupported(fmt::format("`index` {} is out of range for {} elements", index, extent));
+  return Selection{.dim = at, .index = index < 0 ? index + extent : index};
+}
+
+Result<Ints> NodeImport::dims(std::string_view name, size_t rank) {
+  DTR_ASSIGN(Ints values, ints(name, Ints{}));
+  const auto extent = static_cast<int64_t>(rank);
+  if (values.empty())
+    for (int64_t i = 0; i < extent; ++i) values.push_back(i);
+  for (int64_t& value : values) {
+    if (value < -extent || value >= extent) return unsupported(fmt::format("`{}` has {}, the rank is {}", name, value, rank));
+    if (value < 0) value += extent;
+  }
+  std::sort(values.begin(), values.end());
+  if (std::adjacent_find(values.begin(), values.end()) != values.end())
+    return unsupported(fmt::format("`{}` names a dimension twice", name));
+  return values;
+}
+
+Result<std::optional<DType>> NodeImport::dtype(std::string_view name) {
+  const Argument* argument = find(name);
+  if (argument == nullptr) return std::optional<DType>();
+  const auto* scalar_type = std::get_if<ScalarType>(argument);
+  if (scalar_type == nullptr) return bad_argument(name);
+  const auto known = dtype_of(scalar_type->number);
+  if (!known)
+    return refuse(DiagnosticId::kPt2UnsupportedDtype, fmt::format("dtype {} is not supported", scalar_type_name(scalar_type->number)),
+                  "convert the model to float32 before the export");
+  return known;
+}
+
+Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> operands, const Attributes& attributes,
+                                 const std::optional<Quantization>& quantization) {
+  const OpDef* def = find_op(op);
+  if (def == nullptr)
+    return refuse(DiagnosticId::kPt2UnsupportedOperator,
+                  fmt::format("{} needs {}, which is not supported", importer_.program_.sources[index_].target, op),
+                  "replace it in the model; `deuteron ops` lists what is supported");
+  Attributes typed;
+  for (const Attributes::Entry& entry : attributes) {
+    AttributeValue value = entry.second;
+    const auto too_big = [](int64_t number) { return number > kMaxInteger || number < -kMaxInteger; };
+    if (const auto* whole = std::get_if<int64_t>(&entry.second)) {
+      if (too_big(*whole)) return unsupported(fmt::format("`{}` is {}", entry.first, *whole));
+      if (is_float_attribute(*def, entry.first)) value = static_cast<double>(*whole);
+    } else if (const auto* list = std::get_if<Ints>(&entry.second)) {
+      if (std::any_of(list->begin(), list->end(), too_big))
+        return unsupported(fmt::format("`{}` is [{}]", entry.first, fmt::join(*list, ", ")));
+    }
+    typed.set(entry.first, std::move(value));
+  }
+  auto result = importer_.rewriter_.append({.def = def,
+                                            .operands = std::move(operands),
+                                            .attributes = std::move(typed),
+                                            .origin = {.sources = {static_cast<uint32_t>(index_)}},
+                                            .name = {},
+                                            .quantization = quantization});
+  if (!result) {
+    const std::string& reason = result.error().reason;  // "OP: …"; the message begins with the name in the file
+    const std::string prefix = fmt::format("{}: ", op);
+    return unsupported(reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason, result.error().fix);
+  }
+  return folded(*result);
+}
+
+// Masks, positions and indices are made of constants by many small operators; others read them as constants.
+ValueId NodeImport::folded(ValueId result) {
+  const OpId op = graph().producer(result);
+  if (!ops::reads_only_constants(graph(), op) || graph().op(op).results.size() != 1 || type(result).quantized() ||
+      ops::result_bytes(graph(), op) > ops::operand_bytes(graph(), op) + kMaxFoldedGrowthBytes)
+    return result;
+  const std::vector<Tensor> evaluated = ops::evaluate_on_constants(importer_.program_, graph(), op);
+  const Type of = type(result);
+  const std::string name = graph().value(result).name;
+  importer_.rewriter_.erase(op);
+  return importer_.rewriter_.add_constant(of, importer_.program_.constants.add(of.dtype, evaluated[0].bytes()), name);
+}
+
+Result<ValueId> NodeImport::view(ValueId value, const Shape& shape) {
+  if (type(value).shape == shape) return value;
+  return emit("aten.view", {value}, {{"size", shape}});
+}
+
+Result<ValueId> NodeImport::permute(ValueId value, const Ints& order) {
+  bool identity = true;
+  for (size_t i = 0; i < order.size(); ++i) identity = identity && order[i] == static_cast<int64_t>(i);
+  if (identity && order.size() == type(value).rank()) return value;
+  return emit("aten.permute", {value}, {{"dims", order}});
+}
+
+Result<ValueId> NodeImport::expand(ValueId value, const Shape& size) {
+  if (type(value).shape == size) return value;
+  return emit("aten.expand", {value}, {{"size", size}});
+}
+
+Result<ValueId> NodeImport::slice(ValueId value, int64_t dim, int64_t start, int64_t end, int64_t step) {
+  const int64_t extent = type(value).shape[static_cast<size_t>(dim)];
+  const auto clip = [&](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + extent : bound, 0, extent); };
+  start = clip(start);
+  end = std::max(start, clip(end));
+  if (start == 0 && end == extent && step == 1) return value;
+  return emit("aten.slice.Tensor", {value}, {{"dim", dim}, {"start", start}, {"end", end}, {"step", step}});
+}
+
+Result<ValueId> NodeImport::constant(DType dtype, const Shape& shape, double value, std::string_view name) {
+  const auto count = checked_element_count(shape);
+  if (!count || *count * static_cast<int64_t>(byte_size(dtype)) > kMaxCreatedBytes)
+    return unsupported(fmt::format("it makes a constant of shape {}", to_string(shape)));
+  return add_constant(dtype, shape, std::vector<double>(static_cast<size_t>(*count), value), fmt::format("{}_{}", node_.name, name));
+}
+
+Result<ValueId> NodeImport::constant(DType dtype, std::span<const double> values, const std::optional<Shape>& shape) {
+  return add_constant(dtype, shape.value_or(Shape{static_cast<int64_t>(values.size())}), values, node_.name);
+}
+
+// Integers are truncated; NaN among them is 0.
+ValueId NodeImport::add_constant(DType dtype, const Shape& shape, std::span<const double> values, std::string_view name) {
+  Tensor tensor(dtype, shape);
+  const auto fill = [&]<class T>(T) {
+    std::ranges::transform(values, tensor.values<T>().begin(), [](double value) {
+      if constexpr (std::is_floating_point_v<T>) return static_cast<T>(value);
+      return static_cast<T>(numerics::saturating_cast<int64_t>(value));
+    });
+  };
+  switch (dtype) {
+    case DType::kFloat32:
+      fill(float{});
+      break;
+    case DType::kFloat64:
+      fill(double{});
+      break;
+    case DType::kInt64:
+      fill(int64_t{});
+      break;
+    case DType::kInt32:
+      fill(int32_t{});
+      break;
+    case DType::kInt16:
+      fill(int16_t{});
+      break;
+    case DType::kInt8:
+      fill(int8_t{});
+      break;
+    case DType::kUint8:
+      fill(uint8_t{});
+      break;
+    case DType::kBool:
+      std::ranges::transform(values, tensor.values<uint8_t>().begin(), [](double value) { return static_cast<uint8_t>(value != 0); });
+      break;
+  }
+  return importer_.rewriter_.add_constant({.dtype = dtype, .shape = shape}, importer_.program_.constants.add(dtype, tensor.bytes()), name);
+}
+
+ValueId NodeImport::add_constant(const Tensor& tensor, const std::optional<Quantization>& quantization) {
+  const ConstantId id = importer_.program_.constants.add(tensor.dtype(), tensor.bytes());
+  return importer_.rewriter_.add_constant({.dtype = tensor.dtype(), .shape = tensor.shape(), .quantization = quantization}, id,
+                                          fmt::format("{}_codes", node_.name));
+}
+
+Result<ValueId> NodeImport::less_128(ValueId value) {
+  if (!graph().is_constant(value))
+    return unsupported(fmt::format("`{}`, an input of the model, is uint8", graph().value(value).name),
+                       "let the model take float32 or int8");
+  const std::optional<Tensor> unsigned_codes = constant_value(value);
+  DTR_CHECK(unsigned_codes.has_value());
+  Tensor codes(DType::kInt8, unsigned_codes->shape());
+  std::ranges::transform(unsigned_codes->values<uint8_t>(), codes.values<int8_t>().begin(),
+                         [](uint8_t code) { return static_cast<int8_t>(code - 128); });
+  return add_constant(codes);
+}
+
+Status NodeImport::annotate(ValueId value, const Quantization& quantization) {
+  const std::optional<Quantization>& present = type(value).quantization;
+  if (!present) {
+    importer_.rewriter_.set_quantization(value, quantization);
+    return {};
+  }
+  if (*present == quantization) return {};
+  const auto text = [](const Quantization& q) {
+    return fmt::format("scale {}{}, zero point {}, range {}…{}", q.scale(), q.per_channel() ? " …" : "", q.zero_point(), q.qmin, q.qmax);
+  };
+  return refuse(DiagnosticId::kPt2QuantizationConflict,
+                fmt::format("`{}` has {}, but is read with {}", graph().value(value).name, text(*present), text(quantization)),
+                "quantize the model again, so that every reader of a value agrees on its quantization");
+}
+
+std::optional<Tensor> NodeImport::constant_value(ValueId value) const {
+  if (!graph().is_constant(value)) return std::nullopt;
+  const Type& of = type(value);
+  return Tensor::copy_of(of.dtype, of.shape, importer_.program_.constants.bytes(graph().value(value).constant));
+}
+
+Result<std::vector<double>> NodeImport::constant_elements(std::string_view name) {
+  DTR_ASSIGN(const ValueId value, this->tensor(name));
+  const std::optional<Tensor> known = constant_value(value);
+  if (!known) return unsupported(fmt::format("`{}` is not constant", name));
+  return elements_of(*known);
+}
+
+Result<ValueId> NodeImport::promoted(ValueId value, ValueId like) {
+  const Type of = type(value);
+  if (!graph().is_constant(value) || of.quantized() || is_float(of.dtype) || !is_float(type(like).dtype)) return value;
+  return constant(type(like).dtype, elements_of(*constant_value(value)), of.shape);
+}
+
+Result<ValueId> NodeImport::from_the_front(ValueId indices, int64_t extent) {
+  const Type of = type(indices);
+  if (!graph().is_constant(indices) || (of.dtype != DType::kInt64 && of.dtype != DType::kInt32)) return indices;
+  Tensor tensor = Tensor::copy_of(of.dtype, of.shape, importer_.program_.constants.bytes(graph().value(indices).constant));
+  bool negative = false;
+  const auto wrap = [&]<class T>(std::span<T> values) -> Status {
+    for (T& index : values) {
+      if (index < -extent || index >= extent) return unsupported(fmt::format("index {} of {} elements", index, extent));
+      negative = negative || index < 0;
+      if (index < 0) index = static_cast<T>(index + extent);
+    }
+    return {};
+  };
+  DTR_TRY(of.dtype == DType::kInt64 ? wrap(tensor.values<int64_t>()) : wrap(tensor.values<int32_t>()));
+  if (!negative) return indices;
+  const ConstantId id = importer_.program_.constants.add(of.dtype, tensor.bytes());
+  return importer_.rewriter_.add_constant(of, id, graph().value(indices).name + "_front");
+}
+
+Result<ValueId> NodeImport::transposed(ValueId matrix) {
+  if (type(matrix).rank() != 2) return unsupported(fmt::format("a matrix has shape {}", to_string(type(matrix).shape)));
+  const OpId dequantize = graph().producer_if(matrix, ops::kDequantize);
+  const ValueId codes = dequantize.valid() ? graph().op(dequantize).operands[0] : ValueId{};
+  if (!graph().is_constant(codes)) return permute(matrix, {1, 0});
+  // The codes are exchanged, so that the weights stay a constant behind a dequantize.
+  Quantization quantization = *type(codes).quantization;
+  if (quantization.per_channel()) quantization.axis = 1 - quantization.axis;
+  DTR_ASSIGN(const ValueId turned, permute(add_constant(*constant_value(codes)), {1, 0}));
+  DTR_TRY(annotate(turned, quantization));
+  return emit("dequantize", {turned});
+}
+
+}  // namespace dtr::pt2

@@ -1,0 +1,132 @@
+#include "compiler/frontends/pt2/operators.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+
+namespace dtr::pt2 {
+namespace {
+
+using Table = std::unordered_map<std::string_view, Operator>;
+
+Table make_table() {
+  Table table;
+  for (const auto family : {convolution_operators, pooling_operators, elementwise_operators, composed_operators, shape_operators,
+                            tiling_operators, resize_operators, matrix_operators, attention_operators, reduction_operators,
+                            identity_operators, index_operators, mask_operators, quantization_operators})
+    for (Operator& row : family()) {
+      const std::string_view target = row.target;
+      DTR_CHECK(table.emplace(target, std::move(row)).second);
+    }
+  return table;
+}
+
+const Operator* find_row(std::string_view target) {
+  static const Table table = make_table();
+  const auto at = table.find(target);
+  if (at == table.end() || (!at->second.op.empty() && find_op(at->second.op) == nullptr)) return nullptr;
+  return &at->second;
+}
+
+// The value of an argument as an attribute of our op; none if it is absent and has no fallback that counts.
+Result<AttributeValue> read_attribute(NodeImport& node, const Param& param, size_t rank) {
+  const auto whole = [&] { return param.fallback ? std::optional(static_cast<int64_t>(*param.fallback)) : std::nullopt; };
+  switch (param.take) {
+    case Take::kInt: {
+      DTR_ASSIGN(const int64_t value, node.integer(param.argument, whole()));
+      return AttributeValue(value);
+    }
+    case Take::kInts: {
+      DTR_ASSIGN(Ints value, node.ints(param.argument));
+      return AttributeValue(std::move(value));
+    }
+    case Take::kBool: {
+      const auto fallback = param.fallback ? std::optional(*param.fallback != 0) : std::nullopt;
+      DTR_ASSIGN(const bool value, node.boolean(param.argument, fallback));
+      return AttributeValue(value);
+    }
+    case Take::kString: {
+      DTR_ASSIGN(const std::string_view value, node.string(param.argument));
+      return AttributeValue(std::string(value));
+    }
+    case Take::kDim: {
+      DTR_ASSIGN(const int64_t value, node.dim(param.argument, rank, whole()));
+      return AttributeValue(value);
+    }
+    case Take::kDims: {
+      DTR_ASSIGN(Ints value, node.dims(param.argument, rank));
+      return AttributeValue(std::move(value));
+    }
+    default: {
+      DTR_ASSIGN(const double value, node.number(param.argument, param.fallback));
+      return AttributeValue(value);
+    }
+  }
+}
+
+}  // namespace
+
+OperatorMatch find_operator(std::string_view target) {
+  if (const Operator* row = find_row(target)) return {.row = row, .in_place = false};
+  const size_t overload = target.rfind('.');  // "aten.relu_.default" → "aten.relu.default"
+  if (overload == std::string_view::npos || overload == 0 || target[overload - 1] != '_') return {};
+  std::string plain(target);
+  plain.erase(overload - 1, 1);
+  const Operator* row = find_row(plain);
+  return {.row = row, .in_place = row != nullptr};
+}
+
+bool writes_to_operand(std::string_view target) {
+  const size_t overload = target.rfind('.');
+  if (overload == std::string_view::npos) return false;
+  if (target.ends_with("out")) return true;  // "aten.add.out"
+  std::string_view name = target.substr(0, overload);
+  name.remove_prefix(name.rfind('.') + 1);
+  return name.ends_with("__") ? name.starts_with("__i") : name.ends_with('_');  // "aten.__iand__.Tensor", "aten.relu_.default"
+}
+
+Result<Values> import_operator(NodeImport& node, const Operator& row) {
+  if (row.build != nullptr) {
+    DTR_ASSIGN(Values values, row.build(node));
+    if (!row.op.empty()) DTR_TRY(node.check_all_read());
+    return values;
+  }
+  Values operands;
+  Attributes attributes;
+  for (const Param& param : row.params) {
+    switch (param.take) {
+      case Take::kTensor: {
+        DTR_ASSIGN(const ValueId value, node.tensor(param.argument));
+        operands.push_back(value);
+        break;
+      }
+      case Take::kOptionalTensor: {
+        DTR_ASSIGN(const ValueId value, node.optional_tensor(param.argument));
+        operands.push_back(value);
+        break;
+      }
+      case Take::kTensorOrScalar: {
+        DTR_CHECK(!operands.empty());
+        DTR_ASSIGN(const ValueId value, node.tensor_or_scalar(param.argument, operands.front()));
+        DTR_ASSIGN(operands.front(), node.promoted(operands.front(), value));
+        operands.push_back(value);
+        break;
+      }
+      case Take::kTensors: {
+        DTR_ASSIGN(operands, node.tensors(param.argument));
+        break;
+      }
+      default: {
+        const size_t rank = operands.empty() || !operands.front().valid() ? 0 : node.type(operands.front()).rank();
+        DTR_ASSIGN(AttributeValue value, read_attribute(node, param, rank));
+        attributes.set(param.attribute, std::move(value));
+      }
+    }
+  }
+  while (!operands.empty() && !operands.back().valid()) operands.pop_back();
+  DTR_TRY(node.check_all_read());
+  DTR_ASSIGN(const ValueId result, node.emit(row.op, std::move(operands), attributes));
+  return Values{result};
+}
+
+}  // namespace dtr::pt2

@@ -1,0 +1,430 @@
+#include "compiler/frontends/pt2/schema.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+namespace dtr::pt2 {
+
+namespace dom = simdjson::dom;
+
+struct JsonText::Parser {
+  dom::parser parser;
+};
+JsonText::JsonText() : parser_(std::make_unique<Parser>()) {}
+JsonText::~JsonText() = default;
+JsonText::JsonText(JsonText&&) noexcept = default;
+JsonText& JsonText::operator=(JsonText&&) noexcept = default;
+
+namespace {
+
+constexpr int64_t kMajor = 8;
+
+struct ScalarTypeInfo {
+  int number;
+  std::string_view name;
+  std::optional<DType> dtype;
+};
+constexpr std::array kScalarTypes{ScalarTypeInfo{1, "uint8", DType::kUint8},      ScalarTypeInfo{2, "int8", DType::kInt8},
+                                  ScalarTypeInfo{3, "int16", DType::kInt16},      ScalarTypeInfo{4, "int32", DType::kInt32},
+                                  ScalarTypeInfo{5, "int64", DType::kInt64},      ScalarTypeInfo{6, "float16", std::nullopt},
+                                  ScalarTypeInfo{7, "float32", DType::kFloat32},  ScalarTypeInfo{8, "float64", DType::kFloat64},
+                                  ScalarTypeInfo{9, "complex32", std::nullopt},   ScalarTypeInfo{10, "complex64", std::nullopt},
+                                  ScalarTypeInfo{11, "complex128", std::nullopt}, ScalarTypeInfo{12, "bool", DType::kBool},
+                                  ScalarTypeInfo{13, "bfloat16", std::nullopt},   ScalarTypeInfo{28, "uint16", std::nullopt}};
+
+const ScalarTypeInfo* find_scalar_type(int number) {
+  for (const ScalarTypeInfo& entry : kScalarTypes)
+    if (entry.number == number) return &entry;
+  return nullptr;
+}
+
+// Reads fields of the document. A field that is missing or of another kind is remembered; the caller asks once at the end, so that
+// reading code stays plain.
+class Reader {
+ public:
+  explicit Reader(const Place& place) : place_(place) {}
+
+  Status status() const {
+    if (problem_.empty()) return {};
+    return fail(DiagnosticId::kPt2Invalid, problem_, "export the model again with torch.export.save", place_);
+  }
+  void broken(std::string what) {
+    if (problem_.empty()) problem_ = std::move(what);
+  }
+
+  dom::element field(dom::element of, std::string_view key) {
+    dom::element value;
+    if (!good()) return value;  // `of` may be unset
+    if (of.at_key(key).get(value) != simdjson::SUCCESS) broken(fmt::format("field `{}` is missing", key));
+    return value;
+  }
+  static std::optional<dom::element> optional(dom::element of, std::string_view key) {
+    dom::element value;
+    if (of.at_key(key).get(value) != simdjson::SUCCESS || value.is_null()) return std::nullopt;
+    return value;
+  }
+  std::string_view string(dom::element value, std::string_view what) { return take<std::string_view>(value, what, "a string"); }
+  int64_t integer(dom::element value, std::string_view what) { return take<int64_t>(value, what, "an integer"); }
+  bool boolean(dom::element value, std::string_view what) { return take<bool>(value, what, "a bool"); }
+  dom::array array(dom::element value, std::string_view what) { return take<dom::array>(value, what, "a list"); }
+  dom::object object(dom::element value, std::string_view what) { return take<dom::object>(value, what, "an object"); }
+  std::string_view string_field(dom::element of, std::string_view key) { return string(field(of, key), key); }
+  // A small number (an enumerator); anything beyond int reads as −1.
+  int small_field(dom::element of, std::string_view key) {
+    const int64_t value = integer(field(of, key), key);
+    return value < 0 || value > 10000 ? -1 : static_cast<int>(value);
+  }
+  // JSON has no infinities: torch writes them as strings.
+  double number(dom::element value, std::string_view what) {
+    std::string_view text;
+    if (value.get(text) == simdjson::SUCCESS) {
+      if (text == "Infinity") return std::numeric_limits<double>::infinity();
+      if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
+      if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
+    }
+    return take<double>(value, what, "a number");
+  }
+  // The one entry of a tagged union: {"as_int": 3}.
+  std::pair<std::string_view, dom::element> tagged(dom::element value, std::string_view what) {
+    const dom::object fields = object(value, what);
+    if (!problem_.empty()) return {};
+    for (const dom::key_value_pair entry : fields) return {entry.key, entry.value};
+    broken(fmt::format("`{}` is empty", what));
+    return {};
+  }
+  bool good() const { return problem_.empty(); }
+
+ private:
+  template <class T>
+  T take(dom::element value, std::string_view what, std::string_view expected) {
+    T result{};
+    if (!good()) return result;  // `value` may be unset
+    if (value.get(result) != simdjson::SUCCESS) broken(fmt::format("`{}` is not {}", what, expected));
+    return result;
+  }
+
+  const Place& place_;
+  std::string problem_;
+};
+
+// {"as_int": 3} or {"as_expr": {"expr_str": "s0", …}}.
+int64_t read_size(Reader& in, dom::element value, TensorMeta& meta) {
+  const auto [tag, content] = in.tagged(value, "size");
+  if (!in.good()) return 0;
+  if (tag == "as_int") return in.integer(content, "as_int");
+  if (tag == "as_expr") {
+    std::string_view expression = in.string_field(content, "expr_str");
+    constexpr std::string_view kSymbol = "Symbol('";  // Symbol('s6', positive=True, …): a plain symbol
+    if (expression.starts_with(kSymbol)) {
+      expression.remove_prefix(kSymbol.size());
+      expression = expression.substr(0, expression.find('\''));
+    }
+    if (meta.symbol.empty()) meta.symbol = expression.empty() ? "?" : expression;
+    return 1;
+  }
+  in.broken(fmt::format("size of the unknown kind `{}`", tag));
+  return 0;
+}
+
+std::vector<int64_t> read_sizes(Reader& in, dom::element value, std::string_view what, TensorMeta& meta) {
+  std::vector<int64_t> sizes;
+  const dom::array list = in.array(value, what);
+  if (!in.good()) return sizes;
+  for (const dom::element entry : list) sizes.push_back(read_size(in, entry, meta));
+  return sizes;
+}
+
+TensorMeta read_meta(Reader& in, dom::element value) {
+  TensorMeta meta;
+  meta.scalar_type = in.small_field(value, "dtype");
+  if (!in.good()) return meta;
+  meta.sizes = read_sizes(in, in.field(value, "sizes"), "sizes", meta);
+  if (!in.good()) return meta;
+  meta.strides = read_sizes(in, in.field(value, "strides"), "strides", meta);
+  if (!in.good()) return meta;
+  const dom::element offset = in.field(value, "storage_offset");
+  if (!in.good()) return meta;
+  meta.storage_offset = read_size(in, offset, meta);
+  meta.layout = in.small_field(value, "layout");
+  if (!in.good()) return meta;
+  if (meta.sizes.size() != meta.strides.size() || meta.sizes.size() > 64 || !checked_element_count(meta.sizes))
+    in.broken(fmt::format("impossible shape {}", to_string(meta.sizes)));
+  return meta;
+}
+
+TensorName read_tensor_name(Reader& in, dom::element value) { return {in.string_field(value, "name")}; }
+
+template <class Result, class Read>
+Result read_list(Reader& in, dom::element value, std::string_view what, Read read) {
+  Result result;
+  const dom::array list = in.array(value, what);
+  if (!in.good()) return result;
+  for (const dom::element entry : list) {
+    result.push_back(read(entry));
+    if (!in.good()) break;
+  }
+  return result;
+}
+
+using ArgumentReader = Argument (*)(Reader&, dom::element);
+
+Argument read_optional_tensor(Reader& in, dom::element value) {
+  const auto [tag, content] = in.tagged(value, "optional tensor");
+  if (!in.good() || tag != "as_tensor") return {};
+  return read_tensor_name(in, content);
+}
+
+constexpr std::pair<std::string_view, ArgumentReader> kArgumentReaders[] = {
+    {"as_tensor", [](Reader& in, dom::element v) -> Argument { return read_tensor_name(in, v); }},
+    {"as_int", [](Reader& in, dom::element v) -> Argument { return in.integer(v, "as_int"); }},
+    {"as_ints",
+     [](Reader& in, dom::element v) -> Argument {
+       return read_list<Ints>(in, v, "as_ints", [&](dom::element e) { return in.integer(e, "as_ints"); });
+     }},
+    {"as_float", [](Reader& in, dom::element v) -> Argument { return in.number(v, "as_float"); }},
+    {"as_bool", [](Reader& in, dom::element v) -> Argument { return in.boolean(v, "as_bool"); }},
+    {"as_none", [](Reader&, dom::element) -> Argument { return std::monostate{}; }},
+    {"as_scalar_type",
+     [](Reader& in, dom::element v) -> Argument {
+       return ScalarType{static_cast<int>(std::clamp<int64_t>(in.integer(v, "as_scalar_type"), -1, 1000))};
+     }},
+    {"as_tensors",
+     [](Reader& in, dom::element v) -> Argument {
+       return read_list<std::vector<TensorName>>(in, v, "as_tensors", [&](dom::element e) { return read_tensor_name(in, e); });
+     }},
+    {"as_floats",
+     [](Reader& in, dom::element v) -> Argument {
+       return read_list<Floats>(in, v, "as_floats", [&](dom::element e) { return in.number(e, "as_floats"); });
+     }},
+    {"as_string", [](Reader& in, dom::element v) -> Argument { return in.string(v, "as_string"); }},
+    {"as_optional_tensor", read_optional_tensor},
+    {"as_optional_tensors",
+     [](Reader& in, dom::element v) -> Argument {
+       return read_list<std::vector<TensorName>>(in, v, "as_optional_tensors", [&](dom::element e) {
+         const Argument entry = read_optional_tensor(in, e);
+         const auto* named = std::get_if<TensorName>(&entry);
+         return named == nullptr ? TensorName{} : *named;
+       });
+     }},
+    {"as_memory_format",
+     [](Reader& in, dom::element v) -> Argument {
+       return MemoryFormat{static_cast<int>(std::clamp<int64_t>(in.integer(v, "as_memory_format"), -1, 1000))};
+     }},
+    {"as_graph", [](Reader&, dom::element) -> Argument { return Subgraph{}; }},
+};
+
+// as_sym_int, as_sym_ints, …: a name is symbolic, a plain number is not.
+Argument read_symbolic(Reader& in, std::string_view tag, dom::element value) {
+  if (tag == "as_sym_ints") {
+    Ints ints;
+    const dom::array list = in.array(value, tag);
+    if (!in.good()) return {};
+    for (const dom::element entry : list) {
+      const auto [kind, content] = in.tagged(entry, tag);
+      if (!in.good()) return {};
+      if (kind == "as_name") return Symbolic{in.string(content, kind)};
+      ints.push_back(in.integer(content, kind));
+    }
+    return ints;
+  }
+  dom::object fields;
+  if (value.get(fields) != simdjson::SUCCESS) return Symbolic{tag};
+  const auto [kind, content] = in.tagged(value, tag);
+  if (!in.good()) return {};
+  if (kind == "as_int") return in.integer(content, kind);
+  if (kind == "as_float") return in.number(content, kind);
+  if (kind == "as_bool") return in.boolean(content, kind);
+  return Symbolic{in.string(content, kind)};
+}
+
+Argument read_argument(Reader& in, dom::element value) {
+  const auto [tag, content] = in.tagged(value, "argument");
+  if (!in.good()) return {};
+  for (const auto& [name, read] : kArgumentReaders)
+    if (tag == name) return read(in, content);
+  if (tag.starts_with("as_sym_")) return read_symbolic(in, tag, content);
+  return OtherArgument{tag};
+}
+
+Node read_node(Reader& in, dom::element value) {
+  Node node;
+  node.target = in.string_field(value, "target");
+  if (!in.good()) return node;
+  const dom::array inputs = in.array(in.field(value, "inputs"), "inputs");
+  if (!in.good()) return node;
+  for (const dom::element entry : inputs) {
+    const std::string_view name = in.string_field(entry, "name");
+    if (!in.good()) return node;
+    const dom::element arg = in.field(entry, "arg");
+    if (!in.good()) return node;
+    node.inputs.emplace_back(name, read_argument(in, arg));
+  }
+  const dom::array outputs = in.array(in.field(value, "outputs"), "outputs");
+  if (!in.good()) return node;
+  for (const dom::element entry : outputs) {
+    const Argument output = read_argument(in, entry);
+    if (const auto* one = std::get_if<TensorName>(&output)) {
+      node.outputs.push_back(one->name);
+    } else if (const auto* many = std::get_if<std::vector<TensorName>>(&output)) {
+      for (const TensorName& each : *many) node.outputs.push_back(each.name);
+    } else {
+      node.outputs.emplace_back();
+    }
+  }
+  if (const auto name = Reader::optional(value, "name")) node.name = in.string(*name, "name");
+  if (node.name.empty() && !node.outputs.empty()) node.name = node.outputs.front();
+  if (node.name.empty()) node.name = node.target;
+  if (const auto metadata = Reader::optional(value, "metadata")) {
+    if (const auto trace = Reader::optional(*metadata, "stack_trace")) node.stack_trace = in.string(*trace, "stack_trace");
+    if (const auto stack = Reader::optional(*metadata, "nn_module_stack")) node.module_stack = in.string(*stack, "nn_module_stack");
+  }
+  return node;
+}
+
+// Name of the tensor in {"arg": {"name": …}} or {"arg": {"as_tensor": {"name": …}}}; empty if it is no tensor.
+std::string_view read_spec_name(Reader& in, dom::element spec) {
+  const dom::element arg = in.field(spec, "arg");
+  if (!in.good()) return {};
+  if (const auto name = Reader::optional(arg, "name")) return in.string(*name, "name");
+  if (const auto tensor = Reader::optional(arg, "as_tensor")) return in.string_field(*tensor, "name");
+  return {};
+}
+
+InputSpec read_input_spec(Reader& in, dom::element value) {
+  const auto [kind, spec] = in.tagged(value, "input spec");
+  if (!in.good()) return {};
+  struct Known {
+    std::string_view kind;
+    InputKind as;
+    std::string_view target;
+  };
+  constexpr Known kKnown[] = {{"user_input", InputKind::kUser, ""},
+                              {"parameter", InputKind::kParameter, "parameter_name"},
+                              {"buffer", InputKind::kBuffer, "buffer_name"},
+                              {"tensor_constant", InputKind::kTensorConstant, "tensor_constant_name"}};
+  InputSpec result{.kind = InputKind::kOther, .name = {}, .target = {}, .description = kind};
+  for (const Known& known : kKnown) {
+    if (kind != known.kind) continue;
+    result.kind = known.as;
+    result.name = read_spec_name(in, spec);
+    if (in.good() && !known.target.empty()) result.target = in.string_field(spec, known.target);
+    if (in.good() && result.name.empty()) result.kind = InputKind::kOther;
+  }
+  return result;
+}
+
+OutputSpec read_output_spec(Reader& in, dom::element value) {
+  const auto [kind, spec] = in.tagged(value, "output spec");
+  if (!in.good()) return {};
+  OutputSpec result{.kind = kind, .name = read_spec_name(in, spec), .target = {}};
+  for (const std::string_view key : {"buffer_name", "parameter_name", "user_input_name"})
+    if (const auto target = Reader::optional(spec, key)) result.target = in.string(*target, key);
+  return result;
+}
+
+Result<dom::element> parse_json(JsonText& text, std::string_view json, const Place& place) {
+  dom::element document;
+  const auto error = text.parser().parser.parse(json.data(), json.size(), true).get(document);
+  if (error != simdjson::SUCCESS)
+    return fail(DiagnosticId::kPt2Invalid, fmt::format("not valid JSON: {}", simdjson::error_message(error)),
+                "export the model again with torch.export.save", place);
+  return document;
+}
+
+Status read_graph(Reader& in, dom::element module, ExportedProgram& program) {
+  const dom::element graph = in.field(module, "graph");
+  DTR_TRY(in.status());
+  const dom::object tensors = in.object(in.field(graph, "tensor_values"), "tensor_values");
+  DTR_TRY(in.status());
+  program.tensors.reserve(tensors.size());
+  for (const dom::key_value_pair entry : tensors) {
+    if (!program.tensors.emplace(entry.key, read_meta(in, entry.value)).second)
+      in.broken(fmt::format("two tensors are named `{}`", entry.key));
+    DTR_TRY(in.status());
+  }
+  const dom::element nodes = in.field(graph, "nodes");
+  DTR_TRY(in.status());
+  program.nodes = read_list<std::vector<Node>>(in, nodes, "nodes", [&](dom::element e) { return read_node(in, e); });
+  DTR_TRY(in.status());
+  const dom::element signature = in.field(module, "signature");
+  DTR_TRY(in.status());
+  const dom::element inputs = in.field(signature, "input_specs");
+  DTR_TRY(in.status());
+  program.inputs = read_list<std::vector<InputSpec>>(in, inputs, "input_specs", [&](dom::element e) { return read_input_spec(in, e); });
+  DTR_TRY(in.status());
+  const dom::element outputs = in.field(signature, "output_specs");
+  DTR_TRY(in.status());
+  program.outputs =
+      read_list<std::vector<OutputSpec>>(in, outputs, "output_specs", [&](dom::element e) { return read_output_spec(in, e); });
+  return in.status();
+}
+
+}  // namespace
+
+std::optional<DType> dtype_of(int scalar_type) {
+  const ScalarTypeInfo* found = find_scalar_type(scalar_type);
+  return found == nullptr ? std::nullopt : found->dtype;
+}
+
+int scalar_type_of(DType dtype) {
+  const auto found =
+      std::find_if(kScalarTypes.begin(), kScalarTypes.end(), [&](const ScalarTypeInfo& entry) { return entry.dtype == dtype; });
+  DTR_CHECK(found != kScalarTypes.end());
+  return found->number;
+}
+
+std::string_view scalar_type_name(int scalar_type) {
+  const ScalarTypeInfo* found = find_scalar_type(scalar_type);
+  return found == nullptr ? "unknown" : found->name;
+}
+
+Result<ExportedProgram> parse_program(std::string_view json, const Place& place) {
+  ExportedProgram program;
+  DTR_ASSIGN(const dom::element document, parse_json(program.text, json, place));
+  Reader in(place);
+  const dom::element version = in.field(document, "schema_version");
+  DTR_TRY(in.status());
+  program.major = in.integer(in.field(version, "major"), "major");
+  DTR_TRY(in.status());
+  program.minor = in.integer(in.field(version, "minor"), "minor");
+  DTR_TRY(in.status());
+  if (const auto torch = Reader::optional(document, "torch_version")) program.torch_version = in.string(*torch, "torch_version");
+  if (program.major != kMajor)
+    return fail(
+        DiagnosticId::kPt2Version,
+        fmt::format("schema version {}.{} (PyTorch {}), version {} is read", program.major, program.minor, program.torch_version, kMajor),
+        "export the model with PyTorch 2.13", place);
+  const dom::element module = in.field(document, "graph_module");
+  DTR_TRY(in.status());
+  DTR_TRY(read_graph(in, module, program));
+  return program;
+}
+
+Result<PayloadTable> parse_payloads(std::string_view json, const Place& place) {
+  PayloadTable table;
+  DTR_ASSIGN(const dom::element document, parse_json(table.text, json, place));
+  Reader in(place);
+  const dom::object entries = in.object(in.field(document, "config"), "config");
+  DTR_TRY(in.status());
+  for (const dom::key_value_pair entry : entries) {
+    Payload payload;
+    payload.path_name = in.string_field(entry.value, "path_name");
+    DTR_TRY(in.status());
+    payload.pickled = in.boolean(in.field(entry.value, "use_pickle"), "use_pickle");
+    if (const auto meta = Reader::optional(entry.value, "tensor_meta")) {
+      payload.meta = read_meta(in, *meta);
+    } else {
+      payload.pickled = true;  // a custom object
+    }
+    DTR_TRY(in.status());
+    table.entries.emplace(entry.key, std::move(payload));
+  }
+  return table;
+}
+
+}  // namespace dtr::pt2

@@ -1,0 +1,118 @@
+// The JSON of a .pt2 file as plain structures: torch.export's serialization schema, major version 8. Strings refer to the parsed text.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/type.h"
+#include "compiler/support/result.h"
+
+namespace dtr::pt2 {
+
+// Owns the text that the string_views of the structures refer to.
+class JsonText {
+ public:
+  JsonText();
+  ~JsonText();
+  JsonText(JsonText&&) noexcept;
+  JsonText& operator=(JsonText&&) noexcept;
+  struct Parser;
+  Parser& parser() { return *parser_; }
+
+ private:
+  std::unique_ptr<Parser> parser_;
+};
+
+struct TensorMeta {
+  int scalar_type = 0;  // torch's ScalarType as the schema numbers it: see dtype_of
+  Shape sizes;
+  std::vector<int64_t> strides;  // elements
+  int64_t storage_offset = 0;    // elements
+  int layout = 0;                // torch's Layout: see kStridedLayout
+  std::string_view symbol = {};  // expression of the first symbolic size, if there is one
+};
+
+// Our dtype of a ScalarType number; nullopt: not supported, see scalar_type_name.
+std::optional<DType> dtype_of(int scalar_type);
+std::string_view scalar_type_name(int scalar_type);  // "float16"
+int scalar_type_of(DType dtype);
+constexpr int kStridedLayout = 7;  // torch's Layout
+constexpr int kPositional = 1;     // kind of an argument
+
+struct TensorName {
+  std::string_view name;  // empty: None
+};
+struct Symbolic {
+  std::string_view name;  // of a symbolic integer, float or bool
+};
+struct Subgraph {};  // argument of a control flow operator
+struct ScalarType {
+  int number = 0;
+};
+struct MemoryFormat {
+  int number = 0;
+};
+struct OtherArgument {
+  std::string_view kind;  // "as_device", "as_complex", …
+};
+// Value of an argument; monostate is None.
+using Argument = std::variant<std::monostate, TensorName, std::vector<TensorName>, bool, int64_t, double, std::string_view, Ints, Floats,
+                              Symbolic, Subgraph, ScalarType, MemoryFormat, OtherArgument>;
+
+struct Node {
+  std::string_view target;  // "torch.ops.aten.conv2d.default"
+  std::string_view name;
+  std::vector<std::pair<std::string_view, Argument>> inputs;
+  std::vector<std::string_view> outputs;  // empty name: not a tensor
+  std::string_view stack_trace;
+  std::string_view module_stack;
+};
+
+enum class InputKind : uint8_t { kUser, kParameter, kBuffer, kTensorConstant, kOther };
+struct InputSpec {
+  InputKind kind = InputKind::kUser;
+  std::string_view name;         // of the value in the graph
+  std::string_view target;       // name of the parameter, buffer or constant in the module
+  std::string_view description;  // key in the file, for messages about kOther
+};
+
+struct OutputSpec {
+  std::string_view kind;    // "user_output", "buffer_mutation", …
+  std::string_view name;    // of the value in the graph; empty if it is no tensor
+  std::string_view target;  // what is mutated
+};
+
+struct ExportedProgram {
+  JsonText text;
+  int64_t major = 0;
+  int64_t minor = 0;
+  std::string_view torch_version;
+  std::vector<Node> nodes;
+  std::unordered_map<std::string_view, TensorMeta> tensors;
+  std::vector<InputSpec> inputs;
+  std::vector<OutputSpec> outputs;
+};
+
+// Where the data of a parameter, buffer or constant lie.
+struct Payload {
+  std::string_view path_name;  // member beside the configuration file
+  bool pickled = false;
+  TensorMeta meta;
+};
+struct PayloadTable {
+  JsonText text;
+  std::unordered_map<std::string_view, Payload> entries;  // by the name in the module
+};
+
+// Errors: kPt2Invalid, kPt2Version. `place` names file and archive member.
+Result<ExportedProgram> parse_program(std::string_view json, const Place& place);
+Result<PayloadTable> parse_payloads(std::string_view json, const Place& place);
+
+}  // namespace dtr::pt2

@@ -1,0 +1,340 @@
+#include "compiler/frontends/tflite/importer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "compiler/ir/reorder.h"
+#include "compiler/ir/verifier.h"
+
+namespace dtr::tflite {
+namespace {
+
+std::optional<DType> dtype_of(fb::TensorType type) {
+  switch (type) {
+    case fb::TensorType::FLOAT32:
+      return DType::kFloat32;
+    case fb::TensorType::INT8:
+      return DType::kInt8;
+    case fb::TensorType::INT32:
+      return DType::kInt32;
+    case fb::TensorType::INT64:
+      return DType::kInt64;
+    case fb::TensorType::BOOL:
+      return DType::kBool;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool is_identity(const Ints& dims) {
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (dims[i] != static_cast<int64_t>(i)) return false;
+  return true;
+}
+
+// Elements of `bytes`, a contiguous array of `shape`, with dimension i of the result being dimension dims[i].
+std::vector<std::byte> permute(std::span<const std::byte> bytes, const Shape& shape, const Ints& dims, size_t size) {
+  const std::vector<int64_t> own = strides(shape, Layout::kContiguous);
+  Shape permuted;
+  std::vector<int64_t> from;
+  for (const int64_t dim : dims) {
+    permuted.push_back(shape[static_cast<size_t>(dim)]);
+    from.push_back(own[static_cast<size_t>(dim)]);
+  }
+  std::vector<std::byte> result(bytes.size());
+  reorder(permuted, size, bytes.data(), from, result.data(), strides(permuted, Layout::kContiguous));
+  return result;
+}
+
+Import empty_import(const ModelFile& file, const std::string& name) {
+  Import import;
+  import.program.file = name;
+  import.program.graphs.resize(1);
+  import.values.resize(file.tensors.size());
+  return import;
+}
+
+// Whether the elements of a tensor are in the same order as NHWC and as NCHW.
+bool order_is_free(const Shape& nhwc) { return nhwc.size() != 4 || nhwc[3] == 1 || nhwc[1] * nhwc[2] == 1; }
+
+}  // namespace
+
+size_t logical_dim(size_t dim, size_t rank) {
+  constexpr size_t kNhwcToNchw[] = {0, 2, 3, 1};
+  return rank == 4 ? kNhwcToNchw[dim] : dim;
+}
+
+Ints logical_dims(size_t rank) {
+  if (rank == 4) return {0, 3, 1, 2};
+  Ints dims(rank);
+  for (size_t i = 0; i < rank; ++i) dims[i] = static_cast<int64_t>(i);
+  return dims;
+}
+
+Shape logical_shape(const Shape& shape) {
+  Shape result;
+  for (const int64_t dim : logical_dims(shape.size())) result.push_back(shape[static_cast<size_t>(dim)]);
+  return result;
+}
+
+Importer::Importer(const ModelFile& file, const std::string& name, bool mapped)
+    : file_(file), mapped_(mapped), import_(empty_import(file, name)), rewriter_(import_.program.graphs[0]) {}
+
+Result<Import> Importer::run() && {
+  DTR_TRY(check_operators());
+  DTR_TRY(add_inputs());
+  for (const OperatorInfo& op : file_.operators) DTR_TRY(convert(op));
+  DTR_TRY(finish());
+  return std::move(import_);
+}
+
+Status Importer::check_operators() const {
+  if (file_.subgraphs != 1)
+    return fail(DiagnosticId::kTfliteUnsupportedOperator,
+                fmt::format("the model has {} subgraphs: control flow is not supported", file_.subgraphs),
+                "Export the model without IF, WHILE and CALL.", place({}));
+  std::vector<std::string> unknown;
+  for (const OperatorInfo& op : file_.operators)
+    if (find_operator(op.code) == nullptr) unknown.push_back(op.name);
+  if (unknown.empty()) return {};
+  std::ranges::sort(unknown);
+  unknown.erase(std::unique(unknown.begin(), unknown.end()), unknown.end());
+  return fail(DiagnosticId::kTfliteUnsupportedOperator,
+              fmt::format("the model has operators that are not supported: {}", fmt::join(unknown, ", ")),
+              "Replace them before the export.", place({}));
+}
+
+Status Importer::add_inputs() {
+  for (const int32_t index : file_.inputs) {
+    const TensorInfo& tensor = file_.tensors[static_cast<size_t>(index)];
+    ValueId& value = import_.values[static_cast<size_t>(index)];
+    if (value.valid() || tensor.constant())
+      return fail(DiagnosticId::kTfliteInvalid, "it is an input of the model twice, or constant", {}, place(tensor.name));
+    DTR_ASSIGN(Type type, type_of(tensor, logical_dims(tensor.shape.size()), -1));
+    if (type.rank() == 4) type.layout = Layout::kChannelsLast;
+    value = rewriter_.add_input(std::move(type), tensor.name);
+  }
+  return {};
+}
+
+Status Importer::convert(const OperatorInfo& op) {
+  op_ = &op;
+  const OperatorDef& def = *find_operator(op.code);
+  if (op.outputs.empty() || (op.outputs.size() != 1 && def.convert_several == nullptr))
+    return invalid(fmt::format("it has {} outputs, expected 1", op.outputs.size()));
+  if (op.inputs.size() < def.min_inputs || op.inputs.size() > def.max_inputs)
+    return invalid(fmt::format("it has {} inputs", op.inputs.size()));
+  for (size_t i = 0; i < def.min_inputs; ++i)
+    if (!has(i)) return invalid(fmt::format("input {} is absent", i));
+  for (size_t i = 0; i < op.outputs.size(); ++i)
+    if (import_.values[static_cast<size_t>(op.outputs[i])].valid() || output(i).constant())
+      return invalid("its output is an input of the model, a constant, or made by another operator too");
+  origin_ = {.sources = {static_cast<uint32_t>(import_.program.sources.size())}};
+  import_.program.sources.push_back({.name = output().name, .target = op.name});
+
+  std::vector<ValueId> results;
+  if (def.convert_several != nullptr) {
+    DTR_ASSIGN(results, def.convert_several(*this));
+  } else {
+    DTR_ASSIGN(results.emplace_back(), def.convert(*this));
+  }
+  if (results.size() != op.outputs.size())
+    return invalid(fmt::format("it makes {} tensors, the file says {}", results.size(), op.outputs.size()));
+  for (size_t i = 0; i < results.size(); ++i) DTR_TRY(define(i, results[i]));
+  return {};
+}
+
+Status Importer::define(size_t index, ValueId result) {
+  DTR_ASSIGN(const Type expected, type_of(output(index), logical_dims(output(index).shape.size()), -1));
+  const Type& actual = rewriter_.graph().type(result);
+  if (actual.shape != expected.shape || actual.dtype != expected.dtype)
+    return invalid(fmt::format("it makes {} of shape {}, the file says {} of shape {} (logical order)", dtr::name(actual.dtype),
+                               to_string(actual.shape), dtr::name(expected.dtype), to_string(expected.shape)));
+  import_.values[static_cast<size_t>(op_->outputs[index])] = result;
+  rewriter_.rename(result, output(index).name);
+  return {};
+}
+
+Result<int64_t> Importer::logical_axis(int64_t axis, size_t rank) const {
+  const auto signed_rank = static_cast<int64_t>(rank);
+  if (axis < -signed_rank || axis >= signed_rank) return invalid(fmt::format("axis {} is out of range for rank {}", axis, rank));
+  return static_cast<int64_t>(logical_dim(static_cast<size_t>(axis < 0 ? axis + signed_rank : axis), rank));
+}
+
+Status Importer::finish() {
+  std::vector<ValueId> outputs;
+  for (const int32_t index : file_.outputs) {
+    const ValueId value = import_.values[static_cast<size_t>(index)];
+    const std::string& name = file_.tensors[static_cast<size_t>(index)].name;
+    if (!value.valid())
+      return fail(DiagnosticId::kTfliteInvalid, "it is an output of the model, but no operator makes it", {}, place(name));
+    outputs.push_back(value);
+  }
+  rewriter_.set_outputs(outputs);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (rewriter_.graph().type(outputs[i]).rank() == 4) rewriter_.set_output_layout(i, Layout::kChannelsLast);
+  if (Status verified = verify(import_.program); !verified) {
+    Diagnostic diagnostic = std::move(verified).error();
+    diagnostic.id = DiagnosticId::kTfliteInvalid;
+    diagnostic.place.file = import_.program.file;
+    return tl::unexpected<Diagnostic>(std::move(diagnostic));
+  }
+  return {};
+}
+
+Result<Type> Importer::type_of(const TensorInfo& tensor, const Ints& dims, int axis) const {
+  const std::optional<DType> dtype = dtype_of(tensor.type);
+  const bool quantized = !tensor.scales.empty() && tensor.type != fb::TensorType::FLOAT32;
+  const bool integer = dtype == DType::kInt8 || dtype == DType::kInt32;
+  if (!dtype || (quantized && !integer))
+    return fail(DiagnosticId::kTfliteUnsupportedDtype,
+                fmt::format("it is {}{}, supported are FLOAT32, INT8 and (as index or bias) INT32", quantized ? "quantized " : "",
+                            fb::EnumNameTensorType(tensor.type)),
+                "Quantize the model to int8, or not at all.", place(tensor.name));
+  Type type{.dtype = *dtype};
+  for (const int64_t dim : dims) type.shape.push_back(tensor.shape[static_cast<size_t>(dim)]);
+  if (quantized) {
+    const bool narrow = tensor.constant() && *dtype == DType::kInt8 &&
+                        std::ranges::all_of(tensor.data, [](std::byte b) { return b != std::byte{0x80}; }) &&
+                        std::ranges::all_of(tensor.zero_points, [](int32_t zero_point) { return zero_point >= -127; });
+    const auto limits = *dtype == DType::kInt8 ? std::pair{narrow ? -127 : -128, 127} : std::pair{INT32_MIN, INT32_MAX};
+    type.quantization = Quantization{tensor.scales, tensor.zero_points, tensor.scales.size() > 1 ? axis : -1, limits.first, limits.second};
+  }
+  return type;
+}
+
+Result<ValueId> Importer::value(size_t operand) {
+  ValueId& known = import_.values[static_cast<size_t>(op_->inputs[operand])];
+  const TensorInfo& of = tensor(operand);
+  if (!known.valid()) {
+    if (of.is_variable) return unsupported(fmt::format("`{}` is a variable, whose content changes from run to run", of.name));
+    if (!of.constant()) return invalid(fmt::format("it reads `{}` before any operator makes it (a cycle, or out of order)", of.name));
+    const int axis = static_cast<int>(of.scales.size() > 1 ? logical_dim(static_cast<size_t>(of.quantized_dimension), of.shape.size()) : 0);
+    DTR_ASSIGN(known, permuted_constant(operand, logical_dims(of.shape.size()), axis));
+  }
+  return known;
+}
+
+Result<ValueId> Importer::permuted_constant(size_t operand, const Ints& dims, int axis) {
+  const TensorInfo& of = tensor(operand);
+  if (!of.constant()) return unsupported(fmt::format("`{}` is computed by the model, only constants are supported here", of.name));
+  DTR_ASSIGN(Type type, type_of(of, dims, axis));
+  ConstantPool& pool = import_.program.constants;
+  ConstantId id;
+  if (!is_identity(dims)) {
+    id = pool.add(type.dtype, permute(of.data, of.shape, dims, byte_size(type.dtype)));
+  } else {
+    id = mapped_ ? pool.add_mapped(type.dtype, of.data) : pool.add(type.dtype, of.data);
+  }
+  return rewriter_.add_constant(std::move(type), id, of.name);
+}
+
+Result<Ints> Importer::integers(size_t operand) const {
+  const TensorInfo& of = tensor(operand);
+  if (!of.constant()) return unsupported(fmt::format("`{}` is computed by the model, only constants are supported here", of.name));
+  Ints result;
+  const size_t size = of.type == fb::TensorType::INT64 ? 8 : 4;
+  if (of.type != fb::TensorType::INT32 && of.type != fb::TensorType::INT64) return invalid(fmt::format("`{}` is not INT32", of.name));
+  for (size_t at = 0; at < of.data.size(); at += size) {
+    int64_t wide = 0;
+    int32_t narrow = 0;
+    std::memcpy(size == 8 ? static_cast<void*>(&wide) : &narrow, of.data.data() + at, size);
+    result.push_back(size == 8 ? wide : narrow);
+  }
+  return result;
+}
+
+Result<double> Importer::real(size_t operand) const {
+  const TensorInfo& of = tensor(operand);
+  if (of.type == fb::TensorType::FLOAT32 && of.data.size() == sizeof(float)) {
+    float result = 0;
+    std::memcpy(&result, of.data.data(), sizeof result);
+    return result;
+  }
+  if (of.type == fb::TensorType::INT8 && of.data.size() == 1 && of.scales.size() == 1)
+    return static_cast<double>(of.scales[0]) * (static_cast<int8_t>(of.data[0]) - of.zero_points[0]);
+  return unsupported(fmt::format("`{}` is not a constant of one FLOAT32 or quantized INT8 element", of.name));
+}
+
+Result<ValueId> Importer::append(const OpDef& def, std::vector<ValueId> operands, Attributes attributes) {
+  OpSpec spec{.def = &def, .operands = std::move(operands), .attributes = std::move(attributes), .origin = origin_, .name = output().name};
+  if (!output().scales.empty() && output().type != fb::TensorType::FLOAT32) {
+    DTR_ASSIGN(Type type, type_of(output(), logical_dims(output().shape.size()), -1));
+    if (output().scales.size() != 1) return unsupported("its output is quantized per channel");
+    // What only moves data keeps the range of a constant too, which the file does not tell.
+    const std::optional<Quantization>& from = rewriter_.graph().type(spec.operands[0]).quantization;
+    const bool keeps = (def.has_trait(kMovesData) || def.has_trait(kKeepsQuantization)) && from &&
+                       from->scales == type.quantization->scales && from->zero_points == type.quantization->zero_points;
+    if (!keeps) spec.quantization = std::move(type.quantization);
+  }
+  Result<ValueId> value = rewriter_.append(std::move(spec));
+  if (!value) return invalid(std::move(value).error().reason);
+  return value;
+}
+
+Result<ValueId> Importer::append_moving(const OpDef& def, ValueId operand, Attributes attributes) {
+  Result<ValueId> value = rewriter_.append(
+      {.def = &def, .operands = {operand}, .attributes = std::move(attributes), .origin = origin_, .name = output().name + "_moved"});
+  if (!value) return invalid(std::move(value).error().reason);
+  return value;
+}
+
+Result<ValueId> Importer::reshape(ValueId value, const Shape& from, const Shape& to) {
+  if (from == to) return value;
+  if (!order_is_free(from)) {
+    DTR_ASSIGN(value, append_moving(ops::kPermute, value, {{"dims", Ints{0, 2, 3, 1}}}));
+  }
+  if (order_is_free(to)) return append_moving(ops::kView, value, {{"size", logical_shape(to)}});
+  DTR_ASSIGN(value, append_moving(ops::kView, value, {{"size", to}}));
+  return append_moving(ops::kPermute, value, {{"dims", logical_dims(4)}});
+}
+
+Result<std::string> Importer::activation(fb::ActivationFunctionType type) const {
+  switch (type) {
+    case fb::ActivationFunctionType::NONE:
+      return "";
+    case fb::ActivationFunctionType::RELU:
+      return "relu";
+    case fb::ActivationFunctionType::RELU6:
+      return "relu6";
+    case fb::ActivationFunctionType::RELU_N1_TO_1:
+      return "relu_n1_to_1";
+    default:
+      return unsupported(fmt::format("the fused activation {} is not supported", fb::EnumNameActivationFunctionType(type)));
+  }
+}
+
+tl::unexpected<Diagnostic> Importer::invalid(std::string reason) const {
+  return fail(DiagnosticId::kTfliteInvalid, fmt::format("{}: {}", op_->name, reason), "Convert or download the model again.",
+              place(op_->outputs.empty() ? std::string() : output().name));
+}
+
+tl::unexpected<Diagnostic> Importer::unsupported(std::string reason) const {
+  return fail(DiagnosticId::kTfliteUnsupportedOption, fmt::format("{}: {}", op_->name, reason), "Change the operator before the export.",
+              place(output().name));
+}
+
+Result<Import> parse_tflite(std::span<const std::byte> bytes, const std::string& file) {
+  // The tables of the format are aligned inside the file, so that the file has to be in memory.
+  const Tensor aligned = Tensor::copy_of(DType::kUint8, {static_cast<int64_t>(bytes.size())}, bytes);
+  DTR_ASSIGN(const ModelFile model, ModelFile::open(aligned.bytes(), file));
+  return Importer(model, file, false).run();
+}
+
+Result<Import> import_tflite(const std::string& path) {
+  DTR_ASSIGN(MappedFile mapped, MappedFile::open(path));
+  DTR_ASSIGN(const ModelFile model, ModelFile::open(mapped.bytes(), path));
+  DTR_ASSIGN(Import import, Importer(model, path, true).run());
+  import.program.constants.keep(std::move(mapped));
+  return import;
+}
+
+Result<Program> read_tflite(const std::string& path) {
+  DTR_ASSIGN(Import import, import_tflite(path));
+  return std::move(import.program);
+}
+
+}  // namespace dtr::tflite

@@ -1,0 +1,63 @@
+// The constants of a program: each content once, found by hash. Weights of a mapped file are referred to, not copied.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/ir/type.h"
+#include "compiler/support/mapped_file.h"
+
+namespace dtr {
+
+struct ConstantId {
+  uint32_t index = UINT32_MAX;
+  bool valid() const { return index != UINT32_MAX; }
+  auto operator<=>(const ConstantId&) const = default;
+};
+
+class ConstantPool {
+ public:
+  // Keeps a file mapped for as long as the pool lives; constants may refer into it.
+  void keep(MappedFile file) { files_.push_back(std::move(file)); }
+
+  // Copies `bytes` unless a constant of the same dtype and content is there already. Shape belongs to the value, not the constant.
+  ConstantId add(DType dtype, std::span<const std::byte> bytes);
+  // As add, but refers to `bytes` inside a kept file; copies if they are not aligned for the dtype.
+  ConstantId add_mapped(DType dtype, std::span<const std::byte> bytes);
+  template <class T>
+  ConstantId add_values(DType dtype, std::span<const T> values) {
+    return add(dtype, std::as_bytes(values));
+  }
+
+  DType dtype(ConstantId id) const { return entries_.at(id.index).dtype; }
+  std::span<const std::byte> bytes(ConstantId id) const { return entries_.at(id.index).bytes; }
+  uint64_t hash(ConstantId id) const { return entries_.at(id.index).hash; }
+  template <class T>
+  std::span<const T> values(ConstantId id) const {
+    const std::span<const std::byte> raw = bytes(id);
+    return {reinterpret_cast<const T*>(raw.data()), raw.size() / sizeof(T)};
+  }
+  size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    DType dtype;
+    uint64_t hash;
+    std::span<const std::byte> bytes;
+    std::unique_ptr<std::byte[]> owned;
+  };
+  ConstantId find_or_add(DType dtype, std::span<const std::byte> bytes, bool copy);
+
+  std::vector<Entry> entries_;
+  std::unordered_multimap<uint64_t, uint32_t> by_hash_;
+  std::vector<MappedFile> files_;
+};
+
+// 64-bit content hash, stable across machines and runs; not cryptographic.
+uint64_t content_hash(std::span<const std::byte> bytes, uint64_t seed = 0);
+
+}  // namespace dtr

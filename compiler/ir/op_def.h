@@ -1,0 +1,88 @@
+// What an operator is, as data. One constinit OpDef per file of `compiler/ops/`, one line each in `compiler/ops/ops.inc`; nothing else in
+// the project switches over kinds of ops.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/tensor.h"
+#include "compiler/ir/type.h"
+#include "compiler/support/result.h"
+
+namespace dtr {
+
+class Graph;
+class ConstantPool;
+struct OpDef;
+
+// What an op's functions may look at: its own operands and attributes. Made by `view(graph, op)`, or by hand before the op exists.
+struct OpView {
+  const OpDef* def = nullptr;
+  std::span<const Type* const> operands;  // nullptr where an optional operand is absent
+  const Attributes* attributes = nullptr;
+  std::span<const Type* const> results;  // empty while types are being inferred
+
+  bool has(size_t index) const { return index < operands.size() && operands[index] != nullptr; }
+  const Type& operand(size_t index) const { return *operands[index]; }
+  const Type& result(size_t index = 0) const { return *results[index]; }
+  template <class T>
+  const T& attribute(std::string_view attribute_name) const {
+    return attributes->get<T>(attribute_name);
+  }
+  template <class T>
+  T attribute_or(std::string_view attribute_name, T fallback) const {
+    return attributes->get_or<T>(attribute_name, std::move(fallback));
+  }
+};
+
+struct AttributeDef {
+  std::string_view name;
+  AttributeKind kind;
+  bool required = true;
+};
+
+// Facts that passes and backends ask for.
+enum OpTrait : uint32_t {
+  kNoTraits = 0,
+  kElementwise = 1u << 0,       // one output element depends on one element of each operand (after broadcast)
+  kMovesData = 1u << 1,         // output elements are input elements (or a constant): exact, keeps quantization
+  kCommutative = 1u << 2,       // operands 0 and 1 may be swapped
+  kKeepsQuantization = 1u << 3  // result takes the quantization of operand 0 (implied by kMovesData)
+};
+
+struct OpDef {
+  std::string_view name;     // "aten.convolution"
+  std::string_view summary;  // one line for `deuteron ops` and docs/operators.md
+  uint8_t min_operands = 1;
+  uint8_t max_operands = 1;  // 255: any number
+  std::span<const AttributeDef> attributes = {};
+  uint32_t traits = kNoTraits;
+
+  // Checks shapes, dtypes, attribute values (presence and kind of attributes and number of operands are checked before). The
+  // reason names operator, value and limit; the caller adds the place.
+  Status (*verify)(const OpView&) = nullptr;
+  // Dtype and shape of the results from verified operands. Layout and quantization of the results are the graph's business.
+  std::vector<Type> (*infer)(const OpView&) = nullptr;
+  // Reference evaluation on dense contiguous tensors in logical order. float and double are one template; the judge against PyTorch.
+  void (*evaluate_float)(const OpView&, std::span<const TensorView> operands, std::span<const TensorView> results) = nullptr;
+  void (*evaluate_double)(const OpView&, std::span<const TensorView> operands, std::span<const TensorView> results) = nullptr;
+  // Reference evaluation of the quantized form, bit-exact to TFLite's reference kernels; nullptr: the op has no quantized form.
+  void (*evaluate_integer)(const OpView&, std::span<const TensorView> operands, std::span<const TensorView> results) = nullptr;
+  // Multiply-accumulates of one evaluation; nullptr: none.
+  int64_t (*macs)(const OpView&) = nullptr;
+
+  bool has_trait(OpTrait trait) const { return (traits & trait) != 0; }
+};
+
+// The table of all operators, sorted by name (defined by `compiler/ops/`, declared here so that parser and builder can look names up).
+std::span<const OpDef* const> all_ops();
+const OpDef* find_op(std::string_view name);
+
+// Everything `verify` promises: number of operands, presence and kind of attributes, then the op's own rules.
+Status verify_op(const OpView& view);
+
+}  // namespace dtr

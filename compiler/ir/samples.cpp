@@ -1,0 +1,130 @@
+#include "compiler/ir/samples.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <random>
+
+namespace dtr {
+namespace {
+
+std::string names_of(std::span<const NamedTensor> arrays) {
+  std::string text;
+  for (const NamedTensor& array : arrays) text += fmt::format("{}`{}`", text.empty() ? "" : ", ", array.name);
+  return text.empty() ? "none" : text;
+}
+
+const NamedTensor* find_array(std::span<const NamedTensor> arrays, const std::string& input, size_t index, size_t inputs,
+                              const std::string& file) {
+  const auto named = [&](const std::string& wanted) {
+    const auto at = std::find_if(arrays.begin(), arrays.end(), [&](const NamedTensor& array) { return array.name == wanted; });
+    return at == arrays.end() ? nullptr : &*at;
+  };
+  if (const NamedTensor* array = named(input)) return array;
+  if (const NamedTensor* array = named(fmt::format("input_{}", index))) return array;
+  if (index == 0)
+    if (const NamedTensor* array = named("input")) return array;
+  return inputs == 1 && arrays.size() == 1 && file.ends_with(".npy") ? arrays.data() : nullptr;
+}
+
+// How many samples of shape `input` an array of shape `array` holds, or -1.
+int64_t sample_count(const Shape& array, const Shape& input) {
+  if (array == input) return 1;
+  const auto tails_equal = [&](size_t skip) {
+    return std::equal(array.begin() + 1, array.end(), input.begin() + static_cast<int64_t>(skip), input.end());
+  };
+  if (array.size() == input.size() + 1 && tails_equal(0)) return array[0];
+  if (!input.empty() && input[0] == 1 && array.size() == input.size() && tails_equal(1)) return array[0];
+  return -1;
+}
+
+}  // namespace
+
+Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> arrays, const std::string& file) {
+  Samples samples;
+  samples.file_ = file;
+  for (size_t k = 0; k < graph.inputs().size(); ++k) {
+    const Value& input = graph.value(graph.inputs()[k]);
+    const Type& type = input.type;
+    const NamedTensor* array = find_array(arrays, input.name, k, graph.inputs().size(), file);
+    if (array == nullptr)
+      return fail(DiagnosticId::kDataMissingArray, fmt::format("no array for input `{}`; the file has {}", input.name, names_of(arrays)),
+                  fmt::format("name the array `{}` or `input_{}`{}", input.name, k, k == 0 ? " or `input`" : ""), {.file = file});
+    const Place place{.file = file, .node = array->name};
+    const Tensor& tensor = array->tensor;
+    const int64_t count = sample_count(tensor.shape(), type.shape);
+    if (count < 0)
+      return fail(
+          DiagnosticId::kDataShape,
+          fmt::format("the array is {}, the program's input `{}` is {}", to_string(tensor.shape()), input.name, to_string(type.shape)),
+          fmt::format("give it the shape Nx{} for N samples", to_string(type.shape)), place);
+    if (tensor.dtype() != type.dtype)
+      return fail(DiagnosticId::kDataDtype,
+                  fmt::format("the array is {}, the program's input `{}` is {}", name(tensor.dtype()), input.name, name(type.dtype)),
+                  "convert it with numpy's astype before saving", place);
+    if (count == 0) return fail(DiagnosticId::kDataEmpty, "the array holds no sample", "save at least one sample", place);
+    if (k > 0 && static_cast<size_t>(count) != samples.count_)
+      return fail(DiagnosticId::kDataCount,
+                  fmt::format("the array holds {} samples, `{}` holds {}", count, samples.inputs_[0].name, samples.count_),
+                  "save the same number of samples for every input", place);
+    samples.count_ = static_cast<size_t>(count);
+    samples.inputs_.push_back({.name = array->name, .first = {tensor.dtype(), type.shape, tensor.view().data}});
+  }
+  if (samples.inputs_.empty()) samples.count_ = 1;
+  return samples;
+}
+
+bool Samples::wants(const Graph& graph, std::string_view array) {
+  const std::span<const ValueId> inputs = graph.inputs();
+  for (size_t k = 0; k < inputs.size(); ++k)
+    if (array == graph.value(inputs[k]).name || array == fmt::format("input_{}", k)) return true;
+  return array == "input";
+}
+
+Samples Samples::random(const Graph& graph, size_t count, uint64_t seed) {
+  Samples samples;
+  samples.count_ = count;
+  std::mt19937_64 generator(seed);
+  // Box-Muller on the generator's own bits: the distributions of the standard library differ between implementations.
+  const auto uniform = [&] { return (static_cast<double>(generator() >> 11) + 0.5) * 0x1p-53; };
+  for (const ValueId id : graph.inputs()) {
+    const Value& input = graph.value(id);
+    Shape shape = input.type.shape;
+    shape.insert(shape.begin(), static_cast<int64_t>(count));
+    Tensor tensor(input.type.dtype, std::move(shape));
+    if (input.type.dtype == DType::kFloat32)
+      for (float& x : tensor.values<float>())
+        x = static_cast<float>(std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform()));
+    samples.inputs_.push_back({.name = input.name, .first = {input.type.dtype, input.type.shape, tensor.view().data}});
+    samples.owned_.push_back(std::move(tensor));
+  }
+  return samples;
+}
+
+std::vector<TensorView> Samples::inputs(size_t index) const {
+  DTR_CHECK(index < count_);
+  std::vector<TensorView> views;
+  for (const Input& input : inputs_) {
+    TensorView view = input.first;
+    view.data += index * view.bytes();
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+Status Samples::check_finite() const {
+  for (size_t k = 0; k < inputs_.size(); ++k) {
+    TensorView all = inputs_[k].first;
+    const int64_t per_sample = all.elements();
+    all.shape.insert(all.shape.begin(), static_cast<int64_t>(count_));
+    const int64_t at = find_non_finite(all);
+    if (at >= 0)
+      return fail(DiagnosticId::kDataNotFinite, fmt::format("element {} of sample {} is NaN or infinite", at % per_sample, at / per_sample),
+                  "remove the sample or repair the data", {.file = file_, .node = inputs_[k].name});
+  }
+  return {};
+}
+
+}  // namespace dtr

@@ -1,0 +1,29 @@
+// aten.abs: |x|. Source of the quantized form: TFLite's ABS.
+#include "compiler/ops/unary.h"
+
+namespace dtr::ops {
+namespace {
+
+constexpr auto kFunction = [](auto x) { return std::abs(x); };
+
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const Quantization& in = *view.operand(0).quantization;
+  const Quantization& out = *view.result().quantization;
+  const double factor = static_cast<double>(in.scale() / out.scale());
+  const numerics::OutputStage stage{multiplier_of(view, factor), out.zero_point(), range_of(out)};
+  std::ranges::transform(operands[0].values<int8_t>(), results[0].values<int8_t>().begin(),
+                         [&](int8_t q) { return stage(std::abs(q - in.zero_point())); });
+}
+
+constexpr AttributeDef kAttributes[] = {kQdqAttribute};
+
+}  // namespace
+
+constinit const OpDef kAbs = [] {
+  OpDef def = unary_op<kFunction>("aten.abs", "|x|");
+  def.attributes = kAttributes;
+  def.evaluate_integer = evaluate_integer;
+  return def;
+}();
+
+}  // namespace dtr::ops

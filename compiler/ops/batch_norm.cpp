@@ -1,0 +1,59 @@
+// aten.batch_norm in evaluation mode: (x − mean) / √(var + eps) · weight + bias along dimension 1.
+#include <cmath>
+
+#include "compiler/ops/define.h"
+
+namespace dtr::ops {
+namespace {
+
+Status verify(const OpView& view) {
+  const Type& x = view.operand(0);
+  if (!is_float(x.dtype)) return broken(view, fmt::format("the operand is {}, expected float", name(x.dtype)));
+  if (x.rank() < 2) return broken(view, fmt::format("the operand has shape {}, expected at least 2 dimensions", to_string(x.shape)));
+  for (size_t i = 1; i < 5; ++i) {
+    if (!view.has(i) && i < 3) continue;
+    if (!view.has(i)) return broken(view, "mean or variance is missing");
+    const Type& parameter = view.operand(i);
+    if (parameter.dtype != x.dtype || parameter.shape != Shape{x.shape[1]})
+      return broken(view, fmt::format("operand {} is {} of shape {}, expected {} of shape {}", i, name(parameter.dtype),
+                                      to_string(parameter.shape), name(x.dtype), x.shape[1]));
+  }
+  const double eps = view.attribute<double>("eps");
+  if (!(eps >= 0) || std::isinf(eps)) return broken(view, fmt::format("`eps` is {}", eps));
+  return {};
+}
+
+template <class T>
+void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const auto parameter = [&](size_t i, size_t c, T absent) { return view.has(i) ? operands[i].values<T>()[c] : absent; };
+  const Shape& shape = operands[0].shape;
+  const T* x = operands[0].values<T>().data();
+  T* y = results[0].values<T>().data();
+  const int64_t channels = shape[1];
+  const int64_t planes = shape[0] * channels;
+  const int64_t plane = planes == 0 ? 0 : operands[0].elements() / planes;
+  const T eps = static_cast<T>(view.attribute<double>("eps"));
+  for (int64_t p = 0; p < planes; ++p) {
+    const auto c = static_cast<size_t>(p % channels);
+    const T scale = parameter(1, c, T{1}) / std::sqrt(parameter(4, c, T{}) + eps);
+    const T offset = parameter(2, c, T{0}) - parameter(3, c, T{}) * scale;
+    for (int64_t i = p * plane; i < (p + 1) * plane; ++i) y[i] = x[i] * scale + offset;
+  }
+}
+
+constexpr AttributeDef kAttributes[] = {{"eps", AttributeKind::kFloat}};
+
+}  // namespace
+
+constinit const OpDef kBatchNorm{
+    .name = "aten.batch_norm",
+    .summary = "batch normalization with stored mean and variance; operands x, weight?, bias?, mean, var",
+    .max_operands = 5,
+    .attributes = kAttributes,
+    .verify = verify,
+    .infer = infer_like_first,
+    .evaluate_float = evaluate<float>,
+    .evaluate_double = evaluate<double>,
+};
+
+}  // namespace dtr::ops

@@ -1,0 +1,55 @@
+// What elementwise operators of two operands share: PyTorch's broadcasting, a fused activation where the operator may have one, and the
+// integer form that device/numerics/binary.h defines.
+#pragma once
+
+#include "compiler/ops/broadcast.h"
+#include "compiler/ops/define.h"
+#include "compiler/ops/integer.h"
+#include "device/numerics/binary.h"
+
+namespace dtr::ops {
+
+// Both operands float, or both int8 quantized per tensor; shapes that broadcast.
+Status verify_binary(const OpView& view);
+std::vector<Type> infer_binary(const OpView& view);
+
+// y = function(a, b) of all pairs, then the fused activation.
+template <class T, class Function>
+void map_pairs(const OpView& view, std::span<const TensorView> operands, const TensorView& result, Function function) {
+  const T* a = operands[0].values<T>().data();
+  const T* b = operands[1].values<T>().data();
+  T* y = result.values<T>().data();
+  const RealBounds bounds = activation_bounds(view);
+  for_each_broadcast_row(operands[0].shape, operands[1].shape, result.shape,
+                         [&](int64_t at, int64_t at_a, int64_t at_b, int64_t count, int64_t step_a, int64_t step_b) {
+                           for (int64_t i = 0; i < count; ++i)
+                             y[at + i] = bounds.clamp(function(a[at_a + i * step_a], b[at_b + i * step_b]));
+                         });
+}
+
+// The op's integer function, fused activation included; nullopt for operators that have none of this form.
+std::optional<numerics::BinaryParameters> binary_parameters(const OpView& view);
+// By binary_parameters.
+void evaluate_binary_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results);
+
+// Evaluation of an operator whose function of two reals needs no attribute: `kFunction` is callable with two T.
+template <class T, auto kFunction>
+void evaluate_binary(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  map_pairs<T>(view, operands, results[0], kFunction);
+}
+template <auto kFunction>
+constexpr OpDef binary_op(std::string_view name, std::string_view summary, std::span<const AttributeDef> attributes, uint32_t traits) {
+  return {.name = name,
+          .summary = summary,
+          .min_operands = 2,
+          .max_operands = 2,
+          .attributes = attributes,
+          .traits = kElementwise | traits,
+          .verify = verify_binary,
+          .infer = infer_binary,
+          .evaluate_float = evaluate_binary<float, kFunction>,
+          .evaluate_double = evaluate_binary<double, kFunction>,
+          .evaluate_integer = evaluate_binary_integer};
+}
+
+}  // namespace dtr::ops

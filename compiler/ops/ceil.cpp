@@ -1,0 +1,13 @@
+// aten.ceil: the least integer not below x.
+#include "compiler/ops/unary.h"
+
+namespace dtr::ops {
+namespace {
+
+constexpr auto kFunction = [](auto x) { return std::ceil(x); };
+
+}  // namespace
+
+constinit const OpDef kCeil = unary_op<kFunction>("aten.ceil", "the least integer not below x");
+
+}  // namespace dtr::ops

@@ -1,0 +1,13 @@
+// aten.exp: e to the power of x.
+#include "compiler/ops/unary.h"
+
+namespace dtr::ops {
+namespace {
+
+constexpr auto kFunction = [](auto x) { return std::exp(x); };
+
+}  // namespace
+
+constinit const OpDef kExp = unary_op<kFunction>("aten.exp", "e to the power of x");
+
+}  // namespace dtr::ops

@@ -1,0 +1,13 @@
+// aten.floor: the greatest integer not above x.
+#include "compiler/ops/unary.h"
+
+namespace dtr::ops {
+namespace {
+
+constexpr auto kFunction = [](auto x) { return std::floor(x); };
+
+}  // namespace
+
+constinit const OpDef kFloor = unary_op<kFunction>("aten.floor", "the greatest integer not above x");
+
+}  // namespace dtr::ops

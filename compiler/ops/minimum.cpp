@@ -1,0 +1,16 @@
+// aten.minimum: the smaller of a and b with broadcasting; NaN if one of them is.
+#include "compiler/ops/binary.h"
+
+namespace dtr::ops {
+namespace {
+
+constexpr auto kFunction = [](auto a, auto b) { return a < b || a != a ? a : b; };
+
+constexpr AttributeDef kAttributes[] = {kQdqAttribute};
+
+}  // namespace
+
+constinit const OpDef kMinimum =
+    binary_op<kFunction>("aten.minimum", "the smaller of a and b with broadcasting", kAttributes, kCommutative);
+
+}  // namespace dtr::ops

@@ -1,0 +1,18 @@
+// What operators that move data share.
+#pragma once
+
+#include "compiler/ops/define.h"
+
+namespace dtr::ops {
+
+// The result has the quantization of operand 0, which is not one a channel.
+Status check_moves(const OpView& view);
+
+// A verified aten.slice.Tensor: `count` elements along `dim`, `step` apart from `start`; all in [0, extent].
+struct Slice {
+  size_t dim = 0;
+  int64_t start = 0, count = 0, step = 1;
+};
+Slice slice_of(const OpView& view);
+
+}  // namespace dtr::ops

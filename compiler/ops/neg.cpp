@@ -1,0 +1,13 @@
+// aten.neg: -x.
+#include "compiler/ops/unary.h"
+
+namespace dtr::ops {
+namespace {
+
+constexpr auto kFunction = [](auto x) { return -x; };
+
+}  // namespace
+
+constinit const OpDef kNeg = unary_op<kFunction>("aten.neg", "-x");
+
+}  // namespace dtr::ops

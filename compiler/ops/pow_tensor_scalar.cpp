@@ -1,0 +1,22 @@
+// aten.pow.Tensor_Scalar: x to the power of a number.
+#include "compiler/ops/unary.h"
+
+namespace dtr::ops {
+namespace {
+
+struct Function {
+  double exponent;
+  explicit Function(const OpView& view) : exponent(view.attribute<double>("exponent")) {}
+  template <class T>
+  T operator()(T x) const {
+    return std::pow(x, static_cast<T>(exponent));
+  }
+};
+
+constexpr AttributeDef kAttributes[] = {{"exponent", AttributeKind::kFloat}};
+
+}  // namespace
+
+constinit const OpDef kPowTensorScalar = unary_op<Function>("aten.pow.Tensor_Scalar", "x to the power of a number", kAttributes);
+
+}  // namespace dtr::ops

@@ -1,0 +1,13 @@
+// aten.reciprocal: 1 / x.
+#include "compiler/ops/unary.h"
+
+namespace dtr::ops {
+namespace {
+
+constexpr auto kFunction = [](auto x) { return 1 / x; };
+
+}  // namespace
+
+constinit const OpDef kReciprocal = unary_op<kFunction>("aten.reciprocal", "1 / x");
+
+}  // namespace dtr::ops

@@ -1,0 +1,49 @@
+#include "compiler/ops/reduction.h"
+
+namespace dtr::ops {
+
+std::optional<std::vector<bool>> reduced_dims(const OpView& view) {
+  const size_t rank = view.operand(0).rank();
+  const Ints& dims = view.attribute<Ints>("dim");
+  std::vector<bool> reduced(rank, dims.empty());
+  for (const int64_t dim : dims) {
+    const auto normalized = normalize_dim(dim, rank);
+    if (!normalized || reduced[*normalized]) return std::nullopt;
+    reduced[*normalized] = true;
+  }
+  return reduced;
+}
+
+Status verify_reduction(const OpView& view) {
+  DTR_TRY(check_activation(view));
+  if (!reduced_dims(view))
+    return broken(view, fmt::format("`dim` is out of range or repeats for an operand of rank {}", view.operand(0).rank()));
+  return {};
+}
+
+Status verify_reduction_of_some(const OpView& view) {
+  DTR_TRY(verify_reduction(view));
+  if (view.operand(0).elements() == 0) return broken(view, "the operand has no elements");
+  return {};
+}
+
+Status verify_extreme(const OpView& view) {
+  DTR_TRY(verify_reduction_of_some(view));
+  return check_keeps_quantization(view);
+}
+
+std::vector<Type> infer_reduction(const OpView& view) {
+  const std::vector<bool> reduced = *reduced_dims(view);
+  const Shape& shape = view.operand(0).shape;
+  Type type{.dtype = view.operand(0).dtype};
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (!reduced[i]) {
+      type.shape.push_back(shape[i]);
+    } else if (view.attribute<bool>("keepdim")) {
+      type.shape.push_back(1);
+    }
+  }
+  return {type};
+}
+
+}  // namespace dtr::ops

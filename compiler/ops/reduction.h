@@ -1,0 +1,71 @@
+// What reductions over dimensions share: attributes `dim` (Ints, negative from the end, empty: all) and `keepdim` (Bool).
+#pragma once
+
+#include <vector>
+
+#include "compiler/ops/define.h"
+
+namespace dtr::ops {
+
+inline constexpr AttributeDef kReductionAttributes[] = {{"dim", AttributeKind::kInts}, {"keepdim", AttributeKind::kBool}};
+
+// Which dimensions are reduced; nullopt if `dim` is out of range or names one twice.
+std::optional<std::vector<bool>> reduced_dims(const OpView& view);
+Status verify_reduction(const OpView& view);
+// verify_reduction, and there is an element to begin with.
+Status verify_reduction_of_some(const OpView& view);
+std::vector<Type> infer_reduction(const OpView& view);
+
+// Calls step(result, element) for each element with the result that it is reduced to; results lie in order.
+template <class T, class Result, class Step>
+void for_each_reduced(const OpView& view, const TensorView& operand, std::span<Result> results, Step step) {
+  const std::vector<bool> reduced = *reduced_dims(view);
+  const Shape& shape = operand.shape;
+  std::vector<int64_t> stride_of(shape.size());  // in the result, 0 along reduced dimensions
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    stride_of[i] = reduced[i] ? 0 : stride;
+    if (!reduced[i]) stride *= shape[i];
+  }
+  Shape index(shape.size(), 0);
+  int64_t at = 0;
+  for (const T value : operand.values<T>()) {
+    step(results[static_cast<size_t>(at)], value);
+    for (size_t dim = shape.size(); dim-- > 0;) {
+      at += stride_of[dim];
+      if (++index[dim] < shape[dim]) break;
+      at -= stride_of[dim] * shape[dim];
+      index[dim] = 0;
+    }
+  }
+}
+
+// The greatest element, or the least; NaN wins.
+template <class T, bool kGreatest>
+void reduce_to_extreme(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  using Limits = std::numeric_limits<T>;
+  const auto y = results[0].values<T>();
+  const T first = kGreatest ? (Limits::has_infinity ? -Limits::infinity() : Limits::lowest())
+                            : (Limits::has_infinity ? Limits::infinity() : Limits::max());
+  std::fill(y.begin(), y.end(), first);
+  for_each_reduced<T>(view, operands[0], y, [](T& result, T value) {
+    if ((kGreatest ? value > result : value < result) || value != value) result = value;
+  });
+}
+
+// There is an element to begin with, and the result has the operand's quantization.
+Status verify_extreme(const OpView& view);
+template <bool kGreatest>
+constexpr OpDef extreme_op(std::string_view name, std::string_view summary) {
+  return {.name = name,
+          .summary = summary,
+          .attributes = kReductionAttributes,
+          .traits = kKeepsQuantization,
+          .verify = verify_extreme,
+          .infer = infer_reduction,
+          .evaluate_float = reduce_to_extreme<float, kGreatest>,
+          .evaluate_double = reduce_to_extreme<double, kGreatest>,
+          .evaluate_integer = reduce_to_extreme<int8_t, kGreatest>};
+}
+
+}  // namespace dtr::ops

@@ -1,0 +1,13 @@
+// aten.round: the nearest integer, ties to even.
+#include "compiler/ops/unary.h"
+
+namespace dtr::ops {
+namespace {
+
+constexpr auto kFunction = [](auto x) { return std::nearbyint(x); };
+
+}  // namespace
+
+constinit const OpDef kRound = unary_op<kFunction>("aten.round", "the nearest integer, ties to even");
+
+}  // namespace dtr::ops

@@ -1,0 +1,13 @@
+// aten.rsqrt: 1 / sqrt(x).
+#include "compiler/ops/unary.h"
+
+namespace dtr::ops {
+namespace {
+
+constexpr auto kFunction = [](auto x) { return 1 / std::sqrt(x); };
+
+}  // namespace
+
+constinit const OpDef kRsqrt = unary_op<kFunction>("aten.rsqrt", "1 / sqrt(x)");
+
+}  // namespace dtr::ops

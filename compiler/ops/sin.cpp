@@ -1,0 +1,13 @@
+// aten.sin: sine of x.
+#include "compiler/ops/unary.h"
+
+namespace dtr::ops {
+namespace {
+
+constexpr auto kFunction = [](auto x) { return std::sin(x); };
+
+}  // namespace
+
+constinit const OpDef kSin = unary_op<kFunction>("aten.sin", "sine of x");
+
+}  // namespace dtr::ops

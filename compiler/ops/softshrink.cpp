@@ -1,0 +1,34 @@
+// aten.softshrink: x nearer to 0 by lambd, and 0 inside of [−lambd, lambd].
+#include "compiler/ops/unary.h"
+
+namespace dtr::ops {
+namespace {
+
+struct Function {
+  double lambd;
+  explicit Function(const OpView& view) : lambd(view.attribute_or("lambd", 0.5)) {}
+  template <class T>
+  T operator()(T x) const {
+    const auto bound = static_cast<T>(lambd);
+    return x > bound ? x - bound : x < -bound ? x + bound : x * T{0};  // NaN stays NaN
+  }
+};
+
+Status verify(const OpView& view) {
+  DTR_TRY(verify_activation(view));
+  const Function function(view);
+  if (!(function.lambd >= 0)) return broken(view, fmt::format("`lambd` is {}, expected 0 or more", function.lambd));
+  return {};
+}
+
+constexpr AttributeDef kAttributes[] = {{"lambd", AttributeKind::kFloat, false}};
+
+}  // namespace
+
+constinit const OpDef kSoftshrink = [] {
+  OpDef def = unary_op<Function>("aten.softshrink", "x nearer to 0 by lambd; 0 where |x| <= lambd", kAttributes);
+  def.verify = verify;
+  return def;
+}();
+
+}  // namespace dtr::ops

@@ -1,0 +1,56 @@
+// Elementwise functions of one tensor: an operator's file gives the function of one real value, this makes the OpDef.
+//
+// The quantized form is a table: the function in float, rounded as TFLite's LUTPopulate rounds (device/numerics/tables.h). Infinite results
+// are the end of the range; where the function is not defined it has the value of the nearest point where it is: log of −1 that of 0, the
+// end of the range, sqrt of −1 zero.
+#pragma once
+
+#include <cmath>
+
+#include "compiler/ops/define.h"
+#include "compiler/ops/integer.h"
+
+namespace dtr::ops {
+
+// A function without attributes; `kFunction` takes float and double.
+template <auto kFunction>
+struct PlainFunction {
+  explicit PlainFunction(const OpView&) {}
+  template <class T>
+  T operator()(T x) const {
+    return kFunction(x);
+  }
+};
+
+template <class Function, class T>
+void evaluate_unary(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const Function function(view);
+  std::ranges::transform(operands[0].values<T>(), results[0].values<T>().begin(), [&](T x) -> T { return function(x); });
+}
+
+template <class Function>
+void evaluate_unary_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const Function function(view);
+  look_up(
+      view, [&](float x) -> float { return function(x); }, operands[0], results[0]);
+}
+
+// `Function` is made of an OpView and takes float and double.
+template <class Function>
+constexpr OpDef unary_op(std::string_view name, std::string_view summary, std::span<const AttributeDef> attributes = {}) {
+  return {.name = name,
+          .summary = summary,
+          .attributes = attributes,
+          .traits = kElementwise,
+          .verify = verify_activation,
+          .infer = infer_like_first,
+          .evaluate_float = evaluate_unary<Function, float>,
+          .evaluate_double = evaluate_unary<Function, double>,
+          .evaluate_integer = evaluate_unary_integer<Function>};
+}
+template <auto kFunction>
+constexpr OpDef unary_op(std::string_view name, std::string_view summary) {
+  return unary_op<PlainFunction<kFunction>>(name, summary);
+}
+
+}  // namespace dtr::ops

@@ -1,0 +1,146 @@
+// What a backend is to the rest of the compiler: which ops it takes, in which layouts, at what cost, and how it turns a partition
+// into the payload of a delegate. Recipes compose backends; no backend knows another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+
+namespace dtr {
+
+// Why an op does not run on a backend. The texts are what the user reads.
+struct Refusal {
+  std::string_view id;  // stable, kebab-case: "npu-kernel-size"
+  std::string reason;   // limit and this op's value: "the NPU takes kernels of at most 4096 per axis; this one is 5000x1"
+  std::string remedy;   // what to change; may be empty
+  // The two halves of the reason, where it has them.
+  std::string limit = {}, value = {};
+};
+
+// What a backend runs of an operator, for the table of operators.
+struct OperatorSupport {
+  std::string_view dtypes;
+  std::vector<std::string> conditions;  // sentences; an op for which all hold is not refused
+};
+
+// Layouts in which a backend runs an op. An op that takes both without extra cost lists both.
+struct LayoutChoice {
+  bool contiguous = true;
+  bool channels_last = true;
+  bool mixed = false;  // results may have another layout than operands at no cost (the op permutes for free)
+};
+
+// How a delegate uses memory while it runs, step by step (a step is a kernel call), for the one planner that places every buffer.
+enum class BufferRole : uint8_t { kActivation, kStaging, kScratch };
+struct InteriorBuffer {
+  std::string name;
+  BufferRole role = BufferRole::kActivation;
+  uint32_t bytes = 0;
+  uint32_t first_step = 0, last_step = 0;  // inclusive
+};
+struct OperandUse {
+  uint32_t bytes = 0;
+  uint32_t first_step = 0, last_step = 0;
+};
+
+// One kernel call or copy of a partition, for reports: what it does for which source operators, and its cost.
+struct StepInfo {
+  uint32_t command = 0;  // index in the microcode
+  std::string kernel;    // "Conv2d", "Depthwise", "Pool", … "Copy"
+  Origin origin;
+  int64_t macs = 0;
+  uint64_t cycles = 0;          // busy cycles of the NPU
+  std::string_view limit = {};  // "array", "weight port", …
+  uint64_t bytes = 0;           // of a copy: from flash; else read and written in SRAM, each once
+  std::string rearranges = {};  // value that the step brings into another order of bytes, if it does nothing else
+};
+
+// Where a value of the source graph lies inside a delegate while it exists, for the debug map; values lost to fusion have none.
+struct InteriorValue {
+  std::string name;
+  Type type;
+  std::optional<uint32_t> buffer;       // index into `buffers`
+  std::optional<uint32_t> output = {};  // instead: it lies where this output of the partition will be
+  uint32_t after_step = 0;              // valid after this step
+  Origin origin;
+  std::vector<Origin> readers = {};
+};
+
+// An argument of a kernel as ExecuTorch's schema of the operator orders them; the results of the op follow as out tensors.
+struct ConstantArgument {
+  Type type;
+  ConstantId constant;
+};
+// Memory that the kernel may write to while it runs.
+struct ScratchArgument {
+  int64_t bytes = 0;
+};
+using KernelArgument = std::variant<std::monostate, ValueId, ConstantArgument, ScratchArgument, bool, int64_t, double, std::string, Ints,
+                                    Floats, std::vector<ValueId>, DType>;
+// A value as an argument: a constant where it is one, none where it is absent.
+KernelArgument kernel_argument(const Graph& graph, ValueId value);
+
+struct KernelCall {
+  std::string_view name;  // "aten::_softmax.out"
+  std::vector<KernelArgument> arguments;
+  std::vector<Type> extra_outputs = {};  // out tensors beside the op's results, which nobody reads
+};
+
+// A partition after scheduling, before addresses are known.
+class LoweredPartition {
+ public:
+  virtual ~LoweredPartition() = default;
+  uint32_t steps = 0;
+  bool plans_scratch = true;                // the delegate's last operand, for `buffers`; false: it asks its runtime for memory
+  std::vector<OperandUse> inputs, outputs;  // of the partition's graph, in order
+  std::vector<InteriorBuffer> buffers;
+  std::vector<StepInfo> step_info;  // commands in order
+  std::vector<InteriorValue> values;
+
+  // The payload, once the planner has placed the buffers: `offsets[i]` of buffers[i] from the start of the scratch operand.
+  virtual Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets, uint32_t scratch_bytes) const = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;         // "neutron"
+  virtual std::string_view delegate_id() const = 0;  // "DeuteronBackend"; empty: ops become kernel calls of the program
+
+  // std::nullopt: the op runs here. Asked for every op of the (quantized) graph.
+  virtual std::optional<Refusal> refuse(const Program& program, const Graph& graph, OpId op) const = 0;
+  virtual LayoutChoice layouts(const Graph& graph, OpId op) const = 0;
+  // Estimated cycles of the op alone, at the target's clock. Asked for ops that run here; 0: nothing is computed.
+  virtual uint64_t cost(const Graph& graph, OpId op) const = 0;
+  // std::nullopt: no op of this kind runs here.
+  virtual std::optional<OperatorSupport> support(const OpDef& op) const = 0;
+
+  // Delegates only: the fewest cycles in which the machine could do the op, whatever its types and limits.
+  virtual uint64_t bound(const Graph& graph, OpId op) const;
+  // Delegates only: cycles to start one call of the delegate, beside its work.
+  virtual uint64_t hand_over_cycles() const;
+  // Others only: cycles to quantize or dequantize that many elements.
+  virtual uint64_t conversion_cycles(int64_t elements) const;
+
+  // Rewrites an op that was placed here into ops this backend has kernels for (fused activations, for one). Returns whether it did.
+  virtual Result<bool> legalize(Program& program, Graph& graph, OpId op) const;
+
+  // Delegates only: operands whose bytes are the same in both layouts are to be called contiguous.
+  virtual bool prefers_contiguous() const { return false; }
+  // Delegates only. `graph` is the partition as a graph of its own, with layouts assigned and conversions explicit.
+  virtual Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const;
+  // Others only: the kernel that runs a legalized op.
+  virtual Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId op) const;
+  // Delegates only: how many inputs and outputs one call may have together, constants not counted.
+  virtual size_t max_operands() const { return SIZE_MAX; }
+};
+
+}  // namespace dtr

@@ -1,0 +1,331 @@
+#include "compiler/partitioner/partition.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/ir/rewriter.h"
+#include "compiler/partitioner/min_cut.h"
+
+namespace dtr {
+namespace {
+
+constexpr uint64_t kBytesPerCycle = 8;
+
+// Which ops may share a unit, and the levels that an op may take.
+class Levels {
+ public:
+  Levels(const Graph& graph, const Placement& placement, const Recipe& recipe)
+      : graph_(graph), placement_(placement), recipe_(recipe), first_(graph.op_slots(), 0), last_(graph.op_slots(), 0) {
+    uint32_t last_level = 0, last_delegate = 0;
+    for (const OpId op : graph.ops()) {
+      for (const ValueId operand : graph.op(op).operands)
+        if (const OpId from = graph.producer(operand); from.valid())
+          first_[op.index] = std::max(first_[op.index], first_[from.index] + rise(from, op));
+      last_level = std::max(last_level, first_[op.index]);
+      if (is_delegate(op)) last_delegate = std::max(last_delegate, first_[op.index]);
+    }
+    for (OpId op = graph.last_op(); op.valid(); op = graph.op(op).previous) {
+      uint32_t& last = last_[op.index] = is_delegate(op) ? last_delegate : last_level;
+      for (const ValueId result : graph.op(op).results)
+        for (const Use& use : graph.value(result).uses) last = std::min(last, last_[use.op.index] - rise(op, use.op));
+    }
+  }
+
+  bool is_delegate(OpId op) const { return !recipe_[placement_.backend[op.index]]->delegate_id().empty(); }
+  bool same_backend(OpId a, OpId b) const { return placement_.backend[a.index] == placement_.backend[b.index]; }
+  uint32_t rise(OpId from, OpId to) const { return is_delegate(from) && !same_backend(from, to) ? 1 : 0; }
+  uint32_t first(OpId op) const { return first_[op.index]; }
+  uint32_t last(OpId op) const { return last_[op.index]; }
+  const std::vector<uint32_t>& earliest() const { return first_; }
+
+  // Nodes that the cut would have; 0: no delegate op has a choice.
+  size_t choices() const {
+    size_t nodes = 0;
+    bool any = false;
+    for (const OpId op : graph_.ops()) {
+      nodes += last(op) - first(op);
+      any |= is_delegate(op) && last(op) > first(op);
+    }
+    return any ? nodes : 0;
+  }
+
+ private:
+  const Graph& graph_;
+  const Placement& placement_;
+  const Recipe& recipe_;
+  std::vector<uint32_t> first_, last_;  // by op slot
+};
+
+// The levels that hand the fewest bytes on. Node (x, k) is on the sink side if the level of x is at least k.
+class LevelCut {
+ public:
+  LevelCut(const Graph& graph, const Levels& levels) : graph_(graph), levels_(levels), of_op_(graph.op_slots()) {
+    for (const OpId op : graph.ops()) of_op_[op.index] = variable(levels.first(op), levels.last(op));
+    for (const OpId op : graph.ops())
+      for (const ValueId operand : graph.op(op).operands)
+        if (const OpId from = graph.producer(operand); from.valid()) at_least(of_op_[op.index], of_op_[from.index], levels.rise(from, op));
+    for (const ValueId input : graph.inputs()) add_value(input, OpId{});
+    for (const OpId op : graph.ops())
+      for (const ValueId result : graph.op(op).results) add_value(result, op);
+  }
+
+  std::vector<uint32_t> solve() {
+    const std::vector<bool> sink_side = cut_.solve();
+    std::vector<uint32_t> level(graph_.op_slots(), 0);
+    for (const OpId op : graph_.ops()) {
+      const Variable& variable = of_op_[op.index];
+      uint32_t& at = level[op.index] = variable.first;
+      while (at < variable.last && sink_side[node(variable, at + 1)]) ++at;
+    }
+    return level;
+  }
+
+ private:
+  struct Variable {
+    uint32_t first = 0, last = 0;
+    uint32_t base = 0;  // node of level first + 1
+  };
+
+  Variable variable(uint32_t first, uint32_t last) {
+    Variable made{first, last, 0};
+    for (uint32_t k = first + 1; k <= last; ++k) {
+      const uint32_t node = cut_.add_node();
+      if (k == first + 1) made.base = node;
+      if (k > first + 1) cut_.add_edge(node - 1, node, MinCut::kInfinite);  // at least k includes at least k - 1
+    }
+    return made;
+  }
+
+  static uint32_t node(const Variable& variable, uint32_t k) {
+    if (k <= variable.first) return MinCut::kSink;
+    return k > variable.last ? MinCut::kSource : variable.base + (k - variable.first - 1);
+  }
+
+  // level(high) >= level(low) + rise.
+  void at_least(const Variable& high, const Variable& low, uint32_t rise) {
+    for (uint32_t k = low.first; k <= low.last; ++k) cut_.add_edge(node(high, k + rise), node(low, k), MinCut::kInfinite);
+  }
+
+  // Pays `bytes` for each level by which `high` is above `low`.
+  void pay_distance(const Variable& high, const Variable& low, int64_t bytes) {
+    for (uint32_t k = low.first + 1; k <= high.last; ++k) cut_.add_edge(node(low, k), node(high, k), bytes);
+  }
+
+  // A value is kept from the unit that makes it, or from the first that reads what comes from elsewhere, to the last that reads it.
+  void add_value(ValueId id, OpId from) {
+    std::vector<OpId> readers;
+    for (const Use& use : graph_.value(id).uses)
+      if (levels_.is_delegate(use.op)) readers.push_back(use.op);
+    const bool own = from.valid() && levels_.is_delegate(from);
+    if (own) std::erase_if(readers, [&](OpId reader) { return !levels_.same_backend(reader, from); });
+    if (readers.size() + (own ? 1 : 0) < 2) return;
+    uint32_t first = UINT32_MAX, last = 0;
+    for (const OpId reader : readers) {
+      first = std::min(first, levels_.first(reader));
+      last = std::max(last, levels_.last(reader));
+    }
+    const auto bytes = std::max<int64_t>(graph_.type(id).bytes(), 1);
+    const Variable highest = variable(first, last);
+    for (const OpId reader : readers) at_least(highest, of_op_[reader.index], 0);
+    if (own) return pay_distance(highest, of_op_[from.index], bytes);
+    const Variable lowest = variable(first, last);
+    for (const OpId reader : readers) at_least(of_op_[reader.index], lowest, 0);
+    pay_distance(highest, lowest, bytes);
+  }
+
+  const Graph& graph_;
+  const Levels& levels_;
+  MinCut cut_;
+  std::vector<Variable> of_op_;  // by op slot
+};
+
+void find_borders(const Graph& graph, std::vector<Unit>& units, const std::vector<uint32_t>& unit_of) {
+  std::vector<uint32_t> last_reader(graph.value_slots(), UINT32_MAX);
+  for (uint32_t index = 0; index < units.size(); ++index) {
+    Unit& unit = units[index];
+    std::vector<ValueId> seen;
+    for (const OpId op : unit.ops) {
+      for (const ValueId operand : graph.op(op).operands) {
+        if (!operand.valid() || graph.is_constant(operand)) continue;
+        const OpId from = graph.producer(operand);
+        if (!from.valid() || unit_of[from.index] != index) seen.push_back(operand);
+      }
+      for (const ValueId result : graph.op(op).results) {
+        const Value& value = graph.value(result);
+        const bool leaves = value.output_uses > 0 || std::any_of(value.uses.begin(), value.uses.end(),
+                                                                 [&](const Use& use) { return unit_of[use.op.index] != index; });
+        if (leaves) unit.outputs.push_back(result);
+      }
+    }
+    for (const ValueId input : seen) {
+      if (last_reader[input.index] == index) continue;
+      last_reader[input.index] = index;
+      unit.inputs.push_back(input);
+    }
+  }
+}
+
+// The ops of a unit so that an op stands close behind those it reads from; `ops` are in program order.
+std::vector<OpId> depth_first(const Graph& graph, const std::vector<OpId>& ops) {
+  std::vector<uint8_t> left(graph.op_slots(), 0);  // in the unit, and not placed yet
+  for (const OpId op : ops) left[op.index] = 1;
+  std::vector<OpId> order, stack;
+  for (const OpId sink : ops) {
+    const auto read_later = [&](ValueId result) {
+      return std::ranges::any_of(graph.value(result).uses, [&](const Use& use) { return left[use.op.index] != 0; });
+    };
+    if (std::ranges::any_of(graph.op(sink).results, read_later)) continue;
+    stack.push_back(sink);
+    while (!stack.empty()) {
+      const OpId op = stack.back();
+      const auto& operands = graph.op(op).operands;
+      const auto missing = std::ranges::find_if(operands, [&](ValueId operand) {
+        const OpId from = operand.valid() ? graph.producer(operand) : OpId{};
+        return from.valid() && left[from.index] != 0;
+      });
+      if (missing != operands.end()) {
+        stack.push_back(graph.producer(*missing));
+        continue;
+      }
+      stack.pop_back();
+      if (left[op.index] == 0) continue;
+      left[op.index] = 0;
+      order.push_back(op);
+    }
+  }
+  return order;
+}
+
+// Inputs and outputs of a unit that grows op by op.
+class Borders {
+ public:
+  explicit Borders(const Graph& graph) : graph_(graph) {}
+
+  void add(OpId op) {
+    for (const ValueId operand : graph_.op(op).operands) {
+      if (!operand.valid() || graph_.is_constant(operand)) continue;
+      if (const auto own = unread_.find(operand); own == unread_.end()) {
+        inputs_.insert(operand);
+      } else if (--own->second == 0) {
+        --outputs_;
+      }
+    }
+    for (const ValueId result : graph_.op(op).results) {
+      const Value& value = graph_.value(result);
+      unread_[result] = value.uses.size() + value.output_uses;
+      outputs_ += unread_[result] == 0 ? 0 : 1;
+    }
+  }
+  size_t inputs() const { return inputs_.size(); }
+  size_t count() const { return inputs_.size() + outputs_; }
+
+ private:
+  const Graph& graph_;
+  std::set<ValueId> inputs_;
+  std::map<ValueId, size_t> unread_;  // results: how often they are read outside
+  size_t outputs_ = 0;
+};
+
+// Cuts the ops of a unit, in program order, where a call would have more operands than its delegate takes. Each piece is as long as it can
+// be; they stand in an order in which each comes after those it reads from.
+std::vector<std::vector<OpId>> split(const Graph& graph, const std::vector<OpId>& ops, size_t most) {
+  Borders whole(graph);
+  for (const OpId op : ops) whole.add(op);
+  if (whole.count() <= most) return {ops};
+  std::vector<uint32_t> position(graph.op_slots(), 0);
+  for (uint32_t i = 0; i < ops.size(); ++i) position[ops[i].index] = i;
+  const std::vector<OpId> order = depth_first(graph, ops);
+  std::vector<std::vector<OpId>> pieces;
+  for (auto first = order.begin(); first != order.end();) {
+    Borders piece(graph);
+    auto end = first + 1;  // a backend refuses ops that have too many operands by themselves
+    for (auto at = first; at != order.end() && piece.inputs() <= most;) {
+      piece.add(*at++);
+      if (piece.count() <= most) end = at;
+    }
+    pieces.emplace_back(first, end);
+    std::ranges::sort(pieces.back(), {}, [&](OpId op) { return position[op.index]; });
+    first = end;
+  }
+  return pieces;
+}
+
+// Units in order of level. A kernel call reads from delegates of lower levels and from kernel calls before it, a delegate from kernel
+// calls of its level too, so these come first.
+std::vector<Unit> units_at(const Graph& graph, const Placement& placement, const Recipe& recipe, const Levels& levels,
+                           const std::vector<uint32_t>& level) {
+  std::map<std::pair<uint32_t, int>, std::vector<OpId>> groups;
+  for (const OpId op : graph.ops()) groups[{level[op.index], levels.is_delegate(op) ? placement.backend[op.index] : -1}].push_back(op);
+  std::vector<Unit> units;
+  std::vector<uint32_t> unit_of(graph.op_slots(), UINT32_MAX);
+  for (const auto& [key, ops] : groups) {
+    if (key.second < 0) {
+      for (const OpId op : ops) units.push_back({.backend = placement.backend[op.index], .ops = {op}});
+    } else {
+      const auto backend = static_cast<uint8_t>(key.second);
+      for (std::vector<OpId>& piece : split(graph, ops, recipe[backend]->max_operands()))
+        units.push_back({.backend = backend, .ops = std::move(piece)});
+    }
+  }
+  for (uint32_t index = 0; index < units.size(); ++index)
+    for (const OpId op : units[index].ops) unit_of[op.index] = index;
+  find_borders(graph, units, unit_of);
+  return units;
+}
+
+}  // namespace
+
+std::vector<Unit> partition(const Graph& graph, const Placement& placement, const Recipe& recipe) {
+  const Levels levels(graph, placement, recipe);
+  std::vector<Unit> units = units_at(graph, placement, recipe, levels, levels.earliest());
+  const size_t choices = levels.choices();
+  if (choices == 0 || choices > kMaxCutNodes) return units;
+  std::vector<Unit> cut = units_at(graph, placement, recipe, levels, LevelCut(graph, levels).solve());
+  // What is read several units later is kept once but weighted by the distance, so the first levels may, rarely, be better.
+  return hand_over_cost(graph, cut, recipe) <= hand_over_cost(graph, units, recipe) ? cut : units;
+}
+
+uint64_t hand_over_cost(const Graph& graph, const std::vector<Unit>& units, const Recipe& recipe) {
+  uint64_t cycles = 0;
+  for (const Unit& unit : units) {
+    if (recipe[unit.backend]->delegate_id().empty()) continue;
+    uint64_t bytes = 0;
+    for (const std::vector<ValueId>* values : {&unit.inputs, &unit.outputs})
+      for (const ValueId value : *values) bytes += static_cast<uint64_t>(graph.type(value).bytes());
+    cycles += recipe[unit.backend]->hand_over_cycles() + (bytes + kBytesPerCycle - 1) / kBytesPerCycle;
+  }
+  return cycles;
+}
+
+Graph extract(const Graph& graph, const Unit& unit) {
+  Graph part;
+  part.name = graph.name;
+  Rewriter rewriter(part);
+  std::map<ValueId, ValueId> inside;
+  for (const ValueId input : unit.inputs) inside[input] = rewriter.add_input(graph.type(input), graph.value(input).name);
+  for (const OpId id : unit.ops) {
+    const Op& op = graph.op(id);
+    OpSpec spec{.def = op.def, .attributes = op.attributes, .origin = op.origin, .name = graph.value(op.results.front()).name};
+    for (const ValueId operand : op.operands) {
+      if (graph.is_constant(operand) && !inside.contains(operand))
+        inside[operand] = rewriter.add_constant(graph.type(operand), graph.value(operand).constant, graph.value(operand).name);
+      spec.operands.push_back(operand.valid() ? inside.at(operand) : ValueId{});
+    }
+    spec.quantization = graph.type(op.results.front()).quantization;
+    const Result<OpId> copy = rewriter.insert(OpId{}, std::move(spec));
+    DTR_CHECK(copy.has_value());  // the op stood in a verified graph
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      const ValueId result = part.op(*copy).results[i];
+      rewriter.set_quantization(result, graph.type(op.results[i]).quantization);
+      rewriter.set_layout(result, graph.type(op.results[i]).layout);
+      inside[op.results[i]] = result;
+    }
+  }
+  std::vector<ValueId> outputs;
+  for (const ValueId output : unit.outputs) outputs.push_back(inside.at(output));
+  rewriter.set_outputs(std::move(outputs));
+  return part;
+}
+
+}  // namespace dtr

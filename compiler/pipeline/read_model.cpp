@@ -1,0 +1,59 @@
+#include "compiler/pipeline/read_model.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "compiler/frontends/pt2/pt2.h"
+#include "compiler/frontends/tflite/tflite.h"
+#include "compiler/ir/parser.h"
+#include "compiler/support/mapped_file.h"
+#include "compiler/support/zip_archive.h"
+
+namespace dtr {
+namespace {
+
+bool starts_with(std::span<const std::byte> bytes, size_t offset, std::string_view magic) {
+  return bytes.size() >= offset + magic.size() && std::memcmp(bytes.data() + offset, magic.data(), magic.size()) == 0;
+}
+
+bool is_text(std::span<const std::byte> bytes) {
+  const auto head = bytes.first(std::min<size_t>(bytes.size(), 4096));
+  return !head.empty() && std::none_of(head.begin(), head.end(), [](std::byte b) { return b < std::byte{9} || b == std::byte{127}; });
+}
+
+}  // namespace
+
+Result<FileKind> file_kind(const std::string& path) {
+  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  const std::span<const std::byte> bytes = file.bytes();
+  if (starts_with(bytes, 0, "PK")) {
+    DTR_ASSIGN(const ZipArchive archive, ZipArchive::open(bytes, path));
+    const auto& entries = archive.entries();
+    return !entries.empty() && entries.front().name.ends_with(".npy") ? FileKind::kArrays : FileKind::kPt2;
+  }
+  if (starts_with(bytes, 4, "TFL3")) return FileKind::kTflite;
+  if (starts_with(bytes, 4, "ET")) return FileKind::kProgram;
+  if (starts_with(bytes, 8, "ED00")) return FileKind::kTrace;
+  if (starts_with(bytes, 0, "DTRP")) return FileKind::kRecords;
+  if (starts_with(bytes, 4, "FT0")) return FileKind::kTensorFile;
+  if (starts_with(bytes, 0, "\x93NUMPY")) return FileKind::kArrays;
+  return is_text(bytes) ? FileKind::kText : FileKind::kUnknown;
+}
+
+Result<Program> read_model(const std::string& path) {
+  DTR_ASSIGN(const FileKind kind, file_kind(path));
+  if (kind == FileKind::kPt2) return pt2::read_pt2(path);
+  if (kind == FileKind::kTflite) return tflite::read_tflite(path);
+  if (kind == FileKind::kText) {
+    DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+    return parse_program({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path);
+  }
+  if (kind == FileKind::kProgram)
+    return fail(DiagnosticId::kModelUnknown, "the file is a compiled program (.pte), not a model",
+                "give the model that it was compiled from", {.file = path});
+  return fail(DiagnosticId::kModelUnknown, "the file is neither a .pt2 archive, nor a .tflite model, nor IR text",
+              "export the model with torch.export.save, or convert it to .tflite", {.file = path});
+}
+
+}  // namespace dtr

@@ -1,0 +1,92 @@
+// What a compilation decided and what it costs, for people (text), tools (JSON) and tests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/targets/target.h"
+#include "compiler/targets/time_error.h"
+
+namespace dtr {
+
+// One source operator, or one op that the compiler added for it.
+struct OperatorRow {
+  std::string name;  // of the source operator(s), "conv2d_1 + relu_1" where fused into one call
+  std::string op;    // "aten.convolution"
+  std::string module_path;
+  std::string source_line;
+  std::string backend;  // "neutron", "portable"
+  std::string kernel;   // "Conv2d", "aten::_softmax.out"
+  int64_t macs = 0;
+  uint64_t cycles = 0;      // NPU-busy; 0 on the CPU
+  uint64_t cpu_cycles = 0;  // estimated; 0 on the NPU
+  double utilization = 0;   // macs / (cycles · array size)
+  std::string limited_by;   // "array", "weight port", …
+};
+
+// An operator that does not run on the NPU.
+struct RefusalRow {
+  std::string name, op, module_path, source_line;
+  std::string backend;  // who does not run it: "neutron"
+  std::string id, reason, remedy;
+  std::string limit, value;  // the two halves of the reason, where it has them
+  std::string because_of;    // name of the operator that is the cause, if this one only follows it
+  int64_t macs = 0;
+  uint64_t cycles_lost = 0;  // estimated: what the CPU needs beyond the least that the NPU would
+};
+
+// A transposition that the layouts leave, and what it costs.
+struct TransposeRow {
+  std::string value;  // the tensor
+  std::string to;     // "contiguous", "channels_last"
+  std::string for_operator, backend;
+  int64_t bytes = 0;
+  uint64_t cycles = 0;  // estimated
+};
+
+struct SramUse {
+  uint64_t planned_bytes = 0;     // part of the arena that holds values
+  uint64_t live_bound_bytes = 0;  // most bytes of values live across one step, at full size: no plan can do with less
+  uint64_t staging_bytes = 0;     // rest of the arena: constants on their way from flash; they fill the gaps between values first
+  uint64_t program_bytes = 0;     // the program and its tensor file, if they lie in SRAM
+  uint64_t total_bytes = 0;       // all of these
+  uint64_t target_bytes = 0;      // what the target has
+};
+
+struct CompileReport {
+  std::string model, target;
+  uint32_t checksum = 0;  // of the .pte file
+  uint32_t clock_hz = 0;
+  std::vector<OperatorRow> operators;  // in program order
+  std::vector<RefusalRow> refusals;    // most cycles lost first, followers behind their cause
+  std::vector<TransposeRow> transposes;
+  bool has_npu = true;
+  ConstantMemory constants = ConstantMemory::kFlash;
+  bool nxp_like = false;  // --schedule
+  std::string converter;  // command that made the NPU's payloads: what they cost is not known
+  uint32_t cpu_calls = 0;
+  uint64_t cpu_cycles = 0;  // estimated
+  uint32_t partitions = 0;
+  uint32_t npu_calls = 0;
+  uint64_t npu_busy_cycles = 0, npu_host_cycles = 0, npu_stall_cycles = 0, npu_total_cycles = 0;
+  SramUse sram;
+  uint64_t flash_bytes = 0;     // constants and payloads, wherever they are read
+  uint64_t external_bytes = 0;  // of them, constants in a tensor file of their own
+  uint64_t program_bytes = 0;   // the .pte file
+  double check_sqnr_db = 0;     // int8 program against the float model, one sample
+  bool checked = false;         // the program ran: calls and cycles of the NPU are known
+
+  double microseconds(uint64_t cycles) const { return clock_hz == 0 ? 0 : static_cast<double>(cycles) / clock_hz * 1e6; }
+};
+
+// Of NPU and CPU together; where the NPU's cycles are not known, nothing.
+TimeError time_error(const CompileReport& report);
+std::string to_json(const CompileReport& report);
+// The operators that are not on the NPU, alone: docs/placement.md.
+std::string placement_json(const CompileReport& report);
+// The table of operators, then cycles, time, memory; fits 140 columns.
+std::string to_text(const CompileReport& report);
+
+}  // namespace dtr

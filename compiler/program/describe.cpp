@@ -1,0 +1,282 @@
+#include "compiler/program/describe.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/program/scalar_types.h"
+#include "compiler/support/encode.h"
+#include "device/pte/debug_map_generated.h"
+#include "device/pte/flat_tensor_generated.h"
+#include "device/pte/program_generated.h"
+#include "device/pte/scalar_type.h"
+
+namespace dtr {
+namespace {
+
+template <class Vector>
+uint32_t count(const Vector* vector) {
+  return vector == nullptr ? 0 : vector->size();
+}
+
+// Names and lists that a program mentions again and again are not printed again and again in full: the text stays linear in the file.
+constexpr size_t kMostLetters = 200, kMostItems = 32;
+std::string clipped(std::string_view text) {
+  return text.size() <= kMostLetters ? std::string(text) : fmt::format("{}…", text.substr(0, kMostLetters));
+}
+
+// "f32[1,3,4,5]", with the dimension order where it is not contiguous: "f32[1,3,4,5] channels_last".
+template <class T>
+std::string type_text(const T& tensor) {
+  std::string text = fmt::format("{}[", name(static_cast<ScalarType>(tensor.scalar_type())));
+  std::string order;
+  bool contiguous = true;
+  bool channels_last = count(tensor.sizes()) >= 3;
+  for (uint32_t i = 0; i < count(tensor.sizes()); ++i) {
+    const uint32_t dim = tensor.dim_order()->Get(i);
+    const uint32_t rank = count(tensor.sizes());
+    text += fmt::format("{}{}", i == 0 ? "" : ",", tensor.sizes()->Get(i));
+    order += fmt::format("{}{}", i == 0 ? "" : ",", dim);
+    contiguous &= dim == i;
+    channels_last &= dim == (i == 0 ? 0 : i + 1 == rank ? 1 : i + 1);
+  }
+  text += "]";
+  if (!contiguous) text += channels_last ? " channels_last" : fmt::format(" dim order {}", order);
+  return text;
+}
+
+class Describer {
+ public:
+  Describer(const ProgramImage& image, const DescribeOptions& options) : image_(image), options_(options) {
+    if (const pte::DebugMap* map = image.debug_map()) {
+      for (uint32_t i = 0; i < count(map->tensors()); ++i) {
+        const pte::DebugTensor& tensor = *map->tensors()->Get(i);
+        if (tensor.value() >= 0) name_of_value_.emplace(tensor.value(), GetStringView(tensor.name()));
+      }
+    }
+  }
+
+  std::string run() {
+    head();
+    const pte::Program& program = image_.file().program();
+    for (uint32_t i = 0; i < count(program.execution_plan()); ++i) method(*program.execution_plan()->Get(i));
+    segments(program);
+    if (image_.debug_map() != nullptr) debug_map(*image_.debug_map());
+    return std::move(text_);
+  }
+
+ private:
+  template <class... T>
+  void line(fmt::format_string<T...> format, T&&... arguments) {
+    text_ += terminal_format(format, std::forward<T>(arguments)...) + '\n';
+  }
+
+  void head() {
+    static constexpr std::string_view kChecksums[] = {"absent", "good", "not checked"};
+    const pte::ProgramFile& file = image_.file();
+    line("program {}: {} bytes, schema ET12 version {}, checksum {}", image_.path(), file.bytes().size(), file.program().version(),
+         kChecksums[static_cast<size_t>(file.checksum())]);
+    if (const pte::Manifest* manifest = file.manifest()) {
+      line("  target {} (hash {:08x}), written by {}, model {:016x}", manifest->target, manifest->target_hash, manifest->tool,
+           manifest->source_hash);
+      line("  SRAM {} bytes (most live at once: {}), constants and payloads {} bytes in {}", manifest->sram_bytes, manifest->max_live_bytes,
+           manifest->flash_bytes, (manifest->flags & pte::kConstantsInSram) != 0 ? "SRAM, with the whole program" : "flash");
+      if ((manifest->flags & pte::kNxpLikeSchedule) != 0) line("  schedule nxp-like");
+    }
+  }
+
+  void method(const pte::ExecutionPlan& plan) {
+    line("method {}", GetStringView(plan.name()));
+    values(plan, "input", plan.inputs());
+    values(plan, "output", plan.outputs());
+    for (uint32_t i = 1; i < count(plan.non_const_buffer_sizes()); ++i)
+      line("  memory {}: {} bytes", i, plan.non_const_buffer_sizes()->Get(i));
+    const pte::Chain& chain = *plan.chains()->Get(0);
+    line("  {} instructions", count(chain.instructions()));
+    for (uint32_t i = 0; i < count(chain.instructions()); ++i) instruction(plan, i, *chain.instructions()->Get(i));
+    for (uint32_t i = 0; i < count(plan.delegates()); ++i) delegate(i, *plan.delegates()->Get(i));
+    memory_map(plan);
+  }
+
+  void values(const pte::ExecutionPlan& plan, std::string_view what, const flatbuffers::Vector<int32_t>* indices) {
+    for (uint32_t i = 0; i < count(indices); ++i) {
+      const auto index = static_cast<uint32_t>(indices->Get(i));
+      const pte::Tensor* tensor = plan.values()->Get(index)->val_as_Tensor();
+      line("  {} {}: {} {}", what, i, value(plan, index), tensor == nullptr ? "" : type_text(*tensor));
+    }
+  }
+
+  // "%3 `conv`", "7", "[1, 2]", …
+  std::string value(const pte::ExecutionPlan& plan, uint32_t index) {
+    const pte::EValue& held = *plan.values()->Get(index);
+    const auto list = [&](const auto& items) {
+      std::vector<std::string> parts;
+      for (const auto item : items) {
+        if (parts.size() == kMostItems) {
+          parts.push_back(fmt::format("… ({} in all)", items.size()));
+          break;
+        }
+        parts.push_back(item < 0 ? "none" : value(plan, static_cast<uint32_t>(item)));
+      }
+      return fmt::format("[{}]", fmt::join(parts, ", "));
+    };
+    switch (held.val_type()) {
+      case pte::KernelTypes::Int:
+        return fmt::to_string(held.val_as_Int()->int_val());
+      case pte::KernelTypes::Bool:
+        return held.val_as_Bool()->bool_val() ? "true" : "false";
+      case pte::KernelTypes::Double:
+        return fmt::format("{}", held.val_as_Double()->double_val());
+      case pte::KernelTypes::String:
+        return json_quote(clipped(GetStringView(held.val_as_String()->string_val())));
+      case pte::KernelTypes::IntList:
+        return list(*held.val_as_IntList()->items());
+      case pte::KernelTypes::DoubleList:
+        return doubles(*held.val_as_DoubleList()->items());
+      case pte::KernelTypes::BoolList:
+        return fmt::format("{} flags", held.val_as_BoolList()->items()->size());
+      case pte::KernelTypes::TensorList:
+        return list(*held.val_as_TensorList()->items());
+      case pte::KernelTypes::OptionalTensorList:
+        return list(*held.val_as_OptionalTensorList()->items());
+      case pte::KernelTypes::Tensor: {
+        const auto name = name_of_value_.find(static_cast<int32_t>(index));
+        return name == name_of_value_.end() ? fmt::format("%{}", index) : fmt::format("%{} `{}`", index, clipped(name->second));
+      }
+      case pte::KernelTypes::Null:
+      case pte::KernelTypes::NONE:
+        break;
+    }
+    return "none";
+  }
+
+  static std::string doubles(const flatbuffers::Vector<double>& items) {
+    const size_t shown = std::min<size_t>(items.size(), kMostItems);
+    return fmt::format("{}{}", fmt::join(std::span(items.data(), shown), ", "),
+                       shown == items.size() ? "" : fmt::format(", … ({} in all)", items.size()));
+  }
+
+  void instruction(const pte::ExecutionPlan& plan, uint32_t index, const pte::Instruction& held) {
+    const auto* kernel = held.instr_args_as_KernelCall();
+    const auto* delegate = held.instr_args_as_DelegateCall();
+    std::vector<std::string> parts;
+    const auto* arguments = kernel != nullptr ? kernel->args() : delegate->args();
+    for (uint32_t i = 0; i < count(arguments); ++i) parts.push_back(value(plan, static_cast<uint32_t>(arguments->Get(i))));
+    std::string name;
+    if (kernel != nullptr) {
+      const pte::Operator& op = *plan.operators()->Get(static_cast<uint32_t>(kernel->op_index()));
+      name = fmt::format("{}{}{}", GetStringView(op.name()), count(op.overload()) == 0 ? "" : ".", GetStringView(op.overload()));
+    } else {
+      name = fmt::format("delegate {}", delegate->delegate_index());
+    }
+    std::string from;
+    if (const pte::DebugMap* map = image_.debug_map(); map != nullptr && index < count(map->calls())) {
+      from = sources(*map, *map->calls()->Get(index)->origin());
+    }
+    line("    {}: {}({}){}{}", index, name, fmt::join(parts, ", "), from.empty() ? "" : "  # ", from);
+  }
+
+  void delegate(uint32_t index, const pte::BackendDelegate& held) {
+    const std::span<const std::byte> payload = image_.file().payload(held);
+    line("  delegate {}: {}, {} bytes", index, GetStringView(held.id()), payload.size());
+    if (!options_.describe_payload) return;
+    const std::string listing = options_.describe_payload(GetStringView(held.id()), payload);
+    for (size_t at = 0; at < listing.size();) {
+      const size_t end = std::min(listing.find('\n', at), listing.size());
+      line("    {}", std::string_view(listing).substr(at, end - at));
+      at = end + 1;
+    }
+  }
+
+  void memory_map(const pte::ExecutionPlan& plan) {
+    struct Entry {
+      uint32_t memory, offset, value;
+      auto operator<=>(const Entry&) const = default;
+    };
+    std::vector<Entry> entries;
+    for (uint32_t i = 0; i < count(plan.values()); ++i) {
+      const pte::Tensor* tensor = plan.values()->Get(i)->val_as_Tensor();
+      if (tensor == nullptr || tensor->allocation_info() == nullptr) continue;
+      entries.push_back({tensor->allocation_info()->memory_id(), tensor->allocation_info()->memory_offset_low(), i});
+    }
+    std::ranges::sort(entries);
+    line("  memory map: memory, first byte, bytes, value");
+    for (const Entry& entry : entries) {
+      const pte::Tensor& tensor = *plan.values()->Get(entry.value)->val_as_Tensor();
+      line("    {} {:>8} {:>8} {} {}", entry.memory, entry.offset, pte::tensor_bytes(tensor), value(plan, entry.value), type_text(tensor));
+    }
+  }
+
+  void segments(const pte::Program& program) {
+    line("{} segments", count(program.segments()));
+    std::map<uint32_t, std::string_view> named;  // the last of a segment's names
+    for (uint32_t n = 0; n < count(program.named_data()); ++n) {
+      const pte::NamedData& entry = *program.named_data()->Get(n);
+      named[entry.segment_index()] = GetStringView(entry.key());
+    }
+    for (uint32_t i = 0; i < count(program.segments()); ++i) {
+      std::string what = program.constant_segment() != nullptr && program.constant_segment()->segment_index() == i ? "constants" : "";
+      if (const auto name = named.find(i); name != named.end()) what = clipped(name->second);
+      line("  {}: {} bytes{}{}", i, program.segments()->Get(i)->size(), what.empty() ? "" : " ", what);
+    }
+  }
+
+  static std::string sources(const pte::DebugMap& map, const pte::DebugOrigin& origin) {
+    std::vector<std::string> parts;
+    for (uint32_t i = 0; i < count(origin.sources()); ++i) {
+      const pte::SourceOperator& source = *map.sources()->Get(origin.sources()->Get(i));
+      std::string part(GetStringView(source.name()));
+      if (count(source.module_path()) > 0) part += fmt::format(" {}", GetStringView(source.module_path()));
+      if (count(source.source_line()) > 0) part += fmt::format(" ({})", GetStringView(source.source_line()));
+      parts.push_back(std::move(part));
+    }
+    std::string text = fmt::format("{}", fmt::join(parts, ", "));
+    if (origin.parts() > 1) text += fmt::format(" part {} of {}", origin.part() + 1, origin.parts());
+    return text;
+  }
+
+  void debug_map(const pte::DebugMap& map) {
+    uint32_t lost = 0;
+    uint32_t inside = 0;
+    for (uint32_t i = 0; i < count(map.tensors()); ++i) {
+      const pte::DebugTensor& tensor = *map.tensors()->Get(i);
+      inside += tensor.in_delegate() ? 1 : 0;
+      lost += tensor.value() < 0 && !tensor.in_delegate() ? 1 : 0;
+    }
+    line("debug map: {} source operators, {} tensors ({} inside delegates, {} lost to fusion)", count(map.sources()), count(map.tensors()),
+         inside, lost);
+    for (uint32_t i = 0; i < count(map.calls()); ++i) {
+      const pte::DebugCall& call = *map.calls()->Get(i);
+      for (uint32_t s = 0; s < count(call.steps()); ++s) {
+        const pte::DebugStep& step = *call.steps()->Get(s);
+        line("  call {} command {}: {}, {} MACs, {} cycles, {}  # {}", i, step.command(), GetStringView(step.kernel()), step.macs(),
+             step.cycles(), GetStringView(step.limit()), sources(map, *step.origin()));
+      }
+    }
+  }
+
+  const ProgramImage& image_;
+  const DescribeOptions& options_;
+  std::string text_;
+  std::map<int32_t, std::string_view> name_of_value_;
+};
+
+}  // namespace
+
+std::string describe_program(const ProgramImage& image, const DescribeOptions& options) { return Describer(image, options).run(); }
+
+std::string describe_tensor_file(const TensorFileImage& image) {
+  std::string text = terminal_format("tensor file {}: {} entries\n", image.path(), image.file().count());
+  for (size_t i = 0; i < image.file().count(); ++i) {
+    const ptd::NamedData& entry = image.file().entry(i);
+    const ptd::TensorLayout* layout = entry.tensor_layout();
+    const bool sound = layout != nullptr && count(layout->sizes()) == count(layout->dim_order());
+    text += terminal_format("  {}: {} {} bytes\n", GetStringView(entry.key()), sound ? type_text(*layout) : "no tensor",
+                            image.file().data(entry).size());
+  }
+  return text;
+}
+
+}  // namespace dtr

@@ -1,0 +1,95 @@
+// A program as the compiler hands it to the writer: tensors, calls in order, inputs and outputs. Knows nothing of how backends lower;
+// the memory planner fills in the places of buffers, then the delegates' payloads can be encoded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/partitioner/backend.h"
+
+namespace dtr {
+
+struct TensorRef {
+  uint32_t index = UINT32_MAX;  // into ProgramPlan::tensors
+  auto operator<=>(const TensorRef&) const = default;
+};
+
+struct PlanTensor {
+  std::string name;  // of the IR value
+  Type type;         // quantization goes into the debug map only
+  // Data of a constant in logical contiguous order, as a ConstantPool holds it (the writer brings them into `type.layout`). Must
+  // outlive the plan. A tensor without is planned.
+  std::optional<std::span<const std::byte>> constant = {};
+  // The op that makes it, for the debug map; empty for inputs and constants.
+  Origin origin = {};
+  std::vector<Origin> readers = {};  // ops that read it, for the same
+  int64_t offset = 0;                // in the arena, set by plan_memory
+};
+
+// One argument of a kernel. A list of tensors may have gaps only where the operator takes optional tensors.
+using TensorRefs = std::vector<std::optional<TensorRef>>;
+using PlanArgument = std::variant<std::monostate, TensorRef, bool, int64_t, double, std::string, Ints, Floats, TensorRefs>;
+
+struct KernelCallPlan {
+  std::string kernel;                   // "aten::add.out"
+  std::vector<PlanArgument> arguments;  // in the order of the operator's schema, without the outputs
+  std::vector<TensorRef> outputs;
+  Origin origin;
+  int64_t macs = 0;
+  uint64_t cycles = 0;  // estimate for the Cortex-M
+};
+
+struct DelegateCallPlan {
+  std::string delegate_id;  // "DeuteronBackend"
+  std::vector<TensorRef> inputs, outputs;
+  // Steps, live ranges of operands and interior buffers, debug information. Must outlive the plan. Null: the call is one step and
+  // needs no scratch.
+  const LoweredPartition* partition = nullptr;
+  Origin origin;
+  // Set by plan_memory: the scratch operand [scratch_offset, + scratch_bytes) of the arena, and each interior buffer's offset in it.
+  int64_t scratch_offset = 0;
+  uint32_t scratch_bytes = 0;
+  std::vector<uint32_t> interior_offsets = {};
+  std::vector<std::byte> payload = {};  // set by encode_payloads
+};
+
+using PlanCall = std::variant<KernelCallPlan, DelegateCallPlan>;
+
+struct NamedBytes {
+  std::string key;
+  std::vector<std::byte> bytes;
+};
+
+struct ProgramPlan {
+  std::string method = "forward";
+  std::vector<PlanTensor> tensors;
+  std::vector<PlanCall> calls;  // in order of execution
+  std::vector<TensorRef> inputs, outputs;
+  std::vector<NamedBytes> named_data;  // shared constants and the like; keys starting with "deuteron." are the writer's
+  std::span<const SourceOp> sources;   // for the debug map
+
+  std::string target;        // "imxrt700"
+  uint32_t target_hash = 0;  // 0: nothing in it depends on the target
+  std::string tool;          // "deuteron 0.1.0"
+  uint64_t source_hash = 0;  // of the model file
+  uint32_t manifest_flags = 0;
+
+  // Set by plan_memory.
+  int64_t arena_bytes = 0;
+  int64_t max_live_bytes = 0;
+
+  TensorRef add_tensor(PlanTensor tensor) {
+    tensors.push_back(std::move(tensor));
+    return {static_cast<uint32_t>(tensors.size() - 1)};
+  }
+  const PlanTensor& tensor(TensorRef ref) const { return tensors.at(ref.index); }
+};
+
+}  // namespace dtr

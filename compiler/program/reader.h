@@ -1,0 +1,87 @@
+// Program files on the host: opened, checked, and what is wrong with them as diagnostics.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/support/mapped_file.h"
+#include "compiler/support/result.h"
+#include "device/pte/program_file.h"
+#include "device/pte/tensor_file.h"
+
+namespace dtr {
+
+namespace pte {
+struct DebugMap;  // device/pte/debug_map.fbs
+}
+
+// What a status of the loader or the runtime means to a user; `file` names the program in the message.
+Diagnostic to_diagnostic(const pte::Status& status, const std::string& file);
+
+// A copy of bytes on a boundary of kFileAlignment.
+class AlignedBytes {
+ public:
+  AlignedBytes() = default;
+  explicit AlignedBytes(std::span<const std::byte> bytes);
+  std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const;
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  size_t size_ = 0;
+};
+
+class ProgramImage {
+ public:
+  // Maps and checks a file, its debug map included. Errors: kFileNotFound and the ids that start with "pte-".
+  static Result<ProgramImage> open(const std::string& path, bool check_checksum = true);
+  // The same from memory (copied, so that it is aligned); `file` names it in messages.
+  static Result<ProgramImage> parse(std::span<const std::byte> bytes, const std::string& file, bool check_checksum = true);
+
+  const std::string& path() const { return path_; }
+  std::span<const std::byte> bytes() const { return file_.bytes(); }
+  const pte::ProgramFile& file() const { return file_; }
+  // Null if the program has none. Indices in it (sources, values, calls) are in range.
+  const pte::DebugMap* debug_map() const { return debug_map_; }
+
+ private:
+  static Result<ProgramImage> check(ProgramImage image, std::span<const std::byte> bytes, bool check_checksum);
+
+  std::string path_;
+  std::optional<MappedFile> mapped_;
+  AlignedBytes copied_;
+  pte::ProgramFile file_;
+  const pte::DebugMap* debug_map_ = nullptr;
+};
+
+// A tensor file (.ptd), mapped and checked. Errors: kFileNotFound, kPtdInvalid.
+class TensorFileImage {
+ public:
+  static Result<TensorFileImage> open(const std::string& path);
+  // The same from memory (copied, so that it is aligned); `file` names it in messages.
+  static Result<TensorFileImage> parse(std::span<const std::byte> bytes, const std::string& file);
+  const pte::TensorFile& file() const { return file_; }
+  std::span<const std::byte> bytes() const { return bytes_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  static Result<TensorFileImage> check(TensorFileImage image, std::span<const std::byte> bytes);
+
+  std::string path_;
+  std::optional<MappedFile> mapped_;
+  AlignedBytes copied_;
+  std::span<const std::byte> bytes_;
+  pte::TensorFile file_;
+};
+
+Result<std::vector<TensorFileImage>> open_tensor_files(std::span<const std::string> paths);
+
+// Names of the inputs of a plan as the model had them, in order; empty where the file has none. `outputs`: of the outputs.
+std::vector<std::string> io_names(const pte::ExecutionPlan& plan, bool outputs = false);
+
+}  // namespace dtr

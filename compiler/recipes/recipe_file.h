@@ -1,0 +1,14 @@
+// What the reader of recipe files asks about backends.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "compiler/targets/target.h"
+
+namespace dtr {
+
+// Backends that a recipe for the target may name, or those of them that may be the last one.
+std::vector<std::string_view> backend_names(const TargetDescription& target, bool that_take_the_rest = false);
+
+}  // namespace dtr

@@ -1,0 +1,265 @@
+#include "compiler/support/arena_planner.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "compiler/support/diagnostic.h"
+
+namespace dtr {
+namespace {
+
+using Order = std::vector<uint32_t>;
+
+constexpr int64_t kMaxWork = 20'000'000;  // placed neighbours looked at while climbing: about 0.2 s at worst
+constexpr int kMaxIdleRounds = 400;       // rounds without a gain before climbing ends
+
+int64_t align_up(int64_t value, int64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+
+// Small generator of our own, so that offsets do not depend on a library's.
+class XorShift {
+ public:
+  uint32_t below(uint32_t limit) {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
+    return static_cast<uint32_t>((state_ >> 32) % limit);
+  }
+
+ private:
+  uint64_t state_ = 0x9E3779B97F4A7C15u;
+};
+
+class ArenaPlanner {
+ public:
+  explicit ArenaPlanner(std::span<const ArenaBuffer> buffers) : buffers_(buffers) {
+    for (uint32_t index = 0; index < buffers_.size(); ++index) {
+      const ArenaBuffer& buffer = buffers_[index];
+      DTR_CHECK(buffer.size >= 0 && buffer.alignment > 0 && buffer.first <= buffer.last);
+      if (buffer.size > 0) used_.push_back(index);
+    }
+    find_conflicts();
+    measure_live();
+    best_.offsets.assign(buffers_.size(), 0);
+    best_.total = INT64_MAX;
+  }
+
+  void try_greedy_by_size() {
+    try_order(sorted([&](uint32_t i) { return std::pair(-buffers_[i].size, int64_t{0}); }));
+  }
+
+  void try_other_orders() {
+    try_order(sorted([&](uint32_t i) { return std::pair(-buffers_[i].size * (buffers_[i].last - buffers_[i].first + 1), int64_t{0}); }));
+    try_order(sorted([&](uint32_t i) { return std::pair(int64_t{buffers_[i].first} - buffers_[i].last, -buffers_[i].size); }));
+    try_order(sorted([&](uint32_t i) { return std::pair(int64_t{buffers_[i].first}, -buffers_[i].size); }));
+    try_order(sorted([&](uint32_t i) { return std::pair(-int64_t{buffers_[i].last}, -buffers_[i].size); }));
+    try_order(sorted([&](uint32_t i) { return std::pair(-fullest_[i], -buffers_[i].size); }));
+  }
+
+  // Moves a buffer at the top of the arena, or one that holds it up there, to an earlier place in the order.
+  void climb() {
+    Order order = best_order_;
+    int64_t order_total = best_.total;
+    std::vector<int64_t> order_offsets = best_.offsets;
+    XorShift random;
+    std::vector<uint32_t> candidates;
+    Order place_in_order(buffers_.size());
+    int idle = 0;
+    while (best_.total > stop_at_ && idle < kMaxIdleRounds && work_ < kMaxWork) {
+      candidates.clear();
+      for (const uint32_t index : used_) {
+        if (order_offsets[index] + buffers_[index].size != order_total) continue;
+        candidates.push_back(index);
+        for (const uint32_t other : conflicts(index)) candidates.push_back(other);
+      }
+      for (uint32_t at = 0; at < order.size(); ++at) place_in_order[order[at]] = at;
+      const uint32_t from = place_in_order[candidates[random.below(static_cast<uint32_t>(candidates.size()))]];
+      const uint32_t to = random.below(from + 1);
+      Order next = order;
+      std::rotate(next.begin() + to, next.begin() + from, next.begin() + from + 1);
+      const int64_t total = place(next);
+      idle = total < best_.total ? 0 : idle + 1;
+      keep_if_better(next, total);
+      if (total <= order_total) {
+        order = std::move(next);
+        order_total = total;
+        order_offsets = offsets_;
+      }
+    }
+  }
+
+  bool at_lower_bound() const { return best_.total <= stop_at_; }
+
+  ArenaPlan result() && {
+    if (used_.empty()) best_.total = 0;
+    best_.max_live = max_live_;
+    best_.max_live_step = max_live_step_;
+    return std::move(best_);
+  }
+
+ private:
+  void find_conflicts() {
+    Order by_first = sorted([&](uint32_t i) { return std::pair(int64_t{buffers_[i].first}, int64_t{0}); });
+    std::vector<std::pair<uint32_t, uint32_t>> pairs;
+    std::vector<uint32_t> active;
+    for (const uint32_t index : by_first) {
+      std::erase_if(active, [&](uint32_t other) { return buffers_[other].last < buffers_[index].first; });
+      for (const uint32_t other : active) pairs.emplace_back(index, other);
+      active.push_back(index);
+    }
+    begin_.assign(buffers_.size() + 1, 0);
+    for (const auto& [a, b] : pairs) ++begin_[a + 1], ++begin_[b + 1];
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    conflicts_.resize(pairs.size() * 2);
+    std::vector<size_t> next(begin_.begin(), begin_.end() - 1);
+    for (const auto& [a, b] : pairs) conflicts_[next[a]++] = b, conflicts_[next[b]++] = a;
+  }
+
+  // Bytes live at each step where something begins (the maximum is at one of those), and the bounds that follow from them.
+  void measure_live() {
+    struct Live {
+      int64_t bytes = 0;
+      int64_t aligned = 0;
+    };
+    std::map<int64_t, Live> change;
+    for (const uint32_t index : used_) {
+      const ArenaBuffer& buffer = buffers_[index];
+      const int64_t aligned = align_up(buffer.size, buffer.alignment);
+      change[buffer.first].bytes += buffer.size;
+      change[buffer.first].aligned += aligned;
+      change[int64_t{buffer.last} + 1].bytes -= buffer.size;
+      change[int64_t{buffer.last} + 1].aligned -= aligned;
+    }
+    Live now;
+    std::vector<std::pair<int64_t, Live>> live;  // by step
+    for (const auto& [step, delta] : change) {
+      now.bytes += delta.bytes;
+      now.aligned += delta.aligned;
+      live.emplace_back(step, now);
+      if (now.bytes > max_live_) max_live_ = now.bytes, max_live_step_ = static_cast<int32_t>(step);
+    }
+    // With one alignment for all, every buffer below the topmost takes its aligned size.
+    int64_t slack = 0;
+    bool same_alignment = true;
+    for (const uint32_t index : used_) {
+      slack = std::max(slack, align_up(buffers_[index].size, buffers_[index].alignment) - buffers_[index].size);
+      same_alignment &= buffers_[index].alignment == buffers_[used_.front()].alignment;
+    }
+    stop_at_ = max_live_;
+    fullest_.assign(buffers_.size(), 0);
+    for (const auto& [step, at] : live) {
+      if (same_alignment) stop_at_ = std::max(stop_at_, at.aligned - slack);
+    }
+    for (const uint32_t index : used_) {
+      auto at = std::ranges::lower_bound(live, int64_t{buffers_[index].first}, {}, &std::pair<int64_t, Live>::first);
+      for (; at != live.end() && at->first <= buffers_[index].last; ++at) fullest_[index] = std::max(fullest_[index], at->second.bytes);
+    }
+  }
+
+  template <class Key>
+  Order sorted(Key key) const {
+    Order order = used_;
+    std::ranges::stable_sort(order, {}, key);
+    return order;
+  }
+
+  std::span<const uint32_t> conflicts(uint32_t index) const {
+    return std::span(conflicts_).subspan(begin_[index], begin_[index + 1] - begin_[index]);
+  }
+
+  void try_order(const Order& order) {
+    if (!at_lower_bound()) keep_if_better(order, place(order));
+  }
+
+  void keep_if_better(const Order& order, int64_t total) {
+    if (total >= best_.total) return;
+    best_.total = total;
+    best_.offsets = offsets_;
+    best_order_ = order;
+  }
+
+  // First fit in that order: each buffer goes to the lowest gap between its placed neighbours. Fills offsets_, returns the total.
+  int64_t place(const Order& order) {
+    constexpr int64_t kUnplaced = -1;
+    offsets_.assign(buffers_.size(), 0);
+    for (const uint32_t index : used_) offsets_[index] = kUnplaced;
+    int64_t total = 0;
+    for (const uint32_t index : order) {
+      const ArenaBuffer& buffer = buffers_[index];
+      taken_.clear();
+      for (const uint32_t other : conflicts(index)) {
+        if (offsets_[other] != kUnplaced) taken_.emplace_back(offsets_[other], offsets_[other] + buffers_[other].size);
+      }
+      work_ += static_cast<int64_t>(conflicts(index).size()) + 1;
+      std::ranges::sort(taken_);
+      int64_t offset = 0;
+      for (const auto& [begin, end] : taken_) {
+        if (offset + buffer.size <= begin) break;
+        offset = std::max(offset, align_up(end, buffer.alignment));
+      }
+      offsets_[index] = offset;
+      total = std::max(total, offset + buffer.size);
+    }
+    return total;
+  }
+
+  std::span<const ArenaBuffer> buffers_;
+  std::vector<uint32_t> used_;       // buffers that are not empty
+  std::vector<size_t> begin_;        // conflicts_ of buffer i: [begin_[i], begin_[i + 1])
+  std::vector<uint32_t> conflicts_;  // buffers that live at the same time
+  std::vector<int64_t> fullest_;     // most bytes live at any step of the buffer's range
+  int64_t max_live_ = 0;
+  int32_t max_live_step_ = 0;
+  int64_t stop_at_ = 0;
+  int64_t work_ = 0;
+  std::vector<int64_t> offsets_;
+  std::vector<std::pair<int64_t, int64_t>> taken_;
+  ArenaPlan best_;
+  Order best_order_;
+};
+
+}  // namespace
+
+std::vector<int64_t> place_around(std::span<const ArenaBuffer> buffers, const ArenaPlan& plan, std::span<const ArenaBuffer> guests) {
+  std::vector<std::pair<ArenaBuffer, int64_t>> placed;
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i].size > 0) placed.emplace_back(buffers[i], plan.offsets[i]);
+  Order order(guests.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return guests[a].size > guests[b].size; });
+  std::vector<int64_t> offsets(guests.size(), 0);
+  std::vector<std::pair<int64_t, int64_t>> taken;  // begin and end of what is live together with the guest
+  for (const uint32_t index : order) {
+    const ArenaBuffer& guest = guests[index];
+    if (guest.size == 0) continue;
+    taken.clear();
+    for (const auto& [other, offset] : placed)
+      if (other.first <= guest.last && guest.first <= other.last) taken.emplace_back(offset, offset + other.size);
+    std::sort(taken.begin(), taken.end());
+    int64_t at = 0;
+    for (const auto& [begin, end] : taken) {
+      if (at + guest.size <= begin) break;
+      at = std::max(at, align_up(end, guest.alignment));
+    }
+    offsets[index] = at;
+    placed.emplace_back(guest, at);
+  }
+  return offsets;
+}
+
+ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers) {
+  ArenaPlanner planner(buffers);
+  planner.try_greedy_by_size();
+  planner.try_other_orders();
+  planner.climb();
+  return std::move(planner).result();
+}
+
+ArenaPlan plan_arena_greedy(std::span<const ArenaBuffer> buffers) {
+  ArenaPlanner planner(buffers);
+  planner.try_greedy_by_size();
+  return std::move(planner).result();
+}
+
+}  // namespace dtr

@@ -1,0 +1,13 @@
+// A file of the source tree that this command carries: cmake/embed.cmake.
+#pragma once
+
+#include <string_view>
+
+namespace dtr {
+
+struct EmbeddedFile {
+  std::string_view path;  // in the repository: "device/runtime/method.cpp"
+  std::string_view text;
+};
+
+}  // namespace dtr

@@ -1,0 +1,99 @@
+#include "compiler/support/interruption.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <thread>
+#include <utility>
+
+namespace dtr {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Registry {
+  std::recursive_mutex mutex;
+  std::list<Ephemeral::Entry> entries;
+};
+
+// Never destroyed: a signal may come while the process ends.
+Registry& registry() {
+  static Registry& instance = *std::make_unique<Registry>().release();
+  return instance;
+}
+
+// Asks first, so that they may remove what is theirs; waits until they are gone.
+void end_group(pid_t group, int signal) {
+  ::kill(-group, signal);
+  for (int i = 0; i < 100; ++i) {
+    while (::waitpid(-group, nullptr, WNOHANG) > 0) {
+    }
+    if (::kill(-group, 0) != 0) return;
+    std::this_thread::sleep_for(10ms);
+  }
+  ::kill(-group, SIGKILL);
+}
+
+[[noreturn]] void end_by(int signal) {
+  // Held to the end: nothing is made or registered behind what was removed.
+  registry().mutex.lock();
+  for (const Ephemeral::Entry& entry : registry().entries)
+    if (entry.group != 0) end_group(entry.group, signal);
+  for (const Ephemeral::Entry& entry : registry().entries) {
+    std::error_code ignored;
+    if (!entry.path.empty()) std::filesystem::remove_all(entry.path, ignored);
+  }
+  ::signal(signal, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  ::raise(signal);
+  ::_exit(128 + signal);  // not reached: the default is to end
+}
+
+}  // namespace
+
+void clean_up_on_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
+    struct sigaction action = {};
+    ::sigaction(signal, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) sigaddset(&set, signal);
+  }
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  std::thread([set] {
+    int signal = 0;
+    while (::sigwait(&set, &signal) != 0) {
+    }
+    end_by(signal);
+  }).detach();
+}
+
+std::unique_lock<std::recursive_mutex> hold_off_signals() { return std::unique_lock(registry().mutex); }
+
+Ephemeral::Ephemeral(Entry entry) {
+  const auto held = hold_off_signals();
+  entry_ = registry().entries.insert(registry().entries.end(), std::move(entry));
+}
+
+Ephemeral::Ephemeral(Ephemeral&& other) noexcept : entry_(std::exchange(other.entry_, {})) {}
+
+Ephemeral& Ephemeral::operator=(Ephemeral&& other) noexcept {
+  std::swap(entry_, other.entry_);
+  return *this;
+}
+
+Ephemeral::~Ephemeral() {
+  if (!entry_) return;
+  const auto held = hold_off_signals();
+  registry().entries.erase(*entry_);
+}
+
+}  // namespace dtr

@@ -1,0 +1,149 @@
+#include "compiler/targets/time_error.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <span>
+
+#include "compiler/support/text.h"
+
+namespace dtr {
+namespace {
+
+// The largest error of all published runs, in percent of the time that is printed: of the four as they are, and of each when the others
+// alone choose the cost of a call (docs/npu.md 6; bench/calibrate.py holds it).
+constexpr uint32_t kPublishedErrorPercent = 44;
+
+// Published runs of one configuration.
+struct Calibrated {
+  std::string_view target;  // whose machine it was
+  NpuConfiguration configuration;
+  std::span<const std::string_view> kernels;  // kinds of calls that occur
+  uint32_t fewest_calls, most_calls;
+  uint64_t fewest_macs, most_macs;
+  std::string_view runs;
+};
+constexpr std::array<std::string_view, 3> kConvolutions{"Conv2d", "Depthwise", "Pool"};
+constexpr Calibrated kCalibrated[] = {
+    {"imxrt700", {true, ConstantMemory::kSram}, kConvolutions, 8, 29, 2'656'768, 13'570'304, "CIFARNet, MobileNetV1-0.25-128, DS-CNN-S"},
+    {"imxrt700", {true, ConstantMemory::kFlash}, kConvolutions, 29, 29, 568'741'376, 568'741'376, "MobileNetV1-1.0-224"},
+};
+constexpr uint64_t kReach = 2;  // below half of the least and above twice the most nothing resembles
+
+// Largest difference between estimate and counted instructions of a layer, in percent of the estimate, by kernel and core; 0: not counted.
+struct CpuError {
+  std::string_view kernel;
+  uint32_t dsp, mve;
+};
+constexpr CpuError kCpuErrors[] = {
+#define DTR_CPU_ERROR(kernel, dsp, mve) {kernel, dsp, mve},
+#include "compiler/targets/cpu_errors.inc"
+#undef DTR_CPU_ERROR
+};
+
+uint32_t cpu_error(const TimedWork& work, std::string_view kernel) {
+  const auto* row = std::ranges::find(kCpuErrors, kernel, &CpuError::kernel);
+  if (row == std::end(kCpuErrors) || work.target == nullptr) return 0;
+  return work.target->core == cortex_m::Core::kMve ? row->mve : row->dsp;
+}
+
+// The CPU's part: cycles, and how far off they may be.
+struct CpuPart {
+  uint64_t cycles = 0;
+  double error = 0;                         // in cycles
+  std::set<std::string_view> not_compared;  // kernels
+};
+CpuPart cpu_part(const TimedWork& work) {
+  CpuPart part;
+  for (const TimedWork::CpuPart& kernel : work.cpu) {
+    part.cycles += kernel.cycles;
+    if (kernel.cycles == 0 || work.cpu_counted) continue;
+    const uint32_t percent = cpu_error(work, kernel.kernel);
+    if (percent == 0) part.not_compared.insert(kernel.kernel);
+    part.error += static_cast<double>(kernel.cycles) * percent / 100;
+  }
+  return part;
+}
+
+uint32_t percent_of(double error, uint64_t cycles) {
+  return static_cast<uint32_t>(std::ceil(100 * error / static_cast<double>(cycles) - 1e-9));
+}
+
+std::string in_millions(uint64_t count) { return fmt::format("{:.1f}", static_cast<double>(count) / 1e6); }
+
+bool within_reach(uint64_t value, uint64_t least, uint64_t most) { return value >= least / kReach && value <= most * kReach; }
+
+std::string cpu_reason(const TimedWork& work, const CpuPart& part, const TimeError& error) {
+  if (work.cpu_counted) return "CPU: counted instructions, which are not cycles";
+  if (error.cpu_percent) return fmt::format("CPU: ±{} % of counted instructions, which are not cycles", *error.cpu_percent);
+  if (work.target == nullptr) return "CPU: its core is not known";
+  const size_t more = part.not_compared.size() - 1;
+  return fmt::format("CPU: the estimate of {}{} was never held against a count", *part.not_compared.begin(),
+                     more == 0 ? "" : fmt::format(" (and {} more)", more));
+}
+
+}  // namespace
+
+std::string unlike_published_runs(const TimedWork& work) {
+  if (!work.whole_run) return "published figures are of whole runs, not of operators";
+  if (work.target == nullptr) return "its target is not known";
+  if (!work.configuration) return "its schedule and the place of its constants are not known: the program says them";
+  const NpuConfiguration& own = *work.configuration;
+  const auto is_machine = [&](const Calibrated& row) { return find_target(row.target)->npu == work.target->npu; };
+  if (std::ranges::none_of(kCalibrated, is_machine)) return fmt::format("no figure is published for {}", work.target->name);
+  const auto* row = std::ranges::find_if(kCalibrated, [&](const Calibrated& each) {
+    return is_machine(each) && each.configuration.nxp_like == own.nxp_like && each.configuration.constants == own.constants;
+  });
+  if (row == std::end(kCalibrated))
+    return own.nxp_like ? fmt::format("no published run has its constants in {}", name(own.constants))
+                        : "no published run has Deuteron's own schedule";
+  for (const std::string& kernel : work.npu_kernels)
+    if (std::ranges::find(row->kernels, kernel) == row->kernels.end())
+      return fmt::format("no published run ({}) has a {}", row->runs, kernel);
+  if (!within_reach(work.npu_calls, row->fewest_calls, row->most_calls))
+    return fmt::format("published runs ({}) have {} to {} calls, this one has {}", row->runs, row->fewest_calls, row->most_calls,
+                       work.npu_calls);
+  if (!within_reach(work.npu_macs, row->fewest_macs, row->most_macs))
+    return fmt::format("published runs ({}) have {} to {} million multiply-accumulates, this one has {}", row->runs,
+                       in_millions(row->fewest_macs), in_millions(row->most_macs), in_millions(work.npu_macs));
+  return {};
+}
+
+TimeError time_error(const TimedWork& work) {
+  TimeError error;
+  const CpuPart cpu = cpu_part(work);
+  const uint64_t total = work.npu_cycles + cpu.cycles;
+  std::vector<std::string> reasons;
+  if (work.npu_cycles > 0) {
+    const std::string unlike = unlike_published_runs(work);
+    if (unlike.empty()) error.npu_percent = kPublishedErrorPercent;
+    reasons.push_back(unlike.empty() ? fmt::format("NPU: ±{} % by published runs", kPublishedErrorPercent) : "NPU: " + unlike);
+  }
+  if (cpu.cycles > 0) {
+    if (cpu.not_compared.empty() && !work.cpu_counted) error.cpu_percent = percent_of(cpu.error, cpu.cycles);
+    reasons.push_back(cpu_reason(work, cpu, error));
+  }
+  const bool cpu_is_known = cpu.not_compared.empty();
+  if (error.npu_percent && cpu_is_known)
+    error.percent = percent_of(static_cast<double>(work.npu_cycles) * *error.npu_percent / 100 + cpu.error, total);
+
+  if (error.percent) {
+    error.known = fmt::format("simulated ±{} %", *error.percent);
+  } else if (work.npu_cycles > 0) {
+    error.known = "simulated, not compared with silicon";
+  } else {
+    error.known = (work.cpu_counted    ? std::string("of counted instructions")
+                   : error.cpu_percent ? fmt::format("estimated ±{} % of counted instructions", *error.cpu_percent)
+                                       : std::string("estimated")) +
+                  ", not compared with silicon";
+  }
+  error.reason = fmt::format("{}", fmt::join(reasons, "; "));
+  return error;
+}
+
+std::string time_text(double milliseconds, const TimeError& error) { return fmt::format("{:.3f} ms {}", milliseconds, error.known); }
+
+}  // namespace dtr

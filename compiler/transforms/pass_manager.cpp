@@ -1,0 +1,132 @@
+#include "compiler/transforms/pass_manager.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "compiler/ir/verifier.h"
+#include "compiler/transforms/prove.h"
+
+namespace dtr {
+namespace {
+
+// Passes shrink graphs or move ops towards a normal form, so that a few rounds suffice; more mean that two undo each other.
+constexpr int kMaxRounds = 32;
+
+tl::unexpected<Diagnostic> broke_graph(const PassDef& pass, const Diagnostic& cause) {
+  return fail(DiagnosticId::kPassBrokeGraph, fmt::format("pass {}: {}", pass.name, cause.reason), "Report this as a bug.", cause.place);
+}
+
+class Runner {
+ public:
+  Runner(Program& program, Graph& graph, const PassOptions& options) : program_(program), graph_(graph), options_(options) {}
+
+  Status start() {
+    if (options_.prove == Proof::kNone) return {};
+    DTR_ASSIGN(prover_, Prover::start(program_, graph_, options_.seed));
+    return {};
+  }
+
+  // Each pass once; returns whether something changed.
+  Result<bool> run(std::span<const PassDef* const> passes) {
+    bool changed = false;
+    for (const PassDef* pass : passes) {
+      DTR_ASSIGN(const size_t changes, run(*pass));
+      changed = changed || changes != 0;
+    }
+    return changed;
+  }
+
+  Result<std::vector<PassRun>> finish() {
+    if (options_.prove == Proof::kOnce)
+      if (const Status status = prover_->compare(program_, graph_, loosest_); !status)
+        return fail(DiagnosticId::kPassBrokeGraph, fmt::format("all passes together: {}", status.error().reason), "Report this as a bug.",
+                    status.error().place);
+    return std::move(runs_);
+  }
+
+ private:
+  Result<size_t> run(const PassDef& pass) {
+    using Clock = std::chrono::steady_clock;
+    Remarks& remarks = options_.remarks != nullptr ? *options_.remarks : unwanted_;
+    const auto start = Clock::now();
+    DTR_ASSIGN(const size_t changes, pass.run(program_, graph_, remarks));
+    runs_.push_back({&pass, changes, std::chrono::duration<double, std::milli>(Clock::now() - start).count()});
+    remarks.settle(pass, program_, graph_);
+    if (options_.after_pass) options_.after_pass(pass, graph_, changes);
+    if (changes == 0) return changes;
+    loosest_ = std::max(loosest_, pass.exactness);
+    if (options_.verify_each)
+      if (const Status status = verify(program_, graph_); !status) return broke_graph(pass, status.error());
+    if (options_.prove == Proof::kEachPass)
+      if (const Status status = prover_->step(program_, graph_, pass.exactness); !status) return broke_graph(pass, status.error());
+    return changes;
+  }
+
+  Program& program_;
+  Graph& graph_;
+  const PassOptions& options_;
+  Remarks unwanted_;
+  std::optional<Prover> prover_;
+  Exactness loosest_ = Exactness::kExact;
+  std::vector<PassRun> runs_;
+};
+
+}  // namespace
+
+Result<std::vector<PassRun>> run_passes(Program& program, Graph& graph, std::span<const PassDef* const> passes,
+                                        const PassOptions& options) {
+  Runner runner(program, graph, options);
+  DTR_TRY(runner.start());
+  DTR_TRY(runner.run(passes));
+  return runner.finish();
+}
+
+Result<std::vector<PassRun>> run_pipeline(Program& program, Graph& graph, const Pipeline& pipeline, const PassOptions& options) {
+  Runner runner(program, graph, options);
+  DTR_TRY(runner.start());
+  for (int round = 0; round < kMaxRounds; ++round) {
+    DTR_ASSIGN(const bool changed, runner.run(pipeline.passes));
+    if (!changed) return runner.finish();
+  }
+  return fail(DiagnosticId::kPassBrokeGraph, fmt::format("pipeline {} does not come to an end", pipeline.name), "Report this as a bug.");
+}
+
+Result<std::optional<Bisection>> bisect(Program& program, Graph& graph, const Pipeline& pipeline, bool to_fix_point, uint64_t seed) {
+  struct Step {
+    const PassDef* pass;
+    Exactness exactness;  // the loosest until here
+    Graph graph;
+  };
+  std::vector<Step> steps;
+  DTR_ASSIGN(Prover prover, Prover::start(program, graph, seed));
+  PassOptions options;
+  options.after_pass = [&](const PassDef& pass, const Graph& changed, size_t changes) {
+    if (changes == 0) return;
+    const Exactness before = steps.empty() ? Exactness::kExact : steps.back().exactness;
+    steps.push_back({&pass, std::max(before, pass.exactness), changed});
+  };
+  if (to_fix_point) {
+    DTR_TRY(run_pipeline(program, graph, pipeline, options));
+  } else {
+    DTR_TRY(run_passes(program, graph, pipeline.passes, options));
+  }
+
+  std::optional<Bisection> found;
+  size_t good = 0, bad = steps.size() + 1;  // counts of steps: after `good` all is well
+  for (size_t probe = steps.size(); probe > good; probe = good + (bad - good) / 2) {
+    const Step& step = steps[probe - 1];
+    const Status same = prover.compare(program, step.graph, step.exactness);
+    if (same) {
+      good = probe;
+      continue;
+    }
+    if (same.error().id != DiagnosticId::kPassBrokeGraph) return tl::unexpected(same.error());
+    bad = probe;
+    found = Bisection{step.pass, probe, steps.size(), same.error().reason};
+  }
+  return found;
+}
+
+}  // namespace dtr

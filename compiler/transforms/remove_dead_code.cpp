@@ -1,0 +1,29 @@
+// Erases ops whose results nobody uses, last to first, so that what only they used goes in the same sweep.
+#include "compiler/transforms/edit.h"
+
+namespace dtr::passes {
+namespace {
+
+Result<size_t> run(Program&, Graph& graph, Remarks&) {
+  Rewriter rewriter(graph);
+  size_t changes = 0;
+  for (OpId id = graph.last_op(), previous; id.valid(); id = previous) {
+    previous = graph.op(id).previous;
+    const auto unused = [&](ValueId result) { return graph.value(result).unused(); };
+    const std::vector<ValueId>& results = graph.op(id).results;
+    if (!std::all_of(results.begin(), results.end(), unused)) continue;
+    rewriter.erase(id);
+    ++changes;
+  }
+  return changes;
+}
+
+}  // namespace
+
+constinit const PassDef kRemoveDeadCode{.name = "remove_dead_code",
+                                        .summary = "erase ops whose results nobody uses",
+                                        .exactness = Exactness::kExact,
+                                        .keeps_sources = true,
+                                        .run = run};
+
+}  // namespace dtr::passes

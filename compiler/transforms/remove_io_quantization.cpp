@@ -1,0 +1,50 @@
+// Makes inputs that are quantized at once int8 inputs, and outputs that are dequantized last int8 outputs (`deuteron compile --io int8`).
+//
+// Every input and output is looked at by itself: an input that something reads in float stays float, as does one that nobody reads.
+#include "compiler/transforms/edit.h"
+
+namespace dtr::passes {
+namespace {
+
+Result<size_t> run(Program&, Graph& graph, Remarks& remarks) {
+  Rewriter rewriter(graph);
+  size_t changes = 0;
+  std::vector<ValueId> outputs = graph.outputs();
+  for (ValueId& output : outputs) {
+    const OpId dequantize = graph.producer_if(output, ops::kDequantize);
+    if (!dequantize.valid()) continue;
+    output = graph.op(dequantize).operands[0];
+    ++changes;
+  }
+  const std::vector<ValueId> old = graph.outputs();
+  rewriter.set_outputs(std::move(outputs));
+  for (const ValueId output : old)
+    if (const OpId op = graph.producer_if(output, ops::kDequantize); op.valid() && !graph.op(op).erased) erase_if_unused(rewriter, op);
+  for (const ValueId input : std::vector<ValueId>(graph.inputs())) {
+    const std::vector<Use> uses = graph.value(input).uses;
+    const OpId first = uses.empty() ? OpId{} : uses.front().op;
+    if (!first.valid() || graph.op(first).def != &ops::kQuantize) continue;
+    const Type type = graph.type(graph.op(first).results[0]);
+    const bool alike = graph.value(input).output_uses == 0 && std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+                         return graph.op(use.op).def == &ops::kQuantize && graph.type(graph.op(use.op).results[0]) == type;
+                       });
+    if (!alike) {
+      remarks.add(first, "the input `" + graph.value(input).name + "` is also read in float or in another quantization");
+      continue;
+    }
+    rewriter.set_element_type(input, type.dtype, type.quantization);
+    for (const Use& use : uses) rewriter.replace(use.op, input);
+    ++changes;
+  }
+  return changes;
+}
+
+}  // namespace
+
+constinit const PassDef kRemoveIoQuantization{
+    .name = "remove_io_quantization",
+    .summary = "quantize at inputs and dequantize at outputs go: the program takes and gives int8",
+    .exactness = Exactness::kExact,
+    .run = run};
+
+}  // namespace dtr::passes

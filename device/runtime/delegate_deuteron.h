@@ -1,0 +1,25 @@
+// The delegate `DeuteronBackend`: NPU microcode, run through the driver interface (device/npu/driver.h). Which driver, the simulator or
+// silicon, is the caller's choice.
+#pragma once
+
+#include "device/npu/driver.h"
+#include "device/runtime/delegate.h"
+
+namespace dtr::runtime {
+
+// What the delegate works with; must outlive the method. One for all payloads of a program.
+struct DeuteronContext {
+  npu::Driver driver = {};
+  // Told of every command of a run; may be null.
+  void (*on_event)(void* event_context, const npu::Event& event) = nullptr;
+  void* event_context = nullptr;
+  npu::Report report = {};  // of the last run
+};
+
+// Delegate::state_bytes of this delegate, for those who reserve memory before the program is loaded.
+inline constexpr size_t kDeuteronStateBytes = 2 * sizeof(uint32_t) + sizeof(std::span<const std::byte>);
+
+// Entry for a DelegateTable. `detail` of a failed status is an npu::Status.
+Delegate deuteron_delegate(DeuteronContext& context);
+
+}  // namespace dtr::runtime

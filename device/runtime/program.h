@@ -1,0 +1,65 @@
+// A program that is loaded: checked against its format, its target, and the kernels and delegates that are there. Refers to the bytes
+// and the tables, which must outlive it; copies nothing, allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "device/numerics/crc32.h"
+#include "device/pte/program_file.h"
+#include "device/pte/tensor_file.h"
+#include "device/runtime/delegate.h"
+#include "device/runtime/kernel.h"
+
+namespace dtr::runtime {
+
+struct LoadOptions {
+  KernelTable kernels = {};
+  DelegateTable delegates = {};
+  pte::TensorFiles tensor_files = {};  // where constants outside of the program are looked for
+  uint32_t target_hash = 0;            // of this machine; 0: do not compare
+  // Reads the whole file once. Null: not checked, and its code is not linked.
+  pte::ProgramFile::ChecksumFunction checksum = crc32_with_hole;
+  // Called for every kernel (kMissingKernel: name and overload, which may be empty), delegate (kMissingDelegate: id) and constant
+  // (kMissingData: name) that the program needs and that is not there.
+  void (*on_missing)(void* context, Error what, std::string_view name, std::string_view overload) = nullptr;
+  void* context = nullptr;
+};
+
+// "aten::add.out" as it stands in a program, in two parts.
+struct OperatorName {
+  std::string_view name;
+  std::string_view overload;  // may be empty
+  bool operator==(std::string_view full) const;
+};
+OperatorName operator_name(const pte::ExecutionPlan& plan, uint32_t index);
+
+class Program {
+ public:
+  // After an error the program is empty. Missing kernels, delegates and constants are the last thing that is checked, so that `on_missing`
+  // has named all of them; the status names the first.
+  static Status load(std::span<const std::byte> bytes, const LoadOptions& options, Program* program);
+
+  const pte::ProgramFile& file() const { return file_; }
+  size_t method_count() const;
+  std::string_view method_name(size_t index) const;
+  // Null if there is no method of that name.
+  const pte::ExecutionPlan* method(std::string_view name) const;
+  // Null if it is not in the table.
+  KernelFunction find_kernel(const OperatorName& name) const;
+  const Delegate* find_delegate(std::string_view id) const;
+  // Data of a constant, in the program or in a tensor file; null if the tensor is none.
+  const std::byte* constant(const pte::Tensor& tensor) const;
+
+ private:
+  Status check(const LoadOptions& options) const;
+
+  pte::ProgramFile file_;
+  KernelTable kernels_;
+  DelegateTable delegates_;
+  pte::TensorFiles tensor_files_;
+};
+
+}  // namespace dtr::runtime

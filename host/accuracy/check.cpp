@@ -1,0 +1,170 @@
+#include "host/accuracy/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "compiler/executors/executor.h"
+#include "compiler/executors/onednn_executor.h"
+#include "compiler/ops/ops.h"
+#include "host/accuracy/check_operators.h"
+#include "host/accuracy/compare.h"
+#include "host/session/session.h"
+
+namespace dtr {
+namespace {
+
+// Inputs of the program for a sample of the model: the same, or quantized where the program takes int8.
+std::vector<Tensor> program_inputs(const Graph& signature, const Graph& compiled, std::span<const TensorView> sample) {
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < sample.size(); ++i) {
+    const DType wanted = signature.type(signature.inputs()[i]).dtype;
+    if (wanted == sample[i].dtype) {
+      inputs.push_back(Tensor::copy_of(wanted, sample[i].shape, {sample[i].data, sample[i].bytes()}));
+    } else {
+      inputs.push_back(quantized(sample[i], compiled.type(compiled.inputs()[i])));
+    }
+  }
+  return inputs;
+}
+
+// Whether values that are computed in float are quantized: near a tie, the kernel's float32 may choose the other neighbour.
+bool quantizes_computed_floats(const Graph& graph) {
+  for (const OpId id : graph.ops())
+    if (const Op& op = graph.op(id); op.def == &ops::kQuantize && graph.producer(op.operands[0]).valid()) return true;
+  return false;
+}
+
+struct OutputDifference {
+  size_t output;
+  Difference difference;
+};
+
+// The first output that differs from the evaluation of `graph` by more than rounding.
+Result<std::optional<OutputDifference>> first_difference(const Program& program, const Graph& graph, std::span<const TensorView> sample,
+                                                         const Graph& as_compiled, const std::vector<Tensor>& outputs) {
+  const std::unique_ptr<Executor> reference = make_reference_executor(program, graph);
+  DTR_ASSIGN(const std::vector<Tensor> expected, reference->run(sample));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor real = real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i]));
+    const Tensor wanted = real_values(expected[i].view(), graph.type(graph.outputs()[i]));
+    const Difference difference = compare(wanted.view(), real.view());
+    if (difference.max_absolute > difference.rounding_bound) return OutputDifference{i, difference};
+  }
+  return std::nullopt;
+}
+
+tl::unexpected<Diagnostic> refused(const Program& program, const OutputDifference& found, const std::string& because) {
+  const auto& [output, difference] = found;
+  return fail(DiagnosticId::kCheckFailed,
+              fmt::format("output {} differs from the quantized graph at element {}: {} instead of {}; {}", output, difference.index,
+                          difference.actual, difference.expected, because),
+              "please report this with the model", {.file = program.file});
+}
+
+// The outputs of a program against those of the float model.
+struct Accuracy {
+  const Program& program;
+  const Graph& original;
+  const Graph& as_compiled;
+  std::span<const TensorView> sample;
+  bool on_noise;
+
+  Status check(const std::vector<Tensor>& ideal, const std::vector<Tensor>& outputs, double least) const {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const ValueId output = original.outputs()[i];
+      if (!is_float(original.type(output).dtype) && !original.type(output).quantized()) continue;  // an index is right or wrong
+      const Tensor expected = real_values(ideal[i].view(), original.type(output));
+      const Tensor actual = real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i]));
+      const double decibels = decibels_of(expected, actual);
+      if (decibels >= least) continue;
+      const double steps = on_noise ? 2 : is_zero(expected) ? 1 : 0;
+      if (compare(expected.view(), actual.view()).max_absolute <= steps * step_of(i)) continue;
+      DTR_ASSIGN(const bool lost, lost_in_float(i, expected, least));
+      if (lost) continue;
+      const OpId producer = original.producer(output);
+      return fail(
+          DiagnosticId::kCheckInaccurate,
+          fmt::format("output {}, `{}`: {:.1f} dB against the float model on {}, at least {:.1f} dB asked for; a program that gives "
+                      "nothing but zeros has 0 dB",
+                      i, original.value(output).name, decibels, on_noise ? "noise" : "the first sample", least),
+          "see which operator loses it with --report-quantization, calibrate with real inputs, or accept it with --min-sqnr DB",
+          producer.valid() ? place_of(program, original, producer) : Place{.file = program.file});
+    }
+    return {};
+  }
+
+ private:
+  static double decibels_of(const Tensor& expected, const Tensor& actual) {
+    Sqnr sqnr;
+    sqnr.add(expected.view(), actual.view());
+    return sqnr.decibels();
+  }
+  static bool is_zero(const Tensor& tensor) {
+    return std::ranges::all_of(tensor.values<float>(), [](float value) { return value == 0; });
+  }
+
+  // Quantization step of an output; 0 if it has none.
+  double step_of(size_t i) const {
+    const ValueId output = as_compiled.outputs()[i];
+    const OpId dequantize = as_compiled.producer_if(output, ops::kDequantize);
+    const Type& type = as_compiled.type(dequantize.valid() ? as_compiled.op(dequantize).operands[0] : output);
+    return type.quantized() ? static_cast<double>(type.quantization->scale()) : 0;
+  }
+
+  // Whether the model computes rounding errors: float32 has nothing of what double has.
+  Result<bool> lost_in_float(size_t i, const Tensor& expected, double least) const {
+    if (is_quantized(original)) return false;
+    DTR_ASSIGN(const std::vector<Tensor> exact, make_reference_executor(program, original, Precision::kDouble)->run(sample));
+    return decibels_of(real_values(exact[i].view(), original.type(original.outputs()[i])), expected) < least;
+  }
+};
+
+}  // namespace
+
+Status check_program(const Program& program, const Graph& original, const Graph& quantized_graph, const Samples* samples,
+                     CompiledProgram& compiled, double least_decibels) {
+  std::optional<Samples> noise;
+  if (samples == nullptr) noise = Samples::random(original, 1);
+  const std::vector<TensorView> sample = (samples == nullptr ? *noise : *samples).inputs(0);
+
+  DTR_ASSIGN(const std::unique_ptr<Session> session,
+             Session::load(compiled.pte, program.file, simulator::best_kit(), compiled.tensor_file));
+  const Graph& as_compiled = program.forward();
+  const std::vector<Tensor> inputs = program_inputs(session->signature(), as_compiled, sample);
+  std::vector<TensorView> views;
+  for (const Tensor& input : inputs) views.push_back(input.view());
+  RunStats stats;
+  DTR_ASSIGN(const std::vector<Tensor> outputs, session->run(views, &stats));
+
+  CompileReport& report = compiled.report;
+  report.npu_busy_cycles = stats.busy_cycles;
+  report.npu_host_cycles = stats.host_cycles;
+  report.npu_stall_cycles = stats.stall_cycles;
+  report.npu_total_cycles = stats.total_cycles;
+  report.npu_calls = stats.npu_calls;
+
+  DTR_ASSIGN(const std::optional<OutputDifference> difference, first_difference(program, quantized_graph, sample, as_compiled, outputs));
+  if (difference) {
+    // What float32 leaves of a badly conditioned function is no error of the program: each operator is judged by itself.
+    DTR_ASSIGN(const std::optional<std::string> wrong, check_operators(program, as_compiled, *session, views, compiled.values));
+    if (wrong) return refused(program, *difference, *wrong);
+    if (!quantizes_computed_floats(as_compiled)) {
+      DTR_ASSIGN(const bool same, agree_in_double(program, quantized_graph, sample, as_compiled, views));
+      if (!same) return refused(program, *difference, "every operator is right, but the compiled graph is another function");
+    }
+  }
+  const std::unique_ptr<Executor> float_model = make_reference_executor(program, original);
+  DTR_ASSIGN(const std::vector<Tensor> ideal, float_model->run(sample));
+  Sqnr sqnr;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    sqnr.add(real_values(ideal[i].view(), original.type(original.outputs()[i])).view(),
+             real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i])).view());
+  report.check_sqnr_db = sqnr.decibels();
+  report.checked = true;
+  if (samples == nullptr && !is_quantized(original)) return {};
+  return Accuracy{program, original, as_compiled, sample, samples == nullptr}.check(ideal, outputs, least_decibels);
+}
+
+}  // namespace dtr

@@ -1,0 +1,114 @@
+#include "host/accuracy/outputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/executors/onednn_executor.h"
+#include "compiler/ir/samples.h"
+#include "compiler/ops/ops.h"
+#include "compiler/pipeline/compile.h"
+#include "compiler/pipeline/read_model.h"
+#include "device/pte/program_generated.h"
+#include "host/session/session.h"
+
+namespace dtr {
+namespace {
+
+double integer_step(DType dtype) { return is_float(dtype) ? 0 : 1; }
+
+Result<std::vector<Output>> stored_results(const OutputSource& source) {
+  DTR_ASSIGN(std::vector<NamedTensor> arrays, read_tensors(source.path));
+  std::vector<Output> outputs;
+  for (const NamedTensor& array : arrays) {
+    const Shape& shape = array.tensor.shape();
+    const int64_t stored = shape.empty() ? 1 : shape[0];
+    const int64_t count = source.samples == 0 ? stored : std::min<int64_t>(stored, static_cast<int64_t>(source.samples));
+    if (stored == 0)
+      return fail(DiagnosticId::kDataEmpty, fmt::format("the array has shape {}: no sample", to_string(shape)), "store at least one sample",
+                  {.file = source.path, .node = array.name});
+    Output output{.name = array.name, .step = integer_step(array.tensor.dtype()), .stored = true};
+    const Shape one(shape.begin() + (shape.empty() ? 0 : 1), shape.end());
+    const size_t bytes = static_cast<size_t>(element_count(one)) * byte_size(array.tensor.dtype());
+    for (int64_t i = 0; i < count; ++i)
+      output.samples.push_back(
+          Tensor::copy_of(array.tensor.dtype(), one, array.tensor.bytes().subspan(static_cast<size_t>(i) * bytes, bytes)));
+    outputs.push_back(std::move(output));
+  }
+  return outputs;
+}
+
+// Runs `run` on each sample; steps by output.
+template <class Run>
+Result<std::vector<Output>> run_samples(const Samples& samples, size_t limit, const std::vector<double>& steps, const Run& run) {
+  const size_t count = limit == 0 ? samples.size() : std::min(limit, samples.size());
+  std::vector<Output> outputs;
+  for (size_t i = 0; i < count; ++i) {
+    DTR_ASSIGN(std::vector<Tensor> results, run(samples.inputs(i)));
+    outputs.resize(results.size());
+    for (size_t k = 0; k < results.size(); ++k) outputs[k].samples.push_back(std::move(results[k]));
+  }
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    outputs[k].name = fmt::format("output_{}", k);
+    outputs[k].step = integer_step(outputs[k].samples.front().dtype());
+    if (outputs[k].step == 0 && k < steps.size()) outputs[k].step = steps[k];
+  }
+  return outputs;
+}
+
+// The scales with which a program dequantizes its outputs; 0 where it does something else.
+std::vector<double> program_steps(const ProgramImage& image) {
+  const pte::ExecutionPlan& plan = *image.file().program().execution_plan()->Get(0);
+  std::vector<double> steps;
+  for (const int32_t output : *plan.outputs()) {
+    double step = 0;
+    for (const pte::Chain* chain : *plan.chains())
+      for (const pte::Instruction* instruction : *chain->instructions()) {
+        const pte::KernelCall* call = instruction->instr_args_as_KernelCall();
+        if (call == nullptr || call->args()->size() < 3 || call->args()->Get(call->args()->size() - 1) != output) continue;
+        const pte::Operator* kernel = plan.operators()->Get(static_cast<uint32_t>(call->op_index()));
+        if (kernel->name()->string_view() != "quantized_decomposed::dequantize_per_tensor") continue;
+        if (const pte::Double* scale = plan.values()->Get(static_cast<uint32_t>(call->args()->Get(1)))->val_as_Double())
+          step = scale->double_val();
+      }
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+std::vector<double> model_steps(const Graph& graph) {
+  std::vector<double> steps;
+  for (const ValueId output : graph.outputs()) {
+    const OpId dequantize = graph.producer_if(output, ops::kDequantize);
+    steps.push_back(dequantize.valid() ? static_cast<double>(graph.type(graph.op(dequantize).operands[0]).quantization->scale()) : 0);
+  }
+  return steps;
+}
+
+}  // namespace
+
+Result<std::vector<Output>> read_outputs(const OutputSource& source) {
+  DTR_ASSIGN(const FileKind kind, file_kind(source.path));
+  if (kind == FileKind::kArrays) return stored_results(source);
+  if (source.data == nullptr)
+    return fail(DiagnosticId::kCompareNoData, "a program or a model computes its outputs, and there are no data to run it on",
+                "give samples with --data DATA.npz", {.file = source.path});
+  if (kind == FileKind::kProgram) {
+    DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(source.path, source.tensor_files));
+    DTR_ASSIGN(const Samples samples, Samples::bind(session->signature(), *source.data, source.data_file));
+    return run_samples(samples, source.samples, program_steps(session->image()), [&](const auto& inputs) { return session->run(inputs); });
+  }
+  DTR_ASSIGN(Program program, read_model(source.path));
+  Graph& graph = program.forward();
+  DTR_ASSIGN(const Samples samples, Samples::bind(graph, *source.data, source.data_file));
+  std::unique_ptr<Executor> executor;
+  if (is_quantized(graph)) {
+    DTR_TRY(import_quantization(program, {.target = &all_targets().front()}));
+    executor = make_reference_executor(program, graph);
+  } else {
+    DTR_ASSIGN(executor, make_onednn_executor(program, graph));
+  }
+  return run_samples(samples, source.samples, model_steps(graph), [&](const auto& inputs) { return executor->run(inputs); });
+}
+
+}  // namespace dtr

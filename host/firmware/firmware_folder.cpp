@@ -1,0 +1,140 @@
+#include "host/firmware/firmware_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "compiler/ir/constant_pool.h"
+#include "compiler/support/mapped_file.h"
+#include "compiler/support/output_file.h"
+
+namespace dtr {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kListHead =
+    "# What `deuteron firmware` wrote here, a hash and a path a line: a file that differs from it was changed by someone, and is kept.\n";
+constexpr size_t kMostNamed = 5;
+
+uint64_t hash_of(const std::string& text) { return content_hash(std::as_bytes(std::span(text))); }
+
+bool is_data(const std::string& path) { return path.ends_with(".pte") || path.ends_with(".ptd"); }
+
+class ProjectFolder {
+ public:
+  explicit ProjectFolder(const std::string& folder) : folder_(folder) { read_list(); }
+
+  Result<FirmwareChanges> write(std::span<const FirmwareFile> files) {
+    DTR_TRY(check_nothing_in_the_way(files));
+    for (const FirmwareFile& file : files) DTR_TRY(place(file));
+    remove_unused();
+    DTR_TRY(write_list());
+    return std::move(changes_);
+  }
+
+ private:
+  fs::path at(const std::string& path) const { return folder_ / path; }
+
+  // Of the file that is there, if one is.
+  std::optional<uint64_t> present(const std::string& path) const {
+    const Result<MappedFile> file = MappedFile::open(at(path).string());
+    return file ? std::optional(content_hash(file->bytes())) : std::nullopt;
+  }
+
+  std::optional<uint64_t> recorded(const std::string& path) const {
+    const auto found = before_.find(path);
+    return found == before_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  void read_list() {
+    const Result<MappedFile> file = MappedFile::open(at(kWrittenList).string());
+    if (!file) return;
+    std::istringstream lines(std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()));
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      uint64_t hash = 0;
+      std::string path;
+      if (!(words >> std::hex >> hash >> std::ws) || !std::getline(words, path)) continue;
+      // Files are removed by this list: those in the folder alone.
+      const fs::path normal = fs::path(path).lexically_normal();
+      if (normal.is_relative() && *normal.begin() != "..") before_[path] = hash;
+    }
+  }
+
+  Status check_nothing_in_the_way(std::span<const FirmwareFile> files) const {
+    std::vector<std::string> others;
+    for (const FirmwareFile& file : files)
+      if (const auto there = present(file.path); there && !recorded(file.path) && *there != hash_of(file.text)) others.push_back(file.path);
+    if (others.empty()) return {};
+    const size_t more = others.size() - std::min(others.size(), kMostNamed);
+    others.resize(others.size() - more);
+    return fail(DiagnosticId::kFirmwareFolder,
+                fmt::format("it has {}{}, which `deuteron firmware` did not write and would have to replace", fmt::join(others, ", "),
+                            more == 0 ? "" : fmt::format(" and {} more", more)),
+                "choose another folder, or move them away", {.file = folder_.string()});
+  }
+
+  Status put(const std::string& path, const std::string& text) const {
+    std::error_code error;
+    fs::create_directories(at(path).parent_path(), error);
+    if (error)
+      return fail(DiagnosticId::kFileNotWritable, "cannot make the folder: " + error.message(), "choose a folder where you may write",
+                  {.file = at(path).parent_path().string()});
+    return write_file(at(path).string(), text);
+  }
+
+  Status place(const FirmwareFile& file) {
+    const std::optional<uint64_t> there = present(file.path), wrote = recorded(file.path);
+    const uint64_t hash = hash_of(file.text);
+    after_[file.path] = hash;
+    if (there == hash) return {};  // its time stays, so that it is not built again
+    if (!there || there == wrote || is_data(file.path)) return put(file.path, file.text);
+    const std::string beside = file.path + ".new";
+    if (wrote == hash && !(recorded(beside) && present(beside))) {
+      changes_.kept.push_back(file.path);
+      return {};
+    }
+    changes_.beside.push_back(file.path);
+    after_[beside] = hash;
+    return put(beside, file.text);
+  }
+
+  void remove_unused() {
+    for (const auto& [path, hash] : before_) {
+      const std::optional<uint64_t> there = present(path);
+      if (after_.contains(path) || !there) continue;
+      if (there != hash && !is_data(path)) {
+        changes_.unused.push_back(path);
+        continue;
+      }
+      changes_.removed.push_back(path);
+      std::error_code ignored;
+      fs::remove(at(path), ignored);
+      for (fs::path parent = fs::path(path).parent_path(); !parent.empty() && fs::remove(folder_ / parent, ignored);)
+        parent = parent.parent_path();  // those that are empty now
+    }
+  }
+
+  Status write_list() const {
+    std::string text(kListHead);
+    for (const auto& [path, hash] : after_) text += fmt::format("{:016x} {}\n", hash, path);
+    return put(kWrittenList, text);
+  }
+
+  fs::path folder_;
+  std::map<std::string, uint64_t> before_, after_;  // hash by path
+  FirmwareChanges changes_;
+};
+
+}  // namespace
+
+Result<FirmwareChanges> write_firmware(std::span<const FirmwareFile> files, const std::string& folder) {
+  return ProjectFolder(folder).write(files);
+}
+
+}  // namespace dtr

@@ -1,0 +1,23 @@
+// In words: why an operator costs what it costs, and what would make it cheaper.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "host/profiler/profile.h"
+
+namespace dtr {
+
+struct Explanation {
+  std::string costs;                   // one sentence
+  std::vector<std::string> because;    // sentences, most cycles first
+  std::vector<std::string> to_change;  // what would make it cheaper; empty: nothing that is known
+};
+
+// `image`: the program, for shapes; may be null. The row must have sources.
+Explanation explain(const Profile& profile, const ProfileRow& row, const ProgramImage* image);
+
+// Every row whose name, operator or module has `name` in it, most cycles first; at most `most`.
+std::string explain_text(const Profile& profile, const ProgramImage* image, const std::string& name, size_t most);
+
+}  // namespace dtr

@@ -1,0 +1,13 @@
+// The page of an HTML report, as this command carries it: host/profiler/html.
+#pragma once
+
+#include <span>
+
+#include "compiler/support/embedded_file.h"
+
+namespace dtr {
+
+// report.html, report.css, then the scripts in the order in which they run.
+std::span<const EmbeddedFile> html_sources();
+
+}  // namespace dtr

@@ -1,0 +1,46 @@
+// Which source operators the calls of a program and the commands of its delegates stand for.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/program/reader.h"
+
+namespace dtr {
+
+struct MappedStep {
+  std::string kernel;  // "Conv2d", "aten::add.out", "Copy"
+  Origin origin;
+  int64_t macs = 0;
+  uint64_t bytes = 0;      // a copy: from flash; else read and written in SRAM
+  std::string limit;       // "array", "weight port", …
+  std::string rearranges;  // value that is only brought into another order of bytes
+};
+
+class OperatorMap {
+ public:
+  OperatorMap() = default;
+  explicit OperatorMap(const pte::DebugMap& map);
+
+  const std::vector<SourceOp>& sources() const { return sources_; }
+  // `command` −1: the call itself. Null if nothing is known of it. A wait is not in the map: see the call behind it.
+  const MappedStep* find(int32_t instruction, int32_t command) const;
+  // What a call or command is there for: itself, or the kernel call that waits for it.
+  const MappedStep* served(int32_t instruction, int32_t command) const;
+
+  // By instruction and command.
+  const std::map<std::pair<int32_t, int32_t>, MappedStep>& steps() const { return steps_; }
+
+  uint32_t add_source(SourceOp source);
+  void add(int32_t instruction, int32_t command, MappedStep step) { steps_[{instruction, command}] = std::move(step); }
+
+ private:
+  std::vector<SourceOp> sources_;
+  std::map<std::pair<int32_t, int32_t>, MappedStep> steps_;
+};
+
+}  // namespace dtr

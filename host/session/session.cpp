@@ -1,0 +1,340 @@
+#include "host/session/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "compiler/ir/reorder.h"
+#include "compiler/ir/rewriter.h"
+#include "compiler/program/scalar_types.h"
+#include "compiler/support/encode.h"
+#include "compiler/targets/target.h"
+#include "device/pte/debug_map_generated.h"
+#include "device/pte/program_generated.h"
+#include "device/runtime/delegate_deuteron.h"
+#include "device/runtime/environment.h"
+#include "device/runtime/method.h"
+#include "device/runtime/profiler.h"
+#include "host/simulator/host_simulator.h"
+
+namespace dtr {
+namespace {
+
+Type type_of(const runtime::Tensor& tensor) { return type_of(tensor.dtype, tensor.shape(), tensor.order()); }
+
+// 16-byte aligned memory, zeros. What is not touched costs nothing.
+class Arena {
+ public:
+  // False if there is not as much.
+  [[nodiscard]] bool resize(uint64_t bytes) {
+    static_assert(alignof(std::max_align_t) >= runtime::kArenaAlignment);
+    data_.reset(static_cast<std::byte*>(std::calloc(bytes + 1, 1)));
+    bytes_ = data_ == nullptr ? 0 : bytes;
+    return data_ != nullptr;
+  }
+  std::span<std::byte> span() { return {data_.get(), bytes_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const { std::free(data); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  size_t bytes_ = 0;
+};
+
+std::string_view missing_kind(pte::Error what) {
+  if (what == pte::Error::kMissingData) return "tensor";
+  return what == pte::Error::kMissingDelegate ? "delegate" : "kernel";
+}
+
+class HostSession final : public Session {
+ public:
+  HostSession(ProgramImage image, const simulator::Kit& kit, std::vector<TensorFileImage> tensor_files = {})
+      : image_(std::move(image)), tensor_files_(std::move(tensor_files)), simulator_({}, kit) {
+    for (const TensorFileImage& file : tensor_files_) opened_.push_back(file.file());
+  }
+
+  Status start() {
+    context_.driver = simulator_.driver();
+    context_.on_event = &HostSession::on_event;
+    context_.event_context = this;
+    delegates_[0] = runtime::deuteron_delegate(context_);
+    runtime::Profiler starts(starts_, {[](void*) { return nanoseconds(); }});
+    const size_t load = starts.start(npu::ProfileEvent::kLoad);
+    DTR_TRY(load_program(image_, delegates_, opened_, &program_));
+    starts.stop(load);
+    const std::string_view method = program_.method_name(0);
+    runtime::Method::Requirements need;
+    DTR_TRY(check(runtime::Method::requirements(program_, method, &need)));
+    for (uint32_t i = 0; i < need.memories; ++i) planned_bytes_ += need.memory_bytes(i);
+    DTR_TRY(check_planned());
+    if (!state_.resize(need.state_bytes)) return no_memory(need.state_bytes);
+    arenas_.resize(need.memories);
+    for (uint32_t i = 0; i < need.memories; ++i) {
+      if (!arenas_[i].resize(need.memory_bytes(i))) return no_memory(planned_bytes_);
+      memories_.push_back(arenas_[i].span());
+    }
+    const size_t init = starts.start(npu::ProfileEvent::kInit);
+    DTR_TRY(check(method_.prepare(program_, method, state_.span(), memories_)));
+    starts.stop(init);
+    return describe();
+  }
+
+  const Graph& signature() const override { return signature_; }
+  const ProgramImage& image() const override { return image_; }
+  std::span<const TensorFileImage> tensor_files() const override { return tensor_files_; }
+
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats, const RunHooks& hooks) override {
+    for (size_t i = 0; i < inputs.size(); ++i) DTR_TRY(set_input(i, inputs[i]));
+    hooks_ = &hooks;
+    watch_touches_ = stats != nullptr || hooks.recording != nullptr;
+    report_ = {};
+    touched_ = 0;
+    const runtime::Observer observer{this, &HostSession::before, &HostSession::after};
+    if (hooks.recording != nullptr) start_recording(*hooks.recording);
+    const auto start = std::chrono::steady_clock::now();
+    const pte::Status status = method_.run(&observer);
+    if (hooks.recording != nullptr) finish_recording(*hooks.recording, status);
+    DTR_TRY(check(status));
+    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+    if (stats != nullptr) {
+      ++stats->runs;
+      stats->milliseconds.push_back(taken.count());
+      stats->total_cycles = report_.total_cycles;
+      stats->busy_cycles = report_.busy_cycles;
+      stats->host_cycles = report_.host_cycles;
+      stats->stall_cycles = report_.stall_cycles;
+      stats->npu_calls = report_.calls;
+      stats->copied_bytes = report_.copied_bytes;
+      stats->sram_touched_bytes = std::max(stats->sram_touched_bytes, touched_);
+    }
+    std::vector<Tensor> outputs;
+    for (size_t i = 0; i < method_.output_count(); ++i) {
+      const runtime::Tensor& from = *method_.output_tensor(i);
+      const Type type = type_of(from);
+      Tensor output(type.dtype, type.shape);
+      to_logical(type, from.data, output.view().data);
+      outputs.push_back(std::move(output));
+    }
+    return outputs;
+  }
+
+ private:
+  // What the runtime says, as a diagnostic.
+  Status check(const pte::Status& status) {
+    if (status.ok()) return {};
+    Diagnostic diagnostic = to_diagnostic(status, image_.path());
+    if (context_.report.status != npu::Status::kOk)
+      diagnostic.reason += fmt::format(" (command {})", std::exchange(context_.report, {}).command);
+    return tl::unexpected(std::move(diagnostic));
+  }
+
+  // A program that no machine can hold is refused before this one tries.
+  Status check_planned() const {
+    const pte::Manifest* manifest = image_.file().manifest();
+    const TargetDescription* target = manifest == nullptr ? nullptr : find_target(manifest->target);
+    const uint64_t most = target == nullptr ? INT32_MAX : target->npu.sram_bytes;
+    if (planned_bytes_ <= most) return {};
+    return fail(DiagnosticId::kRunMemory,
+                fmt::format("the program plans {} bytes of memory, {} has {}", planned_bytes_,
+                            target == nullptr ? "no machine that it can be for" : target->name, most),
+                "compile a smaller model, or for a target with more memory", {.file = image_.path()});
+  }
+  Status no_memory(uint64_t bytes) const {
+    return fail(DiagnosticId::kRunMemory, fmt::format("this machine does not give {} bytes", bytes), "run it where there is more memory",
+                {.file = image_.path()});
+  }
+
+  Status describe() {
+    Rewriter rewriter(signature_);
+    const std::vector<std::string> names = io_names(*program_.method(program_.method_name(0)));
+    inputs_.resize(method_.input_count());
+    for (size_t i = 0; i < method_.input_count(); ++i) {
+      const runtime::Tensor* tensor = method_.input_tensor(i);
+      if (tensor == nullptr)
+        return fail(DiagnosticId::kPteUnsupported, fmt::format("input {} of the program is not a tensor", i), {}, {.file = image_.path()});
+      DTR_TRY(check_order(*tensor, "input", i));
+      rewriter.add_input(type_of(*tensor), names[i].empty() ? fmt::format("input_{}", i) : names[i]);
+      if (!inputs_[i].resize(tensor->bytes())) return no_memory(tensor->bytes());
+    }
+    for (size_t i = 0; i < method_.output_count(); ++i) {
+      const runtime::Tensor* tensor = method_.output_tensor(i);
+      if (tensor == nullptr)
+        return fail(DiagnosticId::kPteUnsupported, fmt::format("output {} of the program is not a tensor", i), {}, {.file = image_.path()});
+      DTR_TRY(check_order(*tensor, "output", i));
+    }
+    return {};
+  }
+
+  // Types know two layouts; a file may have others.
+  Status check_order(const runtime::Tensor& tensor, std::string_view what, size_t index) const {
+    const Type type = type_of(tensor);
+    const std::vector<int> order = dim_order(type.layout, type.rank());
+    if (std::equal(order.begin(), order.end(), tensor.order().begin(), tensor.order().end())) return {};
+    return fail(DiagnosticId::kPteUnsupported, fmt::format("{} {} is neither contiguous nor channels-last", what, index), {},
+                {.file = image_.path()});
+  }
+
+  Status set_input(size_t index, const TensorView& input) {
+    const runtime::Tensor& planned = *method_.input_tensor(index);
+    const Type& type = signature_.type(signature_.inputs()[index]);
+    DTR_TRY(check_input(*this, index, input));
+    const std::span<std::byte> data = inputs_[index].span();
+    to_physical(type, input.data, data.data());
+    return check(method_.set_input(
+        index,
+        {.data = data.data(), .bytes = data.size(), .dtype = planned.dtype, .sizes = planned.shape(), .dim_order = planned.order()}));
+  }
+
+  // The clock is that of the simulated machine: the NPU's cycles, and for a kernel of the CPU what the compiler expects of it.
+  void start_recording(Recording& recording) {
+    profiler_.emplace(recording.buffer, runtime::ProfilerClock{[](void* self) { return static_cast<HostSession*>(self)->clock_; }, this});
+    clock_ = 0;
+    profiler_->start(npu::ProfileEvent::kRun);
+  }
+  void finish_recording(Recording& recording, const pte::Status& status) {
+    if (status.ok() && !profiler_->records().empty()) profiler_->stop(0);
+    recording.used = profiler_->records().size();
+    recording.lost = profiler_->lost();
+    recording.header = profiler_->header();
+    recording.header.unit = npu::ProfileUnit::kEstimate;
+    recording.header.error = static_cast<uint8_t>(status.error);
+    recording.header.planned_bytes = static_cast<uint32_t>(planned_bytes_);
+    recording.header.used_bytes = static_cast<uint32_t>(touched_);
+    recording.start.assign(std::begin(starts_), std::end(starts_));
+    profiler_.reset();
+  }
+  static uint64_t nanoseconds() {
+    return static_cast<uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+  }
+  uint64_t kernel_cycles(uint32_t instruction) const {
+    const pte::DebugMap* map = image_.debug_map();
+    return map == nullptr ? 0 : map->calls()->Get(instruction)->cycles();
+  }
+
+  // Which instruction runs, so that NPU events can name it.
+  static bool before(void* context, const runtime::Method& method, uint32_t instruction) {
+    auto* self = static_cast<HostSession*>(context);
+    self->instruction_ = instruction;
+    if (self->profiler_) self->profiler_->observer().before(&*self->profiler_, method, instruction);
+    return true;
+  }
+
+  static void after(void* context, const runtime::Method& method, uint32_t instruction) {
+    auto* self = static_cast<HostSession*>(context);
+    if (self->hooks_->after_instruction) self->hooks_->after_instruction(instruction, method);
+    const npu::Report npu = std::exchange(self->context_.report, {});
+    if (self->profiler_) {
+      self->clock_ += method.is_delegate(instruction) ? npu.total_cycles : self->kernel_cycles(instruction);
+      self->profiler_->observer().after(&*self->profiler_, method, instruction);
+    }
+    npu::Report& sum = self->report_;
+    sum.total_cycles += npu.total_cycles;
+    sum.busy_cycles += npu.busy_cycles;
+    sum.host_cycles += npu.host_cycles;
+    sum.stall_cycles += npu.stall_cycles;
+    sum.copied_bytes += npu.copied_bytes;
+    sum.calls += npu.calls;
+    if (self->watch_touches_)
+      self->touched_ = std::max<uint64_t>(
+          self->touched_, runtime::touched_end(method.arguments(instruction), self->memories_, npu.calls > 0 ? npu.peak_scratch_bytes : 0));
+  }
+
+  static void on_event(void* context, const npu::Event& event) {
+    auto* self = static_cast<HostSession*>(context);
+    if (self->profiler_) runtime::Profiler::on_npu_event(&*self->profiler_, event);
+    if (self->hooks_->after_event) self->hooks_->after_event(self->instruction_, event, self->arenas_.front().span());
+  }
+
+  ProgramImage image_;
+  std::vector<TensorFileImage> tensor_files_;
+  std::vector<pte::TensorFile> opened_;
+  simulator::HostSimulator simulator_;
+  runtime::DeuteronContext context_;
+  runtime::Delegate delegates_[1];
+  Arena state_;
+  std::vector<Arena> arenas_;
+  std::vector<std::span<std::byte>> memories_;  // the arenas
+  uint64_t planned_bytes_ = 0;                  // of all of them
+  npu::ProfileRecord starts_[2];                // load and init, in nanoseconds
+  runtime::Program program_;
+  runtime::Method method_;
+  Graph signature_;
+  std::vector<Arena> inputs_;  // in the program's physical order
+  const RunHooks* hooks_ = nullptr;
+  bool watch_touches_ = false;
+  uint32_t instruction_ = 0;
+  std::optional<runtime::Profiler> profiler_;  // while a run is recorded
+  uint64_t clock_ = 0;
+  npu::Report report_;
+  uint64_t touched_ = 0;
+};
+
+}  // namespace
+
+namespace {
+
+Result<std::unique_ptr<Session>> start(ProgramImage image, const simulator::Kit& kit, std::vector<TensorFileImage> tensor_files = {}) {
+  auto session = std::make_unique<HostSession>(std::move(image), kit, std::move(tensor_files));
+  DTR_TRY(session->start());
+  return session;
+}
+
+}  // namespace
+
+Status check_input(const Session& session, size_t index, const TensorView& input) {
+  const Type& type = session.signature().type(session.signature().inputs()[index]);
+  if (input.dtype == type.dtype && input.shape == type.shape) return {};
+  return fail(DiagnosticId::kRunInput,
+              fmt::format("input {} is {} {}, the program takes {} {}", index, name(input.dtype), to_string(input.shape), name(type.dtype),
+                          to_string(type.shape)),
+              "give data of the program's shape and dtype", {.file = session.image().path()});
+}
+
+Status load_program(const ProgramImage& image, runtime::DelegateTable delegates, std::span<const pte::TensorFile> tensor_files,
+                    runtime::Program* program) {
+  std::string missing;
+  const runtime::LoadOptions options{.kernels = dtr_host_environment()->options.kernels,
+                                     .delegates = delegates,
+                                     .tensor_files = tensor_files,
+                                     .checksum = nullptr,
+                                     .on_missing =
+                                         [](void* context, pte::Error what, std::string_view name, std::string_view overload) {
+                                           auto& list = *static_cast<std::string*>(context);
+                                           list += terminal_format("\n  {} {}{}{}", missing_kind(what), name, overload.empty() ? "" : ".",
+                                                                   overload);
+                                         },
+                                     .context = &missing};
+  if (const pte::Status status = runtime::Program::load(image.bytes(), options, program); !status.ok()) {
+    Diagnostic diagnostic = to_diagnostic(status, image.path());
+    if (!missing.empty()) diagnostic.reason += ":" + missing;
+    return tl::unexpected(std::move(diagnostic));
+  }
+  if (program->method_count() == 0) return fail(DiagnosticId::kPteMissingMethod, "the program has no method", {}, {.file = image.path()});
+  return {};
+}
+
+Result<std::unique_ptr<Session>> Session::open(const std::string& path, const std::vector<std::string>& tensor_files) {
+  DTR_ASSIGN(ProgramImage image, ProgramImage::open(path));
+  DTR_ASSIGN(std::vector<TensorFileImage> opened, open_tensor_files(tensor_files));
+  return start(std::move(image), simulator::best_kit(), std::move(opened));
+}
+
+Result<std::unique_ptr<Session>> Session::load(std::span<const std::byte> bytes, const std::string& file, const simulator::Kit& kit,
+                                               std::span<const std::byte> tensor_file) {
+  DTR_ASSIGN(ProgramImage image, ProgramImage::parse(bytes, file));
+  std::vector<TensorFileImage> opened;
+  if (!tensor_file.empty()) {
+    DTR_ASSIGN(TensorFileImage held, TensorFileImage::parse(tensor_file, file));
+    opened.push_back(std::move(held));
+  }
+  return start(std::move(image), kit, std::move(opened));
+}
+
+}  // namespace dtr

@@ -1,0 +1,43 @@
+// The simulator as a host uses it: the core's decoder and timeline, fast kernels of the host's instruction set, and a watch over
+// memory that refuses what the machine would silently get wrong. Bit-exact to the core.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/npu/driver.h"
+#include "device/npu/target.h"
+#include "device/simulator/decoder.h"
+#include "device/simulator/simulator.h"
+#include "host/simulator/kit.h"
+
+namespace dtr::simulator {
+
+class HostSimulator {
+ public:
+  explicit HostSimulator(const npu::Target& target = {}, const Kit& kit = best_kit());
+  ~HostSimulator();
+  HostSimulator(const HostSimulator&) = delete;
+  HostSimulator& operator=(const HostSimulator&) = delete;
+
+  // Checks a payload, which must stay where it is, and packs its weights. `handle` is valid if the status is kOk.
+  Fault prepare(std::span<const std::byte> payload, uint32_t& handle);
+  // A refused program (kReadsUninitialized, kReadsInFlight, kBadArgument for overlap) has not touched memory; the report names the
+  // command. peak_scratch_bytes is the end of the highest range of scratch that a command touches.
+  npu::Report run(uint32_t handle, std::span<const npu::Buffer> operands, npu::Buffer scratch, EventSink sink = {});
+  void unprepare(uint32_t handle);
+
+  // As the runtime calls it; valid as long as this object.
+  npu::Driver driver();
+
+ private:
+  struct Prepared;
+  npu::Target target_;
+  const Kit& kit_;
+  std::vector<std::unique_ptr<Prepared>> programs_;
+};
+
+}  // namespace dtr::simulator

@@ -1,0 +1,60 @@
+// The kit for every instruction set that Highway knows: products of 16-bit pairs, since it has no product of bytes.
+#include <algorithm>
+#include <cstring>
+
+#include "device/simulator/functional.h"
+#include "host/simulator/convolution.h"
+#include "host/simulator/kit.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "host/simulator/kit_highway.cpp"
+#include <hwy/foreach_target.h>
+// Below foreach_target.h, as Highway asks for.
+#include <hwy/highway.h>
+#include "host/simulator/binary-inl.h"
+#include "host/simulator/convolution-inl.h"
+#include "host/simulator/elementwise-inl.h"
+#include "host/simulator/matmul-inl.h"
+#include "host/simulator/strided-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dtr::simulator {
+namespace HWY_NAMESPACE {
+
+const Kit* kit() {
+#if HWY_HAVE_SCALABLE || HWY_TARGET == HWY_SCALAR
+  return nullptr;  // the order of channels in a vector is laid out for blocks of 128 bits
+#else
+  static const Kit made = {hwy::TargetName(HWY_TARGET),
+                           {convolve<npu::Conv2d>, depthwise, pool, binary, lookup, kPlainKernels.softmax, move, kPlainKernels.fill, reduce,
+                            kPlainKernels.resize, matmul, kPlainKernels.normalize, kPlainKernels.gather},
+                           pack_dense<npu::Conv2d>,
+                           pack_depthwise};
+  return &made;
+#endif
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace dtr::simulator
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace dtr::simulator {
+
+HWY_EXPORT(kit);
+
+const Kit& plain_kit() {
+  static const Kit made = {"plain", kPlainKernels, nullptr, nullptr};
+  return made;
+}
+
+const Kit& highway_kit() {
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  const Kit* found = HWY_DYNAMIC_DISPATCH(kit)();
+  return found != nullptr ? *found : plain_kit();
+}
+
+}  // namespace dtr::simulator
+
+#endif
