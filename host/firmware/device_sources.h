@@ -7,7 +7,7 @@
 
 namespace dtr {
 
-// Sorted by path: the folder device/ without its examples, and the headers that are generated from the schemas of programs and tensor files.
+// Sorted by path: the folder device/ without its examples, and the headers that flatc makes of its schemas.
 std::span<const EmbeddedFile> device_sources();
 
 }  // namespace dtr
