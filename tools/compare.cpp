@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/ir/npz.h"
 #include "compiler/pipeline/read_model.h"
 #include "compiler/support/output_file.h"
 #include "host/accuracy/outputs.h"
@@ -198,15 +197,7 @@ Status check_tensor_files(const CompareOptions& options) {
 
 Result<bool> compare(const CommonOptions&, const CompareOptions& options) {
   DTR_TRY(check_outputs({options.expected, options.actual, options.data}, {options.json}));
-  std::vector<NamedTensor> data;
-  if (!options.data.empty()) {
-    DTR_ASSIGN(data, read_tensors(options.data));
-  }
-  OutputSource source{.path = options.expected,
-                      .data = options.data.empty() ? nullptr : &data,
-                      .data_file = options.data,
-                      .tensor_files = options.tensor_files,
-                      .samples = options.samples};
+  OutputSource source{.path = options.expected, .data = options.data, .tensor_files = options.tensor_files, .samples = options.samples};
   DTR_ASSIGN(const std::vector<Output> expected, read_outputs(source));
   source.path = options.actual;
   DTR_ASSIGN(const std::vector<Output> actual, read_outputs(source));
@@ -218,6 +209,8 @@ Result<bool> compare(const CommonOptions&, const CompareOptions& options) {
   std::vector<Row> rows;
   bool good = true;
   for (const auto& [e, a] : pairs) {
+    for (const Output* side : {e, a})
+      if (side->unusable) return tl::unexpected(*side->unusable);
     const std::optional<Output> left = in_batches(*e, *a), right = in_batches(*a, *e);
     DTR_ASSIGN(const Comparison comparison, compare_samples(left ? *left : *e, right ? *right : *a, options));
     const Tensor& first = right ? right->samples.front() : a->samples.front();

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "compiler/ir/npz.h"
 #include "compiler/ir/printer.h"
 #include "compiler/pipeline/pattern_report.h"
 #include "compiler/pipeline/read_model.h"
@@ -23,12 +22,11 @@
 namespace dtr::tools {
 namespace {
 
-// Calibration data as the options name them; `arrays` keeps what the samples refer to.
-Result<std::optional<Samples>> read_samples(const Graph& graph, const CompileOptions& options, std::vector<NamedTensor>& arrays) {
+// Calibration data as the options name them.
+Result<std::optional<Samples>> read_samples(const Graph& graph, const CompileOptions& options) {
   if (options.random_samples) return Samples::random(graph, *options.random_samples);
   if (options.calibration.empty()) return std::optional<Samples>{};
-  DTR_ASSIGN(arrays, read_tensors(options.calibration, [&](std::string_view array) { return Samples::wants(graph, array); }));
-  DTR_ASSIGN(Samples samples, Samples::bind(graph, arrays, options.calibration));
+  DTR_ASSIGN(Samples samples, Samples::read(graph, options.calibration));
   return std::optional<Samples>(std::move(samples));
 }
 
@@ -182,8 +180,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   Remarks remarks;
   settings.passes.remarks = &remarks;
   const Graph float_graph = program.forward();
-  std::vector<NamedTensor> arrays;
-  DTR_ASSIGN(std::optional<Samples> samples, read_samples(float_graph, options, arrays));
+  DTR_ASSIGN(std::optional<Samples> samples, read_samples(float_graph, options));
 
   std::optional<ConversionReport> conversion;
   const bool comes_quantized = is_quantized(program.forward());

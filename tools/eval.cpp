@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <functional>
+#include <optional>
 
 #include "compiler/executors/onednn_executor.h"
 #include "compiler/ir/npz.h"
@@ -77,9 +78,8 @@ struct Expected {
   }
 };
 
-Result<std::vector<Tensor>> run_float_model(const std::string& path, const std::vector<NamedTensor>& arrays, const EvalOptions& options,
+Result<std::vector<Tensor>> run_float_model(const Program& program, const std::vector<NamedTensor>& arrays, const EvalOptions& options,
                                             unsigned threads) {
-  DTR_ASSIGN(const Program program, read_model(path));
   DTR_ASSIGN(const Samples samples, Samples::bind(program.forward(), arrays, options.data));
   DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_model_executor(program, program.forward()));
   std::vector<Result<std::vector<Tensor>>> results(samples.size());
@@ -104,9 +104,13 @@ Status eval(const CommonOptions& common, const EvalOptions& options) {
   DTR_TRY(check_outputs({options.program, options.data, options.against}, {options.json}));
   DTR_ASSIGN(const std::unique_ptr<Session> first, Session::open(options.program, options.tensor_files));
   note_unused_tensors(options.tensor_files, {&first->image()});
-  const auto is_used = [&](std::string_view array) {  // the model of --against may take others
-    return !options.against.empty() || array == options.labels || array.starts_with("float_output") ||
-           Samples::wants(first->signature(), array);
+  std::optional<Program> model;
+  if (!options.against.empty()) {
+    DTR_ASSIGN(model, read_model(options.against));
+  }
+  const auto is_used = [&](std::string_view array) {  // the inputs of the model may have other names
+    return array == options.labels || Samples::wants(first->signature(), array) ||
+           (model ? Samples::wants(model->forward(), array) : array == "float_output" || array == "float_output_0");
   };
   DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_tensors(options.data, is_used));
   DTR_ASSIGN(const Samples samples, Samples::bind(first->signature(), arrays, options.data));
@@ -119,8 +123,8 @@ Status eval(const CommonOptions& common, const EvalOptions& options) {
                 "name the array of class numbers with --labels", {.file = options.data});
   }
   Expected expected;
-  if (!options.against.empty()) {
-    DTR_ASSIGN(expected.computed, run_float_model(options.against, arrays, options, common.threads));
+  if (model) {
+    DTR_ASSIGN(expected.computed, run_float_model(*model, arrays, options, common.threads));
   } else {
     expected.stored = find_array(arrays, "float_output");
     if (expected.stored == nullptr) expected.stored = find_array(arrays, "float_output_0");

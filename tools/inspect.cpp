@@ -15,20 +15,27 @@
 namespace dtr::tools {
 namespace {
 
-// Shape, dtype and range of every array.
-std::string describe_arrays(const std::vector<NamedTensor>& arrays) {
+// Shape, dtype and range of every array. One whose elements no tensor can hold has a line that says
+// so; a damaged one is an error.
+Result<std::string> describe_arrays(const std::vector<ReadArray>& arrays) {
   std::string text;
-  for (const NamedTensor& array : arrays) {
-    text += terminal_format("{:<20} {:<5} {:<20} {:>10} bytes", array.name, name(array.tensor.dtype()), to_string(array.tensor.shape()),
-                            array.tensor.bytes().size());
-    if (array.tensor.dtype() == DType::kFloat32 && array.tensor.elements() > 0) {
-      const auto values = array.tensor.values<float>();
+  for (const ReadArray& array : arrays) {
+    if (!array.tensor && array.tensor.error().id == DiagnosticId::kNpyUnsupported) {
+      text += terminal_format("{:<20} {}\n", array.name, array.tensor.error().reason);
+      continue;
+    }
+    DTR_TRY(array.tensor);
+    const Tensor& tensor = *array.tensor;
+    text += terminal_format("{:<20} {:<5} {:<20} {:>10} bytes", array.name, name(tensor.dtype()), to_string(tensor.shape()),
+                            tensor.bytes().size());
+    if (tensor.dtype() == DType::kFloat32 && tensor.elements() > 0) {
+      const auto values = tensor.values<float>();
       float low = values[0], high = values[0];
       for (const float value : values) {
         low = value < low ? value : low;
         high = value > high ? value : high;
       }
-      text += fmt::format("  {:.6g} … {:.6g}{}", low, high, find_non_finite(array.tensor.view()) >= 0 ? ", not all finite" : "");
+      text += fmt::format("  {:.6g} … {:.6g}{}", low, high, find_non_finite(tensor.view()) >= 0 ? ", not all finite" : "");
     }
     text += '\n';
   }
@@ -68,8 +75,8 @@ Status inspect(const CommonOptions&, const InspectOptions& options) {
       break;
     }
     case FileKind::kArrays: {
-      DTR_ASSIGN(const std::vector<NamedTensor> tensors, read_tensors(options.file));
-      text = describe_arrays(tensors);
+      DTR_ASSIGN(const std::vector<ReadArray> arrays, read_arrays(options.file));
+      text = describe_arrays(arrays);
       break;
     }
     case FileKind::kRecords:

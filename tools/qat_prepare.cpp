@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "compiler/ir/npz.h"
 #include "compiler/pipeline/read_model.h"
 #include "compiler/support/mapped_file.h"
 #include "compiler/support/output_file.h"
@@ -24,11 +23,9 @@ Status qat_prepare(const CommonOptions& common, const QatPrepareOptions& options
                 fmt::format("the model is {}; only PyTorch can train it", kind == FileKind::kTflite ? "a .tflite file" : "IR text"),
                 "give the export of a float PyTorch model (torch.export.save)", {.file = options.model});
   DTR_ASSIGN(Program program, read_model(options.model));
-  std::vector<NamedTensor> arrays;
   std::optional<Samples> samples;
   if (!options.calibration.empty()) {
-    DTR_ASSIGN(arrays, read_tensors(options.calibration, [&](std::string_view array) { return Samples::wants(program.forward(), array); }));
-    DTR_ASSIGN(samples, Samples::bind(program.forward(), arrays, options.calibration));
+    DTR_ASSIGN(samples, Samples::read(program.forward(), options.calibration));
   }
   DTR_ASSIGN(const QatPrepared prepared, dtr::qat_prepare(std::move(program), model.bytes(), settings, samples ? &*samples : nullptr));
   DTR_TRY(file.write(prepared.archive));

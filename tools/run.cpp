@@ -162,11 +162,13 @@ Status run(const CommonOptions& common, const RunOptions& options) {
                 "leave out --on, or --debug-buffer", {.file = options.program});
   DTR_ASSIGN(const std::unique_ptr<Session> session, open_session(options));
   note_unused_tensors(options.tensor_files, {&session->image()});
-  const bool raw = std::filesystem::path(options.input).extension() == ".bin";
-  const auto is_input = [&](std::string_view array) { return Samples::wants(session->signature(), array); };
-  DTR_ASSIGN(const std::vector<NamedTensor> arrays,
-             raw ? read_raw(session->signature(), options.input) : read_tensors(options.input, is_input));
-  DTR_ASSIGN(const Samples samples, Samples::bind(session->signature(), arrays, options.input));
+  const bool is_raw = std::filesystem::path(options.input).extension() == ".bin";
+  std::vector<NamedTensor> raw;
+  if (is_raw) {
+    DTR_ASSIGN(raw, read_raw(session->signature(), options.input));
+  }
+  DTR_ASSIGN(const Samples samples,
+             is_raw ? Samples::bind(session->signature(), raw, options.input) : Samples::read(session->signature(), options.input));
   const size_t count = options.samples == 0 ? samples.size() : std::min<size_t>(options.samples, samples.size());
 
   warn_of_nan(common, session->signature(), samples, count, options.input);

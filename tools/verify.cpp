@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "compiler/ir/npz.h"
 #include "compiler/pipeline/read_model.h"
 #include "compiler/support/output_file.h"
 #include "host/profiler/trace.h"
@@ -35,9 +34,7 @@ Result<bool> verify(const CommonOptions&, const VerifyOptions& options) {
   DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(options.program, options.tensor_files));
   note_unused_tensors(options.tensor_files, {&session->image()});
   DTR_ASSIGN(const Program model, read_model(options.against));
-  DTR_ASSIGN(const std::vector<NamedTensor> arrays,
-             read_tensors(options.data, [&](std::string_view array) { return Samples::wants(model.forward(), array); }));
-  DTR_ASSIGN(const Samples samples, Samples::bind(model.forward(), arrays, options.data));
+  DTR_ASSIGN(const Samples samples, Samples::read(model.forward(), options.data));
   DTR_ASSIGN(const std::vector<LayerError> layers, verify_layers(*session, model, samples, options.samples));
 
   size_t width = 8;

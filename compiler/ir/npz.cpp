@@ -172,11 +172,24 @@ size_t header_end(std::span<const std::byte> bytes, std::string_view& text) {
   return start + length;
 }
 
+bool is_npy(std::span<const std::byte> bytes) {
+  return bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
+}
+
+std::string_view without_ending(std::string_view name) {
+  if (name.ends_with(".npy")) name.remove_suffix(4);
+  return name;
+}
+
 std::string_view stem(std::string_view path) {
   const size_t slash = path.rfind('/');
   if (slash != std::string_view::npos) path.remove_prefix(slash + 1);
-  if (path.ends_with(".npy")) path.remove_suffix(4);
-  return path;
+  return without_ending(path);
+}
+
+Result<Tensor> read_entry(const ZipArchive& archive, const ZipEntry& entry, const std::string& file) {
+  DTR_ASSIGN(const ZipData data, archive.read(entry));
+  return parse_npy(data.bytes, {.file = file, .node = std::string(without_ending(entry.name))});
 }
 
 }  // namespace
@@ -232,14 +245,12 @@ Result<std::vector<NamedTensor>> parse_npz(std::span<const std::byte> bytes, con
   DTR_ASSIGN(const ZipArchive archive, ZipArchive::open(bytes, file, limits));
   std::vector<NamedTensor> tensors;
   for (const ZipEntry& entry : archive.entries()) {
-    const std::string_view name = entry.name;
-    const std::string_view array = name.ends_with(".npy") ? name.substr(0, name.size() - 4) : name;
+    const std::string_view array = without_ending(entry.name);
     if (wanted && !wanted(array)) {
       tensors.push_back({std::string(array), {}});
       continue;
     }
-    DTR_ASSIGN(const ZipData data, archive.read(entry));
-    DTR_ASSIGN(Tensor tensor, parse_npy(data.bytes, {.file = file, .node = std::string(array)}));
+    DTR_ASSIGN(Tensor tensor, read_entry(archive, entry, file));
     tensors.push_back({std::string(array), std::move(tensor)});
   }
   return tensors;
@@ -259,13 +270,26 @@ Result<NamedTensor> read_npy(const std::string& path) {
 Result<std::vector<NamedTensor>> read_tensors(const std::string& path, const WantedArrays& wanted) {
   DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
   const std::span<const std::byte> bytes = file.bytes();
-  if (bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0) {
+  if (is_npy(bytes)) {
     DTR_ASSIGN(Tensor tensor, parse_npy(bytes, {.file = path}));
     std::vector<NamedTensor> tensors;
     tensors.push_back({std::string(stem(path)), std::move(tensor)});
     return tensors;
   }
   return parse_npz(bytes, path, {}, wanted);
+}
+
+Result<std::vector<ReadArray>> read_arrays(const std::string& path) {
+  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  std::vector<ReadArray> arrays;
+  if (is_npy(file.bytes())) {
+    arrays.push_back({std::string(stem(path)), parse_npy(file.bytes(), {.file = path})});
+    return arrays;
+  }
+  DTR_ASSIGN(const ZipArchive archive, ZipArchive::open(file.bytes(), path));
+  for (const ZipEntry& entry : archive.entries())
+    arrays.push_back({std::string(without_ending(entry.name)), read_entry(archive, entry, path)});
+  return arrays;
 }
 
 std::vector<std::byte> format_npy(const TensorView& tensor) {

@@ -83,6 +83,13 @@ bool Samples::wants(const Graph& graph, std::string_view array) {
   return array == "input";
 }
 
+Result<Samples> Samples::read(const Graph& graph, const std::string& file) {
+  DTR_ASSIGN(std::vector<NamedTensor> arrays, read_tensors(file, [&](std::string_view array) { return wants(graph, array); }));
+  DTR_ASSIGN(Samples samples, bind(graph, arrays, file));
+  for (NamedTensor& array : arrays) samples.owned_.push_back(std::move(array.tensor));  // elements stay where they are
+  return samples;
+}
+
 Samples Samples::random(const Graph& graph, size_t count, uint64_t seed) {
   Samples samples;
   samples.count_ = count;

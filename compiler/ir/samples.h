@@ -21,11 +21,14 @@ class Samples {
   static Result<Samples> bind(const Graph& graph, std::span<const NamedTensor> arrays, const std::string& file);
   // Whether an input of the graph may take an array of this name from an .npz: what `read_tensors` need not read otherwise.
   static bool wants(const Graph& graph, std::string_view array);
+  // Reads the arrays that `wants` names from a .npz or .npy, and binds them: what every verb does with
+  // its data. Errors: those of `read_tensors` and `bind`; an array that no input takes is not read.
+  static Result<Samples> read(const Graph& graph, const std::string& file);
   // `count` samples of standard normally distributed floats (other dtypes: zeros), the same on every machine for a seed.
   static Samples random(const Graph& graph, size_t count, uint64_t seed = 42);
 
   size_t size() const { return count_; }
-  // The inputs of sample `index` in the graph's order; they live as long as the arrays given to bind (random: as this object).
+  // The inputs of sample `index` in the graph's order; they live as long as the arrays given to bind (random, read: as this object).
   std::vector<TensorView> inputs(size_t index) const;
   // kDataNotFinite at the first NaN or infinite element.
   Status check_finite() const;
@@ -38,7 +41,7 @@ class Samples {
   std::string file_;
   size_t count_ = 0;
   std::vector<Input> inputs_;
-  std::vector<Tensor> owned_;  // of random
+  std::vector<Tensor> owned_;  // of random and read
 };
 
 }  // namespace dtr

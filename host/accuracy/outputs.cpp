@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/executors/onednn_executor.h"
+#include "compiler/ir/npz.h"
 #include "compiler/ir/samples.h"
 #include "compiler/ops/ops.h"
 #include "compiler/pipeline/compile.h"
@@ -18,21 +19,29 @@ namespace {
 double integer_step(DType dtype) { return is_float(dtype) ? 0 : 1; }
 
 Result<std::vector<Output>> stored_results(const OutputSource& source) {
-  DTR_ASSIGN(std::vector<NamedTensor> arrays, read_tensors(source.path));
+  DTR_ASSIGN(const std::vector<ReadArray> arrays, read_arrays(source.path));
   std::vector<Output> outputs;
-  for (const NamedTensor& array : arrays) {
-    const Shape& shape = array.tensor.shape();
+  for (const ReadArray& array : arrays) {
+    Output output{.name = array.name, .stored = true, .samples = {}};
+    if (!array.tensor) {
+      output.unusable = array.tensor.error();
+      outputs.push_back(std::move(output));
+      continue;
+    }
+    const Tensor& tensor = *array.tensor;
+    const Shape& shape = tensor.shape();
     const int64_t stored = shape.empty() ? 1 : shape[0];
     const int64_t count = source.samples == 0 ? stored : std::min<int64_t>(stored, static_cast<int64_t>(source.samples));
     if (stored == 0)
-      return fail(DiagnosticId::kDataEmpty, fmt::format("the array has shape {}: no sample", to_string(shape)), "store at least one sample",
-                  {.file = source.path, .node = array.name});
-    Output output{.name = array.name, .step = integer_step(array.tensor.dtype()), .stored = true};
+      output.unusable = Diagnostic{.id = DiagnosticId::kDataEmpty,
+                                   .reason = fmt::format("the array has shape {}: no sample", to_string(shape)),
+                                   .fix = "store at least one sample",
+                                   .place = {.file = source.path, .node = array.name}};
+    output.step = integer_step(tensor.dtype());
     const Shape one(shape.begin() + (shape.empty() ? 0 : 1), shape.end());
-    const size_t bytes = static_cast<size_t>(element_count(one)) * byte_size(array.tensor.dtype());
+    const size_t bytes = static_cast<size_t>(element_count(one)) * byte_size(tensor.dtype());
     for (int64_t i = 0; i < count; ++i)
-      output.samples.push_back(
-          Tensor::copy_of(array.tensor.dtype(), one, array.tensor.bytes().subspan(static_cast<size_t>(i) * bytes, bytes)));
+      output.samples.push_back(Tensor::copy_of(tensor.dtype(), one, tensor.bytes().subspan(static_cast<size_t>(i) * bytes, bytes)));
     outputs.push_back(std::move(output));
   }
   return outputs;
@@ -90,17 +99,17 @@ std::vector<double> model_steps(const Graph& graph) {
 Result<std::vector<Output>> read_outputs(const OutputSource& source) {
   DTR_ASSIGN(const FileKind kind, file_kind(source.path));
   if (kind == FileKind::kArrays) return stored_results(source);
-  if (source.data == nullptr)
+  if (source.data.empty())
     return fail(DiagnosticId::kCompareNoData, "a program or a model computes its outputs, and there are no data to run it on",
                 "give samples with --data DATA.npz", {.file = source.path});
   if (kind == FileKind::kProgram) {
     DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(source.path, source.tensor_files));
-    DTR_ASSIGN(const Samples samples, Samples::bind(session->signature(), *source.data, source.data_file));
+    DTR_ASSIGN(const Samples samples, Samples::read(session->signature(), source.data));
     return run_samples(samples, source.samples, program_steps(session->image()), [&](const auto& inputs) { return session->run(inputs); });
   }
   DTR_ASSIGN(Program program, read_model(source.path));
   Graph& graph = program.forward();
-  DTR_ASSIGN(const Samples samples, Samples::bind(graph, *source.data, source.data_file));
+  DTR_ASSIGN(const Samples samples, Samples::read(graph, source.data));
   std::unique_ptr<Executor> executor;
   if (is_quantized(graph)) {
     DTR_TRY(import_quantization(program, {.target = &all_targets().front()}));
