@@ -7,6 +7,7 @@
 #include <exception>
 #include <iostream>
 #include <iterator>
+#include <new>
 
 #include "compiler/frontends/pt2/pt2.h"
 #include "compiler/ir/parser.h"
@@ -193,9 +194,10 @@ std::vector<std::string> names_of_passes() {
 }  // namespace
 }  // namespace dtr
 
-int main(int argc, char** argv) try {
+namespace {
+
+int command(int argc, char** argv, dtr::Options& options) {
   using namespace dtr;
-  Options options;
   CLI::App app("Runs passes on the text form of the IR and prints the result.", "deuteron-opt");
   app.footer(
       "Example:\n"
@@ -249,7 +251,19 @@ int main(int argc, char** argv) try {
   }
   options.print.locations = !options.no_locations;
   return run(options);
-} catch (const std::exception& error) {  // of the standard library: no memory, say
-  dtr::tools::print_error("deuteron-opt: {}\n", error.what());
-  return dtr::kOurBug;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  dtr::Options options;
+  try {
+    return command(argc, argv, options);
+  } catch (const std::bad_alloc&) {
+    dtr::report(dtr::out_of_memory("deuteron-opt", {.file = options.file}), options);
+    return dtr::kInputAtFault;
+  } catch (const std::exception& error) {  // of the standard library
+    dtr::tools::print_error("deuteron-opt: {}\n", error.what());
+    return dtr::kOurBug;
+  }
 }

@@ -318,6 +318,13 @@ std::string misuse(const CLI::App& verb) {
   return {};
 }
 
+// The file that a verb was given first.
+std::string first_file(const CLI::App& verb) {
+  for (const CLI::Option* option : verb.get_options())
+    if (option->get_positional() && option->count() > 0) return option->results().front();
+  return {};
+}
+
 // Reads the command line and runs its verb.
 int command(int argc, char** argv, tools::CommonOptions& common) {
   CLI::App app{
@@ -372,11 +379,14 @@ int command(int argc, char** argv, tools::CommonOptions& common) {
     return app.exit(error) == 0 ? kGood : kUsage;
   }
   common.json_diagnostics = diagnostics == "json";
-  for (const CLI::App* verb : app.get_subcommands())
+  for (const CLI::App* verb : app.get_subcommands()) {
+    common.verb = verb->get_name();
+    common.input = first_file(*verb);
     if (const std::string wrong = misuse(*verb); !wrong.empty()) {
       tools::print_error("{}\nRun with --help for more information.\n", wrong);
       return kUsage;
     }
+  }
 
   if (compile->parsed()) return finish(common, tools::compile(common, compile_options));
   if (run->parsed()) return finish(common, tools::run(common, run_options));
@@ -407,9 +417,7 @@ int main(int argc, char** argv) {
   try {
     code = command(argc, argv, common);
   } catch (const std::bad_alloc&) {
-    report(common, {.id = dtr::DiagnosticId::kOutOfMemory,
-                    .reason = "the machine, or a limit on this process, has no memory left for it",
-                    .fix = "give it more memory, or smaller files"});
+    report(common, dtr::out_of_memory(common.verb.empty() ? "it" : "deuteron " + common.verb, {.file = common.input}));
     code = kBadInput;
   } catch (const std::exception& error) {  // of the standard library, or fmt's, of standard output
     if (std::ferror(stdout) == 0) tools::print_error("deuteron: {}\n", error.what());

@@ -18,6 +18,8 @@ namespace dtr::tools {
 struct CommonOptions {
   bool json_diagnostics = false;
   unsigned threads = 0;  // 0: all of the machine
+  std::string verb;      // "compile"
+  std::string input;     // its first file, for messages about the whole command
 };
 
 struct CompileOptions {

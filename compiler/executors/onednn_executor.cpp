@@ -72,6 +72,18 @@ auto evaluation(const Graph& graph, const Op& op) {
   return reads_codes ? op.def->evaluate_integer : op.def->evaluate_float;
 }
 
+// Runs `body`, which returns a Status. oneDNN throws where it gets no memory: that becomes a
+// diagnostic at place(); its other errors are bugs and stay exceptions.
+template <class PlaceOf, class Body>
+Status with_memory(const PlaceOf& place, const Body& body) {
+  try {
+    return body();
+  } catch (const dnnl::error& error) {
+    if (error.status != dnnl_out_of_memory) throw;
+    return tl::unexpected(out_of_memory("the float model in oneDNN", place()));
+  }
+}
+
 // Turns a graph into steps over buffers.
 class Plan {
  public:
@@ -83,7 +95,7 @@ class Plan {
       place(id, Order::kLogical, add_buffer({.where = Buffer::Where::kInput, .input = i}));
     }
     for (const OpId op : graph_.ops()) {
-      if (Status status = add_op(op); !status) {
+      if (Status status = with_memory([] { return Place{}; }, [&] { return add_op(op); }); !status) {
         Diagnostic diagnostic = std::move(status).error();
         diagnostic.place = place_of(program_, graph_, op);
         return tl::unexpected(std::move(diagnostic));
@@ -227,7 +239,8 @@ class Plan {
       try {
         at->second = view.def == &ops::kLinear ? make_linear(view) : make_convolution(view);
         scratchpad_bytes_ = std::max(scratchpad_bytes_, at->second->scratchpad.get_size());
-      } catch (const dnnl::error&) {
+      } catch (const dnnl::error& error) {
+        if (error.status == dnnl_out_of_memory) throw;
         // Not a form that oneDNN has: the reference evaluation runs it.
       }
     }
@@ -307,7 +320,7 @@ class Plan {
 class OneDnnExecutor final : public Executor {
  public:
   OneDnnExecutor(const Program& program, const Graph& graph, const OneDnnOptions& options)
-      : graph_(graph), options_(options), plan_(program, graph) {}
+      : program_(program), graph_(graph), options_(options), plan_(program, graph) {}
 
   Status build() {
     omp_set_num_threads(1);
@@ -323,7 +336,12 @@ class OneDnnExecutor final : public Executor {
       for (size_t i = 0; i < inputs.size(); ++i) observer(graph_.inputs()[i], inputs[i]);
     const dnnl::stream stream(plan_.engine());
     for (const Step& step : plan_.steps()) {
-      execute(step, run, stream, workspace);
+      const auto place = [&] { return step.op.valid() ? place_of(program_, graph_, step.op) : Place{}; };
+      const auto executed = [&]() -> Status {
+        execute(step, run, stream, workspace);
+        return {};
+      };
+      DTR_TRY(with_memory(place, executed));
       if (observer && step.kind != Step::Kind::kTranspose)
         for (const ValueId result : graph_.op(step.op).results) observe(result, step.order, run, observer);
     }
@@ -413,6 +431,7 @@ class OneDnnExecutor final : public Executor {
     observer(value, logical.view());
   }
 
+  const Program& program_;
   const Graph& graph_;
   OneDnnOptions options_;
   Plan plan_;
@@ -423,8 +442,12 @@ class OneDnnExecutor final : public Executor {
 }  // namespace
 
 Result<std::unique_ptr<Executor>> make_onednn_executor(const Program& program, const Graph& graph, const OneDnnOptions& options) {
-  auto executor = std::make_unique<OneDnnExecutor>(program, graph, options);
-  DTR_TRY(executor->build());
+  std::unique_ptr<OneDnnExecutor> executor;
+  const auto build = [&] {
+    executor = std::make_unique<OneDnnExecutor>(program, graph, options);
+    return executor->build();
+  };
+  DTR_TRY(with_memory([] { return Place{}; }, build));
   return executor;
 }
 

@@ -16,7 +16,7 @@ struct OneDnnOptions {
 
 // The executor refers to program and graph; neither may change while it lives. Each run takes one thread; several runs at once use
 // as many. Results agree with the reference executor up to the order of float sums.
-// Errors: kIrInvalid (an op works on quantized types, cannot be evaluated in float, or breaks its own rules).
+// Errors: kIrInvalid (an op works on quantized types, cannot be evaluated in float, or breaks its own rules), kOutOfMemory (so does `run`).
 Result<std::unique_ptr<Executor>> make_onednn_executor(const Program& program, const Graph& graph, const OneDnnOptions& options = {});
 
 // The executor for a model as it was read: oneDNN, or the reference executor where parts of it are quantized.

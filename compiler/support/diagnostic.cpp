@@ -80,6 +80,13 @@ std::string to_json(const Diagnostic& diagnostic) {
                      json_quote(place.source_line));
 }
 
+Diagnostic out_of_memory(std::string_view what, Place place) {
+  return {.id = DiagnosticId::kOutOfMemory,
+          .reason = fmt::format("the machine, or a limit on this process, has no memory left for {}", what),
+          .fix = "give it more memory, or smaller files",
+          .place = std::move(place)};
+}
+
 void check_failed(const char* condition, const char* file, int line) {
   fmt::print(stderr, "internal error: {}:{}: check `{}` failed; this is a bug in Deuteron, please report it\n", file, line, condition);
   std::fflush(stderr);

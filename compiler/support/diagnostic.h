@@ -53,6 +53,10 @@ std::string to_json(const Diagnostic& diagnostic);
 // `text` as a JSON string literal, quotes included; invalid UTF-8 becomes U+FFFD.
 std::string json_quote(std::string_view text);
 
+// What a command says whose allocation failed (std::bad_alloc): it has no memory for `what`
+// ("`deuteron compile`"), whose input is at `place`.
+Diagnostic out_of_memory(std::string_view what, Place place);
+
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);
 
 }  // namespace dtr
