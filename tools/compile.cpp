@@ -11,7 +11,7 @@
 #include "compiler/pipeline/pattern_report.h"
 #include "compiler/pipeline/read_model.h"
 #include "compiler/recipes/selection.h"
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/support/output_file.h"
 #include "host/accuracy/check.h"
 #include "host/accuracy/quantization_report.h"
@@ -174,7 +174,7 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   DTR_ASSIGN(Program program, read_model(options.model));
   if (!options.stop_at.empty()) DTR_TRY(stop_at(program, options.stop_at));
   DTR_TRY(check_model(program, *settings.target));
-  DTR_ASSIGN(const MappedFile model, MappedFile::open(options.model));
+  DTR_ASSIGN(const FileContents model, FileContents::read(options.model));
   settings.source_hash = content_hash(model.bytes());
   watch_passes(options, program, settings);
   Remarks remarks;

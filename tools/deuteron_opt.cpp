@@ -13,7 +13,7 @@
 #include "compiler/ir/parser.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/verifier.h"
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/transforms/pass_manager.h"
 #include "tools/print.h"
 
@@ -167,7 +167,7 @@ int run_on_parts(std::string_view text, const Options& options) {
 
 Result<std::string> read_text(const std::string& path) {
   if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
-  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  DTR_ASSIGN(const FileContents file, FileContents::read(path));
   return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
 }
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "compiler/pipeline/read_model.h"
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/support/output_file.h"
 #include "tools/print.h"
 #include "tools/verbs.h"
@@ -16,7 +16,7 @@ Status qat_prepare(const CommonOptions& common, const QatPrepareOptions& options
   DTR_ASSIGN(settings.target, resolve_target(options.target));
   DTR_TRY(check_outputs({options.model, options.calibration}, {options.output}));
   DTR_ASSIGN(OutputFile file, OutputFile::create(options.output));
-  DTR_ASSIGN(const MappedFile model, MappedFile::open(options.model));
+  DTR_ASSIGN(const FileContents model, FileContents::read(options.model));
   DTR_ASSIGN(const FileKind kind, file_kind(options.model));
   if (kind == FileKind::kTflite || kind == FileKind::kText)
     return fail(DiagnosticId::kQatNotExport,

@@ -25,7 +25,7 @@ namespace {
 // A raw file is one sample of the only input, as it lies in the program's memory.
 Result<std::vector<NamedTensor>> read_raw(const Graph& signature, const std::string& path) {
   const Type& type = signature.type(signature.inputs().front());
-  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  DTR_ASSIGN(const FileContents file, FileContents::read(path));
   if (signature.inputs().size() != 1 || file.bytes().size() != static_cast<size_t>(type.bytes()))
     return fail(DiagnosticId::kDataShape,
                 fmt::format("the file has {} bytes, the program takes {} input(s), the first of {} bytes", file.bytes().size(),

@@ -31,7 +31,7 @@ uint64_t content_hash(std::span<const std::byte> bytes, uint64_t seed) {
 
 ConstantId ConstantPool::add(DType dtype, std::span<const std::byte> bytes) { return find_or_add(dtype, bytes, true); }
 
-ConstantId ConstantPool::add_mapped(DType dtype, std::span<const std::byte> bytes) {
+ConstantId ConstantPool::add_in_place(DType dtype, std::span<const std::byte> bytes) {
   const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % byte_size(dtype) == 0;
   return find_or_add(dtype, bytes, !aligned);
 }

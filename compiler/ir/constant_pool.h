@@ -1,4 +1,4 @@
-// The constants of a program: each content once, found by hash. Weights of a mapped file are referred to, not copied.
+// The constants of a program: each content once, found by hash. Weights in a kept file are referred to, not copied.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/ir/type.h"
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 
 namespace dtr {
 
@@ -21,13 +21,13 @@ struct ConstantId {
 
 class ConstantPool {
  public:
-  // Keeps a file mapped for as long as the pool lives; constants may refer into it.
-  void keep(MappedFile file) { files_.push_back(std::move(file)); }
+  // Keeps the contents of a file for as long as the pool lives; constants may refer into it.
+  void keep(FileContents file) { files_.push_back(std::move(file)); }
 
   // Copies `bytes` unless a constant of the same dtype and content is there already. Shape belongs to the value, not the constant.
   ConstantId add(DType dtype, std::span<const std::byte> bytes);
   // As add, but refers to `bytes` inside a kept file; copies if they are not aligned for the dtype.
-  ConstantId add_mapped(DType dtype, std::span<const std::byte> bytes);
+  ConstantId add_in_place(DType dtype, std::span<const std::byte> bytes);
   template <class T>
   ConstantId add_values(DType dtype, std::span<const T> values) {
     return add(dtype, std::as_bytes(values));
@@ -54,7 +54,7 @@ class ConstantPool {
 
   std::vector<Entry> entries_;
   std::unordered_multimap<uint64_t, uint32_t> by_hash_;
-  std::vector<MappedFile> files_;
+  std::vector<FileContents> files_;
 };
 
 // 64-bit content hash, stable across machines and runs; not cryptographic.

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <optional>
 
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/support/output_file.h"
 #include "compiler/support/zip_writer.h"
 
@@ -257,18 +257,18 @@ Result<std::vector<NamedTensor>> parse_npz(std::span<const std::byte> bytes, con
 }
 
 Result<std::vector<NamedTensor>> read_npz(const std::string& path) {
-  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  DTR_ASSIGN(const FileContents file, FileContents::read(path));
   return parse_npz(file.bytes(), path);
 }
 
 Result<NamedTensor> read_npy(const std::string& path) {
-  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  DTR_ASSIGN(const FileContents file, FileContents::read(path));
   DTR_ASSIGN(Tensor tensor, parse_npy(file.bytes(), {.file = path}));
   return NamedTensor{std::string(stem(path)), std::move(tensor)};
 }
 
 Result<std::vector<NamedTensor>> read_tensors(const std::string& path, const WantedArrays& wanted) {
-  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  DTR_ASSIGN(const FileContents file, FileContents::read(path));
   const std::span<const std::byte> bytes = file.bytes();
   if (is_npy(bytes)) {
     DTR_ASSIGN(Tensor tensor, parse_npy(bytes, {.file = path}));
@@ -280,7 +280,7 @@ Result<std::vector<NamedTensor>> read_tensors(const std::string& path, const Wan
 }
 
 Result<std::vector<ReadArray>> read_arrays(const std::string& path) {
-  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  DTR_ASSIGN(const FileContents file, FileContents::read(path));
   std::vector<ReadArray> arrays;
   if (is_npy(file.bytes())) {
     arrays.push_back({std::string(stem(path)), parse_npy(file.bytes(), {.file = path})});

@@ -7,7 +7,7 @@
 #include "compiler/frontends/pt2/pt2.h"
 #include "compiler/frontends/tflite/tflite.h"
 #include "compiler/ir/parser.h"
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/support/zip_archive.h"
 
 namespace dtr {
@@ -25,7 +25,7 @@ bool is_text(std::span<const std::byte> bytes) {
 }  // namespace
 
 Result<FileKind> file_kind(const std::string& path) {
-  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  DTR_ASSIGN(const FileContents file, FileContents::read(path));
   const std::span<const std::byte> bytes = file.bytes();
   if (starts_with(bytes, 0, "PK")) {
     DTR_ASSIGN(const ZipArchive archive, ZipArchive::open(bytes, path));
@@ -46,7 +46,7 @@ Result<Program> read_model(const std::string& path) {
   if (kind == FileKind::kPt2) return pt2::read_pt2(path);
   if (kind == FileKind::kTflite) return tflite::read_tflite(path);
   if (kind == FileKind::kText) {
-    DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+    DTR_ASSIGN(const FileContents file, FileContents::read(path));
     return parse_program({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path);
   }
   if (kind == FileKind::kProgram)

@@ -208,11 +208,11 @@ AlignedBytes::AlignedBytes(std::span<const std::byte> bytes) : size_(bytes.size(
 }
 
 Result<ProgramImage> ProgramImage::open(const std::string& path, bool check_checksum) {
-  DTR_ASSIGN(MappedFile mapped, MappedFile::open(path));
+  DTR_ASSIGN(FileContents contents, FileContents::read(path));
   ProgramImage image;
   image.path_ = path;
-  const std::span<const std::byte> bytes = mapped.bytes();
-  image.mapped_ = std::move(mapped);
+  const std::span<const std::byte> bytes = contents.bytes();
+  image.contents_ = std::move(contents);
   return check(std::move(image), bytes, check_checksum);
 }
 
@@ -242,8 +242,8 @@ Result<ProgramImage> ProgramImage::check(ProgramImage image, std::span<const std
 Result<TensorFileImage> TensorFileImage::open(const std::string& path) {
   TensorFileImage image;
   image.path_ = path;
-  DTR_ASSIGN(image.mapped_, MappedFile::open(path));
-  const std::span<const std::byte> bytes = image.mapped_->bytes();
+  DTR_ASSIGN(image.contents_, FileContents::read(path));
+  const std::span<const std::byte> bytes = image.contents_->bytes();
   return check(std::move(image), bytes);
 }
 

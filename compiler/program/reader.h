@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/support/result.h"
 #include "device/pte/program_file.h"
 #include "device/pte/tensor_file.h"
@@ -53,13 +53,13 @@ class ProgramImage {
   static Result<ProgramImage> check(ProgramImage image, std::span<const std::byte> bytes, bool check_checksum);
 
   std::string path_;
-  std::optional<MappedFile> mapped_;
+  std::optional<FileContents> contents_;
   AlignedBytes copied_;
   pte::ProgramFile file_;
   const pte::DebugMap* debug_map_ = nullptr;
 };
 
-// A tensor file (.ptd), mapped and checked. Errors: kFileNotFound, kPtdInvalid.
+// A tensor file (.ptd), read and checked. Errors: kFileNotFound, kPtdInvalid.
 class TensorFileImage {
  public:
   static Result<TensorFileImage> open(const std::string& path);
@@ -73,7 +73,7 @@ class TensorFileImage {
   static Result<TensorFileImage> check(TensorFileImage image, std::span<const std::byte> bytes);
 
   std::string path_;
-  std::optional<MappedFile> mapped_;
+  std::optional<FileContents> contents_;
   AlignedBytes copied_;
   std::span<const std::byte> bytes_;
   pte::TensorFile file_;

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "compiler/quantizer/calibration.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/support/json.h"
-#include "compiler/support/mapped_file.h"
 #include "compiler/support/output_file.h"
 
 namespace dtr {
@@ -165,7 +165,7 @@ Result<CalibrationResult> parse_calibration(std::string_view text, const std::st
 }
 
 Result<CalibrationResult> load_calibration(const std::string& path) {
-  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  DTR_ASSIGN(const FileContents file, FileContents::read(path));
   const std::span<const std::byte> bytes = file.bytes();
   return parse_calibration({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
 }

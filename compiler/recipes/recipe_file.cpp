@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/recipes/recipe.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/support/json.h"
-#include "compiler/support/mapped_file.h"
 
 namespace dtr {
 namespace {
@@ -137,7 +137,7 @@ class Reader {
 }  // namespace
 
 Result<RecipeSpec> read_recipe(const std::string& path, const TargetDescription& target) {
-  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  DTR_ASSIGN(const FileContents file, FileContents::read(path));
   return parse_recipe({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path, target);
 }
 

@@ -1,4 +1,4 @@
-// Reads a zip archive that lies in memory (usually a mapped file): stored entries are referred to in place, deflated entries are
+// Reads a zip archive that lies in memory (usually FileContents): stored entries are referred to in place, deflated entries are
 // inflated into their own memory. Everything is checked before it is used: an archive from anywhere is safe to open.
 #pragma once
 

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "compiler/ir/constant_pool.h"
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/support/output_file.h"
 
 namespace dtr {
@@ -42,7 +42,7 @@ class ProjectFolder {
 
   // Of the file that is there, if one is.
   std::optional<uint64_t> present(const std::string& path) const {
-    const Result<MappedFile> file = MappedFile::open(at(path).string());
+    const Result<FileContents> file = FileContents::read(at(path).string());
     return file ? std::optional(content_hash(file->bytes())) : std::nullopt;
   }
 
@@ -52,7 +52,7 @@ class ProjectFolder {
   }
 
   void read_list() {
-    const Result<MappedFile> file = MappedFile::open(at(kWrittenList).string());
+    const Result<FileContents> file = FileContents::read(at(kWrittenList).string());
     if (!file) return;
     std::istringstream lines(std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()));
     for (std::string line; std::getline(lines, line);) {

@@ -12,7 +12,7 @@
 #include "compiler/ir/reorder.h"
 #include "compiler/program/scalar_types.h"
 #include "compiler/support/encode.h"
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/support/output_file.h"
 #include "compiler/support/process.h"
 #include "compiler/support/temporary_folder.h"
@@ -126,7 +126,7 @@ class QemuSession final : public Session {
     recording = {};
     std::error_code none;
     if (std::filesystem::file_size(records_path(), none) == 0 || none) return {};
-    DTR_ASSIGN(const MappedFile file, MappedFile::open(records_path()));
+    DTR_ASSIGN(const FileContents file, FileContents::read(records_path()));
     DTR_ASSIGN(std::vector<ProfileBlock> blocks, parse_blocks(file.bytes(), records_path()));
     if (!blocks.empty()) recording.start = std::move(blocks[0].records);
     if (blocks.size() < 2) return {};
@@ -153,7 +153,7 @@ class QemuSession final : public Session {
   }
 
   Result<std::vector<Tensor>> read_outputs() const {
-    DTR_ASSIGN(const MappedFile file, MappedFile::open(folder_.path() + "/" + kOutputs));
+    DTR_ASSIGN(const FileContents file, FileContents::read(folder_.path() + "/" + kOutputs));
     std::vector<Tensor> outputs;
     size_t at = 0;
     for (const Type& type : outputs_) {

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "compiler/program/scalar_types.h"
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 #include "host/profiler/etdump_generated.h"
 
 namespace dtr {
@@ -293,7 +293,7 @@ Result<Trace> parse_etdump(std::span<const std::byte> bytes, const std::string& 
 }
 
 Result<Trace> read_etdump(const std::string& path) {
-  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  DTR_ASSIGN(const FileContents file, FileContents::read(path));
   return parse_etdump(file.bytes(), path);
 }
 

@@ -9,8 +9,8 @@
 
 #include "compiler/frontends/pt2/torch_file.h"
 #include "compiler/frontends/pt2/trace.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/support/json.h"
-#include "compiler/support/mapped_file.h"
 #include "compiler/support/zip_writer.h"
 #include "device/pte/debug_map_generated.h"
 
@@ -239,7 +239,7 @@ Result<EtRecord> EtRecord::parse(std::span<const std::byte> bytes, const std::st
 }
 
 Result<EtRecord> EtRecord::open(const std::string& path) {
-  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  DTR_ASSIGN(const FileContents file, FileContents::read(path));
   return parse(file.bytes(), path);
 }
 

@@ -8,8 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "compiler/support/file_contents.h"
 #include "compiler/support/json.h"
-#include "compiler/support/mapped_file.h"
 #include "host/profiler/html_sources.h"
 #include "host/profiler/report.h"
 
@@ -95,7 +95,7 @@ bool is_verify_table(const Json& document) {
 // Text of a file that `command` wrote about the program of the profile; empty for no file.
 Result<std::string> read_addition(const std::string& path, const char* command, bool (*is_valid)(const Json&), const Profile& profile) {
   if (path.empty()) return std::string();
-  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  DTR_ASSIGN(const FileContents file, FileContents::read(path));
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   const Json document = json_is_too_deep(text) ? Json(Json::value_t::discarded) : Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded() || !is_valid(document))

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 
 namespace dtr {
 namespace {
@@ -48,7 +48,7 @@ Result<std::vector<ProfileBlock>> parse_blocks(std::span<const std::byte> bytes,
 }
 
 Result<Trace> read_records(const std::string& path, const ProgramImage& image) {
-  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  DTR_ASSIGN(const FileContents file, FileContents::read(path));
   DTR_ASSIGN(const std::vector<ProfileBlock> blocks, parse_blocks(file.bytes(), path));
   Trace trace;
   trace.program = trace_program(image);

@@ -13,7 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/support/zip_archive.h"
 #include "device/pte/program_generated.h"
 #include "device/simulator/decoder.h"
@@ -103,7 +103,7 @@ bool is_elementwise(const std::string& kind) {
 class Exported {
  public:
   static Result<Exported> read(const std::filesystem::path& model) {
-    DTR_ASSIGN(const MappedFile file, MappedFile::open(model));
+    DTR_ASSIGN(const FileContents file, FileContents::read(model));
     DTR_ASSIGN(const ZipArchive archive, ZipArchive::open(file.bytes(), model));
     for (const ZipEntry& entry : archive.entries()) {
       if (!entry.name.ends_with("models/model.json")) continue;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "compiler/frontends/tflite/model_file.h"
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 
 namespace {
 
@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
   }
   if (mode == "hang") std::this_thread::sleep_for(std::chrono::hours(1));
   if (mode == "nothing") return 0;
-  const Result<MappedFile> file = MappedFile::open(input);
+  const Result<FileContents> file = FileContents::read(input);
   if (!file) return 1;
   const Result<tflite::ModelFile> model = tflite::ModelFile::open(file->bytes(), input);
   if (!model) {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/support/output_file.h"
 #include "compiler/support/temporary_folder.h"
 #include "device/pte/program_generated.h"
@@ -84,7 +84,7 @@ class Seeds {
     if (!folder) return fail(folder.error());
     const FirmwareFile files[] = {{"model/model.cpp", "a"}, {"model/model.h", "a"}, {"old/unused.h", "a"}};
     if (const auto changes = write_firmware(files, folder->path()); !changes) return fail(changes.error());
-    const Result<MappedFile> list = MappedFile::open(fmt::format("{}/{}", folder->path(), kWrittenList));
+    const Result<FileContents> list = FileContents::read(fmt::format("{}/{}", folder->path(), kWrittenList));
     if (!list) return fail(list.error());
     write("written.txt", list->bytes());
   }

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "compiler/ir/parser.h"
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 
 namespace dtr::fuzz {
 namespace {
@@ -19,7 +19,7 @@ T must(Result<T> result) {
 
 Program read_sample(std::string_view model) {
   const std::string path = fmt::format("{}/{}.ir", DTR_FUZZ_MODELS, model);
-  const MappedFile file = must(MappedFile::open(path));
+  const FileContents file = must(FileContents::read(path));
   return must(parse_program({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path));
 }
 

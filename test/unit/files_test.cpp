@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "compiler/ir/npz.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/support/json.h"
-#include "compiler/support/mapped_file.h"
 #include "compiler/support/output_file.h"
 #include "compiler/support/progress.h"
 #include "compiler/support/text.h"
@@ -574,19 +574,19 @@ TEST(OutputFile, FollowsALinkToWhatIsNotThereYet) {
 }
 
 // Pipes and devices are refused before they are opened: nobody writes to this one.
-TEST(MappedFile, ReadsRegularFilesAlone) {
+TEST(FileContents, ReadsRegularFilesAlone) {
   const test::TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   for (const std::string& path : {folder / "pipe", std::string("/dev/zero"), std::string("/dev/tty"), folder / "."})
-    EXPECT_EQ(test::error_text(MappedFile::open(path)),
+    EXPECT_EQ(test::error_text(FileContents::read(path)),
               "error[file-not-found]: " + path + ": cannot read the file: not a regular file\n  fix: check the path and its permissions");
 }
 
 // What was read stays, whatever happens to the file.
-TEST(MappedFile, OutlivesItsFile) {
+TEST(FileContents, OutlivesItsFile) {
   const test::TemporaryFolder folder;
   ASSERT_TRUE(write_file(folder / "file", std::string(100'000, 'x')).has_value());
-  const auto file = MappedFile::open(folder / "file");
+  const auto file = FileContents::read(folder / "file");
   ASSERT_TRUE(file.has_value());
   ASSERT_EQ(::truncate((folder / "file").c_str(), 1), 0);
   EXPECT_EQ(std::ranges::count(file->bytes(), std::byte{'x'}), 100'000);
@@ -599,7 +599,7 @@ TEST(MappedFile, OutlivesItsFile) {
     }
   });
   for (int i = 0; i < 50; ++i) {
-    const auto read = MappedFile::open(folder / "file");
+    const auto read = FileContents::read(folder / "file");
     const std::string said = read ? "" : test::error_text(read);
     EXPECT_TRUE(read || said.find("it became shorter while it was read\n  fix: wait until") != std::string::npos) << said;
   }

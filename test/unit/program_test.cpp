@@ -276,7 +276,7 @@ TEST(Writer, WritesTheCommittedBytes) {
     if (std::getenv("DEUTERON_UPDATE") != nullptr) {
       ASSERT_TRUE(write_file(folder + name, bytes));
     }
-    const auto file = MappedFile::open(folder + name);
+    const auto file = FileContents::read(folder + name);
     ASSERT_TRUE(file);
     EXPECT_TRUE(std::ranges::equal(file->bytes(), bytes)) << name;
   };

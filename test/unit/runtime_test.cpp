@@ -325,7 +325,7 @@ TEST(Runtime, RefusesAnotherTarget) {
 // A program that ExecuTorch's exporter wrote (test/data/pte/make_upstream.py), against what its runtime computed.
 TEST(Runtime, RunsWhatExecuTorchWrites) {
   const std::string folder = test::source_path("test/data/pte/").string();
-  const auto file = MappedFile::open(folder + "upstream.pte");
+  const auto file = FileContents::read(folder + "upstream.pte");
   const auto tensors = read_npz(folder + "upstream.npz");
   ASSERT_TRUE(file && tensors);
   Program program;

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "compiler/executors/executor.h"
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {

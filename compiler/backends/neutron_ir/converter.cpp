@@ -7,7 +7,7 @@
 
 #include "compiler/frontends/tflite/model_file.h"
 #include "compiler/support/encode.h"
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/support/output_file.h"
 #include "compiler/support/process.h"
 #include "compiler/support/temporary_folder.h"
@@ -130,7 +130,7 @@ Result<std::vector<std::byte>> convert(const Graph& graph, std::span<const std::
   if (done->exit_code != 0)
     return failed(options.command, done->exit_code < 0 ? "crashed" : fmt::format("failed with exit code {}", done->exit_code),
                   done->output);
-  const Result<MappedFile> converted = MappedFile::open(after);
+  const Result<FileContents> converted = FileContents::read(after);
   if (!converted) return failed(options.command, "wrote nothing", done->output);
   return payload_of(graph, converted->bytes());
 }

@@ -7,7 +7,7 @@
 #include "compiler/frontends/pt2/archive.h"
 #include "compiler/frontends/pt2/operators.h"
 #include "compiler/support/encode.h"
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 
 namespace dtr::pt2 {
 namespace {
@@ -30,7 +30,7 @@ int64_t stored_bytes(const TensorMeta& meta) {
 }  // namespace
 
 Result<std::string> describe_pt2(const std::string& path) {
-  DTR_ASSIGN(const MappedFile file, MappedFile::open(path));
+  DTR_ASSIGN(const FileContents file, FileContents::read(path));
   DTR_ASSIGN(const Archive archive, Archive::open(file.bytes(), path));
   const ExportedProgram& program = archive.program();
 

@@ -242,7 +242,7 @@ Status Importer::load_constant(std::string_view name, Binding& binding, const Pl
                             scalar_type_name(stated->second.scalar_type), binding.target, to_string(meta.sizes),
                             scalar_type_name(meta.scalar_type)),
                 std::string(kExportAgain), place);
-  const ConstantId id = elements->in_place() ? program_.constants.add_mapped(elements->dtype, elements->bytes)
+  const ConstantId id = elements->in_place() ? program_.constants.add_in_place(elements->dtype, elements->bytes)
                                              : program_.constants.add(elements->dtype, elements->bytes);
   binding.value = rewriter_.add_constant({.dtype = elements->dtype, .shape = meta.sizes}, id, name);
   return {};
@@ -380,7 +380,7 @@ Result<Program> parse_pt2(std::span<const std::byte> bytes, const std::string& f
 }
 
 Result<Program> read_pt2(const std::string& path) {
-  DTR_ASSIGN(MappedFile file, MappedFile::open(path));
+  DTR_ASSIGN(FileContents file, FileContents::read(path));
   DTR_ASSIGN(Program program, parse_pt2(file.bytes(), path));
   program.constants.keep(std::move(file));
   return program;

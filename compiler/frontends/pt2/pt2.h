@@ -11,7 +11,7 @@
 namespace dtr::pt2 {
 
 // The program in canonical form (design.md 3): operators of ATen, static shapes, quantize and dequantize as explicit ops, one source
-// operator a node of the file. Weights stay in the mapped file, which the program keeps. Errors: ids pt2-*, zip-*, file-not-found,
+// operator a node of the file. Weights stay in the contents of the file, which the program keeps. Errors: ids pt2-*, zip-*, file-not-found,
 // each with the node, its module path and its source line where there is one.
 Result<Program> read_pt2(const std::string& path);
 

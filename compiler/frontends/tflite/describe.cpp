@@ -4,7 +4,7 @@
 #include "compiler/frontends/tflite/model_file.h"
 #include "compiler/frontends/tflite/tflite.h"
 #include "compiler/support/encode.h"
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 
 namespace dtr::tflite {
 namespace {
@@ -20,11 +20,11 @@ std::string describe(const TensorInfo& tensor) {
 }  // namespace
 
 Result<std::string> describe_tflite(const std::string& path) {
-  DTR_ASSIGN(const MappedFile mapped, MappedFile::open(path));
-  DTR_ASSIGN(const ModelFile file, ModelFile::open(mapped.bytes(), path));
+  DTR_ASSIGN(const FileContents contents, FileContents::read(path));
+  DTR_ASSIGN(const ModelFile file, ModelFile::open(contents.bytes(), path));
   std::string text =
       terminal_format("TensorFlow Lite model, version {}, {} bytes, {} operators, {} tensors, {} subgraph{}\n", file.version,
-                      mapped.bytes().size(), file.operators.size(), file.tensors.size(), file.subgraphs, file.subgraphs == 1 ? "" : "s");
+                      contents.bytes().size(), file.operators.size(), file.tensors.size(), file.subgraphs, file.subgraphs == 1 ? "" : "s");
   if (!file.description.empty()) text += terminal_format("description: {}\n", file.description);
   const auto line = [&](std::string_view role, int32_t index) {
     text += index < 0 ? terminal_format("  {} absent\n", role)

@@ -80,8 +80,8 @@ Shape logical_shape(const Shape& shape) {
   return result;
 }
 
-Importer::Importer(const ModelFile& file, const std::string& name, bool mapped)
-    : file_(file), mapped_(mapped), import_(empty_import(file, name)), rewriter_(import_.program.graphs[0]) {}
+Importer::Importer(const ModelFile& file, const std::string& name, bool kept)
+    : file_(file), kept_(kept), import_(empty_import(file, name)), rewriter_(import_.program.graphs[0]) {}
 
 Result<Import> Importer::run() && {
   DTR_TRY(check_operators());
@@ -227,7 +227,7 @@ Result<ValueId> Importer::permuted_constant(size_t operand, const Ints& dims, in
   if (!is_identity(dims)) {
     id = pool.add(type.dtype, permute(of.data, of.shape, dims, byte_size(type.dtype)));
   } else {
-    id = mapped_ ? pool.add_mapped(type.dtype, of.data) : pool.add(type.dtype, of.data);
+    id = kept_ ? pool.add_in_place(type.dtype, of.data) : pool.add(type.dtype, of.data);
   }
   return rewriter_.add_constant(std::move(type), id, of.name);
 }
@@ -325,10 +325,10 @@ Result<Import> parse_tflite(std::span<const std::byte> bytes, const std::string&
 }
 
 Result<Import> import_tflite(const std::string& path) {
-  DTR_ASSIGN(MappedFile mapped, MappedFile::open(path));
-  DTR_ASSIGN(const ModelFile model, ModelFile::open(mapped.bytes(), path));
+  DTR_ASSIGN(FileContents contents, FileContents::read(path));
+  DTR_ASSIGN(const ModelFile model, ModelFile::open(contents.bytes(), path));
   DTR_ASSIGN(Import import, Importer(model, path, true).run());
-  import.program.constants.keep(std::move(mapped));
+  import.program.constants.keep(std::move(contents));
   return import;
 }
 

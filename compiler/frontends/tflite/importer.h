@@ -13,8 +13,8 @@ namespace dtr::tflite {
 
 class Importer {
  public:
-  // With `mapped` constants refer to the bytes of the file, which the program keeps.
-  Importer(const ModelFile& file, const std::string& name, bool mapped);
+  // With `kept` constants refer to the bytes of the file, which the program keeps.
+  Importer(const ModelFile& file, const std::string& name, bool kept);
   Result<Import> run() &&;
 
   // ---- what conversions of operators use; `op` is the operator that is being converted ----
@@ -67,7 +67,7 @@ class Importer {
   Place place(std::string node) const { return {.file = import_.program.file, .node = std::move(node)}; }
 
   const ModelFile& file_;
-  bool mapped_;
+  bool kept_;
   Import import_;
   Rewriter rewriter_;
   const OperatorInfo* op_ = nullptr;

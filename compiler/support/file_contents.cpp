@@ -1,4 +1,4 @@
-#include "compiler/support/mapped_file.h"
+#include "compiler/support/file_contents.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -20,7 +20,7 @@ struct Descriptor {
 
 }  // namespace
 
-Result<MappedFile> MappedFile::open(const std::string& path) {
+Result<FileContents> FileContents::read(const std::string& path) {
   const auto refuse = [&](const char* why, const char* fix = "check the path and its permissions") {
     return fail(DiagnosticId::kFileNotFound, std::string("cannot read the file: ") + why, fix, {.file = path});
   };
@@ -33,11 +33,11 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   if (::fstat(descriptor.fd, &status) != 0) return refuse(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return refuse("not a regular file");
   const auto size = static_cast<size_t>(status.st_size);
-  if (size == 0) return MappedFile({});
+  if (size == 0) return FileContents({});
   void* address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return refuse(std::strerror(errno));
   ::madvise(address, size, MADV_HUGEPAGE);  // half of the time is faults of small pages
-  MappedFile file({static_cast<const std::byte*>(address), size});
+  FileContents file({static_cast<const std::byte*>(address), size});
   for (size_t done = 0; done < size;) {
     const ssize_t count = ::read(descriptor.fd, static_cast<std::byte*>(address) + done, size - done);
     if (count < 0 && errno == EINTR) continue;
@@ -49,14 +49,14 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   return file;
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+FileContents::FileContents(FileContents&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
 
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+FileContents& FileContents::operator=(FileContents&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   return *this;
 }
 
-MappedFile::~MappedFile() {
+FileContents::~FileContents() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
