@@ -75,7 +75,7 @@ Status inspect(const CommonOptions&, const InspectOptions& options) {
       break;
     }
     case FileKind::kArrays: {
-      DTR_ASSIGN(const std::vector<ReadArray> arrays, read_arrays(options.file));
+      DTR_ASSIGN(const std::vector<ReadArray> arrays, read_each_array(options.file));
       text = describe_arrays(arrays);
       break;
     }

@@ -279,7 +279,7 @@ Result<std::vector<NamedTensor>> read_tensors(const std::string& path, const Wan
   return parse_npz(bytes, path, {}, wanted);
 }
 
-Result<std::vector<ReadArray>> read_arrays(const std::string& path) {
+Result<std::vector<ReadArray>> read_each_array(const std::string& path) {
   DTR_ASSIGN(const FileContents file, FileContents::read(path));
   std::vector<ReadArray> arrays;
   if (is_npy(file.bytes())) {

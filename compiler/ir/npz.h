@@ -32,7 +32,7 @@ struct ReadArray {
 // All arrays of an .npz or .npy, each with an error of its own (kNpyUnsupported for strings, for
 // one): whoever needs some of the arrays, or shows them, is not stopped by the others. Errors of the
 // list: kFileNotFound and those of ZipArchive.
-Result<std::vector<ReadArray>> read_arrays(const std::string& path);
+Result<std::vector<ReadArray>> read_each_array(const std::string& path);
 // Whether an array of an .npz is read. One that is not is in the list by its name, without elements.
 using WantedArrays = std::function<bool(std::string_view name)>;
 // By the first bytes of the file: .npz or .npy. Without `wanted`: all arrays.

@@ -19,7 +19,7 @@ namespace {
 double integer_step(DType dtype) { return is_float(dtype) ? 0 : 1; }
 
 Result<std::vector<Output>> stored_results(const OutputSource& source) {
-  DTR_ASSIGN(const std::vector<ReadArray> arrays, read_arrays(source.path));
+  DTR_ASSIGN(const std::vector<ReadArray> arrays, read_each_array(source.path));
   std::vector<Output> outputs;
   for (const ReadArray& array : arrays) {
     Output output{.name = array.name, .stored = true, .samples = {}};
