@@ -8,7 +8,6 @@
 #include "compiler/frontends/tflite/tflite.h"
 #include "compiler/ir/parser.h"
 #include "compiler/support/file_contents.h"
-#include "compiler/support/zip_archive.h"
 
 namespace dtr {
 namespace {
@@ -18,20 +17,31 @@ bool starts_with(std::span<const std::byte> bytes, size_t offset, std::string_vi
 }
 
 bool is_text(std::span<const std::byte> bytes) {
-  const auto head = bytes.first(std::min<size_t>(bytes.size(), 4096));
-  return !head.empty() && std::none_of(head.begin(), head.end(), [](std::byte b) { return b < std::byte{9} || b == std::byte{127}; });
+  return !bytes.empty() && std::none_of(bytes.begin(), bytes.end(), [](std::byte b) { return b < std::byte{9} || b == std::byte{127}; });
+}
+
+// Name of the first member of a zip that is no folder, by its local header (APPNOTE 4.3.7); empty if
+// it is not within `head`.
+std::string_view first_member(std::span<const std::byte> head) {
+  constexpr size_t kHeaderBytes = 30, kNameBytesAt = 26, kExtraBytesAt = 28;
+  const auto u16 = [&](size_t at) { return std::to_integer<size_t>(head[at]) | std::to_integer<size_t>(head[at + 1]) << 8; };
+  while (starts_with(head, 0, "PK\x03\x04") && head.size() >= kHeaderBytes) {
+    const size_t name_bytes = u16(kNameBytesAt), end = kHeaderBytes + name_bytes + u16(kExtraBytesAt);
+    if (end > head.size()) break;
+    const std::string_view name(reinterpret_cast<const char*>(head.data()) + kHeaderBytes, name_bytes);
+    if (!name.ends_with('/')) return name;
+    head = head.subspan(end);  // a folder has no data
+  }
+  return {};
 }
 
 }  // namespace
 
 Result<FileKind> file_kind(const std::string& path) {
-  DTR_ASSIGN(const FileContents file, FileContents::read(path));
-  const std::span<const std::byte> bytes = file.bytes();
-  if (starts_with(bytes, 0, "PK")) {
-    DTR_ASSIGN(const ZipArchive archive, ZipArchive::open(bytes, path));
-    const auto& entries = archive.entries();
-    return !entries.empty() && entries.front().name.ends_with(".npy") ? FileKind::kArrays : FileKind::kPt2;
-  }
+  constexpr size_t kHeadBytes = 4096;
+  DTR_ASSIGN(const FileContents head, FileContents::read(path, kHeadBytes));
+  const std::span<const std::byte> bytes = head.bytes();
+  if (starts_with(bytes, 0, "PK")) return first_member(bytes).ends_with(".npy") ? FileKind::kArrays : FileKind::kPt2;
   if (starts_with(bytes, 4, "TFL3")) return FileKind::kTflite;
   if (starts_with(bytes, 4, "ET")) return FileKind::kProgram;
   if (starts_with(bytes, 8, "ED00")) return FileKind::kTrace;

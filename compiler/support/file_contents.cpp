@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -20,7 +21,7 @@ struct Descriptor {
 
 }  // namespace
 
-Result<FileContents> FileContents::read(const std::string& path) {
+Result<FileContents> FileContents::read(const std::string& path, size_t most) {
   const auto refuse = [&](const char* why, const char* fix = "check the path and its permissions") {
     return fail(DiagnosticId::kFileNotFound, std::string("cannot read the file: ") + why, fix, {.file = path});
   };
@@ -32,7 +33,7 @@ Result<FileContents> FileContents::read(const std::string& path) {
   if (descriptor.fd < 0) return refuse(std::strerror(errno));
   if (::fstat(descriptor.fd, &status) != 0) return refuse(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return refuse("not a regular file");
-  const auto size = static_cast<size_t>(status.st_size);
+  const size_t size = std::min(static_cast<size_t>(status.st_size), most);
   if (size == 0) return FileContents({});
   void* address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return refuse(std::strerror(errno));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -11,8 +12,9 @@ namespace dtr {
 
 class FileContents {
  public:
-  // Errors: kFileNotFound (missing, unreadable, no regular file, cut while it is read). An empty file is an empty span.
-  static Result<FileContents> read(const std::string& path);
+  // The file, or its first `most` bytes if it has more. Errors: kFileNotFound (missing, unreadable, no
+  // regular file, cut while it is read). An empty file is an empty span.
+  static Result<FileContents> read(const std::string& path, size_t most = SIZE_MAX);
 
   FileContents(FileContents&& other) noexcept;
   FileContents& operator=(FileContents&& other) noexcept;
