@@ -56,7 +56,7 @@ Status check_calibration_is_used(const CompileOptions& options) {
   return {};
 }
 
-// What concerns the NPU: a converter makes its payloads, and then none of our own schedules.
+// Options that say what the NPU is to do.
 Status check_npu_is_there(const CompileOptions& options, const CompileSettings& settings) {
   const std::vector<std::string> backends = recipe_of(settings).backends;
   const bool has_npu = std::ranges::find(backends, "neutron") != backends.end();
@@ -67,13 +67,10 @@ Status check_npu_is_there(const CompileOptions& options, const CompileSettings& 
                                                      {!options.force_on.empty(), "--force-on"}};
   for (const auto& [is_given, option] : given)
     if (is_given && !has_npu)
-      return fail(DiagnosticId::kConverterUnused,
+      return fail(DiagnosticId::kOptionNeedsNpu,
                   options.recipe.empty() ? fmt::format("{} has nothing to do: `{}` has no NPU", option, settings.target->name)
                                          : fmt::format("{} has nothing to do: the recipe does not have the backend `neutron`", option),
                   "leave the option away, or choose a target and a recipe with an NPU", {.file = options.recipe});
-  if (options.row_packing && !options.converter.empty())
-    return fail(DiagnosticId::kConverterUnused, "--row-packing has nothing to do: the converter makes the payloads",
-                "leave one of the options away");
   return {};
 }
 

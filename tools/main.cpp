@@ -100,7 +100,8 @@ CLI::App* add_compile(CLI::App& app, tools::CompileOptions& o) {
       ->excludes(no_check)
       ->capture_default_str();
   verb->add_flag("--row-packing", o.row_packing,
-                 "Let convolutions of few channels fill the array from neighbouring columns (an assumption, see docs/npu.md)");
+                 "Let convolutions of few channels fill the array from neighbouring columns (an assumption, see docs/npu.md)")
+      ->excludes(converter);
   verb->add_option("--schedule", o.schedule,
                    "Kernels and calls of the NPU: Deuteron's own, or like those that NXP's converter lists, for comparison (docs/npu.md)")
       ->check(CLI::IsMember({"own", "nxp-like"}))
