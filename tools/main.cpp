@@ -339,7 +339,6 @@ int command(int argc, char** argv, tools::CommonOptions& common) {
   app.add_option("--diagnostics", diagnostics, "How messages are written: text, or json (one object a line on standard error)")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
-  app.add_option("--threads", common.threads, "Threads to use (0: all); results do not depend on it")->capture_default_str();
 
   tools::CompileOptions compile_options;
   tools::RunOptions run_options;
@@ -352,15 +351,17 @@ int command(int argc, char** argv, tools::CommonOptions& common) {
   tools::ExplainOptions explain_options;
   tools::InspectOptions inspect_options;
   bool markdown = false;
-  const CLI::App* compile = add_compile(app, compile_options);
+  CLI::App* compile = add_compile(app, compile_options);
   const CLI::App* run = add_run(app, run_options);
-  const CLI::App* eval = add_eval(app, eval_options);
+  CLI::App* eval = add_eval(app, eval_options);
   const CLI::App* verify = add_verify(app, verify_options);
   const CLI::App* compare = add_compare(app, compare_options);
-  const CLI::App* qat_prepare = add_qat_prepare(app, qat_prepare_options);
+  CLI::App* qat_prepare = add_qat_prepare(app, qat_prepare_options);
   const CLI::App* firmware = add_firmware(app, firmware_options);
   const CLI::App* profile = add_profile(app, profile_options);
   const CLI::App* explain = add_explain(app, explain_options);
+  for (CLI::App* verb : {compile, eval, qat_prepare})  // those that run samples of a data set beside each other
+    verb->add_option("--threads", common.threads, "Threads to use (0: all); results do not depend on it")->capture_default_str();
   CLI::App* inspect = app.add_subcommand("inspect", "Show a model, a program or data as text");
   inspect->add_option("FILE", inspect_options.file, ".pt2, .tflite, .pte, .ptd, .etdump, .npz, .npy")->required();
   example(inspect, "deuteron inspect digits.pte");

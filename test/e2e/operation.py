@@ -65,6 +65,9 @@ def check_options(deuteron, folder, program, trace):
             (2, "--depth has nothing to do without --by module", ["profile", program, "--depth", 1]),
             (2, "--sort has nothing to do with --by module", ["profile", program, "--by", "module", "--sort", "cycles"]),
             (2, "--sort has nothing to do with --compare", ["profile", program, "--compare", program, "--sort", "program"]),
+            *((2, "--threads", [*verb, "--threads=2"])
+              for verb in (["run", program, "--input", TEST], ["verify", program, "--against", quantized, "--data", TEST], ["compare", TEST, TEST],
+                           ["firmware", program, "-o", folder / "project"], ["profile", program], ["explain", program], ["inspect", program], ["targets"])),
             (1, "neither side is a program: --tensors has nothing to do", ["compare", TEST, TEST, "--tensors", folder / "none"]),
     ):
         run(deuteron, " ".join(map(str, words)), words, code, text)
