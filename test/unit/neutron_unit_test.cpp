@@ -307,6 +307,43 @@ TEST(NeutronSchedule, ConstantsInSramAreNeitherCopiedNorWaitedFor) {
   EXPECT_EQ(sram.partition->step_info.size(), 1u);
 }
 
+// ---- work
+
+// Each pool has 64·64 positions of 33·33 taps over 256/8 groups of channels: 142,737,408 cycles, of
+// which seven are less than 2^30.
+std::string pools(int count) {
+  std::string text = "sources {\n";
+  for (int i = 1; i <= count; ++i) text += fmt::format("  {}: \"pool_{}\" \"aten.max_pool2d.default\" \"\" \"\"\n", i - 1, i);
+  text += "}\ngraph @forward(%v0: i8[1,256,64,64] channels_last quant<0.05>) {\n";
+  for (int i = 1; i <= count; ++i)
+    text += fmt::format(
+        "  %v{}: i8[1,256,64,64] channels_last quant<0.05> = aten.max_pool2d(%v{}) {{kernel_size = [33, 33], stride = [1, 1], "
+        "padding = [16, 16], dilation = [1, 1], ceil_mode = false}} loc({})\n",
+        i, i - 1, i - 1);
+  return text + fmt::format("  return %v{}\n}}\n", count);
+}
+
+TEST(NeutronWork, IsRefusedWhereNoRuntimeLoadsIt) {
+  Program most = parse(pools(7)), more = parse(pools(8));
+  const Result<Compiled> compiled = compile(most);
+  ASSERT_TRUE(compiled.has_value()) << to_text(compiled.error());
+  EXPECT_GT(compiled->details().timeline().busy, 7 * 142'737'408u);
+  Memory payload(compiled->payload.size());
+  std::ranges::copy(compiled->payload, payload.data());
+  simulator::HostSimulator simulator({}, simulator::best_kit());
+  const npu::Driver driver = simulator.driver();
+  uint32_t handle = 0;
+  EXPECT_EQ(driver.prepare(driver.context, payload.data(), compiled->payload.size(), &handle), npu::Status::kOk);
+
+  for (const NeutronOptions& options : {NeutronOptions{}, NeutronOptions{.constants_in_sram = true}}) {
+    const Result<Compiled> refused = compile(more, {}, options);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().id, DiagnosticId::kWorkExceeded);
+    EXPECT_EQ(refused.error().place.node, "pool_8");
+    EXPECT_TRUE(refused.error().reason.ends_with("; a runtime loads at most 1073741824")) << refused.error().reason;
+  }
+}
+
 // ---- payload
 
 TEST(NeutronPayload, ConstantsOfEqualContentAreStoredOnce) {

@@ -75,6 +75,10 @@ class NeutronBackend final : public Backend {
   }
 
  private:
+  static Result<std::unique_ptr<LoweredPartition>> checked(const Program& program, Partition partition) {
+    DTR_TRY(partition.check_work(program));
+    return std::make_unique<Partition>(std::move(partition));
+  }
   Result<std::unique_ptr<LoweredPartition>> lower(const Program& program, const Graph& graph, bool join) const {
     Builder builder(machine_, program, graph, join);
     for (const Group& group : plan_groups(machine_, program, graph)) {
@@ -90,12 +94,12 @@ class NeutronBackend final : public Backend {
       for (const Call& call : lowered.calls) constants += call.constants.size();
       if (join && memory.peak() + constants > machine_.target.sram_bytes) return lower(program, graph, false);
       Schedule nothing{std::vector<uint32_t>(lowered.calls.size(), kNoCopy)};
-      return std::make_unique<Partition>(machine_, graph, std::move(lowered), std::move(memory), std::move(nothing));
+      return checked(program, Partition(machine_, graph, std::move(lowered), std::move(memory), std::move(nothing)));
     }
     split_calls(machine_, lowered, plan_memory(lowered).live_bytes);
     MemoryPlan memory = plan_memory(lowered);
     DTR_ASSIGN(Schedule schedule, plan_copies(machine_, lowered.calls, memory.live_bytes));
-    return std::make_unique<Partition>(machine_, graph, std::move(lowered), std::move(memory), std::move(schedule));
+    return checked(program, Partition(machine_, graph, std::move(lowered), std::move(memory), std::move(schedule)));
   }
 
   Machine machine_;

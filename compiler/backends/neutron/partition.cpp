@@ -1,5 +1,7 @@
 #include "compiler/backends/neutron/partition.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "compiler/backends/neutron/encode/payload.h"
@@ -76,9 +78,37 @@ uint64_t Partition::traffic(const Call& call) const {
   visit_addresses(call.kernel, [&](const npu::Address& address, Access) {
     if (address.region == kOwnConstants || std::ranges::find(seen, address.region) != seen.end()) return;
     seen.push_back(address.region);
-    bytes += storages_[address.region].bytes;
+    bytes += bytes_at(call, address);
   });
   return bytes;
+}
+
+// Of the storage that an address of the call is in.
+uint64_t Partition::bytes_at(const Call& call, npu::Address address) const {
+  return address.region == kOwnConstants ? call.constants.size() : storages_[address.region].bytes;
+}
+
+Status Partition::check_work(const Program& program) const {
+  constexpr uint64_t kBytesACycle = 8;
+  uint64_t work = 0;
+  for (const std::vector<OperandUse>* operands : {&inputs, &outputs})
+    for (const OperandUse& operand : *operands) work += operand.bytes / kBytesACycle;
+  for (const Call& call : calls_) {
+    const uint64_t before = work;
+    work += cycles(target_, call.kernel).total + 2 * call.constants.size() / kBytesACycle;  // read and written by their copy
+    Place place = place_of(program, call.origin);
+    visit_addresses(call.kernel, [&](const npu::Address& address, Access access) {
+      work += bytes_at(call, address) / kBytesACycle;
+      if (access == Access::kWrite && place.node.empty()) place.node = storages_[address.region].name;
+    });
+    if (work <= npu::kMaxPayloadCycles) continue;
+    return fail(DiagnosticId::kWorkExceeded,
+                fmt::format("a call of the NPU has {} cycles before this operator and {} with it; a runtime loads at most {}", before, work,
+                            npu::kMaxPayloadCycles),
+                "keep the operator off the NPU (--keep-off), which ends the call before it, or make the model or its input smaller",
+                std::move(place));
+  }
+  return {};
 }
 
 void Partition::describe_values(const Graph& graph, const LoweredGraph& lowered) {

@@ -13,6 +13,11 @@ class Partition final : public LoweredPartition {
 
   Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets, uint32_t scratch_bytes) const override;
 
+  // kWorkExceeded at the operator with which the payload becomes more work than a runtime takes
+  // (npu::kMaxPayloadCycles). Bytes that a call touches are counted as all of their storages, so
+  // that what passes here is loaded.
+  Status check_work(const Program& program) const;
+
   // Cycles that the simulator will count.
   Timeline timeline() const { return simulate(target_, calls_, schedule_); }
   std::span<const Call> calls() const { return calls_; }
@@ -26,6 +31,7 @@ class Partition final : public LoweredPartition {
   void order_commands();
   void describe_steps();
   uint64_t traffic(const Call& call) const;
+  uint64_t bytes_at(const Call& call, npu::Address address) const;
   void describe_values(const Graph& graph, const LoweredGraph& lowered);
 
   npu::Target target_;
