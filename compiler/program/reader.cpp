@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <new>
+#include <numeric>
 
 #include "compiler/support/encode.h"
 #include "device/npu/driver.h"
@@ -261,6 +262,12 @@ Result<TensorFileImage> TensorFileImage::check(TensorFileImage image, std::span<
     return fail(DiagnosticId::kPtdInvalid, tensor_file_text(status.error), of_program.fix, of_program.place);
   }
   image.bytes_ = bytes;
+  if (!image.file_.names_ascend()) {
+    image.order_.resize(image.file_.count());
+    std::iota(image.order_.begin(), image.order_.end(), 0U);
+    std::ranges::stable_sort(image.order_, {}, [&](uint32_t index) { return image.file_.name(index); });
+    image.file_.set_order(image.order_);
+  }
   return image;
 }
 

@@ -76,6 +76,7 @@ class TensorFileImage {
   std::optional<FileContents> contents_;
   AlignedBytes copied_;
   std::span<const std::byte> bytes_;
+  std::vector<uint32_t> order_;  // of entries by name, where the file has them in another one
   pte::TensorFile file_;
 };
 

@@ -44,13 +44,13 @@ std::string TensorFileWriter::add(const std::string& name, const Type& type, Byt
 Bytes TensorFileWriter::finish() const {
   flatbuffers::FlatBufferBuilder builder;
   std::vector<flatbuffers::Offset<ptd::DataSegment>> segments;
-  std::vector<flatbuffers::Offset<ptd::NamedData>> named;
+  std::map<std::string_view, flatbuffers::Offset<ptd::NamedData>> named;  // keys are distinct
   size_t end = 0;
   const auto add_entry = [&](std::string_view key, size_t size, flatbuffers::Offset<ptd::TensorLayout> layout) {
     const auto index = static_cast<uint32_t>(segments.size());
     const size_t offset = align_up(end);
     segments.push_back(ptd::CreateDataSegment(builder, offset, size));
-    named.push_back(ptd::CreateNamedData(builder, builder.CreateString(key.data(), key.size()), index, layout));
+    named.emplace(key, ptd::CreateNamedData(builder, builder.CreateString(key.data(), key.size()), index, layout));
     end = offset + size;
     return offset;
   };
@@ -63,7 +63,9 @@ Bytes TensorFileWriter::finish() const {
   }
   const size_t checksum_offset = add_entry(pte::kChecksumKey, sizeof(uint32_t), {});
   const auto segment_vector = builder.CreateVector(segments);
-  const auto named_vector = builder.CreateVector(named);
+  std::vector<flatbuffers::Offset<ptd::NamedData>> ascending;
+  for (const auto& [key, entry] : named) ascending.push_back(entry);
+  const auto named_vector = builder.CreateVector(ascending);
   ptd::FinishFlatTensorBuffer(builder, ptd::CreateFlatTensor(builder, 0, segment_vector, named_vector));
 
   const std::span structure(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());

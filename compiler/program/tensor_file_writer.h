@@ -1,7 +1,8 @@
 // Collects constants of a program and writes them as a tensor file (.ptd) that Deuteron's and ExecuTorch's runtimes read.
 //
 // Layout: FlatBuffer with extended header, then segments on 16-byte boundaries. An entry is found by its key, which carries a hash of the
-// tensor: a file of other weights lacks it, so that a program never runs with them. The last entry is a checksum, which ExecuTorch ignores.
+// tensor: a file of other weights lacks it, so that a program never runs with them. Entries are listed by ascending key, for a binary
+// search; their bytes are in the order of `add`. The last bytes are a checksum, an entry of its own, which ExecuTorch ignores.
 #pragma once
 
 #include <cstddef>

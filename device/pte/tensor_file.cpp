@@ -86,6 +86,8 @@ Status TensorFile::open(std::span<const std::byte> bytes, bool check_checksum, T
   TensorFile opened;
   opened.segment_data_ = bytes.subspan(static_cast<size_t>(header.segment_base_offset), static_cast<size_t>(size));
   opened.root_ = root;
+  opened.names_ascend_ = true;
+  for (size_t i = 1; i < opened.count() && opened.names_ascend_; ++i) opened.names_ascend_ = opened.name(i - 1) <= opened.name(i);
   if (const ptd::NamedData* entry = opened.find(kChecksumKey); entry != nullptr && check_checksum) {
     const std::span<const std::byte> stored = opened.data(*entry);
     uint32_t expected = 0;
@@ -101,12 +103,29 @@ size_t TensorFile::count() const { return root_ == nullptr || root_->named_data(
 
 const ptd::NamedData& TensorFile::entry(size_t index) const { return *root_->named_data()->Get(static_cast<uint32_t>(index)); }
 
+std::string_view TensorFile::name(size_t index) const {
+  const flatbuffers::String& key = *entry(index).key();
+  return {key.c_str(), key.size()};
+}
+
 const ptd::NamedData* TensorFile::find(std::string_view key) const {
-  for (size_t i = 0; i < count(); ++i) {
-    const flatbuffers::String& name = *entry(i).key();
-    if (std::string_view(name.c_str(), name.size()) == key) return &entry(i);
+  if (!names_ascend_ && order_.empty()) {
+    for (size_t i = 0; i < count(); ++i) {
+      if (name(i) == key) return &entry(i);
+    }
+    return nullptr;
   }
-  return nullptr;
+  const auto at = [this](size_t place) { return order_.empty() ? place : order_[place]; };
+  size_t first = 0;
+  for (size_t end = count(); first < end;) {
+    const size_t middle = first + (end - first) / 2;
+    if (name(at(middle)) < key) {
+      first = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return first < count() && name(at(first)) == key ? &entry(at(first)) : nullptr;
 }
 
 std::span<const std::byte> TensorFile::data(const ptd::NamedData& entry) const {

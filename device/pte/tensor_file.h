@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -25,8 +26,13 @@ class TensorFile {
 
   size_t count() const;
   const ptd::NamedData& entry(size_t index) const;
-  // Null if there is none of that name.
+  std::string_view name(size_t index) const;
+  // The first entry of that name, null if there is none. Logarithmic in the entries where their names
+  // ascend, as TensorFileWriter writes them, or where `set_order` was called; else linear.
   const ptd::NamedData* find(std::string_view key) const;
+  bool names_ascend() const { return names_ascend_; }
+  // Indices of all entries by ascending name, equal names in the order of the file; must outlive it.
+  void set_order(std::span<const uint32_t> order) { order_ = order; }
   std::span<const std::byte> data(const ptd::NamedData& entry) const;
   // Whether an entry has dtype, sizes, dimension order, bytes and alignment of a tensor of a program that was checked.
   bool fits(const ptd::NamedData& entry, const Tensor& tensor) const;
@@ -34,6 +40,8 @@ class TensorFile {
  private:
   std::span<const std::byte> segment_data_;
   const ptd::FlatTensor* root_ = nullptr;
+  std::span<const uint32_t> order_;
+  bool names_ascend_ = false;
 };
 
 // Tensor files in the order in which they are searched; they must outlive it. Where there are none, nothing of the search is linked.
