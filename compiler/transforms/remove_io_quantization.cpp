@@ -1,6 +1,7 @@
 // Makes inputs that are quantized at once int8 inputs, and outputs that are dequantized last int8 outputs (`deuteron compile --io int8`).
 //
-// Every input and output is looked at by itself: an input that something reads in float stays float, as does one that nobody reads.
+// Every input and output is looked at by itself: an input that something reads in float stays float, as does one that nobody reads. An
+// output that a caller could not read with one scale and zero point, quantized per channel or a bias of int32, stays float as well.
 #include "compiler/transforms/edit.h"
 
 namespace dtr::passes {
@@ -13,7 +14,13 @@ Result<size_t> run(Program&, Graph& graph, Remarks& remarks) {
   for (ValueId& output : outputs) {
     const OpId dequantize = graph.producer_if(output, ops::kDequantize);
     if (!dequantize.valid()) continue;
-    output = graph.op(dequantize).operands[0];
+    const ValueId integers = graph.op(dequantize).operands[0];
+    const Type& type = graph.type(integers);
+    if (type.dtype != DType::kInt8 || type.quantization->per_channel()) {
+      remarks.add(dequantize, "the output `" + graph.value(output).name + "` is not int8 with one scale");
+      continue;
+    }
+    output = integers;
     ++changes;
   }
   const std::vector<ValueId> old = graph.outputs();
