@@ -8,6 +8,8 @@ namespace {
 
 using flatbuffers::Offset;
 
+// What a call of the builder takes is made before it, one statement each: in which order the compiler evaluates arguments is its own
+// choice, and the bytes of a program do not depend on that.
 class DebugMapBuilder {
  public:
   DebugMapBuilder(const ProgramPlan& plan, std::span<const int32_t> value_of_tensor, const MemoryMap* memory)
@@ -16,8 +18,11 @@ class DebugMapBuilder {
   std::vector<std::byte> build() {
     std::vector<Offset<pte::SourceOperator>> sources;
     for (const SourceOp& source : plan_.sources) {
-      sources.push_back(pte::CreateSourceOperator(builder_, shared(source.name), shared(source.target), shared(source.module_path),
-                                                  shared(source.source_line)));
+      const auto line = shared(source.source_line);
+      const auto module_path = shared(source.module_path);
+      const auto target = shared(source.target);
+      const auto name = shared(source.name);
+      sources.push_back(pte::CreateSourceOperator(builder_, name, target, module_path, line));
     }
     std::vector<Offset<pte::DebugCall>> calls;
     for (uint32_t call = 0; call < plan_.calls.size(); ++call) {
@@ -29,9 +34,11 @@ class DebugMapBuilder {
     std::vector<Offset<pte::DebugBuffer>> buffers;
     if (memory_ != nullptr)
       for (const MemoryMapEntry& entry : memory_->entries) buffers.push_back(add_buffer(entry));
-    const auto map = pte::CreateDebugMap(builder_, 1, builder_.CreateVector(sources), builder_.CreateVector(calls),
-                                         builder_.CreateVector(tensors_), builder_.CreateVector(buffers));
-    pte::FinishDebugMapBuffer(builder_, map);
+    const auto buffer_vector = builder_.CreateVector(buffers);
+    const auto tensor_vector = builder_.CreateVector(tensors_);
+    const auto call_vector = builder_.CreateVector(calls);
+    const auto source_vector = builder_.CreateVector(sources);
+    pte::FinishDebugMapBuffer(builder_, pte::CreateDebugMap(builder_, 1, source_vector, call_vector, tensor_vector, buffer_vector));
     const auto* data = reinterpret_cast<const std::byte*>(builder_.GetBufferPointer());
     return {data, data + builder_.GetSize()};
   }
@@ -52,7 +59,9 @@ class DebugMapBuilder {
 
   Offset<pte::DebugCall> add_call(uint32_t index, const KernelCallPlan& call) {
     for (const TensorRef output : call.outputs) born_[output.index] = {static_cast<int32_t>(index), 0};
-    return pte::CreateDebugCall(builder_, shared(call.kernel), origin(call.origin), 0, call.macs, call.cycles, first_step(index));
+    const auto from = origin(call.origin);
+    const auto kernel = shared(call.kernel);
+    return pte::CreateDebugCall(builder_, kernel, from, 0, call.macs, call.cycles, first_step(index));
   }
 
   Offset<pte::DebugCall> add_call(uint32_t index, const DelegateCallPlan& call) {
@@ -71,7 +80,9 @@ class DebugMapBuilder {
       for (const InteriorValue& value : partition->values) add_interior(index, call, value);
     }
     const auto name = shared(call.delegate_id);
-    return pte::CreateDebugCall(builder_, name, origin(call.origin), builder_.CreateVector(steps), 0, 0, first_step(index));
+    const auto step_vector = builder_.CreateVector(steps);
+    const auto from = origin(call.origin);
+    return pte::CreateDebugCall(builder_, name, from, step_vector, 0, 0, first_step(index));
   }
 
   Offset<pte::DebugBuffer> add_buffer(const MemoryMapEntry& entry) {

@@ -99,8 +99,11 @@ class Writer {
     std::vector<Offset<etdump::Allocator>> allocators;
     for (const std::string& allocator : allocator_names)
       allocators.push_back(etdump::CreateAllocator(builder_, builder_.CreateString(allocator)));
-    return etdump::CreateRunData(builder_, builder_.CreateString(name.data(), name.size()), input, builder_.CreateVector(allocators),
-                                 builder_.CreateVector(events));
+    // Each before the call: the bytes do not depend on the order in which a compiler evaluates arguments.
+    const auto event_vector = builder_.CreateVector(events);
+    const auto allocator_vector = builder_.CreateVector(allocators);
+    const auto name_text = builder_.CreateString(name.data(), name.size());
+    return etdump::CreateRunData(builder_, name_text, input, allocator_vector, event_vector);
   }
 
   // No name: it would take the place of the profile event's.
