@@ -97,7 +97,7 @@ template <int kColumns>
   if (channel < end) multiply_rows<1, kColumns>(channels, weights, channel, columns, depth, y, pixel);
 }
 
-void convolve_wide(const Convolution& conv, int32_t group, const int8_t* x, int8_t* y) {
+[[maybe_unused]] void convolve_wide(const Convolution& conv, int32_t group, const int8_t* x, int8_t* y) {
   const int32_t depth = conv.depth, first_channel = group * conv.group_out, pixels = conv.from.out.pixels();
   int16_t* const scratch = conv.from.scratch.values<int16_t>();
   int8_t* const bytes = reinterpret_cast<int8_t*>(scratch + std::min(pixels, int32_t{2}) * depth);
@@ -133,7 +133,7 @@ void convolve_wide(const Convolution& conv, int32_t group, const int8_t* x, int8
 
 // ---- columns of bytes
 
-void convolve_bytes(const Convolution& conv, int32_t group, const int8_t* x, int8_t* y) {
+[[maybe_unused]] void convolve_bytes(const Convolution& conv, int32_t group, const int8_t* x, int8_t* y) {
   const int32_t first_channel = group * conv.group_out;
   Matrix matrix{.weights = conv.from.weights + first_channel * conv.depth,
                 .depth = conv.depth,
