@@ -7,6 +7,7 @@
 #include <exception>
 #include <limits>
 #include <new>
+#include <system_error>
 
 #include "compiler/support/interruption.h"
 #include "compiler/support/text.h"
@@ -413,14 +414,20 @@ int command(int argc, char** argv, tools::CommonOptions& common) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  dtr::clean_up_on_signals();
   tools::CommonOptions common;
   int code = kBug;
+  const auto without_memory = [&] {
+    report(common, dtr::out_of_memory(common.verb.empty() ? "deuteron" : "deuteron " + common.verb, {.file = common.input}));
+    return kBadInput;
+  };
   try {
+    dtr::clean_up_on_signals();
     code = command(argc, argv, common);
   } catch (const std::bad_alloc&) {
-    report(common, dtr::out_of_memory(common.verb.empty() ? "it" : "deuteron " + common.verb, {.file = common.input}));
-    code = kBadInput;
+    code = without_memory();
+  } catch (const std::system_error& error) {  // of a thread, whose stack finds no room
+    code = error.code() == std::errc::resource_unavailable_try_again ? without_memory() : kBug;
+    if (code == kBug) tools::print_error("deuteron: {}\n", error.what());
   } catch (const std::exception& error) {  // of the standard library, or fmt's, of standard output
     if (std::ferror(stdout) == 0) tools::print_error("deuteron: {}\n", error.what());
   }

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Small files that unfold to much, through the command, in an address space of 400 MB: refused with
-an id and exit code 1, or read without what nobody wants of them. Standard library only.
+an id and exit code 1, or read without what nobody wants of them. And models in whatever memory: they
+run, or the message is out-of-memory. Standard library only.
 
-    memory.py DEUTERON
+    memory.py DEUTERON DEUTERON_OPT
 """
 import resource
 import struct
@@ -35,8 +36,36 @@ def write_zeros(archive, name, samples):
         member.write(bytes(samples % 1024 << 10))
 
 
-def limit_memory():
-    resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
+def limit_memory(limit=LIMIT):
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+# 19 MB of weights, which oneDNN brings into an order of its own.
+CONVOLUTION = """graph @forward(%x: f32[1,512,3,3]) {
+  %w: f32[1024,512,3,3] = constant seeded<1>
+  %y: f32[1,1024,3,3] = aten.convolution(%x, %w, _) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [1, 1], stride = [1, 1], transposed = false}
+  return %y
+}
+"""
+
+
+def sweep(what, first, *command):
+    """With every limit the command runs, or says that memory ends; what the loader of the system says of too little for it does not count."""
+    global failures
+    ended, said = {}, set()
+    for megabytes in range(first, first + 176, 4):  # less than the command needs to begin, more than the model needs to run
+        run = subprocess.run([*map(str, command)], capture_output=True, text=True, preexec_fn=lambda limit=megabytes << 20: limit_memory(limit))
+        good = run.returncode == 0 or (run.returncode == 1 and "error[out-of-memory]" in run.stderr)
+        ended[megabytes] = run.returncode
+        said.add(run.stderr.strip().split("memory left for ")[-1].splitlines()[0] if run.returncode == 1 else "")
+        if not good and run.returncode != 127:
+            failures += 1
+            print(f"BAD   {what} in {megabytes} MB: exit code {run.returncode}, {run.stderr.strip()[-300:]}")
+    codes = list(ended.values())
+    if 0 not in codes or 1 not in codes:
+        failures += 1
+        print(f"BAD   {what}: no limit lets it run, or none is too small: {ended}")
+    print(f"{what}: exit codes 1 and 0 {codes.count(1)} and {codes.count(0)} times; no memory for {', '.join(sorted(said - {''}))}")
 
 
 def check(what, expected_code, expected_text, *arguments):
@@ -49,7 +78,7 @@ def check(what, expected_code, expected_text, *arguments):
     print(f"{'good' if good else 'BAD '}  {what}" + ("" if good else f": exit code {run.returncode}, {output.strip()[-300:]}"))
 
 
-DEUTERON = sys.argv[1]
+DEUTERON, DEUTERON_OPT = sys.argv[1:3]
 with tempfile.TemporaryDirectory() as folder:
     folder = Path(folder)
     program = folder / "p.pte"
@@ -84,5 +113,12 @@ with tempfile.TemporaryDirectory() as folder:
     for option in ("--compile-report", "--verify"):
         check(f"{option} that is nested deep", 1, "error[trace-damaged]", "profile", program, "--html", folder / "x.html", option,
               folder / "report.json")
+
+    model, data = folder / "m.ir", folder / "m.npz"
+    model.write_text(CONVOLUTION)
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("x.npy", npy((1, 512, 3, 3)) + bytes(4 * 512 * 9))
+    sweep("a float model", 64, DEUTERON, "compare", model, model, "--data", data)
+    sweep("deuteron-opt", 16, DEUTERON_OPT, "--no-print", "--prove", "--pipeline", "float", model)
 
 sys.exit(1 if failures else 0)

@@ -330,6 +330,7 @@ OutputSpec read_output_spec(Reader& in, dom::element value) {
 Result<dom::element> parse_json(JsonText& text, std::string_view json, const Place& place) {
   dom::element document;
   const auto error = text.parser().parser.parse(json.data(), json.size(), true).get(document);
+  if (error == simdjson::MEMALLOC) return tl::unexpected(out_of_memory("the graph of the model", place));
   if (error != simdjson::SUCCESS)
     return fail(DiagnosticId::kPt2Invalid, fmt::format("not valid JSON: {}", simdjson::error_message(error)),
                 "export the model again with torch.export.save", place);
