@@ -307,6 +307,58 @@ TEST(NeutronSchedule, ConstantsInSramAreNeitherCopiedNorWaitedFor) {
   EXPECT_EQ(sram.partition->step_info.size(), 1u);
 }
 
+// ---- reports
+
+// The stage of the machine (docs/npu.md 3) that each of these calls waits for most.
+TEST(NeutronReports, LimitsHaveTheirWords) {
+  const auto limit_of = [](std::string_view text, std::string_view kernel) {
+    Program program = parse(text);
+    const Result<Compiled> compiled = compile(program);
+    if (!compiled) return std::string("does not compile");
+    for (const StepInfo& step : compiled->partition->step_info)
+      if (step.kernel == kernel) return std::string(step.limit);
+    return std::string("no such call");
+  };
+  // 1024 positions · 9 taps · 8 steps · 8 groups, weights once for 8 positions: 8 cycles a step of 8.
+  EXPECT_EQ(limit_of(R"(graph @forward(%x: i8[1,64,32,32] channels_last quant<0.05>) {
+    %w: i8[64,64,3,3] quant<0.01> = constant seeded<1>
+    %y: i8[1,64,32,32] channels_last quant<0.05> = aten.convolution(%x, %w, _) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [1, 1], stride = [1, 1], transposed = false}
+    return %y
+  })",
+                     "Conv2d"),
+            "array");
+  // One row: 8 cycles load 64 weights that one position uses once.
+  EXPECT_EQ(limit_of(R"(graph @forward(%x: i8[1,256] quant<0.05>) {
+    %w: i8[256,256] quant<0.01> = constant seeded<1>
+    %y: i8[1,256] quant<0.05> = aten.linear(%x, %w, _)
+    return %y
+  })",
+                     "Conv2d"),
+            "weight port");
+  // A compare for each byte that comes in.
+  EXPECT_EQ(limit_of(R"(graph @forward(%x: i8[1,64,32,32] channels_last quant<0.05>) {
+    %y: i8[1,64,16,16] channels_last quant<0.05> = aten.max_pool2d(%x) {ceil_mode = false, dilation = [1, 1], kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]}
+    return %y
+  })",
+                     "Pool"),
+            "activation port");
+  // A copy writes each byte.
+  EXPECT_EQ(limit_of(R"(graph @forward(%x: i8[1,64,32,32] quant<0.05>) {
+    %y: i8[1,64,32,32] channels_last quant<0.05> = dim_order_ops._to_dim_order_copy(%x) {layout = "channels_last"}
+    return %y
+  })",
+                     "Move"),
+            "write port");
+  // 8 cycles of work behind a start of 64.
+  EXPECT_EQ(limit_of(R"(graph @forward(%x: i8[1,8] quant<0.05>) {
+    %w: i8[8,8] quant<0.01> = constant seeded<1>
+    %y: i8[1,8] quant<0.05> = aten.linear(%x, %w, _)
+    return %y
+  })",
+                     "Conv2d"),
+            "start");
+}
+
 // ---- work
 
 // Each pool has 64·64 positions of 33·33 taps over 256/8 groups of channels: 142,737,408 cycles, of

@@ -6,6 +6,7 @@
 #include "compiler/pipeline/compile.h"
 #include "host/profiler/etdump.h"
 #include "host/profiler/etdump_generated.h"
+#include "host/profiler/explain.h"
 #include "host/profiler/report.h"
 #include "host/session/recorder.h"
 #include "host/session/session.h"
@@ -89,6 +90,38 @@ TEST(Profile, EveryCycleHasItsPlace) {
   EXPECT_EQ(spent(profile).total(), profile.total);
   EXPECT_EQ(profile.on_operators(), 1900u);
   EXPECT_DOUBLE_EQ(profile.milliseconds(profile.total), 2.01);
+}
+
+// The pool takes 600 + 600 + 100 of 2010 cycles, the convolution 300 + 260.
+TEST(Profile, SharesAreOfAllThatAnOperatorTakes) {
+  const std::string text = to_text(make_profile(example(), example_map(), ""), {});
+  const auto line = [&](const std::string& begin) {
+    const size_t at = text.find("\n" + begin);
+    return at == std::string::npos ? text : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+  };
+  EXPECT_NE(line("pool").find(" 64.7 % "), std::string::npos) << line("pool");
+  EXPECT_NE(line("conv + relu").find(" 27.9 % "), std::string::npos) << line("conv + relu");
+}
+
+// Of an operator in two calls, 560 cycles and then 300: what limits the longer one.
+TEST(Profile, LimitIsThatOfTheLongestCall) {
+  Trace trace = example();
+  trace.runs[0].events.back().end = 1400;
+  OperatorMap map = example_map();
+  map.add(1, 3, {.kernel = "Pool", .origin = {{1, 2}}, .bytes = 100, .limit = "write port"});
+  EXPECT_EQ(row(make_profile(trace, map, ""), "conv + relu")->limited_by, "array");
+  map.add(1, 1, {.kernel = "Conv2d", .origin = {{1, 2}}, .limit = "write port"});
+  map.add(1, 3, {.kernel = "Pool", .origin = {{1, 2}}, .limit = "array"});
+  EXPECT_EQ(row(make_profile(trace, map, ""), "conv + relu")->limited_by, "write port");
+}
+
+TEST(Explain, NamesThePortThatLimitsAndNotTheArray) {
+  const Profile profile = make_profile(example(), example_map(), "");
+  const auto because = [&](const char* name) {
+    return fmt::format("{}", fmt::join(explain(profile, *row(profile, name), nullptr).because, "\n"));
+  };
+  EXPECT_NE(because("pool").find("; the write port limits it"), std::string::npos) << because("pool");
+  EXPECT_EQ(because("conv + relu").find("limits it"), std::string::npos) << because("conv + relu");
 }
 
 TEST(Profile, ATraceWithoutProgramShowsCalls) {

@@ -1,12 +1,14 @@
 // Loader and executor: what a program computes, which memory it asks for, and what is refused.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 
 #include "compiler/ir/npz.h"
 #include "device/numerics/crc32.h"
+#include "device/npu/microcode.h"
 #include "device/pte/program_generated.h"
 #include "device/runtime/delegate_deuteron.h"
 #include "test/unit/plan_builder.h"
@@ -242,6 +244,55 @@ struct FakeDelegate {
             .release = [](void* context, void*) { ++static_cast<FakeDelegate*>(context)->released; }};
   }
 };
+
+// A driver that takes every payload and counts its runs.
+struct FakeDriver {
+  int runs = 0;
+  npu::Driver driver() {
+    return {.context = this,
+            .prepare = [](void*, const void*, size_t, uint32_t*) { return npu::Status::kOk; },
+            .run = [](void* context, uint32_t, const npu::Buffer*, uint32_t, npu::Buffer, void (*)(void*, const npu::Event&),
+                      void*) -> npu::Report {
+              ++static_cast<FakeDriver*>(context)->runs;
+              return {};
+            },
+            .unprepare = [](void*, uint32_t) {}};
+  }
+};
+
+// Outputs and scratch are tensors that may be written, inputs need not be; what is no tensor is no operand.
+TEST(DeuteronDelegate, WritesOnlyWhereItMay) {
+  FakeDriver fake;
+  runtime::DeuteronContext context{.driver = fake.driver()};
+  const runtime::Delegate delegate = runtime::deuteron_delegate(context);
+  struct alignas(16) Payload {
+    npu::Header header{};
+    npu::Operand table[2] = {{npu::OperandKind::kInput, 16}, {npu::OperandKind::kOutput, 16}};
+  } payload;
+  payload.header.operand_count = 2;
+  alignas(16) std::byte state[runtime::kDeuteronStateBytes], memory[16];
+  ASSERT_TRUE(delegate.prepare(delegate.context, state, std::as_bytes(std::span(&payload, 1))).ok());
+  const auto run = [&](std::array<bool, 3> writable, runtime::ValueKind kind = runtime::ValueKind::kTensor) {
+    runtime::Value values[3];
+    runtime::Value* arguments[3];
+    for (size_t i = 0; i < 3; ++i) {
+      values[i].kind = kind;
+      values[i].tensor = {};
+      values[i].tensor.data = memory;
+      values[i].tensor.writable = writable[i];
+      arguments[i] = &values[i];
+    }
+    return delegate.run(delegate.context, state, std::span<runtime::Value* const>(arguments));
+  };
+  EXPECT_TRUE(run({false, true, true}).ok());
+  EXPECT_TRUE(run({true, true, true}).ok());
+  EXPECT_EQ(fake.runs, 2);
+  for (const Status& refused : {run({true, false, true}), run({true, true, false}), run({true, true, true}, runtime::ValueKind::kInt)}) {
+    EXPECT_EQ(refused.error, Error::kDelegateFailed);
+    EXPECT_EQ(refused.detail, static_cast<uint32_t>(npu::Status::kBadOperand));
+  }
+  EXPECT_EQ(fake.runs, 2);
+}
 
 std::vector<std::byte> delegate_program(std::string id, std::vector<std::byte> payload, uint32_t target_hash) {
   ProgramPlan plan{.target = "somewhere", .target_hash = target_hash};
