@@ -268,13 +268,16 @@ class Describer {
 std::string describe_program(const ProgramImage& image, const DescribeOptions& options) { return Describer(image, options).run(); }
 
 std::string describe_tensor_file(const TensorFileImage& image) {
-  std::string text = terminal_format("tensor file {}: {} entries\n", image.path(), image.file().count());
-  for (size_t i = 0; i < image.file().count(); ++i) {
-    const ptd::NamedData& entry = image.file().entry(i);
-    const ptd::TensorLayout* layout = entry.tensor_layout();
+  const pte::TensorFile& file = image.file();
+  std::string text = terminal_format("tensor file {}: {} entries\n", image.path(), file.count());
+  std::vector<const ptd::NamedData*> entries;  // in the order of their bytes, which is that of the program
+  for (size_t i = 0; i < file.count(); ++i) entries.push_back(&file.entry(i));
+  std::ranges::stable_sort(entries, {}, [](const ptd::NamedData* entry) { return entry->segment_index(); });
+  for (const ptd::NamedData* entry : entries) {
+    const ptd::TensorLayout* layout = entry->tensor_layout();
     const bool sound = layout != nullptr && count(layout->sizes()) == count(layout->dim_order());
-    text += terminal_format("  {}: {} {} bytes\n", GetStringView(entry.key()), sound ? type_text(*layout) : "no tensor",
-                            image.file().data(entry).size());
+    text += terminal_format("  {}: {} {} bytes\n", GetStringView(entry->key()), sound ? type_text(*layout) : "no tensor",
+                            file.data(*entry).size());
   }
   return text;
 }

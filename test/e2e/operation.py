@@ -56,7 +56,7 @@ def check_options(deuteron, folder, program, trace):
             (2, "there is no pass fold_everything", [*loaded, "--print-after", "fold_everything"]),
             *((1, f"error[option-needs-npu]: {option[0]} has nothing to do: `cortex-m33` has no NPU", ["compile", quantized, "-o", out, "--target", "cortex-m33", *option])
               for option in (["--row-packing"], ["--schedule", "nxp-like"], ["--keep-off", "linear"], ["--force-on", "all"])),
-            (2, "--row-packing excludes --converter", ["compile", quantized, "-o", out, "--row-packing", "--converter", "true"]),
+            (2, "--converter excludes --row-packing", ["compile", quantized, "-o", out, "--row-packing", "--converter", "true"]),
             (2, "--compare-program requires --compare", ["profile", program, "--compare-program", program]),
             (2, "--compare-etrecord requires --compare", ["profile", program, "--compare-etrecord", program]),
             (1, "a record has nothing to do", ["profile", program, "--etrecord", folder / "none"]),

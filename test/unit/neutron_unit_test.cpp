@@ -392,7 +392,7 @@ TEST(NeutronWork, IsRefusedWhereNoRuntimeLoadsIt) {
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().id, DiagnosticId::kWorkExceeded);
     EXPECT_EQ(refused.error().place.node, "pool_8");
-    EXPECT_TRUE(refused.error().reason.ends_with("; a runtime loads at most 1073741824")) << refused.error().reason;
+    EXPECT_TRUE(refused.error().reason.ends_with("; a runtime loads at most 1,073,741,824")) << refused.error().reason;
   }
 }
 

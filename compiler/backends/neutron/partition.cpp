@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/backends/neutron/encode/payload.h"
+#include "compiler/support/text.h"
 
 namespace dtr::neutron {
 
@@ -103,8 +104,8 @@ Status Partition::check_work(const Program& program) const {
     });
     if (work <= npu::kMaxPayloadCycles) continue;
     return fail(DiagnosticId::kWorkExceeded,
-                fmt::format("a call of the NPU has {} cycles before this operator and {} with it; a runtime loads at most {}", before, work,
-                            npu::kMaxPayloadCycles),
+                fmt::format("a call of the NPU has {} cycles before this operator and {} with it; a runtime loads at most {}",
+                            with_thousands(before), with_thousands(work), with_thousands(npu::kMaxPayloadCycles)),
                 "keep the operator off the NPU (--keep-off), which ends the call before it, or make the model or its input smaller",
                 std::move(place));
   }
