@@ -1,0 +1,32 @@
+"""Pages of docs/ that name places in the code: the files and functions exist."""
+import re
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ROW = re.compile(r"^\| [^|]+ \| `([\w/.]+)` \| ([^|]+) \| [^|]+ \|$", re.MULTILINE)
+
+
+class Places(unittest.TestCase):
+    def test_the_life_of_an_operator_names_files_and_functions_that_exist(self):
+        rows = ROW.findall((ROOT / "docs/life_of_an_operator.md").read_text())
+        self.assertGreater(len(rows), 20)
+        for file, functions in rows:
+            self.assertTrue((ROOT / file).is_file(), file)
+            for function in re.findall(r"`(\w+)`", functions):
+                self.assertRegex((ROOT / file).read_text(), rf"\b{function}\b", f"{file} has no {function}")
+
+    def test_every_path_in_the_pages_exists(self):
+        for page in sorted((ROOT / "docs").glob("*.md")) + [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+            for path in re.findall(r"`((?:device|compiler|host|tools|test|scripts|bench)/[\w./-]+)`", page.read_text()):
+                with self.subTest(page=page.name, path=path):
+                    self.assertTrue((ROOT / path).exists() or re.search("NAME|TARGET|AREA", path), f"{page.name} names {path}")
+
+    def test_the_glossary_is_sorted(self):
+        words = re.findall(r"^\| ([a-z][\w ,-]*) \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)[1:]
+        self.assertGreater(len(words), 30)
+        self.assertEqual(words, sorted(words))
+
+
+if __name__ == "__main__":
+    unittest.main()
