@@ -8,29 +8,55 @@
 namespace dtr {
 namespace {
 
-// Constants are folded before anything looks for them. What stands for one op is recognized before its parts are folded into layers. Batch
-// norms that no layer takes become convolutions after the folding. Activations are fused before shapes become canonical, because the
-// views that make a 1-D convolution 2-D would stand between it and its activation.
+// One pass a line, with the reason for it or for its place. A pipeline is run until no pass changes
+// anything.
+// clang-format off
 constexpr const PassDef* kFloatPasses[] = {
-    &passes::kRemoveDeadCode,       &passes::kRemoveIdentities,          &passes::kSimplifySlices,        &passes::kFoldConstants,
-    &passes::kRecognizeActivations, &passes::kRecognizeNormalizations,   &passes::kMaskSoftmax,           &passes::kFoldBatchNorm,
-    &passes::kFoldScaleAndBias,     &passes::kConvolveBatchNorm,         &passes::kFoldPadding,           &passes::kFoldStrides,
-    &passes::kPermuteWeights,       &passes::kMultiplyByReciprocal,      &passes::kSplitJointActivations, &passes::kFuseActivation,
-    &passes::kCanonicalizeShapes,   &passes::kMergeCommonSubexpressions,
+    &passes::kRemoveDeadCode,             // First: no pass below looks at what nobody reads.
+    &passes::kRemoveIdentities,           // No-ops would stand between ops that the passes below match.
+    &passes::kSimplifySlices,             // So would slices of slices and of concatenations.
+    &passes::kFoldConstants,              // Passes below read weights; the graph may compute them.
+    &passes::kRecognizeActivations,       // Before parts of an activation are folded into a layer.
+    &passes::kRecognizeNormalizations,    // Likewise of a normalization.
+    &passes::kMaskSoftmax,                // Before ranges are observed: scores of -inf have no range.
+    &passes::kFoldBatchNorm,              // Into the layer before or behind it.
+    &passes::kFoldScaleAndBias,           // Products and sums with constants, into the same layers.
+    &passes::kConvolveBatchNorm,          // After both: only a batch norm that no layer took.
+    &passes::kFoldPadding,                // Convolutions and pools pad by themselves; a pad alone is a copy.
+    &passes::kFoldStrides,                // A 1x1 convolution need not read what a slice before it drops.
+    &passes::kPermuteWeights,             // A permute before a flattened linear costs nothing in its weight.
+    &passes::kMultiplyByReciprocal,       // The NPU multiplies by a tensor; it does not divide by one.
+    &passes::kSplitJointActivations,      // Brings an activation of a concatenation to its layers.
+    &passes::kFuseActivation,             // Before views of canonical shapes stand behind 1-D layers.
+    &passes::kCanonicalizeShapes,         // Backends have kernels for 2-D layers and batched pools.
+    &passes::kMergeCommonSubexpressions,  // Last: the passes above leave equal ops behind.
 };
 
-// Quantization is folded first, so that the other passes see quantized ops and not what stands between dequantize and quantize; equal
-// dequantizes are merged before that, because a value that is quantized twice would keep its op float.
 constexpr const PassDef* kQuantizedPasses[] = {
-    &passes::kRemoveDeadCode,    &passes::kFoldConstants,      &passes::kMergeCommonSubexpressions,
-    &passes::kFoldChannelAffine, &passes::kConvolveBatchNorm,  &passes::kQuantizeBetween,
-    &passes::kFoldQuantization,  &passes::kRemoveDeadCode,     &passes::kRemoveIdentities,
-    &passes::kSimplifySlices,    &passes::kFoldConstants,      &passes::kFoldPadding,
-    &passes::kFoldStrides,       &passes::kPermuteWeights,     &passes::kSplitJointActivations,
-    &passes::kFuseActivation,    &passes::kCanonicalizeShapes,
+    &passes::kRemoveDeadCode,             // First: no pass below looks at what nobody reads.
+    &passes::kFoldConstants,              // Weights that the graph quantizes become int8 constants.
+    &passes::kMergeCommonSubexpressions,  // A value that is quantized twice would keep its op float.
+    &passes::kFoldChannelAffine,          // Before folding, while factors of channels are float ops.
+    &passes::kConvolveBatchNorm,          // Before folding, which makes the convolution one op on int8.
+    &passes::kQuantizeBetween,            // Before folding, which needs both sides of an op quantized.
+    &passes::kFoldQuantization,           // Passes below see quantized ops, no conversions between.
+    &passes::kRemoveDeadCode,             // Folding leaves dequantizes that nobody reads.
+    &passes::kRemoveIdentities,           // From here on as in the float pipeline.
+    &passes::kSimplifySlices,
+    &passes::kFoldConstants,
+    &passes::kFoldPadding,
+    &passes::kFoldStrides,
+    &passes::kPermuteWeights,
+    &passes::kSplitJointActivations,
+    &passes::kFuseActivation,
+    &passes::kCanonicalizeShapes,
 };
 
-constexpr const PassDef* kInterfacePasses[] = {&passes::kRemoveIoQuantization, &passes::kRemoveDeadCode};
+constexpr const PassDef* kInterfacePasses[] = {
+    &passes::kRemoveIoQuantization,  // Inputs and outputs take the int8 type next to them.
+    &passes::kRemoveDeadCode,        // Nobody reads these conversions any more.
+};
+// clang-format on
 
 // Of the float pipeline what lets every value be found in the model's file.
 std::span<const PassDef* const> training_passes() {
