@@ -9,10 +9,9 @@
 
 #include "compiler/ir/printer.h"
 #include "compiler/pipeline/pattern_report.h"
-#include "compiler/pipeline/read_model.h"
-#include "compiler/recipes/selection.h"
-#include "compiler/support/file_contents.h"
+#include "compiler/pipeline/placement_report.h"
 #include "compiler/support/output_file.h"
+#include "compiler/support/progress.h"
 #include "host/accuracy/check.h"
 #include "host/accuracy/quantization_report.h"
 #include "host/profiler/etrecord.h"
@@ -22,22 +21,14 @@
 namespace dtr::tools {
 namespace {
 
-// Calibration data as the options name them.
-Result<std::optional<Samples>> read_samples(const Graph& graph, const CompileOptions& options) {
-  if (options.random_samples) return Samples::random(graph, *options.random_samples);
-  if (options.calibration.empty()) return std::optional<Samples>{};
-  DTR_ASSIGN(Samples samples, Samples::read(graph, options.calibration));
-  return std::optional<Samples>(std::move(samples));
-}
-
-void watch_passes(const CompileOptions& options, const Program& program, CompileSettings& settings) {
+void watch_passes(const CompileOptions& options, CompileSettings& settings) {
   if (!options.print_after.empty())
-    settings.passes.after_pass = [&options, &program](const PassDef& pass, const Graph& graph, size_t changes) {
+    settings.passes.after_pass = [&options](const PassDef& pass, const Program& program, const Graph& graph, size_t changes) {
       if (options.print_after != pass.name && options.print_after != "all") return;
       print("// after {}: {} changes\n{}\n", pass.name, changes, EncodedLines{print(program, graph)});
     };
   if (options.time_passes)
-    settings.after_stage = [](std::string_view stage, double milliseconds) { print_error("{:>9.2f} ms  {}\n", milliseconds, stage); };
+    settings.after_step = [](std::string_view step, double milliseconds) { print_error("{:>9.2f} ms  {}\n", milliseconds, step); };
 }
 
 bool reports(const CompileOptions& options) { return options.report_quantization || !options.quantization_json.empty(); }
@@ -88,8 +79,7 @@ Status check_constants_are_placed(const CompileOptions& options, const CompileSe
 }
 
 // What ExecuTorch's Inspector shows of a run are nodes of a graph of PyTorch: other models have none.
-Status check_has_torch_graph(const CompileOptions& options) {
-  DTR_ASSIGN(const FileKind kind, file_kind(options.model));
+Status check_has_torch_graph(const CompileOptions& options, FileKind kind) {
   if (kind == FileKind::kTflite || kind == FileKind::kText)
     return fail(
         DiagnosticId::kModelUnknown,
@@ -101,17 +91,73 @@ Status check_has_torch_graph(const CompileOptions& options) {
   return {};
 }
 
-Result<std::vector<std::byte>> make_etrecord(const CompileOptions& options, std::span<const std::byte> model,
-                                             const CompiledProgram& compiled, std::span<const TensorView> sample) {
-  DTR_ASSIGN(const ProgramImage image, ProgramImage::parse(compiled.pte, options.model));
-  DTR_ASSIGN(const pt2::EdgeProgram edge, pt2::to_edge_program(model, options.model, debug_handles(*image.debug_map())));
-  return to_etrecord(image, edge, sample);
+// The options as settings, without hooks.
+Result<CompileSettings> settings_of(const CommonOptions& common, const CompileOptions& options) {
+  const ConverterOptions converter{
+      .command = options.converter, .keep = options.keep_neutron_ir, .limit = std::chrono::seconds(options.converter_seconds)};
+  const NeutronSchedule schedule = options.schedule == "nxp-like" ? NeutronSchedule::kNxpLike : NeutronSchedule::kOwn;
+  std::optional<ConstantMemory> constants;
+  if (!options.constants.empty()) constants = options.constants == "sram" ? ConstantMemory::kSram : ConstantMemory::kFlash;
+  CompileSettings settings{
+      .backend = {.constants = constants, .row_packing = options.row_packing, .schedule = schedule, .converter = converter},
+      .observer = options.observer == "min-max" ? QuantSpec::Observer::kMinMax : QuantSpec::Observer::kHistogram,
+      .stop_at = options.stop_at,
+      .io = options.io == "int8" ? Io::kInt8 : Io::kFloat,
+      .keep_off = options.keep_off,
+      .force_on = options.force_on,
+      .debug_map = options.debug_map,
+      .external_constants = !options.external_constants.empty(),
+      .threads = common.threads};
+  settings.weigh_costs = std::erase(settings.force_on, "all") == 0;
+  if (options.random_samples) settings.samples = NoiseSamples{*options.random_samples};
+  if (!options.calibration.empty()) settings.samples = SampleFile{options.calibration};
+  if (!options.load_calibration.empty()) settings.ranges = CalibrationFile{options.load_calibration};
+  DTR_ASSIGN(settings.target, resolve_target(options.target));
+  if (!options.recipe.empty()) {
+    DTR_ASSIGN(settings.recipe, read_recipe(options.recipe, *settings.target));
+    settings.recipe->options.row_packing |= options.row_packing;
+    settings.recipe->options.schedule = schedule;
+    settings.recipe->options.converter = converter;
+    if (constants) settings.recipe->options.constants = constants;
+  }
+  return settings;
+}
+
+// Before the work: what the model's kind and its quantization make of the options.
+Status check_read(const CompileOptions& options, const Compilation& model) {
+  if (!options.etrecord.empty()) DTR_TRY(check_has_torch_graph(options, model.kind));
+  if (model.came_quantized) return check_calibration_is_used(options);
+  if (!options.load_calibration.empty() && options.random_samples && !reports(options))
+    return fail(DiagnosticId::kCalibrationUnused, "the ranges are those of --load-calibration: --calibrate-random has nothing to do",
+                "leave one of the options away", {.file = options.load_calibration});
+  return {};
+}
+
+// What is known before placement: remarks, patterns, the report on quantization, the graph.
+Status write_quantized(const CommonOptions& common, const CompileOptions& options, const Compilation& model) {
+  if (!options.save_calibration.empty()) DTR_TRY(save_calibration(options.save_calibration, *model.calibration));
+  if (options.verbose)
+    for (const Remark& remark : model.remarks.list()) print_error("{}\n", common.json_diagnostics ? to_json(remark) : to_text(remark));
+  if (options.verbose && !common.json_diagnostics) print_error("{}", EncodedLines{patterns_text(model)});
+  if (!options.patterns.empty()) DTR_TRY(write_file(options.patterns, patterns_json(model)));
+  if (reports(options)) {
+    DTR_ASSIGN(const QuantizationReport report, report_quantization(model));
+    if (options.report_quantization) print("{}\n", EncodedLines{to_text(report)});
+    if (!options.quantization_json.empty()) DTR_TRY(write_file(options.quantization_json, to_json(report)));
+  }
+  if (options.emit_ir.empty()) return {};
+  return write_file(options.emit_ir, print(model.program, {.elide_constants = options.elide_constants}));
+}
+
+Result<std::vector<std::byte>> make_etrecord(const CompileOptions& options, const Compilation& compiled) {
+  DTR_ASSIGN(const ProgramImage image, ProgramImage::parse(compiled.pte(), options.model));
+  DTR_ASSIGN(const pt2::EdgeProgram edge, pt2::to_edge_program(compiled.model_bytes, options.model, debug_handles(*image.debug_map())));
+  return to_etrecord(image, edge, options.calibration.empty() ? std::vector<TensorView>() : compiled.samples()->inputs(0));
 }
 
 // The program, whose file is open already, and what belongs to it: all of it is written, or nothing.
-Status write_outputs(const CompileOptions& options, OutputFile program, std::span<const std::byte> model, const CompiledProgram& compiled,
-                     std::span<const TensorView> sample) {
-  DTR_TRY(program.write(compiled.pte));
+Status write_outputs(const CompileOptions& options, OutputFile program, const Compilation& compiled, const CompileReport& report) {
+  DTR_TRY(program.write(compiled.pte()));
   std::vector<OutputFile> files;
   files.push_back(std::move(program));
   const auto add = [&](const std::string& path, std::span<const std::byte> bytes) -> Status {
@@ -121,42 +167,20 @@ Status write_outputs(const CompileOptions& options, OutputFile program, std::spa
     return {};
   };
   const auto bytes_of = [](const std::string& text) { return std::as_bytes(std::span(text)); };
-  if (!options.external_constants.empty()) DTR_TRY(add(options.external_constants, compiled.tensor_file));
+  if (!options.external_constants.empty()) DTR_TRY(add(options.external_constants, compiled.tensor_file()));
   if (!options.etrecord.empty()) {
-    DTR_ASSIGN(const std::vector<std::byte> record, make_etrecord(options, model, compiled, sample));
+    DTR_ASSIGN(const std::vector<std::byte> record, make_etrecord(options, compiled));
     DTR_TRY(add(options.etrecord, record));
   }
-  if (!options.placement.empty()) DTR_TRY(add(options.placement, bytes_of(placement_json(compiled.report))));
-  if (!options.report_json.empty()) DTR_TRY(add(options.report_json, bytes_of(to_json(compiled.report))));
+  if (!options.placement.empty()) DTR_TRY(add(options.placement, bytes_of(placement_json(report))));
+  if (!options.report_json.empty()) DTR_TRY(add(options.report_json, bytes_of(to_json(report))));
   return OutputFile::commit(files);
 }
 
 }  // namespace
 
 Status compile(const CommonOptions& common, const CompileOptions& options) {
-  const ConverterOptions converter{
-      .command = options.converter, .keep = options.keep_neutron_ir, .limit = std::chrono::seconds(options.converter_seconds)};
-  const NeutronSchedule schedule = options.schedule == "nxp-like" ? NeutronSchedule::kNxpLike : NeutronSchedule::kOwn;
-  std::optional<ConstantMemory> constants;
-  if (!options.constants.empty()) constants = options.constants == "sram" ? ConstantMemory::kSram : ConstantMemory::kFlash;
-  CompileSettings settings{
-      .backend = {.constants = constants, .row_packing = options.row_packing, .schedule = schedule, .converter = converter},
-      .io = options.io == "int8" ? Io::kInt8 : Io::kFloat,
-      .observer = options.observer == "min-max" ? QuantSpec::Observer::kMinMax : QuantSpec::Observer::kHistogram,
-      .keep_off = options.keep_off,
-      .force_on = options.force_on,
-      .debug_map = options.debug_map,
-      .external_constants = !options.external_constants.empty(),
-      .threads = common.threads};
-  settings.weigh_costs = std::erase(settings.force_on, "all") == 0;
-  DTR_ASSIGN(settings.target, resolve_target(options.target));
-  if (!options.recipe.empty()) {
-    DTR_ASSIGN(settings.recipe, read_recipe(options.recipe, *settings.target));
-    settings.recipe->options.row_packing |= options.row_packing;
-    settings.recipe->options.schedule = schedule;
-    settings.recipe->options.converter = converter;
-    if (constants) settings.recipe->options.constants = constants;
-  }
+  DTR_ASSIGN(CompileSettings settings, settings_of(common, options));
   DTR_TRY(check_npu_is_there(options, settings));
   DTR_TRY(check_constants_are_placed(options, settings));
   const std::string output =
@@ -164,67 +188,29 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
   DTR_TRY(check_outputs({options.model, options.calibration, options.load_calibration, options.recipe},
                         {output, options.save_calibration, options.report_json, options.placement, options.patterns,
                          options.quantization_json, options.emit_ir, options.external_constants, options.etrecord}));
-  if (!options.etrecord.empty()) DTR_TRY(check_has_torch_graph(options));
   // A folder that is not there is better known before the work than after it.
   DTR_ASSIGN(OutputFile file, OutputFile::create(output));
 
-  DTR_ASSIGN(Program program, read_model(options.model));
-  if (!options.stop_at.empty()) DTR_TRY(stop_at(program, options.stop_at));
-  DTR_TRY(check_model(program, *settings.target));
-  DTR_ASSIGN(const FileContents model, FileContents::read(options.model));
-  settings.source_hash = content_hash(model.bytes());
-  watch_passes(options, program, settings);
-  Remarks remarks;
-  settings.passes.remarks = &remarks;
-  const Graph float_graph = program.forward();
-  DTR_ASSIGN(std::optional<Samples> samples, read_samples(float_graph, options));
-
-  std::optional<ConversionReport> conversion;
-  const bool comes_quantized = is_quantized(program.forward());
-  if (comes_quantized) {
-    DTR_TRY(check_calibration_is_used(options));
-    DTR_TRY(import_quantization(program, settings));
-  } else {
-    std::optional<CalibrationResult> calibration;
-    if (!options.load_calibration.empty() && options.random_samples && !reports(options))
-      return fail(DiagnosticId::kCalibrationUnused, "the ranges are those of --load-calibration: --calibrate-random has nothing to do",
-                  "leave one of the options away", {.file = options.load_calibration});
-    if (!options.load_calibration.empty()) {
-      DTR_ASSIGN(calibration, load_calibration(options.load_calibration));
-    }
-    TerminalProgress progress("calibrate");
-    settings.progress = progress.function();
-    DTR_ASSIGN(conversion, quantize_program(program, settings, samples ? &*samples : nullptr, calibration));
-    if (!options.save_calibration.empty()) DTR_TRY(save_calibration(options.save_calibration, *calibration));
-  }
-  if (options.verbose)
-    for (const Remark& remark : remarks.list()) print_error("{}\n", common.json_diagnostics ? to_json(remark) : to_text(remark));
-  if (conversion && options.verbose && !common.json_diagnostics) print_error("{}", EncodedLines{patterns_text(*conversion)});
-  if (!options.patterns.empty()) DTR_TRY(write_file(options.patterns, patterns_json(conversion ? *conversion : ConversionReport{})));
-  const Graph quantized_graph = program.forward();
-  if (reports(options)) {
-    if (!samples)
-      return fail(DiagnosticId::kCalibrationMissing, "the report on quantization runs the model on samples and there are none",
-                  "give samples of real inputs with --calibrate DATA.npz", {.file = program.file});
-    const Graph ideal = conversion ? conversion->float_graph : float_counterpart(quantized_graph);
-    DTR_ASSIGN(const QuantizationReport report,
-               report_quantization(program, ideal, quantized_graph, *samples, conversion ? conversion->selected : std::vector<ValueId>{}));
-    if (options.report_quantization) print("{}\n", EncodedLines{to_text(report)});
-    if (!options.quantization_json.empty()) DTR_TRY(write_file(options.quantization_json, to_json(report)));
-  }
-  if (!options.emit_ir.empty()) DTR_TRY(write_file(options.emit_ir, print(program, {.elide_constants = options.elide_constants})));
-
-  DTR_ASSIGN(CompiledProgram compiled, compile_program(program, settings, conversion ? &*conversion : nullptr));
+  watch_passes(options, settings);
+  std::optional<TerminalProgress> progress("calibrate");
+  settings.progress = progress->function();
+  settings.on_read = [&](const Compilation& model) { return check_read(options, model); };
+  settings.on_quantized = [&](const Compilation& model) {
+    progress.reset();  // erases its line
+    return write_quantized(common, options, model);
+  };
+  DTR_ASSIGN(const Compilation compiled, compile_model(options.model, settings));
   // What a converter made runs where NXP's driver is.
-  if (options.check && options.converter.empty())
-    DTR_TRY(check_program(program, float_graph, quantized_graph, samples ? &*samples : nullptr, compiled, options.min_sqnr));
-
-  DTR_TRY(write_outputs(options, std::move(file), model.bytes(), compiled,
-                        options.calibration.empty() ? std::span<const TensorView>() : samples->inputs(0)));
-  print("{}program {}\n", EncodedLines{to_text(compiled.report)}, output);
+  std::optional<CheckFigures> check;
+  if (options.check && options.converter.empty()) {
+    DTR_ASSIGN(check, check_program(compiled, options.min_sqnr));
+  }
+  const CompileReport report = compile_report(compiled, check);
+  DTR_TRY(write_outputs(options, std::move(file), compiled, report));
+  print("{}program {}\n", EncodedLines{to_text(report)}, output);
   if (!options.external_constants.empty())
     print("tensors {}{}\n", options.external_constants,
-          compiled.report.external_bytes == 0 ? ": none, all constants are in the payloads of delegates" : "");
+          report.external_bytes == 0 ? ": none, all constants are in the payloads of delegates" : "");
   return {};
 }
 

@@ -113,7 +113,7 @@ Status bisect(Program& program, const Options& options) {
 Status transform(Program& program, const Options& options) {
   if (options.bisect) return bisect(program, options);
   for (Graph& graph : program.graphs) {
-    const auto after_pass = [&](const PassDef& pass, const Graph& changed, size_t changes) {
+    const auto after_pass = [&](const PassDef& pass, const Program&, const Graph& changed, size_t changes) {
       for (const std::string& name : options.print_after)
         if (name == "all" || name == pass.name)
           tools::print_error("// after {}: {} changes\n{}", pass.name, changes, EncodedLines{print(program, changed, options.print)});

@@ -8,12 +8,7 @@
 #include "compiler/executors/onednn_executor.h"
 #include "compiler/ir/rewriter.h"
 #include "compiler/ops/ops.h"
-#include "compiler/partitioner/layout.h"
-#include "compiler/partitioner/partition.h"
-#include "compiler/pipeline/emit.h"
-#include "compiler/pipeline/placement_report.h"
-#include "compiler/program/memory_planner.h"
-#include "compiler/program/writer.h"
+#include "compiler/pipeline/report.h"
 #include "compiler/quantizer/annotate.h"
 #include "compiler/recipes/selection.h"
 #include "compiler/support/text.h"
@@ -22,82 +17,6 @@
 
 namespace dtr {
 namespace {
-
-class Stage {
- public:
-  Stage(const CompileSettings& settings, std::string_view name) : settings_(settings), name_(name) {}
-  ~Stage() {
-    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start_;
-    if (settings_.after_stage) settings_.after_stage(name_, taken.count());
-  }
-  Stage(const Stage&) = delete;
-  Stage& operator=(const Stage&) = delete;
-
- private:
-  const CompileSettings& settings_;
-  std::string_view name_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-// What the options, the recipe and the conversion say about where ops run.
-Result<PlacementOptions> placement_options(const Program& program, const CompileSettings& settings, const RecipeSpec& spec,
-                                           const ConversionReport* conversion) {
-  PlacementOptions options{.weigh_costs = settings.weigh_costs};
-  DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(program, program.forward(), spec, conversion == nullptr));
-  options.excluded = exclusions.masks();
-  DTR_ASSIGN(options.wishes, resolve_wishes(program, settings.keep_off, settings.force_on));
-  if (conversion != nullptr)
-    for (const FloatOp& op : conversion->float_ops) options.known[op.id] = {op.why.id, op.why.reason, op.why.remedy};
-  return options;
-}
-
-std::string joined_names(const Program& program, const Origin& origin) {
-  std::string text;
-  for (const uint32_t source : origin.sources) {
-    if (!text.empty()) text += " + ";
-    text += program.sources[source].name;
-  }
-  return text;
-}
-
-OperatorRow row_for(const Program& program, const Origin& origin) {
-  OperatorRow row{.name = joined_names(program, origin)};
-  const Place place = place_of(program, origin);
-  row.module_path = place.module_path;
-  row.source_line = place.source_line;
-  if (!origin.sources.empty()) row.op = program.sources[origin.sources.front()].target;
-  return row;
-}
-
-void fill_operators(const Program& program, const EmittedProgram& emitted, const Recipe& recipe, const npu::Target& npu,
-                    CompileReport& report) {
-  for (size_t i = 0; i < emitted.plan.calls.size(); ++i) {
-    const std::string backend(recipe[emitted.backends[i]]->name());
-    if (const auto* call = std::get_if<KernelCallPlan>(&emitted.plan.calls[i])) {
-      OperatorRow row = row_for(program, call->origin);
-      row.backend = backend;
-      row.kernel = call->kernel;
-      row.macs = call->macs;
-      row.cpu_cycles = call->cycles;
-      report.cpu_cycles += row.cpu_cycles;
-      ++report.cpu_calls;
-      report.operators.push_back(std::move(row));
-      continue;
-    }
-    ++report.partitions;
-    for (const StepInfo& step : emitted.partitions[i]->step_info) {
-      OperatorRow row = row_for(program, step.origin);
-      row.backend = backend;
-      row.kernel = step.kernel;
-      row.macs = step.macs;
-      row.cycles = step.cycles;
-      row.utilization =
-          step.cycles == 0 ? 0 : static_cast<double>(step.macs) / (static_cast<double>(step.cycles) * npu.pipelines * npu.macs);
-      row.limited_by = step.limit;
-      report.operators.push_back(std::move(row));
-    }
-  }
-}
 
 // The operator with the most bytes of constants.
 Place most_constants(const Program& program, const Graph& graph) {
@@ -112,27 +31,8 @@ Place most_constants(const Program& program, const Graph& graph) {
   return most.valid() ? place_of(program, graph, most) : Place{.file = program.file};
 }
 
-// The program, its tensor file and its arena lie in SRAM together.
-Status check_fits_sram(const Program& program, const TargetDescription& target, const CompileReport& report) {
-  const SramUse& sram = report.sram;
-  if (sram.total_bytes <= sram.target_bytes) return {};
-  return fail(
-      DiagnosticId::kMemoryExceeded,
-      fmt::format("the program and its constants, which are to lie in SRAM, take {} bytes and its tensors {}: {} has {} bytes of SRAM",
-                  with_thousands(sram.program_bytes), with_thousands(sram.total_bytes - sram.program_bytes), target.name,
-                  with_thousands(sram.target_bytes)),
-      "leave the constants in flash (--constants flash), or use a smaller model", most_constants(program, program.forward()));
-}
-
-SramUse sram_use(const MemoryMap& map, const npu::Target& npu) {
-  return {.planned_bytes = static_cast<uint64_t>(map.value_bytes),
-          .live_bound_bytes = static_cast<uint64_t>(map.max_live_values),
-          .staging_bytes = static_cast<uint64_t>(map.arena_bytes - map.value_bytes),
-          .total_bytes = static_cast<uint64_t>(map.arena_bytes),
-          .target_bytes = npu.sram_bytes};
-}
-
-// Operands of delegates that want it so, where only quantize and dequantize stand on the other side: those take any layout.
+// For backends with prefers_contiguous(): calls inputs and outputs of their units contiguous where the bytes are the same in
+// both layouts and the op on the other side is a quantize or a dequantize, which take any layout.
 void call_contiguous(Graph& graph, const Recipe& recipe, const std::vector<Unit>& units) {
   Rewriter rewriter(graph);
   const auto converts = [&](OpId op) { return graph.op(op).def == &ops::kQuantize || graph.op(op).def == &ops::kDequantize; };
@@ -155,6 +55,263 @@ void call_contiguous(Graph& graph, const Recipe& recipe, const std::vector<Unit>
 // Whether the file has fake quantization, of which nothing is left in the graph if it is switched off.
 bool fakes_quantization(const Program& program) {
   return std::ranges::any_of(program.sources, [](const SourceOp& source) { return source.target.find("fake_quant") != std::string::npos; });
+}
+
+tl::unexpected<Diagnostic> no_ranges(const Program& program) {
+  if (fakes_quantization(program))
+    return fail(
+        DiagnosticId::kCalibrationMissing,
+        "the model is float, because its fake quantization is switched off, and there are no calibration data to choose ranges from",
+        "switch it on before the export, for example model.quantization.fake_quant_on.fill_(1)", {.file = program.file});
+  return fail(DiagnosticId::kCalibrationMissing, "the model is float and there are no calibration data to choose quantization ranges from",
+              "give samples of real inputs with --calibrate DATA.npz (or ask for noise by name: --calibrate-random N)",
+              {.file = program.file});
+}
+
+// One compilation: each step is a function, and the tables below say in which order they run and why.
+class Compiler {
+ public:
+  struct Step {
+    std::string_view name;
+    Status (Compiler::*run)();
+  };
+
+  Compiler(ModelSource source, const CompileSettings& settings)
+      : settings_(settings), passes_(settings.passes), source_(std::move(source)) {
+    c_.target = settings.target;
+    c_.recipe_spec = recipe_of(settings);
+    if (passes_.remarks == nullptr) passes_.remarks = &c_.remarks;
+  }
+
+  Status run(std::span<const Step> steps) {
+    for (const Step& step : steps) {
+      const auto start = std::chrono::steady_clock::now();
+      DTR_TRY((this->*step.run)());
+      const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+      if (settings_.after_step) settings_.after_step(step.name, taken.count());
+    }
+    return {};
+  }
+
+  bool as_it_is() const { return std::holds_alternative<AsItIs>(settings_.ranges); }
+  bool came_quantized() const { return c_.came_quantized; }
+  Compilation take() { return std::move(c_); }
+
+  // ---- reading
+
+  Status read() {
+    if (Program* program = std::get_if<Program>(&source_)) {
+      c_.program = std::move(*program);
+    } else if (const ModelBytes* model = std::get_if<ModelBytes>(&source_)) {
+      c_.model_bytes = model->bytes;
+      c_.kind = kind_of(model->bytes);
+      DTR_ASSIGN(c_.program, parse_model(model->bytes, c_.kind, model->name));
+    } else {
+      const std::string& path = std::get<std::string>(source_);
+      DTR_ASSIGN(FileContents file, FileContents::read(path));
+      c_.model_bytes = file.bytes();
+      c_.kind = kind_of(file.bytes());
+      DTR_ASSIGN(c_.program, read_model(std::move(file), c_.kind, path));
+    }
+    if (!c_.model_bytes.empty()) c_.source_hash = content_hash(c_.model_bytes);
+    return {};
+  }
+
+  Status stop_at_node() { return settings_.stop_at.empty() ? Status() : stop_at(c_.program, settings_.stop_at); }
+  Status check_types() { return check_model(c_.program, *settings_.target); }
+
+  Status keep_as_read() {
+    c_.as_read = graph();
+    c_.came_quantized = is_quantized(graph());
+    return {};
+  }
+
+  Status tell_read() { return settings_.on_read ? settings_.on_read(c_) : Status(); }
+
+  Status read_samples() {
+    if (const auto* bound = std::get_if<const Samples*>(&settings_.samples)) c_.bound_samples = *bound;
+    if (const auto* noise = std::get_if<NoiseSamples>(&settings_.samples)) c_.own_samples = Samples::random(graph(), noise->count);
+    if (const auto* file = std::get_if<SampleFile>(&settings_.samples)) {
+      DTR_ASSIGN(c_.own_samples, Samples::read(graph(), file->path));
+    }
+    return {};
+  }
+
+  // ---- a quantization
+
+  Status run_quantized_passes() { return run_passes_of(quantized_pipeline()); }
+  Status run_float_passes() { return run_passes_of(float_pipeline()); }
+
+  Status choose_patterns() {
+    DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(c_.program, graph(), c_.recipe_spec, true));
+    const auto patterns = make_patterns(c_.recipe_spec, exclusions);
+    annotation_ = annotate(graph(), patterns);
+    if (settings_.observer == QuantSpec::Observer::kMinMax)
+      for (QuantizationGroup& group : annotation_.groups) group.spec.observer = QuantSpec::Observer::kMinMax;
+    quantizes_ = !patterns.empty();
+    return {};
+  }
+
+  Status find_ranges() {
+    if (const auto* file = std::get_if<CalibrationFile>(&settings_.ranges)) {
+      DTR_ASSIGN(c_.calibration, load_calibration(file->path));
+    } else if (const auto* given = std::get_if<const CalibrationResult*>(&settings_.ranges)) {
+      c_.calibration = **given;
+    } else if (!quantizes_) {
+      c_.calibration.emplace();
+    } else if (c_.samples() == nullptr) {
+      return no_ranges(c_.program);
+    } else {
+      DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_onednn_executor(c_.program, graph(), {.observe_any_layout = true}));
+      DTR_ASSIGN(c_.calibration, calibrate(c_.program, graph(), annotation_, *executor, *c_.samples(),
+                                           {.threads = settings_.threads, .progress = settings_.progress}));
+    }
+    return {};
+  }
+
+  Status convert_graph() {
+    DTR_ASSIGN(c_.conversion, convert(c_.program, graph(), annotation_, *c_.calibration));
+    return {};
+  }
+
+  Status keep_quantized() {
+    c_.quantized = graph();
+    return {};
+  }
+
+  Status tell_quantized() { return settings_.on_quantized ? settings_.on_quantized(c_) : Status(); }
+
+  // ---- a program
+
+  Status take_int8_io() { return settings_.io == Io::kInt8 ? run_passes_of(int8_io_pipeline()) : Status(); }
+
+  Status place_ops() {
+    c_.recipe = make_recipe(*settings_.target, c_.recipe_spec);
+    PlacementOptions options{.weigh_costs = settings_.weigh_costs};
+    DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(c_.program, graph(), c_.recipe_spec, !c_.conversion));
+    options.excluded = exclusions.masks();
+    DTR_ASSIGN(options.wishes, resolve_wishes(c_.program, settings_.keep_off, settings_.force_on));
+    if (c_.conversion)
+      for (const FloatOp& op : c_.conversion->float_ops) options.known[op.id] = {op.why.id, op.why.reason, op.why.remedy};
+    DTR_ASSIGN(c_.placement, place(c_.program, graph(), c_.recipe, options));
+    return {};
+  }
+
+  Status lay_out() {
+    DTR_ASSIGN(c_.layouts, assign_layouts(c_.program, graph(), c_.recipe, c_.placement));
+    return {};
+  }
+
+  Status form_units() {
+    c_.units = partition(graph(), c_.placement, c_.recipe);
+    call_contiguous(graph(), c_.recipe, c_.units);
+    return {};
+  }
+
+  Status lower() {
+    DTR_ASSIGN(c_.emitted, emit(c_.program, graph(), c_.recipe, c_.units));
+    return {};
+  }
+
+  Status fill_manifest() {
+    ProgramPlan& plan = c_.emitted.plan;
+    plan.target = settings_.target->name;
+    plan.target_hash = has_npu(*settings_.target) ? npu::hash(settings_.target->npu) : 0;
+    plan.tool = "deuteron " DTR_VERSION;
+    plan.source_hash = c_.source_hash;
+    if (constants() == ConstantMemory::kSram) plan.manifest_flags |= pte::kConstantsInSram;
+    if (c_.recipe_spec.options.schedule == NeutronSchedule::kNxpLike) plan.manifest_flags |= pte::kNxpLikeSchedule;
+    return {};
+  }
+
+  Status plan_arena() {
+    DTR_ASSIGN(c_.memory, plan_memory(c_.emitted.plan, settings_.target->npu.sram_bytes));
+    return {};
+  }
+
+  Status encode() { return encode_payloads(c_.emitted.plan); }
+
+  Status write() {
+    DTR_ASSIGN(c_.written, serialize_program(c_.emitted.plan, {.debug_map = settings_.debug_map,
+                                                               .external_constants = settings_.external_constants,
+                                                               .memory = &c_.memory}));
+    for (const auto& [value, call, tensor] : c_.emitted.results)
+      c_.values.push_back({value, call, c_.written.value_of_tensor.at(tensor.index)});
+    return {};
+  }
+
+  // The program, its tensor file and its arena lie in SRAM together.
+  Status check_fits_sram() {
+    const SramUse sram = sram_use(c_);
+    if (constants() != ConstantMemory::kSram || sram.total_bytes <= sram.target_bytes) return {};
+    return fail(
+        DiagnosticId::kMemoryExceeded,
+        fmt::format("the program and its constants, which are to lie in SRAM, take {} bytes and its tensors {}: {} has {} bytes of SRAM",
+                    with_thousands(sram.program_bytes), with_thousands(sram.total_bytes - sram.program_bytes), settings_.target->name,
+                    with_thousands(sram.target_bytes)),
+        "leave the constants in flash (--constants flash), or use a smaller model", most_constants(c_.program, graph()));
+  }
+
+ private:
+  Graph& graph() { return c_.program.forward(); }
+  ConstantMemory constants() const { return constants_of(*settings_.target, c_.recipe_spec); }
+  Status run_passes_of(const Pipeline& pipeline) {
+    DTR_TRY(run_pipeline(c_.program, graph(), pipeline, passes_));
+    return {};
+  }
+
+  const CompileSettings& settings_;
+  PassOptions passes_;
+  ModelSource source_;
+  Compilation c_;
+  Annotation annotation_;   // of a float model
+  bool quantizes_ = false;  // the recipe has patterns
+};
+
+// clang-format off
+using C = Compiler;
+using Step = Compiler::Step;
+
+constexpr Step kReading[] = {
+    {"read",             &C::read},                  // Once: kind, hash and graph are of the same bytes.
+    {"stop at",          &C::stop_at_node},          // First: nothing behind the node is checked or calibrated.
+    {"check types",      &C::check_types},           // Before memory is allocated for what the target cannot hold.
+    {"keep as read",     &C::keep_as_read},          // Checks judge the program against the model before passes.
+    {"on read",          &C::tell_read},             // A tool refuses here what it cannot use, before the work.
+    {"read samples",     &C::read_samples},          // Before passes, which may change the inputs.
+};
+// A model that comes quantized brings its ranges.
+constexpr Step kTaking[] = {
+    {"quantized passes", &C::run_quantized_passes},  // Quantize and dequantize fold into the ops between them.
+};
+constexpr Step kQuantizing[] = {
+    {"float passes",     &C::run_float_passes},      // Fuse first: ranges are observed of what the program computes.
+    {"annotate",         &C::choose_patterns},       // Backends of the recipe say what they run in int8.
+    {"calibrate",        &C::find_ranges},           // Observes values that the annotation names, or loads ranges.
+    {"quantize",         &C::convert_graph},         // Types become int8; scales of biases follow from the ranges.
+};
+constexpr Step kKeeping[] = {
+    {"keep quantized",   &C::keep_quantized},        // The integer reference: later steps keep its results.
+    {"on quantized",     &C::tell_quantized},        // A tool saves here what must stay if a later step fails.
+};
+constexpr Step kCompiling[] = {
+    {"int8 io",          &C::take_int8_io},          // Before placement, which would place the conversions.
+    {"place",            &C::place_ops},             // Each op gets a backend: in float where none takes int8.
+    {"lay out",          &C::lay_out},               // After placement: backends say which layouts an op takes.
+    {"partition",        &C::form_units},            // After layouts: conversions join the calls beside them.
+    {"lower",            &C::lower},                 // Each unit becomes a delegate's schedule or a kernel call.
+    {"manifest",         &C::fill_manifest},         // The program names its machine and its model's hash.
+    {"plan memory",      &C::plan_arena},            // After lowering: schedules say when buffers are live.
+    {"encode",           &C::encode},                // After planning: microcode holds addresses.
+    {"write",            &C::write},                 // After encoding: payloads are segments of the file.
+    {"check size",       &C::check_fits_sram},       // After writing: with constants in SRAM the file counts.
+};
+// clang-format on
+
+Status quantize(Compiler& compiler) {
+  DTR_TRY(compiler.run(kReading));
+  if (!compiler.as_it_is()) DTR_TRY(compiler.came_quantized() ? compiler.run(kTaking) : compiler.run(kQuantizing));
+  return compiler.run(kKeeping);
 }
 
 }  // namespace
@@ -184,107 +341,17 @@ Status check_model(const Program& program, const TargetDescription& target) {
   return {};
 }
 
-Result<ConversionReport> quantize_program(Program& program, const CompileSettings& settings, const Samples* samples,
-                                          std::optional<CalibrationResult>& calibration) {
-  Graph& graph = program.forward();
-  DTR_TRY(check_model(program, *settings.target));
-  {
-    const Stage stage(settings, "float passes");
-    DTR_TRY(run_pipeline(program, graph, float_pipeline(), settings.passes));
-  }
-  const RecipeSpec spec = recipe_of(settings);
-  DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(program, graph, spec, true));
-  const auto patterns = make_patterns(spec, exclusions);
-  Annotation annotation = annotate(graph, patterns);
-  if (settings.observer == QuantSpec::Observer::kMinMax)
-    for (QuantizationGroup& group : annotation.groups) group.spec.observer = QuantSpec::Observer::kMinMax;
-  if (!calibration && patterns.empty()) calibration.emplace();  // nothing is quantized
-  if (!calibration) {
-    const Stage stage(settings, "calibrate");
-    if (samples == nullptr && fakes_quantization(program))
-      return fail(
-          DiagnosticId::kCalibrationMissing,
-          "the model is float, because its fake quantization is switched off, and there are no calibration data to choose ranges from",
-          "switch it on before the export, for example model.quantization.fake_quant_on.fill_(1)", {.file = program.file});
-    if (samples == nullptr)
-      return fail(
-          DiagnosticId::kCalibrationMissing, "the model is float and there are no calibration data to choose quantization ranges from",
-          "give samples of real inputs with --calibrate DATA.npz (or ask for noise by name: --calibrate-random N)", {.file = program.file});
-    DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_onednn_executor(program, graph, {.observe_any_layout = true}));
-    DTR_ASSIGN(calibration,
-               calibrate(program, graph, annotation, *executor, *samples, {.threads = settings.threads, .progress = settings.progress}));
-  }
-  const Stage stage(settings, "quantize");
-  return convert(program, graph, annotation, *calibration);
+Result<Compilation> compile_model(ModelSource source, const CompileSettings& settings) {
+  Compiler compiler(std::move(source), settings);
+  DTR_TRY(quantize(compiler));
+  DTR_TRY(compiler.run(kCompiling));
+  return compiler.take();
 }
 
-Status import_quantization(Program& program, const CompileSettings& settings) {
-  DTR_TRY(check_model(program, *settings.target));
-  const Stage stage(settings, "quantized passes");
-  DTR_TRY(run_pipeline(program, program.forward(), quantized_pipeline(), settings.passes));
-  return {};
-}
-
-Result<CompiledProgram> compile_program(Program& program, const CompileSettings& settings, const ConversionReport* conversion) {
-  Graph& graph = program.forward();
-  const npu::Target& npu = settings.target->npu;
-  CompiledProgram compiled;
-  CompileReport& report = compiled.report;
-  report.model = program.file;
-  report.target = settings.target->name;
-  report.clock_hz = npu.clock_hz;
-  report.has_npu = has_npu(*settings.target);
-
-  const RecipeSpec spec = recipe_of(settings);
-  report.converter = spec.options.converter.command;
-  report.constants = constants_of(*settings.target, spec);
-  report.nxp_like = spec.options.schedule == NeutronSchedule::kNxpLike;
-  const Recipe recipe = make_recipe(*settings.target, spec);
-  if (settings.io == Io::kInt8) DTR_TRY(run_pipeline(program, graph, int8_io_pipeline(), settings.passes));
-  EmittedProgram emitted;
-  {
-    const Stage stage(settings, "place and lower");
-    DTR_ASSIGN(const PlacementOptions options, placement_options(program, settings, spec, conversion));
-    DTR_ASSIGN(Placement placement, place(program, graph, recipe, options));
-    report.refusals = refusal_rows(program, graph, placement);
-    DTR_ASSIGN(const LayoutResult layouts, assign_layouts(program, graph, recipe, placement));
-    const std::vector<Unit> units = partition(graph, placement, recipe);
-    call_contiguous(graph, recipe, units);
-    DTR_ASSIGN(emitted, emit(program, graph, recipe, units));
-    report.transposes = transpose_rows(program, graph, recipe, placement, layouts, emitted);
-  }
-  emitted.plan.target = settings.target->name;
-  emitted.plan.target_hash = has_npu(*settings.target) ? npu::hash(npu) : 0;
-  emitted.plan.tool = "deuteron " DTR_VERSION;
-  emitted.plan.source_hash = settings.source_hash;
-  if (report.constants == ConstantMemory::kSram) emitted.plan.manifest_flags |= pte::kConstantsInSram;
-  if (report.nxp_like) emitted.plan.manifest_flags |= pte::kNxpLikeSchedule;
-  MemoryMap memory;
-  {
-    const Stage stage(settings, "plan and encode");
-    DTR_ASSIGN(memory, plan_memory(emitted.plan, npu.sram_bytes));
-    DTR_TRY(encode_payloads(emitted.plan));
-    report.sram = sram_use(memory, npu);
-  }
-  const Stage stage(settings, "write");
-  DTR_ASSIGN(SerializedProgram written,
-             serialize_program(emitted.plan,
-                               {.debug_map = settings.debug_map, .external_constants = settings.external_constants, .memory = &memory}));
-  compiled.pte = std::move(written.bytes);
-  compiled.tensor_file = std::move(written.tensor_file);
-  for (const auto& [value, call, tensor] : emitted.results)
-    compiled.values.push_back({value, call, written.value_of_tensor.at(tensor.index)});
-  report.checksum = written.checksum;
-  report.program_bytes = compiled.pte.size();
-  report.flash_bytes = static_cast<uint64_t>(written.sizes.constants + written.sizes.external + written.sizes.payloads);
-  report.external_bytes = static_cast<uint64_t>(written.sizes.external);
-  if (report.constants == ConstantMemory::kSram) {
-    report.sram.program_bytes = compiled.pte.size() + compiled.tensor_file.size();
-    report.sram.total_bytes += report.sram.program_bytes;
-    DTR_TRY(check_fits_sram(program, *settings.target, report));
-  }
-  fill_operators(program, emitted, recipe, npu, report);
-  return compiled;
+Result<Compilation> quantize_model(ModelSource source, const CompileSettings& settings) {
+  Compiler compiler(std::move(source), settings);
+  DTR_TRY(quantize(compiler));
+  return compiler.take();
 }
 
 }  // namespace dtr

@@ -4,16 +4,43 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "compiler/ir/samples.h"
-#include "compiler/pipeline/report.h"
-#include "compiler/quantizer/calibration.h"
-#include "compiler/quantizer/convert.h"
-#include "compiler/recipes/recipe.h"
+#include "compiler/pipeline/compilation.h"
 #include "compiler/transforms/pass_manager.h"
 
 namespace dtr {
+
+// A model: the path of a file, a file's bytes under a name for messages (the bytes outlive the compilation), or a
+// program that is in memory.
+struct ModelBytes {
+  std::span<const std::byte> bytes;
+  std::string name;
+};
+using ModelSource = std::variant<std::string, ModelBytes, Program>;
+
+// Real inputs: the ranges of a float model are chosen on them, and checks and reports run on them.
+struct NoSamples {};
+struct SampleFile {
+  std::string path;  // .npz, .npy: arrays named as Samples::bind says
+};
+struct NoiseSamples {
+  uint32_t count = 1;
+};
+// Bound samples outlive the compilation; null: none.
+using SampleSource = std::variant<NoSamples, const Samples*, SampleFile, NoiseSamples>;
+
+// Where the ranges of a float model come from. A model that comes quantized brings its own.
+struct FromSamples {};
+struct CalibrationFile {
+  std::string path;  // written by save_calibration
+};
+// The graph is compiled op by op as it is, without passes, and what is float in it stays float: for tests, which state
+// the graph that they want compiled.
+struct AsItIs {};
+// A calibration in memory outlives the call.
+using RangeSource = std::variant<FromSamples, CalibrationFile, const CalibrationResult*, AsItIs>;
 
 enum class Io : uint8_t { kFloat, kInt8 };
 
@@ -21,49 +48,41 @@ struct CompileSettings {
   const TargetDescription* target = nullptr;
   BackendOptions backend = {};            // of the target's recipe
   std::optional<RecipeSpec> recipe = {};  // instead of it
-  Io io = Io::kFloat;
+  SampleSource samples = {};
+  RangeSource ranges = {};
   QuantSpec::Observer observer = QuantSpec::Observer::kHistogram;  // kMinMax replaces what the patterns ask for
-  std::vector<std::string> keep_off = {}, force_on = {};           // nodes and operators, see compiler/recipes/selection.h
-  bool weigh_costs = true;                                         // PlacementOptions
+  std::string stop_at = {};                                        // node whose value becomes the output; empty: none
+  Io io = Io::kFloat;
+  std::vector<std::string> keep_off = {}, force_on = {};  // nodes and operators, see compiler/recipes/selection.h
+  bool weigh_costs = true;                                // PlacementOptions
   bool debug_map = true;
   bool external_constants = false;  // WriteOptions
-  uint64_t source_hash = 0;         // of the model file, for the program's manifest
-  unsigned threads = 0;
-  PassOptions passes = {};
-  ProgressFunction progress = {};
-  // Called when a stage is done, with its wall time.
-  std::function<void(std::string_view stage, double milliseconds)> after_stage = {};
+  unsigned threads = 0;             // of calibration; 0: all of the machine
+  PassOptions passes = {};          // remarks go to the Compilation, unless they are given here
+  ProgressFunction progress = {};   // of calibration
+
+  // Called when a step is done, with its wall time.
+  std::function<void(std::string_view step, double milliseconds)> after_step = {};
+  // Called when the model is read, and when its graph is quantized: a tool refuses what it cannot use before the work,
+  // and saves ranges, patterns and IR before later steps can fail. An error ends the compilation.
+  using Hook = std::function<Status(const Compilation&)>;
+  Hook on_read = {}, on_quantized = {};
 };
 
 RecipeSpec recipe_of(const CompileSettings& settings);
 
+// A model to a program: reads the source once, takes its quantization or quantizes it, places, lays out, lowers, plans
+// memory and writes. Errors: those of read_model; kNodeUnknown (stop_at, keep_off, force_on); kPt2UnsupportedDtype
+// (float64); kMemoryExceeded; kCalibrationMissing (a float model without samples and ranges); those of reading samples,
+// calibrate and convert; kRecipeInvalid; kNoBackend, kPlacementForced; those of backends; kProgramTooLarge; those of hooks.
+Result<Compilation> compile_model(ModelSource source, const CompileSettings& settings);
+
+// The same up to the quantized graph. For callers that run or judge the integer graph and want no program:
+// `deuteron compare` on a model, saved calibrations under fuzzing, the cases of Neutron IR.
+Result<Compilation> quantize_model(ModelSource source, const CompileSettings& settings);
+
 // Whether the target could run a model of these types, before anything of their size is allocated.
 // Errors: kPt2UnsupportedDtype (float64), kMemoryExceeded (a tensor that would not fit into SRAM even as int8).
 Status check_model(const Program& program, const TargetDescription& target);
-
-// Float passes, calibration (unless `calibration` holds one already; it is filled), conversion. `samples` may be null with a calibration.
-// Errors: kCalibrationMissing without either, and those of the stages.
-Result<ConversionReport> quantize_program(Program& program, const CompileSettings& settings, const Samples* samples,
-                                          std::optional<CalibrationResult>& calibration);
-// For models that come quantized: their types become those of integer ops.
-Status import_quantization(Program& program, const CompileSettings& settings);
-
-// Where the program has a value of the graph once the instruction that makes it has run, until others need the memory.
-struct ProgramValue {
-  ValueId value;
-  uint32_t instruction = 0;
-  int32_t index = -1;  // among the values of the program's plan
-};
-
-struct CompiledProgram {
-  std::vector<std::byte> pte;
-  std::vector<std::byte> tensor_file;  // .ptd, with external constants
-  CompileReport report;
-  std::vector<ProgramValue> values;  // by instruction; what exists inside of a delegate only is not among them
-};
-
-// A quantized (or float) graph to a program. Changes `program`: ops that no delegate takes fall back to float, layouts are assigned.
-// Errors: kNoBackend, kSramExceeded, and those of backends.
-Result<CompiledProgram> compile_program(Program& program, const CompileSettings& settings, const ConversionReport* conversion = nullptr);
 
 }  // namespace dtr

@@ -15,9 +15,15 @@ std::string_view accepted_by(const PatternRow& row) {
   return {};
 }
 
+const ConversionReport& conversion_of(const Compilation& compilation) {
+  static const ConversionReport none;
+  return compilation.conversion ? *compilation.conversion : none;
+}
+
 }  // namespace
 
-std::string patterns_text(const ConversionReport& report) {
+std::string patterns_text(const Compilation& compilation) {
+  const ConversionReport& report = conversion_of(compilation);
   struct Sums {
     size_t accepted = 0, rejected = 0;
   };
@@ -43,7 +49,8 @@ std::string patterns_text(const ConversionReport& report) {
   return text;
 }
 
-std::string patterns_json(const ConversionReport& report) {
+std::string patterns_json(const Compilation& compilation) {
+  const ConversionReport& report = conversion_of(compilation);
   std::string text = "{\n  \"version\": 1,\n  \"patterns\": [";
   for (const PatternRow& row : report.patterns) {
     const std::string_view taker = accepted_by(row);

@@ -3,14 +3,15 @@
 
 #include <string>
 
-#include "compiler/quantizer/convert.h"
+#include "compiler/pipeline/compilation.h"
 
 namespace dtr {
 
+// Of a compilation that is quantized; nothing of a model that came so.
 // A line for each operator that some backend rejected, then the sums; one for each conflict.
-std::string patterns_text(const ConversionReport& report);
+std::string patterns_text(const Compilation& compilation);
 // All operators: {"patterns": [{"name", "op", "module_path", "source_line", "accepted_by", "rejections": [{"backend", "id", "reason",
 // "remedy"}]}], "conflicts": [{"value", "reader", "op", "shared"}]}.
-std::string patterns_json(const ConversionReport& report);
+std::string patterns_json(const Compilation& compilation);
 
 }  // namespace dtr

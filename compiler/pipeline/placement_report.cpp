@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/pipeline/compilation.h"
 #include "compiler/support/encode.h"
 #include "compiler/support/text.h"
 
@@ -30,12 +31,14 @@ RefusalRow row_of(const Program& program, const Graph& graph, OpId op, const Rea
 
 }  // namespace
 
-std::vector<RefusalRow> refusal_rows(const Program& program, const Graph& graph, const Placement& placement) {
+std::vector<RefusalRow> refusal_rows(const Compilation& compilation) {
+  const Graph& graph = compilation.program.forward();
+  const Placement& placement = compilation.placement;
   std::vector<RefusalRow> rows;
   std::map<std::string, uint64_t> lost;  // by cause
   for (const OpId op : graph.ops()) {
     if (!placement.reasons[op.index]) continue;
-    rows.push_back(row_of(program, graph, op, *placement.reasons[op.index]));
+    rows.push_back(row_of(compilation.program, graph, op, *placement.reasons[op.index]));
     const RefusalRow& row = rows.back();
     lost[row.because_of.empty() ? row.name : row.because_of] += row.cycles_lost;
   }
@@ -50,11 +53,14 @@ std::vector<RefusalRow> refusal_rows(const Program& program, const Graph& graph,
   return rows;
 }
 
-std::vector<TransposeRow> transpose_rows(const Program& program, const Graph& graph, const Recipe& recipe, const Placement& placement,
-                                         const LayoutResult& layouts, const EmittedProgram& emitted) {
+std::vector<TransposeRow> transpose_rows(const Compilation& compilation) {
+  const Program& program = compilation.program;
+  const Graph& graph = program.forward();
+  const Recipe& recipe = compilation.recipe;
+  const EmittedProgram& emitted = compilation.emitted;
   std::vector<TransposeRow> rows;
-  for (const OpId op : layouts.conversions) {
-    const Backend& backend = *recipe[placement.backend[op.index]];
+  for (const OpId op : compilation.layouts.conversions) {
+    const Backend& backend = *recipe[compilation.placement.backend[op.index]];
     if (!backend.delegate_id().empty()) continue;  // delegates say what they moved
     const Type& type = graph.type(graph.op(op).results[0]);
     rows.push_back({.value = graph.value(graph.op(op).operands[0]).name,

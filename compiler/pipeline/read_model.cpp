@@ -12,6 +12,8 @@
 namespace dtr {
 namespace {
 
+constexpr size_t kHeadBytes = 4096;
+
 bool starts_with(std::span<const std::byte> bytes, size_t offset, std::string_view magic) {
   return bytes.size() >= offset + magic.size() && std::memcmp(bytes.data() + offset, magic.data(), magic.size()) == 0;
 }
@@ -35,12 +37,22 @@ std::string_view first_member(std::span<const std::byte> head) {
   return {};
 }
 
+Result<Program> parse_text(std::span<const std::byte> bytes, const std::string& name) {
+  return parse_program({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name);
+}
+
+tl::unexpected<Diagnostic> not_a_model(FileKind kind, const std::string& name) {
+  if (kind == FileKind::kProgram)
+    return fail(DiagnosticId::kModelUnknown, "the file is a compiled program (.pte), not a model",
+                "give the model that it was compiled from", {.file = name});
+  return fail(DiagnosticId::kModelUnknown, "the file is neither a .pt2 archive, nor a .tflite model, nor IR text",
+              "export the model with torch.export.save, or convert it to .tflite", {.file = name});
+}
+
 }  // namespace
 
-Result<FileKind> file_kind(const std::string& path) {
-  constexpr size_t kHeadBytes = 4096;
-  DTR_ASSIGN(const FileContents head, FileContents::read(path, kHeadBytes));
-  const std::span<const std::byte> bytes = head.bytes();
+FileKind kind_of(std::span<const std::byte> bytes) {
+  bytes = bytes.first(std::min(bytes.size(), kHeadBytes));
   if (starts_with(bytes, 0, "PK")) return first_member(bytes).ends_with(".npy") ? FileKind::kArrays : FileKind::kPt2;
   if (starts_with(bytes, 4, "TFL3")) return FileKind::kTflite;
   if (starts_with(bytes, 4, "ET")) return FileKind::kProgram;
@@ -51,19 +63,32 @@ Result<FileKind> file_kind(const std::string& path) {
   return is_text(bytes) ? FileKind::kText : FileKind::kUnknown;
 }
 
+Result<FileKind> file_kind(const std::string& path) {
+  DTR_ASSIGN(const FileContents head, FileContents::read(path, kHeadBytes));
+  return kind_of(head.bytes());
+}
+
 Result<Program> read_model(const std::string& path) {
-  DTR_ASSIGN(const FileKind kind, file_kind(path));
-  if (kind == FileKind::kPt2) return pt2::read_pt2(path);
-  if (kind == FileKind::kTflite) return tflite::read_tflite(path);
-  if (kind == FileKind::kText) {
-    DTR_ASSIGN(const FileContents file, FileContents::read(path));
-    return parse_program({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path);
-  }
-  if (kind == FileKind::kProgram)
-    return fail(DiagnosticId::kModelUnknown, "the file is a compiled program (.pte), not a model",
-                "give the model that it was compiled from", {.file = path});
-  return fail(DiagnosticId::kModelUnknown, "the file is neither a .pt2 archive, nor a .tflite model, nor IR text",
-              "export the model with torch.export.save, or convert it to .tflite", {.file = path});
+  DTR_ASSIGN(FileContents file, FileContents::read(path));
+  const FileKind kind = kind_of(file.bytes());
+  return read_model(std::move(file), kind, path);
+}
+
+Result<Program> read_model(FileContents file, FileKind kind, const std::string& path) {
+  if (kind == FileKind::kPt2) return pt2::read_pt2(std::move(file), path);
+  if (kind == FileKind::kTflite) return tflite::read_tflite(std::move(file), path);
+  if (kind != FileKind::kText) return not_a_model(kind, path);
+  DTR_ASSIGN(Program program, parse_text(file.bytes(), path));
+  program.constants.keep(std::move(file));
+  return program;
+}
+
+Result<Program> parse_model(std::span<const std::byte> bytes, FileKind kind, const std::string& name) {
+  if (kind == FileKind::kPt2) return pt2::parse_pt2(bytes, name);
+  if (kind == FileKind::kText) return parse_text(bytes, name);
+  if (kind != FileKind::kTflite) return not_a_model(kind, name);
+  DTR_ASSIGN(tflite::Import import, tflite::parse_tflite(bytes, name));
+  return std::move(import.program);
 }
 
 }  // namespace dtr

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/pipeline/compilation.h"
 #include "compiler/pipeline/placement_report.h"
 #include "compiler/support/encode.h"
 #include "compiler/support/text.h"
@@ -11,9 +12,106 @@
 namespace dtr {
 namespace {
 
+std::string joined_names(const Program& program, const Origin& origin) {
+  std::string text;
+  for (const uint32_t source : origin.sources) {
+    if (!text.empty()) text += " + ";
+    text += program.sources[source].name;
+  }
+  return text;
+}
+
+OperatorRow row_for(const Program& program, const Origin& origin) {
+  OperatorRow row{.name = joined_names(program, origin)};
+  const Place place = place_of(program, origin);
+  row.module_path = place.module_path;
+  row.source_line = place.source_line;
+  if (!origin.sources.empty()) row.op = program.sources[origin.sources.front()].target;
+  return row;
+}
+
+void fill_operators(const Compilation& compilation, CompileReport& report) {
+  const Program& program = compilation.program;
+  const EmittedProgram& emitted = compilation.emitted;
+  const npu::Target& npu = compilation.target->npu;
+  for (size_t i = 0; i < emitted.plan.calls.size(); ++i) {
+    const std::string backend(compilation.recipe[emitted.backends[i]]->name());
+    if (const auto* call = std::get_if<KernelCallPlan>(&emitted.plan.calls[i])) {
+      OperatorRow row = row_for(program, call->origin);
+      row.backend = backend;
+      row.kernel = call->kernel;
+      row.macs = call->macs;
+      row.cpu_cycles = call->cycles;
+      report.cpu_cycles += row.cpu_cycles;
+      ++report.cpu_calls;
+      report.operators.push_back(std::move(row));
+      continue;
+    }
+    ++report.partitions;
+    for (const StepInfo& step : emitted.partitions[i]->step_info) {
+      OperatorRow row = row_for(program, step.origin);
+      row.backend = backend;
+      row.kernel = step.kernel;
+      row.macs = step.macs;
+      row.cycles = step.cycles;
+      row.utilization =
+          step.cycles == 0 ? 0 : static_cast<double>(step.macs) / (static_cast<double>(step.cycles) * npu.pipelines * npu.macs);
+      row.limited_by = step.limit;
+      report.operators.push_back(std::move(row));
+    }
+  }
+}
+
+void fill_check(const CheckFigures& check, CompileReport& report) {
+  report.npu_calls = check.npu_calls;
+  report.npu_busy_cycles = check.npu_busy_cycles;
+  report.npu_host_cycles = check.npu_host_cycles;
+  report.npu_stall_cycles = check.npu_stall_cycles;
+  report.npu_total_cycles = check.npu_total_cycles;
+  report.check_sqnr_db = check.sqnr_db;
+  report.checked = true;
+}
+
 std::string percent_or_null(std::optional<uint32_t> percent) { return percent ? fmt::to_string(*percent) : "null"; }
 
 }  // namespace
+
+SramUse sram_use(const Compilation& compilation) {
+  const MemoryMap& map = compilation.memory;
+  SramUse use{.planned_bytes = static_cast<uint64_t>(map.value_bytes),
+              .live_bound_bytes = static_cast<uint64_t>(map.max_live_values),
+              .staging_bytes = static_cast<uint64_t>(map.arena_bytes - map.value_bytes),
+              .total_bytes = static_cast<uint64_t>(map.arena_bytes),
+              .target_bytes = compilation.target->npu.sram_bytes};
+  if (constants_of(*compilation.target, compilation.recipe_spec) == ConstantMemory::kSram) {
+    use.program_bytes = compilation.pte().size() + compilation.tensor_file().size();
+    use.total_bytes += use.program_bytes;
+  }
+  return use;
+}
+
+CompileReport compile_report(const Compilation& compilation, const std::optional<CheckFigures>& check) {
+  const TargetDescription& target = *compilation.target;
+  const BackendOptions& options = compilation.recipe_spec.options;
+  const ProgramSizes& sizes = compilation.written.sizes;
+  CompileReport report{.model = compilation.program.file,
+                       .target = std::string(target.name),
+                       .checksum = compilation.written.checksum,
+                       .clock_hz = target.npu.clock_hz,
+                       .refusals = refusal_rows(compilation),
+                       .transposes = transpose_rows(compilation),
+                       .has_npu = has_npu(target),
+                       .constants = constants_of(target, compilation.recipe_spec),
+                       .nxp_like = options.schedule == NeutronSchedule::kNxpLike,
+                       .converter = options.converter.command,
+                       .sram = sram_use(compilation),
+                       .flash_bytes = static_cast<uint64_t>(sizes.constants + sizes.external + sizes.payloads),
+                       .external_bytes = static_cast<uint64_t>(sizes.external),
+                       .program_bytes = compilation.pte().size()};
+  fill_operators(compilation, report);
+  if (check) fill_check(*check, report);
+  return report;
+}
 
 TimeError time_error(const CompileReport& report) {
   if (report.has_npu && !report.checked)

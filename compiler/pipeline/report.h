@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,19 @@ struct CompileReport {
 
   double microseconds(uint64_t cycles) const { return clock_hz == 0 ? 0 : static_cast<double>(cycles) / clock_hz * 1e6; }
 };
+
+// What a run of the program on one sample showed: `check_program` of host/accuracy/check.h.
+struct CheckFigures {
+  uint32_t npu_calls = 0;
+  uint64_t npu_busy_cycles = 0, npu_host_cycles = 0, npu_stall_cycles = 0, npu_total_cycles = 0;
+  double sqnr_db = 0;  // int8 program against the float model
+};
+
+struct Compilation;
+// Of a compilation that is done. Without figures of a check the cycles of the NPU are not known.
+CompileReport compile_report(const Compilation& compilation, const std::optional<CheckFigures>& check = {});
+// The same of memory alone.
+SramUse sram_use(const Compilation& compilation);
 
 // Of NPU and CPU together; where the NPU's cycles are not known, nothing.
 TimeError time_error(const CompileReport& report);

@@ -54,7 +54,7 @@ class Runner {
     DTR_ASSIGN(const size_t changes, pass.run(program_, graph_, remarks));
     runs_.push_back({&pass, changes, std::chrono::duration<double, std::milli>(Clock::now() - start).count()});
     remarks.settle(pass, program_, graph_);
-    if (options_.after_pass) options_.after_pass(pass, graph_, changes);
+    if (options_.after_pass) options_.after_pass(pass, program_, graph_, changes);
     if (changes == 0) return changes;
     loosest_ = std::max(loosest_, pass.exactness);
     if (options_.verify_each)
@@ -102,7 +102,7 @@ Result<std::optional<Bisection>> bisect(Program& program, Graph& graph, const Pi
   std::vector<Step> steps;
   DTR_ASSIGN(Prover prover, Prover::start(program, graph, seed));
   PassOptions options;
-  options.after_pass = [&](const PassDef& pass, const Graph& changed, size_t changes) {
+  options.after_pass = [&](const PassDef& pass, const Program&, const Graph& changed, size_t changes) {
     if (changes == 0) return;
     const Exactness before = steps.empty() ? Exactness::kExact : steps.back().exactness;
     steps.push_back({&pass, std::max(before, pass.exactness), changed});

@@ -24,7 +24,7 @@ struct PassOptions {
   uint64_t seed = 1;           // of the proof's inputs
   Remarks* remarks = nullptr;  // where passes say why they left an op alone
   // Called after every pass; changes is 0 if it did nothing.
-  std::function<void(const PassDef&, const Graph&, size_t changes)> after_pass = {};
+  std::function<void(const PassDef&, const Program&, const Graph&, size_t changes)> after_pass = {};
 };
 
 struct PassRun {

@@ -123,14 +123,16 @@ struct Accuracy {
 
 }  // namespace
 
-Status check_program(const Program& program, const Graph& original, const Graph& quantized_graph, const Samples* samples,
-                     CompiledProgram& compiled, double least_decibels) {
+Result<CheckFigures> check_program(const Compilation& compilation, double least_decibels) {
+  const Program& program = compilation.program;
+  const Graph& original = compilation.as_read;
+  const Samples* samples = compilation.samples();
   std::optional<Samples> noise;
   if (samples == nullptr) noise = Samples::random(original, 1);
   const std::vector<TensorView> sample = (samples == nullptr ? *noise : *samples).inputs(0);
 
   DTR_ASSIGN(const std::unique_ptr<Session> session,
-             Session::load(compiled.pte, program.file, simulator::best_kit(), compiled.tensor_file));
+             Session::load(compilation.pte(), program.file, simulator::best_kit(), compilation.tensor_file()));
   const Graph& as_compiled = program.forward();
   const std::vector<Tensor> inputs = program_inputs(session->signature(), as_compiled, sample);
   std::vector<TensorView> views;
@@ -138,20 +140,14 @@ Status check_program(const Program& program, const Graph& original, const Graph&
   RunStats stats;
   DTR_ASSIGN(const std::vector<Tensor> outputs, session->run(views, &stats));
 
-  CompileReport& report = compiled.report;
-  report.npu_busy_cycles = stats.busy_cycles;
-  report.npu_host_cycles = stats.host_cycles;
-  report.npu_stall_cycles = stats.stall_cycles;
-  report.npu_total_cycles = stats.total_cycles;
-  report.npu_calls = stats.npu_calls;
-
-  DTR_ASSIGN(const std::optional<OutputDifference> difference, first_difference(program, quantized_graph, sample, as_compiled, outputs));
+  DTR_ASSIGN(const std::optional<OutputDifference> difference,
+             first_difference(program, compilation.quantized, sample, as_compiled, outputs));
   if (difference) {
     // What float32 leaves of a badly conditioned function is no error of the program: each operator is judged by itself.
-    DTR_ASSIGN(const std::optional<std::string> wrong, check_operators(program, as_compiled, *session, views, compiled.values));
+    DTR_ASSIGN(const std::optional<std::string> wrong, check_operators(program, as_compiled, *session, views, compilation.values));
     if (wrong) return refused(program, *difference, *wrong);
     if (!quantizes_computed_floats(as_compiled)) {
-      DTR_ASSIGN(const bool same, agree_in_double(program, quantized_graph, sample, as_compiled, views));
+      DTR_ASSIGN(const bool same, agree_in_double(program, compilation.quantized, sample, as_compiled, views));
       if (!same) return refused(program, *difference, "every operator is right, but the compiled graph is another function");
     }
   }
@@ -161,10 +157,16 @@ Status check_program(const Program& program, const Graph& original, const Graph&
   for (size_t i = 0; i < outputs.size(); ++i)
     sqnr.add(real_values(ideal[i].view(), original.type(original.outputs()[i])).view(),
              real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i])).view());
-  report.check_sqnr_db = sqnr.decibels();
-  report.checked = true;
-  if (samples == nullptr && !is_quantized(original)) return {};
-  return Accuracy{program, original, as_compiled, sample, samples == nullptr}.check(ideal, outputs, least_decibels);
+  if (samples != nullptr || is_quantized(original)) {
+    const Accuracy accuracy{program, original, as_compiled, sample, samples == nullptr};
+    DTR_TRY(accuracy.check(ideal, outputs, least_decibels));
+  }
+  return CheckFigures{.npu_calls = static_cast<uint32_t>(stats.npu_calls),
+                      .npu_busy_cycles = stats.busy_cycles,
+                      .npu_host_cycles = stats.host_cycles,
+                      .npu_stall_cycles = stats.stall_cycles,
+                      .npu_total_cycles = stats.total_cycles,
+                      .sqnr_db = sqnr.decibels()};
 }
 
 }  // namespace dtr

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "compiler/pipeline/compile.h"
+#include "compiler/pipeline/compilation.h"
 #include "host/session/session.h"
 
 namespace dtr {

@@ -108,16 +108,16 @@ Result<std::vector<Output>> read_outputs(const OutputSource& source) {
     return run_samples(samples, source.samples, program_steps(session->image()), [&](const auto& inputs) { return session->run(inputs); });
   }
   DTR_ASSIGN(Program program, read_model(source.path));
-  Graph& graph = program.forward();
-  DTR_ASSIGN(const Samples samples, Samples::read(graph, source.data));
-  std::unique_ptr<Executor> executor;
-  if (is_quantized(graph)) {
-    DTR_TRY(import_quantization(program, {.target = &all_targets().front()}));
-    executor = make_reference_executor(program, graph);
-  } else {
-    DTR_ASSIGN(executor, make_onednn_executor(program, graph));
+  DTR_ASSIGN(const Samples samples, Samples::read(program.forward(), source.data));
+  const auto run_model = [&](const Graph& graph, Executor& executor) {
+    return run_samples(samples, source.samples, model_steps(graph), [&](const auto& inputs) { return executor.run(inputs); });
+  };
+  if (is_quantized(program.forward())) {
+    DTR_ASSIGN(const Compilation model, quantize_model(std::move(program), {.target = &all_targets().front()}));
+    return run_model(model.quantized, *make_reference_executor(model.program, model.quantized));
   }
-  return run_samples(samples, source.samples, model_steps(graph), [&](const auto& inputs) { return executor->run(inputs); });
+  DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_onednn_executor(program, program.forward()));
+  return run_model(program.forward(), *executor);
 }
 
 }  // namespace dtr

@@ -234,6 +234,17 @@ Result<QuantizationReport> report_quantization(const Program& program, const Gra
   return Reporter(program, ideal, quantized, selected).run(samples, options);
 }
 
+Result<QuantizationReport> report_quantization(const Compilation& compilation) {
+  const Samples* samples = compilation.samples();
+  if (samples == nullptr)
+    return fail(DiagnosticId::kCalibrationMissing, "the report on quantization runs the model on samples and there are none",
+                "give samples of real inputs with --calibrate DATA.npz", {.file = compilation.program.file});
+  const Graph& quantized = compilation.quantized;
+  if (!compilation.conversion) return report_quantization(compilation.program, float_counterpart(quantized), quantized, *samples);
+  const ConversionReport& conversion = *compilation.conversion;
+  return report_quantization(compilation.program, conversion.float_graph, quantized, *samples, conversion.selected);
+}
+
 std::string to_text(const QuantizationReport& report) {
   const auto percent = [](double share) { return share == 0 ? std::string("-") : terminal_format("{:.3f} %", share * 100); };
   std::string text =

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/ir/samples.h"
+#include "compiler/pipeline/compilation.h"
 #include "compiler/quantizer/observer.h"
 
 namespace dtr {
@@ -51,6 +52,9 @@ Graph float_counterpart(const Graph& quantized);
 // Errors: those of the executors.
 Result<QuantizationReport> report_quantization(const Program& program, const Graph& ideal, const Graph& quantized, const Samples& samples,
                                                std::span<const ValueId> selected = {}, const QuantizationReportOptions& options = {});
+
+// Of a compilation that is quantized, on its samples. Errors: kCalibrationMissing (it has none), and those of the executors.
+Result<QuantizationReport> report_quantization(const Compilation& compilation);
 
 std::string to_text(const QuantizationReport& report);
 std::string to_json(const QuantizationReport& report);

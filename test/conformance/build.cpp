@@ -13,18 +13,12 @@ Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, co
 }
 
 Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, const CompileSettings& settings) {
+  CompileSettings with_samples = settings;
+  with_samples.samples = samples;
   auto built = std::make_unique<Built>();
-  built->program = std::move(program);
-  std::optional<ConversionReport> conversion;
-  if (is_quantized(built->program.forward())) {
-    DTR_TRY(import_quantization(built->program, settings));
-  } else {
-    std::optional<CalibrationResult> calibration;
-    DTR_ASSIGN(conversion, quantize_program(built->program, settings, samples, calibration));
-  }
-  built->quantized = built->program.forward();
-  DTR_ASSIGN(built->compiled, compile_program(built->program, settings, conversion ? &*conversion : nullptr));
-  DTR_ASSIGN(built->session, Session::load(built->compiled.pte, built->program.file, simulator::best_kit(), built->compiled.tensor_file));
+  DTR_ASSIGN(built->compiled, compile_model(std::move(program), with_samples));
+  const Compilation& compiled = built->compiled;
+  DTR_ASSIGN(built->session, Session::load(compiled.pte(), compiled.program.file, simulator::best_kit(), compiled.tensor_file()));
   return built;
 }
 
@@ -47,12 +41,13 @@ Result<LayoutProof> prove_layouts(const std::string& model, const Samples& sampl
     DTR_ASSIGN(Program program, read_model(model));
     if (flipped == 1) flip_input_layouts(program.forward());
     DTR_ASSIGN(const std::unique_ptr<Built> built, build(std::move(program), &samples));
-    for (const OperatorRow& row : built->compiled.report.operators)
+    const CompileReport report = compile_report(built->compiled);
+    for (const OperatorRow& row : report.operators)
       if (row.kernel == "Move") {
         proof.moves.push_back(row);
         proof.conversion_cycles[flipped] += row.cycles;
       }
-    proof.conversions[flipped] = built->compiled.report.transposes.size();
+    proof.conversions[flipped] = report.transposes.size();
     for (size_t i = 0; i < std::min(count, samples.size()); ++i) {
       RunStats stats;
       DTR_ASSIGN(std::vector<Tensor> results, built->session->run(samples.inputs(i), &stats));

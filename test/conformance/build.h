@@ -4,14 +4,13 @@
 #include <memory>
 
 #include "compiler/pipeline/compile.h"
+#include "compiler/pipeline/report.h"
 #include "host/session/session.h"
 
 namespace dtr::conformance {
 
 struct Built {
-  Program program;
-  Graph quantized;  // before placement: the integer reference
-  CompiledProgram compiled;
+  Compilation compiled;
   std::unique_ptr<Session> session;
 };
 

@@ -143,9 +143,9 @@ class Case {
     note_operators(signature);
     Run run;
     DTR_ASSIGN(run.built, taken(build(std::move(program), &samples), check));
-    note_operators(run.built->quantized);
-    note_operators(run.built->program.forward());
-    const auto reference = make_reference_executor(run.built->program, run.built->quantized);
+    note_operators(run.built->compiled.quantized);
+    note_operators(run.built->compiled.program.forward());
+    const auto reference = make_reference_executor(run.built->compiled.program, run.built->compiled.quantized);
     for (size_t i = 0; i < samples.size(); ++i) {
       DTR_ASSIGN(std::vector<Tensor> out, run.built->session->run(samples.inputs(i)));
       DTR_ASSIGN(std::vector<Tensor> wanted, reference->run(samples.inputs(i)));
@@ -189,7 +189,7 @@ class Case {
   // Where the cycles of a run are: of 100 at least 99 on operators of the model, unless nothing is left of it, and none twice or nowhere.
   void cycles(const std::string& name, const Run& run, const Profile& profile) {
     Check check{.name = name};
-    const Graph& placed = run.built->program.forward();
+    const Graph& placed = run.built->compiled.program.forward();
     bool left = false;
     for (const OpId op : placed.ops()) left |= !placed.op(op).origin.sources.empty();
     std::map<std::string, uint64_t> rest;
@@ -264,7 +264,7 @@ class Case {
     if (run->outputs.empty() || run->outputs[0].empty()) return nothing(check);
     check.figures["outputs"] = nlohmann::json::array();
     for (size_t k = 0; k < run->outputs[0].size(); ++k) {
-      const double step = step_of(run->built->quantized, run->built->quantized.outputs()[k]);
+      const double step = step_of(run->built->compiled.quantized, run->built->compiled.quantized.outputs()[k]);
       const std::optional<Comparison> comparison = compare_output(*run, k, "float_output", step, check);
       if (!comparison) break;
       const double upstream = own_ ? kGood : upstream_decibels(k), ours = comparison->decibels();
@@ -284,7 +284,7 @@ class Case {
     sink_(check);
     equal("equal float", *run);
     profile("float", "float.pt2", *run);
-    reports_.push_back({"float", run->built->compiled.report});
+    reports_.push_back({"float", compile_report(run->built->compiled)});
   }
 
   void quantized_model(const std::string& file) {
@@ -292,7 +292,7 @@ class Case {
     const Result<Run> run = build_and_run(file, check);
     if (!run) return failed(check, run.error());
     if (run->outputs.empty() || run->outputs[0].empty()) return nothing(check);
-    const Graph& graph = run->built->quantized;
+    const Graph& graph = run->built->compiled.quantized;
     const std::vector<Path> path = paths(graph);
     check.figures["outputs"] = nlohmann::json::array();
     for (size_t k = 0; k < run->outputs[0].size() && check.text.empty(); ++k) {
@@ -325,7 +325,7 @@ class Case {
     sink_(check);
     equal("equal quantized", *run);
     profile("quantized", file, *run);
-    reports_.push_back({"quantized", run->built->compiled.report});
+    reports_.push_back({"quantized", compile_report(run->built->compiled)});
   }
 
   void layouts(const char* model) {

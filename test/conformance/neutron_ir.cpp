@@ -11,7 +11,6 @@
 #include "compiler/partitioner/layout.h"
 #include "compiler/partitioner/partition.h"
 #include "compiler/pipeline/compile.h"
-#include "compiler/pipeline/read_model.h"
 #include "compiler/program/reader.h"
 
 namespace dtr::conformance {
@@ -82,19 +81,14 @@ Result<NeutronIrCase> make_case(const Program& program, const Graph& graph, uint
 
 }  // namespace
 
-Result<std::vector<NeutronIrCase>> neutron_ir_cases(const std::string& model, const Samples* samples) {
+Result<std::vector<NeutronIrCase>> neutron_ir_cases(const std::string& path, const Samples* samples) {
   const TargetDescription& target = all_targets().front();
-  const CompileSettings settings{.target = &target, .backend = {.converter = {.command = "none"}}, .weigh_costs = false, .threads = 1};
-  DTR_ASSIGN(Program program, read_model(model));
+  const CompileSettings settings{
+      .target = &target, .backend = {.converter = {.command = "none"}}, .samples = samples, .weigh_costs = false, .threads = 1};
+  DTR_ASSIGN(Compilation model, quantize_model(path, settings));
+  Program& program = model.program;
   Graph& graph = program.forward();
-  std::optional<ConversionReport> conversion;
-  PlacementOptions options{.weigh_costs = false};
-  if (is_quantized(graph)) {
-    DTR_TRY(import_quantization(program, settings));
-  } else {
-    std::optional<CalibrationResult> calibration;
-    DTR_ASSIGN(conversion, quantize_program(program, settings, samples, calibration));
-  }
+  const PlacementOptions options{.weigh_costs = false};
   const Recipe recipe = make_recipe(target, recipe_of(settings));
   DTR_ASSIGN(Placement placement, place(program, graph, recipe, options));
   DTR_TRY(assign_layouts(program, graph, recipe, placement));

@@ -28,9 +28,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
   DTR_CHECK(again.has_value() && *again == *calibration);
   depth.reach(kRead);
   for (const char* model : {"image", "sequence"}) {
-    Program program = fuzz::read_sample(model);
-    if (!quantize_program(program, {.target = find_target("imxrt700"), .threads = 1}, nullptr, calibration)) continue;
-    DTR_CHECK(verify(program).has_value());
+    const auto quantized =
+        quantize_model(fuzz::read_sample(model), {.target = find_target("imxrt700"), .ranges = &*calibration, .threads = 1});
+    if (!quantized) continue;
+    DTR_CHECK(verify(quantized->program).has_value());
     depth.reach(kQuantized);
   }
   return 0;

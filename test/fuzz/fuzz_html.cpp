@@ -31,7 +31,7 @@ size_t count_ends(const std::string& page) {
 }
 
 Shown show() {
-  const std::vector<std::byte> pte = dtr::fuzz::compile_sample("image", "imxrt700").compiled.pte;
+  const std::vector<std::byte> pte = dtr::fuzz::compile_sample("image", "imxrt700").written.bytes;
   auto image = dtr::ProgramImage::parse(pte, "image.pte");
   auto session = dtr::Session::load(pte, "image.pte");
   DTR_CHECK(image.has_value() && session.has_value());

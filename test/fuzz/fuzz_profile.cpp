@@ -19,7 +19,7 @@ constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.6}, {"told", 0.6}};
 std::span<const dtr::ProgramImage> programs() {
   static const auto images = [] {
     const auto make = [](const char* model, const char* target) {
-      auto image = dtr::ProgramImage::parse(dtr::fuzz::compile_sample(model, target).compiled.pte, model);
+      auto image = dtr::ProgramImage::parse(dtr::fuzz::compile_sample(model, target).written.bytes, model);
       DTR_CHECK(image.has_value());
       return std::move(*image);
     };

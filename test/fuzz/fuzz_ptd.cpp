@@ -18,7 +18,7 @@ constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.3}, {"used", 0.17}};
 std::span<const dtr::ProgramImage> programs() {
   static const auto images = [] {
     const auto make = [](const char* model) {
-      auto image = dtr::ProgramImage::parse(dtr::fuzz::compile_sample(model, "cortex-m33", true).compiled.pte, model);
+      auto image = dtr::ProgramImage::parse(dtr::fuzz::compile_sample(model, "cortex-m33", true).written.bytes, model);
       DTR_CHECK(image.has_value());
       return std::move(*image);
     };

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "compiler/pipeline/report.h"
 #include "compiler/support/file_contents.h"
 #include "compiler/support/output_file.h"
 #include "compiler/support/temporary_folder.h"
@@ -29,11 +30,11 @@ class Seeds {
   bool make() {
     for (const std::string_view model : kModels) {
       for (const std::string_view target : kTargets) program(model, target);
-      write(fmt::format("{}.ptd", model), fuzz::compile_sample(model, "cortex-m33", true).compiled.tensor_file);
-      const fuzz::Sample sample = fuzz::compile_sample(model, "imxrt700");
+      write(fmt::format("{}.ptd", model), fuzz::compile_sample(model, "cortex-m33", true).written.tensor_file);
+      const Compilation sample = fuzz::compile_sample(model, "imxrt700");
       write(fmt::format("{}_calibration.json", model), to_json(*sample.calibration));
-      write(fmt::format("{}_report.json", model), to_json(sample.compiled.report));
-      verify_table(fmt::format("{}_verify.json", model), sample.compiled.pte);
+      write(fmt::format("{}_report.json", model), to_json(compile_report(sample)));
+      verify_table(fmt::format("{}_verify.json", model), sample.written.bytes);
     }
     list_of_written();
     return good_;
@@ -52,7 +53,7 @@ class Seeds {
   // The program, the payload of its partition, and what a run of it records.
   void program(std::string_view model, std::string_view target) {
     const std::string name = fmt::format("{}_{}", model, target);
-    const std::vector<std::byte> pte = fuzz::compile_sample(model, target).compiled.pte;
+    const std::vector<std::byte> pte = fuzz::compile_sample(model, target).written.bytes;
     write(name + ".pte", pte);
     const Result<std::unique_ptr<Session>> session = Session::load(pte, name);
     if (!session) return fail(session.error());

@@ -23,14 +23,10 @@ Program read_sample(std::string_view model) {
   return must(parse_program({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path));
 }
 
-Sample compile_sample(std::string_view model, std::string_view target, bool external_constants) {
-  Program program = read_sample(model);
-  const CompileSettings settings{.target = find_target(target), .external_constants = external_constants, .threads = 1};
-  const Samples samples = Samples::random(program.graphs.front(), 2);
-  Sample sample;
-  const ConversionReport conversion = must(quantize_program(program, settings, &samples, sample.calibration));
-  sample.compiled = must(compile_program(program, settings, &conversion));
-  return sample;
+Compilation compile_sample(std::string_view model, std::string_view target, bool external_constants) {
+  return must(
+      compile_model(read_sample(model),
+                    {.target = find_target(target), .samples = NoiseSamples{2}, .external_constants = external_constants, .threads = 1}));
 }
 
 }  // namespace dtr::fuzz

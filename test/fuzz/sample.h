@@ -2,22 +2,16 @@
 // targets, and the program that an input belongs to where the input is not a program itself.
 #pragma once
 
-#include <optional>
 #include <string_view>
 
 #include "compiler/pipeline/compile.h"
 
 namespace dtr::fuzz {
 
-struct Sample {
-  CompiledProgram compiled;
-  std::optional<CalibrationResult> calibration;  // none for target `executorch`, which runs floats
-};
-
 // The float model: "image" or "sequence".
 Program read_sample(std::string_view model);
 // The same, compiled. Calibrated on noise; the same bytes on every call. Ends the process if the
 // compiler refuses, as the models are ours.
-Sample compile_sample(std::string_view model, std::string_view target, bool external_constants = false);
+Compilation compile_sample(std::string_view model, std::string_view target, bool external_constants = false);
 
 }  // namespace dtr::fuzz

@@ -14,6 +14,7 @@
 #include "compiler/ir/parser.h"
 #include "compiler/ir/verifier.h"
 #include "compiler/pipeline/compile.h"
+#include "compiler/pipeline/report.h"
 #include "compiler/recipes/selection.h"
 #include "host/accuracy/compare.h"
 #include "host/session/session.h"
@@ -104,41 +105,44 @@ Failure compare_outputs(const std::vector<Tensor>& expected, const std::vector<T
 
 }  // namespace
 
-Failure judge(Program& program, uint64_t seed, bool in_float) {
+Failure judge(Program program, uint64_t seed, bool in_float) {
   if (const Status valid = verify(program); !valid) return failure_of("verifier", valid.error());
   if (in_float && seed % 5 == 0)
     if (const Status stopped = stop_early(program, seed); !stopped) return failure_of("stop", stopped.error());
-  const Graph original = program.forward();
   // What costs and wishes decide may run in float.
   CompileSettings settings{.target = &all_targets().front(),
                            .backend = {.row_packing = seed % 3 == 0},
+                           .ranges = AsItIs{},
                            .weigh_costs = in_float && seed % 4 != 0,
                            .debug_map = seed % 2 == 0,
                            .threads = 1};
   if (in_float && seed % 2 == 0) wish(program, seed, settings);
-  const Result<CompiledProgram> compiled = compile_program(program, settings);
+  const Result<Compilation> compiled = compile_model(std::move(program), settings);
   const auto may_refuse = [](DiagnosticId id) { return id == DiagnosticId::kNoBackend || id == DiagnosticId::kPlacementForced; };
   if (!compiled && in_float && may_refuse(compiled.error().id)) return {.refused = true};
   if (!compiled) return failure_of("compile", compiled.error());
-  if (const Status valid = verify(program); !valid) return failure_of("verifier after placement", valid.error());
+  const Program& placed = compiled->program;
+  if (const Status valid = verify(placed); !valid) return failure_of("verifier after placement", valid.error());
 
-  const std::unique_ptr<Executor> reference = make_reference_executor(program, in_float ? program.forward() : original);
+  const Graph& original = compiled->as_read;
+  const std::unique_ptr<Executor> reference = make_reference_executor(placed, in_float ? placed.forward() : original);
   const std::vector<Tensor> inputs = seeded_inputs(original, seed);
   std::vector<TensorView> views;
   for (const Tensor& input : inputs) views.push_back(input.view());
   const Result<std::vector<Tensor>> expected = reference->run(views);
   if (!expected) return failure_of("reference", expected.error());
-  const Rounding rounding = [&](size_t output) { return rounding_of(program, views, (*expected)[output], output); };
+  const Rounding rounding = [&](size_t output) { return rounding_of(placed, views, (*expected)[output], output); };
+  const uint64_t sram_bytes = sram_use(*compiled).total_bytes;
   uint64_t cycles = 0;
   for (const simulator::Kit* kit : all_kits()) {
-    const Result<std::unique_ptr<Session>> session = Session::load(compiled->pte, "random.pte", *kit);
+    const Result<std::unique_ptr<Session>> session = Session::load(compiled->pte(), "random.pte", *kit);
     if (!session) return failure_of("load", session.error());
     RunStats stats;
     const Result<std::vector<Tensor>> outputs = (*session)->run(views, &stats);
     if (!outputs) return failure_of("run", outputs.error());
     if (Failure failure = compare_outputs(*expected, *outputs, kit->name, rounding); failure.failed()) return failure;
-    if (stats.sram_touched_bytes > compiled->report.sram.total_bytes)
-      return {"arena", fmt::format("byte {} of an arena of {} was touched", stats.sram_touched_bytes, compiled->report.sram.total_bytes)};
+    if (stats.sram_touched_bytes > sram_bytes)
+      return {"arena", fmt::format("byte {} of an arena of {} was touched", stats.sram_touched_bytes, sram_bytes)};
     if (cycles != 0 && cycles != stats.total_cycles)
       return {"cycles", fmt::format("{} cycles, with other kernels {}", stats.total_cycles, cycles)};
     cycles = stats.total_cycles;
@@ -155,7 +159,7 @@ Failure judge_apart(Program& program, uint64_t seed, bool in_float) {
     close(channel[0]);
     dup2(channel[1], STDERR_FILENO);
     alarm(60);
-    const Failure failure = judge(program, seed, in_float);
+    const Failure failure = judge(std::move(program), seed, in_float);
     const std::string text = failure.failed() ? failure.kind + "\n" + failure.text : std::string();
     const ssize_t written = write(channel[1], text.data(), text.size());
     _exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);

@@ -64,8 +64,7 @@ int judge_seeds(const Options& options, uint64_t offset, unsigned jobs, int prog
     const uint64_t seed = options.first + i;
     Progress now{.seed = seed};
     if (write(progress, &now, sizeof(now)) != sizeof(now)) return 2;
-    Program program = make(seed);
-    const Failure failure = judge(program, seed, in_float(seed));
+    const Failure failure = judge(make(seed), seed, in_float(seed));
     if (failure.failed()) return 1;
     now = {.seed = seed, .refused = failure.refused};
     if (failure.refused && write(progress, &now, sizeof(now)) != sizeof(now)) return 2;

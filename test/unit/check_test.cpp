@@ -7,6 +7,7 @@
 
 #include "compiler/ir/parser.h"
 #include "compiler/ir/printer.h"
+#include "compiler/pipeline/compile.h"
 #include "host/accuracy/check.h"
 #include "host/accuracy/compare.h"
 
@@ -27,18 +28,20 @@ Program model(int seed) {
 }
 
 TEST(Check, RefusesAProgramThatComputesSomethingElse) {
-  const CompileSettings settings{.target = find_target("imxrt700")};
-  Program program = model(1);
-  const Graph original = program.forward();
-  Result<CompiledProgram> compiled = compile_program(program, settings);
+  const CompileSettings settings{.target = find_target("imxrt700"), .ranges = AsItIs{}};
+  Result<Compilation> compiled = compile_model(model(1), settings);
   ASSERT_TRUE(compiled) << to_text(compiled.error());
-  EXPECT_TRUE(check_program(program, original, original, nullptr, *compiled));
-  EXPECT_TRUE(compiled->report.checked);
-  EXPECT_EQ(compiled->report.npu_calls, 1U);
+  const Result<CheckFigures> figures = check_program(*compiled);
+  ASSERT_TRUE(figures) << to_text(figures.error());
+  EXPECT_FALSE(compile_report(*compiled).checked);
+  const CompileReport report = compile_report(*compiled, *figures);
+  EXPECT_TRUE(report.checked);
+  EXPECT_EQ(report.npu_calls, 1U);
 
-  Program other = model(2);
-  const Graph other_graph = other.forward();
-  const Status status = check_program(other, other_graph, other_graph, nullptr, *compiled);
+  Result<Compilation> other = compile_model(model(2), settings);
+  ASSERT_TRUE(other) << to_text(other.error());
+  other->written = std::move(compiled->written);
+  const Result<CheckFigures> status = check_program(*other);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().id, DiagnosticId::kCheckFailed);
   EXPECT_NE(status.error().reason.find("output 0 differs from the quantized graph at element"), std::string::npos);
@@ -96,15 +99,13 @@ std::string on_linear(const std::string& function, int seed = 1) {
 
 // A program of `compiled` held against the graph of `wanted`.
 Status check_against(const std::string& wanted, const std::string& compiled) {
-  const CompileSettings settings{.target = find_target("executorch")};
-  Program made = *parse_program(compiled, "made.ir");
-  Result<CompiledProgram> result = compile_program(made, settings);
-  if (!result) return tl::unexpected(result.error());
-  Program program = *parse_program(wanted, "model.ir");
-  const Graph original = program.forward();
-  const Result<CompiledProgram> own = compile_program(program, settings);
-  if (!own) return tl::unexpected(own.error());
-  return check_program(program, original, original, nullptr, *result);
+  const CompileSettings settings{.target = find_target("executorch"), .ranges = AsItIs{}};
+  DTR_ASSIGN(Compilation made, compile_model(*parse_program(compiled, "made.ir"), settings));
+  DTR_ASSIGN(Compilation own, compile_model(*parse_program(wanted, "model.ir"), settings));
+  own.written = std::move(made.written);
+  own.values = made.values;
+  DTR_TRY(check_program(own));
+  return {};
 }
 
 // Functions that make much of little: what float32 rounds in the layer changes their result by far more than 2^-20 of it.
@@ -164,17 +165,10 @@ TEST(Check, NamesTheFirstOperatorThatIsWrong) {
 
 // Calibrated on noise, and checked on it.
 Status check_quantized(const std::string& text, double least = kLeastCheckDecibels) {
-  const CompileSettings settings{.target = find_target("imxrt700")};
-  Program program = *parse_program(text, "model.ir");
-  const Graph original = program.forward();
-  const Samples samples = Samples::random(original, 2);
-  std::optional<CalibrationResult> calibration;
-  const Result<ConversionReport> conversion = quantize_program(program, settings, &samples, calibration);
-  if (!conversion) return tl::unexpected(conversion.error());
-  const Graph quantized_graph = program.forward();
-  Result<CompiledProgram> compiled = compile_program(program, settings, &*conversion);
-  if (!compiled) return tl::unexpected(compiled.error());
-  return check_program(program, original, quantized_graph, &samples, *compiled, least);
+  DTR_ASSIGN(const Compilation compiled,
+             compile_model(*parse_program(text, "model.ir"), {.target = find_target("imxrt700"), .samples = NoiseSamples{2}}));
+  DTR_TRY(check_program(compiled, least));
+  return {};
 }
 
 std::string scaled_layer(const std::string& factor) {

@@ -48,19 +48,8 @@ double seconds(int ops, int on_host, bool quantized) {
     ADD_FAILURE() << to_text(program.error());
     return 0;
   }
-  const CompileSettings settings{.target = &all_targets().front(), .threads = 1};
-  std::optional<ConversionReport> conversion;
-  if (quantized) {
-    const Status imported = import_quantization(*program, settings);
-    EXPECT_TRUE(imported) << to_text(imported.error());
-  } else {
-    const Samples samples = Samples::random(program->forward(), 1);
-    std::optional<CalibrationResult> calibration;
-    Result<ConversionReport> converted = quantize_program(*program, settings, &samples, calibration);
-    EXPECT_TRUE(converted) << to_text(converted.error());
-    if (converted) conversion = std::move(*converted);
-  }
-  const Result<CompiledProgram> compiled = compile_program(*program, settings, conversion ? &*conversion : nullptr);
+  const Result<Compilation> compiled =
+      compile_model(std::move(*program), {.target = &all_targets().front(), .samples = NoiseSamples{1}, .threads = 1});
   EXPECT_TRUE(compiled) << to_text(compiled.error());
   return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }

@@ -3,7 +3,7 @@
 
 #include "compiler/ir/parser.h"
 #include "compiler/ir/samples.h"
-#include "compiler/pipeline/read_model.h"
+#include "compiler/pipeline/compile.h"
 #include "device/pte/manifest.h"
 #include "host/accuracy/check.h"
 #include "host/session/session.h"
@@ -20,11 +20,10 @@ struct Ran {
 };
 
 Result<Ran> compile_and_run(const std::string& model, const CompileSettings& settings) {
-  DTR_ASSIGN(Program program, read_model(test::source_path("test/golden/" + model + ".ir").string()));
-  DTR_TRY(import_quantization(program, settings));
-  DTR_ASSIGN(const CompiledProgram compiled, compile_program(program, settings));
-  DTR_ASSIGN(const std::unique_ptr<Session> session, Session::load(compiled.pte, "test.pte", simulator::best_kit(), compiled.tensor_file));
-  Ran ran{.report = compiled.report, .manifest_flags = session->image().file().manifest()->flags};
+  DTR_ASSIGN(const Compilation compiled, compile_model(test::source_path("test/golden/" + model + ".ir").string(), settings));
+  DTR_ASSIGN(const std::unique_ptr<Session> session,
+             Session::load(compiled.pte(), "test.pte", simulator::best_kit(), compiled.tensor_file()));
+  Ran ran{.report = compile_report(compiled), .manifest_flags = session->image().file().manifest()->flags};
   const Samples samples = Samples::random(session->signature(), 2);
   for (size_t i = 0; i < samples.size(); ++i) {
     DTR_ASSIGN(std::vector<Tensor> outputs, session->run(samples.inputs(i), &ran.stats));
@@ -106,7 +105,7 @@ TEST(ConstantsInSram, MustFit) {
   for (const ConstantMemory memory : {ConstantMemory::kFlash, ConstantMemory::kSram}) {
     Result<Program> program = parse_program(kLarge, "large.ir");
     ASSERT_TRUE(program) << to_text(program.error());
-    const Result<CompiledProgram> compiled = compile_program(*program, settings_for("imxrt700", memory));
+    const Result<Compilation> compiled = compile_model(std::move(*program), settings_for("imxrt700", memory));
     if (memory == ConstantMemory::kFlash) {
       EXPECT_TRUE(compiled) << to_text(compiled.error());
       continue;

@@ -24,8 +24,8 @@ size_t conversions(const Graph& graph) {
 // Operators of the quantized graph that were to run in int8 and run in float.
 std::vector<std::string> fallen_back(const conformance::Built& built) {
   std::vector<std::string> names;
-  if (conversions(built.program.forward()) <= conversions(built.quantized)) return names;
-  const Graph& placed = built.program.forward();
+  if (conversions(built.compiled.program.forward()) <= conversions(built.compiled.quantized)) return names;
+  const Graph& placed = built.compiled.program.forward();
   for (const OpId id : placed.ops()) {
     const Op& op = placed.op(id);
     const auto quantized = [&](ValueId value) { return placed.type(value).quantized(); };
@@ -50,7 +50,7 @@ void check(const std::filesystem::path& model, const std::vector<NamedTensor>* a
   ASSERT_TRUE(samples) << to_text(samples.error());
   const auto built = conformance::build(std::move(*program), &*samples, *find_target("cortex-m33"));
   ASSERT_TRUE(built) << to_text(built.error());
-  const auto reference = make_reference_executor((*built)->program, (*built)->quantized);
+  const auto reference = make_reference_executor((*built)->compiled.program, (*built)->compiled.quantized);
   const auto wanted = reference->run(samples->inputs(0));
   const auto got = (*built)->session->run(samples->inputs(0));
   ASSERT_TRUE(wanted);
@@ -92,13 +92,13 @@ TEST(CortexM, MixedNetStaysInt8) {
     const Samples samples = Samples::random(program->forward(), 2);
     const auto built = conformance::build(std::move(*program), &samples, *find_target(with == 0 ? "imxrt700" : "imxrt700cm"));
     ASSERT_TRUE(built) << to_text(built.error());
-    const CompileReport& report = (*built)->compiled.report;
+    const CompileReport report = compile_report((*built)->compiled);
     sram[with] = report.sram;
     bytes[with] = report.program_bytes;
     const bool float_kernels =
         std::ranges::any_of(report.operators, [](const OperatorRow& row) { return row.kernel.starts_with("aten::"); });
     EXPECT_EQ(float_kernels, with == 0);
-    const auto reference = make_reference_executor((*built)->program, (*built)->quantized);
+    const auto reference = make_reference_executor((*built)->compiled.program, (*built)->compiled.quantized);
     const auto expected = reference->run(samples.inputs(0));
     const auto got = (*built)->session->run(samples.inputs(0));
     ASSERT_TRUE(expected);

@@ -219,7 +219,7 @@ TEST(Interop, FlippedBitsOfAModelAreFound) {
   ASSERT_TRUE(program);
   const auto built = conformance::build(std::move(*program), nullptr, *find_target("executorch"));
   ASSERT_TRUE(built) << to_text(built.error());
-  const std::vector<std::byte>& good = (*built)->compiled.pte;
+  const std::vector<std::byte>& good = (*built)->compiled.written.bytes;
   const test::AlignedCopy bytes(good);
   size_t refused = 0;
   for (size_t i = 0; i < kFlips; ++i) {
@@ -241,7 +241,7 @@ Result<std::unique_ptr<conformance::Built>> build_with_tensor_file(const std::st
 TEST(Interop, FlippedBitsOfATensorFileAreFound) {
   const auto built = build_with_tensor_file(kWithTensorFile, "cortex-m33");
   ASSERT_TRUE(built) << to_text(built.error());
-  const std::vector<std::byte>& good = (*built)->compiled.tensor_file;
+  const std::vector<std::byte>& good = (*built)->compiled.written.tensor_file;
   const test::AlignedCopy copy(good);
   pte::TensorFile file;
   ASSERT_TRUE(pte::TensorFile::open(copy.bytes(), true, &file).ok());
@@ -256,7 +256,7 @@ TEST(Interop, FlippedBitsOfATensorFileAreFound) {
     }
     copy.bytes()[bit / 8] = good[bit / 8];
   }
-  EXPECT_GE(by_checksum, 8 * (*built)->compiled.report.external_bytes);
+  EXPECT_GE(by_checksum, 8 * compile_report((*built)->compiled).external_bytes);
   EXPECT_TRUE(pte::TensorFile::open(copy.bytes(), true, &file).ok());
   copy.bytes()[good.size() - 20] ^= std::byte{1};
   EXPECT_TRUE(pte::TensorFile::open(copy.bytes(), false, &file).ok());
@@ -267,7 +267,7 @@ TEST(Interop, WeightsOfAnotherModelAreNotTaken) {
   const auto built = build_with_tensor_file(kWithTensorFile, "cortex-m33");
   const auto other = build_with_tensor_file("digits_cnn", "cortex-m33");
   ASSERT_TRUE(built && other);
-  const auto session = Session::load((*built)->compiled.pte, "m.pte", simulator::best_kit(), (*other)->compiled.tensor_file);
+  const auto session = Session::load((*built)->compiled.pte(), "m.pte", simulator::best_kit(), (*other)->compiled.tensor_file());
   ASSERT_FALSE(session);
   EXPECT_EQ(session.error().id, DiagnosticId::kConstantsMissing);
   EXPECT_NE(session.error().reason.find("\n  tensor constant."), std::string::npos) << session.error().reason;
@@ -287,13 +287,15 @@ TEST(Interop, OursComputeWhatTheyDoOnExecuTorchsRuntime) {
     ASSERT_TRUE(program) << to_text(program.error());
     const auto built = conformance::build(std::move(*program), nullptr, *find_target("executorch"));
     ASSERT_TRUE(built) << to_text(built.error());
-    for (const OperatorRow& row : (*built)->compiled.report.operators) EXPECT_TRUE(known.contains(row.kernel)) << row.kernel;
+    const CompileReport report = compile_report((*built)->compiled);
+    for (const OperatorRow& row : report.operators) EXPECT_TRUE(known.contains(row.kernel)) << row.kernel;
     const double apart = compare_outputs(*(*built)->session, entry);
     exact += apart == 0 ? 1 : 0;
     const auto split = build_with_tensor_file(name, "executorch");
     ASSERT_TRUE(split) << to_text(split.error());
     EXPECT_EQ(compare_outputs(*(*split)->session, entry), apart);
-    EXPECT_EQ((*split)->compiled.report.flash_bytes, (*split)->compiled.report.external_bytes);
+    const CompileReport of_split = compile_report((*split)->compiled);
+    EXPECT_EQ(of_split.flash_bytes, of_split.external_bytes);
   }
   std::cout << "ours.npz: " << exact << " of " << cases.size() << " bit for bit\n";
 }

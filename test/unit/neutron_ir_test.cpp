@@ -115,11 +115,9 @@ TEST(NeutronIr, PayloadsHaveTheConvertersParts) {
   for (const bool profile : {false, true}) {
     CompileSettings settings{.target = find_target("imxrt700"), .weigh_costs = false};
     settings.backend.converter.command = std::string(DTR_STAND_IN) + (profile ? " profile" : "");
-    auto copy = read_model(test::source_path("models/digits_cnn/quantized.pt2").string());
-    ASSERT_TRUE(import_quantization(*copy, settings));
-    const auto compiled = compile_program(*copy, settings);
+    const auto compiled = compile_model(test::source_path("models/digits_cnn/quantized.pt2").string(), settings);
     ASSERT_TRUE(compiled) << to_text(compiled.error());
-    const auto image = ProgramImage::parse(compiled->pte, "m.pte");
+    const auto image = ProgramImage::parse(compiled->pte(), "m.pte");
     ASSERT_TRUE(image);
     const pte::ExecutionPlan& plan = *image->file().program().execution_plan()->Get(0);
     for (const pte::Instruction* instruction : *plan.chains()->Get(0)->instructions()) {

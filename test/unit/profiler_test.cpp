@@ -4,6 +4,7 @@
 
 #include "compiler/ir/parser.h"
 #include "compiler/pipeline/compile.h"
+#include "compiler/pipeline/report.h"
 #include "host/profiler/etdump.h"
 #include "host/profiler/etdump_generated.h"
 #include "host/profiler/explain.h"
@@ -273,9 +274,9 @@ TEST_P(ProfiledModel, CyclesAreConserved) {
   Result<Program> program = parse_program(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
   ASSERT_TRUE(program) << to_text(program.error());
   const CompileSettings settings{.target = find_target("imxrt700")};
-  const auto compiled = compile_program(*program, settings);
+  const auto compiled = compile_model(std::move(*program), settings);
   ASSERT_TRUE(compiled) << to_text(compiled.error());
-  const auto session = Session::load(compiled->pte, "model.pte");
+  const auto session = Session::load(compiled->pte(), "model.pte");
   ASSERT_TRUE(session);
   std::vector<Tensor> inputs;
   std::vector<TensorView> views;
@@ -299,15 +300,16 @@ TEST_P(ProfiledModel, CyclesAreConserved) {
   EXPECT_EQ(all.npu, stats.busy_cycles);
   EXPECT_EQ(all.host, stats.host_cycles);
   EXPECT_EQ(all.stall, stats.stall_cycles);
-  EXPECT_EQ(all.cpu, compiled->report.cpu_cycles);
-  EXPECT_EQ(profile.total, stats.total_cycles + compiled->report.cpu_cycles);
+  const CompileReport of_compiler = compile_report(*compiled);
+  EXPECT_EQ(all.cpu, of_compiler.cpu_cycles);
+  EXPECT_EQ(profile.total, stats.total_cycles + of_compiler.cpu_cycles);
   EXPECT_GE(profile.on_operators() * 100, profile.total * 99);
   uint64_t flash = 0;
   int64_t macs = 0;
   for (const ProfileRow& each : profile.rows) flash += each.flash_bytes, macs += each.macs;
   EXPECT_EQ(flash, stats.copied_bytes);
   int64_t reported = 0;
-  for (const OperatorRow& each : compiled->report.operators) reported += each.macs;
+  for (const OperatorRow& each : of_compiler.operators) reported += each.macs;
   EXPECT_EQ(macs, reported);
 
   // The same run without a profile gives the same, and with a small buffer keeps the oldest.
@@ -329,9 +331,9 @@ TEST(Values, AreThoseOfOperators) {
   std::ifstream file(test::source_path("test/golden/digits_cnn.ir"));
   Result<Program> program = parse_program(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
   ASSERT_TRUE(program);
-  const auto compiled = compile_program(*program, {.target = find_target("imxrt700")});
+  const auto compiled = compile_model(std::move(*program), {.target = find_target("imxrt700")});
   ASSERT_TRUE(compiled) << to_text(compiled.error());
-  const auto session = Session::load(compiled->pte, "model.pte");
+  const auto session = Session::load(compiled->pte(), "model.pte");
   ASSERT_TRUE(session);
   Result<ValueRecorder> values = ValueRecorder::create((*session)->image());
   ASSERT_TRUE(values);

@@ -85,13 +85,13 @@ TEST(Qat, PreparedModelIsWhollyInt8AndCloseToTheFloatOne) {
   EXPECT_EQ(prepared->weights, 6U);
   EXPECT_EQ(prepared->batch_norms, 5U);
   EXPECT_TRUE(prepared->notes.empty()) << prepared->notes.front();
-  auto program = parse_pt2(prepared->archive, "prepared.pt2");
-  ASSERT_TRUE(program.has_value()) << error_text(program);
-  ASSERT_TRUE(import_quantization(*program, settings()).has_value());
-  ASSERT_TRUE(verify(*program).has_value());
-  EXPECT_EQ(float_ops(program->forward()), std::vector<std::string>{});
+  auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
+  ASSERT_TRUE(model.has_value()) << error_text(model);
+  const Program& program = model->program;
+  ASSERT_TRUE(verify(program).has_value());
+  EXPECT_EQ(float_ops(program.forward()), std::vector<std::string>{});
   const auto data = test::read_arrays(digits("test.npz"));
-  const Figures figures = run_over(*program, data, *test::find_array(data, "float_output"));
+  const Figures figures = run_over(program, data, *test::find_array(data, "float_output"));
   EXPECT_GE(figures.same_class, 0.99);
   EXPECT_GE(figures.accuracy, 0.9925);
 }
@@ -121,12 +121,12 @@ TEST(Qat, TrainedGraphIsThePreparedOne) {
 
 TEST(Qat, TrainedProgramComputesWhatPyTorchTrained) {
   const Bytes bytes = test::read_bytes(trained("digits_cnn.pt2"));
-  auto program = parse_pt2(bytes, "trained.pt2");
-  ASSERT_TRUE(program.has_value()) << error_text(program);
-  ASSERT_TRUE(import_quantization(*program, settings()).has_value());
-  EXPECT_EQ(float_ops(program->forward()), std::vector<std::string>{});
+  auto model = quantize_model(ModelBytes{bytes, "trained.pt2"}, settings());
+  ASSERT_TRUE(model.has_value()) << error_text(model);
+  const Program& program = model->program;
+  EXPECT_EQ(float_ops(program.forward()), std::vector<std::string>{});
   const auto expected = test::read_arrays(trained("digits_cnn.npz"));
-  const Figures figures = run_over(*program, test::read_arrays(digits("test.npz")), *test::find_array(expected, "output"));
+  const Figures figures = run_over(program, test::read_arrays(digits("test.npz")), *test::find_array(expected, "output"));
   EXPECT_GE(figures.sqnr, 35);
   EXPECT_GE(figures.same_class, 0.99);
   EXPECT_GE(figures.accuracy, 0.9925);
@@ -139,17 +139,17 @@ TEST(Qat, OperatorsWithoutTensorsOfTheirOwnAreInt8) {
   ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
   EXPECT_EQ(prepared->weights, 5U);
   EXPECT_TRUE(prepared->notes.empty()) << prepared->notes.front();
-  auto program = parse_pt2(prepared->archive, "prepared.pt2");
-  ASSERT_TRUE(program.has_value()) << error_text(program);
-  ASSERT_TRUE(import_quantization(*program, settings()).has_value());
-  EXPECT_EQ(float_ops(program->forward()), std::vector<std::string>{});
+  auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
+  ASSERT_TRUE(model.has_value()) << error_text(model);
+  const Program& program = model->program;
+  EXPECT_EQ(float_ops(program.forward()), std::vector<std::string>{});
   const auto data = test::read_arrays(trained("operators.npz"));
-  const auto executor = make_reference_executor(*program, program->forward());
+  const auto executor = make_reference_executor(program, program.forward());
   const Tensor &input = *test::find_array(data, "input"), &wanted = *test::find_array(data, "output");
   Sqnr sqnr;
   for (size_t i = 0; i < 16; ++i) {
     const size_t values = input.values<float>().size() / 16;
-    Tensor sample(DType::kFloat32, program->forward().type(program->forward().inputs()[0]).shape);
+    Tensor sample(DType::kFloat32, program.forward().type(program.forward().inputs()[0]).shape);
     std::ranges::copy(input.values<float>().subspan(i * values, values), sample.values<float>().begin());
     const auto outputs = executor->run({{sample.view()}});
     ASSERT_TRUE(outputs.has_value()) << error_text(outputs);
@@ -183,8 +183,7 @@ TEST(Qat, FakeQuantizationThatIsOffIsTold) {
       "graph @forward(%x: f32[2]) {\n  %y: f32[2] = aten.relu(%x)\n  return %y\n}\n",
       "off.pt2");
   ASSERT_TRUE(program.has_value()) << error_text(program);
-  std::optional<CalibrationResult> calibration;
-  const auto quantized = quantize_program(*program, settings(), nullptr, calibration);
+  const auto quantized = quantize_model(std::move(*program), settings());
   ASSERT_FALSE(quantized.has_value());
   EXPECT_EQ(to_text(quantized.error()),
             "error[calibration-missing]: off.pt2: the model is float, because its fake quantization is switched off, and there are no "
@@ -214,13 +213,13 @@ TEST(Qat, PreparesTheFullSet) {
     if (!std::filesystem::exists(model) || !std::filesystem::exists(data)) continue;
     const auto prepared = prepare(model, data);
     ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
-    auto program = parse_pt2(prepared->archive, model.string());
-    ASSERT_TRUE(program.has_value()) << error_text(program);
-    const Status imported = import_quantization(*program, settings());
-    ASSERT_TRUE(imported.has_value()) << error_text(imported);
-    ASSERT_TRUE(verify(*program).has_value()) << model;
+    CompileSettings taken = settings();
+    if (prepared->activations == 0 && prepared->weights == 0) taken.ranges = AsItIs{};  // nothing to train, nothing to quantize
+    const auto quantized = quantize_model(ModelBytes{prepared->archive, model.string()}, taken);
+    ASSERT_TRUE(quantized.has_value()) << error_text(quantized);
+    ASSERT_TRUE(verify(quantized->program).has_value()) << model;
     ++count;
-    const auto left = float_ops(program->forward());
+    const auto left = float_ops(quantized->quantized);
     whole += left.empty() ? 1 : 0;
     if (!left.empty() && prepared->notes.empty())
       silent += fmt::format("{}: {}\n", folder.path().filename().string(), fmt::join(left, " "));

@@ -118,10 +118,9 @@ TEST(QuantizationReport, CountsNothingThatNobodySelects) {
   const std::vector<NamedTensor> arrays = array({1, 64}, ramp);
   const auto samples = Samples::bind(program.forward(), arrays, "x.npz");
   ASSERT_TRUE(samples) << to_text(samples.error());
-  std::optional<CalibrationResult> calibration;
-  const auto conversion = quantize_program(program, {.target = find_target("imxrt700")}, &*samples, calibration);
-  ASSERT_TRUE(conversion) << to_text(conversion.error());
-  const auto report = report_quantization(program, conversion->float_graph, program.forward(), *samples, conversion->selected);
+  const auto quantized = quantize_model(std::move(program), {.target = find_target("imxrt700"), .samples = &*samples});
+  ASSERT_TRUE(quantized) << to_text(quantized.error());
+  const auto report = report_quantization(*quantized);
   ASSERT_TRUE(report) << to_text(report.error());
   ASSERT_EQ(report->tensors.size(), 2U);
   EXPECT_TRUE(report->tensors[0].selected);

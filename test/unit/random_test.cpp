@@ -72,15 +72,17 @@ TEST(Shrink, LeavesWhatFails) {
 }
 
 TEST(Judge, SaysWhatIsWrong) {
-  auto program =
-      parse_program("graph @forward(%x: i8[1,3,4] quant<0.5:3>) {\n  %y: i8[1,3,4] quant<0.5:3> = aten.relu(%x)\n  return %y\n}\n", "t");
-  ASSERT_TRUE(program);
-  EXPECT_FALSE(judge_apart(*program, 1, false).failed());
-  EXPECT_FALSE(judge(*program, 1, false).failed());
+  const auto relu = [] {
+    return *parse_program("graph @forward(%x: i8[1,3,4] quant<0.5:3>) {\n  %y: i8[1,3,4] quant<0.5:3> = aten.relu(%x)\n  return %y\n}\n",
+                          "t");
+  };
+  Program program = relu();
+  EXPECT_FALSE(judge_apart(program, 1, false).failed());
+  EXPECT_FALSE(judge(relu(), 1, false).failed());
   // Nothing the verifier lets pass.
-  Rewriter(program->forward()).set_quantization(program->forward().outputs()[0], Quantization::per_tensor(-1, 0));
-  EXPECT_EQ(judge(*program, 1, false).kind, "verifier: ir-invalid");
-  EXPECT_EQ(judge_apart(*program, 1, false).kind, "verifier: ir-invalid");
+  Rewriter(program.forward()).set_quantization(program.forward().outputs()[0], Quantization::per_tensor(-1, 0));
+  EXPECT_EQ(judge_apart(program, 1, false).kind, "verifier: ir-invalid");
+  EXPECT_EQ(judge(std::move(program), 1, false).kind, "verifier: ir-invalid");
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ const std::vector<std::byte>& digits() {
   static const std::vector<std::byte> pte = [] {
     std::ifstream file(test::source_path("test/golden/digits_cnn.ir"));
     Result<Program> program = parse_program(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
-    return compile_program(*program, {.target = find_target("imxrt700")})->pte;
+    return std::move(compile_model(std::move(*program), {.target = find_target("imxrt700")})->written.bytes);
   }();
   return pte;
 }

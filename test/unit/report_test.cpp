@@ -46,10 +46,9 @@ TEST(Report, RowOfAConvolutionByHand) {
   return %y
 })",
                                    "model.ir");
-  const CompileSettings settings{.target = find_target("imxrt700")};
-  const Result<CompiledProgram> compiled = compile_program(program, settings);
+  const Result<Compilation> compiled = compile_model(std::move(program), {.target = find_target("imxrt700")});
   ASSERT_TRUE(compiled) << to_text(compiled.error());
-  const CompileReport& report = compiled->report;
+  const CompileReport report = compile_report(*compiled);
   const auto row = std::ranges::find(report.operators, "Conv2d", &OperatorRow::kernel);
   ASSERT_NE(row, report.operators.end());
   EXPECT_EQ(row->macs, 11340);

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "compiler/ir/npz.h"
-#include "device/numerics/crc32.h"
 #include "device/npu/microcode.h"
+#include "device/numerics/crc32.h"
 #include "device/pte/program_generated.h"
 #include "device/runtime/delegate_deuteron.h"
 #include "test/unit/plan_builder.h"

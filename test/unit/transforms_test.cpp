@@ -133,8 +133,9 @@ TEST(PassManager, PipelinesThatDoNotEndAreReported) {
 TEST(PassManager, TellsWhatItDid) {
   Program program = parse("graph @forward(%x: f32[5]) {\n  %y: f32[5] = aten.relu(%x)\n  %z: f32[5] = aten.relu(%y)\n  return %z\n}\n");
   std::map<std::string_view, size_t> seen;
-  const auto runs = run_pipeline(program, program.forward(), float_pipeline(),
-                                 {.after_pass = [&](const PassDef& pass, const Graph&, size_t changes) { seen[pass.name] += changes; }});
+  const auto runs =
+      run_pipeline(program, program.forward(), float_pipeline(),
+                   {.after_pass = [&](const PassDef& pass, const Program&, const Graph&, size_t changes) { seen[pass.name] += changes; }});
   ASSERT_TRUE(runs);
   EXPECT_EQ(seen["remove_identities"], 1U);
   EXPECT_EQ(runs->size(), 2 * float_pipeline().passes.size());

@@ -381,6 +381,10 @@ Result<Program> parse_pt2(std::span<const std::byte> bytes, const std::string& f
 
 Result<Program> read_pt2(const std::string& path) {
   DTR_ASSIGN(FileContents file, FileContents::read(path));
+  return read_pt2(std::move(file), path);
+}
+
+Result<Program> read_pt2(FileContents file, const std::string& path) {
   DTR_ASSIGN(Program program, parse_pt2(file.bytes(), path));
   program.constants.keep(std::move(file));
   return program;

@@ -324,12 +324,25 @@ Result<Import> parse_tflite(std::span<const std::byte> bytes, const std::string&
   return Importer(model, file, false).run();
 }
 
-Result<Import> import_tflite(const std::string& path) {
-  DTR_ASSIGN(FileContents contents, FileContents::read(path));
+namespace {
+
+Result<Import> import_contents(FileContents contents, const std::string& path) {
   DTR_ASSIGN(const ModelFile model, ModelFile::open(contents.bytes(), path));
   DTR_ASSIGN(Import import, Importer(model, path, true).run());
   import.program.constants.keep(std::move(contents));
   return import;
+}
+
+}  // namespace
+
+Result<Import> import_tflite(const std::string& path) {
+  DTR_ASSIGN(FileContents contents, FileContents::read(path));
+  return import_contents(std::move(contents), path);
+}
+
+Result<Program> read_tflite(FileContents file, const std::string& path) {
+  DTR_ASSIGN(Import import, import_contents(std::move(file), path));
+  return std::move(import.program);
 }
 
 Result<Program> read_tflite(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/support/file_contents.h"
 #include "compiler/support/result.h"
 
 namespace dtr::tflite {
@@ -21,6 +22,8 @@ struct Import {
 // Values are named after tensors. One source operator an operator of the file. Errors: file-not-found and ids tflite-*, each with the
 // tensor or operator that is at fault.
 Result<Program> read_tflite(const std::string& path);
+// The same of a file that is in memory already; `path` names it in messages.
+Result<Program> read_tflite(FileContents file, const std::string& path);
 Result<Import> import_tflite(const std::string& path);
 
 // The same from memory, which must outlive nothing: constants are copied. `file` names it in messages.
