@@ -5,6 +5,7 @@
 #include <string>
 
 #include "host/simulator/host_simulator.h"
+#include "test/unit/machine.h"
 #include "test/unit/simulator_payload.h"
 
 namespace dtr {
@@ -12,7 +13,7 @@ namespace {
 
 using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
 
-constexpr Target kTarget{};
+const Target kTarget = dtr::test::machine();
 
 struct Shape {
   uint32_t height, width, channels;
@@ -77,9 +78,9 @@ class Network {
     const uint32_t bytes = shape_.bytes();
     const Address output = builder_.output(bytes);
     builder_.add(Move{at_, output, {1, 1, 1, 1, 1, bytes}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
-    Target roomy;  // nothing here is placed with care
+    Target roomy = dtr::test::machine();  // nothing here is placed with care
     roomy.sram_bytes = 1u << 30;
-    const test::AlignedBytes payload = builder_.build([&](Header& header) { header.target_hash = hash(roomy); });
+    const test::AlignedBytes payload = builder_.build([&](Header& header) { header.target_hash = format_hash(roomy); });
     simulator::HostSimulator host(roomy, kit);
     uint32_t handle = 0;
     if (prepare) {

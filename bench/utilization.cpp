@@ -8,6 +8,7 @@
 #include "compiler/backends/neutron/neutron.h"
 #include "compiler/ir/parser.h"
 #include "compiler/ops/ops.h"
+#include "compiler/targets/target.h"
 
 namespace dtr {
 namespace {
@@ -25,7 +26,7 @@ double padded_share(int in, int out) {
 void measure(std::string_view kind, const std::string& shape, const std::string& text, double ceiling = 1) {
   Result<Program> program = parse_program(text, "bench.ir");
   if (!program) return fmt::print(stderr, "{}\n", to_text(program.error()));
-  const auto backend = make_neutron_backend({});
+  const auto backend = make_neutron_backend(dtr::find_target("imxrt700")->npu);
   Graph& graph = program->forward();
   if (const auto refused = backend->refuse(*program, graph, graph.first_op())) {
     fmt::print("{{\"kind\": \"{}\", \"shape\": \"{}\", \"refused\": {}}}\n", kind, shape, json_quote(refused->reason));

@@ -7,6 +7,7 @@
 #include "compiler/ir/npz.h"
 #include "compiler/pipeline/read_model.h"
 #include "compiler/program/describe.h"
+#include "compiler/program/machine.h"
 #include "host/profiler/etdump.h"
 #include "host/simulator/listing.h"
 #include "tools/print.h"
@@ -42,9 +43,15 @@ Result<std::string> describe_arrays(const std::vector<ReadArray>& arrays) {
   return text;
 }
 
-std::string describe_payload(std::string_view delegate, std::span<const std::byte> payload) {
-  if (delegate == kNeutronDelegateId) return describe_neutron_payload(payload);
-  return delegate == pte::kDelegateId ? simulator::list_payload(npu::Target{}, payload) : std::string();
+// Microcode is listed for the machine that the program was compiled for. A program for one that is not known can still be looked at.
+std::string describe(const ProgramImage& image) {
+  const auto target = target_of(image);
+  const auto describe_payload = [&](std::string_view delegate, std::span<const std::byte> payload) {
+    if (delegate == kNeutronDelegateId) return describe_neutron_payload(payload);
+    if (delegate != pte::kDelegateId) return std::string();
+    return target ? simulator::list_payload(npu_of(*target), payload) : fmt::format("; not listed: {}\n", target.error().reason);
+  };
+  return describe_program(image, {.describe_payload = describe_payload});
 }
 
 }  // namespace
@@ -61,7 +68,7 @@ Status inspect(const CommonOptions&, const InspectOptions& options) {
       break;
     case FileKind::kProgram: {
       DTR_ASSIGN(const ProgramImage image, ProgramImage::open(options.file));
-      text = describe_program(image, {.describe_payload = describe_payload});
+      text = describe(image);
       break;
     }
     case FileKind::kTensorFile: {

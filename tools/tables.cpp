@@ -1,5 +1,6 @@
 // deuteron targets, deuteron ops
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -12,26 +13,48 @@ namespace dtr::tools {
 
 Result<const TargetDescription*> resolve_target(const std::string& name) {
   if (const TargetDescription* target = find_target(name)) return target;
-  std::string known;
-  for (const TargetDescription& target : all_targets()) known += fmt::format("{}{}", known.empty() ? "" : ", ", target.name);
-  return fail(DiagnosticId::kTargetUnknown, fmt::format("`{}` is not a target", name), fmt::format("choose one of: {}", known),
+  return fail(DiagnosticId::kTargetUnknown, fmt::format("`{}` is not a target", name), fmt::format("choose one of: {}", target_names()),
               {.node = name});
 }
 
+namespace {
+
+std::string joined(std::span<const std::string_view> words) { return fmt::format("{}", fmt::join(words, ", ")); }
+std::string mhz(uint32_t clock_hz) { return fmt::format("{} MHz", clock_hz / 1'000'000); }
+
+std::string npu_text(const TargetDescription& target) {
+  if (!has_npu(target)) return "none";
+  return fmt::format("{} pipelines x {} MACs, {}", target.npu.pipelines, target.npu.macs, mhz(target.npu.clock_hz));
+}
+std::string flash_text(const TargetDescription& target) {
+  return target.memory.flash_bytes == 0 ? "outside" : fmt::format("{} KiB", target.memory.flash_bytes / 1024);
+}
+// What stands behind a time of the NPU, if published runs resemble the program.
+std::string error_text(const TargetDescription& target) {
+  return target.published.empty() ? "unknown" : fmt::format("±{} %", target.published.front().error_percent);
+}
+
+}  // namespace
+
 Status targets(bool markdown) {
-  if (markdown) print("| target | recipe | NPU | clock | SRAM | what it is |\n|---|---|---|---:|---:|---|\n");
+  if (markdown)
+    print(
+        "| target | recipe | NPU | CPU | SRAM | flash | constants | error of a time | what it is "
+        "|\n|---|---|---|---|---:|---:|---|---:|---|\n");
   for (const TargetDescription& target : all_targets()) {
-    std::string recipe;
-    for (const std::string_view backend : target.recipe) recipe += fmt::format("{}{}", recipe.empty() ? "" : ", ", backend);
-    const npu::Target& npu = target.npu;
-    const std::string array = has_npu(target) ? fmt::format("{} pipelines x {} MACs", npu.pipelines, npu.macs) : "none";
-    const uint32_t mhz = npu.clock_hz / 1'000'000, kib = npu.sram_bytes / 1024;
+    const std::string recipe = joined(target.recipe), npu = npu_text(target),
+                      cpu = fmt::format("{}, {}", target.cpu.name, mhz(target.cpu.clock_hz));
+    const uint32_t kib = target.memory.sram_bytes / 1024;
+    const std::string_view constants = name(target.memory.constants);
     if (markdown) {
-      print("| `{}` | {} | {} | {} MHz | {} KiB | {} |\n", target.name, recipe, array, mhz, kib, target.summary);
-    } else {
-      print("{}\n  {}\n  recipe: {}\n  NPU: {}, {} MHz; SRAM: {} KiB; flash: {} bytes per 16 cycles\n", target.name, target.summary, recipe,
-            array, mhz, kib, npu.flash_bytes_per_16_cycles);
+      print("| `{}` | {} | {} | {} | {} KiB | {} | {} | {} | {} |\n", target.name, recipe, npu, cpu, kib, flash_text(target), constants,
+            error_text(target), target.summary);
+      continue;
     }
+    print("{}\n  {}\n  recipe: {}\n  NPU: {}; CPU: {}\n", target.name, target.summary, recipe, npu, cpu);
+    print("  SRAM: {} KiB; flash: {}{}; constants in {}; error of a time: {}\n", kib, flash_text(target),
+          has_npu(target) ? fmt::format(", {} bytes per 16 cycles", target.npu.flash_bytes_per_16_cycles) : std::string(), constants,
+          error_text(target));
   }
   return {};
 }
@@ -48,22 +71,45 @@ std::string cell(std::string_view text) {
   return escaped;
 }
 
-// Operator × backend: dtypes and conditions, from the functions that decide. Which targets have the backend is in docs/targets.md; where
-// its conditions depend on the target's machine, they are those of the first one.
+// A backend, and the targets on which it supports the same operators under the same conditions.
+struct SupportedOn {
+  std::unique_ptr<Backend> backend;
+  std::vector<std::string_view> targets;
+};
+
+bool equal_support(const Backend& a, const Backend& b) {
+  return a.name() == b.name() && std::ranges::all_of(all_ops(), [&](const OpDef* op) { return a.support(*op) == b.support(*op); });
+}
+
+// Those of every machine that exists.
+std::vector<SupportedOn> supporting_backends() {
+  std::vector<SupportedOn> found;
+  for (const TargetDescription& target : all_targets()) {
+    if (target.is_test) continue;
+    for (std::unique_ptr<Backend>& backend : make_recipe(target, recipe_of(target))) {
+      const auto same = std::ranges::find_if(found, [&](const SupportedOn& known) { return equal_support(*known.backend, *backend); });
+      if (same == found.end())
+        found.push_back({std::move(backend), {target.name}});
+      else
+        same->targets.push_back(target.name);
+    }
+  }
+  return found;
+}
+
+// Operator × backend: dtypes and conditions, from the functions that decide. Conditions with numbers of a machine say whose they are.
 void print_support() {
-  std::vector<std::unique_ptr<Backend>> backends;
-  for (const TargetDescription& target : all_targets())
-    for (std::unique_ptr<Backend>& backend : make_recipe(target, recipe_of(target)))
-      if (std::ranges::find(backends, backend->name(), [](const auto& known) { return known->name(); }) == backends.end())
-        backends.push_back(std::move(backend));
+  const std::vector<SupportedOn> backends = supporting_backends();
+  print("\n| backend | its conditions below are those of |\n|---|---|\n");
+  for (const SupportedOn& each : backends) print("| {} | {} |\n", each.backend->name(), joined(each.targets));
   print("\n| operator | backend | dtype | runs there if |\n|---|---|---|---|\n");
   for (const OpDef* op : all_ops())
-    for (const std::unique_ptr<Backend>& backend : backends) {
+    for (const auto& [backend, targets] : backends) {
       const std::optional<OperatorSupport> support = backend->support(*op);
       if (!support) continue;
-      std::string conditions;
-      for (const std::string& condition : support->conditions) conditions += fmt::format("{}{}", conditions.empty() ? "" : "; ", condition);
-      print("| `{}` | {} | {} | {} |\n", op->name, backend->name(), support->dtypes, cell(conditions));
+      const bool differs = std::ranges::count(backends, backend->name(), [](const SupportedOn& each) { return each.backend->name(); }) > 1;
+      print("| `{}` | {}{} | {} | {} |\n", op->name, backend->name(), differs ? fmt::format(" ({})", joined(targets)) : std::string(),
+            support->dtypes, cell(fmt::format("{}", fmt::join(support->conditions, "; "))));
     }
 }
 

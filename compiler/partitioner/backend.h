@@ -29,6 +29,8 @@ struct Refusal {
 struct OperatorSupport {
   std::string_view dtypes;
   std::vector<std::string> conditions;  // sentences; an op for which all hold is not refused
+
+  bool operator==(const OperatorSupport&) const = default;
 };
 
 // Layouts in which a backend runs an op. An op that takes both without extra cost lists both.

@@ -79,7 +79,7 @@ class Compiler {
   Compiler(ModelSource source, const CompileSettings& settings)
       : settings_(settings), passes_(settings.passes), source_(std::move(source)) {
     c_.target = settings.target;
-    c_.recipe_spec = recipe_of(settings);
+    if (settings.target != nullptr) c_.recipe_spec = recipe_of(settings);
     if (passes_.remarks == nullptr) passes_.remarks = &c_.remarks;
   }
 
@@ -118,7 +118,7 @@ class Compiler {
   }
 
   Status stop_at_node() { return settings_.stop_at.empty() ? Status() : stop_at(c_.program, settings_.stop_at); }
-  Status check_types() { return check_model(c_.program, *settings_.target); }
+  Status check_types() { return settings_.target == nullptr ? Status() : check_model(c_.program, *settings_.target); }
 
   Status keep_as_read() {
     c_.as_read = graph();
@@ -216,7 +216,7 @@ class Compiler {
   Status fill_manifest() {
     ProgramPlan& plan = c_.emitted.plan;
     plan.target = settings_.target->name;
-    plan.target_hash = has_npu(*settings_.target) ? npu::hash(settings_.target->npu) : 0;
+    plan.target_hash = has_npu(*settings_.target) ? npu::format_hash(settings_.target->npu) : 0;
     plan.tool = "deuteron " DTR_VERSION;
     plan.source_hash = c_.source_hash;
     if (constants() == ConstantMemory::kSram) plan.manifest_flags |= pte::kConstantsInSram;
@@ -225,7 +225,7 @@ class Compiler {
   }
 
   Status plan_arena() {
-    DTR_ASSIGN(c_.memory, plan_memory(c_.emitted.plan, settings_.target->npu.sram_bytes));
+    DTR_ASSIGN(c_.memory, plan_memory(c_.emitted.plan, settings_.target->memory.sram_bytes));
     return {};
   }
 
@@ -328,10 +328,10 @@ Status check_model(const Program& program, const TargetDescription& target) {
     if (value.type.dtype == DType::kFloat64)
       return fail(DiagnosticId::kPt2UnsupportedDtype, fmt::format("`{}` is f64; programs compute in f32 and in int8", value.name),
                   "export the model and its example inputs as float32: model.float()", std::move(place));
-    if (value.type.elements() > static_cast<int64_t>(target.npu.sram_bytes))
+    if (value.type.elements() > static_cast<int64_t>(target.memory.sram_bytes))
       return fail(DiagnosticId::kMemoryExceeded,
                   fmt::format("`{}` of shape {} has {} elements; {} has {} bytes of SRAM", value.name, to_string(value.type.shape),
-                              value.type.elements(), target.name, target.npu.sram_bytes),
+                              value.type.elements(), target.name, target.memory.sram_bytes),
                   "use a smaller input", std::move(place));
     return {};
   };

@@ -45,9 +45,9 @@ using RangeSource = std::variant<FromSamples, CalibrationFile, const Calibration
 enum class Io : uint8_t { kFloat, kInt8 };
 
 struct CompileSettings {
-  const TargetDescription* target = nullptr;
-  BackendOptions backend = {};            // of the target's recipe
-  std::optional<RecipeSpec> recipe = {};  // instead of it
+  const TargetDescription* target = nullptr;  // null: quantize_model of a model that comes quantized, whatever runs it
+  BackendOptions backend = {};                // of the target's recipe
+  std::optional<RecipeSpec> recipe = {};      // instead of it
   SampleSource samples = {};
   RangeSource ranges = {};
   QuantSpec::Observer observer = QuantSpec::Observer::kHistogram;  // kMinMax replaces what the patterns ask for

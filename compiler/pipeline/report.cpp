@@ -82,7 +82,7 @@ SramUse sram_use(const Compilation& compilation) {
               .live_bound_bytes = static_cast<uint64_t>(map.max_live_values),
               .staging_bytes = static_cast<uint64_t>(map.arena_bytes - map.value_bytes),
               .total_bytes = static_cast<uint64_t>(map.arena_bytes),
-              .target_bytes = compilation.target->npu.sram_bytes};
+              .target_bytes = compilation.target->memory.sram_bytes};
   if (constants_of(*compilation.target, compilation.recipe_spec) == ConstantMemory::kSram) {
     use.program_bytes = compilation.pte().size() + compilation.tensor_file().size();
     use.total_bytes += use.program_bytes;
@@ -97,7 +97,7 @@ CompileReport compile_report(const Compilation& compilation, const std::optional
   CompileReport report{.model = compilation.program.file,
                        .target = std::string(target.name),
                        .checksum = compilation.written.checksum,
-                       .clock_hz = target.npu.clock_hz,
+                       .clock_hz = clock_hz(target),
                        .refusals = refusal_rows(compilation),
                        .transposes = transpose_rows(compilation),
                        .has_npu = has_npu(target),

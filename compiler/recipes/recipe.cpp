@@ -28,22 +28,20 @@ std::unique_ptr<Backend> make_neutron(const TargetDescription& target, const Bac
   std::unique_ptr<Backend> machine =
       make_neutron_backend(target.npu, {.row_packing = options.row_packing,
                                         .schedule = options.schedule,
-                                        .constants_in_sram = options.constants.value_or(target.constants) == ConstantMemory::kSram});
+                                        .constants_in_sram = options.constants.value_or(target.memory.constants) == ConstantMemory::kSram});
   if (options.converter.command.empty()) return machine;
   return make_neutron_ir_backend(std::move(machine), std::string(target.name), options.converter);
 }
 std::unique_ptr<QuantizationPatterns> neutron_patterns() { return make_int8_patterns({.backend = "neutron", .machine = "the NPU"}); }
 
-std::unique_ptr<Backend> make_cortex_m(const TargetDescription& target, const BackendOptions&) {
-  return make_cortex_m_backend(target.core);
-}
+std::unique_ptr<Backend> make_cortex_m(const TargetDescription& target, const BackendOptions&) { return make_cortex_m_backend(target); }
 std::unique_ptr<QuantizationPatterns> cortex_m_patterns() {
   return make_int8_patterns({.backend = "cortex_m", .machine = "the Cortex-M", .divides_tensors = true});
 }
 
-std::unique_ptr<Backend> make_portable(const TargetDescription&, const BackendOptions&) { return make_portable_backend(); }
+std::unique_ptr<Backend> make_portable(const TargetDescription& target, const BackendOptions&) { return make_portable_backend(target); }
 
-std::unique_ptr<Backend> make_executorch(const TargetDescription&, const BackendOptions&) { return make_executorch_backend(); }
+std::unique_ptr<Backend> make_executorch(const TargetDescription& target, const BackendOptions&) { return make_executorch_backend(target); }
 
 constexpr BackendRow kBackends[] = {
     {"cortex_m", make_cortex_m, cortex_m_patterns},
@@ -146,7 +144,7 @@ RecipeSpec recipe_of(const TargetDescription& target, const BackendOptions& opti
 }
 
 ConstantMemory constants_of(const TargetDescription& target, const RecipeSpec& spec) {
-  return spec.options.constants.value_or(target.constants);
+  return spec.options.constants.value_or(target.memory.constants);
 }
 
 Recipe make_recipe(const TargetDescription& target, const RecipeSpec& spec) {

@@ -3,34 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
-#include <span>
 
 #include "compiler/support/text.h"
 
 namespace dtr {
 namespace {
 
-// The largest error of all published runs, in percent of the time that is printed: of the four as they are, and of each when the others
-// alone choose the cost of a call (docs/npu.md 6; bench/calibrate.py holds it).
-constexpr uint32_t kPublishedErrorPercent = 44;
-
-// Published runs of one configuration.
-struct Calibrated {
-  std::string_view target;  // whose machine it was
-  NpuConfiguration configuration;
-  std::span<const std::string_view> kernels;  // kinds of calls that occur
-  uint32_t fewest_calls, most_calls;
-  uint64_t fewest_macs, most_macs;
-  std::string_view runs;
-};
-constexpr std::array<std::string_view, 3> kConvolutions{"Conv2d", "Depthwise", "Pool"};
-constexpr Calibrated kCalibrated[] = {
-    {"imxrt700", {true, ConstantMemory::kSram}, kConvolutions, 8, 29, 2'656'768, 13'570'304, "CIFARNet, MobileNetV1-0.25-128, DS-CNN-S"},
-    {"imxrt700", {true, ConstantMemory::kFlash}, kConvolutions, 29, 29, 568'741'376, 568'741'376, "MobileNetV1-1.0-224"},
-};
 constexpr uint64_t kReach = 2;  // below half of the least and above twice the most nothing resembles
 
 // Largest difference between estimate and counted instructions of a layer, in percent of the estimate, by kernel and core; 0: not counted.
@@ -47,7 +27,7 @@ constexpr CpuError kCpuErrors[] = {
 uint32_t cpu_error(const TimedWork& work, std::string_view kernel) {
   const auto* row = std::ranges::find(kCpuErrors, kernel, &CpuError::kernel);
   if (row == std::end(kCpuErrors) || work.target == nullptr) return 0;
-  return work.target->core == cortex_m::Core::kMve ? row->mve : row->dsp;
+  return work.target->cpu.core == cortex_m::Core::kMve ? row->mve : row->dsp;
 }
 
 // The CPU's part: cycles, and how far off they may be.
@@ -85,6 +65,12 @@ std::string cpu_reason(const TimedWork& work, const CpuPart& part, const TimeErr
                      more == 0 ? "" : fmt::format(" (and {} more)", more));
 }
 
+// With the work's configuration on its machine; null: none.
+const PublishedRuns* runs_like(const TimedWork& work) {
+  const auto row = std::ranges::find(work.target->published, *work.configuration, &PublishedRuns::configuration);
+  return row == work.target->published.end() ? nullptr : &*row;
+}
+
 }  // namespace
 
 std::string unlike_published_runs(const TimedWork& work) {
@@ -92,22 +78,19 @@ std::string unlike_published_runs(const TimedWork& work) {
   if (work.target == nullptr) return "its target is not known";
   if (!work.configuration) return "its schedule and the place of its constants are not known: the program says them";
   const NpuConfiguration& own = *work.configuration;
-  const auto is_machine = [&](const Calibrated& row) { return find_target(row.target)->npu == work.target->npu; };
-  if (std::ranges::none_of(kCalibrated, is_machine)) return fmt::format("no figure is published for {}", work.target->name);
-  const auto* row = std::ranges::find_if(kCalibrated, [&](const Calibrated& each) {
-    return is_machine(each) && each.configuration.nxp_like == own.nxp_like && each.configuration.constants == own.constants;
-  });
-  if (row == std::end(kCalibrated))
+  if (work.target->published.empty()) return fmt::format("no figure is published for {}", work.target->name);
+  const PublishedRuns* row = runs_like(work);
+  if (row == nullptr)
     return own.nxp_like ? fmt::format("no published run has its constants in {}", name(own.constants))
                         : "no published run has Deuteron's own schedule";
   for (const std::string& kernel : work.npu_kernels)
     if (std::ranges::find(row->kernels, kernel) == row->kernels.end())
-      return fmt::format("no published run ({}) has a {}", row->runs, kernel);
+      return fmt::format("no published run ({}) has a {}", row->names, kernel);
   if (!within_reach(work.npu_calls, row->fewest_calls, row->most_calls))
-    return fmt::format("published runs ({}) have {} to {} calls, this one has {}", row->runs, row->fewest_calls, row->most_calls,
+    return fmt::format("published runs ({}) have {} to {} calls, this one has {}", row->names, row->fewest_calls, row->most_calls,
                        work.npu_calls);
   if (!within_reach(work.npu_macs, row->fewest_macs, row->most_macs))
-    return fmt::format("published runs ({}) have {} to {} million multiply-accumulates, this one has {}", row->runs,
+    return fmt::format("published runs ({}) have {} to {} million multiply-accumulates, this one has {}", row->names,
                        in_millions(row->fewest_macs), in_millions(row->most_macs), in_millions(work.npu_macs));
   return {};
 }
@@ -119,8 +102,8 @@ TimeError time_error(const TimedWork& work) {
   std::vector<std::string> reasons;
   if (work.npu_cycles > 0) {
     const std::string unlike = unlike_published_runs(work);
-    if (unlike.empty()) error.npu_percent = kPublishedErrorPercent;
-    reasons.push_back(unlike.empty() ? fmt::format("NPU: ±{} % by published runs", kPublishedErrorPercent) : "NPU: " + unlike);
+    if (unlike.empty()) error.npu_percent = runs_like(work)->error_percent;
+    reasons.push_back(unlike.empty() ? fmt::format("NPU: ±{} % by published runs", *error.npu_percent) : "NPU: " + unlike);
   }
   if (cpu.cycles > 0) {
     if (cpu.not_compared.empty() && !work.cpu_counted) error.cpu_percent = percent_of(cpu.error, cpu.cycles);

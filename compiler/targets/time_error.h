@@ -13,12 +13,6 @@
 
 namespace dtr {
 
-// How the NPU's part of a program was compiled.
-struct NpuConfiguration {
-  bool nxp_like = false;  // --schedule
-  ConstantMemory constants = ConstantMemory::kFlash;
-};
-
 // What a time is of: all that its error depends on.
 struct TimedWork {
   struct CpuPart {

@@ -21,7 +21,7 @@ constexpr uint32_t kMaxOperands = 64;
 struct Header {
   uint32_t magic;
   uint32_t version;          // major << 16 | minor
-  uint32_t target_hash;      // hash(Target)
+  uint32_t target_hash;      // format_hash of the machine
   uint32_t microcode_words;  // header, operand table and commands
   uint32_t command_count;    // with kEnd
   uint32_t operand_count;

@@ -27,7 +27,7 @@ struct Manifest {
   uint32_t magic = kManifestMagic;
   uint16_t major = kManifestMajor;
   uint16_t minor = kManifestMinor;
-  uint32_t target_hash = 0;     // npu::hash of the target; 0: no part of the program depends on it
+  uint32_t target_hash = 0;     // npu::format_hash of the target's NPU; 0: no part of the program depends on it
   uint32_t flags = 0;           // ManifestFlag
   uint64_t source_hash = 0;     // content hash of the model file
   uint64_t sram_bytes = 0;      // planned arena, all memories

@@ -258,7 +258,7 @@ Status check_header(const Target& target, std::span<const std::byte> bytes, Payl
   if (total > bytes.size() || microcode_bytes > header.constants_offset || microcode_bytes < sizeof header) return Status::kTruncated;
   result.bytes = bytes.first(static_cast<size_t>(total));
   if (crc32_with_hole(result.bytes, offsetof(Header, crc32)) != header.crc32) return Status::kBadChecksum;
-  if (header.target_hash != hash(target)) return Status::kWrongTarget;
+  if (!is_machine(target) || header.target_hash != format_hash(target)) return Status::kWrongTarget;
   if (header.constants_offset % kAlignment != 0 || reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment != 0) return Status::kMisaligned;
   for (const uint32_t word : header.reserved)
     if (word != 0) return Status::kBadArgument;

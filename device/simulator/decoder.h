@@ -37,7 +37,8 @@ struct Payload {
   uint32_t region_bytes(uint32_t region) const;
 };
 
-// `payload` must be aligned to npu::kAlignment; `result` is valid if the status is kOk.
+// `payload` must be aligned to npu::kAlignment; `result` is valid if the status is kOk. Nothing is sized or divided by what the payload
+// says before it was compared with `target`, which may be any machine: kWrongTarget if npu::is_machine refuses it.
 Fault decode(const npu::Target& target, std::span<const std::byte> payload, Payload& result);
 
 // The last command, as a type for visitors.

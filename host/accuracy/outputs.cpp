@@ -113,7 +113,7 @@ Result<std::vector<Output>> read_outputs(const OutputSource& source) {
     return run_samples(samples, source.samples, model_steps(graph), [&](const auto& inputs) { return executor.run(inputs); });
   };
   if (is_quantized(program.forward())) {
-    DTR_ASSIGN(const Compilation model, quantize_model(std::move(program), {.target = &all_targets().front()}));
+    DTR_ASSIGN(const Compilation model, quantize_model(std::move(program), {}));
     return run_model(model.quantized, *make_reference_executor(model.program, model.quantized));
   }
   DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_onednn_executor(program, program.forward()));

@@ -8,9 +8,9 @@
 #include <numeric>
 #include <set>
 
+#include "compiler/program/machine.h"
 #include "compiler/program/scalar_types.h"
 #include "compiler/support/encode.h"
-#include "compiler/targets/target.h"
 #include "device/pte/manifest.h"
 #include "device/pte/program_generated.h"
 #include "device/runtime/delegate_deuteron.h"
@@ -60,10 +60,9 @@ Status FirmwareModel::read(std::span<const pte::TensorFile> tensor_files) {
   if (const pte::Status status = runtime::Method::requirements(program_, method_, &need_); !status.ok())
     return tl::unexpected(to_diagnostic(status, image_->path()));
   if (const auto* instructions = plan_->chains()->Get(0)->instructions()) steps_ = instructions->size();
-  const pte::Manifest* manifest = image_->file().manifest();
-  const TargetDescription* target = manifest == nullptr ? nullptr : find_target(manifest->target);
-  target_ = target == nullptr ? npu::Target{} : target->npu;
-  if (target != nullptr) core_ = target->core;
+  DTR_ASSIGN(const TargetDescription* target, target_of(*image_));
+  target_ = npu_of(target);
+  if (target != nullptr) core_ = target->cpu.core;
   if (plan_->delegates() == nullptr) return {};
   for (const pte::BackendDelegate* delegate : *plan_->delegates()) {
     simulator::Payload payload;
@@ -183,7 +182,7 @@ std::string FirmwareModel::code(const FirmwareOptions& options) const {
           i, options.checksum);
     load_options += ", .tensor_files = std::span<const dtr::pte::TensorFile>(tensor_files)";
   }
-  if (has_npu()) load_options += ", .target_hash = dtr::npu::hash(kNpu)";
+  if (has_npu()) load_options += ", .target_hash = dtr::npu::format_hash(kNpu)";
   if (!options.checksum) load_options += ", .checksum = nullptr";
   return fill_template("model.cpp.in", {{"MODEL", name_},
                                         {"INCLUDES", includes},

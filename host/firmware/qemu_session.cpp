@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "compiler/ir/reorder.h"
+#include "compiler/program/machine.h"
 #include "compiler/program/scalar_types.h"
 #include "compiler/support/encode.h"
 #include "compiler/support/file_contents.h"
@@ -31,8 +32,8 @@ constexpr auto kBuildLimit = 600s, kRunLimit = 600s;
 // By its name, or `qemu` for the one with the core that the program was compiled for.
 Result<const Board*> board_for(std::string_view name, const ProgramImage& image) {
   if (name != "qemu") return resolve_board(name);
-  const pte::Manifest* manifest = image.file().manifest();
-  const bool mve = manifest != nullptr && std::string_view(manifest->target) == "cortex-m55";
+  DTR_ASSIGN(const TargetDescription* target, target_of(image));
+  const bool mve = target != nullptr && target->cpu.core == cortex_m::Core::kMve;
   return resolve_board(mve ? "qemu-an547" : "qemu-an505");
 }
 

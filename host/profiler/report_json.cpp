@@ -155,7 +155,7 @@ std::string to_json(const Profile& profile, const ProgramImage* image) {
   json["on_operators"] = profile.on_operators();
   if (profile.target != nullptr && has_npu(*profile.target))
     json["array"] = {{"pipelines", profile.target->npu.pipelines}, {"macs", profile.target->npu.macs}};
-  if (profile.target != nullptr) json["sram_bytes"] = profile.target->npu.sram_bytes;
+  if (profile.target != nullptr) json["sram_bytes"] = profile.target->memory.sram_bytes;
   json["planned_bytes"] = profile.planned_bytes;
   json["used_bytes"] = profile.used_bytes;
   constexpr std::string_view kUnits[] = {"estimate", "instructions", "cycles"};  // by npu::ProfileUnit

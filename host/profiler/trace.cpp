@@ -17,12 +17,18 @@ using npu::ProfileEvent;
 
 class RunDecoder {
  public:
-  explicit RunDecoder(const ProgramImage& image) : image_(image), plan_(*image.file().program().execution_plan()->Get(0)) {}
+  RunDecoder(const ProgramImage& image, npu::ProfileUnit unit) : image_(image), plan_(*image.file().program().execution_plan()->Get(0)) {
+    const pte::Manifest* manifest = image.file().manifest();
+    const TargetDescription* target = manifest == nullptr ? nullptr : find_target(manifest->target);
+    if (unit != npu::ProfileUnit::kEstimate && target != nullptr && clock_hz(*target) != target->cpu.clock_hz) two_clocks_ = target;
+  }
 
   TraceRun run(std::span<const npu::ProfileRecord> records, uint64_t lost) {
     run_.complete = lost == 0;
     run_.lost = lost;
     for (const npu::ProfileRecord& record : records) add(record);
+    if (two_clocks_ != nullptr && !run_.events.empty() && run_.events.front().kind == ProfileEvent::kRun)
+      run_.events.front().end = on_timeline(run_.events.front().end);
     return std::move(run_);
   }
 
@@ -43,6 +49,7 @@ class RunDecoder {
       case ProfileEvent::kDelegate:
         event.start = npu::time_between(begin_, event.start);
         event.end = npu::time_between(begin_, event.end);
+        if (two_clocks_ != nullptr) move_to_timeline(event);
         event.instruction = ++instruction_;
         event.name = call_name(static_cast<uint32_t>(instruction_));
         command_ = -1;
@@ -61,6 +68,17 @@ class RunDecoder {
         return;
     }
     run_.events.push_back(std::move(event));
+  }
+
+  // A device counts cycles of its CPU, and within a delegate those of the NPU: the sum of both has no clock. What the CPU took becomes
+  // cycles of the timeline; `own_` is where the last step ended by the device's count, `now_` where it ends on the timeline.
+  uint64_t on_timeline(uint64_t own) const { return now_ + from_cpu_cycles(*two_clocks_, own > own_ ? own - own_ : 0); }
+  void move_to_timeline(TraceEvent& event) {
+    const uint64_t took = event.end > event.start ? event.end - event.start : 0;
+    const uint64_t start = on_timeline(event.start);
+    now_ = start + (event.kind == ProfileEvent::kDelegate ? took : from_cpu_cycles(*two_clocks_, took));
+    own_ = event.end;
+    event.start = start, event.end = now_;
   }
 
   std::string call_name(uint32_t index) const {
@@ -90,6 +108,8 @@ class RunDecoder {
   const pte::ExecutionPlan& plan_;
   TraceRun run_;
   uint64_t begin_ = 0, delegate_start_ = 0;
+  const TargetDescription* two_clocks_ = nullptr;  // the device's, if its CPU and NPU have different ones
+  uint64_t own_ = 0, now_ = 0;
   int32_t instruction_ = -1, command_ = -1;
 };
 
@@ -101,13 +121,13 @@ TraceProgram trace_program(const ProgramImage& image) {
     std::memcpy(&program.checksum, stored.data(), sizeof program.checksum);
   if (const pte::Manifest* manifest = image.file().manifest()) {
     program.target = manifest->target;
-    if (const TargetDescription* target = find_target(program.target)) program.clock_hz = target->npu.clock_hz;
+    if (const TargetDescription* target = find_target(program.target)) program.clock_hz = clock_hz(*target);
   }
   return program;
 }
 
-TraceRun decode_run(std::span<const npu::ProfileRecord> records, uint64_t lost, const ProgramImage& image) {
-  return RunDecoder(image).run(records, lost);
+TraceRun decode_run(std::span<const npu::ProfileRecord> records, uint64_t lost, const ProgramImage& image, npu::ProfileUnit unit) {
+  return RunDecoder(image, unit).run(records, lost);
 }
 
 std::string_view Trace::own_unit() const {
@@ -139,7 +159,7 @@ void add_records(Trace& trace, const npu::ProfileHeader& header, std::span<const
                                      .end = npu::time_between(begin, npu::time_of(record.stop))});
     return;
   }
-  trace.runs.push_back(decode_run(records, header.lost, image));
+  trace.runs.push_back(decode_run(records, header.lost, image, header.unit));
   TraceRun& run = trace.runs.back();
   run.error = static_cast<pte::Error>(header.error);
   if (!run.events.empty() && own_run == 0) own_run = run.events.front().end;

@@ -80,7 +80,8 @@ struct Trace {
 };
 
 // The records of one run. They say which events there were, in order; the program says what they are.
-TraceRun decode_run(std::span<const npu::ProfileRecord> records, uint64_t lost, const ProgramImage& image);
+TraceRun decode_run(std::span<const npu::ProfileRecord> records, uint64_t lost, const ProgramImage& image,
+                    npu::ProfileUnit unit = npu::ProfileUnit::kEstimate);
 
 // Adds a run, or if the records are of a start that. `own_run`: what it took in Trace::own_unit; 0: its times say it.
 void add_records(Trace& trace, const npu::ProfileHeader& header, std::span<const npu::ProfileRecord> records, const ProgramImage& image,

@@ -12,9 +12,9 @@
 
 #include "compiler/ir/reorder.h"
 #include "compiler/ir/rewriter.h"
+#include "compiler/program/machine.h"
 #include "compiler/program/scalar_types.h"
 #include "compiler/support/encode.h"
-#include "compiler/targets/target.h"
 #include "device/pte/debug_map_generated.h"
 #include "device/pte/program_generated.h"
 #include "device/runtime/delegate_deuteron.h"
@@ -55,8 +55,9 @@ std::string_view missing_kind(pte::Error what) {
 
 class HostSession final : public Session {
  public:
-  HostSession(ProgramImage image, const simulator::Kit& kit, std::vector<TensorFileImage> tensor_files = {})
-      : image_(std::move(image)), tensor_files_(std::move(tensor_files)), simulator_({}, kit) {
+  // `target`: what the program was compiled for; null: nothing in it depends on a machine.
+  HostSession(ProgramImage image, const TargetDescription* target, const simulator::Kit& kit, std::vector<TensorFileImage> tensor_files)
+      : image_(std::move(image)), target_(target), tensor_files_(std::move(tensor_files)), simulator_(npu_of(target), kit) {
     for (const TensorFileImage& file : tensor_files_) opened_.push_back(file.file());
   }
 
@@ -137,13 +138,11 @@ class HostSession final : public Session {
 
   // A program that no machine can hold is refused before this one tries.
   Status check_planned() const {
-    const pte::Manifest* manifest = image_.file().manifest();
-    const TargetDescription* target = manifest == nullptr ? nullptr : find_target(manifest->target);
-    const uint64_t most = target == nullptr ? INT32_MAX : target->npu.sram_bytes;
+    const uint64_t most = target_ == nullptr ? INT32_MAX : target_->memory.sram_bytes;
     if (planned_bytes_ <= most) return {};
     return fail(DiagnosticId::kRunMemory,
                 fmt::format("the program plans {} bytes of memory, {} has {}", planned_bytes_,
-                            target == nullptr ? "no machine that it can be for" : target->name, most),
+                            target_ == nullptr ? "no machine that it can be for" : target_->name, most),
                 "compile a smaller model, or for a target with more memory", {.file = image_.path()});
   }
   Status no_memory(uint64_t bytes) const {
@@ -253,6 +252,7 @@ class HostSession final : public Session {
   }
 
   ProgramImage image_;
+  const TargetDescription* target_;
   std::vector<TensorFileImage> tensor_files_;
   std::vector<pte::TensorFile> opened_;
   simulator::HostSimulator simulator_;
@@ -281,7 +281,8 @@ class HostSession final : public Session {
 namespace {
 
 Result<std::unique_ptr<Session>> start(ProgramImage image, const simulator::Kit& kit, std::vector<TensorFileImage> tensor_files = {}) {
-  auto session = std::make_unique<HostSession>(std::move(image), kit, std::move(tensor_files));
+  DTR_ASSIGN(const TargetDescription* target, target_of(image));
+  auto session = std::make_unique<HostSession>(std::move(image), target, kit, std::move(tensor_files));
   DTR_TRY(session->start());
   return session;
 }

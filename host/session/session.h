@@ -52,8 +52,8 @@ Status load_program(const ProgramImage& image, runtime::DelegateTable delegates,
 
 class Session {
  public:
-  // Errors: kFileNotFound, ids pte-* (every missing kernel and delegate is named), run-*; kRunMemory, if the program plans more memory than
-  // its target has (2^31 − 1 bytes where the target is not known), or than this machine gives.
+  // Errors: kFileNotFound, ids pte-* (every missing kernel and delegate is named), run-*; kTargetUnknown (target_of); kRunMemory, if the
+  // program plans more memory than its target has (2^31 − 1 bytes where the target is not known), or than this machine gives.
   // `tensor_files`: where constants outside of the program are (.ptd).
   static Result<std::unique_ptr<Session>> open(const std::string& path, const std::vector<std::string>& tensor_files = {});
   // The same from memory (copied); `file` names the program in messages. The NPU is simulated with the kernels of `kit`.

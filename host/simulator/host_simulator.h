@@ -18,7 +18,7 @@ namespace dtr::simulator {
 
 class HostSimulator {
  public:
-  explicit HostSimulator(const npu::Target& target = {}, const Kit& kit = best_kit());
+  explicit HostSimulator(const npu::Target& target, const Kit& kit = best_kit());
   ~HostSimulator();
   HostSimulator(const HostSimulator&) = delete;
   HostSimulator& operator=(const HostSimulator&) = delete;

@@ -13,6 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compiler/program/machine.h"
 #include "compiler/support/file_contents.h"
 #include "compiler/support/zip_archive.h"
 #include "device/pte/program_generated.h"
@@ -453,7 +454,7 @@ Status judge_attribution(const std::filesystem::path& model, const Session& sess
   const auto& instructions = *plan.chains()->Get(0)->instructions();
   for (uint32_t i = 0; i < instructions.size(); ++i)
     if (const auto* call = instructions.Get(i)->instr_args_as_DelegateCall())
-      if (!judge.delegate(static_cast<int32_t>(i), profile.target == nullptr ? npu::Target{} : profile.target->npu,
+      if (!judge.delegate(static_cast<int32_t>(i), npu_of(profile.target),
                           program.payload(*plan.delegates()->Get(static_cast<uint32_t>(call->delegate_index())))))
         return fail(DiagnosticId::kPteMalformed, fmt::format("the payload of call {} cannot be read", i), {}, {.file = model});
   judge.coverage();

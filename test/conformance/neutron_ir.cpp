@@ -82,7 +82,7 @@ Result<NeutronIrCase> make_case(const Program& program, const Graph& graph, uint
 }  // namespace
 
 Result<std::vector<NeutronIrCase>> neutron_ir_cases(const std::string& path, const Samples* samples) {
-  const TargetDescription& target = all_targets().front();
+  const TargetDescription& target = *find_target("imxrt700");
   const CompileSettings settings{
       .target = &target, .backend = {.converter = {.command = "none"}}, .samples = samples, .weigh_costs = false, .threads = 1};
   DTR_ASSIGN(Compilation model, quantize_model(path, settings));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/support/result.h"
+#include "compiler/targets/target.h"
 #include "device/npu/cycles.h"
 #include "device/numerics/crc32.h"
 #include "device/simulator/simulator.h"
@@ -25,6 +26,8 @@ using npu::Buffer, npu::Header, npu::Report, npu::Status, npu::Target;
 enum : size_t { kDecoded, kExecuted };
 constexpr dtr::fuzz::Stage kStages[] = {{"decoded", 0.35}, {"executed", 0.35}};
 
+const Target kTarget = dtr::find_target("imxrt700")->npu;
+
 using Bytes = simulator::AlignedVector<std::byte>;
 
 // Makes the header consistent as far as a reader would notice before it looks at commands.
@@ -32,7 +35,7 @@ void sign(Bytes& payload) {
   Header header{};
   if (payload.size() < sizeof header) return;
   std::memcpy(&header, payload.data(), sizeof header);
-  header.target_hash = npu::hash(Target{});
+  header.target_hash = npu::format_hash(kTarget);
   std::memcpy(payload.data(), &header, sizeof header);
   const uint64_t end = uint64_t{header.constants_offset} + header.constants_bytes;
   if (end > payload.size() || end < sizeof header) return;
@@ -45,7 +48,7 @@ struct Work {
   uint64_t cycles = 0;
   template <class Command>
   Status operator()(uint32_t, const Command& command) {
-    if constexpr (requires { npu::cycles(Target{}, command).total; }) cycles += npu::cycles(Target{}, command).total;
+    if constexpr (requires { npu::cycles(kTarget, command).total; }) cycles += npu::cycles(kTarget, command).total;
     return Status::kOk;
   }
 };
@@ -73,9 +76,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
   const auto bytes = std::as_bytes(std::span(data, size));
   Bytes payload(bytes.begin(), bytes.end());
   sign(payload);
-  simulator::list_payload({}, payload);
+  simulator::list_payload(kTarget, payload);
   simulator::Payload decoded;
-  if (simulator::decode({}, payload, decoded).status != Status::kOk) return 0;
+  if (simulator::decode(kTarget, payload, decoded).status != Status::kOk) return 0;
   depth.reach(kDecoded);
   uint64_t memory_bytes = decoded.header.scratch_bytes;
   for (uint32_t i = 0; i < decoded.header.operand_count; ++i) memory_bytes += decoded.operand(i).bytes;
@@ -83,7 +86,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
   simulator::visit(decoded, work);
   if (memory_bytes > 1 << 16 || work.cycles > 1 << 15) return 0;
 
-  static simulator::HostSimulator host;
+  static simulator::HostSimulator host(kTarget);
   uint32_t handle = 0;
   DTR_CHECK(host.prepare(payload, handle).status == Status::kOk);
   Memory fast(decoded);
@@ -94,7 +97,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
   Memory plain(decoded);
   std::vector<uint64_t> arrivals(decoded.most_copies_in_flight);
   const Report expected =
-      simulator::execute({}, decoded, plain.buffers, plain.scratch_buffer(), simulator::kPlainKernels, nullptr, arrivals, {});
+      simulator::execute(kTarget, decoded, plain.buffers, plain.scratch_buffer(), simulator::kPlainKernels, nullptr, arrivals, {});
   DTR_CHECK(report.status == expected.status && report.command == expected.command && report.total_cycles == expected.total_cycles);
   DTR_CHECK(fast.operands == plain.operands && fast.scratch == plain.scratch);
   depth.reach(kExecuted);

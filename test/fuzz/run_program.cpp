@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "compiler/targets/target.h"
 #include "device/runtime/delegate_deuteron.h"
 #include "device/runtime/environment.h"
 #include "device/runtime/method.h"
@@ -74,7 +75,7 @@ bool run(const runtime::Program& program, std::string_view name) {
 }  // namespace
 
 Outcome run_program(std::span<const std::byte> bytes, pte::TensorFiles tensor_files) {
-  simulator::HostSimulator simulator;
+  simulator::HostSimulator simulator(find_target("imxrt700")->npu);
   runtime::DeuteronContext context{.driver = simulator.driver()};
   const runtime::Delegate delegates[] = {runtime::deuteron_delegate(context)};
   const runtime::LoadOptions options{

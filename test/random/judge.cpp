@@ -54,7 +54,7 @@ uint64_t draw(std::string_view name, uint64_t seed) {
 
 // Some operators kept off the NPU, some that it can run forced onto it.
 void wish(const Program& program, uint64_t seed, CompileSettings& settings) {
-  static const std::unique_ptr<Backend> npu = make_neutron_backend({}, {});
+  static const std::unique_ptr<Backend> npu = make_neutron_backend(find_target("imxrt700")->npu);
   const Graph& graph = program.forward();
   for (const OpId op : graph.ops()) {
     const std::string& name = graph.value(graph.op(op).results[0]).name;
@@ -110,7 +110,7 @@ Failure judge(Program program, uint64_t seed, bool in_float) {
   if (in_float && seed % 5 == 0)
     if (const Status stopped = stop_early(program, seed); !stopped) return failure_of("stop", stopped.error());
   // What costs and wishes decide may run in float.
-  CompileSettings settings{.target = &all_targets().front(),
+  CompileSettings settings{.target = find_target("imxrt700"),
                            .backend = {.row_packing = seed % 3 == 0},
                            .ranges = AsItIs{},
                            .weigh_costs = in_float && seed % 4 != 0,

@@ -12,6 +12,7 @@
 #include "compiler/ir/op_def.h"
 #include "compiler/ir/printer.h"
 #include "compiler/support/thread_pool.h"
+#include "compiler/targets/target.h"
 #include "test/random/judge.h"
 #include "test/random/random_graph.h"
 #include "test/random/shrink.h"
@@ -31,7 +32,7 @@ struct Options {
 bool in_float(uint64_t seed) { return seed % 3 == 0; }
 
 Program make(uint64_t seed) {
-  static const std::unique_ptr<Backend> npu = make_neutron_backend({}, {});
+  static const std::unique_ptr<Backend> npu = make_neutron_backend(find_target("imxrt700")->npu);
   RandomOptions options{.floats = in_float(seed)};
   if (!in_float(seed)) options.accept = [](const Program& program, OpId op) { return !npu->refuse(program, program.forward(), op); };
   return RandomGraph(seed, std::move(options)).make(static_cast<int>(1 + seed % 30));

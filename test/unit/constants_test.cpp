@@ -7,6 +7,7 @@
 #include "device/pte/manifest.h"
 #include "host/accuracy/check.h"
 #include "host/session/session.h"
+#include "test/unit/machine.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {
@@ -59,7 +60,7 @@ TEST_P(ConstantsInSram, ComputeTheSameWithoutCopies) {
     }
   EXPECT_EQ(sram->stats.copied_bytes, 0u);
   EXPECT_EQ(sram->stats.stall_cycles, 0u);
-  EXPECT_EQ(sram->stats.host_cycles, sram->stats.npu_calls * uint64_t{npu::Target().call_host_cycles});
+  EXPECT_EQ(sram->stats.host_cycles, sram->stats.npu_calls * uint64_t{test::machine().call_host_cycles});
   if (test.schedule == NeutronSchedule::kNxpLike) {
     // No call was split for its copy, so both have the same calls.
     EXPECT_EQ(sram->stats.npu_calls, flash->stats.npu_calls);
@@ -123,7 +124,7 @@ TEST(ConstantsInSram, MustFit) {
 TEST(ConstantsInSram, AreWhereTheTargetHasThemUnlessAskedFor) {
   TargetDescription target = *find_target("imxrt700");
   EXPECT_EQ(constants_of(target, recipe_of(target)), ConstantMemory::kFlash);
-  target.constants = ConstantMemory::kSram;
+  target.memory.constants = ConstantMemory::kSram;
   EXPECT_EQ(constants_of(target, recipe_of(target)), ConstantMemory::kSram);
   EXPECT_EQ(constants_of(target, recipe_of(target, {.constants = ConstantMemory::kFlash})), ConstantMemory::kFlash);
 }

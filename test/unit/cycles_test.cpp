@@ -1,36 +1,37 @@
-// Cycles of every NPU command, computed by hand from docs/npu.md 3: the arithmetic stands behind each number. Two machines, so that no
-// parameter can be taken for another that is equal on imxrt700.
+// Cycles of every NPU command, computed by hand from docs/npu.md 3: the arithmetic stands behind each number. Machines of three
+// kinds, so that no parameter can be taken for another that is equal on imxrt700.
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string>
 #include <vector>
 
+#include "compiler/targets/target.h"
 #include "device/npu/cycles.h"
 
 namespace dtr::npu {
 namespace {
 
-constexpr Target kRt700 = {.pipelines = 8,
-                           .macs = 8,
-                           .accumulators = 8,
-                           .activation_port = 8,
-                           .weight_port = 8,
-                           .write_port = 8,
-                           .call_npu_cycles = 64,
-                           .copy_setup_cycles = 200,
-                           .flash_bytes_per_16_cycles = 10};
+const Target kRt700 = find_target("imxrt700")->npu;
+// Parameters of a group: ⌈4 · 12 / 4⌉ = 12 cycles; a table: 256 / 4 = 64; a block of weights: 4 · 4 / 4 = 4; a position is drained in 1.
+const Target kTest4x4 = find_target("test-4x4")->npu;
 // No two parameters alike. Parameters of a group: ⌈4 · 12 / 32⌉ = 2 cycles; a table: 256 / 32 = 8; a block of weights: 4 · 16 / 32 = 2;
 // a position is drained in 4 / 1 = 4 cycles, with an addend in 4 + ⌈4 / 32⌉ = 5, to sums in 16, from sums in 4 + ⌈16 / 32⌉ = 5.
 constexpr Target kOdd = {.pipelines = 4,
                          .macs = 16,
+                         .max_reduction = 65535,
+                         .max_kernel = 4096,
                          .accumulators = 6,
                          .activation_port = 2,
                          .weight_port = 32,
                          .write_port = 1,
                          .call_npu_cycles = 10,
+                         .call_host_cycles = 11,
+                         .copy_host_cycles = 12,
                          .copy_setup_cycles = 7,
-                         .flash_bytes_per_16_cycles = 3};
+                         .flash_bytes_per_16_cycles = 3,
+                         .sram_bytes = 1u << 20,
+                         .clock_hz = 1'000'000};
 
 struct FormulaCase {
   Opcode opcode;
@@ -91,6 +92,8 @@ void add_convolutions(Cases& cases) {
   cases.add("channels", kRt700, conv(odd, Packing::kChannels), 64 + 2 * (4 * 96 + 12) + 6);
   // 4 groups, 3 · 2 · ⌈11/16⌉ = 6 steps. 5 tiles of 6 positions: max(6 · max(6, 2), 6 · 4) = 36; the last tile's drain 6 · 4.
   cases.add("channels", kOdd, conv(odd, Packing::kChannels), 10 + 4 * (5 * 36 + 2) + 24);
+  // 4 groups, 3 · 2 · ⌈11/4⌉ = 18 steps. 7 tiles of 4 positions and one of 2: each 18 · max(P, 4) = 72; the last tile's drain 2.
+  cases.add("channels", kTest4x4, conv(odd, Packing::kChannels), 48 + 4 * (8 * 72 + 12) + 2);
   // 16 positions, 1 group, 2 · ⌈5 · 3 / 8⌉ = 4 steps: 2 tiles of max(4 · 8, 8) = 32; the last tile's drain 8.
   cases.add("rows", kRt700, conv({1, 4, 4, 3, 8, 2, 5}, Packing::kRows), 64 + (2 * 32 + 12) + 8);
   // 2 groups, 2 · ⌈15/16⌉ = 2 steps; tiles of 6, 6 and 4: max(2 · 6, 24) = 24, 24, max(2 · 4, 16) = 16; the last one's drain 16.
@@ -119,6 +122,8 @@ void add_windows(Cases& cases) {
   cases.add("plain", kRt700, depthwise, 64 + 3 * (72 + 18 + 12) + 2);
   // 5 groups; tiles of 6 and 4: max(9 · 6, 24) and max(9 · 4, 16); the last one's drain 16.
   cases.add("plain", kOdd, depthwise, 10 + 5 * (54 + 36 + 2) + 16);
+  // 5 groups; tiles of 4, 4 and 2 positions: 9 · 4, 9 · 4 and 9 · 2; the last one's drain 2.
+  cases.add("plain", kTest4x4, depthwise, 48 + 5 * (36 + 36 + 18 + 12) + 2);
   depthwise.epilogue.flags = kWithTable | kWithAdd;
   cases.add("table and add", kRt700, depthwise, 64 + 3 * (72 + 18 + 12) + 4 + 32);
   // One tap: the drain of 2 cycles a position is longer than the step.
@@ -173,6 +178,7 @@ void add_elementwise(Cases& cases) {
   lookup.extent[4] = 3;
   cases.add("lanes", kRt700, lookup, 64 + 3 * 3 + 32);
   cases.add("lanes", kOdd, lookup, 10 + 3 * 5 + 8);
+  cases.add("lanes", kTest4x4, lookup, 48 + 3 * 5 + 64);
   lookup.input_stride[5] = 4;
   cases.add("operand apart", kRt700, lookup, 64 + 51 + 32);
   lookup.input_stride[5] = 1;
@@ -221,8 +227,9 @@ void add_movement(Cases& cases) {
   cases.add("4 bytes", kRt700, gather, 64 + 3 * (3 + 5 * 3));
 
   const Copy copy = {.destination = {}, .source = {}, .bytes = 1001, .ticket = 1};
-  cases.add("copy", kRt700, copy, 200 + 1602);  // ⌈1001 · 16 / 10 = 1601.6⌉
-  cases.add("copy", kOdd, copy, 7 + 5339);      // ⌈1001 · 16 / 3 = 5338.7⌉
+  cases.add("copy", kRt700, copy, 200 + 1602);   // ⌈1001 · 16 / 10 = 1601.6⌉
+  cases.add("copy", kOdd, copy, 7 + 5339);       // ⌈1001 · 16 / 3 = 5338.7⌉
+  cases.add("copy", kTest4x4, copy, 100 + 501);  // ⌈1001 · 16 / 32 = 500.5⌉
 }
 
 void add_reductions(Cases& cases) {

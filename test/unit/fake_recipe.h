@@ -50,7 +50,7 @@ class FakeDelegate final : public Backend {
 inline Recipe recipe_with(std::set<std::string_view> takes, LayoutChoice layout = {}, uint64_t hand_over = 0) {
   Recipe recipe;
   recipe.push_back(std::make_unique<FakeDelegate>(std::move(takes), layout, hand_over));
-  recipe.push_back(make_portable_backend());
+  recipe.push_back(make_portable_backend(*find_target("imxrt700")));
   return recipe;
 }
 

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "compiler/ops/convolution.h"
+#include "test/unit/machine.h"
 #include "test/unit/neutron_kit.h"
 
 namespace dtr::test {
@@ -80,7 +81,7 @@ TEST(NeutronGroups, EpilogueOfEveryGroup) {
     c.tail = fmt::format(fmt::runtime(tail), addend);
     std::string text = text_of(c);
     if (addend == "%x2") text.replace(text.find(") {"), 1, fmt::format(", %x2: i8[{}] channels_last quant<0.03:3>)", shape));
-    EXPECT_EQ(expect_bit_exact(text, {}, {.prefetch_calls = 0}).kernels(), (Kernels{"Conv2d", "Conv2d"})) << addend;
+    EXPECT_EQ(expect_bit_exact(text, test::machine(), {.prefetch_calls = 0}).kernels(), (Kernels{"Conv2d", "Conv2d"})) << addend;
   }
 }
 
@@ -143,7 +144,7 @@ TEST(NeutronConvolutionSweep, EqualToTheReference) {
 
 // Weights that do not fit SRAM at once come in parts, of several positions too.
 TEST(NeutronConvolutionLimits, WeightsBeyondSram) {
-  npu::Target target;
+  npu::Target target = dtr::test::machine();
   target.sram_bytes = 12000;
   const Conv c{.in = 32, .out = 48, .h = {.in = 9, .pad = 1}, .w = {.in = 5, .pad = 1}};  // 13,824 bytes of weights
   const Compiled compiled = expect_bit_exact(text_of(c), target);
@@ -153,14 +154,14 @@ TEST(NeutronConvolutionLimits, WeightsBeyondSram) {
 
 // More products than an accumulator takes: calls that hand on their sums. By rows and columns of the kernel, and by channels.
 TEST(NeutronConvolutionLimits, AccumulationsOfSeveralCalls) {
-  const auto calls = [](const Conv& c, const npu::Target& target = {}, NeutronOptions options = {}) {
+  const auto calls = [](const Conv& c, const npu::Target& target = test::machine(), NeutronOptions options = {}) {
     const Compiled compiled = expect_bit_exact(text_of(c), target, options);
     return std::ranges::count_if(compiled.kernels(), [](const std::string& name) { return name == "Conv2d" || name == "Depthwise"; });
   };
-  EXPECT_EQ(calls({.in = 8192, .out = 11, .h = {.in = 5, .kernel = 3, .pad = 1}, .w = {.in = 5, .kernel = 3, .pad = 1}}, {},
+  EXPECT_EQ(calls({.in = 8192, .out = 11, .h = {.in = 5, .kernel = 3, .pad = 1}, .w = {.in = 5, .kernel = 3, .pad = 1}}, test::machine(),
                   {.prefetch_calls = 0}),
             2);
-  npu::Target small;
+  npu::Target small = dtr::test::machine();
   small.max_reduction = 60;
   EXPECT_EQ(
       calls({.in = 11, .out = 13, .h = {.in = 7, .kernel = 3, .pad = 1}, .w = {.in = 5, .kernel = 3, .pad = 2, .dilation = 2}}, small), 3);

@@ -4,6 +4,7 @@
 
 #include "compiler/ir/printer.h"
 #include "test/random/random_graph.h"
+#include "test/unit/machine.h"
 #include "test/unit/neutron_kit.h"
 
 namespace dtr::test {
@@ -71,7 +72,7 @@ TEST(NeutronFusion, AddendIsEitherOperand) {
 
 // Weights that come in parts: each part adds its own channels of the addend.
 TEST(NeutronFusion, PartsOfACallAddTheirChannels) {
-  npu::Target target;
+  npu::Target target = dtr::test::machine();
   target.sram_bytes = 16000;
   const Compiled compiled = expect_bit_exact(
       with_conv(R"(graph @forward(%x: i8[1,32,9,5] channels_last quant<0.05:5>, %r: i8[1,48,9,5] channels_last quant<0.2:-40>) {
@@ -120,7 +121,7 @@ TEST(NeutronFusion, OffLeavesOneCallAnOp) {
     %c: i8[1,5,7,9] channels_last quant<0.05:5> = aten.add.Tensor(%b, %x)
     return %c
   })"),
-                                             {}, {.fuse = false});
+                                             test::machine(), {.fuse = false});
   EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d", "Lookup", "Binary"}));
 }
 
@@ -137,12 +138,12 @@ TEST(NeutronFusion, ClampsOfPoolsAndSums) {
 
 // The ways of lowering that a program does not choose. That programs are right is the business of deuteron-random.
 TEST(NeutronRandom, GraphsEqualTheReferenceWithEveryOption) {
-  const auto backend = make_neutron_backend({}, {});
+  const auto backend = make_neutron_backend(test::machine());
   const auto accept = [&](const Program& program, OpId op) { return !backend->refuse(program, program.forward(), op); };
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     Program program = RandomGraph(seed, {.accept = accept}).make(static_cast<int>(2 + seed % 12));
     SCOPED_TRACE(fmt::format("seed {}\n{}", seed, print(program, {.elide_constants = true})));
-    expect_bit_exact(program, {},
+    expect_bit_exact(program, test::machine(),
                      {.row_packing = seed % 3 == 0,
                       .fuse = seed % 5 != 0,
                       .prefetch_calls = static_cast<uint32_t>(seed % 7),

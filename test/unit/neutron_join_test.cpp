@@ -5,6 +5,7 @@
 #include <random>
 
 #include "compiler/backends/neutron/lowering/concatenation.h"
+#include "test/unit/machine.h"
 #include "test/unit/neutron_kit.h"
 
 namespace dtr::test {
@@ -164,7 +165,7 @@ TEST(NeutronJoin, CopiesWhereSramHasNoRoom) {
                                  "  %y: i8[1,44,7,9] channels_last quant<0.09:11> = aten.cat(%a, %d) {dim = 1}\n"  //
                                  "  return %y\n");
   EXPECT_EQ(expect_bit_exact(text).kernels(), (Kernels{"Conv2d", "Conv2d", "Conv2d", "Depthwise"}));
-  npu::Target target;
+  npu::Target target = dtr::test::machine();
   target.sram_bytes = 6600;
   const std::vector<std::string> kernels = expect_bit_exact(text, target).kernels();
   EXPECT_EQ(std::count(kernels.begin(), kernels.end(), "Move"), 2);

@@ -14,6 +14,7 @@
 #include "compiler/ir/parser.h"
 #include "compiler/support/arena_planner.h"
 #include "host/simulator/host_simulator.h"
+#include "test/unit/machine.h"
 
 namespace dtr::test {
 
@@ -60,7 +61,7 @@ inline void place(Compiled& compiled) {
   compiled.scratch_bytes = (static_cast<uint32_t>(plan.total) + 15) / 16 * 16;
 }
 
-inline Result<Compiled> compile(Program& program, const npu::Target& target = {}, NeutronOptions options = {}) {
+inline Result<Compiled> compile(Program& program, const npu::Target& target = test::machine(), NeutronOptions options = {}) {
   const std::unique_ptr<Backend> backend = make_neutron_backend(target, options);
   for (const OpId op : program.forward().ops())
     if (const auto refusal = backend->refuse(program, program.forward(), op)) ADD_FAILURE() << refusal->reason;
@@ -93,8 +94,8 @@ struct Outcome {
   std::vector<Tensor> outputs;  // logical order
 };
 
-inline Outcome simulate(const Program& program, const Compiled& compiled, std::span<const Tensor> inputs, const npu::Target& target = {},
-                        const simulator::Kit& kit = simulator::best_kit()) {
+inline Outcome simulate(const Program& program, const Compiled& compiled, std::span<const Tensor> inputs,
+                        const npu::Target& target = test::machine(), const simulator::Kit& kit = simulator::best_kit()) {
   const Graph& graph = program.forward();
   Memory payload(compiled.payload.size());
   std::copy(compiled.payload.begin(), compiled.payload.end(), payload.data());
@@ -145,7 +146,7 @@ inline std::vector<Tensor> random_inputs(const Program& program, uint64_t seed) 
 
 // Compiles, runs with the plain and the fast kernels on different inputs and expects every output equal to the integer reference, cycles
 // equal to the schedule's.
-inline Compiled expect_bit_exact(Program& program, const npu::Target& target = {}, NeutronOptions options = {}) {
+inline Compiled expect_bit_exact(Program& program, const npu::Target& target = test::machine(), NeutronOptions options = {}) {
   Result<Compiled> compiled = compile(program, target, options);
   if (!compiled) {
     ADD_FAILURE() << to_text(compiled.error());
@@ -178,7 +179,7 @@ inline Compiled expect_bit_exact(Program& program, const npu::Target& target = {
   }
   return std::move(*compiled);
 }
-inline Compiled expect_bit_exact(std::string_view text, const npu::Target& target = {}, NeutronOptions options = {}) {
+inline Compiled expect_bit_exact(std::string_view text, const npu::Target& target = test::machine(), NeutronOptions options = {}) {
   SCOPED_TRACE(text);
   Program program = parse(text);
   if (program.graphs.empty()) return {};

@@ -109,7 +109,7 @@ TEST_P(NxpLike, HasTheCallsThatNxpLists) {
   if (path.empty()) GTEST_SKIP() << GetParam().model << " is not here";
   Result<Program> program = tflite::read_tflite(path.string());
   ASSERT_TRUE(program) << to_text(program.error());
-  const Compiled compiled = expect_bit_exact(*program, {}, {.schedule = NeutronSchedule::kNxpLike});
+  const Compiled compiled = expect_bit_exact(*program, test::machine(), {.schedule = NeutronSchedule::kNxpLike});
   ASSERT_NE(compiled.partition, nullptr);
   std::string calls;
   for (const neutron::Call& call : compiled.details().calls()) calls += (calls.empty() ? "" : " ") + listed_name(call);

@@ -2,6 +2,7 @@
 // byte. Shapes are odd: channels ≠ height ≠ width ≠ batch, none a multiple of 8.
 #include <fmt/format.h>
 
+#include "test/unit/machine.h"
 #include "test/unit/neutron_kit.h"
 
 namespace dtr::test {
@@ -72,7 +73,7 @@ TEST(NeutronConvolution, OneInputChannelIsDepthwise) {
 TEST(NeutronConvolution, RowPackingOnlyWhenAllowed) {
   const std::string text = conv_text({.in = 3, .out = 9});
   const uint64_t by_channels = expect_bit_exact(text).details().timeline().busy;
-  const Compiled rows = expect_bit_exact(text, {}, {.row_packing = true});
+  const Compiled rows = expect_bit_exact(text, test::machine(), {.row_packing = true});
   EXPECT_EQ(std::get<npu::Conv2d>(rows.details().calls()[0].kernel).packing, npu::Packing::kRows);
   EXPECT_LT(rows.details().timeline().busy, by_channels);
 }
@@ -101,7 +102,7 @@ TEST(NeutronConvolution, ContiguousOperandIsMovedFirst) {
 
 TEST(NeutronConvolution, OtherMachines) {
   for (const uint32_t size : {4u, 16u}) {
-    npu::Target target;
+    npu::Target target = dtr::test::machine();
     target.pipelines = target.macs = size;
     target.activation_port = target.weight_port = target.write_port = size;
     expect_bit_exact(conv_text({.in = 11, .out = 13}), target);
@@ -404,7 +405,7 @@ TEST(NeutronMatmul, AnyRankAndBroadcast) {
 
 TEST(NeutronMatmul, OtherMachines) {
   for (const uint32_t size : {4u, 16u}) {
-    npu::Target target;
+    npu::Target target = dtr::test::machine();
     target.pipelines = target.macs = size;
     target.activation_port = target.weight_port = target.write_port = size;
     expect_bit_exact(matmul_text("3,5,7", "3,7,11", "3,5,11"), target);

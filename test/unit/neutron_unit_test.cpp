@@ -10,6 +10,7 @@
 #include "compiler/backends/neutron/lowering/weights.h"
 #include "device/numerics/crc32.h"
 #include "host/simulator/listing.h"
+#include "test/unit/machine.h"
 #include "test/unit/neutron_kit.h"
 
 namespace dtr::test {
@@ -134,7 +135,7 @@ TEST(NeutronTables, LimitsAreRecognized) {
 // ---- refusals
 
 // The refusal of the first op of the graph, "id: reason; remedy", or "" if the NPU runs it.
-std::string refusal(std::string_view text, const npu::Target& target = {}) {
+std::string refusal(std::string_view text, const npu::Target& target = test::machine()) {
   const Program program = parse(text);
   if (program.graphs.empty()) return "not a graph";
   const auto refused = make_neutron_backend(target)->refuse(program, program.forward(), program.forward().first_op());
@@ -203,7 +204,7 @@ TEST(NeutronSupport, LimitsOfCalls) {
 // What the table of operators prints is what a refusal begins with.
 TEST(NeutronSupport, TheTableAndTheRefusalAreOneSentence) {
   const Program program = parse(conv("1,3,4097,1", "2,3,4097,1", "1,2,1,1", kPlain));
-  const auto backend = make_neutron_backend({});
+  const auto backend = make_neutron_backend(test::machine());
   const auto refused = backend->refuse(program, program.forward(), program.forward().first_op());
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->limit, "the NPU takes kernels of at most 4096 per axis");
@@ -216,15 +217,15 @@ TEST(NeutronSupport, TheTableAndTheRefusalAreOneSentence) {
 TEST(NeutronSupport, EverythingLiesInSramTogether) {
   const std::string text = conv("1,8,16,16", "8,8,3,3", "1,8,14,14", kPlain);
   // 2048 + 1568 bytes of tensors, 96 of parameters, 576 of weights, 256 for a table.
-  EXPECT_EQ(refusal(text, {.sram_bytes = 4544}), "");
-  EXPECT_EQ(refusal(text, {.sram_bytes = 4543}),
+  EXPECT_EQ(refusal(text, test::machine_with_sram(4544)), "");
+  EXPECT_EQ(refusal(text, test::machine_with_sram(4543)),
             "npu-sram: an operator's operands, results and constants share 4543 bytes of SRAM; operands and results take 3616 bytes and "
             "constants 928 bytes; use smaller tensors: a lower resolution, fewer channels or a smaller batch");
 }
 
 TEST(NeutronSupport, CostIsThatOfTheCall) {
   const Program program = parse(conv("1,8,16,16", "8,8,3,3", "1,8,14,14", kPlain));
-  const npu::Target target;
+  const npu::Target target = dtr::test::machine();
   // docs/npu.md 3: 196 positions in 24 tiles of 8 and one of 4 (a step loads 8 cycles), 9 steps each; 12 cycles of parameters; drain 4.
   EXPECT_EQ(make_neutron_backend(target)->cost(program.forward(), program.forward().first_op()), 8000u + 64 + 25 * 9 * 8 + 12 + 4);
 }
@@ -237,7 +238,7 @@ neutron::Call call_of(uint32_t constants, uint32_t elements) {
 
 TEST(NeutronSchedule, CopiesRunBesideCallsAsLateAsTheyMay) {
   // Calls of 8064 + 1000 cycles; copies of 200 + 1.6 · bytes.
-  const neutron::Machine machine{};
+  const neutron::Machine machine{test::machine(), {}};
   std::vector<neutron::Call> calls;
   for (const uint32_t bytes : {900u, 0u, 1800u, 18000u}) calls.push_back(call_of(bytes, 8000));
   const std::vector<uint64_t> live(calls.size(), 1000);
@@ -255,7 +256,7 @@ TEST(NeutronSchedule, CopiesRunBesideCallsAsLateAsTheyMay) {
 }
 
 TEST(NeutronSchedule, CopiesWaitForRoom) {
-  neutron::Machine machine{};
+  neutron::Machine machine{test::machine(), {}};
   machine.target.sram_bytes = 10000;
   std::vector<neutron::Call> calls;
   for (const uint32_t bytes : {4000u, 4000u, 4000u}) calls.push_back(call_of(bytes, 8));
@@ -278,7 +279,7 @@ TEST(NeutronSchedule, NeverSlowerThanCopyingRightBefore) {
     for (uint32_t i = 0; i < 3 + random(20); ++i)
       calls.push_back(call_of(random(3) == 0 ? 0 : static_cast<uint32_t>(random(60000)), static_cast<uint32_t>(8 + random(200000))));
     const std::vector<uint64_t> live(calls.size(), 0);
-    neutron::Machine machine{};
+    neutron::Machine machine{test::machine(), {}};
     const auto ahead = neutron::plan_copies(machine, calls, live);
     machine.options.prefetch_calls = 0;
     const auto before = neutron::plan_copies(machine, calls, live);
@@ -296,7 +297,7 @@ TEST(NeutronSchedule, ConstantsInSramAreNeitherCopiedNorWaitedFor) {
   std::string text = conv("1,8,16,16", "8,8,3,3", "1,8,14,14", kPlain);
   for (const std::string_view type : {"i8[1,8,16,16]", "i8[1,8,14,14]"}) text.insert(text.find(type) + type.size(), " channels_last");
   // The call of CostIsThatOfTheCall, and what brings its 96 + 576 bytes: 400 to start, 200 + 1076 to arrive.
-  const Compiled flash = expect_bit_exact(text), sram = expect_bit_exact(text, {}, {.constants_in_sram = true});
+  const Compiled flash = expect_bit_exact(text), sram = expect_bit_exact(text, test::machine(), {.constants_in_sram = true});
   ASSERT_TRUE(flash.partition != nullptr && sram.partition != nullptr);
   EXPECT_EQ(flash.details().timeline().total, 400u + 1276 + 8000 + 64 + 25 * 9 * 8 + 12 + 4);
   EXPECT_EQ(sram.details().timeline().total, 8000u + 64 + 25 * 9 * 8 + 12 + 4);

@@ -171,7 +171,7 @@ graph @forward(%x: f32[2,3,4,6]) {{
                                         op.find("pad_nd") != std::string_view::npos ? "2,3,3,5" : "2,3,4,6", op));
     const Graph before = program.forward();
     Graph& graph = program.forward();
-    const auto backend = make_executorch_backend();
+    const auto backend = make_executorch_backend(*find_target("executorch"));
     const OpId id = graph.first_op();
     ASSERT_EQ(backend->legalize(program, graph, id), true);
     ASSERT_TRUE(verify(program));
@@ -191,7 +191,8 @@ graph @forward(%x: f32[2,3,4,6]) {{
 TEST(Executorch, SaysWhatItCannotCompose) {
   const auto reason = [](std::string_view text) {
     Program program = parse(text);
-    const auto refusal = make_executorch_backend()->refuse(program, program.forward(), program.forward().first_op());
+    const auto refusal =
+        make_executorch_backend(*find_target("executorch"))->refuse(program, program.forward(), program.forward().first_op());
     return refusal ? refusal->reason : std::string();
   };
   EXPECT_EQ(reason(R"(
@@ -217,7 +218,7 @@ graph @forward(%x: f32[1,3,8,9]) {
 })");
   const Graph before = program.forward();
   Graph& graph = program.forward();
-  const auto backend = make_portable_backend();
+  const auto backend = make_portable_backend(*find_target("imxrt700"));
   ASSERT_EQ(backend->legalize(program, graph, graph.first_op()), true);
   ASSERT_TRUE(verify(program));
   std::vector<std::string_view> names;

@@ -146,7 +146,7 @@ class Device {
 
   uint32_t clock_bits_;
   uint32_t steps_ = UINT32_MAX;
-  simulator::HostSimulator simulator_{{}, simulator::best_kit()};
+  simulator::HostSimulator simulator_{find_target("imxrt700")->npu, simulator::best_kit()};
   npu::Driver driver_ = simulator_.driver();
   AlignedCopy bytes_;
   runtime::DeuteronContext context_;

@@ -1,4 +1,5 @@
 #include "test/unit/simulator_cases.h"
+#include "test/unit/machine.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +11,7 @@ using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of
 
 namespace {
 
-constexpr Target kTarget{};
+const Target kTarget = dtr::test::machine();
 
 Rescale any_rescale(Random& random, int32_t low, int32_t high) {
   return {random.chance(10) ? 0 : random.between(1 << 30, INT32_MAX), random.between(low, high)};

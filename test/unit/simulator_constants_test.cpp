@@ -4,6 +4,7 @@
 #include "device/simulator/decoder.h"
 #include "device/simulator/simulator.h"
 #include "host/simulator/host_simulator.h"
+#include "test/unit/machine.h"
 #include "test/unit/simulator_payload.h"
 
 namespace dtr {
@@ -14,7 +15,7 @@ using simulator::Simulator;
 using test::AlignedBytes;
 using test::PayloadBuilder;
 
-constexpr Target kTarget{};
+const Target kTarget = dtr::test::machine();
 
 simulator::Fault decoded(const AlignedBytes& payload) {
   simulator::Payload result;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "device/simulator/simulator.h"
+#include "test/unit/machine.h"
 #include "test/unit/simulator_cases.h"
 
 namespace dtr {
@@ -27,7 +28,7 @@ using test::input_bytes;
 using test::output_bytes;
 using test::Random;
 
-constexpr Target kTarget{};
+const Target kTarget = dtr::test::machine();
 
 // All kits that this machine can run.
 std::vector<Kit> kits() {
@@ -193,7 +194,7 @@ struct Staged {
   }
   Report run() {
     const AlignedBytes payload = test_case.builder.build();
-    HostSimulator host;
+    HostSimulator host(kTarget);
     uint32_t handle = 0;
     const Fault fault = host.prepare(payload.bytes(), handle);
     if (fault.status != Status::kOk) return {fault.status, fault.command};
@@ -306,7 +307,7 @@ TEST(SimulatorWatch, LooksAtWhatWindowsRead) {
     change(pool.window);
     test_case.builder.add(pool);
     const AlignedBytes payload = test_case.builder.build();
-    HostSimulator host;
+    HostSimulator host(kTarget);
     uint32_t handle = 0;
     EXPECT_EQ(host.prepare(payload.bytes(), handle).status, Status::kOk);
     AlignedBytes arena(160);
@@ -347,7 +348,7 @@ TEST(SimulatorWatch, CopiesInFlightCostNothing) {
   for (int i = 0; i < 20; ++i) test_case.builder.add(Move{x, box, {1, 1, 1, 1, 200000, 1}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 2, 0}});
   test_case.builder.wait();
   const AlignedBytes payload = test_case.builder.build();
-  HostSimulator host;
+  HostSimulator host(kTarget);
   uint32_t handle = 0;
   ASSERT_EQ(host.prepare(payload.bytes(), handle).status, Status::kOk);
   AlignedBytes arena(1 << 20);
@@ -368,7 +369,7 @@ TEST(SimulatorWatch, SeesOperandsThatShareMemoryWithScratch) {
   move(x, temporary);
   move(temporary, y);
   const AlignedBytes payload = test_case.builder.build();
-  HostSimulator host;
+  HostSimulator host(kTarget);
   uint32_t handle = 0;
   ASSERT_EQ(host.prepare(payload.bytes(), handle).status, Status::kOk);
   AlignedBytes arena(96);
@@ -392,7 +393,7 @@ TEST(SimulatorWatch, SeesAnOperandThatScratchHasOverwritten) {
   test_case.builder.add(
       test::binary(BinaryKind::kAdd, x, temporary, y, 32, {0, 0, 0, {1 << 30, 0}, {1 << 30, 0}, {1 << 30, -18}, -128, 127}));
   const AlignedBytes payload = test_case.builder.build();
-  HostSimulator host;
+  HostSimulator host(kTarget);
   uint32_t handle = 0;
   ASSERT_EQ(host.prepare(payload.bytes(), handle).status, Status::kOk);
   AlignedBytes arena(96);
@@ -420,7 +421,7 @@ TEST(SimulatorHost, RefusesWhatTheDecoderRefuses) {
   program.load();
   program.test_case.builder.add(program.conv());
   AlignedBytes payload = program.test_case.builder.build();
-  HostSimulator host;
+  HostSimulator host(kTarget);
   uint32_t handle = 0;
   for (size_t i = 0; i < payload.size(); ++i) {
     payload.data()[i] ^= std::byte{0x01};
@@ -435,7 +436,7 @@ TEST(SimulatorHost, HandlesAreReused) {
   program.load();
   program.test_case.builder.add(program.conv());
   const AlignedBytes payload = program.test_case.builder.build();
-  HostSimulator host;
+  HostSimulator host(kTarget);
   const Driver driver = host.driver();
   uint32_t first = 9, second = 9, third = 9;
   ASSERT_EQ(driver.prepare(driver.context, payload.data(), payload.size(), &first), Status::kOk);

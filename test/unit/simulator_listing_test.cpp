@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "test/unit/machine.h"
 #include "test/unit/simulator_payload.h"
 
 namespace dtr {
@@ -10,7 +11,7 @@ namespace {
 using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
 
 TEST(SimulatorListing, OneLineACommand) {
-  const Target target;
+  const Target target = dtr::test::machine();
   test::PayloadBuilder builder;
   const Address x = builder.input(12), y = builder.output(12), sum = builder.scratch(16);
   const Address table = builder.stage(std::vector<int8_t>(256));
@@ -55,7 +56,7 @@ TEST(SimulatorListing, OneLineACommand) {
   const test::AlignedBytes payload = builder.build();
   const std::string expected = R"(; microcode 2.0 target=)" + [&] {
     char text[16];
-    std::snprintf(text, sizeof text, "%08x", hash(target));
+    std::snprintf(text, sizeof text, "%08x", format_hash(target));
     return std::string(text);
   }() + R"( commands=18 constants=432 bytes scratch=448 bytes, 448 used
 ; operand0 input bytes=12
@@ -92,7 +93,7 @@ TEST(SimulatorListing, OneLineACommand) {
 TEST(SimulatorListing, SaysWhyAPayloadIsRefused) {
   test::PayloadBuilder builder;
   builder.raw(static_cast<uint16_t>(Opcode::kWait), {1});
-  EXPECT_EQ(simulator::list_payload({}, builder.build().bytes()),
+  EXPECT_EQ(simulator::list_payload(dtr::test::machine(), builder.build().bytes()),
             "; refused at command 0: a command of the NPU program has an argument out of range\n");
   EXPECT_EQ(simulator::list_payload({}, {}), "; refused at command 0: the NPU program is shorter than its header says\n");
 }

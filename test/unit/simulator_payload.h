@@ -15,6 +15,7 @@
 #include "device/npu/microcode.h"
 #include "device/npu/target.h"
 #include "device/numerics/crc32.h"
+#include "test/unit/machine.h"
 
 namespace dtr::test {
 
@@ -83,7 +84,7 @@ inline npu::Lookup lookup(npu::Address x, npu::Address y, npu::Address table, ui
 
 class PayloadBuilder {
  public:
-  explicit PayloadBuilder(npu::Target target = {}) : target_(target) {}
+  explicit PayloadBuilder(npu::Target target = test::machine()) : target_(target) {}
 
   npu::Address input(uint32_t bytes) { return operand(npu::OperandKind::kInput, bytes); }
   npu::Address output(uint32_t bytes) { return operand(npu::OperandKind::kOutput, bytes); }
@@ -135,7 +136,7 @@ class PayloadBuilder {
     npu::Header header{};
     header.magic = npu::kMagic;
     header.version = uint32_t{npu::kVersionMajor} << 16;
-    header.target_hash = npu::hash(target_);
+    header.target_hash = npu::format_hash(target_);
     header.microcode_words = static_cast<uint32_t>(sizeof header / 4 + operands_.size() * 2 + words_.size());
     header.command_count = commands_;
     header.operand_count = static_cast<uint32_t>(operands_.size());

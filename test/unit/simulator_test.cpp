@@ -6,6 +6,7 @@
 #include "device/npu/cycles.h"
 #include "device/numerics/requantize.h"
 #include "device/simulator/decoder.h"
+#include "test/unit/machine.h"
 #include "test/unit/simulator_payload.h"
 
 namespace dtr {
@@ -19,7 +20,7 @@ using simulator::Simulator;
 using test::AlignedBytes;
 using test::PayloadBuilder;
 
-constexpr Target kTarget{};
+const Target kTarget = dtr::test::machine();
 
 struct Outcome {
   Status prepared = Status::kOk;
@@ -480,11 +481,44 @@ TEST(SimulatorDecoder, ChecksTheHeader) {
   EXPECT_EQ(status([](Header& h) { h.scratch_bytes -= 16; }), Status::kOutOfBounds);
   EXPECT_EQ(status([](Header& h) { h.reserved[std::size(h.reserved) - 1] = 1; }), Status::kBadArgument);
   EXPECT_EQ(status([](Header& h) { h.flags |= kConstantsInSram << 1; }), Status::kBadArgument);
-  Target other;
-  other.call_host_cycles += 1;
-  Payload result;
-  EXPECT_EQ(decode(other, Everything().build().bytes(), result).status, Status::kWrongTarget);
 }
+
+struct OtherMachine {
+  const char* name;
+  void (*change)(Target& target);
+  Status status;
+};
+class SimulatorMachines : public testing::TestWithParam<OtherMachine> {};
+
+// The microcode's format is what two machines must share; their boards may differ, if what the program needs is there.
+TEST_P(SimulatorMachines, TakeOrRefuseAProgramOfAnother) {
+  Target other = kTarget;
+  GetParam().change(other);
+  const AlignedBytes bytes = Everything().build();
+  Payload result;
+  EXPECT_EQ(decode(other, bytes.bytes(), result).status, GetParam().status);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SimulatorMachines,
+                         testing::Values(OtherMachine{"same", [](Target&) {}, Status::kOk},
+                                         OtherMachine{"other_board",
+                                                      [](Target& m) {
+                                                        m.clock_hz /= 2, m.sram_bytes *= 2, m.flash_bytes_per_16_cycles = 100,
+                                                                                            m.call_host_cycles = 1, m.accumulators = 2,
+                                                                                            m.weight_port = 3;
+                                                      },
+                                                      Status::kOk},
+                                         OtherMachine{"too_little_sram", [](Target& m) { m.sram_bytes = 16; }, Status::kOutOfBounds},
+                                         OtherMachine{"pipelines", [](Target& m) { m.pipelines = 4; }, Status::kWrongTarget},
+                                         OtherMachine{"macs", [](Target& m) { m.macs = 4; }, Status::kWrongTarget},
+                                         OtherMachine{"limit", [](Target& m) { m.max_kernel /= 2; }, Status::kWrongTarget},
+                                         // Machines that cannot be: nothing is divided by their zeros.
+                                         OtherMachine{"none", [](Target& m) { m = {}; }, Status::kWrongTarget},
+                                         OtherMachine{"no_port", [](Target& m) { m.weight_port = 0; }, Status::kWrongTarget},
+                                         OtherMachine{"no_accumulators", [](Target& m) { m.accumulators = 0; }, Status::kWrongTarget},
+                                         OtherMachine{"no_flash", [](Target& m) { m.flash_bytes_per_16_cycles = 0; }, Status::kWrongTarget},
+                                         OtherMachine{"endless", [](Target& m) { m.call_npu_cycles = UINT32_MAX; }, Status::kWrongTarget}),
+                         [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST(SimulatorDecoder, RefusesEveryTruncation) {
   const AlignedBytes payload = Everything().build();

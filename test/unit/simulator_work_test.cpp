@@ -7,6 +7,7 @@
 #include "device/simulator/decoder.h"
 #include "device/simulator/functional.h"
 #include "device/simulator/simulator.h"
+#include "test/unit/machine.h"
 #include "test/unit/simulator_payload.h"
 
 namespace dtr {
@@ -16,7 +17,7 @@ using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of
 using test::AlignedBytes;
 using test::PayloadBuilder;
 
-constexpr Target kTarget{};
+const Target kTarget = dtr::test::machine();
 
 simulator::Fault decoded(const AlignedBytes& payload) {
   simulator::Payload result;

@@ -27,7 +27,7 @@ bool is_int8(const Type& type) { return type.dtype == DType::kInt8 && ops::per_t
 
 class CortexMBackend final : public Backend {
  public:
-  explicit CortexMBackend(cortex_m::Core core) : core_(core) {}
+  explicit CortexMBackend(const TargetDescription& target) : target_(target), core_(target.cpu.core) {}
   std::string_view name() const override { return "cortex_m"; }
   std::string_view delegate_id() const override { return {}; }
 
@@ -63,9 +63,12 @@ class CortexMBackend final : public Backend {
         std::max(graph.type(op.results[0]).elements(), reads_more ? graph.type(op.operands[0]).elements() : int64_t{0});
     const Rule& rule = *find_rule(op.def);
     const cortex_m::Work work = (rule.work_of == nullptr ? rule.work : rule.work_of(*view))[static_cast<size_t>(core_)];
-    return static_cast<uint64_t>(kCallCycles + work.element * static_cast<double>(elements) + work.product * static_cast<double>(macs));
+    return from_cpu_cycles(target_, static_cast<uint64_t>(kCallCycles + work.element * static_cast<double>(elements) +
+                                                          work.product * static_cast<double>(macs)));
   }
-  uint64_t conversion_cycles(int64_t elements) const override { return kConversionCycles * static_cast<uint64_t>(elements); }
+  uint64_t conversion_cycles(int64_t elements) const override {
+    return from_cpu_cycles(target_, kConversionCycles * static_cast<uint64_t>(elements));
+  }
 
   std::optional<OperatorSupport> support(const OpDef& op) const override {
     const Rule* rule = find_rule(&op);
@@ -82,11 +85,12 @@ class CortexMBackend final : public Backend {
   }
 
  private:
+  const TargetDescription& target_;
   cortex_m::Core core_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cortex_m_backend(cortex_m::Core core) { return std::make_unique<CortexMBackend>(core); }
+std::unique_ptr<Backend> make_cortex_m_backend(const TargetDescription& target) { return std::make_unique<CortexMBackend>(target); }
 
 }  // namespace dtr

@@ -5,10 +5,11 @@
 #include <memory>
 
 #include "compiler/partitioner/backend.h"
-#include "device/numerics/cortex_m_scratch.h"
+#include "compiler/targets/target.h"
 
 namespace dtr {
 
-std::unique_ptr<Backend> make_cortex_m_backend(cortex_m::Core core);
+// `target` must outlive the backend: its core chooses kernels, scratch and costs.
+std::unique_ptr<Backend> make_cortex_m_backend(const TargetDescription& target);
 
 }  // namespace dtr

@@ -109,6 +109,7 @@ class NeutronBackend final : public Backend {
 }  // namespace neutron
 
 std::unique_ptr<Backend> make_neutron_backend(const npu::Target& target, NeutronOptions options) {
+  DTR_CHECK(npu::is_machine(target));  // rows of compiler/targets/ are
   return std::make_unique<neutron::NeutronBackend>(target, options);
 }
 

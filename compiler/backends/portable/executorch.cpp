@@ -257,6 +257,7 @@ constexpr CompositionRow kCompositions[] = {
 
 class ExecutorchBackend final : public Backend {
  public:
+  explicit ExecutorchBackend(const TargetDescription& target) : portable_(make_portable_backend(target)) {}
   std::string_view name() const override { return "executorch"; }
   std::string_view delegate_id() const override { return {}; }
 
@@ -323,11 +324,11 @@ class ExecutorchBackend final : public Backend {
     call.name = op.def == &ops::kUpsampleNearest2d ? "aten::upsample_nearest2d.vec_out" : "aten::upsample_bilinear2d.vec_out";
   }
 
-  std::unique_ptr<Backend> portable_ = make_portable_backend();
+  std::unique_ptr<Backend> portable_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_executorch_backend() { return std::make_unique<ExecutorchBackend>(); }
+std::unique_ptr<Backend> make_executorch_backend(const TargetDescription& target) { return std::make_unique<ExecutorchBackend>(target); }
 
 }  // namespace dtr

@@ -17,19 +17,6 @@ bool is_asymmetric(const Op& op) {
   return end != nullptr && std::get<Ints>(*end) != op.attributes.get<Ints>("padding");
 }
 
-// About what a Cortex-M33 with an FPU needs for an element of a result and for a multiply-accumulate: instructions counted under QEMU.
-constexpr int64_t kElementCycles = 10;
-constexpr int64_t kMoveCycles = 4;
-constexpr int64_t kQuantizeCycles = 24;
-constexpr int64_t kDequantizeCycles = 42;
-constexpr int64_t kMacCycles = 4;
-
-int64_t element_cycles(const OpDef* def) {
-  if (def == &ops::kQuantize) return kQuantizeCycles;
-  if (def == &ops::kDequantize) return kDequantizeCycles;
-  return def->has_trait(kMovesData) ? kMoveCycles : kElementCycles;
-}
-
 // Ways to place pixels that PyTorch's plain resizes do not have.
 bool resizes_as_tflite(const Op& op) {
   if (op.def == &ops::kUpsampleNearest2d)
@@ -41,6 +28,7 @@ bool resizes_as_tflite(const Op& op) {
 
 class PortableBackend final : public Backend {
  public:
+  explicit PortableBackend(const TargetDescription& target) : target_(target) {}
   std::string_view name() const override { return "portable"; }
   std::string_view delegate_id() const override { return {}; }
 
@@ -76,10 +64,11 @@ class PortableBackend final : public Backend {
   uint64_t cost(const Graph& graph, OpId id) const override {
     const BoundOpView view(graph, id);
     const int64_t macs = view->def->macs == nullptr ? 0 : view->def->macs(*view);
-    return static_cast<uint64_t>(element_cycles(graph.op(id).def) * graph.type(graph.op(id).results[0]).elements() + kMacCycles * macs);
+    const int64_t elements = graph.type(graph.op(id).results[0]).elements();
+    return from_cpu_cycles(target_, static_cast<uint64_t>(element_cycles(graph.op(id).def) * elements + costs().product * macs));
   }
   uint64_t conversion_cycles(int64_t elements) const override {
-    return static_cast<uint64_t>((kQuantizeCycles + kDequantizeCycles) / 2 * elements);
+    return from_cpu_cycles(target_, uint64_t{costs().quantize + costs().dequantize} / 2 * static_cast<uint64_t>(elements));
   }
 
   std::optional<OperatorSupport> support(const OpDef& op) const override {
@@ -110,6 +99,13 @@ class PortableBackend final : public Backend {
   }
 
  private:
+  const FloatCosts& costs() const { return target_.cpu.costs; }
+  int64_t element_cycles(const OpDef* def) const {
+    if (def == &ops::kQuantize) return costs().quantize;
+    if (def == &ops::kDequantize) return costs().dequantize;
+    return def->has_trait(kMovesData) ? costs().move : costs().element;
+  }
+
   static bool same_shapes(const Graph& graph, OpId id) {
     const Op& op = graph.op(id);
     return std::all_of(op.operands.begin(), op.operands.end(),
@@ -173,10 +169,12 @@ class PortableBackend final : public Backend {
     rewriter.set_operand(clamp, 0, result);
     return {};
   }
+
+  const TargetDescription& target_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_portable_backend() { return std::make_unique<PortableBackend>(); }
+std::unique_ptr<Backend> make_portable_backend(const TargetDescription& target) { return std::make_unique<PortableBackend>(target); }
 
 }  // namespace dtr

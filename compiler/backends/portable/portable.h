@@ -4,11 +4,13 @@
 #include <memory>
 
 #include "compiler/partitioner/backend.h"
+#include "compiler/targets/target.h"
 
 namespace dtr {
 
-std::unique_ptr<Backend> make_portable_backend();
+// `target`, whose CPU runs the kernels, must outlive the backend.
+std::unique_ptr<Backend> make_portable_backend(const TargetDescription& target);
 // The same, with nothing but kernels of ExecuTorch 1.4's runtime (portable and quantized).
-std::unique_ptr<Backend> make_executorch_backend();
+std::unique_ptr<Backend> make_executorch_backend(const TargetDescription& target);
 
 }  // namespace dtr

@@ -30,7 +30,7 @@ std::vector<std::byte> PayloadWriter::finish(const npu::Target& target, uint32_t
   npu::Header header{};
   header.magic = npu::kMagic;
   header.version = uint32_t{npu::kVersionMajor} << 16 | npu::kVersionMinor;
-  header.target_hash = npu::hash(target);
+  header.target_hash = npu::format_hash(target);
   header.microcode_words = static_cast<uint32_t>(program_bytes / sizeof(uint32_t));
   header.command_count = commands_;
   header.operand_count = static_cast<uint32_t>(operands_.size());
