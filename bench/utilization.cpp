@@ -28,7 +28,7 @@ void measure(std::string_view kind, const std::string& shape, const std::string&
   if (!program) return fmt::print(stderr, "{}\n", to_text(program.error()));
   const auto backend = make_neutron_backend(dtr::find_target("imxrt700")->npu);
   Graph& graph = program->forward();
-  if (const auto refused = backend->refuse(*program, graph, graph.first_op())) {
+  if (const auto refused = backend->refuse(graph, graph.first_op())) {
     fmt::print("{{\"kind\": \"{}\", \"shape\": \"{}\", \"refused\": {}}}\n", kind, shape, json_quote(refused->reason));
     return;
   }

@@ -1,5 +1,7 @@
 #include "compiler/partitioner/backend.h"
 
+#include <fmt/format.h>
+
 namespace dtr {
 
 KernelArgument kernel_argument(const Graph& graph, ValueId value) {
@@ -8,15 +10,29 @@ KernelArgument kernel_argument(const Graph& graph, ValueId value) {
   return ConstantArgument{graph.type(value), graph.value(value).constant};
 }
 
-Result<bool> Backend::legalize(Program&, Graph&, OpId) const { return false; }
+std::optional<Refusal> Backend::refuse(const Graph& graph, OpId op) const {
+  const std::optional<OperatorRule> found = rule_of(graph, op);
+  if (!found) return no_rule(*graph.op(op).def);
+  const BoundOpView view(graph, op);
+  for (const Condition* condition : found->conditions) {
+    std::optional<std::string> value = violation(*condition, {graph, op, *view});
+    if (!value) continue;
+    const std::string limit = with_numbers(condition->sentence);
+    return Refusal{.id = condition->id,
+                   .reason = fmt::format("{}; {}", limit, *value),
+                   .remedy = with_numbers(condition->remedy),
+                   .limit = limit,
+                   .value = std::move(*value)};
+  }
+  return std::nullopt;
+}
 
-uint64_t Backend::bound(const Graph&, OpId) const { return 0; }
-uint64_t Backend::hand_over_cycles() const { return 0; }
-uint64_t Backend::conversion_cycles(int64_t) const { return 0; }
-
-// Each backend overrides one of the two: delegates lower partitions, the others name kernels.
-// NOLINTNEXTLINE(performance-unnecessary-value-param): backends that override it consume the graph
-Result<std::unique_ptr<LoweredPartition>> Backend::lower(Program&, Graph) const { DTR_CHECK(false); }
-Result<KernelCall> Backend::kernel_call(Program&, const Graph&, OpId) const { DTR_CHECK(false); }
+std::optional<OperatorSupport> Backend::support(const OpDef& op) const {
+  const std::optional<OperatorRule> found = rule(op);
+  if (!found) return std::nullopt;
+  OperatorSupport support{.dtypes = found->dtypes, .conditions = {}};
+  for (const Condition* condition : found->conditions) support.conditions.push_back(with_numbers(condition->sentence));
+  return support;
+}
 
 }  // namespace dtr

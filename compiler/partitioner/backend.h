@@ -13,17 +13,9 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/partitioner/condition.h"
 
 namespace dtr {
-
-// Why an op does not run on a backend. The texts are what the user reads.
-struct Refusal {
-  std::string_view id;  // stable, kebab-case: "npu-kernel-size"
-  std::string reason;   // limit and this op's value: "the NPU takes kernels of at most 4096 per axis; this one is 5000x1"
-  std::string remedy;   // what to change; may be empty
-  // The two halves of the reason, where it has them.
-  std::string limit = {}, value = {};
-};
 
 // What a backend runs of an operator, for the table of operators.
 struct OperatorSupport {
@@ -111,38 +103,74 @@ class LoweredPartition {
   virtual Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets, uint32_t scratch_bytes) const = 0;
 };
 
+class DelegateBackend;
+class KernelBackend;
+
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::string_view name() const = 0;         // "neutron"
-  virtual std::string_view delegate_id() const = 0;  // "DeuteronBackend"; empty: ops become kernel calls of the program
+  virtual std::string_view name() const = 0;  // "neutron"
 
   // std::nullopt: the op runs here. Asked for every op of the (quantized) graph.
-  virtual std::optional<Refusal> refuse(const Program& program, const Graph& graph, OpId op) const = 0;
+  std::optional<Refusal> refuse(const Graph& graph, OpId op) const;
+  // std::nullopt: no op of this kind runs here.
+  std::optional<OperatorSupport> support(const OpDef& op) const;
   virtual LayoutChoice layouts(const Graph& graph, OpId op) const = 0;
   // Estimated cycles of the op alone, at the target's clock. Asked for ops that run here; 0: nothing is computed.
   virtual uint64_t cost(const Graph& graph, OpId op) const = 0;
-  // std::nullopt: no op of this kind runs here.
-  virtual std::optional<OperatorSupport> support(const OpDef& op) const = 0;
 
-  // Delegates only: the fewest cycles in which the machine could do the op, whatever its types and limits.
-  virtual uint64_t bound(const Graph& graph, OpId op) const;
-  // Delegates only: cycles to start one call of the delegate, beside its work.
-  virtual uint64_t hand_over_cycles() const;
-  // Others only: cycles to quantize or dequantize that many elements.
-  virtual uint64_t conversion_cycles(int64_t elements) const;
+  // Every backend is one of the two; the other is null.
+  virtual const DelegateBackend* as_delegate() const { return nullptr; }
+  virtual const KernelBackend* as_kernels() const { return nullptr; }
 
-  // Rewrites an op that was placed here into ops this backend has kernels for (fused activations, for one). Returns whether it did.
-  virtual Result<bool> legalize(Program& program, Graph& graph, OpId op) const;
+  // What the backend runs of an operator: element types for docs/operators.md, and the conditions. std::nullopt: nothing of it.
+  struct OperatorRule {
+    std::string_view dtypes;
+    Conditions conditions;
+  };
+  virtual std::optional<OperatorRule> rule(const OpDef& op) const = 0;
+  // The rule of one op, where that of its operator depends on the op's operands.
+  virtual std::optional<OperatorRule> rule_of(const Graph& graph, OpId op) const { return rule(*graph.op(op).def); }
+  // The refusal of an operator without a rule.
+  virtual Refusal no_rule(const OpDef& op) const = 0;
+  // A condition's answer for one op. A backend whose conditions read more than the graph passes its own query.
+  virtual std::optional<std::string> violation(const Condition& condition, const OpQuery& query) const {
+    return condition.violation(query);
+  }
+  // A sentence or remedy with the machine's numbers in the place of {names}.
+  virtual std::string with_numbers(std::string_view text) const { return std::string(text); }
+};
 
-  // Delegates only: operands whose bytes are the same in both layouts are to be called contiguous.
-  virtual bool prefers_contiguous() const { return false; }
-  // Delegates only. `graph` is the partition as a graph of its own, with layouts assigned and conversions explicit.
-  virtual Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const;
-  // Others only: the kernel that runs a legalized op.
-  virtual Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId op) const;
-  // Delegates only: how many inputs and outputs one call may have together, constants not counted.
+// A backend whose operators are joined to partitions, each of which becomes the payload of one call of a delegate.
+class DelegateBackend : public Backend {
+ public:
+  const DelegateBackend* as_delegate() const final { return this; }
+
+  virtual std::string_view delegate_id() const = 0;  // in the program: "DeuteronBackend"
+  // The fewest cycles in which the machine could do the op, whatever its types and limits.
+  virtual uint64_t bound(const Graph&, OpId) const { return 0; }
+  // Cycles to start one call of the delegate, beside its work.
+  virtual uint64_t dispatch_cycles() const = 0;
+  // How many inputs and outputs one call may have together, constants not counted.
   virtual size_t max_operands() const { return SIZE_MAX; }
+  // Inputs and outputs of partitions whose bytes are the same in both layouts are marked contiguous.
+  virtual bool prefers_contiguous() const { return false; }
+  // `graph` is the partition as a graph of its own, with layouts assigned and conversions explicit.
+  // Errors: kMemoryExceeded (no schedule fits SRAM), and those of an external converter.
+  virtual Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const = 0;
+};
+
+// A backend each of whose operators becomes a kernel call of the program, on the CPU.
+class KernelBackend : public Backend {
+ public:
+  const KernelBackend* as_kernels() const final { return this; }
+
+  // Cycles to quantize or dequantize that many elements.
+  virtual uint64_t conversion_cycles(int64_t elements) const = 0;
+  // Rewrites an op that was placed here into ops that this backend has kernels for (fused activations, for one). Returns whether it did.
+  virtual Result<bool> legalize(Program&, Graph&, OpId) const { return false; }
+  // The kernel that runs a legalized op.
+  virtual Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId op) const = 0;
 };
 
 }  // namespace dtr

@@ -75,7 +75,7 @@ class Solver {
 
 }  // namespace
 
-Result<LayoutResult> assign_layouts(const Program& program, Graph& graph, const Recipe& recipe, Placement& placement) {
+Result<LayoutResult> assign_layouts(Graph& graph, const Recipe& recipe, Placement& placement) {
   const Solver solver(graph, recipe, placement);
   LayoutResult result{.conversions = {}, .bytes_moved = solver.cost()};
   Rewriter rewriter(graph);
@@ -101,7 +101,7 @@ Result<LayoutResult> assign_layouts(const Program& program, Graph& graph, const 
     if (const OpId from = graph.producer(value); from.valid()) candidates.push_back(placement.backend[from.index]);
     for (size_t i = 0; i < recipe.size(); ++i) candidates.push_back(static_cast<uint8_t>(i));
     for (const uint8_t candidate : candidates) {
-      if (recipe[candidate]->refuse(program, graph, copy)) continue;
+      if (recipe[candidate]->refuse(graph, copy)) continue;
       placement.backend[copy.index] = candidate;
       break;
     }

@@ -14,6 +14,6 @@ struct LayoutResult {
 
 // Sets Type.layout of every op result and inserts explicit conversions; `placement` gets entries for them: on the backend of the ops
 // that read the converted value if it takes the conversion, else on the first that does.
-Result<LayoutResult> assign_layouts(const Program& program, Graph& graph, const Recipe& recipe, Placement& placement);
+Result<LayoutResult> assign_layouts(Graph& graph, const Recipe& recipe, Placement& placement);
 
 }  // namespace dtr

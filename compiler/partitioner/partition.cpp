@@ -32,7 +32,7 @@ class Levels {
     }
   }
 
-  bool is_delegate(OpId op) const { return !recipe_[placement_.backend[op.index]]->delegate_id().empty(); }
+  bool is_delegate(OpId op) const { return recipe_[placement_.backend[op.index]]->as_delegate() != nullptr; }
   bool same_backend(OpId a, OpId b) const { return placement_.backend[a.index] == placement_.backend[b.index]; }
   uint32_t rise(OpId from, OpId to) const { return is_delegate(from) && !same_backend(from, to) ? 1 : 0; }
   uint32_t first(OpId op) const { return first_[op.index]; }
@@ -264,7 +264,7 @@ std::vector<Unit> units_at(const Graph& graph, const Placement& placement, const
       for (const OpId op : ops) units.push_back({.backend = placement.backend[op.index], .ops = {op}});
     } else {
       const auto backend = static_cast<uint8_t>(key.second);
-      for (std::vector<OpId>& piece : split(graph, ops, recipe[backend]->max_operands()))
+      for (std::vector<OpId>& piece : split(graph, ops, recipe[backend]->as_delegate()->max_operands()))
         units.push_back({.backend = backend, .ops = std::move(piece)});
     }
   }
@@ -289,11 +289,12 @@ std::vector<Unit> partition(const Graph& graph, const Placement& placement, cons
 uint64_t hand_over_cost(const Graph& graph, const std::vector<Unit>& units, const Recipe& recipe) {
   uint64_t cycles = 0;
   for (const Unit& unit : units) {
-    if (recipe[unit.backend]->delegate_id().empty()) continue;
+    const DelegateBackend* delegate = recipe[unit.backend]->as_delegate();
+    if (delegate == nullptr) continue;
     uint64_t bytes = 0;
     for (const std::vector<ValueId>* values : {&unit.inputs, &unit.outputs})
       for (const ValueId value : *values) bytes += static_cast<uint64_t>(graph.type(value).bytes());
-    cycles += recipe[unit.backend]->hand_over_cycles() + (bytes + kBytesPerCycle - 1) / kBytesPerCycle;
+    cycles += delegate->dispatch_cycles() + (bytes + kBytesPerCycle - 1) / kBytesPerCycle;
   }
   return cycles;
 }

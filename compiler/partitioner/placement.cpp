@@ -26,7 +26,7 @@ class Placer {
  public:
   Placer(Program& program, Graph& graph, const Recipe& recipe, const PlacementOptions& options)
       : program_(program), graph_(graph), recipe_(recipe), options_(options) {
-    while (host_ < recipe.size() && !recipe[host_]->delegate_id().empty()) ++host_;
+    while (host_ < recipe.size() && recipe[host_]->as_delegate() != nullptr) ++host_;
     for (const OpId op : graph.ops())
       for (const ValueId result : graph.op(op).results) model_is_quantized_ |= graph.type(result).quantized();
   }
@@ -63,7 +63,7 @@ class Placer {
   Wish wish(OpId op) const {
     return op.index < options_.wishes.size() && !converts(graph_.op(op)) ? options_.wishes[op.index] : Wish::kNone;
   }
-  bool is_delegate(uint8_t backend) const { return !recipe_[backend]->delegate_id().empty(); }
+  bool is_delegate(uint8_t backend) const { return recipe_[backend]->as_delegate() != nullptr; }
   bool excluded(OpId op, size_t backend) const {
     return op.index < options_.excluded.size() && (options_.excluded[op.index] >> backend & 1U) != 0;
   }
@@ -76,7 +76,7 @@ class Placer {
   }
   bool some_host_takes(const Graph& graph, OpId op) const {
     return std::any_of(recipe_.begin() + static_cast<ptrdiff_t>(host_), recipe_.end(),
-                       [&](const std::unique_ptr<Backend>& backend) { return !backend->refuse(program_, graph, op); });
+                       [&](const std::unique_ptr<Backend>& backend) { return !backend->refuse(graph, op); });
   }
 
   // ---- the first backend that takes the op
@@ -111,12 +111,12 @@ class Placer {
     if (excluded(op, backend))
       return Refusal{"kept-off", fmt::format("a constraint of the recipe keeps it off `{}`", recipe_[backend]->name()),
                      "change the recipe"};
-    if (backend >= host_) return recipe_[backend]->refuse(program_, graph_, op);
+    if (backend >= host_) return recipe_[backend]->refuse(graph_, op);
     if (wish(op) == Wish::kKeepOff)
       return Refusal{"kept-off", "the options of the compilation keep it off the NPU", "leave out --keep-off"};
     if (const auto known = options_.known.find(op); known != options_.known.end()) return known->second;
     if (std::optional<Refusal> refusal = why_float(*recipe_[backend], op)) return refusal;
-    return recipe_[backend]->refuse(program_, graph_, op);
+    return recipe_[backend]->refuse(graph_, op);
   }
 
   static bool has_weights(const Op& op) { return op.def == &ops::kConvolution || op.def == &ops::kLinear; }
@@ -160,9 +160,9 @@ class Placer {
 
   void explain(OpId op, const std::vector<std::pair<size_t, Refusal>>& refusals) {
     const auto& [backend, refusal] = refusals.front();
-    if (is_delegate(static_cast<uint8_t>(backend))) explain(op, *recipe_[backend], refusal);
+    if (const DelegateBackend* delegate = recipe_[backend]->as_delegate()) explain(op, *delegate, refusal);
   }
-  void explain(OpId op, const Backend& delegate, Refusal refusal) {
+  void explain(OpId op, const DelegateBackend& delegate, Refusal refusal) {
     if (converts(graph_.op(op))) return;
     const BoundOpView view(graph_, op);
     placement_.reasons[op.index] = Reason{.backend = delegate.name(),
@@ -177,13 +177,14 @@ class Placer {
     if (host_ == recipe_.size()) return 0;
     if (const Backend* host = taking_host(id)) return host->cost(graph_, id);
     const Op& op = graph_.op(id);
-    const Backend& in_float = *recipe_.back();
-    uint64_t cycles = in_float.cost(graph_, id);
+    const KernelBackend* in_float = recipe_.back()->as_kernels();
+    DTR_CHECK(in_float != nullptr);  // delegates stand first in a recipe
+    uint64_t cycles = in_float->cost(graph_, id);
     if (!can_fall_back_to_float(graph_, id)) return cycles;
     for (const std::vector<ValueId>* values : {&op.operands, &op.results})
       for (const ValueId value : *values)
         if (value.valid() && !graph_.is_constant(value) && graph_.type(value).quantized())
-          cycles += in_float.conversion_cycles(graph_.type(value).elements());
+          cycles += in_float->conversion_cycles(graph_.type(value).elements());
     return cycles;
   }
 
@@ -238,15 +239,15 @@ class Placer {
   Result<bool> move_units_to_host() {
     bool moved = false;
     for (const Unit& unit : partition(graph_, placement_, recipe_)) {
-      if (!is_delegate(unit.backend)) continue;
+      const DelegateBackend* delegate = recipe_[unit.backend]->as_delegate();
+      if (delegate == nullptr) continue;
       if (std::any_of(unit.ops.begin(), unit.ops.end(), [&](OpId op) { return wish(op) == Wish::kForceOn; })) continue;
       if (host_ == recipe_.size()) continue;
-      const Backend& delegate = *recipe_[unit.backend];
       std::optional<Reason> reason = computes_nothing(unit);
       if (!reason && options_.weigh_costs) reason = costs_more(unit);
       if (!reason || !std::all_of(unit.ops.begin(), unit.ops.end(), [&](OpId op) { return runs_on_host(op); })) continue;
       for (const OpId op : unit.ops) {
-        explain(op, delegate, reason->refusal);
+        explain(op, *delegate, reason->refusal);
         if (std::optional<Reason>& of_op = placement_.reasons[op.index]) {
           of_op->because_of = reason->because_of;
           of_op->bound_cycles = of_op->host_cycles;  // nothing is lost
@@ -273,7 +274,7 @@ class Placer {
   std::optional<Reason> costs_more(const Unit& unit) const {
     const std::string neighbour = neighbour_on_host(unit);
     if (neighbour.empty()) return std::nullopt;
-    uint64_t on_delegate = recipe_[unit.backend]->hand_over_cycles(), on_host = 0;
+    uint64_t on_delegate = recipe_[unit.backend]->as_delegate()->dispatch_cycles(), on_host = 0;
     for (const OpId op : unit.ops) {
       on_delegate += recipe_[unit.backend]->cost(graph_, op);
       on_host += host_cycles(op);
@@ -313,13 +314,15 @@ class Placer {
   Status legalize() {
     for (const OpId op : ops()) {
       const size_t known = graph_.op_slots();
-      DTR_ASSIGN(const bool rewritten, recipe_[placement_.backend[op.index]]->legalize(program_, graph_, op));
+      const KernelBackend* kernels = recipe_[placement_.backend[op.index]]->as_kernels();
+      if (kernels == nullptr) continue;
+      DTR_ASSIGN(const bool rewritten, kernels->legalize(program_, graph_, op));
       if (!rewritten) continue;
       grow();
       for (auto index = static_cast<uint32_t>(known); index < graph_.op_slots(); ++index) {
         const OpId made{index};
         if (graph_.op(made).erased) continue;
-        DTR_TRY(is_delegate(placement_.backend[op.index]) ? choose(made) : choose_on_host(made));
+        DTR_TRY(choose_on_host(made));
       }
     }
     return {};

@@ -42,7 +42,8 @@ void call_contiguous(Graph& graph, const Recipe& recipe, const std::vector<Unit>
       rewriter.set_layout(id, Layout::kContiguous);
   };
   for (const Unit& unit : units) {
-    if (!recipe[unit.backend]->prefers_contiguous()) continue;
+    const DelegateBackend* delegate = recipe[unit.backend]->as_delegate();
+    if (delegate == nullptr || !delegate->prefers_contiguous()) continue;
     for (const ValueId input : unit.inputs)
       if (const OpId producer = graph.producer(input); producer.valid() && converts(producer)) relabel(input);
     for (const ValueId output : unit.outputs)
@@ -198,7 +199,7 @@ class Compiler {
   }
 
   Status lay_out() {
-    DTR_ASSIGN(c_.layouts, assign_layouts(c_.program, graph(), c_.recipe, c_.placement));
+    DTR_ASSIGN(c_.layouts, assign_layouts(graph(), c_.recipe, c_.placement));
     return {};
   }
 

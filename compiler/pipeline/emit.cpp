@@ -18,10 +18,10 @@ class Emitter {
   Result<EmittedProgram> run(const std::vector<Unit>& units) {
     for (const ValueId input : graph_.inputs()) emitted_.plan.inputs.push_back(tensor(input));
     for (const Unit& unit : units) {
-      if (recipe_[unit.backend]->delegate_id().empty()) {
-        for (const OpId op : unit.ops) DTR_TRY(add_kernel_call(*recipe_[unit.backend], op));
+      if (const DelegateBackend* delegate = recipe_[unit.backend]->as_delegate()) {
+        DTR_TRY(add_delegate_call(*delegate, unit));
       } else {
-        DTR_TRY(add_delegate_call(*recipe_[unit.backend], unit));
+        for (const OpId op : unit.ops) DTR_TRY(add_kernel_call(*recipe_[unit.backend]->as_kernels(), op));
       }
       emitted_.backends.resize(emitted_.plan.calls.size(), unit.backend);
     }
@@ -72,7 +72,7 @@ class Emitter {
         from);
   }
 
-  Status add_kernel_call(const Backend& backend, OpId op) {
+  Status add_kernel_call(const KernelBackend& backend, OpId op) {
     DTR_ASSIGN(const KernelCall call, backend.kernel_call(program_, graph_, op));
     const BoundOpView view(graph_, op);
     KernelCallPlan planned{.kernel = std::string(call.name),
@@ -88,7 +88,7 @@ class Emitter {
     return {};
   }
 
-  Status add_delegate_call(const Backend& backend, const Unit& unit) {
+  Status add_delegate_call(const DelegateBackend& backend, const Unit& unit) {
     DTR_ASSIGN(std::unique_ptr<LoweredPartition> partition, backend.lower(program_, extract(graph_, unit)));
     DelegateCallPlan planned{.delegate_id = std::string(backend.delegate_id()), .partition = partition.get()};
     for (const ValueId input : unit.inputs) planned.inputs.push_back(tensor(input));

@@ -25,7 +25,7 @@ struct BackendRow {
 };
 
 std::unique_ptr<Backend> make_neutron(const TargetDescription& target, const BackendOptions& options) {
-  std::unique_ptr<Backend> machine =
+  std::unique_ptr<DelegateBackend> machine =
       make_neutron_backend(target.npu, {.row_packing = options.row_packing,
                                         .schedule = options.schedule,
                                         .constants_in_sram = options.constants.value_or(target.memory.constants) == ConstantMemory::kSram});

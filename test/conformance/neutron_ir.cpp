@@ -91,10 +91,10 @@ Result<std::vector<NeutronIrCase>> neutron_ir_cases(const std::string& path, con
   const PlacementOptions options{.weigh_costs = false};
   const Recipe recipe = make_recipe(target, recipe_of(settings));
   DTR_ASSIGN(Placement placement, place(program, graph, recipe, options));
-  DTR_TRY(assign_layouts(program, graph, recipe, placement));
+  DTR_TRY(assign_layouts(graph, recipe, placement));
   std::vector<NeutronIrCase> cases;
   for (const Unit& unit : partition(graph, placement, recipe))
-    if (!recipe[unit.backend]->delegate_id().empty()) {
+    if (recipe[unit.backend]->as_delegate() != nullptr) {
       DTR_ASSIGN(cases.emplace_back(), make_case(program, extract(graph, unit), 1 + 100 * cases.size()));
     }
   return cases;

@@ -54,13 +54,13 @@ uint64_t draw(std::string_view name, uint64_t seed) {
 
 // Some operators kept off the NPU, some that it can run forced onto it.
 void wish(const Program& program, uint64_t seed, CompileSettings& settings) {
-  static const std::unique_ptr<Backend> npu = make_neutron_backend(find_target("imxrt700")->npu);
+  static const std::unique_ptr<DelegateBackend> npu = make_neutron_backend(find_target("imxrt700")->npu);
   const Graph& graph = program.forward();
   for (const OpId op : graph.ops()) {
     const std::string& name = graph.value(graph.op(op).results[0]).name;
     const uint64_t drawn = draw(name, seed) % 6;
     if (drawn == 0) settings.keep_off.push_back(name);
-    if (drawn == 1 && !npu->refuse(program, graph, op)) settings.force_on.push_back(name);
+    if (drawn == 1 && !npu->refuse(graph, op)) settings.force_on.push_back(name);
   }
 }
 

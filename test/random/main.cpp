@@ -32,9 +32,9 @@ struct Options {
 bool in_float(uint64_t seed) { return seed % 3 == 0; }
 
 Program make(uint64_t seed) {
-  static const std::unique_ptr<Backend> npu = make_neutron_backend(find_target("imxrt700")->npu);
+  static const std::unique_ptr<DelegateBackend> npu = make_neutron_backend(find_target("imxrt700")->npu);
   RandomOptions options{.floats = in_float(seed)};
-  if (!in_float(seed)) options.accept = [](const Program& program, OpId op) { return !npu->refuse(program, program.forward(), op); };
+  if (!in_float(seed)) options.accept = [](const Program& program, OpId op) { return !npu->refuse(program.forward(), op); };
   return RandomGraph(seed, std::move(options)).make(static_cast<int>(1 + seed % 30));
 }
 

@@ -18,24 +18,24 @@ inline Program parse(std::string_view text) {
 }
 
 // A delegate that takes the ops it is told to, in the layout it is told to.
-class FakeDelegate final : public Backend {
+class FakeDelegate final : public DelegateBackend {
  public:
   FakeDelegate(std::set<std::string_view> takes, LayoutChoice layout, uint64_t hand_over)
       : takes_(std::move(takes)), layout_(layout), hand_over_(hand_over) {}
   std::string_view name() const override { return "fake"; }
   std::string_view delegate_id() const override { return "Fake"; }
-  std::optional<Refusal> refuse(const Program&, const Graph& graph, OpId op) const override {
-    ++questions;
-    if (takes_.contains(graph.op(op).def->name)) return std::nullopt;
-    return Refusal{"fake-no", "the fake delegate does not take this operator", "take another"};
+  std::optional<OperatorRule> rule(const OpDef& op) const override {
+    return takes_.contains(op.name) ? std::optional(OperatorRule{.dtypes = "any", .conditions = {}}) : std::nullopt;
   }
+  std::optional<OperatorRule> rule_of(const Graph& graph, OpId op) const override {
+    ++questions;
+    return rule(*graph.op(op).def);
+  }
+  Refusal no_rule(const OpDef&) const override { return {"fake-no", "the fake delegate does not take this operator", "take another"}; }
   LayoutChoice layouts(const Graph&, OpId) const override { return layout_; }
   uint64_t cost(const Graph&, OpId) const override { return 1; }
-  uint64_t hand_over_cycles() const override { return hand_over_; }
-  std::optional<OperatorSupport> support(const OpDef& op) const override {
-    return takes_.contains(op.name) ? std::optional(OperatorSupport{.dtypes = "any", .conditions = {}}) : std::nullopt;
-  }
-
+  uint64_t dispatch_cycles() const override { return hand_over_; }
+  Result<std::unique_ptr<LoweredPartition>> lower(Program&, Graph) const override { DTR_CHECK(false); }
   size_t max_operands() const override { return most_operands; }
 
   mutable size_t questions = 0;

@@ -139,7 +139,7 @@ TEST(NeutronFusion, ClampsOfPoolsAndSums) {
 // The ways of lowering that a program does not choose. That programs are right is the business of deuteron-random.
 TEST(NeutronRandom, GraphsEqualTheReferenceWithEveryOption) {
   const auto backend = make_neutron_backend(test::machine());
-  const auto accept = [&](const Program& program, OpId op) { return !backend->refuse(program, program.forward(), op); };
+  const auto accept = [&](const Program& program, OpId op) { return !backend->refuse(program.forward(), op); };
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     Program program = RandomGraph(seed, {.accept = accept}).make(static_cast<int>(2 + seed % 12));
     SCOPED_TRACE(fmt::format("seed {}\n{}", seed, print(program, {.elide_constants = true})));

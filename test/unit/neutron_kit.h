@@ -62,9 +62,9 @@ inline void place(Compiled& compiled) {
 }
 
 inline Result<Compiled> compile(Program& program, const npu::Target& target = test::machine(), NeutronOptions options = {}) {
-  const std::unique_ptr<Backend> backend = make_neutron_backend(target, options);
+  const std::unique_ptr<DelegateBackend> backend = make_neutron_backend(target, options);
   for (const OpId op : program.forward().ops())
-    if (const auto refusal = backend->refuse(program, program.forward(), op)) ADD_FAILURE() << refusal->reason;
+    if (const auto refusal = backend->refuse(program.forward(), op)) ADD_FAILURE() << refusal->reason;
   Compiled compiled;
   DTR_ASSIGN(compiled.partition, backend->lower(program, program.forward()));
   place(compiled);

@@ -37,7 +37,7 @@ std::string refused(std::string_view inputs, std::string_view ops) {
   const Program program = graph_of(inputs, ops);
   if (program.graphs.empty()) return "not a graph";
   const Graph& graph = program.forward();
-  const auto refusal = make_neutron_backend(test::machine())->refuse(program, graph, graph.producer(graph.outputs()[0]));
+  const auto refusal = make_neutron_backend(test::machine())->refuse(graph, graph.producer(graph.outputs()[0]));
   return refusal ? fmt::format("{}: {}; {}", refusal->id, refusal->reason, refusal->remedy) : "";
 }
 

@@ -23,7 +23,7 @@ Compiled run(std::string_view layout, std::string_view shape, std::string_view o
 std::string refusal(std::string_view inputs, std::string_view op) {
   Program program = parse(fmt::format("graph @forward({}) {{\n  %y: {}\n  return %y\n}}", inputs, op));
   if (program.graphs.empty()) return {};
-  const auto refused = make_neutron_backend(test::machine())->refuse(program, program.forward(), program.forward().first_op());
+  const auto refused = make_neutron_backend(test::machine())->refuse(program.forward(), program.forward().first_op());
   return refused ? fmt::format("{}: {} | {}", refused->id, refused->reason, refused->remedy) : "";
 }
 

@@ -138,7 +138,7 @@ TEST(NeutronTables, LimitsAreRecognized) {
 std::string refusal(std::string_view text, const npu::Target& target = test::machine()) {
   const Program program = parse(text);
   if (program.graphs.empty()) return "not a graph";
-  const auto refused = make_neutron_backend(target)->refuse(program, program.forward(), program.forward().first_op());
+  const auto refused = make_neutron_backend(target)->refuse(program.forward(), program.forward().first_op());
   return refused ? fmt::format("{}: {}; {}", refused->id, refused->reason, refused->remedy) : "";
 }
 
@@ -205,7 +205,7 @@ TEST(NeutronSupport, LimitsOfCalls) {
 TEST(NeutronSupport, TheTableAndTheRefusalAreOneSentence) {
   const Program program = parse(conv("1,3,4097,1", "2,3,4097,1", "1,2,1,1", kPlain));
   const auto backend = make_neutron_backend(test::machine());
-  const auto refused = backend->refuse(program, program.forward(), program.forward().first_op());
+  const auto refused = backend->refuse(program.forward(), program.forward().first_op());
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->limit, "the NPU takes kernels of at most 4096 per axis");
   EXPECT_EQ(refused->value, "this one is 4097x1");

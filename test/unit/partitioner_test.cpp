@@ -69,7 +69,7 @@ TEST(Layout, QuantizeAndDequantizeAbsorbTheTranspositions) {
   Program program = parse(kTwoConvolutions);
   const Recipe recipe = recipe_with({"aten.convolution"}, {.contiguous = false, .channels_last = true});
   Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
-  const Result<LayoutResult> result = assign_layouts(program, program.forward(), recipe, placement);
+  const Result<LayoutResult> result = assign_layouts(program.forward(), recipe, placement);
   ASSERT_TRUE(result);
   EXPECT_TRUE(result->conversions.empty());
   EXPECT_EQ(result->bytes_moved, 0);
@@ -91,7 +91,7 @@ graph @forward(%x: f32[1,3,8,9]) {
 })");
   const Recipe recipe = recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
   Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
-  const Result<LayoutResult> result = assign_layouts(program, program.forward(), recipe, placement);
+  const Result<LayoutResult> result = assign_layouts(program.forward(), recipe, placement);
   ASSERT_TRUE(result);
   EXPECT_EQ(result->conversions.size(), 3U);  // the relu's result once for both pools, and each pool's output back
   EXPECT_EQ(result->bytes_moved, 4 * (216 + 48 + 168));
@@ -106,7 +106,7 @@ graph @forward(%x: f32[1,3,8,9]) {
 })");
   const Recipe recipe = recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
   Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
-  const Result<LayoutResult> result = assign_layouts(program, program.forward(), recipe, placement);
+  const Result<LayoutResult> result = assign_layouts(program.forward(), recipe, placement);
   ASSERT_TRUE(result);
   EXPECT_EQ(result->conversions.size(), 2U);  // of the input, for the pool and an output; of the pool's result
   EXPECT_EQ(result->bytes_moved, 4 * (216 + 48));
@@ -125,7 +125,7 @@ graph @forward(%x: f32[1,1,8,9]) {
 })");
   const Recipe recipe = recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
   Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
-  EXPECT_TRUE(assign_layouts(program, program.forward(), recipe, placement)->conversions.empty());
+  EXPECT_TRUE(assign_layouts(program.forward(), recipe, placement)->conversions.empty());
 }
 
 TEST(FloatFallback, ComputesWithinOneStepOfTheIntegerOp) {
@@ -191,8 +191,7 @@ graph @forward(%x: f32[2,3,4,6]) {{
 TEST(Executorch, SaysWhatItCannotCompose) {
   const auto reason = [](std::string_view text) {
     Program program = parse(text);
-    const auto refusal =
-        make_executorch_backend(*find_target("executorch"))->refuse(program, program.forward(), program.forward().first_op());
+    const auto refusal = make_executorch_backend(*find_target("executorch"))->refuse(program.forward(), program.forward().first_op());
     return refusal ? refusal->reason : std::string();
   };
   EXPECT_EQ(reason(R"(

@@ -168,20 +168,13 @@ WorkByCore convolution_work(const OpView& view) {
   return {{{45, 1.3}, {11, 0.2}}};
 }
 
-constexpr std::string_view kConstants = "weights and bias are constants";
 constexpr Rule kRules[] = {
     {.op = &ops::kConvolution,
      .layouts = channels_last,
      .call = convolution,
-     .refuse = constant_weights,
-     .condition = kConstants,
+     .conditions = kConstantWeightsAlone,
      .work_of = convolution_work},
-    {.op = &ops::kLinear,
-     .layouts = contiguous,
-     .call = linear,
-     .refuse = constant_weights,
-     .condition = kConstants,
-     .work = {{{50, 1.75}, {37, 0.16}}}},
+    {.op = &ops::kLinear, .layouts = contiguous, .call = linear, .conditions = kConstantWeightsAlone, .work = {{{50, 1.75}, {37, 0.16}}}},
 };
 
 }  // namespace

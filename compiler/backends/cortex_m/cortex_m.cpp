@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "compiler/backends/cortex_m/rules.h"
-#include "compiler/ops/define.h"
 
 namespace dtr {
 namespace {
@@ -23,30 +22,21 @@ const Rule* find_rule(const OpDef* op) {
 constexpr double kCallCycles = 1500;
 constexpr uint64_t kConversionCycles = 15;
 
-bool is_int8(const Type& type) { return type.dtype == DType::kInt8 && ops::per_tensor(type); }
-
-class CortexMBackend final : public Backend {
+class CortexMBackend final : public KernelBackend {
  public:
   explicit CortexMBackend(const TargetDescription& target) : target_(target), core_(target.cpu.core) {}
   std::string_view name() const override { return "cortex_m"; }
-  std::string_view delegate_id() const override { return {}; }
 
-  std::optional<Refusal> refuse(const Program&, const Graph& graph, OpId id) const override {
-    const Op& op = graph.op(id);
-    const Rule* rule = find_rule(op.def);
-    if (rule == nullptr) return Refusal{"cortex-m-no-kernel", fmt::format("the Cortex-M has no int8 kernel for {}", op.def->name), {}};
-    if (!rule->any_dtype) {
-      for (const std::vector<ValueId>* values : {&op.operands, &op.results})
-        for (const ValueId value : *values) {
-          if (!value.valid() || graph.is_constant(value) || is_int8(graph.type(value))) continue;
-          return Refusal{"cortex-m-int8",
-                         fmt::format("the Cortex-M's kernel of {} computes in int8; `{}` is {}", op.def->name, graph.value(value).name,
-                                     dtr::name(graph.type(value).dtype)),
-                         "quantize the operator and those around it"};
-        }
-    }
-    const BoundOpView view(graph, id);
-    return rule->refuse == nullptr ? std::nullopt : rule->refuse(graph, op, view);
+  std::optional<OperatorRule> rule(const OpDef& op) const override {
+    const Rule* found = find_rule(&op);
+    if (found == nullptr) return std::nullopt;
+    OperatorRule rule{.dtypes = found->any_dtype ? "float32, int8" : "int8", .conditions = {}};
+    if (!found->any_dtype) rule.conditions.push_back(&cortex_m::kInt8);
+    rule.conditions.insert(rule.conditions.end(), found->conditions.begin(), found->conditions.end());
+    return rule;
+  }
+  Refusal no_rule(const OpDef& op) const override {
+    return {"cortex-m-no-kernel", fmt::format("the Cortex-M has no int8 kernel for {}", op.name), {}};
   }
 
   LayoutChoice layouts(const Graph& graph, OpId id) const override {
@@ -70,14 +60,6 @@ class CortexMBackend final : public Backend {
     return from_cpu_cycles(target_, kConversionCycles * static_cast<uint64_t>(elements));
   }
 
-  std::optional<OperatorSupport> support(const OpDef& op) const override {
-    const Rule* rule = find_rule(&op);
-    if (rule == nullptr) return std::nullopt;
-    OperatorSupport support{.dtypes = "int8", .conditions = {}};
-    if (!rule->condition.empty()) support.conditions.emplace_back(rule->condition);
-    return support;
-  }
-
   Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId id) const override {
     const Op& op = graph.op(id);
     const BoundOpView view(graph, id);
@@ -91,6 +73,6 @@ class CortexMBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cortex_m_backend(const TargetDescription& target) { return std::make_unique<CortexMBackend>(target); }
+std::unique_ptr<KernelBackend> make_cortex_m_backend(const TargetDescription& target) { return std::make_unique<CortexMBackend>(target); }
 
 }  // namespace dtr

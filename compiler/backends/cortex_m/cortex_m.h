@@ -10,6 +10,6 @@
 namespace dtr {
 
 // `target` must outlive the backend: its core chooses kernels, scratch and costs.
-std::unique_ptr<Backend> make_cortex_m_backend(const TargetDescription& target);
+std::unique_ptr<KernelBackend> make_cortex_m_backend(const TargetDescription& target);
 
 }  // namespace dtr

@@ -1,4 +1,6 @@
 // Products of two computed matrices, normalization, resizing, and where float meets int8.
+#include <fmt/format.h>
+
 #include "compiler/backends/cortex_m/rules.h"
 #include "compiler/ops/define.h"
 #include "compiler/ops/integer.h"
@@ -41,11 +43,13 @@ KernelCall matmul(const CallContext& context) {
   return call;
 }
 
-std::optional<Refusal> full_range(const Graph&, const Op&, const OpView& view) {
-  if (ops::range_of(*view.result().quantization) == numerics::Range{}) return std::nullopt;
-  return Refusal{"cortex-m-range", "the Cortex-M's product of matrices has results from -128 to 127",
-                 "quantize its result to the full range of int8"};
-}
+constexpr Condition kFullRange{"cortex-m-range", "the Cortex-M's product of matrices has results from -128 to 127",
+                               "quantize its result to the full range of int8", [](const OpQuery& query) -> std::optional<std::string> {
+                                 const numerics::Range range = ops::range_of(*query.view.result().quantization);
+                                 if (range == numerics::Range{}) return std::nullopt;
+                                 return fmt::format("these are from {} to {}", range.low, range.high);
+                               }};
+constexpr const Condition* kMatmulConditions[] = {&kFullRange};
 
 std::vector<double> parameters(const CallContext& context, size_t index) {
   if (!context.view.has(index)) return {};
@@ -77,11 +81,13 @@ KernelCall normalize(const CallContext& context) {
 
 // ---- resizing
 
-std::optional<Refusal> nearest_has_steps(const Graph&, const Op&, const OpView& view) {
-  if (ops::nearest_axis(ops::resize_rule(view, 0)) && ops::nearest_axis(ops::resize_rule(view, 1))) return std::nullopt;
-  return Refusal{"cortex-m-resize", "the Cortex-M's resize reads inputs at equal steps; these extents have none in 30 bits",
-                 "resize to a multiple of the extent"};
-}
+constexpr Condition kEqualSteps{
+    "cortex-m-resize", "the Cortex-M's resize reads inputs at equal steps", "resize to a multiple of the extent",
+    [](const OpQuery& query) -> std::optional<std::string> {
+      if (ops::nearest_axis(ops::resize_rule(query.view, 0)) && ops::nearest_axis(ops::resize_rule(query.view, 1))) return std::nullopt;
+      return "these extents have none in 30 bits";
+    }};
+constexpr const Condition* kNearestConditions[] = {&kEqualSteps};
 
 KernelCall resize(const CallContext& context) {
   const OpView& view = context.view;
@@ -99,12 +105,17 @@ KernelCall resize(const CallContext& context) {
 
 // ---- float and int8
 
-std::optional<Refusal> converts_int8(const Graph&, const Op&, const OpView& view) {
-  const Type& integer = view.def == &ops::kQuantize ? view.result() : view.operand(0);
-  const Type& real = view.def == &ops::kQuantize ? view.operand(0) : view.result();
-  if (integer.dtype == DType::kInt8 && ops::per_tensor(integer) && real.dtype == DType::kFloat32) return std::nullopt;
-  return Refusal{"cortex-m-int8", "the Cortex-M converts between float32 and int8 with one scale a tensor", {}};
-}
+constexpr Condition kConvertsInt8{"cortex-m-int8", "the Cortex-M converts between float32 and int8 with one scale and zero point a tensor",
+                                  "quantize to int8 per tensor", [](const OpQuery& query) -> std::optional<std::string> {
+                                    const bool quantizes = query.view.def == &ops::kQuantize;
+                                    const Type& integer = quantizes ? query.view.result() : query.view.operand(0);
+                                    const Type& real = quantizes ? query.view.operand(0) : query.view.result();
+                                    if (integer.dtype == DType::kInt8 && ops::per_tensor(integer) && real.dtype == DType::kFloat32)
+                                      return std::nullopt;
+                                    return fmt::format("this is between {} and {}{}", name(real.dtype), name(integer.dtype),
+                                                       ops::per_tensor(integer) ? "" : " with several scales");
+                                  }};
+constexpr const Condition* kConversionConditions[] = {&kConvertsInt8};
 
 KernelCall convert(const CallContext& context) {
   const bool quantizes = context.view.def == &ops::kQuantize;
@@ -116,42 +127,22 @@ KernelCall convert(const CallContext& context) {
 }
 
 constexpr Rule conversion(const OpDef& op, double cycles) {
-  return {.op = &op,
-          .layouts = any_to_any,
-          .call = convert,
-          .refuse = converts_int8,
-          .condition = "one scale and zero point a tensor",
-          .any_dtype = true,
-          .work = elements(cycles)};
+  return {
+      .op = &op, .layouts = any_to_any, .call = convert, .conditions = kConversionConditions, .any_dtype = true, .work = elements(cycles)};
 }
 constexpr Rule normalization(const OpDef& op) {
-  return {.op = &op,
-          .layouts = contiguous,
-          .call = normalize,
-          .refuse = constant_weights,
-          .condition = "weight and bias are constants",
-          .work = elements(120)};
+  return {.op = &op, .layouts = contiguous, .call = normalize, .conditions = kConstantWeightsAlone, .work = elements(120)};
 }
 
 constexpr Rule kRules[] = {
     conversion(ops::kDequantize, 10),
     normalization(ops::kGroupNorm),
     normalization(ops::kLayerNorm),
-    {.op = &ops::kMatmul,
-     .layouts = contiguous,
-     .call = matmul,
-     .refuse = full_range,
-     .condition = "the result has the range of int8",
-     .work = {{{45, 1.8}, {15, 0.28}}}},
+    {.op = &ops::kMatmul, .layouts = contiguous, .call = matmul, .conditions = kMatmulConditions, .work = {{{45, 1.8}, {15, 0.28}}}},
     conversion(ops::kQuantize, 22),
     normalization(ops::kRmsNorm),
     {.op = &ops::kUpsampleBilinear2d, .layouts = channels_last, .call = resize, .work = elements(35)},
-    {.op = &ops::kUpsampleNearest2d,
-     .layouts = channels_last,
-     .call = resize,
-     .refuse = nearest_has_steps,
-     .condition = "inputs are read at equal steps",
-     .work = elements(3)},
+    {.op = &ops::kUpsampleNearest2d, .layouts = channels_last, .call = resize, .conditions = kNearestConditions, .work = elements(3)},
 };
 
 }  // namespace

@@ -79,8 +79,6 @@ KernelCall adaptive_max_pool(const CallContext& context) {
 // ---- over dimensions
 
 constexpr int64_t kMaxSum = 1 << 23;
-constexpr std::string_view kSumCondition = "at most 8388608 elements are added up";
-
 int64_t elements_of_a_sum(const OpView& view) {
   const std::vector<bool> reduced = *ops::reduced_dims(view);
   int64_t count = 1;
@@ -89,11 +87,12 @@ int64_t elements_of_a_sum(const OpView& view) {
   return count;
 }
 
-std::optional<Refusal> sum_fits(const Graph&, const Op&, const OpView& view) {
-  const int64_t count = elements_of_a_sum(view);
-  if (count <= kMaxSum) return std::nullopt;
-  return Refusal{"cortex-m-sum", fmt::format("{}; these are {}", kSumCondition, count), "reduce over fewer dimensions at a time"};
-}
+constexpr Condition kSumFits{"cortex-m-sum", "at most 8388608 elements are added up", "reduce over fewer dimensions at a time",
+                             [](const OpQuery& query) -> std::optional<std::string> {
+                               const int64_t count = elements_of_a_sum(query.view);
+                               return count <= kMaxSum ? std::nullopt : std::optional(fmt::format("these are {}", count));
+                             }};
+constexpr const Condition* kSumConditions[] = {&kSumFits};
 
 KernelCall sum(const CallContext& context) {
   const OpView& view = context.view;
@@ -106,11 +105,9 @@ KernelCall sum(const CallContext& context) {
 
 // ---- softmax
 
-std::optional<Refusal> constant_mask(const Graph& graph, const Op& op, const OpView&) {
-  if (op.operands.size() < 2 || graph.is_constant(op.operands[1])) return std::nullopt;
-  return Refusal{"cortex-m-mask", "the Cortex-M's softmax takes a constant mask; this one is computed while the model runs",
-                 "make it a buffer of the module"};
-}
+constexpr Condition kConstantMask{"cortex-m-mask", "the Cortex-M's softmax takes a constant mask", "make it a buffer of the module",
+                                  [](const OpQuery& query) { return computed_operand(query, 1); }};
+constexpr const Condition* kSoftmaxConditions[] = {&kConstantMask};
 
 // Rows in the order of memory, and an operand of rank 0 has none.
 LayoutChoice softmax_layout(const Graph& graph, const Op& op) {
@@ -164,21 +161,15 @@ KernelCall softmax(const CallContext& context) {
   return call;
 }
 
-constexpr std::string_view kConstantMask = "a mask is constant";
 constexpr Rule kRules[] = {
     {.op = &ops::kAdaptiveAvgPool2d, .layouts = pool_layout, .call = adaptive_average_pool, .work = elements(4.3, 2.3)},
     {.op = &ops::kAdaptiveMaxPool2d, .layouts = pool_layout, .call = adaptive_max_pool, .work = elements(13, 1.7)},
     {.op = &ops::kAvgPool2d, .layouts = pool_layout, .call = average_pool, .work = elements(4.3, 2.3)},
     {.op = &ops::kLogSoftmax, .layouts = softmax_layout, .call = softmax, .work = elements(80)},
     {.op = &ops::kMaxPool2d, .layouts = pool_layout, .call = max_pool, .work = elements(13, 1.7)},
-    {.op = &ops::kMeanDim, .layouts = any_to_any, .call = sum, .refuse = sum_fits, .condition = kSumCondition, .work = elements(7.5)},
-    {.op = &ops::kSoftmax,
-     .layouts = softmax_layout,
-     .call = softmax,
-     .refuse = constant_mask,
-     .condition = kConstantMask,
-     .work = elements(80)},
-    {.op = &ops::kSumDim, .layouts = any_to_any, .call = sum, .refuse = sum_fits, .condition = kSumCondition, .work = elements(7.5)},
+    {.op = &ops::kMeanDim, .layouts = any_to_any, .call = sum, .conditions = kSumConditions, .work = elements(7.5)},
+    {.op = &ops::kSoftmax, .layouts = softmax_layout, .call = softmax, .conditions = kSoftmaxConditions, .work = elements(80)},
+    {.op = &ops::kSumDim, .layouts = any_to_any, .call = sum, .conditions = kSumConditions, .work = elements(7.5)},
 };
 
 }  // namespace

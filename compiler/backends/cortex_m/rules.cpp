@@ -1,6 +1,10 @@
 #include "compiler/backends/cortex_m/rules.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "compiler/ops/define.h"
 
 namespace dtr::cortex_m {
 
@@ -27,13 +31,32 @@ LayoutChoice any_layout(const Graph& graph, const Op& op) {
   return alike ? LayoutChoice{} : contiguous(graph, op);
 }
 
-std::optional<Refusal> constant_weights(const Graph& graph, const Op& op, const OpView&) {
-  for (size_t i = 1; i < op.operands.size(); ++i)
-    if (op.operands[i].valid() && !graph.is_constant(op.operands[i]))
-      return Refusal{"cortex-m-dynamic-weight", "the Cortex-M kernels need constant weights; these are computed while the model runs",
-                     "make them parameters or buffers of the module"};
+namespace {
+
+std::optional<std::string> other_than_int8(const OpQuery& query) {
+  const Op& op = query.graph.op(query.op);
+  for (const std::vector<ValueId>* values : {&op.operands, &op.results})
+    for (const ValueId id : *values) {
+      if (!id.valid() || query.graph.is_constant(id)) continue;
+      const Value& value = query.graph.value(id);
+      if (value.type.dtype != DType::kInt8 || !ops::per_tensor(value.type))
+        return fmt::format("`{}` is {}", value.name, dtr::name(value.type.dtype));
+    }
   return std::nullopt;
 }
+
+std::optional<std::string> computed_weight(const OpQuery& query) {
+  for (size_t i = 1; i < query.view.operands.size(); ++i)
+    if (std::optional<std::string> computed = computed_operand(query, i)) return computed;
+  return std::nullopt;
+}
+
+}  // namespace
+
+const Condition kInt8{"cortex-m-int8", "the Cortex-M's kernels compute in int8 with one scale and zero point a tensor",
+                      "quantize the operator and those around it", other_than_int8};
+const Condition kConstantWeights{"cortex-m-dynamic-weight", "the Cortex-M's kernels need constant weights and biases",
+                                 "make them parameters or buffers of the module", computed_weight};
 
 LayoutChoice any_to_any(const Graph&, const Op&) { return {.mixed = true}; }
 

@@ -39,13 +39,18 @@ struct Rule {
   const OpDef* op;
   LayoutChoice (*layouts)(const Graph& graph, const Op& op);
   KernelCall (*call)(const CallContext& context);
-  // What the kernel does not do, beyond what holds for all: operands that are not constant, and the results, are int8 per tensor.
-  std::optional<Refusal> (*refuse)(const Graph& graph, const Op& op, const OpView& view) = nullptr;
-  std::string_view condition = {};                      // the same as a sentence for docs/operators.md
-  bool any_dtype = false;                               // operands or results may be of other types
+  // Beside kInt8, which holds for all but conversions.
+  std::span<const Condition* const> conditions = {};
+  bool any_dtype = false;                               // operands or results may be of other types: kInt8 does not hold
   WorkByCore work = {};                                 // fitted to counts under QEMU (docs/targets.md)
   WorkByCore (*work_of)(const OpView& view) = nullptr;  // where it depends on the operator's form
 };
+
+// Operands that are not constant, and the results, are int8 with one scale and zero point a tensor.
+extern const Condition kInt8;
+// Operands after the first are constants.
+extern const Condition kConstantWeights;
+inline constexpr const Condition* kConstantWeightsAlone[] = {&kConstantWeights};
 
 std::span<const Rule> convolution_rules();
 std::span<const Rule> elementwise_rules();
@@ -59,9 +64,6 @@ LayoutChoice channels_last(const Graph& graph, const Op& op);
 LayoutChoice contiguous(const Graph& graph, const Op& op);
 LayoutChoice any_layout(const Graph& graph, const Op& op);
 LayoutChoice any_to_any(const Graph& graph, const Op& op);  // the result in another order than the operand, for nothing
-
-// Operands after the first are constants.
-std::optional<Refusal> constant_weights(const Graph& graph, const Op& op, const OpView& view);
 
 inline void push(KernelCall& call, int32_t integer) { call.arguments.emplace_back(int64_t{integer}); }
 void push(KernelCall& call, numerics::Requantization by);

@@ -11,7 +11,7 @@ namespace dtr {
 namespace neutron {
 namespace {
 
-class NeutronBackend final : public Backend {
+class NeutronBackend final : public DelegateBackend {
  public:
   NeutronBackend(const npu::Target& target, NeutronOptions options) : machine_{target, options} {
     if (options.nxp_like()) machine_.options.prefetch_calls = std::min(options.prefetch_calls, 1U);
@@ -20,14 +20,16 @@ class NeutronBackend final : public Backend {
   std::string_view name() const override { return "neutron"; }
   std::string_view delegate_id() const override { return "DeuteronBackend"; }
 
-  std::optional<Refusal> refuse(const Program&, const Graph& graph, OpId op) const override {
-    const BoundOpView view(graph, op);
-    const Rule* rule = find_rule(graph, op);
-    if (rule == nullptr)
-      return Refusal{"npu-operator", fmt::format("the NPU has no kernel for {}", view->def->name),
-                     "the CPU runs it; `deuteron ops` lists what the NPU runs"};
-    return neutron::refuse(rule->checks, {machine_, graph, op, *view});
+  std::optional<OperatorRule> rule(const OpDef& op) const override { return as_operator_rule(find_rule(op)); }
+  std::optional<OperatorRule> rule_of(const Graph& graph, OpId op) const override { return as_operator_rule(find_rule(graph, op)); }
+  Refusal no_rule(const OpDef& op) const override {
+    return {"npu-operator", fmt::format("the NPU has no kernel for {}", op.name),
+            "the CPU runs it; `deuteron ops` lists what the NPU runs"};
   }
+  std::optional<std::string> violation(const Condition& condition, const OpQuery& query) const override {
+    return condition.violation(NpuQuery{query, machine_});
+  }
+  std::string with_numbers(std::string_view text) const override { return neutron::with_numbers(text, machine_.target); }
 
   LayoutChoice layouts(const Graph& graph, OpId op) const override {
     const BoundOpView view(graph, op);
@@ -44,14 +46,6 @@ class NeutronBackend final : public Backend {
     return kernel ? machine_.target.call_host_cycles + cycles(machine_.target, *kernel).total : 0;
   }
 
-  std::optional<OperatorSupport> support(const OpDef& op) const override {
-    const Rule* rule = find_rule(op);
-    if (rule == nullptr) return std::nullopt;
-    OperatorSupport support{.dtypes = "int8", .conditions = {}};
-    for (const Check* check : rule->checks) support.conditions.push_back(with_numbers(check->condition, machine_.target));
-    return support;
-  }
-
   // The array is busy with nothing but products, or the write port with nothing but results; the call may be that of a neighbour.
   uint64_t bound(const Graph& graph, OpId op) const override {
     const BoundOpView view(graph, op);
@@ -65,7 +59,7 @@ class NeutronBackend final : public Backend {
 
   size_t max_operands() const override { return npu::kMaxOperands; }
   // As a kernel call: the host enters the driver once more and blocks until the delegate is done.
-  uint64_t hand_over_cycles() const override { return machine_.target.call_host_cycles; }
+  uint64_t dispatch_cycles() const override { return machine_.target.call_host_cycles; }
 
   Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const override {
     // What is computed in place in a concatenation keeps all of it in memory from the first part on.
@@ -75,6 +69,10 @@ class NeutronBackend final : public Backend {
   }
 
  private:
+  static std::optional<OperatorRule> as_operator_rule(const Rule* rule) {
+    if (rule == nullptr) return std::nullopt;
+    return OperatorRule{.dtypes = "int8", .conditions = {rule->conditions.begin(), rule->conditions.end()}};
+  }
   static Result<std::unique_ptr<LoweredPartition>> checked(const Program& program, Partition partition) {
     DTR_TRY(partition.check_work(program));
     return std::make_unique<Partition>(std::move(partition));
@@ -108,7 +106,7 @@ class NeutronBackend final : public Backend {
 }  // namespace
 }  // namespace neutron
 
-std::unique_ptr<Backend> make_neutron_backend(const npu::Target& target, NeutronOptions options) {
+std::unique_ptr<DelegateBackend> make_neutron_backend(const npu::Target& target, NeutronOptions options) {
   DTR_CHECK(npu::is_machine(target));  // rows of compiler/targets/ are
   return std::make_unique<neutron::NeutronBackend>(target, options);
 }

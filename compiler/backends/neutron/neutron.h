@@ -23,6 +23,6 @@ struct NeutronOptions {
   bool nxp_like() const { return schedule == NeutronSchedule::kNxpLike; }
 };
 
-std::unique_ptr<Backend> make_neutron_backend(const npu::Target& target, NeutronOptions options = {});
+std::unique_ptr<DelegateBackend> make_neutron_backend(const npu::Target& target, NeutronOptions options = {});
 
 }  // namespace dtr

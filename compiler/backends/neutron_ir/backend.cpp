@@ -28,23 +28,28 @@ class Converted final : public LoweredPartition {
   std::vector<std::byte> payload_;
 };
 
-class NeutronIrBackend final : public Backend {
+class NeutronIrBackend final : public DelegateBackend {
  public:
-  NeutronIrBackend(std::unique_ptr<Backend> machine, std::string target, ConverterOptions options)
+  NeutronIrBackend(std::unique_ptr<DelegateBackend> machine, std::string target, ConverterOptions options)
       : machine_(std::move(machine)), target_(std::move(target)), options_(std::move(options)) {}
 
   std::string_view name() const override { return machine_->name(); }
   std::string_view delegate_id() const override { return kNeutronDelegateId; }
 
-  std::optional<Refusal> refuse(const Program& program, const Graph& graph, OpId op) const override {
-    if (std::optional<Refusal> refusal = machine_->refuse(program, graph, op)) return refusal;
-    const Form* form = find_form(*graph.op(op).def);
-    if (form == nullptr)
-      return no_form(fmt::format("TensorFlow Lite, in which the converter reads models, has no {} in int8", graph.op(op).def->name));
-    if (form->refuse == nullptr) return std::nullopt;
-    const BoundOpView view(graph, op);
-    return form->refuse(graph, graph.op(op), *view);
+  std::optional<OperatorRule> rule(const OpDef& op) const override { return with_form(op, machine_->rule(op)); }
+  std::optional<OperatorRule> rule_of(const Graph& graph, OpId op) const override {
+    return with_form(*graph.op(op).def, machine_->rule_of(graph, op));
   }
+  Refusal no_rule(const OpDef& op) const override {
+    if (!machine_->rule(op)) return machine_->no_rule(op);
+    return {.id = kNoForm,
+            .reason = fmt::format("TensorFlow Lite, in which the converter reads models, has no {} in int8", op.name),
+            .remedy = std::string(kOtherForm)};
+  }
+  std::optional<std::string> violation(const Condition& condition, const OpQuery& query) const override {
+    return machine_->violation(condition, query);
+  }
+  std::string with_numbers(std::string_view text) const override { return machine_->with_numbers(text); }
 
   LayoutChoice layouts(const Graph& graph, OpId op) const override {
     const Form* form = find_form(*graph.op(op).def);
@@ -52,12 +57,9 @@ class NeutronIrBackend final : public Backend {
     return form == nullptr ? LayoutChoice{} : form->layouts(*view);
   }
 
-  std::optional<OperatorSupport> support(const OpDef& op) const override {
-    return find_form(op) == nullptr ? std::nullopt : machine_->support(op);
-  }
   uint64_t cost(const Graph& graph, OpId op) const override { return machine_->cost(graph, op); }
   uint64_t bound(const Graph& graph, OpId op) const override { return machine_->bound(graph, op); }
-  uint64_t hand_over_cycles() const override { return machine_->hand_over_cycles(); }
+  uint64_t dispatch_cycles() const override { return machine_->dispatch_cycles(); }
   bool prefers_contiguous() const override { return true; }
 
   Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const override {
@@ -66,7 +68,14 @@ class NeutronIrBackend final : public Backend {
   }
 
  private:
-  std::unique_ptr<Backend> machine_;
+  static std::optional<OperatorRule> with_form(const OpDef& op, std::optional<OperatorRule> rule) {
+    const Form* form = find_form(op);
+    if (form == nullptr || !rule) return std::nullopt;
+    rule->conditions.insert(rule->conditions.end(), form->conditions.begin(), form->conditions.end());
+    return rule;
+  }
+
+  std::unique_ptr<DelegateBackend> machine_;
   std::string target_;
   ConverterOptions options_;
 };
@@ -74,7 +83,8 @@ class NeutronIrBackend final : public Backend {
 }  // namespace
 }  // namespace neutron_ir
 
-std::unique_ptr<Backend> make_neutron_ir_backend(std::unique_ptr<Backend> machine, std::string target, ConverterOptions options) {
+std::unique_ptr<DelegateBackend> make_neutron_ir_backend(std::unique_ptr<DelegateBackend> machine, std::string target,
+                                                         ConverterOptions options) {
   return std::make_unique<neutron_ir::NeutronIrBackend>(std::move(machine), std::move(target), std::move(options));
 }
 

@@ -90,15 +90,19 @@ void convolution(Emitter& emitter) {
   finish_image(emitter, result, false);
 }
 
-std::optional<Refusal> refuse_convolution(const Graph&, const Op&, const OpView& view) {
-  const ops::ConvolutionShape shape = ops::convolution_shape(view);
-  if (!shape.transposed) return std::nullopt;
-  if (shape.groups != 1) return no_form(fmt::format("TRANSPOSE_CONV has no groups; this one has {}", shape.groups));
-  const auto& [h, w] = shape.window;
-  if (h.dilation * w.dilation != 1)
-    return no_form(fmt::format("TRANSPOSE_CONV has no dilation; this one has {}x{}", h.dilation, w.dilation));
-  return std::nullopt;
-}
+// Of convolutions that are not transposed nothing is asked.
+constexpr Condition kOneGroup{kNoForm, "TRANSPOSE_CONV has no groups", kOtherForm, [](const OpQuery& query) -> std::optional<std::string> {
+                                const ops::ConvolutionShape shape = ops::convolution_shape(query.view);
+                                if (!shape.transposed || shape.groups == 1) return std::nullopt;
+                                return fmt::format("this one has {}", shape.groups);
+                              }};
+constexpr Condition kDense{kNoForm, "TRANSPOSE_CONV has no dilation", kOtherForm, [](const OpQuery& query) -> std::optional<std::string> {
+                             const ops::ConvolutionShape shape = ops::convolution_shape(query.view);
+                             const auto& [h, w] = shape.window;
+                             if (!shape.transposed || h.dilation * w.dilation == 1) return std::nullopt;
+                             return fmt::format("this one has {}x{}", h.dilation, w.dilation);
+                           }};
+constexpr const Condition* kConvolutionConditions[] = {&kOneGroup, &kDense};
 
 void linear(Emitter& emitter) {
   const size_t rank = emitter.type(0).rank();
@@ -122,7 +126,7 @@ void matmul(Emitter& emitter) {
               Emitter::options(OptionsType::BatchMatMulOptions, table));
 }
 
-constexpr Form kForms[] = {{&ops::kConvolution, channels_last, convolution, refuse_convolution},
+constexpr Form kForms[] = {{&ops::kConvolution, channels_last, convolution, kConvolutionConditions},
                            {&ops::kLinear, contiguous, linear},
                            {&ops::kMatmul, contiguous, matmul}};
 

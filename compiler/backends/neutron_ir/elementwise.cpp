@@ -33,20 +33,23 @@ void binary(Emitter& emitter) {
   add_activation(emitter, activation, y, result);
 }
 
-std::optional<Refusal> refuse_alpha(const Graph&, const Op&, const OpView& view) {
-  const double alpha = view.attribute_or("alpha", 1.0);
-  if (alpha == 1.0) return std::nullopt;
-  return no_form(fmt::format("ADD and SUB take operands as they are; this one has alpha {}", alpha));
-}
+constexpr Condition kNoAlpha{kNoForm, "ADD and SUB take operands as they are", kOtherForm,
+                             [](const OpQuery& query) -> std::optional<std::string> {
+                               const double alpha = query.view.attribute_or("alpha", 1.0);
+                               return alpha == 1.0 ? std::nullopt : std::optional(fmt::format("this one has alpha {}", alpha));
+                             }};
+constexpr const Condition* kSumConditions[] = {&kNoAlpha};
 
 bool one_quantization(const OpView& view) {
   return std::ranges::all_of(view.operands, [&](const Type* operand) { return operand->quantization == view.result().quantization; });
 }
 
-std::optional<Refusal> refuse_rescaling(const Graph&, const Op&, const OpView& view) {
-  if (one_quantization(view)) return std::nullopt;
-  return no_form("MAXIMUM and MINIMUM compare values of one quantization; these differ");
-}
+constexpr Condition kOneQuantization{kNoForm, "MAXIMUM and MINIMUM compare values of one quantization", kOtherForm,
+                                     [](const OpQuery& query) -> std::optional<std::string> {
+                                       if (one_quantization(query.view)) return std::nullopt;
+                                       return "these differ";
+                                     }};
+constexpr const Condition* kExtremeConditions[] = {&kOneQuantization};
 
 // ---- one tensor
 
@@ -56,17 +59,18 @@ void unary(Emitter& emitter) {
   emitter.add(kCode, kVersion, {x.index}, emitter.result(x.order));
 }
 
-std::optional<Refusal> refuse_scale(const OpView& view, double scale, int32_t zero_point, std::string_view name) {
-  const Quantization& q = *view.result().quantization;
+std::optional<std::string> other_scale(const OpQuery& query, double scale, int32_t zero_point) {
+  const Quantization& q = *query.view.result().quantization;
   if (static_cast<double>(q.scale()) == scale && q.zero_point() == zero_point) return std::nullopt;
-  return no_form(fmt::format("{} gives results of scale {} and zero point {}; this one has {} and {}", name, scale, zero_point, q.scale(),
-                             q.zero_point()));
+  return fmt::format("this one has {} and {}", q.scale(), q.zero_point());
 }
 
-std::optional<Refusal> refuse_sigmoid(const Graph&, const Op&, const OpView& view) {
-  return refuse_scale(view, 1.0 / 256, -128, "LOGISTIC");
-}
-std::optional<Refusal> refuse_tanh(const Graph&, const Op&, const OpView& view) { return refuse_scale(view, 1.0 / 128, 0, "TANH"); }
+constexpr Condition kSigmoidScale{kNoForm, "LOGISTIC gives results of scale 1/256 and zero point -128", kOtherForm,
+                                  [](const OpQuery& query) { return other_scale(query, 1.0 / 256, -128); }};
+constexpr const Condition* kSigmoidConditions[] = {&kSigmoidScale};
+constexpr Condition kTanhScale{kNoForm, "TANH gives results of scale 1/128 and zero point 0", kOtherForm,
+                               [](const OpQuery& query) { return other_scale(query, 1.0 / 128, 0); }};
+constexpr const Condition* kTanhConditions[] = {&kTanhScale};
 
 void leaky_relu(Emitter& emitter) {
   const Tensor x = emitter.operand(0);
@@ -110,30 +114,33 @@ void clamp(Emitter& emitter) {
   emitter.add(BuiltinOperator::MINIMUM, 2, {raised, bound(range.high)}, emitter.result(x.order));
 }
 
-std::optional<Refusal> refuse_clamp(const Graph&, const Op&, const OpView& view) {
-  if (limiting_operator(view) || one_quantization(view)) return std::nullopt;
-  return no_form("a clamp to other bounds than those of RELU, RELU6, RELU_N1_TO_1 and RELU_0_TO_1 keeps its operand's quantization");
-}
+constexpr Condition kKeepsQuantization{
+    kNoForm, "a clamp to other bounds than those of RELU, RELU6, RELU_N1_TO_1 and RELU_0_TO_1 keeps its operand's quantization", kOtherForm,
+    [](const OpQuery& query) -> std::optional<std::string> {
+      if (limiting_operator(query.view) || one_quantization(query.view)) return std::nullopt;
+      return "this one changes it";
+    }};
+constexpr const Condition* kClampConditions[] = {&kKeepsQuantization};
 
 constexpr Form kForms[] = {{&ops::kAbs, any_layout, unary<BuiltinOperator::ABS>},
-                           {&ops::kAddTensor, any_layout, binary<BuiltinOperator::ADD>, refuse_alpha},
-                           {&ops::kClamp, any_layout, clamp, refuse_clamp},
+                           {&ops::kAddTensor, any_layout, binary<BuiltinOperator::ADD>, kSumConditions},
+                           {&ops::kClamp, any_layout, clamp, kClampConditions},
                            {&ops::kExp, any_layout, unary<BuiltinOperator::EXP, 2>},
                            {&ops::kGelu, any_layout, gelu},
                            {&ops::kHardswish, any_layout, unary<BuiltinOperator::HARD_SWISH>},
                            {&ops::kLeakyRelu, any_layout, leaky_relu},
                            {&ops::kLog, any_layout, unary<BuiltinOperator::LOG, 2>},
-                           {&ops::kMaximum, any_layout, binary<BuiltinOperator::MAXIMUM>, refuse_rescaling},
-                           {&ops::kMinimum, any_layout, binary<BuiltinOperator::MINIMUM>, refuse_rescaling},
+                           {&ops::kMaximum, any_layout, binary<BuiltinOperator::MAXIMUM>, kExtremeConditions},
+                           {&ops::kMinimum, any_layout, binary<BuiltinOperator::MINIMUM>, kExtremeConditions},
                            {&ops::kMulTensor, any_layout, binary<BuiltinOperator::MUL>},
                            {&ops::kPrelu, any_layout, binary<BuiltinOperator::PRELU>},
                            {&ops::kRelu, any_layout, unary<BuiltinOperator::RELU, 2>},
                            {&ops::kRequantize, any_layout, unary<BuiltinOperator::QUANTIZE, 2>},
                            {&ops::kRsqrt, any_layout, unary<BuiltinOperator::RSQRT, 2>},
-                           {&ops::kSigmoid, any_layout, unary<BuiltinOperator::LOGISTIC, 2>, refuse_sigmoid},
+                           {&ops::kSigmoid, any_layout, unary<BuiltinOperator::LOGISTIC, 2>, kSigmoidConditions},
                            {&ops::kSqrt, any_layout, unary<BuiltinOperator::SQRT>},
-                           {&ops::kSubTensor, any_layout, binary<BuiltinOperator::SUB>, refuse_alpha},
-                           {&ops::kTanh, any_layout, unary<BuiltinOperator::TANH, 2>, refuse_tanh}};
+                           {&ops::kSubTensor, any_layout, binary<BuiltinOperator::SUB>, kSumConditions},
+                           {&ops::kTanh, any_layout, unary<BuiltinOperator::TANH, 2>, kTanhConditions}};
 
 }  // namespace
 

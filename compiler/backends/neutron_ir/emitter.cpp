@@ -216,10 +216,6 @@ const Form* find_form(const OpDef& def) {
   return nullptr;
 }
 
-Refusal no_form(std::string reason) {
-  return {"neutron-ir-form", std::move(reason), "the CPU runs it; Deuteron's own microcode does too: compile without --converter"};
-}
-
 // NXP's runtime knows channels-last tensors of four dimensions alone.
 bool is_image(const OpView& view) { return view.operand(0).rank() == 4 && view.result().rank() == 4; }
 LayoutChoice any_layout(const OpView& view) { return is_image(view) ? LayoutChoice{} : contiguous(view); }

@@ -97,7 +97,7 @@ struct Form {
   const OpDef* def;
   LayoutChoice (*layouts)(const OpView& view);
   void (*emit)(Emitter& emitter);
-  std::optional<Refusal> (*refuse)(const Graph& graph, const Op& op, const OpView& view) = nullptr;
+  std::span<const Condition* const> conditions = {};  // beside those of the NPU's model
 };
 std::span<const Form> convolution_forms();
 std::span<const Form> elementwise_forms();
@@ -106,7 +106,9 @@ std::span<const Form> reduction_forms();
 // nullptr: TensorFlow Lite has no such operator in int8.
 const Form* find_form(const OpDef& def);
 
-Refusal no_form(std::string reason);
+// The id and remedy of every condition here.
+inline constexpr std::string_view kNoForm = "neutron-ir-form";
+inline constexpr std::string_view kOtherForm = "the CPU runs it; Deuteron's own microcode does too: compile without --converter";
 LayoutChoice any_layout(const OpView& view);
 LayoutChoice channels_last(const OpView& view);
 LayoutChoice contiguous(const OpView& view);

@@ -20,7 +20,8 @@ struct ConverterOptions {
 
 // Takes what `machine`, a backend that models the NPU, takes and TensorFlow Lite has an operator for, and asks that one about costs.
 // Errors of lower: kConverterFailed, kConverterOutput, kFileNotWritable.
-std::unique_ptr<Backend> make_neutron_ir_backend(std::unique_ptr<Backend> machine, std::string target, ConverterOptions options);
+std::unique_ptr<DelegateBackend> make_neutron_ir_backend(std::unique_ptr<DelegateBackend> machine, std::string target,
+                                                         ConverterOptions options);
 
 // The model of a partition, all of whose ops that backend takes. Tensors have the shapes of their bytes, inputs and outputs their order.
 std::vector<std::byte> write_neutron_ir(const Program& program, const Graph& graph);

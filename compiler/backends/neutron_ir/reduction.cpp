@@ -42,13 +42,16 @@ void softmax(Emitter& emitter) {
               Emitter::options(OptionsType::SoftmaxOptions, fb::CreateSoftmaxOptions(emitter.tables(), 1.0F)));
 }
 
-std::optional<Refusal> refuse_softmax(const Graph&, const Op& op, const OpView& view) {
-  if (op.operands.size() > 1) return no_form("SOFTMAX takes no mask; this one has one");
-  const Quantization& q = *view.result().quantization;
-  if (q.scale() == 1.0F / 256 && q.zero_point() == -128) return std::nullopt;
-  return no_form(
-      fmt::format("SOFTMAX gives results of scale 1/256 and zero point -128; this one has {} and {}", q.scale(), q.zero_point()));
-}
+constexpr Condition kNoMask{kNoForm, "SOFTMAX takes no mask", kOtherForm, [](const OpQuery& query) -> std::optional<std::string> {
+                              return query.view.operands.size() > 1 ? std::optional<std::string>("this one has one") : std::nullopt;
+                            }};
+constexpr Condition kSoftmaxScale{kNoForm, "SOFTMAX gives results of scale 1/256 and zero point -128", kOtherForm,
+                                  [](const OpQuery& query) -> std::optional<std::string> {
+                                    const Quantization& q = *query.view.result().quantization;
+                                    if (q.scale() == 1.0F / 256 && q.zero_point() == -128) return std::nullopt;
+                                    return fmt::format("this one has {} and {}", q.scale(), q.zero_point());
+                                  }};
+constexpr const Condition* kSoftmaxConditions[] = {&kNoMask, &kSoftmaxScale};
 
 // ---- pools
 
@@ -73,25 +76,35 @@ void pool(Emitter& emitter) {
   finish_image(emitter, result, true);
 }
 
-std::optional<Refusal> refuse_max_pool(const Graph&, const Op&, const OpView& view) {
-  const auto [h, w] = ops::pool_window(view);
-  if (h.dilation * w.dilation == 1) return std::nullopt;
-  return no_form(fmt::format("MAX_POOL_2D has no dilation; this one has {}x{}", h.dilation, w.dilation));
-}
+constexpr Condition kDense{kNoForm, "MAX_POOL_2D has no dilation", kOtherForm, [](const OpQuery& query) -> std::optional<std::string> {
+                             const auto [h, w] = ops::pool_window(query.view);
+                             if (h.dilation * w.dilation == 1) return std::nullopt;
+                             return fmt::format("this one has {}x{}", h.dilation, w.dilation);
+                           }};
+constexpr const Condition* kMaxPoolConditions[] = {&kDense};
 
-std::optional<Refusal> refuse_average_pool(const Graph&, const Op&, const OpView& view) {
-  if (!ops::averages_codes(view)) return no_form("AVERAGE_POOL_2D keeps its operand's quantization and divides by the window's elements");
-  const ops::Window window = ops::pool_window(view);
-  const Padding padding = padding_of(window);
-  if (!view.attribute<bool>("count_include_pad")) {
-    if (padding.kind == fb::Padding::SAME || !padding.added()) return std::nullopt;
-    return no_form("AVERAGE_POOL_2D leaves padding out of the mean where it is SAME padding; this one has another");
-  }
-  for (const ops::WindowAxis* axis : {&window.h, &window.w})
-    if ((axis->out - 1) * axis->stride + axis->kernel > axis->in + axis->pad + axis->pad_end)
-      return no_form("AVERAGE_POOL_2D divides by whole windows; one of this reaches behind its padding");
-  return std::nullopt;
-}
+constexpr Condition kAveragesCodes{kNoForm, "AVERAGE_POOL_2D keeps its operand's quantization and divides by the window's elements",
+                                   kOtherForm, [](const OpQuery& query) -> std::optional<std::string> {
+                                     if (ops::averages_codes(query.view)) return std::nullopt;
+                                     return "this one does not";
+                                   }};
+constexpr Condition kSamePadding{kNoForm, "AVERAGE_POOL_2D leaves padding out of the mean where it is SAME padding", kOtherForm,
+                                 [](const OpQuery& query) -> std::optional<std::string> {
+                                   if (query.view.attribute<bool>("count_include_pad")) return std::nullopt;
+                                   const Padding padding = padding_of(ops::pool_window(query.view));
+                                   if (padding.kind == fb::Padding::SAME || !padding.added()) return std::nullopt;
+                                   return "this one has another";
+                                 }};
+constexpr Condition kWholeWindows{kNoForm, "AVERAGE_POOL_2D divides by whole windows where padding counts", kOtherForm,
+                                  [](const OpQuery& query) -> std::optional<std::string> {
+                                    if (!query.view.attribute<bool>("count_include_pad")) return std::nullopt;
+                                    const ops::Window window = ops::pool_window(query.view);
+                                    for (const ops::WindowAxis* axis : {&window.h, &window.w})
+                                      if ((axis->out - 1) * axis->stride + axis->kernel > axis->in + axis->pad + axis->pad_end)
+                                        return "one of this reaches behind its padding";
+                                    return std::nullopt;
+                                  }};
+constexpr const Condition* kAveragePoolConditions[] = {&kAveragesCodes, &kSamePadding, &kWholeWindows};
 
 // ---- resizing
 
@@ -114,27 +127,27 @@ void resize(Emitter& emitter) {
   finish_image(emitter, result, true);
 }
 
-// Positions are those of the ratio of the extents.
-std::optional<Refusal> refuse_resize(const Graph&, const Op&, const OpView& view) {
-  for (const size_t axis : {size_t{0}, size_t{1}}) {
-    const ops::ResizeRule rule = ops::resize_rule(view, axis);
-    if (rule.factor == 0 || rule.align_corners || rule.factor * static_cast<double>(rule.in) == static_cast<double>(rule.out)) continue;
-    return no_form(fmt::format("TensorFlow Lite resizes by the ratio of the extents; this one has factor {} from {} to {}", rule.factor,
-                               rule.in, rule.out));
-  }
-  return std::nullopt;
-}
+constexpr Condition kRatioOfExtents{
+    kNoForm, "TensorFlow Lite resizes by the ratio of the extents", kOtherForm, [](const OpQuery& query) -> std::optional<std::string> {
+      for (const size_t axis : {size_t{0}, size_t{1}}) {
+        const ops::ResizeRule rule = ops::resize_rule(query.view, axis);
+        if (rule.factor == 0 || rule.align_corners || rule.factor * static_cast<double>(rule.in) == static_cast<double>(rule.out)) continue;
+        return fmt::format("this one has factor {} from {} to {}", rule.factor, rule.in, rule.out);
+      }
+      return std::nullopt;
+    }};
+constexpr const Condition* kResizeConditions[] = {&kRatioOfExtents};
 
 constexpr Form kForms[] = {
     {&ops::kAmax, any_layout, reduce<BuiltinOperator::REDUCE_MAX>},
     {&ops::kAmin, any_layout, reduce<BuiltinOperator::REDUCE_MIN>},
-    {&ops::kAvgPool2d, channels_last, pool<BuiltinOperator::AVERAGE_POOL_2D>, refuse_average_pool},
-    {&ops::kMaxPool2d, channels_last, pool<BuiltinOperator::MAX_POOL_2D>, refuse_max_pool},
+    {&ops::kAvgPool2d, channels_last, pool<BuiltinOperator::AVERAGE_POOL_2D>, kAveragePoolConditions},
+    {&ops::kMaxPool2d, channels_last, pool<BuiltinOperator::MAX_POOL_2D>, kMaxPoolConditions},
     {&ops::kMeanDim, any_layout, reduce<BuiltinOperator::MEAN>},
-    {&ops::kSoftmax, any_layout, softmax, refuse_softmax},
+    {&ops::kSoftmax, any_layout, softmax, kSoftmaxConditions},
     {&ops::kSumDim, any_layout, reduce<BuiltinOperator::SUM>},
-    {&ops::kUpsampleBilinear2d, channels_last, resize<BuiltinOperator::RESIZE_BILINEAR>, refuse_resize},
-    {&ops::kUpsampleNearest2d, channels_last, resize<BuiltinOperator::RESIZE_NEAREST_NEIGHBOR>, refuse_resize},
+    {&ops::kUpsampleBilinear2d, channels_last, resize<BuiltinOperator::RESIZE_BILINEAR>, kResizeConditions},
+    {&ops::kUpsampleNearest2d, channels_last, resize<BuiltinOperator::RESIZE_NEAREST_NEIGHBOR>, kResizeConditions},
 };
 
 }  // namespace

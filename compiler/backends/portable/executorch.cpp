@@ -255,33 +255,34 @@ constexpr CompositionRow kCompositions[] = {
     {&ops::kThreshold, threshold},
 };
 
-class ExecutorchBackend final : public Backend {
+// ExecuTorch has no kernel for softplus; it is composed.
+constexpr Condition kLinearFromAfar{"executorch-threshold",
+                                    "log(1 + exp(x)), of which ExecuTorch's softplus is composed, is the same function from a threshold of "
+                                    "15 on",
+                                    "use the default threshold of 20", [](const OpQuery& query) -> std::optional<std::string> {
+                                      const double from = linear_from(query.graph.op(query.op));
+                                      return from < kLeastThreshold ? std::optional(fmt::format("this one is {}", from)) : std::nullopt;
+                                    }};
+
+class ExecutorchBackend final : public KernelBackend {
  public:
   explicit ExecutorchBackend(const TargetDescription& target) : portable_(make_portable_backend(target)) {}
   std::string_view name() const override { return "executorch"; }
-  std::string_view delegate_id() const override { return {}; }
 
-  std::optional<Refusal> refuse(const Program& program, const Graph& graph, OpId id) const override {
-    const Op& op = graph.op(id);
-    if (op.def == &ops::kAdaptiveMaxPool2d)
-      return Refusal{"executorch-no-kernel", fmt::format("ExecuTorch has no kernel for {}", op.def->name), "replace the operator"};
-    if (op.def == &ops::kSoftplus && linear_from(op) < kLeastThreshold)
-      return Refusal{"executorch-threshold",
-                     fmt::format("ExecuTorch has no kernel for softplus, and log(1 + exp(x)) is another function below a threshold of {}; "
-                                 "this one is {}",
-                                 kLeastThreshold, linear_from(op)),
-                     "use the default threshold of 20"};
-    return portable_->refuse(program, graph, id);
+  std::optional<OperatorRule> rule(const OpDef& op) const override {
+    if (&op == &ops::kAdaptiveMaxPool2d) return std::nullopt;
+    std::optional<OperatorRule> rule = portable_->rule(op);
+    if (rule && &op == &ops::kSoftplus) rule->conditions.insert(rule->conditions.begin(), &kLinearFromAfar);
+    return rule;
+  }
+  Refusal no_rule(const OpDef& op) const override {
+    return {"executorch-no-kernel", fmt::format("ExecuTorch has no kernel for {}", op.name), "replace the operator"};
   }
   LayoutChoice layouts(const Graph& graph, OpId id) const override {
     return {.contiguous = true, .channels_last = false, .mixed = graph.op(id).def == &ops::kToDimOrderCopy};
   }
   uint64_t cost(const Graph& graph, OpId id) const override { return portable_->cost(graph, id); }
   uint64_t conversion_cycles(int64_t elements) const override { return portable_->conversion_cycles(elements); }
-  std::optional<OperatorSupport> support(const OpDef& op) const override {
-    return &op == &ops::kAdaptiveMaxPool2d ? std::nullopt : portable_->support(op);
-  }
-
   Result<bool> legalize(Program& program, Graph& graph, OpId id) const override {
     if (const Composition compose = composition(graph, id)) {
       Composer composer(program, graph, id);
@@ -324,11 +325,13 @@ class ExecutorchBackend final : public Backend {
     call.name = op.def == &ops::kUpsampleNearest2d ? "aten::upsample_nearest2d.vec_out" : "aten::upsample_bilinear2d.vec_out";
   }
 
-  std::unique_ptr<Backend> portable_;
+  std::unique_ptr<KernelBackend> portable_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_executorch_backend(const TargetDescription& target) { return std::make_unique<ExecutorchBackend>(target); }
+std::unique_ptr<KernelBackend> make_executorch_backend(const TargetDescription& target) {
+  return std::make_unique<ExecutorchBackend>(target);
+}
 
 }  // namespace dtr

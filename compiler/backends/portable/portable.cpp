@@ -17,39 +17,49 @@ bool is_asymmetric(const Op& op) {
   return end != nullptr && std::get<Ints>(*end) != op.attributes.get<Ints>("padding");
 }
 
-// Ways to place pixels that PyTorch's plain resizes do not have.
-bool resizes_as_tflite(const Op& op) {
-  if (op.def == &ops::kUpsampleNearest2d)
-    return op.attributes.get_or("align_corners", false) || op.attributes.get_or("half_pixel_centers", false);
-  if (op.def != &ops::kUpsampleBilinear2d) return false;
-  const bool aligned = op.attributes.get<bool>("align_corners");
-  return op.attributes.get_or("half_pixel_centers", !aligned) == aligned;
-}
+constexpr Condition kFloatOnly{
+    "portable-float-only", "the portable kernels compute in float32", "", [](const OpQuery& query) -> std::optional<std::string> {
+      for (const ValueId value : query.graph.op(query.op).operands)
+        if (value.valid() && query.graph.type(value).dtype != DType::kFloat32 && query.graph.type(value).dtype != DType::kBool)  // a mask
+          return fmt::format("the operand is {}", dtr::name(query.graph.type(value).dtype));
+      return std::nullopt;
+    }};
+// Of the ways to place pixels, PyTorch's.
+constexpr Condition kPlacesAsPytorch{"portable-resize", "the portable kernels place pixels as PyTorch does",
+                                     "quantize the model, or export it from PyTorch",
+                                     [](const OpQuery& query) -> std::optional<std::string> {
+                                       const Op& op = query.graph.op(query.op);
+                                       const bool half = op.attributes.get_or("half_pixel_centers", false);
+                                       if (op.def == &ops::kUpsampleNearest2d && !op.attributes.get_or("align_corners", false) && !half)
+                                         return std::nullopt;
+                                       if (op.def == &ops::kUpsampleBilinear2d) {
+                                         const bool aligned = op.attributes.get<bool>("align_corners");
+                                         if (op.attributes.get_or("half_pixel_centers", !aligned) != aligned) return std::nullopt;
+                                       }
+                                       return "this resize aligns them otherwise";
+                                     }};
+constexpr Condition kPadsAlike{"portable-asymmetric-padding", "the portable average pool pads both ends alike", "pad before the pool",
+                               [](const OpQuery& query) -> std::optional<std::string> {
+                                 const Op& op = query.graph.op(query.op);
+                                 return is_asymmetric(op) ? std::optional<std::string>("this one does not") : std::nullopt;
+                               }};
 
-class PortableBackend final : public Backend {
+class PortableBackend final : public KernelBackend {
  public:
   explicit PortableBackend(const TargetDescription& target) : target_(target) {}
   std::string_view name() const override { return "portable"; }
-  std::string_view delegate_id() const override { return {}; }
 
-  std::optional<Refusal> refuse(const Program&, const Graph& graph, OpId id) const override {
-    const Op& op = graph.op(id);
-    const portable::Row* row = portable::find_row(op.def);
-    if (row == nullptr)
-      return Refusal{"portable-no-kernel", fmt::format("there is no portable kernel for {}", op.def->name), "replace the operator"};
-    if (row->moves_any_dtype) return std::nullopt;
-    for (const ValueId value : op.operands)
-      if (value.valid() && graph.type(value).dtype != DType::kFloat32 && graph.type(value).dtype != DType::kBool)  // a mask
-        return Refusal{"portable-float-only",
-                       fmt::format("the portable kernel of {} computes in float32, the operand is {}", op.def->name,
-                                   dtr::name(graph.type(value).dtype)),
-                       {}};
-    if (resizes_as_tflite(op))
-      return Refusal{"portable-resize", "the portable kernels place pixels as PyTorch does; this resize aligns them otherwise",
-                     "quantize the model, or export it from PyTorch"};
-    if (op.def == &ops::kAvgPool2d && is_asymmetric(op))
-      return Refusal{"portable-asymmetric-padding", "the portable average pool pads both ends alike", "pad before the pool"};
-    return std::nullopt;
+  std::optional<OperatorRule> rule(const OpDef& op) const override {
+    const portable::Row* row = portable::find_row(&op);
+    if (row == nullptr) return std::nullopt;
+    if (row->moves_any_dtype) return OperatorRule{.dtypes = "any", .conditions = {}};
+    OperatorRule rule{.dtypes = "float32", .conditions = {&kFloatOnly}};
+    if (&op == &ops::kUpsampleNearest2d || &op == &ops::kUpsampleBilinear2d) rule.conditions.push_back(&kPlacesAsPytorch);
+    if (&op == &ops::kAvgPool2d) rule.conditions.push_back(&kPadsAlike);
+    return rule;
+  }
+  Refusal no_rule(const OpDef& op) const override {
+    return {"portable-no-kernel", fmt::format("there is no portable kernel for {}", op.name), "replace the operator"};
   }
 
   LayoutChoice layouts(const Graph& graph, OpId id) const override {
@@ -69,12 +79,6 @@ class PortableBackend final : public Backend {
   }
   uint64_t conversion_cycles(int64_t elements) const override {
     return from_cpu_cycles(target_, uint64_t{costs().quantize + costs().dequantize} / 2 * static_cast<uint64_t>(elements));
-  }
-
-  std::optional<OperatorSupport> support(const OpDef& op) const override {
-    const portable::Row* row = portable::find_row(&op);
-    if (row == nullptr) return std::nullopt;
-    return OperatorSupport{.dtypes = row->moves_any_dtype ? "any" : "float32", .conditions = {}};
   }
 
   Result<bool> legalize(Program&, Graph& graph, OpId id) const override {
@@ -175,6 +179,6 @@ class PortableBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_portable_backend(const TargetDescription& target) { return std::make_unique<PortableBackend>(target); }
+std::unique_ptr<KernelBackend> make_portable_backend(const TargetDescription& target) { return std::make_unique<PortableBackend>(target); }
 
 }  // namespace dtr

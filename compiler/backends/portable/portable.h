@@ -9,8 +9,8 @@
 namespace dtr {
 
 // `target`, whose CPU runs the kernels, must outlive the backend.
-std::unique_ptr<Backend> make_portable_backend(const TargetDescription& target);
+std::unique_ptr<KernelBackend> make_portable_backend(const TargetDescription& target);
 // The same, with nothing but kernels of ExecuTorch 1.4's runtime (portable and quantized).
-std::unique_ptr<Backend> make_executorch_backend(const TargetDescription& target);
+std::unique_ptr<KernelBackend> make_executorch_backend(const TargetDescription& target);
 
 }  // namespace dtr

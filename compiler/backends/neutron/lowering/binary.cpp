@@ -9,23 +9,23 @@
 namespace dtr::neutron {
 namespace {
 
-uint64_t constant_bytes(const Question& q) {
+uint64_t constant_bytes(const OpQuery& q) {
   uint64_t bytes = 0;
   for (const ValueId operand : q.graph.op(q.op).operands)
     if (q.graph.is_constant(operand)) bytes += static_cast<uint64_t>(q.graph.type(operand).bytes());
   return bytes;
 }
-constexpr const Check* kChecks[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSram<constant_bytes>};
+constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSram<constant_bytes>};
 
-std::optional<std::string> tensor_divisor(const Question& q) {
+std::optional<std::string> tensor_divisor(const OpQuery& q) {
   const Graph& graph = q.graph;
   const std::vector<ValueId>& operands = graph.op(q.op).operands;
   return fmt::format("`{}` of shape {} is divided by `{}` of shape {}", graph.value(operands[0]).name, to_string(q.view.operand(0).shape),
                      graph.value(operands[1]).name, to_string(q.view.operand(1).shape));
 }
-constexpr Check kOneNumber{"npu-division", "one operand of a division is a constant of one element", "multiply by a reciprocal",
-                           tensor_divisor};
-constexpr const Check* kDivisionChecks[] = {&kOneNumber};
+constexpr Condition kOneNumber{"npu-division", "one operand of a division is a constant of one element", "multiply by a reciprocal",
+                               tensor_divisor};
+constexpr const Condition* kDivisionConditions[] = {&kOneNumber};
 
 void set_loops(npu::Binary& binary, std::span<const JointLoop> loops) {
   std::fill(std::begin(binary.extent), std::end(binary.extent), 1u);
@@ -126,13 +126,13 @@ void lower(Builder& builder, const Group& group) {
 }
 
 constexpr Rule kRules[] = {
-    {&ops::kAddTensor, kChecks, any_layout, estimate, lower, Absorbs::kClamp},
-    {&ops::kSubTensor, kChecks, any_layout, estimate, lower, Absorbs::kClamp},
-    {&ops::kMulTensor, kChecks, any_layout, estimate, lower, Absorbs::kClamp},
-    {&ops::kMaximum, kChecks, any_layout, estimate, lower, Absorbs::kClamp},
-    {&ops::kMinimum, kChecks, any_layout, estimate, lower, Absorbs::kClamp},
-    {&ops::kPrelu, kChecks, any_layout, estimate, lower, Absorbs::kClamp},
-    {&ops::kDivTensor, kDivisionChecks, any_layout, estimate, lower},
+    {&ops::kAddTensor, kConditions, any_layout, estimate, lower, Absorbs::kClamp},
+    {&ops::kSubTensor, kConditions, any_layout, estimate, lower, Absorbs::kClamp},
+    {&ops::kMulTensor, kConditions, any_layout, estimate, lower, Absorbs::kClamp},
+    {&ops::kMaximum, kConditions, any_layout, estimate, lower, Absorbs::kClamp},
+    {&ops::kMinimum, kConditions, any_layout, estimate, lower, Absorbs::kClamp},
+    {&ops::kPrelu, kConditions, any_layout, estimate, lower, Absorbs::kClamp},
+    {&ops::kDivTensor, kDivisionConditions, any_layout, estimate, lower},
 };
 
 npu::Rescale rescale(numerics::Requantization by) { return {by.multiplier, by.shift}; }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "compiler/backends/neutron/call.h"
+#include "compiler/backends/neutron/conditions.h"
 #include "compiler/backends/neutron/lowering/concatenation.h"
-#include "compiler/backends/neutron/support/limits.h"
 
 namespace dtr::neutron {
 

@@ -197,21 +197,21 @@ uint64_t cost(const Machine& machine, const OpView& view) {
   return sum;
 }
 
-ops::Window window(const Question& q) {
+ops::Window window(const OpQuery& q) {
   ops::Window window = ops::convolution_shape(q.view).window;
   if (q.view.attribute<bool>("transposed")) window.h.stride = window.w.stride = 1;  // of its outputs, of which the machine knows nothing
   return window;
 }
 constexpr int64_t kMostCalls = 1024;
 
-uint64_t staged(const Question& q) {
+uint64_t staged(const OpQuery& q) {
   uint64_t most = 0;
-  const std::unique_ptr<Plan> plan = plan_of(q.machine, q.view);
-  for (const Part& part : plan->parts) most = std::max(most, least_staged_bytes(q.machine.target, part.window, part.mapping));
+  const std::unique_ptr<Plan> plan = plan_of(machine_of(q), q.view);
+  for (const Part& part : plan->parts) most = std::max(most, least_staged_bytes(machine_of(q).target, part.window, part.mapping));
   return most;
 }
 // At most, were no groups to share a call.
-int64_t calls(const Question& q) {
+int64_t calls(const OpQuery& q) {
   const ops::ConvolutionShape shape = ops::convolution_shape(q.view);
   const int64_t groups = shape.in == 1 ? 1 : shape.groups;
   const auto phases = [&](const ops::WindowAxis& axis) { return shape.transposed ? std::min(axis.stride, axis.in) : 1; };
@@ -220,26 +220,28 @@ int64_t calls(const Question& q) {
   count = 0;
   for (const Phase& h : phases_of(shape.window.h, shape.transposed))
     for (const Phase& w : phases_of(shape.window.w, shape.transposed)) {
-      const Part part = part_of(q.machine, shape, h, w, 0, shape.groups / groups);
-      count += groups * static_cast<int64_t>(shares_of(q.machine.target, part.window, part.mapping).size());
+      const Part part = part_of(machine_of(q), shape, h, w, 0, shape.groups / groups);
+      count += groups * static_cast<int64_t>(shares_of(machine_of(q).target, part.window, part.mapping).size());
       if (count > kMostCalls) return count;
     }
   return count;
 }
-constexpr Check kCalls{"npu-convolution-calls",
-                       "a convolution takes at most 1024 calls of the NPU: one for each group, times stride x stride if it is transposed, "
-                       "times how often a kernel over all channels exceeds {max_reduction} products",
-                       "use fewer groups, a smaller kernel, or a smaller stride of the transposed convolution",
-                       [](const Question& q) -> std::optional<std::string> {
-                         const int64_t count = calls(q);
-                         return count <= kMostCalls ? std::nullopt : std::optional(fmt::format("this one would take {}", count));
-                       }};
-constexpr Check kPadding{"npu-padding", "the NPU takes padding of at most 16777216 per axis", "choose less padding", [](const Question& q) {
-                           const ops::Window of = window(q);
-                           return beyond(npu::kMaxPad / 2, of.h.pad, of.w.pad);
-                         }};
-constexpr const Check* kChecks[] = {&kInt8Operand,    &kNotEmpty,         &kConstantWeight, &kConstantBias, &kKernelSize<window>,
-                                    &kStride<window>, &kDilation<window>, &kPadding,        &kCalls,        &kFitsSram<staged>};
+constexpr Condition kCalls{
+    "npu-convolution-calls",
+    "a convolution takes at most 1024 calls of the NPU: one for each group, times stride x stride if it is transposed, "
+    "times how often a kernel over all channels exceeds {max_reduction} products",
+    "use fewer groups, a smaller kernel, or a smaller stride of the transposed convolution",
+    [](const OpQuery& q) -> std::optional<std::string> {
+      const int64_t count = calls(q);
+      return count <= kMostCalls ? std::nullopt : std::optional(fmt::format("this one would take {}", count));
+    }};
+constexpr Condition kPadding{"npu-padding", "the NPU takes padding of at most 16777216 per axis", "choose less padding",
+                             [](const OpQuery& q) {
+                               const ops::Window of = window(q);
+                               return beyond(npu::kMaxPad / 2, of.h.pad, of.w.pad);
+                             }};
+constexpr const Condition* kConditions[] = {&kInt8Operand,    &kNotEmpty,         &kConstantWeight, &kConstantBias, &kKernelSize<window>,
+                                            &kStride<window>, &kDilation<window>, &kPadding,        &kCalls,        &kFitsSram<staged>};
 
 npu::Address moved(npu::Address address, int64_t bytes) { return {address.region, address.offset + word(bytes)}; }
 
@@ -286,7 +288,7 @@ void lower(Builder& builder, const Group& group) {
   }
 }
 
-constexpr Rule kRules[] = {{&ops::kConvolution, kChecks, channels_last, nullptr, lower, Absorbs::kEpilogue, cost}};
+constexpr Rule kRules[] = {{&ops::kConvolution, kConditions, channels_last, nullptr, lower, Absorbs::kEpilogue, cost}};
 
 }  // namespace
 

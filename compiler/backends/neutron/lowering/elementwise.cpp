@@ -6,8 +6,8 @@
 namespace dtr::neutron {
 namespace {
 
-uint64_t table_bytes(const Question&) { return sizeof(Table); }
-constexpr const Check* kChecks[] = {&kInt8Operands, &kNotEmpty, &kFitsSram<table_bytes>};
+uint64_t table_bytes(const OpQuery&) { return sizeof(Table); }
+constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kFitsSram<table_bytes>};
 
 std::optional<Kernel> estimate(const Machine&, const OpView& view) {
   return npu::dense_lookup(static_cast<uint32_t>(view.result().elements()));
@@ -108,7 +108,7 @@ std::optional<numerics::Range> as_clamp(const Table& table, numerics::Range doma
 }
 
 const Rule& elementwise_rule() {
-  static constexpr Rule kRule{nullptr, kChecks, any_layout, estimate, lower, Absorbs::kTables};
+  static constexpr Rule kRule{nullptr, kConditions, any_layout, estimate, lower, Absorbs::kTables};
   return kRule;
 }
 

@@ -14,14 +14,14 @@ uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 size_t dim_of(const OpView& view) { return *ops::normalize_dim(view.attribute<int64_t>("dim"), view.operand(0).rank()); }
 
 // Known indices are int32 in a call's constants.
-uint64_t staged(const Question& q) {
+uint64_t staged(const OpQuery& q) {
   const std::vector<ValueId>& operands = q.graph.op(q.op).operands;
   uint64_t bytes = 0;
   if (q.graph.is_constant(operands[0])) bytes += static_cast<uint64_t>(q.view.operand(0).bytes());
   if (q.graph.is_constant(operands[1])) bytes += static_cast<uint64_t>(q.view.operand(1).elements()) * sizeof(int32_t);
   return bytes;
 }
-constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<staged>};
+constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<staged>};
 
 // The operand as rows along the dimension, and the result: in its shape with the indices as one dimension, and bytes between neighbours.
 struct Selection {
@@ -142,7 +142,7 @@ void lower(Builder& builder, const Group& group) {
   builder.emit(gather, op.origin);
 }
 
-constexpr Rule kRules[] = {{&ops::kIndexSelect, kChecks, layouts, estimate, lower}};
+constexpr Rule kRules[] = {{&ops::kIndexSelect, kConditions, layouts, estimate, lower}};
 
 }  // namespace
 

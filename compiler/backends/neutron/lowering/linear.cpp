@@ -21,11 +21,11 @@ uint64_t cost(const Machine& machine, const OpView& view) {
   return accumulation_cycles(machine.target, window, choose_mapping(machine, window, false));
 }
 
-uint64_t staged_for_linear(const Question& q) {
+uint64_t staged_for_linear(const OpQuery& q) {
   const npu::Window window = window_of(q.view);
-  return least_staged_bytes(q.machine.target, window, choose_mapping(q.machine, window, false));
+  return least_staged_bytes(machine_of(q).target, window, choose_mapping(machine_of(q), window, false));
 }
-constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kConstantWeight, &kConstantBias, &kFitsSram<staged_for_linear>};
+constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kConstantWeight, &kConstantBias, &kFitsSram<staged_for_linear>};
 
 LayoutChoice layouts(const OpView& view) {
   // In channels-last memory the features (last dimension) of rank 3 and more do not lie side by side.
@@ -98,7 +98,7 @@ void lower(Builder& builder, const Group& group) {
   emit_accumulation(builder, group, accumulation, filters);
 }
 
-constexpr Rule kRules[] = {{&ops::kLinear, kChecks, layouts, nullptr, lower, Absorbs::kEpilogue, cost}};
+constexpr Rule kRules[] = {{&ops::kLinear, kConditions, layouts, nullptr, lower, Absorbs::kEpilogue, cost}};
 
 }  // namespace
 

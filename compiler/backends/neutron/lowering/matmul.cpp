@@ -12,13 +12,13 @@ namespace {
 
 uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
-uint64_t staged_bytes(const Question& q) {
+uint64_t staged_bytes(const OpQuery& q) {
   uint64_t staged = sizeof(Table);
   for (const ValueId operand : q.graph.op(q.op).operands)
     if (q.graph.is_constant(operand)) staged += static_cast<uint64_t>(q.graph.type(operand).bytes());
   return staged;
 }
-constexpr const Check* kChecks[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSram<staged_bytes>};
+constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSram<staged_bytes>};
 
 LayoutChoice layouts(const OpView&) { return {.contiguous = true, .channels_last = true, .mixed = true}; }
 
@@ -151,7 +151,7 @@ void lower(Builder& builder, const Group& group) {
   builder.emit(cheaper_way(target, matmul), origin_of(graph, group), op.def->macs(*view));
 }
 
-constexpr Rule kRules[] = {{&ops::kMatmul, kChecks, layouts, estimate, lower, Absorbs::kTable}};
+constexpr Rule kRules[] = {{&ops::kMatmul, kConditions, layouts, estimate, lower, Absorbs::kTable}};
 
 }  // namespace
 

@@ -10,8 +10,8 @@ namespace {
 
 uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
-constexpr const Check* kChecks[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
-constexpr const Check* kCatChecks[] = {&kInt8Operands, &kNotEmpty, &kRank, &kOperandCount, &kFitsSram<nothing_staged>};
+constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
+constexpr const Condition* kCatConditions[] = {&kInt8Operands, &kNotEmpty, &kRank, &kOperandCount, &kFitsSram<nothing_staged>};
 
 std::optional<Kernel> estimate_free(const Machine&, const OpView&) { return std::nullopt; }
 LayoutChoice free_layouts(const OpView&) { return {.contiguous = true, .channels_last = true, .mixed = true}; }
@@ -152,14 +152,14 @@ void lower_pad(Builder& builder, const Group& group) {
 }
 
 constexpr Rule kRules[] = {
-    {&ops::kView, kChecks, free_layouts, estimate_free, lower_view},
-    {&ops::kPermute, kChecks, free_layouts, estimate_free, lower_permute},
-    {&ops::kSliceTensor, kChecks, free_layouts, estimate_free, lower_slice},
-    {&ops::kExpand, kChecks, free_layouts, estimate_free, lower_expand},
-    {&ops::kFlip, kChecks, free_layouts, estimate_free, lower_flip},
-    {&ops::kToDimOrderCopy, kChecks, free_layouts, estimate_free, lower_view},
-    {&ops::kCat, kCatChecks, any_layout, estimate_cat, lower_cat},
-    {&ops::kConstantPadNd, kChecks, any_layout, estimate_cat, lower_pad},
+    {&ops::kView, kConditions, free_layouts, estimate_free, lower_view},
+    {&ops::kPermute, kConditions, free_layouts, estimate_free, lower_permute},
+    {&ops::kSliceTensor, kConditions, free_layouts, estimate_free, lower_slice},
+    {&ops::kExpand, kConditions, free_layouts, estimate_free, lower_expand},
+    {&ops::kFlip, kConditions, free_layouts, estimate_free, lower_flip},
+    {&ops::kToDimOrderCopy, kConditions, free_layouts, estimate_free, lower_view},
+    {&ops::kCat, kCatConditions, any_layout, estimate_cat, lower_cat},
+    {&ops::kConstantPadNd, kConditions, any_layout, estimate_cat, lower_pad},
 };
 
 }  // namespace

@@ -11,11 +11,12 @@
 namespace dtr::neutron {
 namespace {
 
-uint64_t parameter_bytes(const Question& q) {
+uint64_t parameter_bytes(const OpQuery& q) {
   const ops::NormalizeShape shape = ops::normalize_shape(q.view);
   return static_cast<uint64_t>(shape.step_b > 0 ? shape.b * shape.step_b : shape.c) * sizeof(numerics::NormalizeParameter);
 }
-constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kRank, &kConstantWeight, &kConstantBias, &kFitsSram<parameter_bytes>};
+constexpr const Condition* kConditions[] = {&kInt8Operand,    &kNotEmpty,     &kRank,
+                                            &kConstantWeight, &kConstantBias, &kFitsSram<parameter_bytes>};
 
 struct Loop {
   int64_t extent, step, parameter_step;
@@ -111,9 +112,9 @@ void lower(Builder& builder, const Group& group) {
 }
 
 constexpr Rule kRules[] = {
-    {&ops::kGroupNorm, kChecks, any_layout, estimate, lower, Absorbs::kClamp},
-    {&ops::kLayerNorm, kChecks, any_layout, estimate, lower, Absorbs::kClamp},
-    {&ops::kRmsNorm, kChecks, any_layout, estimate, lower, Absorbs::kClamp},
+    {&ops::kGroupNorm, kConditions, any_layout, estimate, lower, Absorbs::kClamp},
+    {&ops::kLayerNorm, kConditions, any_layout, estimate, lower, Absorbs::kClamp},
+    {&ops::kRmsNorm, kConditions, any_layout, estimate, lower, Absorbs::kClamp},
 };
 
 }  // namespace

@@ -62,34 +62,34 @@ bool is_reduction(const npu::Target& target, const OpView& view, const ops::Wind
 }
 
 // The window that the bounds of the Pool command apply to.
-ops::Window window_of_question(const Question& q) {
+ops::Window pool_window_of(const OpQuery& q) {
   const ops::Window window = ops::pool_window(q.view);
-  return is_reduction(q.machine.target, q.view, window) ? ops::Window{} : window;
+  return is_reduction(machine_of(q).target, q.view, window) ? ops::Window{} : window;
 }
-uint64_t padded_first(const Question& q) {
+uint64_t padded_first(const OpQuery& q) {
   const ops::Window window = ops::pool_window(q.view);
   return pads_first(q.view, window) ? static_cast<uint64_t>(padded_bytes(image_of(q.view.operand(0).shape), window)) : 0;
 }
-constexpr Check kOneDivisor{"npu-average-divisor", "the NPU divides the windows of an average with a range of its own by one number",
-                            "count the padding (`count_include_pad`), or leave out padding and `ceil_mode`", [](const Question& q) {
-                              return ops::averages_codes(q.view) || ops::average_divisor(q.view)
-                                         ? std::nullopt
-                                         : std::optional<std::string>("windows at the border of this one count fewer elements");
-                            }};
-constexpr const Check* kMaxPoolChecks[] = {&kInt8Operand,
-                                           &kNotEmpty,
-                                           &kKernelSize<window_of_question>,
-                                           &kStride<window_of_question>,
-                                           &kDilation<window_of_question>,
-                                           &kWindowNotOfPadding<window_of_question>,
-                                           &kFitsSram<padded_first>};
-constexpr const Check* kAvgPoolChecks[] = {&kInt8Operand,
-                                           &kNotEmpty,
-                                           &kOneDivisor,
-                                           &kKernelSize<window_of_question>,
-                                           &kStride<window_of_question>,
-                                           &kWindowNotOfPadding<window_of_question>,
-                                           &kFitsSram<padded_first>};
+constexpr Condition kOneDivisor{"npu-average-divisor", "the NPU divides the windows of an average with a range of its own by one number",
+                                "count the padding (`count_include_pad`), or leave out padding and `ceil_mode`", [](const OpQuery& q) {
+                                  return ops::averages_codes(q.view) || ops::average_divisor(q.view)
+                                             ? std::nullopt
+                                             : std::optional<std::string>("windows at the border of this one count fewer elements");
+                                }};
+constexpr const Condition* kMaxPoolConditions[] = {&kInt8Operand,
+                                                   &kNotEmpty,
+                                                   &kKernelSize<pool_window_of>,
+                                                   &kStride<pool_window_of>,
+                                                   &kDilation<pool_window_of>,
+                                                   &kWindowNotOfPadding<pool_window_of>,
+                                                   &kFitsSram<padded_first>};
+constexpr const Condition* kAvgPoolConditions[] = {&kInt8Operand,
+                                                   &kNotEmpty,
+                                                   &kOneDivisor,
+                                                   &kKernelSize<pool_window_of>,
+                                                   &kStride<pool_window_of>,
+                                                   &kWindowNotOfPadding<pool_window_of>,
+                                                   &kFitsSram<padded_first>};
 
 std::optional<Kernel> estimate_pool(const Machine&, const OpView& view) {
   return npu::Pool{.window = window_of_pool(view.operand(0).shape, ops::pool_window(view))};
@@ -158,13 +158,13 @@ int64_t different_windows(const OpView& view) {
 }
 
 constexpr int64_t kMaxWindowCalls = 64;
-constexpr Check kFewWindows{"npu-adaptive-windows",
-                            "the NPU pools to a given size with at most 64 calls, one for each position of a window that repeats",
-                            "choose an output size that divides the input size", [](const Question& q) {
-                              const int64_t calls = different_windows(q.view);
-                              return calls <= kMaxWindowCalls ? std::nullopt : std::optional(fmt::format("this pool would take {}", calls));
-                            }};
-constexpr const Check* kAdaptiveChecks[] = {&kInt8Operand, &kNotEmpty, &kFewWindows, &kFitsSram<nothing_staged>};
+constexpr Condition kFewWindows{
+    "npu-adaptive-windows", "the NPU pools to a given size with at most 64 calls, one for each position of a window that repeats",
+    "choose an output size that divides the input size", [](const OpQuery& q) {
+      const int64_t calls = different_windows(q.view);
+      return calls <= kMaxWindowCalls ? std::nullopt : std::optional(fmt::format("this pool would take {}", calls));
+    }};
+constexpr const Condition* kAdaptiveConditions[] = {&kInt8Operand, &kNotEmpty, &kFewWindows, &kFitsSram<nothing_staged>};
 
 WindowLoops adaptive_loops(const ops::AdaptiveAxis& axis, int64_t position) {
   const Repeat repeat(axis);
@@ -211,10 +211,10 @@ void lower_adaptive(Builder& builder, const Group& group) {
 }
 
 constexpr Rule kRules[] = {
-    {&ops::kAdaptiveAvgPool2d, kAdaptiveChecks, channels_last, estimate_adaptive, lower_adaptive, Absorbs::kClamp},
-    {&ops::kAdaptiveMaxPool2d, kAdaptiveChecks, channels_last, estimate_adaptive, lower_adaptive, Absorbs::kClamp},
-    {&ops::kAvgPool2d, kAvgPoolChecks, channels_last, estimate_pool, lower_pool, Absorbs::kClamp},
-    {&ops::kMaxPool2d, kMaxPoolChecks, channels_last, estimate_pool, lower_pool, Absorbs::kClamp},
+    {&ops::kAdaptiveAvgPool2d, kAdaptiveConditions, channels_last, estimate_adaptive, lower_adaptive, Absorbs::kClamp},
+    {&ops::kAdaptiveMaxPool2d, kAdaptiveConditions, channels_last, estimate_adaptive, lower_adaptive, Absorbs::kClamp},
+    {&ops::kAvgPool2d, kAvgPoolConditions, channels_last, estimate_pool, lower_pool, Absorbs::kClamp},
+    {&ops::kMaxPool2d, kMaxPoolConditions, channels_last, estimate_pool, lower_pool, Absorbs::kClamp},
 };
 
 }  // namespace

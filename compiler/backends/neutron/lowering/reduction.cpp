@@ -105,8 +105,8 @@ npu::Reduce reduce_of(npu::ReduceKind kind, const std::vector<CopyLoop>& results
   return reduce;
 }
 
-constexpr const Check* kIndexChecks[] = {&kInt8First, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
-constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
+constexpr const Condition* kIndexConditions[] = {&kInt8First, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
+constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
 
 // An index of another type than int8 takes more bytes, and steps over them.
 void set_result(npu::Reduce& reduce, const Type& result) {
@@ -158,12 +158,12 @@ void lower(Builder& builder, const Group& group) {
 }
 
 constexpr Rule kRules[] = {
-    {&ops::kAmax, kChecks, layouts, estimate, lower, Absorbs::kClamp},
-    {&ops::kAmin, kChecks, layouts, estimate, lower, Absorbs::kClamp},
-    {&ops::kArgmax, kIndexChecks, layouts, estimate, lower},
-    {&ops::kArgmin, kIndexChecks, layouts, estimate, lower},
-    {&ops::kMeanDim, kChecks, layouts, estimate, lower, Absorbs::kClamp},
-    {&ops::kSumDim, kChecks, layouts, estimate, lower, Absorbs::kClamp},
+    {&ops::kAmax, kConditions, layouts, estimate, lower, Absorbs::kClamp},
+    {&ops::kAmin, kConditions, layouts, estimate, lower, Absorbs::kClamp},
+    {&ops::kArgmax, kIndexConditions, layouts, estimate, lower},
+    {&ops::kArgmin, kIndexConditions, layouts, estimate, lower},
+    {&ops::kMeanDim, kConditions, layouts, estimate, lower, Absorbs::kClamp},
+    {&ops::kSumDim, kConditions, layouts, estimate, lower, Absorbs::kClamp},
 };
 
 }  // namespace

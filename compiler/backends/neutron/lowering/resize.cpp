@@ -14,16 +14,16 @@ std::optional<numerics::ResizeAxis> axis_of(const OpView& view, size_t axis) {
   return ops::nearest_axis(rule);
 }
 
-constexpr Check kFixedSteps{"npu-resize-steps", "the NPU steps through the input by one fixed-point number",
-                            "choose another output size, or resize in two steps", [](const Question& q) {
-                              std::optional<std::string> outside;
-                              for (const size_t axis : {size_t{0}, size_t{1}})
-                                if (!axis_of(q.view, axis))
-                                  outside = fmt::format("no such number gives the nearest of {} elements for each of {}",
-                                                        q.view.operand(0).shape[2 + axis], q.view.result().shape[2 + axis]);
-                              return outside;
-                            }};
-constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kFitsSram<nothing_staged>, &kFixedSteps};
+constexpr Condition kFixedSteps{"npu-resize-steps", "the NPU steps through the input by one fixed-point number",
+                                "choose another output size, or resize in two steps", [](const OpQuery& q) {
+                                  std::optional<std::string> outside;
+                                  for (const size_t axis : {size_t{0}, size_t{1}})
+                                    if (!axis_of(q.view, axis))
+                                      outside = fmt::format("no such number gives the nearest of {} elements for each of {}",
+                                                            q.view.operand(0).shape[2 + axis], q.view.result().shape[2 + axis]);
+                                  return outside;
+                                }};
+constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kFitsSram<nothing_staged>, &kFixedSteps};
 
 npu::Resize shape_of(const OpView& view) {
   const Shape& in = view.operand(0).shape;
@@ -55,8 +55,8 @@ void lower(Builder& builder, const Group& group) {
 }
 
 constexpr Rule kRules[] = {
-    {&ops::kUpsampleBilinear2d, kChecks, channels_last, estimate, lower},
-    {&ops::kUpsampleNearest2d, kChecks, channels_last, estimate, lower},
+    {&ops::kUpsampleBilinear2d, kConditions, channels_last, estimate, lower},
+    {&ops::kUpsampleNearest2d, kConditions, channels_last, estimate, lower},
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ enum class Absorbs : uint8_t { kNothing, kClamp, kTables, kTable, kEpilogue };  
 
 struct Rule {
   const OpDef* def;
-  Checks checks;
+  std::span<const Condition* const> conditions;
   LayoutChoice (*layouts)(const OpView&);
   // The op's main kernel with shapes but without addresses, for estimates; std::nullopt: no call.
   std::optional<Kernel> (*estimate)(const Machine&, const OpView&);

@@ -15,10 +15,10 @@ namespace {
 size_t softmax_dim(const OpView& view) { return *ops::normalize_dim(view.attribute<int64_t>("dim"), view.operand(0).rank()); }
 
 bool masked(const OpView& view) { return view.has(1); }
-uint64_t staged_mask(const Question& question) {
+uint64_t staged_mask(const OpQuery& question) {
   return masked(question.view) ? static_cast<uint64_t>(question.view.operand(0).elements()) : 0;  // at most
 }
-constexpr const Check* kChecks[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<staged_mask>};
+constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<staged_mask>};
 
 npu::Softmax kernel_of(const Rows& rows) {
   return {.outer = static_cast<uint32_t>(rows.outer),
@@ -143,8 +143,8 @@ void lower(Builder& builder, const Group& group) {
 }
 
 constexpr Rule kRules[] = {
-    {&ops::kSoftmax, kChecks, any_layout, estimate, lower},
-    {&ops::kLogSoftmax, kChecks, any_layout, estimate, lower},
+    {&ops::kSoftmax, kConditions, any_layout, estimate, lower},
+    {&ops::kLogSoftmax, kConditions, any_layout, estimate, lower},
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "compiler/backends/neutron/support/limits.h"
+#include "compiler/backends/neutron/conditions.h"
 
 #include <fmt/format.h>
 
@@ -50,54 +50,34 @@ Outside many_operands(const Graph& graph, OpId id) {
   return values.size() <= npu::kMaxOperands ? Outside{} : fmt::format("this operator has {}", values.size());
 }
 
-Outside computed(const Graph& graph, OpId op, size_t index) {
-  const std::vector<ValueId>& operands = graph.op(op).operands;
-  if (index >= operands.size() || !operands[index].valid() || graph.is_constant(operands[index])) return std::nullopt;
-  return fmt::format("`{}` is computed while the model runs", graph.value(operands[index]).name);
-}
-
-Refusal refusal(const Check& check, const npu::Target& target, std::string value) {
-  std::string limit = with_numbers(check.condition, target);
-  return {.id = check.id,
-          .reason = fmt::format("{}; {}", limit, value),
-          .remedy = with_numbers(check.remedy, target),
-          .limit = limit,
-          .value = std::move(value)};
-}
-
 constexpr std::string_view kInt8Only = "the NPU computes int8 with one scale and zero point a tensor";
 constexpr std::string_view kQuantize = "quantize the model: compile it with calibration data";
 constexpr std::string_view kParameter = "make it a parameter or a buffer of the module";
 
 }  // namespace
 
-const Check kInt8Operand{"npu-element-type", kInt8Only, kQuantize, [](const Question& q) { return other_element_type(q.view, 0, 1); }};
-const Check kInt8First{"npu-element-type", kInt8Only, kQuantize, [](const Question& q) {
-                         return is_npu_type(q.view.operand(0)) ? Outside{} : fmt::format("operand 0 is {}", describe(q.view.operand(0)));
-                       }};
-const Check kInt8Operands{"npu-element-type", kInt8Only, kQuantize,
-                          [](const Question& q) { return other_element_type(q.view, 0, q.view.operands.size()); }};
-const Check kNotEmpty{"npu-empty-tensor", "the NPU needs at least one element", "remove the operator: it computes nothing",
-                      [](const Question& q) { return empty_tensor(q.view); }};
-const Check kRank{"npu-rank", "the NPU copies tensors of up to {rank} dimensions", "merge dimensions with a view before the operator",
-                  [](const Question& q) { return large_rank(q.view); }};
-const Check kOperandCount{"npu-operand-count", "a call of the NPU has at most {operands} inputs and outputs, constants not counted",
-                          "join fewer tensors at a time", [](const Question& q) { return many_operands(q.graph, q.op); }};
-const Check kConstantWeight{"npu-dynamic-weight", "the NPU needs a constant weight", kParameter,
-                            [](const Question& q) { return computed(q.graph, q.op, 1); }};
-const Check kConstantBias{"npu-dynamic-weight", "the NPU needs a constant bias", kParameter,
-                          [](const Question& q) { return computed(q.graph, q.op, 2); }};
+const Condition kInt8Operand{"npu-element-type", kInt8Only, kQuantize, [](const OpQuery& q) { return other_element_type(q.view, 0, 1); }};
+const Condition kInt8First{"npu-element-type", kInt8Only, kQuantize, [](const OpQuery& q) {
+                             return is_npu_type(q.view.operand(0)) ? Outside{}
+                                                                   : fmt::format("operand 0 is {}", describe(q.view.operand(0)));
+                           }};
+const Condition kInt8Operands{"npu-element-type", kInt8Only, kQuantize,
+                              [](const OpQuery& q) { return other_element_type(q.view, 0, q.view.operands.size()); }};
+const Condition kNotEmpty{"npu-empty-tensor", "the NPU needs at least one element", "remove the operator: it computes nothing",
+                          [](const OpQuery& q) { return empty_tensor(q.view); }};
+const Condition kRank{"npu-rank", "the NPU copies tensors of up to {rank} dimensions", "merge dimensions with a view before the operator",
+                      [](const OpQuery& q) { return large_rank(q.view); }};
+const Condition kOperandCount{"npu-operand-count", "a call of the NPU has at most {operands} inputs and outputs, constants not counted",
+                              "join fewer tensors at a time", [](const OpQuery& q) { return many_operands(q.graph, q.op); }};
+const Condition kConstantWeight{"npu-dynamic-weight", "the NPU needs a constant weight", kParameter,
+                                [](const OpQuery& q) { return computed_operand(q, 1); }};
+const Condition kConstantBias{"npu-dynamic-weight", "the NPU needs a constant bias", kParameter,
+                              [](const OpQuery& q) { return computed_operand(q, 2); }};
 
 std::string with_numbers(std::string_view text, const npu::Target& target) {
   return fmt::format(fmt::runtime(text), fmt::arg("max_kernel", target.max_kernel), fmt::arg("max_reduction", target.max_reduction),
                      fmt::arg("macs", target.macs), fmt::arg("pipelines", target.pipelines), fmt::arg("sram_bytes", target.sram_bytes),
                      fmt::arg("rank", npu::kMoveRank), fmt::arg("operands", npu::kMaxOperands));
-}
-
-MaybeRefusal refuse(Checks checks, const Question& question) {
-  for (const Check* check : checks)
-    if (Outside outside = check->outside(question)) return refusal(*check, question.machine.target, std::move(*outside));
-  return std::nullopt;
 }
 
 Outside beyond(int64_t limit, int64_t height, int64_t width) {
@@ -113,13 +93,13 @@ Outside window_of_padding(const ops::Window& window) {
   return std::nullopt;
 }
 
-Outside beyond_sram(const Question& q, uint64_t staged) {
+Outside beyond_sram(const OpQuery& q, uint64_t staged) {
   const Op& op = q.graph.op(q.op);
   uint64_t activations = 0;
   for (const ValueId operand : op.operands)
     if (operand.valid() && !q.graph.is_constant(operand)) activations += static_cast<uint64_t>(q.graph.type(operand).bytes());
   for (const ValueId result : op.results) activations += static_cast<uint64_t>(q.graph.type(result).bytes());
-  if (activations + staged <= q.machine.target.sram_bytes) return std::nullopt;
+  if (activations + staged <= machine_of(q).target.sram_bytes) return std::nullopt;
   return fmt::format("operands and results take {} bytes and constants {} bytes", activations, staged);
 }
 
