@@ -40,8 +40,9 @@ if(NOT CMAKE_CROSSCOMPILING)
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cpp CONTENT "")
   add_library(dtr_precompiled OBJECT ${CMAKE_BINARY_DIR}/precompiled.cpp)
   target_link_libraries(dtr_precompiled PRIVATE dtr_options fmt::fmt)
-  target_precompile_headers(dtr_precompiled PRIVATE <algorithm> <array> <cmath> <cstdint> <cstring> <functional> <map> <memory> <numeric> <optional>
-                            <random> <span> <string> <string_view> <unordered_map> <variant> <vector> <fmt/format.h> <tl/expected.hpp>)
+  set(DTR_PRECOMPILED_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <functional> <map> <memory> <numeric> <optional>
+      <random> <span> <string> <string_view> <unordered_map> <variant> <vector> <fmt/format.h> <tl/expected.hpp>)
+  target_precompile_headers(dtr_precompiled PRIVATE ${DTR_PRECOMPILED_HEADERS})
 endif()
 
 # dtr_precompile(TARGET): the sources of TARGET start from the headers that are read once.

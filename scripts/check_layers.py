@@ -127,11 +127,11 @@ def page_errors(root):
 
 
 def listed_sources(root, files):
-    """Every source named in a CMakeLists.txt or cmake/*.cmake, or in a table of operators or passes that CMake reads, relative to the root."""
+    """Every source named in a CMakeLists.txt or cmake/*.cmake, or in a table of operators, passes or verbs that CMake reads, relative to the root."""
     listed = set()
     for file in files:
-        if file in ("compiler/ops/ops.inc", "compiler/transforms/passes.inc"):
-            rows = re.findall(r"^DTR_\w+\(\w+, (\w+)\)", (root / file).read_text(), re.MULTILINE)
+        if file in ("compiler/ops/ops.inc", "compiler/transforms/passes.inc", "tools/verbs.inc"):
+            rows = re.findall(r"^DTR_\w+\((?:\w+, )?(\w+)\)", (root / file).read_text(), re.MULTILINE)
             listed.update(f"{os.path.dirname(file)}/{stem}.cpp" for stem in rows)
         if Path(file).name == "CMakeLists.txt" or file.endswith(".cmake"):
             base = "" if file.endswith(".cmake") else os.path.dirname(file)

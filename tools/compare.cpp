@@ -4,16 +4,50 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "compiler/pipeline/read_model.h"
 #include "compiler/support/output_file.h"
 #include "host/accuracy/outputs.h"
 #include "tools/print.h"
-#include "tools/verbs.h"
+#include "tools/verb.h"
 
 namespace dtr::tools {
 namespace {
+
+struct CompareOptions {
+  std::string expected, actual, data, json;
+  std::vector<std::string> tensor_files;  // .ptd
+  uint32_t samples = 0;                   // 0: all
+  double step = 0;                        // of both sides; 0: what is known of them
+  // What must hold; absent: is not asked for.
+  std::optional<double> rtol, atol, max_steps, min_sqnr, min_argmax;
+};
+
+const CLI::App* add_compare(CLI::App& app, CompareOptions& o) {
+  CLI::App* verb = app.add_subcommand(
+      "compare", "How far B is from A: results (.npz, .npy), programs or models; exit code 1 if what is asked for does not hold");
+  verb->add_option("A", o.expected, "What is expected: results, a program (.pte), or a model (.pt2, .tflite, .ir)")->required();
+  verb->add_option("B", o.actual, "What is held against it")->required();
+  verb->add_option("--data", o.data, "Samples to run programs and models on (.npz, .npy)");
+  add_tensor_files(verb, o.tensor_files);
+  verb->add_option("--samples", o.samples, "Compare only the first N samples (0: all)")->capture_default_str();
+  verb->add_option("--step", o.step, "Quantization step of float outputs; default: that with which a program dequantizes them")
+      ->check(number(std::numeric_limits<double>::min(), std::numeric_limits<double>::max(), "POSITIVE"));
+  verb->add_option("--rtol", o.rtol, "All close: |a - b| <= atol + rtol * |a| for every element")
+      ->check(number(0, std::numeric_limits<double>::max(), "NONNEGATIVE"));
+  verb->add_option("--atol", o.atol, "The absolute part of it")->check(number(0, std::numeric_limits<double>::max(), "NONNEGATIVE"));
+  verb->add_option("--max-steps", o.max_steps, "No element is further apart than this many quantization steps")
+      ->check(number(0, std::numeric_limits<double>::max(), "NONNEGATIVE"));
+  verb->add_option("--min-sqnr", o.min_sqnr, "Every output has this many dB or more")
+      ->check(number(-std::numeric_limits<double>::max(), std::numeric_limits<double>::max(), ""));
+  verb->add_option("--min-argmax", o.min_argmax, "Share of the samples (0 to 1) whose largest element is the same one")
+      ->check(number(0, 1, "0 to 1"));
+  verb->add_option("--json", o.json, "Write the figures as JSON");
+  example(verb, "deuteron compare models/digits_cnn/float.pt2 digits.pte --data models/digits_cnn/test.npz --min-sqnr 25");
+  return verb;
+}
 
 struct Row {
   std::string name;
@@ -193,9 +227,7 @@ Status check_tensor_files(const CompareOptions& options) {
               {.file = options.tensor_files.front()});
 }
 
-}  // namespace
-
-Result<bool> compare(const CommonOptions&, const CompareOptions& options) {
+Result<bool> run_compare(const CommonOptions&, const CompareOptions& options) {
   DTR_TRY(check_outputs({options.expected, options.actual, options.data}, {options.json}));
   OutputSource source{.path = options.expected, .data = options.data, .tensor_files = options.tensor_files, .samples = options.samples};
   DTR_ASSIGN(const std::vector<Output> expected, read_outputs(source));
@@ -225,5 +257,9 @@ Result<bool> compare(const CommonOptions&, const CompareOptions& options) {
   if (!options.json.empty()) DTR_TRY(write_file(options.json, to_json(rows)));
   return good;
 }
+
+}  // namespace
+
+std::unique_ptr<Verb> compare_verb() { return std::make_unique<VerbOf<CompareOptions, &add_compare, &run_compare>>(); }
 
 }  // namespace dtr::tools

@@ -12,14 +12,172 @@
 #include "compiler/pipeline/placement_report.h"
 #include "compiler/support/output_file.h"
 #include "compiler/support/progress.h"
+#include "compiler/support/text.h"
 #include "host/accuracy/check.h"
 #include "host/accuracy/quantization_report.h"
 #include "host/profiler/etrecord.h"
 #include "tools/print.h"
-#include "tools/verbs.h"
+#include "tools/verb.h"
 
 namespace dtr::tools {
 namespace {
+
+struct CompileOptions {
+  std::string model, output;
+  std::string external_constants;          // .ptd
+  std::string converter, keep_neutron_ir;  // command, folder
+  uint32_t converter_seconds = 600;
+  unsigned threads = 0;
+  std::string etrecord;
+  std::string target = "imxrt700";
+  std::string recipe;                              // .json, instead of the target's
+  std::string calibration;                         // .npz, .npy
+  std::optional<uint32_t> random_samples;          // calibrate on noise, asked for by name
+  std::string load_calibration, save_calibration;  // .json
+  std::string observer = "histogram";
+  std::string io = "float";
+  std::vector<std::string> keep_off, force_on;  // nodes or operators; "all" forces whatever the NPU can run
+  std::string stop_at;                          // node
+  std::string report_json, placement, patterns, quantization_json, emit_ir, print_after;
+  bool report_quantization = false;
+  bool check = true;
+  double min_sqnr = kLeastCheckDecibels;
+  bool row_packing = false;
+  std::string schedule = "own";
+  std::string constants;  // "sram", "flash"; empty: as the recipe or the target has it
+  bool debug_map = true;
+  bool time_passes = false;
+  bool verbose = false;
+  bool elide_constants = false;
+};
+
+// Options stand in the order of the help.
+CLI::Option* add_converter_options(CLI::App* verb, CompileOptions& o) {
+  CLI::Option* converter =
+      verb->add_option("--converter", o.converter,
+                       "Let NXP's converter make the payloads of the NPU: a command, called with --input, --output and --target behind it "
+                       "(docs/recipes.md)")
+          ->type_name("CMD")
+          ->check(CLI::Validator(
+              [](const std::string& text) {
+                const auto words = shell_words(text);
+                return std::string(!words ? "a quote in the command has no end" : words->empty() ? "the command is empty" : "");
+              },
+              "", "command"));
+  verb->add_option("--keep-neutron-ir", o.keep_neutron_ir, "Leave what the converter reads and writes in this folder (.tflite)")
+      ->type_name("FOLDER")
+      ->needs(converter);
+  verb->add_option("--converter-seconds", o.converter_seconds, "End a conversion that takes longer")
+      ->check(CLI::Range(1, 86400))
+      ->needs(converter)
+      ->capture_default_str();
+  return converter;
+}
+
+void add_calibration_options(CLI::App* verb, CompileOptions& o) {
+  CLI::Option* calibrate = verb->add_option("--calibrate", o.calibration,
+                                            "Calibration data (.npz, .npy): arrays named as the inputs, or input, input_0, input_1, ...");
+  verb->add_option("--calibrate-random", o.random_samples, "Calibrate on this many samples of noise; the accuracy will be poor")
+      ->check(CLI::Range(1, 10000))
+      ->excludes(calibrate);
+  CLI::Option* load = verb->add_option("--load-calibration", o.load_calibration, "Reuse ranges written by --save-calibration (.json)");
+  verb->add_option("--save-calibration", o.save_calibration, "Write the observed ranges (.json)")->excludes(load);
+  verb->add_option("--observer", o.observer, "How ranges come from observed values")
+      ->check(CLI::IsMember({"histogram", "min-max"}))
+      ->excludes(load)
+      ->capture_default_str();
+}
+
+void add_program_options(CLI::App* verb, CLI::Option* converter, CompileOptions& o) {
+  verb->add_option("--io", o.io, "Inputs and outputs of the program: float, or int8 without quantize and dequantize")
+      ->check(CLI::IsMember({"float", "int8"}))
+      ->capture_default_str();
+  CLI::Option* no_check =
+      verb->add_flag("!--no-check", o.check, "Do not run the program on one sample and compare it with the float model");
+  verb->add_option("--min-sqnr", o.min_sqnr, "Refuse the program if an output has fewer dB than this in that comparison (-99: accept any)")
+      ->check(number(-99, 99, ""))
+      ->excludes(no_check)
+      ->capture_default_str();
+  verb->add_flag("--row-packing", o.row_packing,
+                 "Let convolutions of few channels fill the array from neighbouring columns (an assumption, see docs/npu.md)")
+      ->excludes(converter);
+  verb->add_option("--schedule", o.schedule,
+                   "Kernels and calls of the NPU: Deuteron's own, or like those that NXP's converter lists, for comparison (docs/npu.md)")
+      ->check(CLI::IsMember({"own", "nxp-like"}))
+      ->excludes(converter)
+      ->capture_default_str();
+  verb->add_option(
+          "--constants", o.constants,
+          "Where constants lie when the program starts: in flash, from which the NPU's are copied while it runs, or in SRAM with the "
+          "whole program, where nothing waits; default: the recipe's, else the target's (docs/npu.md)")
+      ->check(CLI::IsMember({"sram", "flash"}))
+      ->excludes(converter);
+  verb->add_flag("!--no-debug-map", o.debug_map, "Leave out the map that verify and profile read");
+  verb->add_option("--etrecord", o.etrecord,
+                   "Write what ExecuTorch's Inspector needs to tell a profile in terms of the model (ETRecord, docs/profiling.md)");
+}
+
+void add_placement_options(CLI::App* verb, CompileOptions& o) {
+  verb->add_option("--keep-off", o.keep_off, "Keep a node, or every node of an operator, off the NPU (repeatable)")
+      ->type_name("NODE|OP")
+      ->allow_extra_args(false);
+  verb->add_option("--force-on", o.force_on,
+                   "Run a node or operator on the NPU even where handing it over costs more than it saves; an error if it cannot run there "
+                   "(repeatable; all: whatever can)")
+      ->type_name("NODE|OP")
+      ->allow_extra_args(false);
+  verb->add_option("--stop-at", o.stop_at, "Compile up to this node: its value becomes the output")->type_name("NODE");
+}
+
+void add_report_options(CLI::App* verb, CompileOptions& o) {
+  verb->add_option("--placement", o.placement, "Write why operators are not on the NPU, as JSON (docs/placement.md)");
+  verb->add_option("--patterns", o.patterns,
+                   "Write which backend quantizes which operator, and what the others said, as JSON (docs/recipes.md)");
+  verb->add_flag("--report-quantization", o.report_quantization,
+                 "Print range, scale, saturation and SQNR of every tensor, and the error that every operator adds, on up to 8 samples");
+  verb->add_option("--quantization-json", o.quantization_json, "Write the same as JSON (docs/quantization.md)");
+  verb->add_option("--report-json", o.report_json, "Write operators, cycles, memory and refusals as JSON");
+  CLI::Option* emit_ir = verb->add_option("--emit-ir", o.emit_ir, "Write the quantized graph as IR text");
+  verb->add_flag("--elide-constants", o.elide_constants,
+                 "In --emit-ir, write big constants as seeded<n>: same shapes and costs, other contents")
+      ->needs(emit_ir);
+}
+
+void add_pass_options(CLI::App* verb, CompileOptions& o) {
+  std::vector<std::string> passes{"all"};
+  for (const PassDef* pass : all_passes()) passes.emplace_back(pass->name);
+  verb->add_option("--print-after", o.print_after, "Print the graph after a pass (its name, or all)")
+      ->type_name("PASS")
+      ->check(CLI::Validator(
+          [passes](const std::string& name) {
+            return std::ranges::find(passes, name) != passes.end() ? std::string()
+                                                                   : "there is no pass " + name + "; docs/passes.md lists them";
+          },
+          "", "pass"));
+  verb->add_flag("-v,--verbose", o.verbose,
+                 "Print why passes left operators as they are, such as a batch norm that is not folded, which quantization patterns were "
+                 "rejected and where quantizations met");
+  verb->add_flag("--time-passes", o.time_passes, "Print the time of every pass and stage");
+}
+
+const CLI::App* add_compile(CLI::App& app, CompileOptions& o) {
+  CLI::App* verb = app.add_subcommand("compile", "Compile a model for a target: quantize, place, schedule, check, write a .pte");
+  verb->add_option("MODEL", o.model, "Model: .pt2 (torch.export), .tflite, or IR text (.ir)")->required();
+  verb->add_option("-o,--output", o.output, "Program to write; default: the model's name with .pte");
+  verb->add_option("--external-constants", o.external_constants,
+                   "Write the constants that kernels of the CPU read into a tensor file (.ptd) instead of the program (docs/runtime.md)");
+  add_target(verb, o.target, "Target, see `deuteron targets`");
+  verb->add_option("--recipe", o.recipe, "Backends, their options and constraints instead of the target's (.json, docs/recipes.md)");
+  CLI::Option* converter = add_converter_options(verb, o);
+  add_calibration_options(verb, o);
+  add_program_options(verb, converter, o);
+  add_placement_options(verb, o);
+  add_report_options(verb, o);
+  add_pass_options(verb, o);
+  add_threads(verb, o.threads);
+  example(verb, "deuteron compile models/digits_cnn/float.pt2 --calibrate models/digits_cnn/calibration.npz -o digits.pte");
+  return verb;
+}
 
 void watch_passes(const CompileOptions& options, CompileSettings& settings) {
   if (!options.print_after.empty())
@@ -107,7 +265,7 @@ Result<CompileSettings> settings_of(const CommonOptions& common, const CompileOp
       .force_on = options.force_on,
       .debug_map = options.debug_map,
       .external_constants = !options.external_constants.empty(),
-      .threads = common.threads};
+      .threads = options.threads};
   settings.weigh_costs = std::erase(settings.force_on, "all") == 0;
   if (options.random_samples) settings.samples = NoiseSamples{*options.random_samples};
   if (!options.calibration.empty()) settings.samples = SampleFile{options.calibration};
@@ -177,9 +335,7 @@ Status write_outputs(const CompileOptions& options, OutputFile program, const Co
   return OutputFile::commit(files);
 }
 
-}  // namespace
-
-Status compile(const CommonOptions& common, const CompileOptions& options) {
+Status run_compile(const CommonOptions& common, const CompileOptions& options) {
   DTR_ASSIGN(CompileSettings settings, settings_of(common, options));
   DTR_TRY(check_npu_is_there(options, settings));
   DTR_TRY(check_constants_are_placed(options, settings));
@@ -213,5 +369,9 @@ Status compile(const CommonOptions& common, const CompileOptions& options) {
           report.external_bytes == 0 ? ": none, all constants are in the payloads of delegates" : "");
   return {};
 }
+
+}  // namespace
+
+std::unique_ptr<Verb> compile_verb() { return std::make_unique<VerbOf<CompileOptions, &add_compile, &run_compile>>(); }
 
 }  // namespace dtr::tools

@@ -17,10 +17,33 @@
 #include "host/accuracy/compare.h"
 #include "host/session/session.h"
 #include "tools/print.h"
-#include "tools/verbs.h"
+#include "tools/verb.h"
 
 namespace dtr::tools {
 namespace {
+
+struct EvalOptions {
+  std::string program, data;
+  std::vector<std::string> tensor_files;  // .ptd
+  std::string labels = "label";
+  std::string against;  // a float model to evaluate side by side
+  std::string json;
+  unsigned threads = 0;
+};
+
+const CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
+  CLI::App* verb = app.add_subcommand("eval", "Accuracy of a program over a data set, beside the float model's");
+  verb->add_option("PROGRAM", o.program, "Program (.pte)")->required();
+  verb->add_option("--data", o.data, "Data set (.npz) with inputs, labels, and float_output if the float model's outputs are known")
+      ->required();
+  add_tensor_files(verb, o.tensor_files);
+  verb->add_option("--labels", o.labels, "Array of class numbers")->capture_default_str();
+  verb->add_option("--against", o.against, "Float model to run on the same data (.pt2, .tflite) instead of float_output");
+  verb->add_option("--json", o.json, "Write the figures as JSON");
+  add_threads(verb, o.threads);
+  example(verb, "deuteron eval digits.pte --data models/digits_cnn/test.npz");
+  return verb;
+}
 
 const Tensor* find_array(const std::vector<NamedTensor>& arrays, std::string_view name) {
   for (const NamedTensor& array : arrays)
@@ -78,12 +101,11 @@ struct Expected {
   }
 };
 
-Result<std::vector<Tensor>> run_float_model(const Program& program, const std::vector<NamedTensor>& arrays, const EvalOptions& options,
-                                            unsigned threads) {
+Result<std::vector<Tensor>> run_float_model(const Program& program, const std::vector<NamedTensor>& arrays, const EvalOptions& options) {
   DTR_ASSIGN(const Samples samples, Samples::bind(program.forward(), arrays, options.data));
   DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_model_executor(program, program.forward()));
   std::vector<Result<std::vector<Tensor>>> results(samples.size());
-  parallel_for(samples.size(), threads, [&](size_t i) { results[i] = executor->run(samples.inputs(i)); });
+  parallel_for(samples.size(), options.threads, [&](size_t i) { results[i] = executor->run(samples.inputs(i)); });
   std::vector<Tensor> outputs;
   for (Result<std::vector<Tensor>>& result : results) {
     DTR_TRY(result);
@@ -92,15 +114,126 @@ Result<std::vector<Tensor>> run_float_model(const Program& program, const std::v
   return outputs;
 }
 
+Result<std::vector<int64_t>> read_labels(const std::vector<NamedTensor>& arrays, size_t samples, const EvalOptions& options) {
+  if (const Tensor* array = find_array(arrays, options.labels))
+    return class_numbers(*array, samples, {.file = options.data, .node = options.labels});
+  if (options.labels == "label") return std::vector<int64_t>();
+  return fail(DiagnosticId::kDataMissingArray, fmt::format("there is no array `{}`", options.labels),
+              "name the array of class numbers with --labels", {.file = options.data});
+}
+
+// `model` is that of --against; null: the data have what the float model says.
+Result<Expected> read_expected(const Program* model, const std::vector<NamedTensor>& arrays, const EvalOptions& options) {
+  Expected expected;
+  if (model != nullptr) {
+    DTR_ASSIGN(expected.computed, run_float_model(*model, arrays, options));
+  } else {
+    expected.stored = find_array(arrays, "float_output");
+    if (expected.stored == nullptr) expected.stored = find_array(arrays, "float_output_0");
+  }
+  return expected;
+}
+
+// The first output of each sample, in as many runs as there are threads, each with a session of its own. `stats` of one sample.
+Result<std::vector<Tensor>> run_samples(const Samples& samples, const EvalOptions& options, RunStats& stats) {
+  const unsigned threads = options.threads == 0 ? default_threads() : options.threads;
+  const size_t chunks = std::min<size_t>(threads, samples.size());
+  std::vector<Result<std::vector<Tensor>>> results(samples.size());
+  std::vector<Status> failures(chunks);
+  TerminalProgress progress("eval");
+  std::atomic<size_t> done{0};
+  parallel_for(chunks, threads, [&](size_t chunk) {
+    Result<std::unique_ptr<Session>> session = Session::open(options.program, options.tensor_files);
+    if (!session) {
+      failures[chunk] = tl::unexpected(session.error());
+      return;
+    }
+    for (size_t i = chunk; i < samples.size(); i += chunks) {
+      results[i] = (*session)->run(samples.inputs(i), i == 0 ? &stats : nullptr);
+      progress.update(++done, samples.size());
+    }
+  });
+  for (Status& failure : failures) DTR_TRY(failure);
+  for (const Result<std::vector<Tensor>>& result : results) DTR_TRY(result);
+  std::vector<Tensor> outputs;
+  for (Result<std::vector<Tensor>>& result : results) {
+    if (result->empty())
+      return fail(DiagnosticId::kDataShape, "the program has no output", "give a program that classifies", {.file = options.program});
+    outputs.push_back(std::move(result->front()));
+  }
+  return outputs;
+}
+
 struct Score {
   size_t samples = 0, float_right = 0, int8_right = 0, agree = 0;
-  size_t without_class = 0;  // the program gives NaN
+  size_t without_class = 0;               // the program gives NaN
+  size_t nan_samples = 0, first_nan = 0;  // of the float model
   Sqnr sqnr;
 };
 
-}  // namespace
+Status check_output(const Tensor& output, size_t samples, const Expected& expected, const EvalOptions& options) {
+  if (output.dtype() != DType::kFloat32)
+    return fail(DiagnosticId::kDataDtype, "the program gives int8 outputs, which have no scale outside of it",
+                "compile with --io float to evaluate", {.file = options.program});
+  const auto needed = static_cast<int64_t>(samples) * output.elements();
+  if (expected.stored == nullptr || expected.stored->elements() == needed) return {};
+  return fail(
+      DiagnosticId::kDataShape,
+      fmt::format("float_output has {} elements, {} outputs of {} are needed", expected.stored->elements(), samples, output.elements()),
+      "store the outputs of all samples", {.file = options.data});
+}
 
-Status eval(const CommonOptions& common, const EvalOptions& options) {
+Score score_of(const std::vector<Tensor>& outputs, const std::vector<int64_t>& labels, const Expected& expected) {
+  Score score;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto actual = outputs[i].values<float>();
+    ++score.samples;
+    const bool has_class = !has_nan(actual);
+    if (!has_class) ++score.without_class;
+    if (has_class && !labels.empty() && static_cast<int64_t>(argmax(actual)) == labels[i]) ++score.int8_right;
+    if (!expected.any()) continue;
+    const auto ideal = expected.of(i, actual.size());
+    if (has_nan(ideal) && score.nan_samples++ == 0) score.first_nan = i;
+    if (!labels.empty() && static_cast<int64_t>(argmax(ideal)) == labels[i]) ++score.float_right;
+    if (has_class && argmax(ideal) == argmax(actual)) ++score.agree;
+    const Tensor wanted = Tensor::copy_of(DType::kFloat32, outputs[i].shape(), std::as_bytes(ideal));
+    score.sqnr.add(wanted.view(), outputs[i].view());
+  }
+  return score;
+}
+
+Status check_finite(const Score& score, const EvalOptions& options) {
+  if (score.nan_samples > 0)
+    return fail(DiagnosticId::kDataNotFinite,
+                fmt::format("the float model's outputs hold NaN in {} of {} samples, the first is {}", score.nan_samples, score.samples,
+                            score.first_nan),
+                "leave these samples out, or look for the cause in the float model",
+                {.file = options.against.empty() ? options.data : options.against});
+  if (score.without_class > 0)
+    print_error("note: the program's outputs hold NaN in {} of {} samples, which count as wrong\n", score.without_class, score.samples);
+  return {};
+}
+
+// Prints the figures, and returns them as JSON.
+std::string print_score(const Score& score, bool has_labels, bool has_expected, const RunStats& stats) {
+  const auto share = [&](size_t count) { return static_cast<double>(count) / static_cast<double>(score.samples); };
+  std::string json = fmt::format("{{\"samples\": {}", score.samples);
+  print("{} samples\n", score.samples);
+  if (has_labels) {
+    if (has_expected) print("  accuracy of the float model   {:.4f}\n", share(score.float_right));
+    print("  accuracy of the int8 program  {:.4f}\n", share(score.int8_right));
+    if (has_expected) json += fmt::format(", \"float_accuracy\": {:.6f}", share(score.float_right));
+    json += fmt::format(", \"accuracy\": {:.6f}", share(score.int8_right));
+  }
+  if (has_expected) {
+    print("  same class as the float model {:.4f}\n  SQNR against the float model  {:.2f} dB\n", share(score.agree), score.sqnr.decibels());
+    json += fmt::format(", \"same_class\": {:.6f}, \"sqnr_db\": {:.4f}", share(score.agree), score.sqnr.decibels());
+  }
+  print("  simulated NPU                 {} cycles in {} calls a sample\n", stats.total_cycles, stats.npu_calls);
+  return json + fmt::format(", \"npu_total_cycles\": {}, \"npu_calls\": {}}}\n", stats.total_cycles, stats.npu_calls);
+}
+
+Status run_eval(const CommonOptions&, const EvalOptions& options) {
   DTR_TRY(check_outputs({options.program, options.data, options.against}, {options.json}));
   DTR_ASSIGN(const std::unique_ptr<Session> first, Session::open(options.program, options.tensor_files));
   note_unused_tensors(options.tensor_files, {&first->image()});
@@ -114,105 +247,25 @@ Status eval(const CommonOptions& common, const EvalOptions& options) {
   };
   DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_tensors(options.data, is_used));
   DTR_ASSIGN(const Samples samples, Samples::bind(first->signature(), arrays, options.data));
-
-  std::vector<int64_t> labels;
-  if (const Tensor* array = find_array(arrays, options.labels)) {
-    DTR_ASSIGN(labels, class_numbers(*array, samples.size(), {.file = options.data, .node = options.labels}));
-  } else if (options.labels != "label") {
-    return fail(DiagnosticId::kDataMissingArray, fmt::format("there is no array `{}`", options.labels),
-                "name the array of class numbers with --labels", {.file = options.data});
-  }
-  Expected expected;
-  if (model) {
-    DTR_ASSIGN(expected.computed, run_float_model(*model, arrays, options, common.threads));
-  } else {
-    expected.stored = find_array(arrays, "float_output");
-    if (expected.stored == nullptr) expected.stored = find_array(arrays, "float_output_0");
-  }
+  DTR_ASSIGN(const std::vector<int64_t> labels, read_labels(arrays, samples.size(), options));
+  DTR_ASSIGN(const Expected expected, read_expected(model ? &*model : nullptr, arrays, options));
   if (labels.empty() && !expected.any())
     return fail(DiagnosticId::kDataMissingArray,
                 "the data have neither labels nor outputs of the float model: there is nothing to compare with",
                 "add an array `label` or `float_output`, or give the model with --against", {.file = options.data});
-
-  // Samples in as many runs as there are threads, each with a session of its own.
-  const unsigned threads = common.threads == 0 ? default_threads() : common.threads;
-  const size_t chunks = std::min<size_t>(threads, samples.size());
-  std::vector<Result<std::vector<Tensor>>> outputs(samples.size());
-  std::vector<Status> failures(chunks);
-  TerminalProgress progress("eval");
-  std::atomic<size_t> done{0};
   RunStats stats;
-  parallel_for(chunks, threads, [&](size_t chunk) {
-    Result<std::unique_ptr<Session>> session = Session::open(options.program, options.tensor_files);
-    if (!session) {
-      failures[chunk] = tl::unexpected(session.error());
-      return;
-    }
-    for (size_t i = chunk; i < samples.size(); i += chunks) {
-      outputs[i] = (*session)->run(samples.inputs(i), i == 0 ? &stats : nullptr);
-      progress.update(++done, samples.size());
-    }
-  });
-  for (Status& failure : failures) DTR_TRY(failure);
-
-  for (const Result<std::vector<Tensor>>& output : outputs) DTR_TRY(output);
-  if (outputs.front()->empty())
-    return fail(DiagnosticId::kDataShape, "the program has no output", "give a program that classifies", {.file = options.program});
-  if (!labels.empty())
-    DTR_TRY(check_labels(labels, static_cast<size_t>(outputs.front()->front().elements()), {.file = options.data, .node = options.labels}));
-  Score score;
-  size_t nan_samples = 0, first_nan = 0;  // of the float model
-  for (size_t i = 0; i < samples.size(); ++i) {
-    const Tensor& raw = outputs[i]->front();
-    if (raw.dtype() != DType::kFloat32)
-      return fail(DiagnosticId::kDataDtype, "the program gives int8 outputs, which have no scale outside of it",
-                  "compile with --io float to evaluate", {.file = options.program});
-    const auto actual = raw.values<float>();
-    ++score.samples;
-    const bool has_class = !has_nan(actual);
-    if (!has_class) ++score.without_class;
-    if (has_class && !labels.empty() && static_cast<int64_t>(argmax(actual)) == labels[i]) ++score.int8_right;
-    if (!expected.any()) continue;
-    if (expected.stored != nullptr && expected.stored->elements() != static_cast<int64_t>(samples.size() * actual.size()))
-      return fail(DiagnosticId::kDataShape,
-                  fmt::format("float_output has {} elements, {} outputs of {} are needed", expected.stored->elements(), samples.size(),
-                              actual.size()),
-                  "store the outputs of all samples", {.file = options.data});
-    const auto ideal = expected.of(i, actual.size());
-    if (has_nan(ideal) && nan_samples++ == 0) first_nan = i;
-    if (!labels.empty() && static_cast<int64_t>(argmax(ideal)) == labels[i]) ++score.float_right;
-    if (has_class && argmax(ideal) == argmax(actual)) ++score.agree;
-    const Tensor wanted = Tensor::copy_of(DType::kFloat32, raw.shape(), std::as_bytes(ideal));
-    score.sqnr.add(wanted.view(), raw.view());
-  }
-
-  if (nan_samples > 0)
-    return fail(
-        DiagnosticId::kDataNotFinite,
-        fmt::format("the float model's outputs hold NaN in {} of {} samples, the first is {}", nan_samples, samples.size(), first_nan),
-        "leave these samples out, or look for the cause in the float model",
-        {.file = options.against.empty() ? options.data : options.against});
-  if (score.without_class > 0)
-    print_error("note: the program's outputs hold NaN in {} of {} samples, which count as wrong\n", score.without_class, samples.size());
-
-  const double n = static_cast<double>(score.samples);
-  std::string json = fmt::format("{{\"samples\": {}", score.samples);
-  print("{} samples\n", score.samples);
-  if (!labels.empty()) {
-    if (expected.any()) print("  accuracy of the float model   {:.4f}\n", static_cast<double>(score.float_right) / n);
-    print("  accuracy of the int8 program  {:.4f}\n", static_cast<double>(score.int8_right) / n);
-    if (expected.any()) json += fmt::format(", \"float_accuracy\": {:.6f}", static_cast<double>(score.float_right) / n);
-    json += fmt::format(", \"accuracy\": {:.6f}", static_cast<double>(score.int8_right) / n);
-  }
-  if (expected.any()) {
-    print("  same class as the float model {:.4f}\n  SQNR against the float model  {:.2f} dB\n", static_cast<double>(score.agree) / n,
-          score.sqnr.decibels());
-    json += fmt::format(", \"same_class\": {:.6f}, \"sqnr_db\": {:.4f}", static_cast<double>(score.agree) / n, score.sqnr.decibels());
-  }
-  print("  simulated NPU                 {} cycles in {} calls a sample\n", stats.total_cycles, stats.npu_calls);
-  json += fmt::format(", \"npu_total_cycles\": {}, \"npu_calls\": {}}}\n", stats.total_cycles, stats.npu_calls);
-  if (!options.json.empty()) DTR_TRY(write_file(options.json, json));
-  return {};
+  DTR_ASSIGN(const std::vector<Tensor> outputs, run_samples(samples, options, stats));
+  const auto classes = static_cast<size_t>(outputs.front().elements());
+  if (!labels.empty()) DTR_TRY(check_labels(labels, classes, {.file = options.data, .node = options.labels}));
+  DTR_TRY(check_output(outputs.front(), samples.size(), expected, options));
+  const Score score = score_of(outputs, labels, expected);
+  DTR_TRY(check_finite(score, options));
+  const std::string json = print_score(score, !labels.empty(), expected.any(), stats);
+  return options.json.empty() ? Status() : write_file(options.json, json);
 }
+
+}  // namespace
+
+std::unique_ptr<Verb> eval_verb() { return std::make_unique<VerbOf<EvalOptions, &add_eval, &run_eval>>(); }
 
 }  // namespace dtr::tools

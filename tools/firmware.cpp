@@ -7,11 +7,33 @@
 
 #include "compiler/support/output_file.h"
 #include "tools/print.h"
-#include "tools/verbs.h"
+#include "tools/verb.h"
 
 namespace dtr::tools {
+namespace {
 
-Status firmware(const CommonOptions&, const FirmwareOptions& options) {
+struct FirmwareOptions {
+  std::vector<std::string> programs;
+  std::string output;
+  std::string board = "qemu-an505";
+  std::vector<std::string> tensor_files;  // .ptd
+  bool no_checksum = false;
+};
+
+const CLI::App* add_firmware(CLI::App& app, FirmwareOptions& o) {
+  CLI::App* verb =
+      app.add_subcommand("firmware", "Write a CMake project that runs programs on a board, with just the memory and the kernels they need");
+  verb->add_option("PROGRAM", o.programs, "Programs (.pte): several take turns in one arena")->required();
+  verb->add_option("-o,--output", o.output, "Folder of the project; what someone changed in it is kept (docs/runtime.md)")->required();
+  verb->add_option("--board", o.board, "qemu-an505 (Cortex-M33) or qemu-an547 (Cortex-M55)")->capture_default_str();
+  add_tensor_files(verb, o.tensor_files);
+  verb->add_flag("--no-checksum", o.no_checksum,
+                 "Leave out the check of the programs' checksums at load (docs/performance.md has its cost)");
+  example(verb, "deuteron firmware digits.pte --board qemu-an505 -o digits_firmware");
+  return verb;
+}
+
+Status run_firmware(const CommonOptions&, const FirmwareOptions& options) {
   DTR_ASSIGN(const Board* board, resolve_board(options.board));
   std::vector<ProgramImage> images;
   std::vector<FirmwareProgram> programs;
@@ -34,5 +56,9 @@ Status firmware(const CommonOptions&, const FirmwareOptions& options) {
   print("firmware for {} in {}: see its README.md\n", board->name, options.output);
   return {};
 }
+
+}  // namespace
+
+std::unique_ptr<Verb> firmware_verb() { return std::make_unique<VerbOf<FirmwareOptions, &add_firmware, &run_firmware>>(); }
 
 }  // namespace dtr::tools

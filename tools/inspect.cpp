@@ -11,13 +11,23 @@
 #include "host/profiler/etdump.h"
 #include "host/simulator/listing.h"
 #include "tools/print.h"
-#include "tools/verbs.h"
+#include "tools/verb.h"
 
 namespace dtr::tools {
 namespace {
 
-// Shape, dtype and range of every array. One whose elements no tensor can hold has a line that says
-// so; a damaged one is an error.
+struct InspectOptions {
+  std::string file;
+};
+
+const CLI::App* add_inspect(CLI::App& app, InspectOptions& o) {
+  CLI::App* verb = app.add_subcommand("inspect", "Show a model, a program or data as text");
+  verb->add_option("FILE", o.file, ".pt2, .tflite, .pte, .ptd, .etdump, .npz, .npy")->required();
+  example(verb, "deuteron inspect digits.pte");
+  return verb;
+}
+
+// Shape, dtype and range of every array. One whose elements no tensor can hold has a line that says so; a damaged one is an error.
 Result<std::string> describe_arrays(const std::vector<ReadArray>& arrays) {
   std::string text;
   for (const ReadArray& array : arrays) {
@@ -54,9 +64,7 @@ std::string describe(const ProgramImage& image) {
   return describe_program(image, {.describe_payload = describe_payload});
 }
 
-}  // namespace
-
-Status inspect(const CommonOptions&, const InspectOptions& options) {
+Status run_inspect(const CommonOptions&, const InspectOptions& options) {
   DTR_ASSIGN(const FileKind kind, file_kind(options.file));
   Result<std::string> text;
   switch (kind) {
@@ -99,5 +107,9 @@ Status inspect(const CommonOptions&, const InspectOptions& options) {
   print("{}", EncodedLines{*text});
   return {};
 }
+
+}  // namespace
+
+std::unique_ptr<Verb> inspect_verb() { return std::make_unique<VerbOf<InspectOptions, &add_inspect, &run_inspect>>(); }
 
 }  // namespace dtr::tools

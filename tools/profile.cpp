@@ -10,10 +10,69 @@
 #include "host/profiler/report.h"
 #include "host/session/recorder.h"
 #include "tools/print.h"
-#include "tools/verbs.h"
+#include "tools/verb.h"
 
 namespace dtr::tools {
 namespace {
+
+struct ProfileOptions {
+  std::string trace;  // .etdump, profile.bin, .pte
+  std::string program, etrecord;
+  std::string compare;                            // another trace
+  std::string compare_program, compare_etrecord;  // of that
+  std::string by = "operator", sort = "cycles", filter;
+  uint32_t depth = 0;
+  std::string etdump, json, csv, perfetto, html;
+  std::string compile_report, verify;     // for html: files of those commands
+  std::vector<std::string> tensor_files;  // .ptd, of programs that are run
+};
+
+const CLI::App* add_profile(CLI::App& app, ProfileOptions& o) {
+  CLI::App* verb = app.add_subcommand("profile", "Show where the cycles of a run went, by operator of the model");
+  verb->add_option(
+          "TRACE", o.trace,
+          "Profile (.etdump) that `deuteron run --profile` or ExecuTorch wrote; records that a firmware wrote (profile.bin); or a program "
+          "(.pte), which is run then")
+      ->required();
+  add_tensor_files(verb, o.tensor_files);
+  verb->add_option("--program", o.program, "Program that was run (.pte): it names the operators");
+  verb->add_option("--etrecord", o.etrecord, "Instead of it a record of the program (`deuteron compile --etrecord`, or ExecuTorch's)")
+      ->excludes("--program");
+  verb->add_option("--by", o.by, "What a line is")->check(CLI::IsMember({"operator", "module", "kernel", "memory"}))->capture_default_str();
+  verb->add_option("--sort", o.sort, "Most cycles first, or in the order of the program")
+      ->check(CLI::IsMember({"cycles", "program"}))
+      ->capture_default_str();
+  verb->add_option("--filter", o.filter, "Only lines whose operator, module or kernel has this in its name");
+  verb->add_option("--depth", o.depth, "Fold modules below this level (0: show all)")->capture_default_str();
+  CLI::Option* compare = verb->add_option("--compare", o.compare,
+                                          "Another profile or program to hold beside it: what got slower, what faster (.etdump, .pte)");
+  verb->add_option("--compare-program", o.compare_program, "Program of that profile, if it is another one (.pte)")->needs(compare);
+  verb->add_option("--compare-etrecord", o.compare_etrecord, "Or its record")->needs(compare)->excludes("--compare-program");
+  verb->add_option("--etdump", o.etdump,
+                   "Write the trace for ExecuTorch's Inspector (.etdump): what a firmware recorded, or a program that is run");
+  verb->add_option("--json", o.json, "Write everything that is known, with --compare of both (.json, docs/profiling.md)");
+  verb->add_option("--csv", o.csv, "Write the table, with --compare that of both (.csv)");
+  verb->add_option("--perfetto", o.perfetto, "Write the timeline for https://ui.perfetto.dev (.json)")->excludes(compare);
+  CLI::Option* html =
+      verb->add_option("--html", o.html, "Write a page with timeline, operators, roofline, memory and graph that opens from disk (.html)")
+          ->excludes(compare);
+  verb->add_option("--compile-report", o.compile_report,
+                   "For --html: why operators are not on the NPU, as `deuteron compile --report-json` wrote it")
+      ->needs(html);
+  verb->add_option("--verify", o.verify, "For --html: errors of layers, as `deuteron verify --json` wrote them")->needs(html);
+  example(verb, "deuteron profile digits.pte");
+  return verb;
+}
+
+// Options that would do nothing beside the others.
+std::string misuse_of_profile(const CLI::App& verb) {
+  const std::string by = verb.get_option("--by")->as<std::string>();
+  if (verb.count("--depth") > 0 && by != "module") return "--depth has nothing to do without --by module";
+  if (verb.count("--sort") > 0 && by == "module") return "--sort has nothing to do with --by module, whose lines are a tree";
+  if (verb.count("--sort") > 0 && verb.count("--compare") > 0)
+    return "--sort has nothing to do with --compare, whose lines are in the order of change";
+  return {};
+}
 
 // A trace told in terms of its program, if that is given: a file, or what was run.
 struct Loaded {
@@ -108,9 +167,7 @@ ProfileTable table_of(const ProfileOptions& options) {
   return table;
 }
 
-}  // namespace
-
-Status profile(const CommonOptions&, const ProfileOptions& options) {
+Status run_profile(const CommonOptions&, const ProfileOptions& options) {
   DTR_TRY(check_outputs({options.trace, options.program, options.etrecord, options.compare, options.compare_program,
                          options.compare_etrecord, options.compile_report, options.verify},
                         {options.etdump, options.json, options.csv, options.perfetto, options.html}));
@@ -140,5 +197,9 @@ Status profile(const CommonOptions&, const ProfileOptions& options) {
   print("{}", EncodedLines{to_text(loaded.profile, table)});
   return {};
 }
+
+}  // namespace
+
+std::unique_ptr<Verb> profile_verb() { return std::make_unique<VerbOf<ProfileOptions, &add_profile, &run_profile, &misuse_of_profile>>(); }
 
 }  // namespace dtr::tools

@@ -7,22 +7,44 @@
 #include "compiler/support/file_contents.h"
 #include "compiler/support/output_file.h"
 #include "tools/print.h"
-#include "tools/verbs.h"
+#include "tools/verb.h"
 
 namespace dtr::tools {
+namespace {
 
-Status qat_prepare(const CommonOptions& common, const QatPrepareOptions& options) {
-  CompileSettings settings{.threads = common.threads};
+struct QatPrepareOptions {
+  std::string model, output;
+  std::string target = "imxrt700";
+  std::string calibration;  // .npz, .npy
+  unsigned threads = 0;
+};
+
+const CLI::App* add_qat_prepare(CLI::App& app, QatPrepareOptions& o) {
+  CLI::App* verb =
+      app.add_subcommand("qat-prepare", "Insert fake quantization into a float export, for quantization-aware training in PyTorch");
+  verb->add_option("MODEL", o.model, "Float model (.pt2)")->required();
+  verb->add_option("-o,--output", o.output, "Export to write, which torch.export.load reads")->required();
+  add_target(verb, o.target, "Target whose patterns decide what is quantized, see `deuteron targets`");
+  verb->add_option("--calibrate", o.calibration, "Data to start the ranges from (.npz, .npy); else the first batch sets them");
+  add_threads(verb, o.threads);
+  example(verb,
+          "deuteron qat-prepare models/digits_cnn/float.pt2 --calibrate models/digits_cnn/calibration.npz -o prepared.pt2\n"
+          "  then train, export and compile it: docs/quantization.md");
+  return verb;
+}
+
+Status run_qat_prepare(const CommonOptions&, const QatPrepareOptions& options) {
+  CompileSettings settings{.threads = options.threads};
   DTR_ASSIGN(settings.target, resolve_target(options.target));
   DTR_TRY(check_outputs({options.model, options.calibration}, {options.output}));
   DTR_ASSIGN(OutputFile file, OutputFile::create(options.output));
   DTR_ASSIGN(const FileContents model, FileContents::read(options.model));
-  DTR_ASSIGN(const FileKind kind, file_kind(options.model));
+  const FileKind kind = kind_of(model.bytes());
   if (kind == FileKind::kTflite || kind == FileKind::kText)
     return fail(DiagnosticId::kQatNotExport,
                 fmt::format("the model is {}; only PyTorch can train it", kind == FileKind::kTflite ? "a .tflite file" : "IR text"),
                 "give the export of a float PyTorch model (torch.export.save)", {.file = options.model});
-  DTR_ASSIGN(Program program, read_model(options.model));
+  DTR_ASSIGN(Program program, parse_model(model.bytes(), kind, options.model));
   std::optional<Samples> samples;
   if (!options.calibration.empty()) {
     DTR_ASSIGN(samples, Samples::read(program.forward(), options.calibration));
@@ -35,5 +57,9 @@ Status qat_prepare(const CommonOptions& common, const QatPrepareOptions& options
         prepared.weights, prepared.batch_norms, options.output);
   return {};
 }
+
+}  // namespace
+
+std::unique_ptr<Verb> qat_prepare_verb() { return std::make_unique<VerbOf<QatPrepareOptions, &add_qat_prepare, &run_qat_prepare>>(); }
 
 }  // namespace dtr::tools

@@ -17,10 +17,47 @@
 #include "host/profiler/report.h"
 #include "host/session/recorder.h"
 #include "tools/print.h"
-#include "tools/verbs.h"
+#include "tools/verb.h"
 
 namespace dtr::tools {
 namespace {
+
+struct RunOptions {
+  std::string program, input, output, stats_json;
+  std::string on = "host";
+  std::vector<std::string> tensor_files;  // .ptd
+  uint32_t samples = 0;                   // 0: all
+  uint32_t repeat = 1;
+  std::string profile, debug_buffer;  // .etdump, and the values beside it
+  uint32_t profile_events = 65536;    // room in the profile buffer
+};
+
+const CLI::App* add_run(CLI::App& app, RunOptions& o) {
+  CLI::App* verb = app.add_subcommand("run", "Run a program on samples, the NPU simulated bit by bit");
+  verb->add_option("PROGRAM", o.program, "Program (.pte)")->required();
+  verb->add_option("--input", o.input, "Samples (.npz, .npy, or .bin: raw, one sample, physical order)")->required();
+  verb->add_option("--output", o.output, "Where outputs go (.npz: output_0, ...; .npy or .bin: a single output)");
+  verb->add_option("--on", o.on, "host, or qemu: build the firmware, run it there, count its instructions")
+      ->check(CLI::IsMember({"host", "qemu", "qemu-an505", "qemu-an547"}))
+      ->capture_default_str();
+  verb->add_option("--samples", o.samples, "Run only the first N samples (0: all)")->capture_default_str();
+  add_tensor_files(verb, o.tensor_files);
+  verb->add_option("--repeat", o.repeat, "Run every sample N times, for timing")->check(CLI::Range(1, 1000000))->capture_default_str();
+  verb->add_option("--stats-json", o.stats_json,
+                   "Write simulated cycles, memory touched and simulation time as JSON, and on a board the instructions of every step");
+  CLI::Option* profile = verb->add_option("--profile", o.profile,
+                                          "Write what every operator costs, for `deuteron profile` and ExecuTorch's Inspector (.etdump)");
+  verb->add_option("--debug-buffer", o.debug_buffer,
+                   "Beside --profile, write what every operator computed, for the Inspector's calculate_numeric_gap (docs/profiling.md)")
+      ->needs(profile);
+  verb->add_option("--profile-events", o.profile_events,
+                   "Room for so many events a run, 16 bytes each; the oldest are kept. A firmware (--on) gets no more than a run has")
+      ->needs(profile)
+      ->check(CLI::Range(1, 16'777'216))
+      ->capture_default_str();
+  example(verb, "deuteron run digits.pte --input models/digits_cnn/test.npz --output out.npz");
+  return verb;
+}
 
 // A raw file is one sample of the only input, as it lies in the program's memory.
 Result<std::vector<NamedTensor>> read_raw(const Graph& signature, const std::string& path) {
@@ -145,81 +182,119 @@ void warn_of_nan(const CommonOptions& common, const Graph& signature, const Samp
   }
 }
 
-// What the last run left in the profile, and what that cost.
-void print_recording(const Trace& trace) {
-  const TraceRun& run = trace.runs.back();
-  if (run.lost > 0) print("profile: the oldest {} events, {} had no room: give more with --profile-events\n", run.events.size(), run.lost);
-  print("{}", EncodedLines{recording_cost(make_profile(trace, {}, {}))});
-}
+// What the options record of the runs.
+class RunRecording {
+ public:
+  static Result<RunRecording> start(Session& session, const RunOptions& options) {
+    RunRecording recording(options);
+    if (!options.profile.empty()) recording.trace_.emplace(session, options.profile_events);
+    if (!options.debug_buffer.empty()) {
+      DTR_ASSIGN(recording.values_, ValueRecorder::create(session.image()));
+      DTR_ASSIGN(recording.debug_buffer_, OutputFile::create(options.debug_buffer));
+    }
+    return recording;
+  }
 
-}  // namespace
+  Result<std::vector<Tensor>> run(Session& session, const Samples& samples, size_t sample, RunStats& stats) {
+    if (!trace_) return session.run(samples.inputs(sample), &stats);
+    Result<std::vector<Tensor>> outputs =
+        trace_->run(samples.inputs(sample), stats, values_ ? &*values_ : nullptr, static_cast<int32_t>(sample));
+    if (values_) DTR_TRY(debug_buffer_->write(values_->take_bytes()));
+    return outputs;
+  }
 
-Status run(const CommonOptions& common, const RunOptions& options) {
+  Status write() {
+    if (trace_ && !trace_->empty()) DTR_TRY(write_file(options_.profile, to_etdump(trace_->trace())));
+    if (debug_buffer_) DTR_TRY(debug_buffer_->commit());
+    return {};
+  }
+
+  // What the last run left in the profile, and what that cost.
+  void print_cost() const {
+    if (!trace_) return;
+    const Trace& trace = trace_->trace();
+    const TraceRun& run = trace.runs.back();
+    if (run.lost > 0)
+      print("profile: the oldest {} events, {} had no room: give more with --profile-events\n", run.events.size(), run.lost);
+    print("{}", EncodedLines{recording_cost(make_profile(trace, {}, {}))});
+  }
+
+ private:
+  explicit RunRecording(const RunOptions& options) : options_(options) {}
+  const RunOptions& options_;
+  std::optional<TraceRecorder> trace_;
+  std::optional<ValueRecorder> values_;
+  std::optional<OutputFile> debug_buffer_;
+};
+
+Status check_run_options(const RunOptions& options) {
   DTR_TRY(check_outputs({options.program, options.input}, {options.output, options.stats_json, options.profile, options.debug_buffer}));
   DTR_TRY(check_ending(options.output));
-  if (options.on != "host" && !options.debug_buffer.empty())
-    return fail(DiagnosticId::kFirmwareRun, "values between operators are captured on the host, whose results are the board's",
-                "leave out --on, or --debug-buffer", {.file = options.program});
-  DTR_ASSIGN(const std::unique_ptr<Session> session, open_session(options));
-  note_unused_tensors(options.tensor_files, {&session->image()});
-  const bool is_raw = std::filesystem::path(options.input).extension() == ".bin";
-  std::vector<NamedTensor> raw;
-  if (is_raw) {
-    DTR_ASSIGN(raw, read_raw(session->signature(), options.input));
-  }
-  DTR_ASSIGN(const Samples samples,
-             is_raw ? Samples::bind(session->signature(), raw, options.input) : Samples::read(session->signature(), options.input));
-  const size_t count = options.samples == 0 ? samples.size() : std::min<size_t>(options.samples, samples.size());
+  if (options.on == "host" || options.debug_buffer.empty()) return {};
+  return fail(DiagnosticId::kFirmwareRun, "values between operators are captured on the host, whose results are the board's",
+              "leave out --on, or --debug-buffer", {.file = options.program});
+}
 
-  warn_of_nan(common, session->signature(), samples, count, options.input);
+Result<std::vector<NamedTensor>> read_inputs(const Graph& signature, const std::string& path) {
+  if (std::filesystem::path(path).extension() == ".bin") return read_raw(signature, path);
+  return read_tensors(path, [&](std::string_view array) { return Samples::wants(signature, array); });
+}
 
-  RunStats stats;
-  std::optional<TraceRecorder> recorder;
-  if (!options.profile.empty()) recorder.emplace(*session, options.profile_events);
-  std::optional<ValueRecorder> values;
-  std::optional<OutputFile> debug_buffer;
-  if (!options.debug_buffer.empty()) {
-    DTR_ASSIGN(values, ValueRecorder::create(session->image()));
-    DTR_ASSIGN(debug_buffer, OutputFile::create(options.debug_buffer));
-  }
-  const auto write_profile = [&]() -> Status {
-    if (recorder && !recorder->empty()) DTR_TRY(write_file(options.profile, to_etdump(recorder->trace())));
-    if (debug_buffer) DTR_TRY(debug_buffer->commit());
-    return {};
-  };
+// The outputs of the first run of each sample. What was recorded is written, also if a run fails.
+Result<std::vector<std::vector<Tensor>>> run_samples(Session& session, const Samples& samples, size_t count, const RunOptions& options,
+                                                     RunRecording& recording, RunStats& stats) {
   std::vector<std::vector<Tensor>> outputs;
   TerminalProgress progress("run");
   for (size_t i = 0; i < count; ++i) {
     for (uint32_t repeat = 0; repeat < options.repeat; ++repeat) {
-      Result<std::vector<Tensor>> out = recorder
-                                            ? recorder->run(samples.inputs(i), stats, values ? &*values : nullptr, static_cast<int32_t>(i))
-                                            : session->run(samples.inputs(i), &stats);
-      if (values) DTR_TRY(debug_buffer->write(values->take_bytes()));
+      Result<std::vector<Tensor>> out = recording.run(session, samples, i, stats);
       if (!out) {
-        DTR_TRY(write_profile());  // what there is of it
+        DTR_TRY(recording.write());
         return tl::unexpected(std::move(out.error()));
       }
       if (repeat == 0) outputs.push_back(*std::move(out));
     }
     progress.update(i + 1, count);
   }
-  DTR_TRY(write_profile());
-  if (!options.output.empty()) DTR_TRY(write_outputs(options.output, stacked(outputs)));
-  if (!options.stats_json.empty()) DTR_TRY(write_file(options.stats_json, stats_json(session->image(), stats, count)));
-  if (!stats.instructions.empty()) {
-    print_instructions(session->image(), stats);
-    print("{} sample{} on {}, {} NPU cycles each{}\n", count, count == 1 ? "" : "s", options.on, stats.total_cycles,
-          options.output.empty() ? "" : ", outputs in " + options.output);
-    if (recorder) print_recording(recorder->trace());
-    return {};
-  }
+  DTR_TRY(recording.write());
+  return outputs;
+}
+
+void print_result(const ProgramImage& image, const RunStats& stats, size_t count, const RunOptions& options) {
+  const std::string samples = fmt::format("{} sample{}", count, count == 1 ? "" : "s");
+  const std::string outputs = options.output.empty() ? "" : "outputs in " + options.output;
   const std::string npu = stats.npu_calls == 0
                               ? "nothing on the NPU"
                               : fmt::format("{} kernel calls and {} NPU cycles each, simulated (deuteron profile adds the CPU's)",
                                             stats.npu_calls, stats.total_cycles);
-  print("{} sample{}, {}{}\n", count, count == 1 ? "" : "s", npu, options.output.empty() ? "" : "; outputs in " + options.output);
-  if (recorder) print_recording(recorder->trace());
+  if (stats.instructions.empty()) {
+    print("{}, {}{}{}\n", samples, npu, outputs.empty() ? "" : "; ", outputs);
+  } else {
+    print_instructions(image, stats);
+    print("{} on {}, {} NPU cycles each{}{}\n", samples, options.on, stats.total_cycles, outputs.empty() ? "" : ", ", outputs);
+  }
+}
+
+Status run_run(const CommonOptions& common, const RunOptions& options) {
+  DTR_TRY(check_run_options(options));
+  DTR_ASSIGN(const std::unique_ptr<Session> session, open_session(options));
+  note_unused_tensors(options.tensor_files, {&session->image()});
+  DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_inputs(session->signature(), options.input));
+  DTR_ASSIGN(const Samples samples, Samples::bind(session->signature(), arrays, options.input));
+  const size_t count = options.samples == 0 ? samples.size() : std::min<size_t>(options.samples, samples.size());
+  warn_of_nan(common, session->signature(), samples, count, options.input);
+  RunStats stats;
+  DTR_ASSIGN(RunRecording recording, RunRecording::start(*session, options));
+  DTR_ASSIGN(auto outputs, run_samples(*session, samples, count, options, recording, stats));
+  if (!options.output.empty()) DTR_TRY(write_outputs(options.output, stacked(outputs)));
+  if (!options.stats_json.empty()) DTR_TRY(write_file(options.stats_json, stats_json(session->image(), stats, count)));
+  print_result(session->image(), stats, count, options);
+  recording.print_cost();
   return {};
 }
+
+}  // namespace
+
+std::unique_ptr<Verb> run_verb() { return std::make_unique<VerbOf<RunOptions, &add_run, &run_run>>(); }
 
 }  // namespace dtr::tools

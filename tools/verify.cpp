@@ -4,15 +4,38 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "compiler/pipeline/read_model.h"
 #include "compiler/support/output_file.h"
 #include "host/profiler/trace.h"
 #include "tools/print.h"
-#include "tools/verbs.h"
+#include "tools/verb.h"
 
 namespace dtr::tools {
 namespace {
+
+struct VerifyOptions {
+  std::string program, against, data, json;
+  std::vector<std::string> tensor_files;  // .ptd
+  uint32_t samples = 1;
+  double min_sqnr = 10.0;
+};
+
+const CLI::App* add_verify(CLI::App& app, VerifyOptions& o) {
+  CLI::App* verb = app.add_subcommand("verify", "Compare a program with its model layer by layer; exit code 1 if a layer is bad");
+  verb->add_option("PROGRAM", o.program, "Program (.pte) with debug map")->required();
+  add_tensor_files(verb, o.tensor_files);
+  verb->add_option("--against", o.against, "Model it was compiled from (.pt2, .tflite, .ir)")->required();
+  verb->add_option("--data", o.data, "Samples (.npz, .npy)")->required();
+  verb->add_option("--samples", o.samples, "Number of samples to compare on")->check(CLI::Range(1, 1000000))->capture_default_str();
+  verb->add_option("--min-sqnr", o.min_sqnr, "A layer below this many dB is bad")
+      ->check(number(-std::numeric_limits<double>::max(), std::numeric_limits<double>::max(), ""))
+      ->capture_default_str();
+  verb->add_option("--json", o.json, "Write the table as JSON");
+  example(verb, "deuteron verify digits.pte --against models/digits_cnn/float.pt2 --data models/digits_cnn/test.npz");
+  return verb;
+}
 
 std::string to_json(const TraceProgram& program, const std::vector<LayerError>& layers) {
   std::string text = "[";
@@ -27,9 +50,7 @@ std::string to_json(const TraceProgram& program, const std::vector<LayerError>& 
                      text);
 }
 
-}  // namespace
-
-Result<bool> verify(const CommonOptions&, const VerifyOptions& options) {
+Result<bool> run_verify(const CommonOptions&, const VerifyOptions& options) {
   DTR_TRY(check_outputs({options.program, options.against, options.data}, {options.json}));
   DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(options.program, options.tensor_files));
   note_unused_tensors(options.tensor_files, {&session->image()});
@@ -61,5 +82,9 @@ Result<bool> verify(const CommonOptions&, const VerifyOptions& options) {
         first_bad->module_path, first_bad->source_line.empty() ? "" : ", ", first_bad->source_line, first_bad->sqnr_db);
   return false;
 }
+
+}  // namespace
+
+std::unique_ptr<Verb> verify_verb() { return std::make_unique<VerbOf<VerifyOptions, &add_verify, &run_verify>>(); }
 
 }  // namespace dtr::tools

@@ -1,4 +1,4 @@
-// deuteron targets, deuteron ops
+// deuteron ops
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,59 +7,23 @@
 #include "compiler/ops/ops.h"
 #include "compiler/recipes/recipe.h"
 #include "tools/print.h"
-#include "tools/verbs.h"
+#include "tools/verb.h"
 
 namespace dtr::tools {
-
-Result<const TargetDescription*> resolve_target(const std::string& name) {
-  if (const TargetDescription* target = find_target(name)) return target;
-  return fail(DiagnosticId::kTargetUnknown, fmt::format("`{}` is not a target", name), fmt::format("choose one of: {}", target_names()),
-              {.node = name});
-}
-
 namespace {
 
 std::string joined(std::span<const std::string_view> words) { return fmt::format("{}", fmt::join(words, ", ")); }
-std::string mhz(uint32_t clock_hz) { return fmt::format("{} MHz", clock_hz / 1'000'000); }
 
-std::string npu_text(const TargetDescription& target) {
-  if (!has_npu(target)) return "none";
-  return fmt::format("{} pipelines x {} MACs, {}", target.npu.pipelines, target.npu.macs, mhz(target.npu.clock_hz));
-}
-std::string flash_text(const TargetDescription& target) {
-  return target.memory.flash_bytes == 0 ? "outside" : fmt::format("{} KiB", target.memory.flash_bytes / 1024);
-}
-// What stands behind a time of the NPU, if published runs resemble the program.
-std::string error_text(const TargetDescription& target) {
-  return target.published.empty() ? "unknown" : fmt::format("±{} %", target.published.front().error_percent);
-}
+struct OpsOptions {
+  bool markdown = false;
+};
 
-}  // namespace
-
-Status targets(bool markdown) {
-  if (markdown)
-    print(
-        "| target | recipe | NPU | CPU | SRAM | flash | constants | error of a time | what it is "
-        "|\n|---|---|---|---|---:|---:|---|---:|---|\n");
-  for (const TargetDescription& target : all_targets()) {
-    const std::string recipe = joined(target.recipe), npu = npu_text(target),
-                      cpu = fmt::format("{}, {}", target.cpu.name, mhz(target.cpu.clock_hz));
-    const uint32_t kib = target.memory.sram_bytes / 1024;
-    const std::string_view constants = name(target.memory.constants);
-    if (markdown) {
-      print("| `{}` | {} | {} | {} | {} KiB | {} | {} | {} | {} |\n", target.name, recipe, npu, cpu, kib, flash_text(target), constants,
-            error_text(target), target.summary);
-      continue;
-    }
-    print("{}\n  {}\n  recipe: {}\n  NPU: {}; CPU: {}\n", target.name, target.summary, recipe, npu, cpu);
-    print("  SRAM: {} KiB; flash: {}{}; constants in {}; error of a time: {}\n", kib, flash_text(target),
-          has_npu(target) ? fmt::format(", {} bytes per 16 cycles", target.npu.flash_bytes_per_16_cycles) : std::string(), constants,
-          error_text(target));
-  }
-  return {};
+const CLI::App* add_ops(CLI::App& app, OpsOptions& o) {
+  CLI::App* verb = app.add_subcommand("ops", "List the operators");
+  verb->add_flag("--markdown", o.markdown, "As a page of the documentation");
+  example(verb, "deuteron ops");
+  return verb;
 }
-
-namespace {
 
 // A cell of a Markdown table.
 std::string cell(std::string_view text) {
@@ -113,10 +77,8 @@ void print_support() {
     }
 }
 
-}  // namespace
-
-Status ops(bool markdown) {
-  if (markdown) print("| operator | what it is | quantized | traits |\n|---|---|---|---|\n");
+Status run_ops(const CommonOptions&, const OpsOptions& options) {
+  if (options.markdown) print("| operator | what it is | quantized | traits |\n|---|---|---|---|\n");
   for (const OpDef* op : all_ops()) {
     std::string traits;
     const auto add = [&](OpTrait trait, std::string_view text) {
@@ -126,14 +88,18 @@ Status ops(bool markdown) {
     add(kMovesData, "moves data");
     add(kCommutative, "commutative");
     const std::string_view quantized = op->evaluate_integer != nullptr ? "yes" : "no";
-    if (markdown) {
+    if (options.markdown) {
       print("| `{}` | {} | {} | {} |\n", op->name, cell(op->summary), quantized, traits);
     } else {
       print("{:<38} {}{}\n", op->name, op->summary, op->evaluate_integer != nullptr ? "" : " (float only)");
     }
   }
-  if (markdown) print_support();
+  if (options.markdown) print_support();
   return {};
 }
+
+}  // namespace
+
+std::unique_ptr<Verb> ops_verb() { return std::make_unique<VerbOf<OpsOptions, &add_ops, &run_ops>>(); }
 
 }  // namespace dtr::tools

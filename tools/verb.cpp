@@ -1,0 +1,60 @@
+#include "tools/verb.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "device/pte/program_generated.h"
+#include "tools/print.h"
+
+namespace dtr::tools {
+namespace {
+
+bool has_constants_outside(const ProgramImage& image) {
+  const auto is_outside = [](const pte::EValue* value) {
+    const pte::Tensor* tensor = value->val_as_Tensor();
+    return tensor != nullptr && pte::is_external(*tensor);
+  };
+  return std::ranges::any_of(*image.file().program().execution_plan(), [&](const pte::ExecutionPlan* plan) {
+    return plan->values() != nullptr && std::ranges::any_of(*plan->values(), is_outside);
+  });
+}
+
+}  // namespace
+
+void example(CLI::App* verb, const std::string& text) { verb->footer("Example:\n  " + text); }
+
+CLI::Validator number(double low, double high, const std::string& description) {
+  const auto check = [low, high](const std::string& text) {
+    double value = 0;
+    if (!CLI::detail::lexical_cast(text, value)) return fmt::format("'{}' is not a number", text);
+    return value >= low && value <= high ? std::string() : fmt::format("{} is not a number from {} to {}", text, low, high);
+  };
+  return {check, description, "number"};
+}
+
+void add_tensor_files(CLI::App* verb, std::vector<std::string>& files) {
+  verb->add_option("--tensors", files, "Tensor file (.ptd) with constants that lie outside of the program; may be repeated")
+      ->allow_extra_args(false);
+}
+
+void note_unused_tensors(const std::vector<std::string>& files, std::initializer_list<const ProgramImage*> programs) {
+  if (files.empty() || std::ranges::any_of(programs, [](const ProgramImage* image) { return has_constants_outside(*image); })) return;
+  print_error("note: --tensors has nothing to do: all constants are in the program\n");
+}
+
+void add_threads(CLI::App* verb, unsigned& threads) {
+  verb->add_option("--threads", threads, "Threads to use (0: all); results do not depend on it")->capture_default_str();
+}
+
+CLI::Option* add_target(CLI::App* verb, std::string& target, const std::string& help) {
+  return verb->add_option("--target", target, help)->capture_default_str();
+}
+
+Result<const TargetDescription*> resolve_target(const std::string& name) {
+  if (const TargetDescription* target = find_target(name)) return target;
+  return fail(DiagnosticId::kTargetUnknown, fmt::format("`{}` is not a target", name), fmt::format("choose one of: {}", target_names()),
+              {.node = name});
+}
+
+}  // namespace dtr::tools
