@@ -30,16 +30,17 @@ uint32_t cpu_error(const TimedWork& work, std::string_view kernel) {
   return work.target->cpu.core == cortex_m::Core::kMve ? row->mve : row->dsp;
 }
 
-// The CPU's part: cycles, and how far off they may be.
+// The CPU's part: cycles, and how far off they may be. Real numbers: sums of the cycles that a damaged trace claims may not fit an integer,
+// and an error stays in proportion to them.
 struct CpuPart {
-  uint64_t cycles = 0;
+  double cycles = 0;
   double error = 0;                         // in cycles
   std::set<std::string_view> not_compared;  // kernels
 };
 CpuPart cpu_part(const TimedWork& work) {
   CpuPart part;
   for (const TimedWork::CpuPart& kernel : work.cpu) {
-    part.cycles += kernel.cycles;
+    part.cycles += static_cast<double>(kernel.cycles);
     if (kernel.cycles == 0 || work.cpu_counted) continue;
     const uint32_t percent = cpu_error(work, kernel.kernel);
     if (percent == 0) part.not_compared.insert(kernel.kernel);
@@ -48,9 +49,7 @@ CpuPart cpu_part(const TimedWork& work) {
   return part;
 }
 
-uint32_t percent_of(double error, uint64_t cycles) {
-  return static_cast<uint32_t>(std::ceil(100 * error / static_cast<double>(cycles) - 1e-9));
-}
+uint32_t percent_of(double error, double cycles) { return static_cast<uint32_t>(std::ceil(100 * error / cycles - 1e-9)); }
 
 std::string in_millions(uint64_t count) { return fmt::format("{:.1f}", static_cast<double>(count) / 1e6); }
 
@@ -98,7 +97,7 @@ std::string unlike_published_runs(const TimedWork& work) {
 TimeError time_error(const TimedWork& work) {
   TimeError error;
   const CpuPart cpu = cpu_part(work);
-  const uint64_t total = work.npu_cycles + cpu.cycles;
+  const auto npu_cycles = static_cast<double>(work.npu_cycles);
   std::vector<std::string> reasons;
   if (work.npu_cycles > 0) {
     const std::string unlike = unlike_published_runs(work);
@@ -111,7 +110,7 @@ TimeError time_error(const TimedWork& work) {
   }
   const bool cpu_is_known = cpu.not_compared.empty();
   if (error.npu_percent && cpu_is_known)
-    error.percent = percent_of(static_cast<double>(work.npu_cycles) * *error.npu_percent / 100 + cpu.error, total);
+    error.percent = percent_of(npu_cycles * *error.npu_percent / 100 + cpu.error, npu_cycles + cpu.cycles);
 
   if (error.percent) {
     error.known = fmt::format("simulated ±{} %", *error.percent);

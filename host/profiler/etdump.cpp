@@ -263,7 +263,7 @@ class Reader {
     for (TraceEvent& event : run.events) {
       if (event.start < first && first < kWrap && event.start + kWrap - first < kWrap / 2) event.start += kWrap, event.end += kWrap;
       event.start -= std::min(event.start, first);
-      event.end -= std::min(event.end, first);
+      event.end = std::max(event.start, event.end - std::min(event.end, first));
     }
     const auto depth = [](const TraceEvent& event) { return event.kind == ProfileEvent::kRun ? 0 : event.command < 0 ? 1 : 2; };
     std::ranges::stable_sort(run.events, [&](const TraceEvent& a, const TraceEvent& b) {

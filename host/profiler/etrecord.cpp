@@ -117,6 +117,12 @@ Result<std::vector<std::byte>> to_etrecord(const ProgramImage& image, const pt2:
   return writer.finish();
 }
 
+// A number without a fraction. Another kind is reported as below: nlohmann::json would convert a float, which may be beyond any integer.
+template <class Integer>
+Integer integer(const Json& value) {
+  return static_cast<Integer>(value.get_ref<const Json::number_integer_t&>());
+}
+
 // Reads members as they come; nlohmann::json reports by exceptions what is missing or of another kind.
 class EtRecordReader {
  public:
@@ -164,7 +170,7 @@ class EtRecordReader {
   bool read_ours(const Json& json) {
     if (json.at("version") != 1) return false;
     record_.program_ =
-        TraceProgram{json.at("program").get<uint32_t>(), json.at("target").get<std::string>(), json.at("clock_hz").get<uint64_t>()};
+        TraceProgram{integer<uint32_t>(json.at("program")), json.at("target").get<std::string>(), integer<uint64_t>(json.at("clock_hz"))};
     OperatorMap map;
     for (const Json& source : json.at("sources"))
       map.add_source({.name = source.at("name").get<std::string>(),
@@ -173,16 +179,16 @@ class EtRecordReader {
                       .source_line = source.at("source_line").get<std::string>()});
     for (const Json& step : json.at("steps")) {
       MappedStep mapped{.kernel = step.at("kernel").get<std::string>(),
-                        .origin = {.sources = step.at("sources").get<std::vector<uint32_t>>(),
-                                   .part = step.at("part").get<uint32_t>(),
-                                   .parts = step.at("parts").get<uint32_t>()},
-                        .macs = step.at("macs").get<int64_t>(),
-                        .bytes = step.at("bytes").get<uint64_t>(),
+                        .origin = {.part = integer<uint32_t>(step.at("part")), .parts = integer<uint32_t>(step.at("parts"))},
+                        .macs = integer<int64_t>(step.at("macs")),
+                        .bytes = integer<uint64_t>(step.at("bytes")),
                         .limit = step.at("limit").get<std::string>(),
                         .rearranges = step.at("rearranges").get<std::string>()};
-      for (const uint32_t source : mapped.origin.sources)
-        if (source >= map.sources().size()) return false;
-      map.add(step.at("instruction").get<int32_t>(), step.at("command").get<int32_t>(), std::move(mapped));
+      for (const Json& source : step.at("sources")) {
+        mapped.origin.sources.push_back(integer<uint32_t>(source));
+        if (mapped.origin.sources.back() >= map.sources().size()) return false;
+      }
+      map.add(integer<int32_t>(step.at("instruction")), integer<int32_t>(step.at("command")), std::move(mapped));
     }
     record_.ours_ = std::move(map);
     return true;
@@ -206,7 +212,7 @@ class EtRecordReader {
   std::vector<uint32_t> sources_of(const Json& handles) const {
     std::vector<uint32_t> sources;
     const auto add = [&](const Json& handle) {
-      if (const auto found = by_handle_.find(handle.get<int64_t>()); found != by_handle_.end())
+      if (const auto found = by_handle_.find(integer<int64_t>(handle)); found != by_handle_.end())
         sources.insert(sources.end(), found->second.begin(), found->second.end());
     };
     if (handles.is_array())

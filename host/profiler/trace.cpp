@@ -36,19 +36,20 @@ class RunDecoder {
   void add(const npu::ProfileRecord& record) {
     const bool stopped = record.stop.event != ProfileEvent::kNone;
     if (!stopped) run_.complete = false;
-    TraceEvent event{.kind = record.start.event, .start = npu::time_of(record.start)};
-    event.end = stopped ? npu::time_of(record.stop) : event.start;
+    TraceEvent event{.kind = record.start.event};
+    const uint64_t start = npu::time_of(record.start);
+    const uint64_t took = stopped ? npu::time_between(start, npu::time_of(record.stop)) : 0;
     switch (event.kind) {
       case ProfileEvent::kRun:
-        begin_ = event.start;
+        begin_ = start;
         event.name = "Method::execute";
         event.start = 0;
-        event.end = npu::time_between(begin_, event.end);
+        event.end = took;
         break;
       case ProfileEvent::kKernel:
       case ProfileEvent::kDelegate:
-        event.start = npu::time_between(begin_, event.start);
-        event.end = npu::time_between(begin_, event.end);
+        event.start = npu::time_between(begin_, start);
+        event.end = event.start + took;
         if (two_clocks_ != nullptr) move_to_timeline(event);
         event.instruction = ++instruction_;
         event.name = call_name(static_cast<uint32_t>(instruction_));
@@ -60,8 +61,8 @@ class RunDecoder {
       case ProfileEvent::kWait:
         event.instruction = instruction_;
         event.command = ++command_;
-        event.start += delegate_start_;
-        event.end += delegate_start_;
+        event.start = delegate_start_ + start;
+        event.end = event.start + took;
         event.name = command_name(event);
         break;
       default:
@@ -151,12 +152,14 @@ void add_records(Trace& trace, const npu::ProfileHeader& header, std::span<const
   if (first == ProfileEvent::kLoad || first == ProfileEvent::kInit) {
     const uint64_t begin = npu::time_of(records.front().start);
     trace.load = {.complete = header.lost == 0, .lost = header.lost};
-    for (const npu::ProfileRecord& record : records)
-      if (record.stop.event != ProfileEvent::kNone)
-        trace.load.events.push_back({.kind = record.start.event,
-                                     .name = record.start.event == ProfileEvent::kLoad ? "Program::load_method" : "Method::init",
-                                     .start = npu::time_between(begin, npu::time_of(record.start)),
-                                     .end = npu::time_between(begin, npu::time_of(record.stop))});
+    for (const npu::ProfileRecord& record : records) {
+      if (record.stop.event == ProfileEvent::kNone) continue;
+      const uint64_t start = npu::time_between(begin, npu::time_of(record.start));
+      trace.load.events.push_back({.kind = record.start.event,
+                                   .name = record.start.event == ProfileEvent::kLoad ? "Program::load_method" : "Method::init",
+                                   .start = start,
+                                   .end = start + npu::time_between(npu::time_of(record.start), npu::time_of(record.stop))});
+    }
     return;
   }
   trace.runs.push_back(decode_run(records, header.lost, image, header.unit));

@@ -173,6 +173,12 @@ TEST(EtRecord, RefusesWhatIsNone) {
                               "command": 0, "kernel": "", "sources": [0], "part": 0, "parts": 1, "macs": 0, "bytes": 0, "limit": "",
                               "rearranges": ""}]})"}})),
             "its operators are not those of its steps");
+  // A float is no number of ours, and no integer holds this one.
+  EXPECT_EQ(refusal(with({{"deuteron/operators_constants",
+                           R"({"version": 1, "program": 1, "target": "", "clock_hz": -1e20, "sources": [], "steps": []})"}})),
+            "a member is not as ExecuTorch writes it");
+  EXPECT_EQ(refusal(with({{"edge_dialect_exported_program", kGraph}, {"debug_handle_map", R"({"forward": {"0": [1e300]}})"}})),
+            "a member is not as ExecuTorch writes it");
   std::vector<std::byte> bytes = test::read_bytes(data("upstream.etrecord"));
   bytes.resize(bytes.size() / 2);
   const auto truncated = EtRecord::parse(bytes, "x.etrecord");

@@ -384,6 +384,8 @@ TEST_F(RecordsFile, AnyBitMayBeWrong) {
     if (!blocks) continue;
     Trace trace{.program = trace_program(image_)};
     for (const ProfileBlock& block : *blocks) add_records(trace, block.header, block.records, image_);
+    for (const TraceRun& run : trace.runs)
+      for (const TraceEvent& event : run.events) ASSERT_LE(event.start, event.end) << "bit " << bit;
     to_text(make_profile(trace, {}, ""), {});
     static_cast<void>(parse_etdump(to_etdump(trace), "trace.etdump"));
   }

@@ -108,6 +108,14 @@ TEST(TimeError, OfASumIsThatOfItsParts) {
   EXPECT_EQ(own.reason, "NPU: no published run has Deuteron's own schedule; " + alone.reason);
 }
 
+TEST(TimeError, StaysInProportionBeyondWhatAnIntegerCounts) {
+  const char* kernel = "cortex_m::quantized_conv2d.out";
+  const TimeError error = time_error({.target = find_target("cortex-m33"), .cpu = {{kernel, 100'000}}});
+  const TimeError of_damage = time_error({.target = find_target("cortex-m33"), .cpu = {{kernel, UINT64_MAX}, {kernel, UINT64_MAX}}});
+  ASSERT_TRUE(error.cpu_percent);
+  EXPECT_EQ(of_damage.cpu_percent, error.cpu_percent);
+}
+
 TEST(TimeError, OfEstimatesThatNobodyCountedIsNotKnown) {
   TimedWork work{.target = find_target("cortex-m33"),
                  .cpu = {{"aten::b.out", 10}, {"aten::a.out", 20}, {"cortex_m::quantized_conv2d.out", 30}}};
