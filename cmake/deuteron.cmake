@@ -29,8 +29,10 @@ if(DTR_FUZZ)
   target_compile_options(dtr_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 if(DTR_SANITIZE)
-  target_compile_options(dtr_options INTERFACE -fsanitize=${DTR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
-  target_link_options(dtr_options INTERFACE -fsanitize=${DTR_SANITIZE})
+  # `undefined` does not include conversions of floats that the integer type cannot hold.
+  string(REPLACE undefined undefined,float-cast-overflow sanitizers ${DTR_SANITIZE})
+  target_compile_options(dtr_options INTERFACE -fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(dtr_options INTERFACE -fsanitize=${sanitizers})
 endif()
 
 # Reading the same library headers is most of a source's compile time: they are read once. Only headers that never change with the project,
