@@ -93,11 +93,12 @@ function(dtr_schema name schema)
   add_dependencies(dtr_schema_${name} dtr_schema_${name}_header)
 endfunction()
 
-# dtr_fuzz(NAME SOURCES fuzz_x.cpp SEEDS … [DEPENDS …] [ITERATIONS 5000]): a source with LLVMFuzzerTestOneInput becomes `fuzz_NAME`. ctest runs it on seeded
-# mutations of the seed files (test/fuzz/seeded_main.cpp), of which NAME.seeds in the build folder is the list, and on the regressions in
-# test/fuzz/regressions/NAME. With DTR_FUZZ it is linked with libFuzzer instead, and scripts/fuzz runs it for as long as one likes.
+# dtr_fuzz(NAME SOURCES fuzz_x.cpp SEEDS … [DEPENDS …] [REGRESSIONS …] [ITERATIONS 5000]): a source with LLVMFuzzerTestOneInput becomes
+# `fuzz_NAME`. ctest runs it on seeded mutations of the seed files (test/fuzz/seeded_main.cpp) and on the regressions: files, all those of
+# REGRESSIONS and of test/fuzz/regressions/NAME. With DTR_FUZZ it is linked with libFuzzer instead, and scripts/fuzz, for which NAME.seeds and
+# NAME.regressions in the build folder list both, runs it for as long as one likes.
 function(dtr_fuzz name)
-  cmake_parse_arguments(ARG "" "ITERATIONS" "SOURCES;SEEDS;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "ITERATIONS" "SOURCES;SEEDS;DEPENDS;REGRESSIONS" ${ARGN})
   if(NOT ARG_ITERATIONS)
     set(ARG_ITERATIONS 5000)
   endif()
@@ -108,13 +109,17 @@ function(dtr_fuzz name)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
   else()
     add_dependencies(fuzz_${name} fuzz_seed_files)
-    string(REPLACE ";" "\n" lines "${ARG_SEEDS}")
-    file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.seeds CONTENT "${lines}\n")
     set(regressions ${CMAKE_CURRENT_SOURCE_DIR}/regressions/${name})
     if(EXISTS ${regressions})
-      list(PREPEND ARG_SEEDS --regressions ${regressions})
+      list(APPEND ARG_REGRESSIONS ${regressions})
     endif()
-    add_test(NAME fuzz_${name} COMMAND fuzz_${name} --iterations ${ARG_ITERATIONS} --seconds 100 ${ARG_SEEDS})
+    foreach(list SEEDS REGRESSIONS)
+      string(REPLACE ";" "\n" lines "${ARG_${list}}")
+      string(TOLOWER ${list} extension)
+      file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.${extension} CONTENT "${lines}\n")
+    endforeach()
+    list(TRANSFORM ARG_REGRESSIONS PREPEND "--regressions;")
+    add_test(NAME fuzz_${name} COMMAND fuzz_${name} --iterations ${ARG_ITERATIONS} --seconds 100 ${ARG_REGRESSIONS} ${ARG_SEEDS})
     set_tests_properties(fuzz_${name} PROPERTIES TIMEOUT 300)
   endif()
 endfunction()

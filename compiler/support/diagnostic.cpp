@@ -90,7 +90,11 @@ Diagnostic out_of_memory(std::string_view what, Place place) {
 void check_failed(const char* condition, const char* file, int line) {
   fmt::print(stderr, "internal error: {}:{}: check `{}` failed; this is a bug in Deuteron, please report it\n", file, line, condition);
   std::fflush(stderr);
+#ifdef DTR_FUZZ
+  std::abort();
+#else
   std::_Exit(3);
+#endif
 }
 
 }  // namespace dtr

@@ -53,7 +53,8 @@ std::string depth_line() {
   std::string line = fmt::format("{} inputs", executed());
   const char* separator = ": ";
   for (size_t i = 0; i < stages().size(); ++i) {
-    line += fmt::format("{}{} {:.1f} % (floor {:g} %)", separator, stages()[i].name, 100 * share(i), 100 * stages()[i].floor);
+    line +=
+        fmt::format("{}{} {} ({:.1f} %, floor {:g} %)", separator, stages()[i].name, reached(i), 100 * share(i), 100 * stages()[i].floor);
     separator = ", ";
   }
   return line;

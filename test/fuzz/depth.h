@@ -40,7 +40,7 @@ uint64_t reached(size_t stage);
 // Whether the last input reached every stage.
 bool last_was_deep();
 
-// "5000 inputs: decoded 48.7 % (floor 30 %), executed 48.5 % (floor 30 %)".
+// "5000 inputs: decoded 2435 (48.7 %, floor 30 %), executed 2425 (48.5 %, floor 30 %)".
 std::string depth_line();
 // Whether no stage is below its floor.
 bool deep_enough();

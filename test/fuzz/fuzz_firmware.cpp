@@ -12,6 +12,7 @@
 #include "compiler/support/temporary_folder.h"
 #include "host/firmware/firmware_folder.h"
 #include "test/fuzz/depth.h"
+#include "test/fuzz/mutators.h"
 
 namespace {
 
@@ -50,4 +51,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
   depth.reach(kWritten);
   if (!changes->removed.empty()) depth.reach(kFollowed);
   return 0;
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned seed) {  // NOLINT(readability-identifier-naming)
+  return dtr::fuzz::mutate_text(data, size, max_size, seed);
 }

@@ -11,6 +11,7 @@
 #include "host/profiler/html.h"
 #include "host/session/recorder.h"
 #include "test/fuzz/depth.h"
+#include "test/fuzz/mutators.h"
 #include "test/fuzz/sample.h"
 
 namespace {
@@ -62,4 +63,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
     depth.reach(kShown);
   }
   return 0;
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned seed) {  // NOLINT(readability-identifier-naming)
+  return dtr::fuzz::mutate_json(data, size, max_size, seed);
 }

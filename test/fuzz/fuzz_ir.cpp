@@ -9,6 +9,7 @@
 #include "compiler/ir/verifier.h"
 #include "compiler/transforms/pass_manager.h"
 #include "test/fuzz/depth.h"
+#include "test/fuzz/mutators.h"
 
 namespace {
 
@@ -55,4 +56,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
     if (evaluate) depth.reach(kEvaluated);
   }
   return 0;
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned seed) {  // NOLINT(readability-identifier-naming)
+  return dtr::fuzz::mutate_text(data, size, max_size, seed);
 }

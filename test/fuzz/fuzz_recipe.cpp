@@ -6,6 +6,7 @@
 
 #include "compiler/recipes/recipe.h"
 #include "test/fuzz/depth.h"
+#include "test/fuzz/mutators.h"
 #include "test/fuzz/sample.h"
 
 namespace {
@@ -31,4 +32,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
   annotate(program.forward(), make_patterns(*recipe, *exclusions));
   depth.reach(kApplied);
   return 0;
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned seed) {  // NOLINT(readability-identifier-naming)
+  return dtr::fuzz::mutate_json(data, size, max_size, seed);
 }

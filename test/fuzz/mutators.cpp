@@ -12,6 +12,8 @@
 namespace dtr::fuzz {
 namespace {
 
+constexpr size_t kGrowth = 256;  // bytes by which an entry of an archive may become longer
+
 constexpr std::array<int64_t, 24> kEdges{0,   1,   2,   3,   4,     7,     8,     15,      16,        17,        -1,         -2,
                                          127, 128, 255, 256, 32767, 65535, 65536, 1 << 30, INT32_MAX, INT32_MIN, UINT32_MAX, INT64_MAX};
 
@@ -67,8 +69,11 @@ size_t mutate_zip(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
     std::vector<std::byte> bytes(entry->bytes.begin(), entry->bytes.end());
     if (i == chosen) {
       const size_t before = bytes.size();
-      bytes.resize(before + 64);
-      bytes.resize(LLVMFuzzerMutate(reinterpret_cast<uint8_t*>(bytes.data()), before, bytes.size()));
+      bytes.resize(before + kGrowth);
+      auto* const first = reinterpret_cast<uint8_t*>(bytes.data());
+      const bool json = before > 0 && (first[0] == '{' || first[0] == '[');
+      bytes.resize(json ? mutate_json(first, before, bytes.size(), static_cast<unsigned>(random()))
+                        : LLVMFuzzerMutate(first, before, bytes.size()));
     }
     writer.add(archive->entries()[i].name, bytes);
   }

@@ -12,25 +12,25 @@ loader.exec_module(fuzz)
 DONE = """#2\tINITED cov: 812 ft: 900 corp: 2/20b exec/s: 0 rss: 60Mb
 #512\tNEW    cov: 1024 ft: 1900 corp: 9/90b lim: 4 exec/s: 0 rss: 60Mb
 stat::number_of_executed_units: 777
-depth: 775 inputs: decoded 49.4 % (floor 35 %), executed 12.5 % (floor 35 %)
+depth: 775 inputs: decoded 383 (49.4 %, floor 35 %), executed 97 (12.5 %, floor 35 %)
 """
 
 
 class Log(unittest.TestCase):
     def test_of_a_run(self):
-        self.assertEqual(fuzz.read_log(DONE), {"executions": 777, "coverage": 1024, "deep": 12.5})
+        self.assertEqual(fuzz.read_log(DONE), {"executions": 777, "coverage": 1024, "counted": 775, "deep": 97})
 
     def test_of_a_run_that_crashed(self):
         crashed = DONE[:DONE.index("stat::")]
-        self.assertEqual(fuzz.read_log(crashed), {"executions": 512, "coverage": 1024, "deep": None})
+        self.assertEqual(fuzz.read_log(crashed), {"executions": 512, "coverage": 1024, "counted": 0, "deep": 0})
 
     def test_of_nothing(self):
-        self.assertEqual(fuzz.read_log(""), {"executions": 0, "coverage": 0, "deep": None})
+        self.assertEqual(fuzz.read_log(""), {"executions": 0, "coverage": 0, "counted": 0, "deep": 0})
 
 
 class Result(unittest.TestCase):
     def row(self, **changes):
-        return {"target": "a", "executions": 5, "cpu_seconds": 2.0, "coverage": 3, "deep": 1.0, "findings": [], "ended": ""} | changes
+        return {"target": "a", "executions": 5, "cpu_seconds": 2.0, "coverage": 3, "counted": 5, "deep": 4, "seeds": 2, "findings": [], "ended": ""} | changes
 
     def good(self, *rows):
         totals = fuzz.Totals(ledger=False)
@@ -39,8 +39,9 @@ class Result(unittest.TestCase):
         return totals.report()
 
     def test_what_fails(self):
-        self.assertTrue(self.good(self.row(), self.row(deep=None)))
-        self.assertFalse(self.good(self.row(deep=0.0)))
+        self.assertTrue(self.good(self.row(), self.row(counted=0, deep=0, seeds=0)))
+        self.assertTrue(self.good(self.row(counted=10_000_000)))
+        self.assertFalse(self.good(self.row(deep=2)))
         self.assertFalse(self.good(self.row(), self.row(findings=["crash-1"])))
         self.assertFalse(self.good(self.row(ended="status 1")))
 
