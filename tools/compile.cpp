@@ -250,7 +250,7 @@ Status check_has_torch_graph(const CompileOptions& options, FileKind kind) {
 }
 
 // The options as settings, without hooks.
-Result<CompileSettings> settings_of(const CommonOptions& common, const CompileOptions& options) {
+Result<CompileSettings> settings_of(const CompileOptions& options) {
   const ConverterOptions converter{
       .command = options.converter, .keep = options.keep_neutron_ir, .limit = std::chrono::seconds(options.converter_seconds)};
   const NeutronSchedule schedule = options.schedule == "nxp-like" ? NeutronSchedule::kNxpLike : NeutronSchedule::kOwn;
@@ -336,7 +336,7 @@ Status write_outputs(const CompileOptions& options, OutputFile program, const Co
 }
 
 Status run_compile(const CommonOptions& common, const CompileOptions& options) {
-  DTR_ASSIGN(CompileSettings settings, settings_of(common, options));
+  DTR_ASSIGN(CompileSettings settings, settings_of(options));
   DTR_TRY(check_npu_is_there(options, settings));
   DTR_TRY(check_constants_are_placed(options, settings));
   const std::string output =

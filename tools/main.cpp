@@ -55,13 +55,6 @@ int run(const Verb& verb, const CLI::App& parsed, const CommonOptions& common) {
   return good && *good ? kGood : kBadInput;
 }
 
-// The file that a verb was given first.
-std::string first_file(const CLI::App& verb) {
-  for (const CLI::Option* option : verb.get_options())
-    if (option->get_positional() && option->count() > 0) return option->results().front();
-  return {};
-}
-
 // Reads the command line and runs its verb.
 int command(int argc, char** argv, CommonOptions& common) {
   CLI::App app{

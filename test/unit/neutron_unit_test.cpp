@@ -383,13 +383,13 @@ TEST(NeutronWork, IsRefusedWhereNoRuntimeLoadsIt) {
   EXPECT_GT(compiled->details().timeline().busy, 7 * 142'737'408u);
   Memory payload(compiled->payload.size());
   std::ranges::copy(compiled->payload, payload.data());
-  simulator::HostSimulator simulator({}, simulator::best_kit());
+  simulator::HostSimulator simulator(test::machine(), simulator::best_kit());
   const npu::Driver driver = simulator.driver();
   uint32_t handle = 0;
   EXPECT_EQ(driver.prepare(driver.context, payload.data(), compiled->payload.size(), &handle), npu::Status::kOk);
 
   for (const NeutronOptions& options : {NeutronOptions{}, NeutronOptions{.constants_in_sram = true}}) {
-    const Result<Compiled> refused = compile(more, {}, options);
+    const Result<Compiled> refused = compile(more, test::machine(), options);
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().id, DiagnosticId::kWorkExceeded);
     EXPECT_EQ(refused.error().place.node, "pool_8");

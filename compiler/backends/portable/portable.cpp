@@ -18,7 +18,7 @@ bool is_asymmetric(const Op& op) {
 }
 
 constexpr Condition kFloatOnly{
-    "portable-float-only", "the portable kernels compute in float32", "", [](const OpQuery& query) -> std::optional<std::string> {
+    "portable-float-only", "the CPU's float kernels compute in float32", "", [](const OpQuery& query) -> std::optional<std::string> {
       for (const ValueId value : query.graph.op(query.op).operands)
         if (value.valid() && query.graph.type(value).dtype != DType::kFloat32 && query.graph.type(value).dtype != DType::kBool)  // a mask
           return fmt::format("the operand is {}", dtr::name(query.graph.type(value).dtype));
