@@ -22,19 +22,8 @@ constexpr uint64_t reduction_steps(const Target& target, const Window& window, P
                                        : uint64_t{window.kernel_height} * div_up(window.kernel_width * window.in_channels, target.macs);
 }
 
-Cycles cycles(const Target& target, const Conv2d& command);
-Cycles cycles(const Target& target, const Depthwise& command);
-Cycles cycles(const Target& target, const Pool& command);
-Cycles cycles(const Target& target, const Binary& command);
-Cycles cycles(const Target& target, const Lookup& command);
-Cycles cycles(const Target& target, const Softmax& command);
-Cycles cycles(const Target& target, const Move& command);
-Cycles cycles(const Target& target, const Fill& command);
-Cycles cycles(const Target& target, const Reduce& command);
-Cycles cycles(const Target& target, const Resize& command);
-Cycles cycles(const Target& target, const Matmul& command);
-Cycles cycles(const Target& target, const Normalize& command);
-Cycles cycles(const Target& target, const Gather& command);
+#define DTR_NPU_KERNEL(type, function, opcode) Cycles cycles(const Target& target, const type& command);
+#include "device/npu/commands.inc"
 // Time of the copy engine for one copy, from its start to its last byte.
 uint64_t copy_cycles(const Target& target, const Copy& command);
 

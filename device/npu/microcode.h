@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 namespace dtr::npu {
 
@@ -58,26 +59,34 @@ constexpr uint32_t kConstants = 1;
 constexpr uint32_t kFirstOperand = 2;
 
 // First word of a command: opcode in the low, number of words (this one included) in the high half.
+// The rows are in commands.inc.
 enum class Opcode : uint16_t {
-  kEnd = 0x00,
-  kCopy = 0x01,  // flash → SRAM, asynchronous, in order
-  kWait = 0x02,
-  kConv2d = 0x10,
-  kDepthwise = 0x11,
-  kPool = 0x12,
-  kBinary = 0x13,
-  kLookup = 0x14,
-  kSoftmax = 0x15,
-  kMove = 0x16,
-  kFill = 0x17,
-  kReduce = 0x18,
-  kResize = 0x19,
-  kMatmul = 0x1A,
-  kNormalize = 0x1B,
-  kGather = 0x1C,
+#define DTR_NPU_COMMAND(type, function, opcode) k##type = opcode,
+#include "device/npu/commands.inc"
 };
+// "Conv2d", as reports have it, and "conv2d", as listings do; null for what is no opcode.
+constexpr const char* name(Opcode command) {
+  switch (command) {
+#define DTR_NPU_COMMAND(type, function, opcode) \
+  case Opcode::k##type:                         \
+    return #type;
+#include "device/npu/commands.inc"
+  }
+  return nullptr;
+}
+constexpr const char* mnemonic(Opcode command) {
+  switch (command) {
+#define DTR_NPU_COMMAND(type, function, opcode) \
+  case Opcode::k##type:                         \
+    return #function;
+#include "device/npu/commands.inc"
+  }
+  return nullptr;
+}
 
 // All structs below follow the first word; every field is one word. Tensors are int8 and dense NHWC unless strides say otherwise.
+// Results go to `output`. A field that is called input, input_0, input_1, left, right, weights, parameters, indices or table is an
+// address that the kernel reads, unless flags say that it is not used.
 
 // Bytes from a pixel to its neighbour in the row, from a row to the next, from an image to the next. The channels of a pixel are
 // neighbours. So a call reads or writes some channels, rows or columns of a larger tensor where they lie.
@@ -88,6 +97,11 @@ struct Strides {
 constexpr Strides dense_strides(uint32_t height, uint32_t width, uint32_t channels) {
   return {channels, channels * width, channels * width * height};
 }
+
+// The last command. It alone has no arguments.
+struct End {
+  static constexpr Opcode kOpcode = Opcode::kEnd;
+};
 
 struct Copy {
   static constexpr Opcode kOpcode = Opcode::kCopy;
@@ -382,12 +396,16 @@ struct Resize {
 
 template <class Command>
 constexpr uint32_t command_words() {
-  static_assert(sizeof(Command) % 4 == 0);
+  if constexpr (std::is_empty_v<Command>) return 1;
+  static_assert(std::is_empty_v<Command> || sizeof(Command) % 4 == 0);
   return 1 + sizeof(Command) / 4;
 }
 template <class Command>
 constexpr uint32_t command_head() {
   return static_cast<uint32_t>(Command::kOpcode) | command_words<Command>() << 16;
 }
+
+#define DTR_NPU_COMMAND(type, function, opcode) static_assert(type::kOpcode == Opcode::k##type);
+#include "device/npu/commands.inc"
 
 }  // namespace dtr::npu

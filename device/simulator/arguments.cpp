@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 
 #include "device/numerics/normalize.h"
@@ -115,6 +116,89 @@ bool is_dense(const Target& target, std::array<uint32_t, kLoops> extent, const s
     if (left != 1) return false;
   return true;
 }
+
+// ---- memory
+
+constexpr uint64_t groups(const Target& target, uint64_t channels) { return (channels + target.pipelines - 1) / target.pipelines; }
+
+uint64_t parameter_bytes(const Target& target, const Window& w) { return product({groups(target, w.out_channels), target.pipelines, 12}); }
+
+void push(Accesses& list, Address address, uint64_t bytes, bool in_place = false) {
+  list.list[list.count++] = {.address = address, .bytes = bytes, .in_place = in_place, .run = bytes};
+}
+void push_output(Accesses& list, Address address, uint64_t bytes) {
+  list.list[list.count++] = {.address = address, .bytes = bytes, .write = true, .run = bytes};
+}
+
+// An image at its strides; pixels and rows without gaps between them are one run.
+Access image(Address address, uint64_t batch, uint64_t height, uint64_t width, uint64_t channels, const Strides& strides) {
+  Access access{.address = address, .bytes = channels, .run = channels};
+  size_t level = 0;
+  for (const Repeat& repeat : {Repeat{width, strides.pixel}, Repeat{height, strides.row}, Repeat{batch, strides.batch}}) {
+    if (repeat.count == 0) return {.address = address};
+    if (repeat.count == 1) continue;
+    access.bytes += product({repeat.count - 1, repeat.stride});
+    if (level == 0 && repeat.stride == access.run) {
+      access.run = product({access.run, repeat.count});
+    } else {
+      access.repeats[level++] = repeat;
+    }
+  }
+  return access;
+}
+Access input_image(Address address, const Window& w) { return image(address, w.batch, w.in_height, w.in_width, w.in_channels, w.in); }
+Access output_image(Address address, const Window& w) {
+  Access access = image(address, w.batch, w.out_height, w.out_width, w.out_channels, w.out);
+  access.write = true;
+  return access;
+}
+
+template <class Command>
+Accesses convolution_accesses(const Target& target, const Command& command, uint64_t weight_bytes) {
+  Accesses list;
+  const Window& w = command.window;
+  list.list[list.count++] = input_image(command.input, w);
+  push(list, command.weights, weight_bytes);
+  push(list, command.parameters, parameter_bytes(target, w));
+  if ((command.epilogue.flags & kWithTable) != 0) push(list, command.epilogue.table, 256);
+  if ((command.epilogue.flags & kWithAdd) != 0) {
+    Access& addend = list.list[list.count++];
+    addend = image(command.epilogue.addend, w.batch, w.out_height, w.out_width, w.out_channels, command.epilogue.addend_strides);
+    addend.in_place = true;
+  }
+  const bool to_sums = (command.epilogue.flags & kToSums) != 0;
+  const uint64_t sums = product({groups(target, w.out_channels), target.pipelines, 4, w.batch, w.out_height, w.out_width});
+  if ((command.epilogue.flags & kFromSums) != 0) push(list, command.epilogue.sums, sums, to_sums);
+  if (to_sums) {
+    push_output(list, command.output, sums);
+  } else {
+    list.list[list.count++] = output_image(command.output, w);
+  }
+  return list;
+}
+
+// From the first to behind the last byte of a box with these strides.
+template <uint32_t kRank>
+uint64_t span_of(const uint32_t (&extent)[kRank], const uint32_t (&stride)[kRank]) {
+  uint64_t last = 0;
+  for (uint32_t d = 0; d < kRank; ++d) last += product({extent[d] - uint64_t{1}, stride[d]});
+  return last + 1;
+}
+
+// How far a strided box reaches before and behind its first element. Arguments have been checked, so that nothing overflows.
+struct Reach {
+  int64_t low = 0, high = 0;
+
+  void extend(const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kMoveRank]) {
+    for (uint32_t d = 0; d < kMoveRank; ++d) (stride[d] < 0 ? low : high) += (int64_t{extent[d]} - 1) * stride[d];
+  }
+  // As an access of everything from the first to behind the last byte; too large if it begins before its region.
+  Access from(Address address, bool write, uint32_t element = 1) const {
+    const int64_t first = int64_t{address.offset} + low;
+    if (first < 0) return {address, kTooLarge, write, false};
+    return {{address.region, static_cast<uint32_t>(first)}, static_cast<uint64_t>(high - low) + element, write, false};
+  }
+};
 
 }  // namespace
 
@@ -247,6 +331,176 @@ bool arguments_valid(const Target& target, const Resize& command) {
            axis.fraction_bits <= 30 && (!bilinear || axis.fraction_bits >= numerics::kResizeWeightBits);
   };
   return command.batch != 0 && command.channels != 0 && valid(command.height) && valid(command.width);
+}
+
+// ---- memory
+
+bool apart(const Access& a, const Access& b, int64_t distance) {
+  const auto length = [](const Access& access) { return static_cast<int64_t>(access.bytes); };
+  if (distance >= length(a) || -distance >= length(b)) return true;
+  uint64_t period = 0;
+  for (const Access* access : {&a, &b})
+    for (const Repeat& repeat : access->repeats)
+      if (repeat.count > 1) period = std::gcd(period, repeat.stride);
+  if (period == 0 || period > kTooLarge) return false;
+  const auto of = static_cast<int64_t>(period);
+  const auto from = static_cast<uint64_t>((distance % of + of) % of);  // of b's runs inside of the period that starts with a's
+  return a.run <= from && from + b.run <= period;
+}
+
+Accesses accesses(const Target&, const Copy& command) {
+  Accesses list;
+  push(list, command.source, command.bytes);
+  push_output(list, command.destination, command.bytes);
+  return list;
+}
+
+Accesses accesses(const Target& target, const Conv2d& command) {
+  const Window& w = command.window;
+  const uint64_t steps = command.packing == Packing::kRows
+                             ? product({w.kernel_height, (product({w.kernel_width, w.in_channels}) + target.macs - 1) / target.macs})
+                             : product({w.kernel_height, w.kernel_width, (uint64_t{w.in_channels} + target.macs - 1) / target.macs});
+  return convolution_accesses(target, command, product({groups(target, w.out_channels), steps, target.pipelines, target.macs}));
+}
+
+Accesses accesses(const Target& target, const Depthwise& command) {
+  const Window& w = command.window;
+  return convolution_accesses(target, command,
+                              product({groups(target, w.out_channels), w.kernel_height, w.kernel_width, target.pipelines}));
+}
+
+Accesses accesses(const Target&, const Pool& command) {
+  Accesses list;
+  list.list[list.count++] = input_image(command.input, command.window);
+  list.list[list.count++] = output_image(command.output, command.window);
+  return list;
+}
+
+namespace {
+
+// A walk through a box in any order of its loops: an image where it steps forward in up to three levels, else its whole span.
+Access walk(Address address, const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kMoveRank], bool write) {
+  Reach reach;
+  reach.extend(extent, stride);
+  Access access = reach.from(address, write);
+  access.run = access.bytes;
+  std::array<Repeat, kMoveRank> levels{};
+  size_t count = 0;
+  for (uint32_t d = 0; d < kMoveRank; ++d) {
+    if (extent[d] == 1) continue;
+    if (stride[d] <= 0) return access;
+    size_t at = count++;
+    for (; at > 0 && levels[at - 1].stride > static_cast<uint32_t>(stride[d]); --at) levels[at] = levels[at - 1];
+    levels[at] = {extent[d], static_cast<uint32_t>(stride[d])};
+  }
+  uint64_t run = 1;
+  size_t inner = 0;
+  for (; inner < count && levels[inner].stride == run; ++inner) run *= levels[inner].count;
+  if (count - inner > access.repeats.size()) return access;
+  access.run = run;
+  for (size_t i = inner; i < count; ++i) access.repeats[i - inner] = levels[i];
+  return access;
+}
+
+}  // namespace
+
+Accesses accesses(const Target&, const Binary& command) {
+  Accesses list;
+  const auto push_input = [&](Address address, const int32_t(&stride)[kMoveRank]) {
+    Access& access = list.list[list.count++] = walk(address, command.extent, stride, false);
+    access.in_place = same_walk(command.extent, stride, command.output_stride);
+  };
+  push_input(command.input_0, command.stride_0);
+  push_input(command.input_1, command.stride_1);
+  list.list[list.count++] = walk(command.output, command.extent, command.output_stride, true);
+  return list;
+}
+
+Accesses accesses(const Target&, const Lookup& command) {
+  Accesses list;
+  Access& input = list.list[list.count++] = walk(command.input, command.extent, command.input_stride, false);
+  input.in_place = same_walk(command.extent, command.input_stride, command.output_stride);
+  push(list, command.table, 256);
+  list.list[list.count++] = walk(command.output, command.extent, command.output_stride, true);
+  return list;
+}
+
+Accesses accesses(const Target&, const Softmax& command) {
+  Accesses list;
+  const uint64_t bytes = product({command.outer, command.columns, command.inner});
+  push(list, command.input, bytes, true);
+  if (command.mask_rows != 0) push(list, command.mask, product({command.mask_rows, command.columns}));
+  push_output(list, command.output, bytes);
+  return list;
+}
+
+Accesses accesses(const Target&, const Move& command) {
+  Reach input, output;
+  input.extend(command.extent, command.input_stride);
+  output.extend(command.extent, command.output_stride);
+  Accesses list;
+  list.list[list.count++] = input.from(command.input, false);
+  list.list[list.count++] = output.from(command.output, true);
+  return list;
+}
+
+Accesses accesses(const Target&, const Matmul& command) {
+  Accesses list;
+  const auto span = [&](const uint32_t(&stride)[kMatmulBatchRank], std::array<uint32_t, 2> extents, std::array<uint32_t, 2> strides) {
+    const uint32_t matrix_extent[] = {extents[0], extents[1]};
+    const uint32_t matrix_stride[] = {strides[0], strides[1]};
+    return span_of(command.batch, stride) + span_of(matrix_extent, matrix_stride) - 1;
+  };
+  push(list, command.left,
+       span(command.left_batch_stride, {command.rows, command.inner}, {command.left_row_stride, command.left_inner_stride}));
+  push(list, command.right,
+       span(command.right_batch_stride, {command.inner, command.columns}, {command.right_inner_stride, command.right_column_stride}));
+  if ((command.flags & kWithTable) != 0) push(list, command.table, 256);
+  push_output(
+      list, command.output,
+      span(command.output_batch_stride, {command.rows, command.columns}, {command.output_row_stride, command.output_column_stride}));
+  return list;
+}
+
+Accesses accesses(const Target&, const Normalize& command) {
+  Accesses list;
+  const uint64_t bytes = span_of(command.extent, command.stride);
+  push(list, command.input, bytes, true);
+  push(list, command.parameters, product({span_of(command.extent, command.parameter_stride), 8}));
+  push_output(list, command.output, bytes);
+  return list;
+}
+
+Accesses accesses(const Target&, const Fill& command) {
+  Accesses list;
+  push_output(list, command.output, command.bytes);
+  return list;
+}
+
+Accesses accesses(const Target&, const Reduce& command) {
+  Reach input, output;
+  input.extend(command.extent, command.input_stride);
+  input.extend(command.reduced_extent, command.reduced_stride);
+  output.extend(command.extent, command.output_stride);
+  Accesses list;
+  list.list[list.count++] = input.from(command.input, false);
+  list.list[list.count++] = output.from(command.output, true, result_bytes(command));
+  return list;
+}
+
+Accesses accesses(const Target&, const Gather& command) {
+  Accesses list;
+  push(list, command.input, product({command.outer, command.rows, command.inner}));
+  push(list, command.indices, product({command.count, command.index_bytes}));
+  push_output(list, command.output, product({command.outer, command.count, command.inner}));
+  return list;
+}
+
+Accesses accesses(const Target&, const Resize& command) {
+  Accesses list;
+  push(list, command.input, product({command.batch, command.height.in, command.width.in, command.channels}));
+  push_output(list, command.output, product({command.batch, command.height.out, command.width.out, command.channels}));
+  return list;
 }
 
 }  // namespace dtr::simulator

@@ -4,7 +4,6 @@
 // The format is `device/npu/microcode.h`; this is the simulator's own reading of it.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include "device/npu/driver.h"
 #include "device/npu/microcode.h"
 #include "device/npu/target.h"
+#include "device/simulator/arguments.h"
 
 namespace dtr::simulator {
 
@@ -41,57 +41,6 @@ struct Payload {
 // says before it was compared with `target`, which may be any machine: kWrongTarget if npu::is_machine refuses it.
 Fault decode(const npu::Target& target, std::span<const std::byte> payload, Payload& result);
 
-// The last command, as a type for visitors.
-struct End {
-  static constexpr npu::Opcode kOpcode = npu::Opcode::kEnd;
-};
-
-// `count` times what is inside, `stride` bytes apart.
-struct Repeat {
-  uint64_t count = 1, stride = 0;
-};
-
-// Memory that a command touches. An input may be the output's own where `in_place` says so.
-struct Access {
-  npu::Address address{};
-  uint64_t bytes = 0;  // from the first to behind the last byte
-  bool write = false;
-  bool in_place = false;
-  uint64_t run = 0;                 // bytes side by side; all of them if nothing is repeated
-  std::array<Repeat, 3> repeats{};  // of runs, innermost first
-};
-// No byte belongs to both; `distance` is from the first byte of `a` to the first of `b`. Boxes whose spans meet are apart if all of their
-// strides are multiples of one period and their runs lie apart inside of it: channels of one tensor, for one.
-bool apart(const Access& a, const Access& b, int64_t distance);
-inline bool same_box(const Access& a, const Access& b) {
-  const auto same = [](const Repeat& x, const Repeat& y) { return x.count == y.count && (x.count == 1 || x.stride == y.stride); };
-  return a.bytes == b.bytes && a.run == b.run && same(a.repeats[0], b.repeats[0]) && same(a.repeats[1], b.repeats[1]) &&
-         same(a.repeats[2], b.repeats[2]);
-}
-struct Accesses {
-  std::array<Access, 7> list{};  // the output is the last
-  uint32_t count = 0;
-  std::span<const Access> all() const& { return {list.data(), count}; }
-  std::span<const Access> all() && = delete;
-};
-// Boxes are exact, but those of a Move or Reduce and of walks that are no images, which are their whole spans. `Wait` and `End` touch none.
-Accesses accesses(const npu::Target& target, const npu::Copy& command);
-Accesses accesses(const npu::Target& target, const npu::Conv2d& command);
-Accesses accesses(const npu::Target& target, const npu::Depthwise& command);
-Accesses accesses(const npu::Target& target, const npu::Pool& command);
-Accesses accesses(const npu::Target& target, const npu::Binary& command);
-Accesses accesses(const npu::Target& target, const npu::Lookup& command);
-Accesses accesses(const npu::Target& target, const npu::Softmax& command);
-Accesses accesses(const npu::Target& target, const npu::Move& command);
-Accesses accesses(const npu::Target& target, const npu::Fill& command);
-Accesses accesses(const npu::Target& target, const npu::Reduce& command);
-Accesses accesses(const npu::Target& target, const npu::Resize& command);
-Accesses accesses(const npu::Target& target, const npu::Matmul& command);
-Accesses accesses(const npu::Target& target, const npu::Normalize& command);
-Accesses accesses(const npu::Target& target, const npu::Gather& command);
-inline Accesses accesses(const npu::Target&, const npu::Wait&) { return {}; }
-inline Accesses accesses(const npu::Target&, const End&) { return {}; }
-
 namespace internal {
 inline uint32_t word_at(const std::byte* bytes) {
   uint32_t word = 0;
@@ -101,7 +50,7 @@ inline uint32_t word_at(const std::byte* bytes) {
 template <class Command, class Visitor>
 npu::Status apply(uint32_t index, const std::byte* arguments, Visitor& visitor) {
   Command command{};
-  std::memcpy(&command, arguments, sizeof command);
+  if constexpr (npu::command_words<Command>() > 1) std::memcpy(&command, arguments, sizeof command);
   return visitor(index, command);
 }
 }  // namespace internal
@@ -116,54 +65,11 @@ Fault visit(const std::byte* commands, uint32_t count, Visitor&& visitor) {
     const std::byte* arguments = commands + sizeof head;
     npu::Status status = npu::Status::kOk;
     switch (static_cast<Opcode>(head & 0xFFFFu)) {
-      case Opcode::kEnd:
-        status = visitor(index, End{});
-        break;
-      case Opcode::kCopy:
-        status = internal::apply<npu::Copy>(index, arguments, visitor);
-        break;
-      case Opcode::kWait:
-        status = internal::apply<npu::Wait>(index, arguments, visitor);
-        break;
-      case Opcode::kConv2d:
-        status = internal::apply<npu::Conv2d>(index, arguments, visitor);
-        break;
-      case Opcode::kDepthwise:
-        status = internal::apply<npu::Depthwise>(index, arguments, visitor);
-        break;
-      case Opcode::kPool:
-        status = internal::apply<npu::Pool>(index, arguments, visitor);
-        break;
-      case Opcode::kBinary:
-        status = internal::apply<npu::Binary>(index, arguments, visitor);
-        break;
-      case Opcode::kLookup:
-        status = internal::apply<npu::Lookup>(index, arguments, visitor);
-        break;
-      case Opcode::kSoftmax:
-        status = internal::apply<npu::Softmax>(index, arguments, visitor);
-        break;
-      case Opcode::kMove:
-        status = internal::apply<npu::Move>(index, arguments, visitor);
-        break;
-      case Opcode::kFill:
-        status = internal::apply<npu::Fill>(index, arguments, visitor);
-        break;
-      case Opcode::kReduce:
-        status = internal::apply<npu::Reduce>(index, arguments, visitor);
-        break;
-      case Opcode::kResize:
-        status = internal::apply<npu::Resize>(index, arguments, visitor);
-        break;
-      case Opcode::kMatmul:
-        status = internal::apply<npu::Matmul>(index, arguments, visitor);
-        break;
-      case Opcode::kNormalize:
-        status = internal::apply<npu::Normalize>(index, arguments, visitor);
-        break;
-      case Opcode::kGather:
-        status = internal::apply<npu::Gather>(index, arguments, visitor);
-        break;
+#define DTR_NPU_COMMAND(type, function, opcode)                     \
+  case Opcode::k##type:                                             \
+    status = internal::apply<npu::type>(index, arguments, visitor); \
+    break;
+#include "device/npu/commands.inc"
       default:
         status = npu::Status::kUnknownOpcode;
     }

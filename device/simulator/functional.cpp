@@ -112,7 +112,9 @@ class Finish {
   numerics::BinaryParameters add_;
 };
 
-void conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& memory) {
+}  // namespace
+
+void plain::conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& memory) {
   const Window& w = command.window;
   const ConvolutionWeights weights(call.target, command);
   const Finish finish(call.target, w, command.epilogue, memory);
@@ -130,7 +132,7 @@ void conv2d(const Call& call, const Conv2d& command, const ConvolutionMemory& me
   });
 }
 
-void depthwise(const Call& call, const Depthwise& command, const ConvolutionMemory& memory) {
+void plain::depthwise(const Call& call, const Depthwise& command, const ConvolutionMemory& memory) {
   const Window& w = command.window;
   const uint32_t outputs_per_input = w.out_channels / w.in_channels;
   const Finish finish(call.target, w, command.epilogue, memory);
@@ -146,6 +148,8 @@ void depthwise(const Call& call, const Depthwise& command, const ConvolutionMemo
     }
   });
 }
+
+namespace {
 
 int8_t pool_element(const Pool& command, const int8_t* input, Position at, uint32_t channel) {
   const Window& w = command.window;
@@ -174,7 +178,9 @@ int8_t pool_element(const Pool& command, const int8_t* input, Position at, uint3
   return numerics::OutputStage{to_requantization(command.rescale), command.zero_point_out, range}(sum - taps * command.zero_point_in);
 }
 
-void pool(const Call&, const Pool& command, const int8_t* input, int8_t* output) {
+}  // namespace
+
+void plain::pool(const Call&, const Pool& command, const int8_t* input, int8_t* output) {
   const Window& w = command.window;
   for_positions(w, [&](Position at) {
     for (uint32_t channel = 0; channel < w.out_channels; ++channel)
@@ -182,7 +188,7 @@ void pool(const Call&, const Pool& command, const int8_t* input, int8_t* output)
   });
 }
 
-void binary(const Call&, const Binary& command, const int8_t* input_0, const int8_t* input_1, int8_t* output) {
+void plain::binary(const Call&, const Binary& command, const int8_t* input_0, const int8_t* input_1, int8_t* output) {
   const numerics::BinaryParameters function = to_binary(command.kind, command.arguments);
   uint32_t index[kMoveRank] = {};
   Stream from_0{command.stride_0}, from_1{command.stride_1}, to{command.output_stride};
@@ -190,14 +196,14 @@ void binary(const Call&, const Binary& command, const int8_t* input_0, const int
   while (advance(command.extent, kMoveRank, index, from_0, from_1, to));
 }
 
-void lookup(const Call&, const Lookup& command, const int8_t* input, const int8_t* table, int8_t* output) {
+void plain::lookup(const Call&, const Lookup& command, const int8_t* input, const int8_t* table, int8_t* output) {
   uint32_t index[kMoveRank] = {};
   Stream from{command.input_stride}, to{command.output_stride};
   do output[to.at] = table[input[from.at] + 128];
   while (advance(command.extent, kMoveRank, index, from, to));
 }
 
-void softmax(const Call&, const Softmax& command, const int8_t* input, const int8_t* mask, int8_t* output) {
+void plain::softmax(const Call&, const Softmax& command, const int8_t* input, const int8_t* mask, int8_t* output) {
   const numerics::SoftmaxParameters parameters{to_requantization(command.input_rescale), command.diff_min,
                                                to_requantization(command.output_rescale), to_requantization(command.difference),
                                                command.zero_point_out};
@@ -213,14 +219,16 @@ void softmax(const Call&, const Softmax& command, const int8_t* input, const int
     }
 }
 
-void move(const Call&, const Move& command, const int8_t* input, int8_t* output) {
+void plain::move(const Call&, const Move& command, const int8_t* input, int8_t* output) {
   uint32_t index[kMoveRank] = {};
   Stream from{command.input_stride}, to{command.output_stride};
   do output[to.at] = input[from.at];
   while (advance(command.extent, kMoveRank, index, from, to));
 }
 
-void fill(const Call&, const Fill& command, int8_t* output) { std::memset(output, command.value, command.bytes); }
+void plain::fill(const Call&, const Fill& command, int8_t* output) { std::memset(output, command.value, command.bytes); }
+
+namespace {
 
 // Of the elements of one result, whose first is at `element`.
 int64_t index_of_extreme(const Reduce& command, const int8_t* input, Stream element) {
@@ -236,7 +244,9 @@ int64_t index_of_extreme(const Reduce& command, const int8_t* input, Stream elem
   return found;
 }
 
-void reduce(const Call&, const Reduce& command, const int8_t* input, int8_t* output) {
+}  // namespace
+
+void plain::reduce(const Call&, const Reduce& command, const int8_t* input, int8_t* output) {
   const bool bytes = command.kind == ReduceKind::kSumOfBytes;
   const Range range{command.clamp_low, command.clamp_high};
   uint32_t index[kMoveRank] = {};
@@ -260,7 +270,7 @@ void reduce(const Call&, const Reduce& command, const int8_t* input, int8_t* out
   } while (advance(command.extent, kMoveRank, index, from, to));
 }
 
-void resize(const Call&, const Resize& command, const int8_t* input, int8_t* output) {
+void plain::resize(const Call&, const Resize& command, const int8_t* input, int8_t* output) {
   const auto axis = [](const ResizeAxis& a) {
     return numerics::ResizeAxis{a.in, a.out, a.step, a.start, static_cast<int32_t>(a.fraction_bits)};
   };
@@ -285,6 +295,8 @@ void resize(const Call&, const Resize& command, const int8_t* input, int8_t* out
   }
 }
 
+namespace {
+
 // Calls body(offset in left, in right, in the output) for each matrix product of the batch.
 template <class Body>
 void for_batch(const Matmul& m, Body body) {
@@ -303,7 +315,9 @@ void for_batch(const Matmul& m, Body body) {
   }
 }
 
-void matmul(const Call&, const Matmul& command, const MatmulMemory& memory) {
+}  // namespace
+
+void plain::matmul(const Call&, const Matmul& command, const MatmulMemory& memory) {
   const numerics::OutputStage stage{to_requantization(command.rescale), command.zero_point_out, {command.clamp_low, command.clamp_high}};
   for_batch(command, [&](size_t left_offset, size_t right_offset, size_t output_offset) {
     for (uint32_t row = 0; row < command.rows; ++row)
@@ -321,7 +335,7 @@ void matmul(const Call&, const Matmul& command, const MatmulMemory& memory) {
   });
 }
 
-void normalize(const Call&, const Normalize& command, const int8_t* input, const std::byte* parameters, int8_t* output) {
+void plain::normalize(const Call&, const Normalize& command, const int8_t* input, const std::byte* parameters, int8_t* output) {
   const numerics::NormalizeRow by{command.center != 0, command.zero_point_in, uint64_t{command.epsilon_high} << 32 | command.epsilon_low};
   const uint32_t* const extent = command.extent;
   const auto for_row = [&](uint32_t a, uint32_t b, auto body) {
@@ -352,6 +366,8 @@ void normalize(const Call&, const Normalize& command, const int8_t* input, const
     }
 }
 
+namespace {
+
 int64_t index_at(const std::byte* indices, uint32_t i, uint32_t bytes) {
   if (bytes == sizeof(int32_t)) {
     int32_t index = 0;
@@ -363,7 +379,9 @@ int64_t index_at(const std::byte* indices, uint32_t i, uint32_t bytes) {
   return index;
 }
 
-void gather(const Call&, const Gather& command, const int8_t* input, const std::byte* indices, int8_t* output) {
+}  // namespace
+
+void plain::gather(const Call&, const Gather& command, const int8_t* input, const std::byte* indices, int8_t* output) {
   const size_t inner = command.inner;
   for (uint32_t outer = 0; outer < command.outer; ++outer, input += command.rows * inner)
     for (uint32_t i = 0; i < command.count; ++i, output += inner) {
@@ -375,8 +393,6 @@ void gather(const Call&, const Gather& command, const int8_t* input, const std::
       }
     }
 }
-
-}  // namespace
 
 int8_t finish_reduction(const Reduce& command, Range range, int32_t highest, int32_t lowest, int32_t sum) {
   switch (command.kind) {
@@ -393,7 +409,10 @@ int8_t finish_reduction(const Reduce& command, Range range, int32_t highest, int
   return numerics::OutputStage{to_requantization(command.rescale), command.zero_point_out, range}(sum);
 }
 
-const Kernels kPlainKernels = {conv2d, depthwise, pool, binary, lookup, softmax, move, fill, reduce, resize, matmul, normalize, gather};
+const Kernels kPlainKernels = {
+#define DTR_NPU_KERNEL(type, function, opcode) plain::function,
+#include "device/npu/commands.inc"
+};
 
 bool ChannelParameters::valid(const Window& window, const Epilogue& epilogue) const {
   const int32_t highest = (epilogue.flags & kOneRounding) != 0 ? 30 : 31;
@@ -410,5 +429,84 @@ ConvolutionWeights::ConvolutionWeights(const Target& target, const Conv2d& comma
       kernel_width_(command.window.kernel_width),
       steps_per_run_(div_up(by_rows_ ? kernel_width_ * in_channels_ : in_channels_, macs_)),
       steps_(steps_per_run_ * command.window.kernel_height * (by_rows_ ? 1 : kernel_width_)) {}
+
+// ---- from addresses to kernels
+
+namespace {
+
+template <class Command>
+Status convolve(void (*kernel)(const Call&, const Command&, const ConvolutionMemory&), const Call& call, const Regions& regions,
+                const Command& command) {
+  const Epilogue& epilogue = command.epilogue;
+  const ConvolutionMemory memory{
+      regions.at(command.input),
+      regions.at(command.output),
+      regions.at(command.weights),
+      reinterpret_cast<const std::byte*>(regions.at(command.parameters)),
+      (epilogue.flags & kWithTable) != 0 ? regions.at(epilogue.table) : nullptr,
+      (epilogue.flags & kWithAdd) != 0 ? regions.at(epilogue.addend) : nullptr,
+      (epilogue.flags & kFromSums) != 0 ? reinterpret_cast<const std::byte*>(regions.at(epilogue.sums)) : nullptr};
+  if (!ChannelParameters(call.target, command.window, memory.parameters).valid(command.window, epilogue)) return Status::kBadArgument;
+  kernel(call, command, memory);
+  return Status::kOk;
+}
+
+}  // namespace
+
+Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Conv2d& command) {
+  return convolve(kernels.conv2d, call, regions, command);
+}
+Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Depthwise& command) {
+  return convolve(kernels.depthwise, call, regions, command);
+}
+Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Pool& command) {
+  kernels.pool(call, command, regions.at(command.input), regions.at(command.output));
+  return Status::kOk;
+}
+Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Binary& command) {
+  kernels.binary(call, command, regions.at(command.input_0), regions.at(command.input_1), regions.at(command.output));
+  return Status::kOk;
+}
+Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Lookup& command) {
+  kernels.lookup(call, command, regions.at(command.input), regions.at(command.table), regions.at(command.output));
+  return Status::kOk;
+}
+Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Softmax& command) {
+  kernels.softmax(call, command, regions.at(command.input), command.mask_rows != 0 ? regions.at(command.mask) : nullptr,
+                  regions.at(command.output));
+  return Status::kOk;
+}
+Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Move& command) {
+  kernels.move(call, command, regions.at(command.input), regions.at(command.output));
+  return Status::kOk;
+}
+Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Fill& command) {
+  kernels.fill(call, command, regions.at(command.output));
+  return Status::kOk;
+}
+Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Reduce& command) {
+  kernels.reduce(call, command, regions.at(command.input), regions.at(command.output));
+  return Status::kOk;
+}
+Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Resize& command) {
+  kernels.resize(call, command, regions.at(command.input), regions.at(command.output));
+  return Status::kOk;
+}
+Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Matmul& command) {
+  kernels.matmul(call, command,
+                 {regions.at(command.left), regions.at(command.right),
+                  (command.flags & kWithTable) != 0 ? regions.at(command.table) : nullptr, regions.at(command.output)});
+  return Status::kOk;
+}
+Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Normalize& command) {
+  kernels.normalize(call, command, regions.at(command.input), reinterpret_cast<const std::byte*>(regions.at(command.parameters)),
+                    regions.at(command.output));
+  return Status::kOk;
+}
+Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Gather& command) {
+  kernels.gather(call, command, regions.at(command.input), reinterpret_cast<const std::byte*>(regions.at(command.indices)),
+                 regions.at(command.output));
+  return Status::kOk;
+}
 
 }  // namespace dtr::simulator

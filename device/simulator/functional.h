@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
+#include "device/npu/driver.h"
 #include "device/npu/microcode.h"
 #include "device/npu/target.h"
 #include "device/numerics/requantize.h"
@@ -35,24 +37,48 @@ struct MatmulMemory {
   int8_t* output;
 };
 
+// Plain loops, the definition of what is right. They need no context.
+namespace plain {
+void conv2d(const Call&, const npu::Conv2d&, const ConvolutionMemory&);
+void depthwise(const Call&, const npu::Depthwise&, const ConvolutionMemory&);
+void pool(const Call&, const npu::Pool&, const int8_t* input, int8_t* output);
+void binary(const Call&, const npu::Binary&, const int8_t* input_0, const int8_t* input_1, int8_t* output);
+void lookup(const Call&, const npu::Lookup&, const int8_t* input, const int8_t* table, int8_t* output);
+void softmax(const Call&, const npu::Softmax&, const int8_t* input, const int8_t* mask, int8_t* output);  // mask: null without one
+void move(const Call&, const npu::Move&, const int8_t* input, int8_t* output);
+void fill(const Call&, const npu::Fill&, int8_t* output);
+void reduce(const Call&, const npu::Reduce&, const int8_t* input, int8_t* output);
+void resize(const Call&, const npu::Resize&, const int8_t* input, int8_t* output);
+void matmul(const Call&, const npu::Matmul&, const MatmulMemory&);
+void normalize(const Call&, const npu::Normalize&, const int8_t* input, const std::byte* parameters, int8_t* output);
+void gather(const Call&, const npu::Gather&, const int8_t* input, const std::byte* indices, int8_t* output);
+}  // namespace plain
+
+// A kernel for each command, as the plain one is declared.
 struct Kernels {
-  void (*conv2d)(const Call&, const npu::Conv2d&, const ConvolutionMemory&);
-  void (*depthwise)(const Call&, const npu::Depthwise&, const ConvolutionMemory&);
-  void (*pool)(const Call&, const npu::Pool&, const int8_t* input, int8_t* output);
-  void (*binary)(const Call&, const npu::Binary&, const int8_t* input_0, const int8_t* input_1, int8_t* output);
-  void (*lookup)(const Call&, const npu::Lookup&, const int8_t* input, const int8_t* table, int8_t* output);
-  void (*softmax)(const Call&, const npu::Softmax&, const int8_t* input, const int8_t* mask, int8_t* output);  // mask: null without one
-  void (*move)(const Call&, const npu::Move&, const int8_t* input, int8_t* output);
-  void (*fill)(const Call&, const npu::Fill&, int8_t* output);
-  void (*reduce)(const Call&, const npu::Reduce&, const int8_t* input, int8_t* output);
-  void (*resize)(const Call&, const npu::Resize&, const int8_t* input, int8_t* output);
-  void (*matmul)(const Call&, const npu::Matmul&, const MatmulMemory&);
-  void (*normalize)(const Call&, const npu::Normalize&, const int8_t* input, const std::byte* parameters, int8_t* output);
-  void (*gather)(const Call&, const npu::Gather&, const int8_t* input, const std::byte* indices, int8_t* output);
+#define DTR_NPU_KERNEL(type, function, opcode) decltype(&plain::function) function;
+#include "device/npu/commands.inc"
+};
+extern const Kernels kPlainKernels;
+
+// Where the regions of a payload lie in a run.
+struct Regions {
+  std::byte* constants;  // never written: the decoder refuses commands that would
+  std::span<const npu::Buffer> operands;
+  npu::Buffer scratch;
+
+  int8_t* at(npu::Address address) const {
+    void* const region = address.region == npu::kScratch     ? scratch.data
+                         : address.region == npu::kConstants ? constants
+                                                             : operands[address.region - npu::kFirstOperand].data;
+    return static_cast<int8_t*>(region) + address.offset;
+  }
 };
 
-// Plain loops, the definition of what is right. They need no context.
-extern const Kernels kPlainKernels;
+// Calls the kernel of a command on what its addresses name. kBadArgument: parameters in memory for which no rescale is defined.
+#define DTR_NPU_KERNEL(type, function, opcode) \
+  npu::Status run(const Kernels& kernels, const Call& call, const Regions& regions, const npu::type& command);
+#include "device/npu/commands.inc"
 
 // The result of a reduction whose elements have these extremes, and this sum of differences to the zero point.
 int8_t finish_reduction(const npu::Reduce& command, numerics::Range range, int32_t highest, int32_t lowest, int32_t sum);

@@ -18,9 +18,7 @@ class Execution {
   Execution(const Target& target, const Payload& payload, std::span<const Buffer> operands, Buffer scratch, const Kernels& kernels,
             void* kernel_context, std::span<uint64_t> arrivals, EventSink sink)
       : target_(target),
-        constants_(const_cast<std::byte*>(payload.constants().data())),
-        operands_(operands),
-        scratch_(scratch),
+        regions_{const_cast<std::byte*>(payload.constants().data()), operands, scratch},
         kernels_(kernels),
         kernel_context_(kernel_context),
         timeline_(target, arrivals),
@@ -28,7 +26,7 @@ class Execution {
 
   Status operator()(uint32_t, const End&) { return Status::kOk; }
   Status operator()(uint32_t index, const Copy& command) {
-    std::memcpy(at(command.destination), constants_ + command.source.offset, command.bytes);
+    std::memcpy(regions_.at(command.destination), regions_.at(command.source), command.bytes);
     tell(timeline_.copy(index, command));
     return Status::kOk;
   }
@@ -38,90 +36,19 @@ class Execution {
   }
   template <class Command>
   Status operator()(uint32_t index, const Command& command) {
-    const Status status = compute({target_, index, kernel_context_}, command);
+    const Status status = simulator::run(kernels_, {target_, index, kernel_context_}, regions_, command);
     if (status == Status::kOk) tell(timeline_.call(index, Command::kOpcode, cycles(target_, command).total));
     return status;
   }
   const Timeline& timeline() const { return timeline_; }
 
  private:
-  int8_t* at(Address address) const {
-    void* const region = address.region == kScratch     ? scratch_.data
-                         : address.region == kConstants ? constants_
-                                                        : operands_[address.region - kFirstOperand].data;
-    return static_cast<int8_t*>(region) + address.offset;
-  }
   void tell(const Event& event) const {
     if (sink_.on_event != nullptr) sink_.on_event(sink_.context, event);
   }
 
-  template <class Command>
-  Status convolve(void (*kernel)(const Call&, const Command&, const ConvolutionMemory&), const Call& call, const Command& command) {
-    const Epilogue& epilogue = command.epilogue;
-    const ConvolutionMemory memory{at(command.input),
-                                   at(command.output),
-                                   at(command.weights),
-                                   reinterpret_cast<const std::byte*>(at(command.parameters)),
-                                   (epilogue.flags & kWithTable) != 0 ? at(epilogue.table) : nullptr,
-                                   (epilogue.flags & kWithAdd) != 0 ? at(epilogue.addend) : nullptr,
-                                   (epilogue.flags & kFromSums) != 0 ? reinterpret_cast<const std::byte*>(at(epilogue.sums)) : nullptr};
-    if (!ChannelParameters(target_, command.window, memory.parameters).valid(command.window, epilogue)) return Status::kBadArgument;
-    kernel(call, command, memory);
-    return Status::kOk;
-  }
-  Status compute(const Call& call, const Conv2d& command) { return convolve(kernels_.conv2d, call, command); }
-  Status compute(const Call& call, const Depthwise& command) { return convolve(kernels_.depthwise, call, command); }
-  Status compute(const Call& call, const Pool& command) {
-    kernels_.pool(call, command, at(command.input), at(command.output));
-    return Status::kOk;
-  }
-  Status compute(const Call& call, const Binary& command) {
-    kernels_.binary(call, command, at(command.input_0), at(command.input_1), at(command.output));
-    return Status::kOk;
-  }
-  Status compute(const Call& call, const Lookup& command) {
-    kernels_.lookup(call, command, at(command.input), at(command.table), at(command.output));
-    return Status::kOk;
-  }
-  Status compute(const Call& call, const Softmax& command) {
-    kernels_.softmax(call, command, at(command.input), command.mask_rows != 0 ? at(command.mask) : nullptr, at(command.output));
-    return Status::kOk;
-  }
-  Status compute(const Call& call, const Move& command) {
-    kernels_.move(call, command, at(command.input), at(command.output));
-    return Status::kOk;
-  }
-  Status compute(const Call& call, const Matmul& command) {
-    kernels_.matmul(
-        call, command,
-        {at(command.left), at(command.right), (command.flags & kWithTable) != 0 ? at(command.table) : nullptr, at(command.output)});
-    return Status::kOk;
-  }
-  Status compute(const Call& call, const Normalize& command) {
-    kernels_.normalize(call, command, at(command.input), reinterpret_cast<const std::byte*>(at(command.parameters)), at(command.output));
-    return Status::kOk;
-  }
-  Status compute(const Call& call, const Gather& command) {
-    kernels_.gather(call, command, at(command.input), reinterpret_cast<const std::byte*>(at(command.indices)), at(command.output));
-    return Status::kOk;
-  }
-  Status compute(const Call& call, const Fill& command) {
-    kernels_.fill(call, command, at(command.output));
-    return Status::kOk;
-  }
-  Status compute(const Call& call, const Reduce& command) {
-    kernels_.reduce(call, command, at(command.input), at(command.output));
-    return Status::kOk;
-  }
-  Status compute(const Call& call, const Resize& command) {
-    kernels_.resize(call, command, at(command.input), at(command.output));
-    return Status::kOk;
-  }
-
   const Target& target_;
-  std::byte* constants_;  // never written: the decoder refuses commands that would
-  std::span<const Buffer> operands_;
-  Buffer scratch_;
+  Regions regions_;
   const Kernels& kernels_;
   void* kernel_context_;
   Timeline timeline_;

@@ -25,11 +25,18 @@ const Kit* kit() {
 #if HWY_HAVE_SCALABLE || HWY_TARGET == HWY_SCALAR
   return nullptr;  // the order of channels in a vector is laid out for blocks of 128 bits
 #else
-  static const Kit made = {hwy::TargetName(HWY_TARGET),
-                           {convolve<npu::Conv2d>, depthwise, pool, binary, lookup, kPlainKernels.softmax, move, kPlainKernels.fill, reduce,
-                            kPlainKernels.resize, matmul, kPlainKernels.normalize, kPlainKernels.gather},
-                           pack_dense<npu::Conv2d>,
-                           pack_depthwise};
+  static const Kit made = [] {
+    Kernels kernels = kPlainKernels;
+    kernels.conv2d = convolve<npu::Conv2d>;
+    kernels.depthwise = depthwise;
+    kernels.pool = pool;
+    kernels.binary = binary;
+    kernels.lookup = lookup;
+    kernels.move = move;
+    kernels.reduce = reduce;
+    kernels.matmul = matmul;
+    return Kit{hwy::TargetName(HWY_TARGET), kernels, pack_dense<npu::Conv2d>, pack_depthwise};
+  }();
   return &made;
 #endif
 }

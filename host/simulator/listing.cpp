@@ -60,20 +60,20 @@ class Lines {
  public:
   Lines(const Target& target, std::string& out) : target_(target), out_(out) {}
 
-  Status operator()(uint32_t index, const End&) { return line(index, "end", "", ""); }
+  Status operator()(uint32_t index, const End&) { return line(index, Opcode::kEnd, "", ""); }
   Status operator()(uint32_t index, const Copy& c) {
-    return line(index, "copy", fmt::format("{} <- {} bytes={} ticket={}", at(c.destination), at(c.source), c.bytes, c.ticket),
+    return line(index, Opcode::kCopy, fmt::format("{} <- {} bytes={} ticket={}", at(c.destination), at(c.source), c.bytes, c.ticket),
                 fmt::format("{} copy cycles", copy_cycles(target_, c)));
   }
-  Status operator()(uint32_t index, const Wait& c) { return line(index, "wait", fmt::format("ticket={}", c.ticket), ""); }
+  Status operator()(uint32_t index, const Wait& c) { return line(index, Opcode::kWait, fmt::format("ticket={}", c.ticket), ""); }
   Status operator()(uint32_t index, const Conv2d& c) {
-    return call(index, "conv2d", c,
+    return call(index, c,
                 fmt::format("{}{} {} <- {} weights={} parameters={} pad_value={} packing={}{}", shapes(c.window), window(c.window),
                             at(c.output), at(c.input), at(c.weights), at(c.parameters), c.pad_value,
                             c.packing == Packing::kRows ? "rows" : "channels", epilogue(c.window, c.epilogue)));
   }
   Status operator()(uint32_t index, const Depthwise& c) {
-    return call(index, "depthwise", c,
+    return call(index, c,
                 fmt::format("{}{} {} <- {} weights={} parameters={} pad_value={}{}", shapes(c.window), window(c.window), at(c.output),
                             at(c.input), at(c.weights), at(c.parameters), c.pad_value, epilogue(c.window, c.epilogue)));
   }
@@ -83,24 +83,24 @@ class Lines {
                                    kKinds[static_cast<uint32_t>(c.kind)], c.clamp_low, c.clamp_high);
     if (c.kind == PoolKind::kMean)
       text += fmt::format(" pad_value={} zero_points={},{} rescale={}", c.pad_value, c.zero_point_in, c.zero_point_out, rescale(c.rescale));
-    return call(index, "pool", c, text);
+    return call(index, c, text);
   }
   Status operator()(uint32_t index, const Binary& c) {
     constexpr const char* kKinds[] = {"add", "subtract", "multiply", "maximum", "minimum", "prelu"};
     const BinaryArguments& a = c.arguments;
-    return call(index, "binary", c,
+    return call(index, c,
                 fmt::format("{} <- {}, {} kind={} extent={} strides={};{};{} zero_points={},{},{} rescale={},{},{} clamp=[{},{}]",
                             at(c.output), at(c.input_0), at(c.input_1), kKinds[static_cast<uint32_t>(c.kind)], list(c.extent),
                             list(c.stride_0), list(c.stride_1), list(c.output_stride), a.zero_point_0, a.zero_point_1, a.zero_point_out,
                             rescale(a.input_0), rescale(a.input_1), rescale(a.output), a.clamp_low, a.clamp_high));
   }
   Status operator()(uint32_t index, const Lookup& c) {
-    return call(index, "lookup", c,
+    return call(index, c,
                 fmt::format("{} <- {} table={} extent={} input_stride={} output_stride={}", at(c.output), at(c.input), at(c.table),
                             list(c.extent), list(c.input_stride), list(c.output_stride)));
   }
   Status operator()(uint32_t index, const Softmax& c) {
-    return call(index, "softmax", c,
+    return call(index, c,
                 fmt::format("{} <- {} outer={} columns={} inner={} kind={} rescale={} diff_min={} zero_point={}", at(c.output), at(c.input),
                             c.outer, c.columns, c.inner, c.kind == SoftmaxKind::kLogarithm ? "logarithm" : "probability",
                             rescale(c.input_rescale), c.diff_min, c.zero_point_out) +
@@ -114,21 +114,21 @@ class Lines {
                         list(c.output_batch_stride), c.output_row_stride, c.output_column_stride, c.zero_point_left, c.zero_point_right,
                         c.zero_point_out, rescale(c.rescale), c.clamp_low, c.clamp_high);
     if ((c.flags & kWithTable) != 0) text += " table=" + at(c.table);
-    return call(index, "matmul", c, text);
+    return call(index, c, text);
   }
   Status operator()(uint32_t index, const Normalize& c) {
-    return call(index, "normalize", c,
+    return call(index, c,
                 fmt::format("{} <- {} parameters={} extent={} stride={} parameter_stride={} center={} zero_points={},{} clamp=[{},{}]",
                             at(c.output), at(c.input), at(c.parameters), list(c.extent), list(c.stride), list(c.parameter_stride), c.center,
                             c.zero_point_in, c.zero_point_out, c.clamp_low, c.clamp_high));
   }
   Status operator()(uint32_t index, const Move& c) {
-    return call(index, "move", c,
+    return call(index, c,
                 fmt::format("{} <- {} extent={} input_stride={} output_stride={}", at(c.output), at(c.input), list(c.extent),
                             list(c.input_stride), list(c.output_stride)));
   }
   Status operator()(uint32_t index, const Fill& c) {
-    return call(index, "fill", c, fmt::format("{} bytes={} value={}", at(c.output), c.bytes, c.value));
+    return call(index, c, fmt::format("{} bytes={} value={}", at(c.output), c.bytes, c.value));
   }
   Status operator()(uint32_t index, const Reduce& c) {
     constexpr const char* kKinds[] = {"sum", "maximum", "minimum", "sum-of-bytes", "index-of-maximum", "index-of-minimum"};
@@ -138,16 +138,16 @@ class Lines {
     if (c.kind == ReduceKind::kSum || c.kind == ReduceKind::kSumOfBytes)
       text += fmt::format(" zero_points={},{} rescale={}", c.zero_point_in, c.zero_point_out, rescale(c.rescale));
     if (gives_index(c.kind)) text += fmt::format(" index_bytes={}", c.index_bytes);
-    return call(index, "reduce", c, text);
+    return call(index, c, text);
   }
   Status operator()(uint32_t index, const Gather& c) {
-    return call(index, "gather", c,
+    return call(index, c,
                 fmt::format("{0}x{1}x{2} -> {0}x{3}x{2} {4} <- {5} indices={6} index_bytes={7}", c.outer, c.rows, c.inner, c.count,
                             at(c.output), at(c.input), at(c.indices), c.index_bytes));
   }
   Status operator()(uint32_t index, const Resize& c) {
     const auto axis = [](const ResizeAxis& a) { return fmt::format("({}*o+{})/2^{}", a.step, a.start, a.fraction_bits); };
-    return call(index, "resize", c,
+    return call(index, c,
                 fmt::format("{0}x{1}x{2}x{3} -> {0}x{4}x{5}x{3} {6} <- {7} kind={8} rows={9} columns={10}", c.batch, c.height.in,
                             c.width.in, c.channels, c.height.out, c.width.out, at(c.output), at(c.input),
                             c.kind == ResizeKind::kBilinear ? "bilinear" : "nearest", axis(c.height), axis(c.width)));
@@ -155,13 +155,14 @@ class Lines {
 
  private:
   template <class Command>
-  Status call(uint32_t index, const char* name, const Command& command, const std::string& arguments) {
+  Status call(uint32_t index, const Command& command, const std::string& arguments) {
     constexpr const char* kLimits[] = {"array", "weight port", "activation port", "write port", "start"};
     const Cycles cycles = npu::cycles(target_, command);
-    return line(index, name, arguments, fmt::format("{} cycles, {}", cycles.total, kLimits[static_cast<uint32_t>(cycles.limit)]));
+    return line(index, Command::kOpcode, arguments,
+                fmt::format("{} cycles, {}", cycles.total, kLimits[static_cast<uint32_t>(cycles.limit)]));
   }
-  Status line(uint32_t index, const char* name, const std::string& arguments, const std::string& remark) {
-    std::string text = fmt::format("{:4}  {:<10}{}", index, name, arguments);
+  Status line(uint32_t index, Opcode command, const std::string& arguments, const std::string& remark) {
+    std::string text = fmt::format("{:4}  {:<10}{}", index, mnemonic(command), arguments);
     if (!remark.empty()) text += "  ; " + remark;
     text.erase(text.find_last_not_of(' ') + 1);
     out_ += text + '\n';

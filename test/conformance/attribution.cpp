@@ -238,7 +238,7 @@ bool any(const Exported& file, const std::set<size_t>& operators, std::initializ
 }
 
 // Whether one of the operators is of a kind that this kernel computes.
-using simulator::End;
+using npu::End;
 bool fits(const Exported&, const std::set<size_t>&, const npu::Copy&) { return true; }
 bool fits(const Exported&, const std::set<size_t>&, const npu::Move&) { return true; }
 bool fits(const Exported&, const std::set<size_t>&, const npu::Fill&) { return true; }

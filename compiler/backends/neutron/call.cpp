@@ -3,10 +3,7 @@
 namespace dtr::neutron {
 
 std::string_view name(const Kernel& kernel) {
-  static constexpr std::string_view kNames[] = {"Conv2d", "Depthwise", "Pool",   "Binary", "Lookup",    "Softmax", "Move",
-                                                "Fill",   "Reduce",    "Resize", "Matmul", "Normalize", "Gather"};
-  static_assert(std::size(kNames) == std::variant_size_v<Kernel>);
-  return kNames[kernel.index()];
+  return std::visit([](const auto& command) { return std::string_view(npu::name(command.kOpcode)); }, kernel);
 }
 
 std::string_view text(npu::Limit limit) {

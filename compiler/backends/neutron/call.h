@@ -15,8 +15,13 @@
 
 namespace dtr::neutron {
 
-using Kernel = std::variant<npu::Conv2d, npu::Depthwise, npu::Pool, npu::Binary, npu::Lookup, npu::Softmax, npu::Move, npu::Fill,
-                            npu::Reduce, npu::Resize, npu::Matmul, npu::Normalize, npu::Gather>;
+template <class, class... Commands>
+using VariantOf = std::variant<Commands...>;
+// Any call of a kernel.
+using Kernel = VariantOf<void
+#define DTR_NPU_KERNEL(type, function, opcode) , npu::type
+#include "device/npu/commands.inc"
+                         >;
 
 // Until encoding, `region` of an address is a storage's index, or kOwnConstants: the call's own block of constants. `offset` counts
 // from its start.
@@ -55,41 +60,36 @@ struct LoweredGraph {
 
 enum class Access : uint8_t { kRead, kWrite };
 
+// Without flags a kernel always uses its table.
+template <class Command>
+bool uses_table(const Command& command) {
+  if constexpr (requires { command.flags; }) return (command.flags & npu::kWithTable) != 0;
+  return true;
+}
+
 // Calls visit(address, access) for every address that the kernel uses. Fused operands that a call does not use are left out.
+// Kernels read what has the name of an operand (device/npu/microcode.h).
 template <class K, class Visit>
 void visit_addresses(K& kernel, Visit visit) {
-  using Plain = std::remove_const_t<K>;
-  if constexpr (std::is_same_v<Plain, Kernel>) {
+  if constexpr (std::is_same_v<std::remove_const_t<K>, Kernel>) {
     std::visit([&](auto& command) { visit_addresses(command, visit); }, kernel);
-  } else if constexpr (std::is_same_v<Plain, npu::Fill>) {
-    visit(kernel.output, Access::kWrite);
-  } else if constexpr (std::is_same_v<Plain, npu::Binary>) {
-    visit(kernel.input_0, Access::kRead);
-    visit(kernel.input_1, Access::kRead);
-    visit(kernel.output, Access::kWrite);
-  } else if constexpr (std::is_same_v<Plain, npu::Matmul>) {
-    visit(kernel.left, Access::kRead);
-    visit(kernel.right, Access::kRead);
-    if ((kernel.flags & npu::kWithTable) != 0) visit(kernel.table, Access::kRead);
-    visit(kernel.output, Access::kWrite);
   } else {
-    visit(kernel.input, Access::kRead);
-    visit(kernel.output, Access::kWrite);
-    if constexpr (std::is_same_v<Plain, npu::Conv2d> || std::is_same_v<Plain, npu::Depthwise>) {
-      visit(kernel.weights, Access::kRead);
-      visit(kernel.parameters, Access::kRead);
+    if constexpr (requires { kernel.input; }) visit(kernel.input, Access::kRead);
+    if constexpr (requires { kernel.input_0; }) visit(kernel.input_0, Access::kRead), visit(kernel.input_1, Access::kRead);
+    if constexpr (requires { kernel.left; }) visit(kernel.left, Access::kRead), visit(kernel.right, Access::kRead);
+    if constexpr (requires { kernel.weights; }) visit(kernel.weights, Access::kRead);
+    if constexpr (requires { kernel.parameters; }) visit(kernel.parameters, Access::kRead);
+    if constexpr (requires { kernel.indices; }) visit(kernel.indices, Access::kRead);
+    if constexpr (requires { kernel.table; })
+      if (uses_table(kernel)) visit(kernel.table, Access::kRead);
+    if constexpr (requires { kernel.mask; })
+      if (kernel.mask_rows != 0) visit(kernel.mask, Access::kRead);
+    if constexpr (requires { kernel.epilogue; }) {
       if ((kernel.epilogue.flags & npu::kWithTable) != 0) visit(kernel.epilogue.table, Access::kRead);
       if ((kernel.epilogue.flags & npu::kWithAdd) != 0) visit(kernel.epilogue.addend, Access::kRead);
       if ((kernel.epilogue.flags & npu::kFromSums) != 0) visit(kernel.epilogue.sums, Access::kRead);
-    } else if constexpr (std::is_same_v<Plain, npu::Lookup>) {
-      visit(kernel.table, Access::kRead);
-    } else if constexpr (std::is_same_v<Plain, npu::Softmax>) {
-      if (kernel.mask_rows != 0) visit(kernel.mask, Access::kRead);
-    } else if constexpr (std::is_same_v<Plain, npu::Gather>) {
-      visit(kernel.indices, Access::kRead);
-    } else if constexpr (std::is_same_v<Plain, npu::Normalize>) {
-      visit(kernel.parameters, Access::kRead);
     }
+    visit(kernel.output, Access::kWrite);
   }
 }
 
