@@ -23,10 +23,10 @@ namespace dtr {
 namespace {
 
 constexpr KernelRow kKernels[] = {
-#define DTR_KERNEL(function, name) {name, #function, "portable"},
+#define DTR_KERNEL(function, name, file) {name, #function, "portable"},
 #include "device/runtime/kernels/portable/kernels.inc"
 #undef DTR_KERNEL
-#define DTR_KERNEL(function, name) {name, #function, "cortex_m"},
+#define DTR_KERNEL(function, name, file) {name, #function, "cortex_m"},
 #include "device/runtime/kernels/cortex_m/kernels.inc"
 #undef DTR_KERNEL
 };

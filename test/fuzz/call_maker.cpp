@@ -440,13 +440,13 @@ std::optional<Call> make_call(const std::string& kernel, Draws& draws) {
 }
 
 bool uses_libm(const std::string& kernel) {
-  for (const char* name : {"_softmax.", "_log_softmax.", "masked_softmax.", "cos.", "elu.", "erf.", "exp.", "gelu.", "log.", "log_sigmoid.",
-                           "mish.", "pow.", "sigmoid.", "silu.", "sin.", "softplus.", "tanh."}) {
-    const size_t at = kernel.find(name);
-    if (at != std::string::npos && kernel[at - 1] == ':' && (kernel.starts_with("aten::") || kernel.starts_with("deuteron::masked")))
-      return true;
-  }
-  return false;
+  // Functions of one element that are exact arithmetic; the others of unary.cpp call libm.
+  constexpr std::string_view kExact[] = {"ceil",  "floor", "hardshrink", "hardsigmoid", "leaky_relu", "neg",  "reciprocal",
+                                         "round", "rsqrt", "sign",       "softshrink",  "softsign",   "sqrt", "threshold"};
+  const std::string_view file = portable_file(kernel);
+  if (file != "unary") return file == "sigmoid" || file == "softmax" || file == "tanh";
+  const size_t begin = kernel.find("::") + 2;
+  return std::ranges::find(kExact, std::string_view(kernel).substr(begin, kernel.find('.') - begin)) == std::end(kExact);
 }
 
 DrawnCall draw_call(const std::string& kernel, Draws& draws) {

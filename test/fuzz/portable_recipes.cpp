@@ -5,6 +5,15 @@
 namespace dtr::fuzz {
 namespace {
 
+struct PortableKernel {
+  std::string_view name, file;
+};
+constexpr PortableKernel kPortableKernels[] = {
+#define DTR_KERNEL(function, name, file) {name, #file},
+#include "device/runtime/kernels/portable/kernels.inc"
+#undef DTR_KERNEL
+};
+
 // ---- elementwise
 
 // (self, numbers…, out).
@@ -30,11 +39,9 @@ Recipe binary(bool alpha = false) {
 }
 
 void add_elementwise(Recipes& recipes) {
-  for (const char* name :
-       {"abs", "ceil",       "cos",  "erf",   "exp",   "floor",   "hardsigmoid", "hardswish", "log", "log_sigmoid", "mish",
-        "neg", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sign",        "silu",      "sin", "sqrt",        "tanh"})
-    recipes[std::string("aten::") + name + ".out"] = unary();
-  recipes["deuteron::softsign.out"] = unary();
+  for (const auto& [name, file] : kPortableKernels)  // of which those with numbers get another recipe below
+    if (file == "unary") recipes[std::string(name)] = unary();
+  for (const char* name : {"abs", "hardswish", "relu", "sigmoid", "tanh"}) recipes[std::string("aten::") + name + ".out"] = unary();
   recipes["aten::elu.out"] = unary({{0, 2}, {0, 2}, {0, 2}});
   recipes["aten::clamp.out"] = unary({{-2, 0}, {0, 2}});
   recipes["aten::hardtanh.out"] = unary({{-2, 0}, {0, 2}});
@@ -524,6 +531,11 @@ void add_quantization(Recipes& recipes) {
 }
 
 }  // namespace
+
+std::string_view portable_file(std::string_view kernel) {
+  const auto* at = std::ranges::find(kPortableKernels, kernel, &PortableKernel::name);
+  return at == std::end(kPortableKernels) ? std::string_view{} : at->file;
+}
 
 void add_portable_recipes(Recipes& recipes) {
   add_elementwise(recipes);

@@ -8,7 +8,7 @@
 
 namespace dtr::runtime::cortex_m {
 
-#define DTR_KERNEL(function, name) Error function(std::span<Value* const> arguments);
+#define DTR_KERNEL(function, name, file) Error function(std::span<Value* const> arguments);
 #include "device/runtime/kernels/cortex_m/kernels.inc"
 #undef DTR_KERNEL
 

@@ -4,7 +4,7 @@ namespace dtr::runtime::portable {
 
 KernelTable kernels() {
   static constexpr Kernel kTable[] = {
-#define DTR_KERNEL(function, name) {name, function},
+#define DTR_KERNEL(function, name, file) {name, function},
 #include "device/runtime/kernels/portable/kernels.inc"
 #undef DTR_KERNEL
   };

@@ -7,7 +7,7 @@
 
 namespace dtr::runtime::portable {
 
-#define DTR_KERNEL(function, name) Error function(std::span<Value* const> arguments);
+#define DTR_KERNEL(function, name, file) Error function(std::span<Value* const> arguments);
 #include "device/runtime/kernels/portable/kernels.inc"
 #undef DTR_KERNEL
 
