@@ -12,32 +12,57 @@ const OpDef* find_op(std::string_view name) {
   return at != table.end() && (*at)->name == name ? *at : nullptr;
 }
 
+std::optional<AttributeValue> Param::default_value() const {
+  if (!has_default) return std::nullopt;
+  switch (kind) {
+    case AttributeKind::kBool:
+      return AttributeValue(number != 0);
+    case AttributeKind::kInt:
+      return AttributeValue(static_cast<int64_t>(number));
+    case AttributeKind::kString:
+      return AttributeValue(std::string(text));
+    default:
+      return AttributeValue(number);
+  }
+}
+
+std::string torch_target(const OpDef& def) {
+  const bool has_overload = def.name.find('.') != def.name.rfind('.');
+  return std::string(def.name) + (has_overload ? "" : ".default");
+}
+
+std::string kernel_name(const OpDef& def) {
+  if (!def.kernel.empty()) return std::string(def.kernel);
+  const std::string_view plain = def.name.ends_with(".Tensor") ? def.name.substr(0, def.name.rfind('.')) : def.name;
+  const size_t dot = plain.find('.');
+  return dot == std::string_view::npos ? std::string(plain) : fmt::format("{}::{}.out", plain.substr(0, dot), plain.substr(dot + 1));
+}
+
 Status verify_op(const OpView& view) {
   constexpr std::string_view kKindNames[] = {"bool", "int", "float", "string", "ints", "floats"};
   const OpDef& def = *view.def;
   const auto invalid = [&](std::string reason) { return fail(DiagnosticId::kIrInvalid, fmt::format("{}: {}", def.name, reason)); };
 
-  if (view.operands.size() < def.min_operands || (def.max_operands != 255 && view.operands.size() > def.max_operands))
-    return invalid(fmt::format("{} operands, expected {} to {}", view.operands.size(), def.min_operands, def.max_operands));
-  for (size_t i = 0; i < def.min_operands; ++i)
+  const size_t least = def.schema.min_operands(), most = def.schema.max_operands();
+  if (view.operands.size() < least || (most != Schema::kAnyNumber && view.operands.size() > most))
+    return invalid(fmt::format("{} operands, expected {} to {}", view.operands.size(), least, most));
+  for (size_t i = 0; i < least; ++i)
     if (!view.has(i)) return invalid(fmt::format("operand {} is missing", i));
   for (size_t i = 0; i < view.operands.size(); ++i)
     if (view.has(i) && !checked_element_count(view.operand(i).shape))
       return invalid(fmt::format("operand {} has the impossible shape {}", i, to_string(view.operand(i).shape)));
-  for (const AttributeDef& expected : def.attributes) {
+  for (const Param& expected : def.schema.params()) {
+    if (!expected.is_attribute()) continue;
     const AttributeValue* value = view.attributes->find(expected.name);
     if (value == nullptr) {
-      if (expected.required) return invalid(fmt::format("attribute `{}` is missing", expected.name));
+      if (!expected.optional) return invalid(fmt::format("attribute `{}` is missing", expected.name));
     } else if (value->index() != static_cast<size_t>(expected.kind)) {
       return invalid(fmt::format("attribute `{}` is of kind {}, expected {}", expected.name, kKindNames[value->index()],
                                  kKindNames[static_cast<size_t>(expected.kind)]));
     }
   }
-  for (const Attributes::Entry& entry : *view.attributes) {
-    const bool known =
-        std::any_of(def.attributes.begin(), def.attributes.end(), [&](const AttributeDef& a) { return a.name == entry.first; });
-    if (!known) return invalid(fmt::format("unknown attribute `{}`", entry.first));
-  }
+  for (const Attributes::Entry& entry : *view.attributes)
+    if (def.schema.attribute(entry.first) == nullptr) return invalid(fmt::format("unknown attribute `{}`", entry.first));
   return def.verify == nullptr ? Status{} : def.verify(view);
 }
 

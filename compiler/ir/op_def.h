@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "compiler/ir/attributes.h"
+#include "compiler/ir/schema.h"
 #include "compiler/ir/tensor.h"
 #include "compiler/ir/type.h"
 #include "compiler/support/result.h"
@@ -37,12 +39,9 @@ struct OpView {
   T attribute_or(std::string_view attribute_name, T fallback) const {
     return attributes->get_or<T>(attribute_name, std::move(fallback));
   }
-};
-
-struct AttributeDef {
-  std::string_view name;
-  AttributeKind kind;
-  bool required = true;
+  // The attribute, or its default in the schema: one of both must be there.
+  template <class T>
+  T argument(std::string_view attribute_name) const;
 };
 
 // Facts that passes and backends ask for.
@@ -54,13 +53,22 @@ enum OpTrait : uint32_t {
   kKeepsQuantization = 1u << 3  // result takes the quantization of operand 0 (implied by kMovesData)
 };
 
+// The operator of TFLite's schema that has the same operands and no options of its own, and its version that knows int8.
+struct TfliteCode {
+  std::string_view name = {};  // "LOGISTIC"; empty: none
+  int int8_version = 1;
+};
+
+using Evaluation = void (*)(const OpView&, std::span<const TensorView> operands, std::span<const TensorView> results);
+
 struct OpDef {
   std::string_view name;     // "aten.convolution"
   std::string_view summary;  // one line for `deuteron ops` and docs/operators.md
-  uint8_t min_operands = 1;
-  uint8_t max_operands = 1;  // 255: any number
-  std::span<const AttributeDef> attributes = {};
+  Schema schema = "(Tensor self)";
   uint32_t traits = kNoTraits;
+  // The kernel of ExecuTorch's schema that computes it: empty if its name follows from the operator's (see `kernel_name`).
+  std::string_view kernel = {};
+  TfliteCode tflite = {};
 
   // Checks shapes, dtypes, attribute values (presence and kind of attributes and number of operands are checked before). The
   // reason names operator, value and limit; the caller adds the place.
@@ -68,19 +76,31 @@ struct OpDef {
   // Dtype and shape of the results from verified operands. Layout and quantization of the results are the graph's business.
   std::vector<Type> (*infer)(const OpView&) = nullptr;
   // Reference evaluation on dense contiguous tensors in logical order. float and double are one template; the judge against PyTorch.
-  void (*evaluate_float)(const OpView&, std::span<const TensorView> operands, std::span<const TensorView> results) = nullptr;
-  void (*evaluate_double)(const OpView&, std::span<const TensorView> operands, std::span<const TensorView> results) = nullptr;
+  Evaluation evaluate_float = nullptr;
+  Evaluation evaluate_double = nullptr;
   // Reference evaluation of the quantized form, bit-exact to TFLite's reference kernels; nullptr: the op has no quantized form.
-  void (*evaluate_integer)(const OpView&, std::span<const TensorView> operands, std::span<const TensorView> results) = nullptr;
+  Evaluation evaluate_integer = nullptr;
   // Multiply-accumulates of one evaluation; nullptr: none.
   int64_t (*macs)(const OpView&) = nullptr;
 
   bool has_trait(OpTrait trait) const { return (traits & trait) != 0; }
 };
 
+template <class T>
+T OpView::argument(std::string_view attribute_name) const {
+  if (const AttributeValue* value = attributes->find(attribute_name)) return std::get<T>(*value);
+  return std::get<T>(*def->schema.attribute(attribute_name)->default_value());
+}
+
 // The table of all operators, sorted by name (defined by `compiler/ops/`, declared here so that parser and builder can look names up).
 std::span<const OpDef* const> all_ops();
 const OpDef* find_op(std::string_view name);
+
+// The overload of PyTorch's operator that an op stands for: "aten.relu.default", "aten.add.Tensor".
+std::string torch_target(const OpDef& def);
+// The kernel of an op in ExecuTorch's spelling: `kernel` where the op has one, else "aten::relu.out" of "aten.relu" and
+// "aten::add.out" of "aten.add.Tensor".
+std::string kernel_name(const OpDef& def);
 
 // Everything `verify` promises: number of operands, presence and kind of attributes, then the op's own rules.
 Status verify_op(const OpView& view);

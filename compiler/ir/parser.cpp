@@ -276,10 +276,8 @@ class Parser {
       DTR_ASSIGN(const std::string_view key, scan_.identifier("the name of an attribute"));
       if (spec.attributes.find(key) != nullptr) return scan_.error_at(start, fmt::format("attribute `{}` is there twice", key));
       DTR_TRY(scan_.expect("="));
-      const auto known =
-          std::find_if(spec.def->attributes.begin(), spec.def->attributes.end(), [&](const AttributeDef& a) { return a.name == key; });
-      const bool wants_float =
-          known != spec.def->attributes.end() && (known->kind == AttributeKind::kFloat || known->kind == AttributeKind::kFloats);
+      const Param* known = spec.def->schema.attribute(key);
+      const bool wants_float = known != nullptr && (known->kind == AttributeKind::kFloat || known->kind == AttributeKind::kFloats);
       DTR_ASSIGN(AttributeValue value, parse_attribute(wants_float));
       spec.attributes.set(key, std::move(value));
       if (!scan_.accept(",")) break;

@@ -139,7 +139,7 @@ void Rewriter::replace_uses(ValueId from, ValueId to) {
 
 void Rewriter::set_operand(OpId op, size_t index, ValueId value) {
   Op& target = graph_.ops_[op.index];
-  DTR_CHECK(index < target.operands.size() || index < target.def->max_operands);
+  DTR_CHECK(index < target.operands.size() || index < target.def->schema.max_operands());
   if (index >= target.operands.size()) {
     target.operands.resize(index + 1);
     target.use_slots.resize(index + 1);

@@ -15,15 +15,12 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
                          [&](int8_t q) { return stage(std::abs(q - in.zero_point())); });
 }
 
-constexpr AttributeDef kAttributes[] = {kQdqAttribute};
-
 }  // namespace
 
-constinit const OpDef kAbs = [] {
-  OpDef def = unary_op<kFunction>("aten.abs", "|x|");
-  def.attributes = kAttributes;
-  def.evaluate_integer = evaluate_integer;
-  return def;
-}();
+constinit const OpDef kAbs = unary_op<kFunction>({.name = "aten.abs",
+                                                  .summary = "|x|",
+                                                  .schema = "(Tensor self | bool qdq=False)",
+                                                  .tflite = {"ABS"},
+                                                  .evaluate_integer = evaluate_integer});
 
 }  // namespace dtr::ops

@@ -33,14 +33,13 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   });
 }
 
-constexpr AttributeDef kAttributes[] = {{"output_size", AttributeKind::kInts}, kQdqAttribute};
-
 }  // namespace
 
 constinit const OpDef kAdaptiveAvgPool2d{
     .name = "aten.adaptive_avg_pool2d",
     .summary = "mean over windows that divide height and width into `output_size`",
-    .attributes = kAttributes,
+    .schema = "(Tensor self, int[] output_size | bool qdq=False)",
+    .kernel = "aten::_adaptive_avg_pool2d.out",
     .verify = verify_adaptive_pool,
     .infer = infer_adaptive_pool,
     .evaluate_float = evaluate<float>,

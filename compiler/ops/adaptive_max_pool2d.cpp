@@ -26,7 +26,7 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
 constinit const OpDef kAdaptiveMaxPool2d{
     .name = "aten.adaptive_max_pool2d",
     .summary = "maximum over windows that divide height and width into `output_size`",
-    .attributes = kAdaptivePoolAttributes,
+    .schema = "(Tensor self, int[] output_size)",
     .traits = kKeepsQuantization,
     .verify = verify,
     .infer = infer_adaptive_pool,

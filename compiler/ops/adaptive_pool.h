@@ -6,8 +6,6 @@
 
 namespace dtr::ops {
 
-inline constexpr AttributeDef kAdaptivePoolAttributes[] = {{"output_size", AttributeKind::kInts}};
-
 struct AdaptiveAxis {
   int64_t in = 1, out = 1;
   int64_t first(int64_t o) const { return o * in / out; }

@@ -4,28 +4,13 @@
 namespace dtr::ops {
 namespace {
 
-template <class T>
-void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
-  const auto alpha = static_cast<T>(view.attribute_or("alpha", 1.0));
-  map_pairs<T>(view, operands, results[0], [&](T a, T b) { return a + alpha * b; });
-}
-
-constexpr AttributeDef kAttributes[] = {{"alpha", AttributeKind::kFloat, false}, kActivationAttribute};
+constexpr auto kFunctionOf = [](auto alpha) { return [alpha](auto a, auto b) { return a + alpha * b; }; };
 
 }  // namespace
 
-constinit const OpDef kAddTensor{
-    .name = "aten.add.Tensor",
-    .summary = "a + alpha * b with broadcasting",
-    .min_operands = 2,
-    .max_operands = 2,
-    .attributes = kAttributes,
-    .traits = kElementwise,
-    .verify = verify_binary,
-    .infer = infer_binary,
-    .evaluate_float = evaluate<float>,
-    .evaluate_double = evaluate<double>,
-    .evaluate_integer = evaluate_binary_integer,
-};
+constinit const OpDef kAddTensor =
+    binary_op_with_alpha<kFunctionOf>({.name = "aten.add.Tensor",
+                                       .summary = "a + alpha * b with broadcasting",
+                                       .schema = "(Tensor self, Tensor other, *, Scalar alpha=1 | str? activation=None)"});
 
 }  // namespace dtr::ops

@@ -19,8 +19,8 @@ Status verify(const OpView& view) {
 }
 
 std::vector<Type> infer(const OpView& view) {
-  Type type{.dtype = view.attribute_or("as_int32", false) ? DType::kInt32 : DType::kInt64, .shape = view.operand(0).shape};
-  const bool keeps = view.attribute_or("keepdim", false);
+  Type type{.dtype = view.argument<bool>("as_int32") ? DType::kInt32 : DType::kInt64, .shape = view.operand(0).shape};
+  const bool keeps = view.argument<bool>("keepdim");
   const AttributeValue* dim = view.attributes->find("dim");
   if (dim == nullptr || type.shape.empty()) {
     type.shape = Shape(keeps ? type.shape.size() : 0, 1);
@@ -56,14 +56,11 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
   function(compared(view), operands[0], results[0]);
 }
 
-constexpr AttributeDef kAttributes[] = {
-    {"dim", AttributeKind::kInt, false}, {"keepdim", AttributeKind::kBool, false}, {"as_int32", AttributeKind::kBool, false}};
-
 template <bool kGreatest>
 constexpr OpDef index_op(std::string_view name, std::string_view summary) {
   return {.name = name,
           .summary = summary,
-          .attributes = kAttributes,
+          .schema = "(Tensor self, int? dim=None, bool keepdim=False | bool as_int32=False)",
           .verify = verify,
           .infer = infer,
           .evaluate_float = evaluate<float, kGreatest>,

@@ -64,15 +64,6 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   });
 }
 
-constexpr AttributeDef kAttributes[] = {{"kernel_size", AttributeKind::kInts},
-                                        {"stride", AttributeKind::kInts},
-                                        {"padding", AttributeKind::kInts},
-                                        {"padding_end", AttributeKind::kInts, false},
-                                        {"ceil_mode", AttributeKind::kBool},
-                                        {"count_include_pad", AttributeKind::kBool},
-                                        {"divisor_override", AttributeKind::kInt, false},
-                                        kQdqAttribute};
-
 }  // namespace
 
 bool averages_codes(const OpView& view) {
@@ -96,7 +87,9 @@ std::optional<int64_t> average_divisor(const OpView& view) {
 constinit const OpDef kAvgPool2d{
     .name = "aten.avg_pool2d",
     .summary = "mean over windows of height and width",
-    .attributes = kAttributes,
+    .schema =
+        "(Tensor self, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, "
+        "int? divisor_override=None | int[]? padding_end=None, bool qdq=False)",
     .verify = verify,
     .infer = infer_pool,
     .evaluate_float = evaluate<float>,

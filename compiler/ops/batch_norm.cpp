@@ -41,15 +41,12 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
   }
 }
 
-constexpr AttributeDef kAttributes[] = {{"eps", AttributeKind::kFloat}};
-
 }  // namespace
 
 constinit const OpDef kBatchNorm{
     .name = "aten.batch_norm",
     .summary = "batch normalization with stored mean and variance; operands x, weight?, bias?, mean, var",
-    .max_operands = 5,
-    .attributes = kAttributes,
+    .schema = "(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float eps)",
     .verify = verify,
     .infer = infer_like_first,
     .evaluate_float = evaluate<float>,

@@ -18,6 +18,8 @@ constexpr Row kRows[] = {
     {&kMaximum, BinaryKind::kMaximum}, {&kMinimum, BinaryKind::kMinimum},    {&kPrelu, BinaryKind::kPrelu},
 };
 
+double alpha_of(const OpView& view) { return view.attribute_or("alpha", 1.0); }  // most operators have none
+
 }  // namespace
 
 Status verify_binary(const OpView& view) {
@@ -27,7 +29,7 @@ Status verify_binary(const OpView& view) {
   const Type& a = view.operand(0);
   const Type& b = view.operand(1);
   if (a.dtype != b.dtype) return broken(view, fmt::format("operand 0 is {} and operand 1 is {}", name(a.dtype), name(b.dtype)));
-  if (a.quantized() && !std::isfinite(static_cast<float>(view.attribute_or("alpha", 1.0))))
+  if (a.quantized() && !std::isfinite(static_cast<float>(alpha_of(view))))
     return broken(view, "`alpha` of a quantized operator is not finite");
   const std::optional<Shape> shape = broadcast_shape(a.shape, b.shape);
   if (!shape) return broken(view, fmt::format("the shapes {} and {} do not broadcast", to_string(a.shape), to_string(b.shape)));
@@ -46,11 +48,11 @@ std::optional<numerics::BinaryParameters> binary_parameters(const OpView& view) 
   numerics::Affine b = affine(*view.operand(1).quantization);
   BinaryKind kind = row->kind;
   // a ± alpha · b is a sum or difference of values whose scale is |alpha| times as large.
-  const auto alpha = static_cast<float>(view.attribute_or("alpha", 1.0));
+  const auto alpha = static_cast<float>(alpha_of(view));
   if (alpha < 0) kind = kind == BinaryKind::kAdd ? BinaryKind::kSubtract : BinaryKind::kAdd;
   b.scale *= std::abs(alpha);
   return numerics::binary_parameters(kind, affine(*view.operand(0).quantization), b, affine(out),
-                                     activation_range(activation_bounds(view), out), view.attribute_or("qdq", false));
+                                     activation_range(activation_bounds(view), out), is_rounded_once(view));
 }
 
 void evaluate_binary_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {

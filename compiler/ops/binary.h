@@ -37,19 +37,28 @@ template <class T, auto kFunction>
 void evaluate_binary(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
   map_pairs<T>(view, operands, results[0], kFunction);
 }
+// Completes a definition that names the op; what `def` gives itself stays.
 template <auto kFunction>
-constexpr OpDef binary_op(std::string_view name, std::string_view summary, std::span<const AttributeDef> attributes, uint32_t traits) {
-  return {.name = name,
-          .summary = summary,
-          .min_operands = 2,
-          .max_operands = 2,
-          .attributes = attributes,
-          .traits = kElementwise | traits,
-          .verify = verify_binary,
-          .infer = infer_binary,
-          .evaluate_float = evaluate_binary<float, kFunction>,
-          .evaluate_double = evaluate_binary<double, kFunction>,
-          .evaluate_integer = evaluate_binary_integer};
+constexpr OpDef binary_op(OpDef def) {
+  def.traits |= kElementwise;
+  if (def.verify == nullptr) def.verify = verify_binary;
+  if (def.infer == nullptr) def.infer = infer_binary;
+  if (def.evaluate_float == nullptr) def.evaluate_float = evaluate_binary<float, kFunction>;
+  if (def.evaluate_double == nullptr) def.evaluate_double = evaluate_binary<double, kFunction>;
+  if (def.evaluate_integer == nullptr) def.evaluate_integer = evaluate_binary_integer;
+  return def;
+}
+
+// The same for sums with an `alpha`, a function of two T that is made of it: [](auto alpha) { return [=](auto a, auto b) {…}; }.
+template <class T, auto kFunctionOf>
+void evaluate_with_alpha(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+  map_pairs<T>(view, operands, results[0], kFunctionOf(static_cast<T>(view.argument<double>("alpha"))));
+}
+template <auto kFunctionOf>
+constexpr OpDef binary_op_with_alpha(OpDef def) {
+  def.evaluate_float = evaluate_with_alpha<float, kFunctionOf>;
+  def.evaluate_double = evaluate_with_alpha<double, kFunctionOf>;
+  return binary_op<[](auto a, auto) { return a; }>(def);
 }
 
 }  // namespace dtr::ops

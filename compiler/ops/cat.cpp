@@ -1,7 +1,7 @@
 // aten.cat: the operands one after the other along `dim`. All have the same quantization.
 #include <cstring>
 
-#include "compiler/ops/define.h"
+#include "compiler/ops/movement.h"
 
 namespace dtr::ops {
 namespace {
@@ -51,21 +51,12 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
     }
 }
 
-constexpr AttributeDef kAttributes[] = {{"dim", AttributeKind::kInt}};
-
 }  // namespace
 
-constinit const OpDef kCat{
-    .name = "aten.cat",
-    .summary = "the operands one after the other along `dim`",
-    .max_operands = 255,
-    .attributes = kAttributes,
-    .traits = kMovesData,
-    .verify = verify,
-    .infer = infer,
-    .evaluate_float = evaluate,
-    .evaluate_double = evaluate,
-    .evaluate_integer = evaluate,
-};
+constinit const OpDef kCat = moving_op(evaluate, {.name = "aten.cat",
+                                                  .summary = "the operands one after the other along `dim`",
+                                                  .schema = "(Tensor[] tensors, int dim)",
+                                                  .verify = verify,
+                                                  .infer = infer});
 
 }  // namespace dtr::ops

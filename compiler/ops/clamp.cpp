@@ -34,14 +34,12 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   rescale(view, bounds(view), operands[0], results[0]);
 }
 
-constexpr AttributeDef kAttributes[] = {{"min", AttributeKind::kFloat, false}, {"max", AttributeKind::kFloat, false}, kQdqAttribute};
-
 }  // namespace
 
 constinit const OpDef kClamp{
     .name = "aten.clamp",
     .summary = "x limited to [min, max], either may be absent",
-    .attributes = kAttributes,
+    .schema = "(Tensor self, Scalar? min=None, Scalar? max=None | bool qdq=False)",
     .traits = kElementwise,
     .verify = verify,
     .infer = infer_like_first,

@@ -90,14 +90,12 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   pad_with(view, operands[0], results[0], static_cast<int8_t>(value));
 }
 
-constexpr AttributeDef kAttributes[] = {{"pad", AttributeKind::kInts}, {"value", AttributeKind::kFloat}};
-
 }  // namespace
 
 constinit const OpDef kConstantPadNd{
     .name = "aten.constant_pad_nd",
     .summary = "the operand with `value` around it",
-    .attributes = kAttributes,
+    .schema = "(Tensor self, int[] pad, Scalar value)",
     .traits = kMovesData,
     .verify = verify,
     .infer = infer,

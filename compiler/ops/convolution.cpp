@@ -181,16 +181,6 @@ int64_t macs(const OpView& view) {
   return shape.batch * shape.groups * shape.in * shape.out * shape.taps() * h.out * w.out;
 }
 
-constexpr AttributeDef kAttributes[] = {{"stride", AttributeKind::kInts},
-                                        {"padding", AttributeKind::kInts},
-                                        {"padding_end", AttributeKind::kInts, false},
-                                        {"dilation", AttributeKind::kInts},
-                                        {"output_padding", AttributeKind::kInts},
-                                        {"transposed", AttributeKind::kBool},
-                                        {"groups", AttributeKind::kInt},
-                                        kActivationAttribute,
-                                        kQdqAttribute};
-
 }  // namespace
 
 ConvolutionShape convolution_shape(const OpView& view) {
@@ -225,9 +215,9 @@ ConvolutionShape convolution_shape(const OpView& view) {
 constinit const OpDef kConvolution{
     .name = "aten.convolution",
     .summary = "convolution or transposed convolution over one or two spatial dimensions; operands x, weight, bias?",
-    .min_operands = 2,
-    .max_operands = 3,
-    .attributes = kAttributes,
+    .schema =
+        "(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, "
+        "int[] output_padding, int groups | int[]? padding_end=None, str? activation=None, bool qdq=False)",
     .verify = verify,
     .infer = infer,
     .evaluate_float = evaluate<float>,

@@ -8,6 +8,6 @@ constexpr auto kFunction = [](auto x) { return std::cos(x); };
 
 }  // namespace
 
-constinit const OpDef kCos = unary_op<kFunction>("aten.cos", "cosine of x");
+constinit const OpDef kCos = unary_op<kFunction>({.name = "aten.cos", .summary = "cosine of x"});
 
 }  // namespace dtr::ops

@@ -109,12 +109,12 @@ std::optional<RealBounds> activation_bounds(std::string_view name) {
 }
 
 RealBounds activation_bounds(const OpView& view) {
-  const AttributeValue* activation = view.attributes->find(kActivationAttribute.name);
+  const AttributeValue* activation = view.attributes->find(kActivationAttribute);
   return activation == nullptr ? RealBounds{} : *activation_bounds(std::get<std::string>(*activation));
 }
 
 Status check_fused_activation(const OpView& view) {
-  const AttributeValue* activation = view.attributes->find(kActivationAttribute.name);
+  const AttributeValue* activation = view.attributes->find(kActivationAttribute);
   if (activation != nullptr && !activation_bounds(std::get<std::string>(*activation)))
     return broken(view, fmt::format("unknown activation `{}`, expected relu, relu6, relu_0_to_1 or relu_n1_to_1",
                                     std::get<std::string>(*activation)));

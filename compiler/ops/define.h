@@ -13,6 +13,14 @@ namespace dtr::ops {
 // infer of ops whose result has dtype and shape of operand 0.
 std::vector<Type> infer_like_first(const OpView& view);
 
+// Sets the evaluation of an op that treats elements of all types alike.
+constexpr OpDef with_one_evaluation(Evaluation evaluate, OpDef def) {
+  def.evaluate_float = evaluate;
+  def.evaluate_double = evaluate;
+  def.evaluate_integer = evaluate;
+  return def;
+}
+
 // A broken rule of `view`'s op: "aten.relu: <reason>".
 tl::unexpected<Diagnostic> broken(const OpView& view, std::string_view reason);
 
@@ -54,7 +62,7 @@ struct RealBounds {
     return x < static_cast<T>(low) ? static_cast<T>(low) : x > static_cast<T>(high) ? static_cast<T>(high) : x;
   }
 };
-inline constexpr AttributeDef kActivationAttribute{"activation", AttributeKind::kString, false};
+inline constexpr std::string_view kActivationAttribute = "activation";
 // Bounds of the names that the attribute `activation` may have: relu, relu6, relu_0_to_1, relu_n1_to_1.
 std::optional<RealBounds> activation_bounds(std::string_view name);
 // Bounds of the op's fused activation; infinite if it has none.

@@ -50,6 +50,7 @@ constinit const OpDef kDequantize{
     .name = "dequantize",
     .summary = "quantized integer to float",
     .traits = kElementwise,
+    .tflite = {"DEQUANTIZE"},
     .verify = verify,
     .infer = infer,
     .evaluate_integer = evaluate_integer,

@@ -27,17 +27,9 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
 
 }  // namespace
 
-constinit const OpDef kDivTensor{
-    .name = "aten.div.Tensor",
-    .summary = "a / b with broadcasting",
-    .min_operands = 2,
-    .max_operands = 2,
-    .traits = kElementwise,
-    .verify = verify_binary,
-    .infer = infer_binary,
-    .evaluate_float = evaluate_binary<float, kFunction>,
-    .evaluate_double = evaluate_binary<double, kFunction>,
-    .evaluate_integer = evaluate_integer,
-};
+constinit const OpDef kDivTensor = binary_op<kFunction>({.name = "aten.div.Tensor",
+                                                         .summary = "a / b with broadcasting",
+                                                         .schema = "(Tensor self, Tensor other)",
+                                                         .evaluate_integer = evaluate_integer});
 
 }  // namespace dtr::ops

@@ -7,9 +7,7 @@ namespace {
 struct Function {
   double alpha, scale, input_scale;
   explicit Function(const OpView& view)
-      : alpha(view.attribute_or("alpha", 1.0)),
-        scale(view.attribute_or("scale", 1.0)),
-        input_scale(view.attribute_or("input_scale", 1.0)) {}
+      : alpha(view.argument<double>("alpha")), scale(view.argument<double>("scale")), input_scale(view.argument<double>("input_scale")) {}
   template <class T>
   T operator()(T x) const {
     if (x > 0) return x * static_cast<T>(scale);
@@ -17,12 +15,11 @@ struct Function {
   }
 };
 
-constexpr AttributeDef kAttributes[] = {
-    {"alpha", AttributeKind::kFloat, false}, {"scale", AttributeKind::kFloat, false}, {"input_scale", AttributeKind::kFloat, false}};
-
 }  // namespace
 
-constinit const OpDef kElu =
-    unary_op<Function>("aten.elu", "scale * x where positive, else scale * alpha * (exp(input_scale * x) - 1)", kAttributes);
+constinit const OpDef kElu = unary_op<Function>({.name = "aten.elu",
+                                                 .summary = "scale * x where positive, else scale * alpha * (exp(input_scale * x) - 1)",
+                                                 .schema = "(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1)",
+                                                 .tflite = {"ELU"}});
 
 }  // namespace dtr::ops

@@ -27,20 +27,12 @@ void evaluate(const OpView&, std::span<const TensorView> operands, std::span<con
           strides(shape, Layout::kContiguous));
 }
 
-constexpr AttributeDef kAttributes[] = {{"size", AttributeKind::kInts}};
-
 }  // namespace
 
-constinit const OpDef kExpand{
-    .name = "aten.expand",
-    .summary = "the operand repeated to the shape `size`",
-    .attributes = kAttributes,
-    .traits = kMovesData,
-    .verify = verify,
-    .infer = infer,
-    .evaluate_float = evaluate,
-    .evaluate_double = evaluate,
-    .evaluate_integer = evaluate,
-};
+constinit const OpDef kExpand = moving_op(evaluate, {.name = "aten.expand",
+                                                     .summary = "the operand repeated to the shape `size`",
+                                                     .schema = "(Tensor self, int[] size)",
+                                                     .verify = verify,
+                                                     .infer = infer});
 
 }  // namespace dtr::ops

@@ -34,20 +34,12 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
   reorder(shape, element, operands[0].data + static_cast<size_t>(first) * element, from, results[0].data, own);
 }
 
-constexpr AttributeDef kAttributes[] = {{"dims", AttributeKind::kInts}};
-
 }  // namespace
 
-constinit const OpDef kFlip{
-    .name = "aten.flip",
-    .summary = "the elements in reverse order along `dims`",
-    .attributes = kAttributes,
-    .traits = kMovesData,
-    .verify = verify,
-    .infer = infer_like_first,
-    .evaluate_float = evaluate,
-    .evaluate_double = evaluate,
-    .evaluate_integer = evaluate,
-};
+constinit const OpDef kFlip = moving_op(evaluate, {.name = "aten.flip",
+                                                   .summary = "the elements in reverse order along `dims`",
+                                                   .schema = "(Tensor self, int[] dims)",
+                                                   .verify = verify,
+                                                   .infer = infer_like_first});
 
 }  // namespace dtr::ops

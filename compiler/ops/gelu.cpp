@@ -4,10 +4,10 @@
 namespace dtr::ops {
 namespace {
 
-bool by_tanh(const OpView& view) { return view.attribute_or<std::string>("approximate", "none") == "tanh"; }
+bool by_tanh(const OpView& view) { return view.argument<std::string>("approximate") == "tanh"; }
 
 Status verify(const OpView& view) {
-  const std::string approximate = view.attribute_or<std::string>("approximate", "none");
+  const std::string approximate = view.argument<std::string>("approximate");
   if (approximate != "none" && approximate != "tanh")
     return broken(view, fmt::format("`approximate` is `{}`, expected none or tanh", approximate));
   return verify_activation(view);
@@ -27,14 +27,11 @@ struct Function {
   }
 };
 
-constexpr AttributeDef kAttributes[] = {{"approximate", AttributeKind::kString, false}};
-
 }  // namespace
 
-constinit const OpDef kGelu = [] {
-  OpDef def = unary_op<Function>("aten.gelu", "x * (1 + erf(x / sqrt 2)) / 2, or its approximation by tanh", kAttributes);
-  def.verify = verify;
-  return def;
-}();
+constinit const OpDef kGelu = unary_op<Function>({.name = "aten.gelu",
+                                                  .summary = "x * (1 + erf(x / sqrt 2)) / 2, or its approximation by tanh",
+                                                  .schema = "(Tensor self, *, str approximate='none')",
+                                                  .verify = verify});
 
 }  // namespace dtr::ops

@@ -6,7 +6,7 @@ namespace {
 
 struct Function {
   double lambd;
-  explicit Function(const OpView& view) : lambd(view.attribute_or("lambd", 0.5)) {}
+  explicit Function(const OpView& view) : lambd(view.argument<double>("lambd")) {}
   template <class T>
   T operator()(T x) const {
     const auto bound = static_cast<T>(lambd);
@@ -14,10 +14,9 @@ struct Function {
   }
 };
 
-constexpr AttributeDef kAttributes[] = {{"lambd", AttributeKind::kFloat, false}};
-
 }  // namespace
 
-constinit const OpDef kHardshrink = unary_op<Function>("aten.hardshrink", "x, and 0 where |x| <= lambd", kAttributes);
+constinit const OpDef kHardshrink =
+    unary_op<Function>({.name = "aten.hardshrink", .summary = "x, and 0 where |x| <= lambd", .schema = "(Tensor self, Scalar lambd=0.5)"});
 
 }  // namespace dtr::ops

@@ -55,22 +55,13 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
   function(view, operands[0], operands[1], results[0]);
 }
 
-constexpr AttributeDef kAttributes[] = {{"dim", AttributeKind::kInt}};
-
 }  // namespace
 
-constinit const OpDef kIndexSelect{
-    .name = "aten.index_select",
-    .summary = "the elements along `dim` that a list of indices names",
-    .min_operands = 2,
-    .max_operands = 2,
-    .attributes = kAttributes,
-    .traits = kKeepsQuantization,
-    .verify = verify,
-    .infer = infer,
-    .evaluate_float = evaluate,
-    .evaluate_double = evaluate,
-    .evaluate_integer = evaluate,
-};
+constinit const OpDef kIndexSelect = with_one_evaluation(evaluate, {.name = "aten.index_select",
+                                                                    .summary = "the elements along `dim` that a list of indices names",
+                                                                    .schema = "(Tensor self, int dim, Tensor index)",
+                                                                    .traits = kKeepsQuantization,
+                                                                    .verify = verify,
+                                                                    .infer = infer});
 
 }  // namespace dtr::ops

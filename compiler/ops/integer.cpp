@@ -7,12 +7,12 @@
 namespace dtr::ops {
 
 numerics::Requantization multiplier_of(const OpView& view, double factor) {
-  return view.attribute_or("qdq", false) ? numerics::unshifted_multiplier(factor) : numerics::quantize_multiplier(factor);
+  return is_rounded_once(view) ? numerics::unshifted_multiplier(factor) : numerics::quantize_multiplier(factor);
 }
 
 numerics::Requantization sum_multiplier(const OpView& view) {
   const float in = view.operand(0).quantization->scale(), out = view.result().quantization->scale();
-  return view.attribute_or("qdq", false) ? numerics::sum_rounded_once(in, out) : numerics::sum_requantization(in, out);
+  return is_rounded_once(view) ? numerics::sum_rounded_once(in, out) : numerics::sum_requantization(in, out);
 }
 
 numerics::Requantization mean_multiplier(const OpView& view, int64_t count) {

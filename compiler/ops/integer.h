@@ -11,9 +11,9 @@ namespace dtr::ops {
 
 inline numerics::Range range_of(const Quantization& q) { return {q.qmin, q.qmax}; }
 
-// Set where the op stood between dequantize and quantize, as PyTorch exports it: its result is rounded once, as there. Without it results
-// are rounded as TFLite rounds them (docs/numerics.md).
-inline constexpr AttributeDef kQdqAttribute{"qdq", AttributeKind::kBool, false};
+// The attribute `qdq`: set where the op stood between dequantize and quantize, as PyTorch exports it. Its result is then rounded once, as
+// there. Without it results are rounded as TFLite rounds them (docs/numerics.md).
+inline bool is_rounded_once(const OpView& view) { return view.attribute_or("qdq", false); }
 numerics::Requantization multiplier_of(const OpView& view, double factor);
 // From Σ (q − zero_point) of operand 0's elements to steps of the result: what means are made of, by mean_requantization. And over `count`
 // elements to steps of their mean; of a sum, count is 1.

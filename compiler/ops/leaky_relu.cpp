@@ -9,7 +9,7 @@ namespace {
 struct Function {
   double slope;
 
-  explicit Function(const OpView& view) : slope(view.attribute_or("negative_slope", 0.01)) {}
+  explicit Function(const OpView& view) : slope(view.argument<double>("negative_slope")) {}
   template <class T>
   T operator()(T x) const {
     return x > 0 ? x : x * static_cast<T>(slope);
@@ -17,7 +17,7 @@ struct Function {
 };
 
 void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
-  if (!view.attribute_or("two_roundings", false)) return evaluate_unary_integer<Function>(view, operands, results);
+  if (!view.argument<bool>("two_roundings")) return evaluate_unary_integer<Function>(view, operands, results);
   constexpr double kMost = 0x1p20;  // beyond it results leave int8 anyway
   const Quantization& in = *view.operand(0).quantization;
   const Quantization& out = *view.result().quantization;
@@ -32,14 +32,11 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   });
 }
 
-constexpr AttributeDef kAttributes[] = {{"negative_slope", AttributeKind::kFloat, false}, {"two_roundings", AttributeKind::kBool, false}};
-
 }  // namespace
 
-constinit const OpDef kLeakyRelu = [] {
-  OpDef def = unary_op<Function>("aten.leaky_relu", "x where positive, else negative_slope * x", kAttributes);
-  def.evaluate_integer = evaluate_integer;
-  return def;
-}();
+constinit const OpDef kLeakyRelu = unary_op<Function>({.name = "aten.leaky_relu",
+                                                       .summary = "x where positive, else negative_slope * x",
+                                                       .schema = "(Tensor self, Scalar negative_slope=0.01 | bool two_roundings=False)",
+                                                       .evaluate_integer = evaluate_integer});
 
 }  // namespace dtr::ops

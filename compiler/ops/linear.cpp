@@ -50,7 +50,7 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   const std::vector<int16_t> x = centered_values(view.operand(0), operands[0]);
   const std::vector<int16_t> weight = centered_values(view.operand(1), operands[1]);
   const std::vector<numerics::OutputStage> stages = output_stages(view, out);
-  const bool one_rounding = view.attribute_or("one_rounding", false);
+  const bool one_rounding = view.argument<bool>("one_rounding");
   const auto y = results[0].values<int8_t>();
   for (size_t i = 0; i < y.size(); ++i) {
     const auto row = static_cast<int64_t>(i) / out;
@@ -65,16 +65,12 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
 
 int64_t macs(const OpView& view) { return view.operand(0).elements() * view.operand(1).shape[0]; }
 
-constexpr AttributeDef kAttributes[] = {kActivationAttribute, {"one_rounding", AttributeKind::kBool, false}, kQdqAttribute};
-
 }  // namespace
 
 constinit const OpDef kLinear{
     .name = "aten.linear",
     .summary = "x times the transposed weight, plus bias",
-    .min_operands = 2,
-    .max_operands = 3,
-    .attributes = kAttributes,
+    .schema = "(Tensor input, Tensor weight, Tensor? bias | str? activation=None, bool one_rounding=False, bool qdq=False)",
     .verify = verify,
     .infer = infer,
     .evaluate_float = evaluate<float>,

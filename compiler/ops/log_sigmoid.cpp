@@ -8,6 +8,6 @@ constexpr auto kFunction = [](auto x) { return (x < 0 ? x : decltype(x){0}) - st
 
 }  // namespace
 
-constinit const OpDef kLogSigmoid = unary_op<kFunction>("aten.log_sigmoid", "log(1 / (1 + exp(-x)))");
+constinit const OpDef kLogSigmoid = unary_op<kFunction>({.name = "aten.log_sigmoid", .summary = "log(1 / (1 + exp(-x)))"});
 
 }  // namespace dtr::ops

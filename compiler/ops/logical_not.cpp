@@ -19,14 +19,7 @@ void evaluate(const OpView&, std::span<const TensorView> operands, std::span<con
 
 }  // namespace
 
-constinit const OpDef kLogicalNot{
-    .name = "aten.logical_not",
-    .summary = "true where the operand is false",
-    .verify = verify,
-    .infer = infer_like_first,
-    .evaluate_float = evaluate,
-    .evaluate_double = evaluate,
-    .evaluate_integer = evaluate,
-};
+constinit const OpDef kLogicalNot = with_one_evaluation(
+    evaluate, {.name = "aten.logical_not", .summary = "true where the operand is false", .verify = verify, .infer = infer_like_first});
 
 }  // namespace dtr::ops

@@ -29,16 +29,13 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
                          });
 }
 
-constexpr AttributeDef kAttributes[] = {{"value", AttributeKind::kFloat}};
-
 }  // namespace
 
 constinit const OpDef kMaskedFill{
     .name = "aten.masked_fill",
     .summary = "a number where a mask is true",
-    .min_operands = 2,
-    .max_operands = 2,
-    .attributes = kAttributes,
+    .schema = "(Tensor self, Tensor mask, Scalar value)",
+    .kernel = "aten::masked_fill.Scalar_out",
     .verify = verify,
     .infer = infer_like_first,
     .evaluate_float = evaluate<float>,

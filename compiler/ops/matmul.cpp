@@ -85,8 +85,6 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
 
 int64_t macs(const OpView& view) { return view.result().elements() * view.operand(0).shape.back(); }
 
-constexpr AttributeDef kAttributes[] = {kQdqAttribute};
-
 }  // namespace
 
 numerics::OutputStage matmul_output_stage(const OpView& view) {
@@ -98,9 +96,7 @@ numerics::OutputStage matmul_output_stage(const OpView& view) {
 constinit const OpDef kMatmul{
     .name = "aten.matmul",
     .summary = "products of the matrices in the last two dimensions, the others broadcast",
-    .min_operands = 2,
-    .max_operands = 2,
-    .attributes = kAttributes,
+    .schema = "(Tensor self, Tensor other | bool qdq=False)",
     .verify = verify,
     .infer = infer,
     .evaluate_float = evaluate<float>,

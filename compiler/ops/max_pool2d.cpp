@@ -33,16 +33,14 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
       }
 }
 
-constexpr AttributeDef kAttributes[] = {{"kernel_size", AttributeKind::kInts}, {"stride", AttributeKind::kInts},
-                                        {"padding", AttributeKind::kInts},     {"padding_end", AttributeKind::kInts, false},
-                                        {"dilation", AttributeKind::kInts},    {"ceil_mode", AttributeKind::kBool}};
-
 }  // namespace
 
 constinit const OpDef kMaxPool2d{
     .name = "aten.max_pool2d",
     .summary = "maximum over windows of height and width",
-    .attributes = kAttributes,
+    .schema =
+        "(Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode "
+        "| int[]? padding_end=None)",
     .traits = kKeepsQuantization,
     .verify = verify,
     .infer = infer_pool,

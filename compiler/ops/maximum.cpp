@@ -6,10 +6,12 @@ namespace {
 
 constexpr auto kFunction = [](auto a, auto b) { return a > b || a != a ? a : b; };
 
-constexpr AttributeDef kAttributes[] = {kQdqAttribute};
-
 }  // namespace
 
-constinit const OpDef kMaximum = binary_op<kFunction>("aten.maximum", "the larger of a and b with broadcasting", kAttributes, kCommutative);
+constinit const OpDef kMaximum = binary_op<kFunction>({.name = "aten.maximum",
+                                                       .summary = "the larger of a and b with broadcasting",
+                                                       .schema = "(Tensor self, Tensor other | bool qdq=False)",
+                                                       .traits = kCommutative,
+                                                       .tflite = {"MAXIMUM"}});
 
 }  // namespace dtr::ops

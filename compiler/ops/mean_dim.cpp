@@ -25,14 +25,13 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   for (size_t i = 0; i < y.size(); ++i) y[i] = stage(static_cast<int32_t>(sums[i] - count * in.zero_point()));
 }
 
-constexpr AttributeDef kAttributes[] = {{"dim", AttributeKind::kInts}, {"keepdim", AttributeKind::kBool}, kQdqAttribute};
-
 }  // namespace
 
 constinit const OpDef kMeanDim{
     .name = "aten.mean.dim",
     .summary = "mean over the dimensions `dim`",
-    .attributes = kAttributes,
+    .schema = "(Tensor self, int[] dim, bool keepdim, *, ScalarType? dtype=None | bool qdq=False)",
+    .kernel = "aten::mean.out",
     .verify = verify_reduction_of_some,
     .infer = infer_reduction,
     .evaluate_float = evaluate<float>,

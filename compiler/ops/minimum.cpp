@@ -6,11 +6,12 @@ namespace {
 
 constexpr auto kFunction = [](auto a, auto b) { return a < b || a != a ? a : b; };
 
-constexpr AttributeDef kAttributes[] = {kQdqAttribute};
-
 }  // namespace
 
-constinit const OpDef kMinimum =
-    binary_op<kFunction>("aten.minimum", "the smaller of a and b with broadcasting", kAttributes, kCommutative);
+constinit const OpDef kMinimum = binary_op<kFunction>({.name = "aten.minimum",
+                                                       .summary = "the smaller of a and b with broadcasting",
+                                                       .schema = "(Tensor self, Tensor other | bool qdq=False)",
+                                                       .traits = kCommutative,
+                                                       .tflite = {"MINIMUM"}});
 
 }  // namespace dtr::ops

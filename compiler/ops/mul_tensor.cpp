@@ -2,13 +2,10 @@
 #include "compiler/ops/binary.h"
 
 namespace dtr::ops {
-namespace {
-
-constexpr AttributeDef kAttributes[] = {kActivationAttribute, kQdqAttribute};
-
-}  // namespace
-
 constinit const OpDef kMulTensor =
-    binary_op<[](auto a, auto b) { return a * b; }>("aten.mul.Tensor", "a * b with broadcasting", kAttributes, kCommutative);
+    binary_op<[](auto a, auto b) { return a * b; }>({.name = "aten.mul.Tensor",
+                                                     .summary = "a * b with broadcasting",
+                                                     .schema = "(Tensor self, Tensor other | str? activation=None, bool qdq=False)",
+                                                     .traits = kCommutative});
 
 }  // namespace dtr::ops

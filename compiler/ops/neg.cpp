@@ -8,6 +8,6 @@ constexpr auto kFunction = [](auto x) { return -x; };
 
 }  // namespace
 
-constinit const OpDef kNeg = unary_op<kFunction>("aten.neg", "-x");
+constinit const OpDef kNeg = unary_op<kFunction>({.name = "aten.neg", .summary = "-x"});
 
 }  // namespace dtr::ops

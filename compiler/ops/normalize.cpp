@@ -101,22 +101,12 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   }
 }
 
-constexpr AttributeDef kLastAttributes[] = {{"normalized_shape", AttributeKind::kInts}, {"eps", AttributeKind::kFloat}};
-constexpr AttributeDef kGroupAttributes[] = {{"num_groups", AttributeKind::kInt}, {"eps", AttributeKind::kFloat}};
-
-// `max_operands`: x, weight and, where there is one, bias.
-constexpr OpDef norm_op(std::string_view name, std::string_view summary, uint8_t max_operands, std::span<const AttributeDef> attributes,
-                        Status (*verify)(const OpView&)) {
-  return {.name = name,
-          .summary = summary,
-          .min_operands = 1,
-          .max_operands = max_operands,
-          .attributes = attributes,
-          .verify = verify,
-          .infer = infer_like_first,
-          .evaluate_float = evaluate<float>,
-          .evaluate_double = evaluate<double>,
-          .evaluate_integer = evaluate_integer};
+constexpr OpDef norm_op(OpDef def) {
+  def.infer = infer_like_first;
+  def.evaluate_float = evaluate<float>;
+  def.evaluate_double = evaluate<double>;
+  def.evaluate_integer = evaluate_integer;
+  return def;
 }
 
 }  // namespace
@@ -155,14 +145,20 @@ QuantizedNormalize quantized_normalize(const OpView& view, std::span<const doubl
 }
 
 constinit const OpDef kGroupNorm =
-    norm_op("aten.group_norm", "x of each group of channels, minus its mean, divided by its standard deviation, times weight, plus bias", 3,
-            kGroupAttributes, verify_groups);
+    norm_op({.name = "aten.group_norm",
+             .summary = "x of each group of channels, minus its mean, divided by its standard deviation, times weight, plus bias",
+             .schema = "(Tensor input, int num_groups, Tensor? weight, Tensor? bias, float eps)",
+             .verify = verify_groups});
 
 constinit const OpDef kLayerNorm =
-    norm_op("aten.layer_norm", "x minus its mean over the last dimensions, divided by its standard deviation, times weight, plus bias", 3,
-            kLastAttributes, verify_last);
+    norm_op({.name = "aten.layer_norm",
+             .summary = "x minus its mean over the last dimensions, divided by its standard deviation, times weight, plus bias",
+             .schema = "(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps)",
+             .verify = verify_last});
 
-constinit const OpDef kRmsNorm =
-    norm_op("aten.rms_norm", "x divided by its root mean square over the last dimensions, times weight", 2, kLastAttributes, verify_last);
+constinit const OpDef kRmsNorm = norm_op({.name = "aten.rms_norm",
+                                          .summary = "x divided by its root mean square over the last dimensions, times weight",
+                                          .schema = "(Tensor input, int[] normalized_shape, Tensor? weight, float eps)",
+                                          .verify = verify_last});
 
 }  // namespace dtr::ops

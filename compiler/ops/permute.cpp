@@ -45,20 +45,13 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
           strides(results[0].shape, Layout::kContiguous));
 }
 
-constexpr AttributeDef kAttributes[] = {{"dims", AttributeKind::kInts}};
-
 }  // namespace
 
-constinit const OpDef kPermute{
-    .name = "aten.permute",
-    .summary = "dimensions in another order",
-    .attributes = kAttributes,
-    .traits = kMovesData,
-    .verify = verify,
-    .infer = infer,
-    .evaluate_float = evaluate,
-    .evaluate_double = evaluate,
-    .evaluate_integer = evaluate,
-};
+constinit const OpDef kPermute = moving_op(evaluate, {.name = "aten.permute",
+                                                      .summary = "dimensions in another order",
+                                                      .schema = "(Tensor self, int[] dims)",
+                                                      .kernel = "aten::permute_copy.out",
+                                                      .verify = verify,
+                                                      .infer = infer});
 
 }  // namespace dtr::ops

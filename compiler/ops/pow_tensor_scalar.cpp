@@ -13,10 +13,11 @@ struct Function {
   }
 };
 
-constexpr AttributeDef kAttributes[] = {{"exponent", AttributeKind::kFloat}};
-
 }  // namespace
 
-constinit const OpDef kPowTensorScalar = unary_op<Function>("aten.pow.Tensor_Scalar", "x to the power of a number", kAttributes);
+constinit const OpDef kPowTensorScalar = unary_op<Function>({.name = "aten.pow.Tensor_Scalar",
+                                                             .summary = "x to the power of a number",
+                                                             .schema = "(Tensor self, Scalar exponent)",
+                                                             .kernel = "aten::pow.Tensor_Scalar_out"});
 
 }  // namespace dtr::ops

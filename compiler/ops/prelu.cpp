@@ -16,22 +16,13 @@ Status verify(const OpView& view) {
 
 constexpr auto kFunction = [](auto x, auto weight) { return x > 0 ? x : weight * x; };
 
-constexpr AttributeDef kAttributes[] = {kQdqAttribute};
-
 }  // namespace
 
-constinit const OpDef kPrelu{
-    .name = "aten.prelu",
-    .summary = "x where positive, else weight * x; the weight broadcasts to x",
-    .min_operands = 2,
-    .max_operands = 2,
-    .attributes = kAttributes,
-    .traits = kElementwise,
-    .verify = verify,
-    .infer = infer_like_first,
-    .evaluate_float = evaluate_binary<float, kFunction>,
-    .evaluate_double = evaluate_binary<double, kFunction>,
-    .evaluate_integer = evaluate_binary_integer,
-};
+constinit const OpDef kPrelu = binary_op<kFunction>({.name = "aten.prelu",
+                                                     .summary = "x where positive, else weight * x; the weight broadcasts to x",
+                                                     .schema = "(Tensor self, Tensor weight | bool qdq=False)",
+                                                     .tflite = {"PRELU"},
+                                                     .verify = verify,
+                                                     .infer = infer_like_first});
 
 }  // namespace dtr::ops

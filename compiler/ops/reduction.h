@@ -7,8 +7,6 @@
 
 namespace dtr::ops {
 
-inline constexpr AttributeDef kReductionAttributes[] = {{"dim", AttributeKind::kInts}, {"keepdim", AttributeKind::kBool}};
-
 // Which dimensions are reduced; nullopt if `dim` is out of range or names one twice.
 std::optional<std::vector<bool>> reduced_dims(const OpView& view);
 Status verify_reduction(const OpView& view);
@@ -59,7 +57,7 @@ template <bool kGreatest>
 constexpr OpDef extreme_op(std::string_view name, std::string_view summary) {
   return {.name = name,
           .summary = summary,
-          .attributes = kReductionAttributes,
+          .schema = "(Tensor self, int[] dim, bool keepdim)",
           .traits = kKeepsQuantization,
           .verify = verify_extreme,
           .infer = infer_reduction,

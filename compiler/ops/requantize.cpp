@@ -15,15 +15,14 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   rescale(view, {}, operands[0], results[0]);
 }
 
-constexpr AttributeDef kAttributes[] = {kQdqAttribute};
-
 }  // namespace
 
 constinit const OpDef kRequantize{
     .name = "requantize",
     .summary = "int8 to int8 with another scale and zero point",
-    .attributes = kAttributes,
+    .schema = "(Tensor self | bool qdq=False)",
     .traits = kElementwise,
+    .tflite = {"QUANTIZE", 2},
     .verify = verify,
     .infer = infer_like_first,
     .evaluate_integer = evaluate_integer,

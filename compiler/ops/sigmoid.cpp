@@ -1,18 +1,10 @@
 // aten.sigmoid: 1 / (1 + exp(-x)).
-#include <cmath>
-
-#include "compiler/ops/define.h"
-#include "compiler/ops/integer.h"
+#include "compiler/ops/unary.h"
 
 namespace dtr::ops {
 namespace {
 
-template <class T>
-void evaluate(const OpView&, std::span<const TensorView> operands, std::span<const TensorView> results) {
-  const auto x = operands[0].values<T>();
-  const auto y = results[0].values<T>();
-  for (size_t i = 0; i < y.size(); ++i) y[i] = T{1} / (T{1} + std::exp(-x[i]));
-}
+constexpr auto kFunction = [](auto x) { return 1 / (1 + std::exp(-x)); };
 
 void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
   look_up(view, numerics::sigmoid, operands[0], results[0]);
@@ -20,15 +12,7 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
 
 }  // namespace
 
-constinit const OpDef kSigmoid{
-    .name = "aten.sigmoid",
-    .summary = "1 / (1 + exp(-x))",
-    .traits = kElementwise,
-    .verify = verify_activation,
-    .infer = infer_like_first,
-    .evaluate_float = evaluate<float>,
-    .evaluate_double = evaluate<double>,
-    .evaluate_integer = evaluate_integer,
-};
+constinit const OpDef kSigmoid = unary_op<kFunction>(
+    {.name = "aten.sigmoid", .summary = "1 / (1 + exp(-x))", .tflite = {"LOGISTIC", 2}, .evaluate_integer = evaluate_integer});
 
 }  // namespace dtr::ops

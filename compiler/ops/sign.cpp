@@ -8,6 +8,6 @@ constexpr auto kFunction = []<class T>(T x) { return static_cast<T>((x > 0 ? 1 :
 
 }  // namespace
 
-constinit const OpDef kSign = unary_op<kFunction>("aten.sign", "-1, 0 or 1");
+constinit const OpDef kSign = unary_op<kFunction>({.name = "aten.sign", .summary = "-1, 0 or 1"});
 
 }  // namespace dtr::ops

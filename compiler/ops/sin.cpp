@@ -8,6 +8,6 @@ constexpr auto kFunction = [](auto x) { return std::sin(x); };
 
 }  // namespace
 
-constinit const OpDef kSin = unary_op<kFunction>("aten.sin", "sine of x");
+constinit const OpDef kSin = unary_op<kFunction>({.name = "aten.sin", .summary = "sine of x"});
 
 }  // namespace dtr::ops

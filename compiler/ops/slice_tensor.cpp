@@ -37,9 +37,6 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
   reorder(results[0].shape, element, first, from, results[0].data, strides(results[0].shape, Layout::kContiguous));
 }
 
-constexpr AttributeDef kAttributes[] = {
-    {"dim", AttributeKind::kInt}, {"start", AttributeKind::kInt}, {"end", AttributeKind::kInt}, {"step", AttributeKind::kInt}};
-
 }  // namespace
 
 Slice slice_of(const OpView& view) {
@@ -56,16 +53,11 @@ Slice slice_of(const OpView& view) {
   return slice;
 }
 
-constinit const OpDef kSliceTensor{
-    .name = "aten.slice.Tensor",
-    .summary = "every `step`-th element from `start` to before `end` along `dim`",
-    .attributes = kAttributes,
-    .traits = kMovesData,
-    .verify = verify,
-    .infer = infer,
-    .evaluate_float = evaluate,
-    .evaluate_double = evaluate,
-    .evaluate_integer = evaluate,
-};
+constinit const OpDef kSliceTensor = moving_op(evaluate, {.name = "aten.slice.Tensor",
+                                                          .summary = "every `step`-th element from `start` to before `end` along `dim`",
+                                                          .schema = "(Tensor self, int dim, int start, int end, int step)",
+                                                          .kernel = "aten::slice_copy.Tensor_out",
+                                                          .verify = verify,
+                                                          .infer = infer});
 
 }  // namespace dtr::ops

@@ -96,8 +96,6 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   });
 }
 
-constexpr AttributeDef kAttributes[] = {{"dim", AttributeKind::kInt}};
-
 }  // namespace
 
 numerics::SoftmaxParameters softmax_parameters(const OpView& view) {
@@ -119,8 +117,7 @@ std::vector<int8_t> expand_mask(const TensorView& mask, const Shape& shape) {
 constinit const OpDef kSoftmax{
     .name = "aten.softmax",
     .summary = "exp(x) / sum of exp(x) along `dim`, perhaps of those that a mask names",
-    .max_operands = 2,
-    .attributes = kAttributes,
+    .schema = "(Tensor self, int dim | Tensor? mask)",
     .verify = verify,
     .infer = infer_like_first,
     .evaluate_float = evaluate<float, false>,
@@ -131,7 +128,7 @@ constinit const OpDef kSoftmax{
 constinit const OpDef kLogSoftmax{
     .name = "aten.log_softmax",
     .summary = "logarithm of softmax along `dim`",
-    .attributes = kAttributes,
+    .schema = "(Tensor self, int dim)",
     .verify = verify,
     .infer = infer_like_first,
     .evaluate_float = evaluate<float, true>,

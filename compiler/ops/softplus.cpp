@@ -6,7 +6,7 @@ namespace {
 
 struct Function {
   double beta, threshold;
-  explicit Function(const OpView& view) : beta(view.attribute_or("beta", 1.0)), threshold(view.attribute_or("threshold", 20.0)) {}
+  explicit Function(const OpView& view) : beta(view.argument<double>("beta")), threshold(view.argument<double>("threshold")) {}
   template <class T>
   T operator()(T x) const {
     const T scaled = x * static_cast<T>(beta);
@@ -14,11 +14,10 @@ struct Function {
   }
 };
 
-constexpr AttributeDef kAttributes[] = {{"beta", AttributeKind::kFloat, false}, {"threshold", AttributeKind::kFloat, false}};
-
 }  // namespace
 
-constinit const OpDef kSoftplus =
-    unary_op<Function>("aten.softplus", "log(1 + exp(beta * x)) / beta; x where beta * x exceeds threshold", kAttributes);
+constinit const OpDef kSoftplus = unary_op<Function>({.name = "aten.softplus",
+                                                      .summary = "log(1 + exp(beta * x)) / beta; x where beta * x exceeds threshold",
+                                                      .schema = "(Tensor self, Scalar beta=1, Scalar threshold=20)"});
 
 }  // namespace dtr::ops

@@ -6,7 +6,7 @@ namespace {
 
 struct Function {
   double lambd;
-  explicit Function(const OpView& view) : lambd(view.attribute_or("lambd", 0.5)) {}
+  explicit Function(const OpView& view) : lambd(view.argument<double>("lambd")) {}
   template <class T>
   T operator()(T x) const {
     const auto bound = static_cast<T>(lambd);
@@ -21,14 +21,11 @@ Status verify(const OpView& view) {
   return {};
 }
 
-constexpr AttributeDef kAttributes[] = {{"lambd", AttributeKind::kFloat, false}};
-
 }  // namespace
 
-constinit const OpDef kSoftshrink = [] {
-  OpDef def = unary_op<Function>("aten.softshrink", "x nearer to 0 by lambd; 0 where |x| <= lambd", kAttributes);
-  def.verify = verify;
-  return def;
-}();
+constinit const OpDef kSoftshrink = unary_op<Function>({.name = "aten.softshrink",
+                                                        .summary = "x nearer to 0 by lambd; 0 where |x| <= lambd",
+                                                        .schema = "(Tensor self, Scalar lambd=0.5)",
+                                                        .verify = verify});
 
 }  // namespace dtr::ops

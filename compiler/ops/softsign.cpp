@@ -8,6 +8,7 @@ constexpr auto kFunction = []<class T>(T x) { return std::isinf(x) ? std::copysi
 
 }  // namespace
 
-constinit const OpDef kSoftsign = unary_op<kFunction>("aten.softsign", "x / (1 + |x|)");
+constinit const OpDef kSoftsign =
+    unary_op<kFunction>({.name = "aten.softsign", .summary = "x / (1 + |x|)", .kernel = "deuteron::softsign.out"});
 
 }  // namespace dtr::ops

@@ -8,7 +8,7 @@ namespace {
 constexpr auto kFunction = [](auto x) { return std::sqrt(x); };
 
 void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
-  if (!view.attribute_or("truncates", false)) return evaluate_unary_integer<PlainFunction<kFunction>>(view, operands, results);
+  if (!view.argument<bool>("truncates")) return evaluate_unary_integer<PlainFunction<kFunction>>(view, operands, results);
   const Quantization& in = *view.operand(0).quantization;
   const Quantization& out = *view.result().quantization;
   const float steps = 1.0F / out.scale();
@@ -19,14 +19,12 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   });
 }
 
-constexpr AttributeDef kAttributes[] = {{"truncates", AttributeKind::kBool, false}};
-
 }  // namespace
 
-constinit const OpDef kSqrt = [] {
-  OpDef def = unary_op<PlainFunction<kFunction>>("aten.sqrt", "square root of x", kAttributes);
-  def.evaluate_integer = evaluate_integer;
-  return def;
-}();
+constinit const OpDef kSqrt = unary_op<kFunction>({.name = "aten.sqrt",
+                                                   .summary = "square root of x",
+                                                   .schema = "(Tensor self | bool truncates=False)",
+                                                   .tflite = {"SQRT"},
+                                                   .evaluate_integer = evaluate_integer});
 
 }  // namespace dtr::ops

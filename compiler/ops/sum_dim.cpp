@@ -8,7 +8,7 @@ namespace {
 
 Status verify(const OpView& view) {
   DTR_TRY(verify_reduction(view));
-  if (view.attribute_or("of_bytes", false) && !view.operand(0).quantized()) return broken(view, "`of_bytes` is for quantized operands");
+  if (view.argument<bool>("of_bytes") && !view.operand(0).quantized()) return broken(view, "`of_bytes` is for quantized operands");
   return {};
 }
 
@@ -24,7 +24,7 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   const Quantization& in = *view.operand(0).quantization;
   const Quantization& out = *view.result().quantization;
   const auto y = results[0].values<int8_t>();
-  const bool bytes = view.attribute_or("of_bytes", false);
+  const bool bytes = view.argument<bool>("of_bytes");
   std::vector<int64_t> sums(y.size());
   for_each_reduced<int8_t>(view, operands[0], std::span(sums), [&](int64_t& sum, int8_t value) {
     sum += (bytes ? static_cast<uint8_t>(value) : int32_t{value}) - in.zero_point();
@@ -33,15 +33,13 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   for (size_t i = 0; i < y.size(); ++i) y[i] = stage(static_cast<int32_t>(std::clamp<int64_t>(sums[i], INT32_MIN, INT32_MAX)));
 }
 
-constexpr AttributeDef kAttributes[] = {
-    {"dim", AttributeKind::kInts}, {"keepdim", AttributeKind::kBool}, {"of_bytes", AttributeKind::kBool, false}, kQdqAttribute};
-
 }  // namespace
 
 constinit const OpDef kSumDim{
     .name = "aten.sum.dim_IntList",
     .summary = "sum over the dimensions `dim`",
-    .attributes = kAttributes,
+    .schema = "(Tensor self, int[] dim, bool keepdim, *, ScalarType? dtype=None | bool of_bytes=False, bool qdq=False)",
+    .kernel = "aten::sum.IntList_out",
     .verify = verify,
     .infer = infer_reduction,
     .evaluate_float = evaluate<float>,

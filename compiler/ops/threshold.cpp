@@ -13,10 +13,10 @@ struct Function {
   }
 };
 
-constexpr AttributeDef kAttributes[] = {{"threshold", AttributeKind::kFloat}, {"value", AttributeKind::kFloat}};
-
 }  // namespace
 
-constinit const OpDef kThreshold = unary_op<Function>("aten.threshold", "x where above threshold, else value", kAttributes);
+constinit const OpDef kThreshold = unary_op<Function>({.name = "aten.threshold",
+                                                       .summary = "x where above threshold, else value",
+                                                       .schema = "(Tensor self, Scalar threshold, Scalar value)"});
 
 }  // namespace dtr::ops

@@ -4,8 +4,6 @@
 namespace dtr::ops {
 namespace {
 
-constexpr AttributeDef kAttributes[] = {{"layout", AttributeKind::kString}};  // "contiguous" or "channels_last"
-
 Status verify(const OpView& view) {
   const auto& layout = view.attribute<std::string>("layout");
   if (layout != "contiguous" && layout != "channels_last") return broken(view, fmt::format("unknown layout `{}`", layout));
@@ -19,16 +17,10 @@ void evaluate(const OpView&, std::span<const TensorView> operands, std::span<con
 
 }  // namespace
 
-constinit const OpDef kToDimOrderCopy{
-    .name = "dim_order_ops._to_dim_order_copy",
-    .summary = "the same tensor in another physical order of dimensions",
-    .attributes = kAttributes,
-    .traits = kMovesData,
-    .verify = verify,
-    .infer = infer_like_first,
-    .evaluate_float = evaluate,
-    .evaluate_double = evaluate,
-    .evaluate_integer = evaluate,
-};
+constinit const OpDef kToDimOrderCopy = moving_op(evaluate, {.name = "dim_order_ops._to_dim_order_copy",
+                                                             .summary = "the same tensor in another physical order of dimensions",
+                                                             .schema = "(Tensor self | str layout)",
+                                                             .verify = verify,
+                                                             .infer = infer_like_first});
 
 }  // namespace dtr::ops

@@ -35,22 +35,20 @@ void evaluate_unary_integer(const OpView& view, std::span<const TensorView> oper
       view, [&](float x) -> float { return function(x); }, operands[0], results[0]);
 }
 
-// `Function` is made of an OpView and takes float and double.
+// Completes a definition that names the op; what `def` gives itself stays. `Function` is made of an OpView and takes float and double.
 template <class Function>
-constexpr OpDef unary_op(std::string_view name, std::string_view summary, std::span<const AttributeDef> attributes = {}) {
-  return {.name = name,
-          .summary = summary,
-          .attributes = attributes,
-          .traits = kElementwise,
-          .verify = verify_activation,
-          .infer = infer_like_first,
-          .evaluate_float = evaluate_unary<Function, float>,
-          .evaluate_double = evaluate_unary<Function, double>,
-          .evaluate_integer = evaluate_unary_integer<Function>};
+constexpr OpDef unary_op(OpDef def) {
+  def.traits |= kElementwise;
+  if (def.verify == nullptr) def.verify = verify_activation;
+  def.infer = infer_like_first;
+  def.evaluate_float = evaluate_unary<Function, float>;
+  def.evaluate_double = evaluate_unary<Function, double>;
+  if (def.evaluate_integer == nullptr) def.evaluate_integer = evaluate_unary_integer<Function>;
+  return def;
 }
 template <auto kFunction>
-constexpr OpDef unary_op(std::string_view name, std::string_view summary) {
-  return unary_op<PlainFunction<kFunction>>(name, summary);
+constexpr OpDef unary_op(OpDef def) {
+  return unary_op<PlainFunction<kFunction>>(def);
 }
 
 }  // namespace dtr::ops

@@ -56,18 +56,14 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
     }
 }
 
-constexpr AttributeDef kAttributes[] = {{"output_size", AttributeKind::kInts},
-                                        {"scales", AttributeKind::kFloats, false},
-                                        {"align_corners", AttributeKind::kBool},
-                                        {"half_pixel_centers", AttributeKind::kBool, false},
-                                        {"fraction_bits", AttributeKind::kInt, false}};
-
 }  // namespace
 
 constinit const OpDef kUpsampleBilinear2d{
     .name = "aten.upsample_bilinear2d",
     .summary = "height and width resized to `output_size` by bilinear interpolation",
-    .attributes = kAttributes,
+    .schema =
+        "(Tensor self, int[] output_size, bool align_corners "
+        "| float[]? scales=None, bool? half_pixel_centers=None, int? fraction_bits=None)",
     .traits = kKeepsQuantization,
     .verify = verify_resize,
     .infer = infer_resize,

@@ -19,17 +19,14 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
     }
 }
 
-constexpr AttributeDef kAttributes[] = {{"output_size", AttributeKind::kInts},
-                                        {"scales", AttributeKind::kFloats, false},
-                                        {"align_corners", AttributeKind::kBool, false},
-                                        {"half_pixel_centers", AttributeKind::kBool, false}};
-
 }  // namespace
 
 constinit const OpDef kUpsampleNearest2d{
     .name = "aten.upsample_nearest2d",
     .summary = "height and width resized to `output_size` by nearest neighbours",
-    .attributes = kAttributes,
+    .schema =
+        "(Tensor self, int[] output_size "
+        "| float[]? scales=None, bool align_corners=False, bool half_pixel_centers=False)",
     .traits = kKeepsQuantization,
     .verify = verify_resize,
     .infer = infer_resize,

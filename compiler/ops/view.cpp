@@ -43,20 +43,12 @@ void evaluate(const OpView&, std::span<const TensorView> operands, std::span<con
   std::memcpy(results[0].data, operands[0].data, results[0].bytes());
 }
 
-constexpr AttributeDef kAttributes[] = {{"size", AttributeKind::kInts}};
-
 }  // namespace
 
-constinit const OpDef kView{
-    .name = "aten.view",
-    .summary = "the elements in logical order under another shape",
-    .attributes = kAttributes,
-    .traits = kMovesData,
-    .verify = verify,
-    .infer = infer,
-    .evaluate_float = evaluate,
-    .evaluate_double = evaluate,
-    .evaluate_integer = evaluate,
-};
+constinit const OpDef kView = moving_op(evaluate, {.name = "aten.view",
+                                                   .summary = "the elements in logical order under another shape",
+                                                   .schema = "(Tensor self, int[] size)",
+                                                   .verify = verify,
+                                                   .infer = infer});
 
 }  // namespace dtr::ops

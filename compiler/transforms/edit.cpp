@@ -141,9 +141,7 @@ std::optional<Bounds> result_bounds(const Op& op) {
 }
 
 bool takes_activation(const Op& op) {
-  const auto& known = op.def->attributes;
-  return op.attributes.find("activation") == nullptr &&
-         std::any_of(known.begin(), known.end(), [](const AttributeDef& attribute) { return attribute.name == "activation"; });
+  return op.attributes.find("activation") == nullptr && op.def->schema.attribute("activation") != nullptr;
 }
 
 }  // namespace dtr

@@ -186,8 +186,7 @@ class Pass : public GraphPass {
   // PyTorch computes the float op and quantizes its result once: so does the op on quantized types.
   static OpSpec rounded_once(OpSpec spec) {
     constexpr std::string_view kAttribute = "qdq";
-    if (std::ranges::find(spec.def->attributes, kAttribute, &AttributeDef::name) != spec.def->attributes.end())
-      spec.attributes.set(kAttribute, true);
+    if (spec.def->schema.attribute(kAttribute) != nullptr) spec.attributes.set(kAttribute, true);
     return spec;
   }
 

@@ -83,15 +83,18 @@ AttributeValue draw_exponent(Dice& dice, const Shape&) {
   return kValues[dice.below(6)];
 }
 
-constexpr AttributeRow kRows[] = {
+// Attributes whose useful values do not follow from their kind and default.
+struct Row {
+  std::string_view name;
+  AttributeKind kind;
+  AttributeDraw draw;
+};
+constexpr Row kRows[] = {
     {"activation", AttributeKind::kString, draw_activation},
-    {"align_corners", AttributeKind::kBool, draw_bool},
     {"alpha", AttributeKind::kFloat, draw_alpha},
     {"approximate", AttributeKind::kString, draw_approximate},
     {"as_int32", AttributeKind::kBool, draw_false},  // int64 indexes what follows
     {"beta", AttributeKind::kFloat, draw_float<1, 3>},
-    {"ceil_mode", AttributeKind::kBool, draw_bool},
-    {"count_include_pad", AttributeKind::kBool, draw_bool},
     {"dilation", AttributeKind::kInts, draw_pair<1, 2>},
     {"dim", AttributeKind::kInt, draw_dim},
     {"dim", AttributeKind::kInts, draw_dims},
@@ -101,36 +104,32 @@ constexpr AttributeRow kRows[] = {
     {"exponent", AttributeKind::kFloat, draw_exponent},
     {"input_scale", AttributeKind::kFloat, draw_float<1, 2>},
     {"fraction_bits", AttributeKind::kInt, draw_int<10, 10>},
-    {"half_pixel_centers", AttributeKind::kBool, draw_bool},
-    {"keepdim", AttributeKind::kBool, draw_bool},
     {"kernel_size", AttributeKind::kInts, draw_pair<1, 3>},
-    {"lambd", AttributeKind::kFloat, draw_float<0, 2>},
     {"layout", AttributeKind::kString, draw_layout},
     {"max", AttributeKind::kFloat, draw_float<0, 6>},
     {"min", AttributeKind::kFloat, draw_float<-4, 0>},
     {"negative_slope", AttributeKind::kFloat, draw_float<-1, 2>},
-    {"of_bytes", AttributeKind::kBool, draw_bool},
-    {"one_rounding", AttributeKind::kBool, draw_bool},
     {"output_size", AttributeKind::kInts, draw_pair<1, 9>},
     {"pad", AttributeKind::kInts, draw_pad},
     {"padding", AttributeKind::kInts, draw_pair<0, 1>},
     {"padding_end", AttributeKind::kInts, draw_pair<0, 1>},
-    {"qdq", AttributeKind::kBool, draw_bool},
     {"scale", AttributeKind::kFloat, draw_float<1, 2>},
     {"scales", AttributeKind::kFloats, draw_factors},
     {"stride", AttributeKind::kInts, draw_pair<1, 3>},
     {"threshold", AttributeKind::kFloat, draw_float<1, 20>},
-    {"truncates", AttributeKind::kBool, draw_bool},
-    {"two_roundings", AttributeKind::kBool, draw_bool},
     {"value", AttributeKind::kFloat, draw_float<0, 1>},
 };
 
 }  // namespace
 
-const AttributeRow* find_attribute_row(const AttributeDef& attribute) {
+AttributeDraw draw_of(const Param& attribute) {
+  if (!attribute.is_attribute()) return nullptr;
   const auto* at = std::find_if(std::begin(kRows), std::end(kRows),
-                                [&](const AttributeRow& row) { return row.name == attribute.name && row.kind == attribute.kind; });
-  return at == std::end(kRows) ? nullptr : at;
+                                [&](const Row& row) { return row.name == attribute.name && row.kind == attribute.kind; });
+  if (at != std::end(kRows)) return at->draw;
+  if (attribute.kind == AttributeKind::kBool) return draw_bool;
+  if (attribute.kind == AttributeKind::kFloat && attribute.has_default) return draw_float<0, 2>;
+  return nullptr;
 }
 
 }  // namespace dtr::test

@@ -20,7 +20,7 @@ bool row_sets(const OperandRow& row, std::string_view attribute) {
 }
 
 // Operands follow from the definition: one, or several of broadcast shapes.
-bool operands_follow(const OpDef& def) { return def.min_operands == 1 || def.has_trait(kElementwise); }
+bool operands_follow(const OpDef& def) { return def.schema.min_operands() == 1 || def.has_trait(kElementwise); }
 
 }  // namespace
 
@@ -33,8 +33,8 @@ std::string why_not_drawn(const OpDef& def) {
   const OperandRow* row = find_operand_row(def.name);
   if (row == nullptr && !operands_follow(def))
     return fmt::format("operands of {} do not follow from its definition: give it a row in random_operands.cpp", def.name);
-  for (const AttributeDef& attribute : def.attributes)
-    if (find_attribute_row(attribute) == nullptr && (row == nullptr || !row_sets(*row, attribute.name)))
+  for (const Param& attribute : def.schema.params())
+    if (attribute.is_attribute() && draw_of(attribute) == nullptr && (row == nullptr || !row_sets(*row, attribute.name)))
       return fmt::format("attribute `{}` of {} has no row in random_attributes.cpp", attribute.name, def.name);
   return {};
 }
@@ -179,13 +179,13 @@ void RandomGraph::insert_in_float(Draft draft) {
 void RandomGraph::add_op(const OpDef& def) {
   Draft draft{.def = &def, .operands = {any_value()}};
   const Shape shape = type(draft.operands[0]).shape;
-  for (const AttributeDef& attribute : def.attributes)
-    if (const AttributeRow* row = find_attribute_row(attribute); row != nullptr && (attribute.required || dice_.coin()))
-      draft.attributes.set(attribute.name, row->draw(dice_, shape));
+  for (const Param& attribute : def.schema.params())
+    if (const AttributeDraw draw = draw_of(attribute); draw != nullptr && (!attribute.optional || dice_.coin()))
+      draft.attributes.set(attribute.name, draw(dice_, shape));
   if (const OperandRow* row = find_operand_row(def.name)) {
     if (!row->draw(*this, draft)) return;
   } else {
-    while (draft.operands.size() < def.min_operands) {
+    while (draft.operands.size() < def.schema.min_operands()) {
       Shape smaller = shape;
       for (int64_t& extent : smaller)
         if (dice_.one_in(3)) extent = 1;

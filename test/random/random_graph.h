@@ -1,7 +1,7 @@
 // Seeded random quantized graphs of every operator in compiler/ops/ops.inc. What an operator needs is derived from its OpDef: number of
 // operands, traits, names and kinds of attributes. Operators with operands of their own kind (weights, shapes to match) have a row in
-// random_operands.cpp, attributes one in random_attributes.cpp; `why_not_drawn` says what is missing, and a test asks it for every
-// operator.
+// random_operands.cpp, attributes whose values do not follow from the schema one in random_attributes.cpp; `why_not_drawn` says what is
+// missing, and a test asks it for every operator.
 #pragma once
 
 #include <cstdint>
@@ -104,12 +104,10 @@ struct OperandRow {
 };
 const OperandRow* find_operand_row(std::string_view op);
 
-// A row for an attribute, by name and kind; the shape is that of operand 0.
-struct AttributeRow {
-  std::string_view name;
-  AttributeKind kind;
-  AttributeValue (*draw)(Dice& dice, const Shape& shape);
-};
-const AttributeRow* find_attribute_row(const AttributeDef& attribute);
+// Draws a value of an attribute; the shape is that of operand 0.
+using AttributeDraw = AttributeValue (*)(Dice& dice, const Shape& shape);
+// By the row of the attribute's name and kind, else by its kind: a bool is either, a number with a default is between 0 and 2. nullptr for
+// a parameter that is no attribute, and for a kind whose values follow from nothing.
+AttributeDraw draw_of(const Param& attribute);
 
 }  // namespace dtr::test

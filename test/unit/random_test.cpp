@@ -19,10 +19,9 @@ Program make(uint64_t seed, int ops) { return RandomGraph(seed, {.floats = true}
 TEST(RandomGraphs, EveryOperatorCanBeDrawn) {
   for (const OpDef* op : all_ops()) EXPECT_EQ(why_not_drawn(*op), "");
   // One that nobody knows.
-  constexpr AttributeDef kAttributes[] = {{"flavour", AttributeKind::kInt}};
-  const OpDef strange{.name = "aten.strange", .summary = "", .min_operands = 1, .attributes = kAttributes};
+  const OpDef strange{.name = "aten.strange", .summary = "", .schema = "(Tensor self, int flavour)"};
   EXPECT_EQ(why_not_drawn(strange), "attribute `flavour` of aten.strange has no row in random_attributes.cpp");
-  const OpDef weighted{.name = "aten.weighted", .summary = "", .min_operands = 2, .max_operands = 2};
+  const OpDef weighted{.name = "aten.weighted", .summary = "", .schema = "(Tensor self, Tensor weight)"};
   EXPECT_EQ(why_not_drawn(weighted), "operands of aten.weighted do not follow from its definition: give it a row in random_operands.cpp");
 }
 
@@ -39,8 +38,10 @@ TEST(RandomGraphs, EveryOperatorAndAttributeIsDrawn) {
   }
   for (const OpDef* op : all_ops()) {
     EXPECT_GE(ops[std::string(op->name)], 50) << op->name;
-    for (const AttributeDef& attribute : op->attributes)
+    for (const Param& attribute : op->schema.params()) {
+      if (!attribute.is_attribute()) continue;
       EXPECT_GE(attributes[std::string(op->name) + " " + std::string(attribute.name)], 10) << op->name << " " << attribute.name;
+    }
   }
 }
 

@@ -107,7 +107,7 @@ constexpr Rule kByTable{.op = nullptr, .layouts = any_layout, .call = table, .wo
 std::span<const Rule> elementwise_rules() { return kRules; }
 
 const Rule* function_rule(const OpDef& op) {
-  return op.has_trait(kElementwise) && op.max_operands == 1 && op.evaluate_integer != nullptr ? &kByTable : nullptr;
+  return op.has_trait(kElementwise) && op.schema.max_operands() == 1 && op.evaluate_integer != nullptr ? &kByTable : nullptr;
 }
 
 }  // namespace dtr::cortex_m

@@ -19,8 +19,8 @@ constexpr int64_t kMaxCreatedBytes = int64_t{1} << 26;  // of a constant that an
 constexpr int64_t kMaxFoldedGrowthBytes = int64_t{1} << 16;  // of what operators on constants make of them
 
 bool is_float_attribute(const OpDef& def, std::string_view name) {
-  return std::any_of(def.attributes.begin(), def.attributes.end(),
-                     [&](const AttributeDef& attribute) { return attribute.name == name && attribute.kind == AttributeKind::kFloat; });
+  const Param* attribute = def.schema.attribute(name);
+  return attribute != nullptr && attribute->kind == AttributeKind::kFloat;
 }
 
 std::vector<double> elements_of(const Tensor& tensor) {

@@ -10,7 +10,7 @@ const Rule* find_rule(const OpDef& def) {
         movement_rules(), index_rules(), reduction_rules(), resize_rules()})
     for (const Rule& rule : rules)
       if (rule.def == &def) return &rule;
-  return is_function(def) && def.max_operands == 1 ? &elementwise_rule() : nullptr;
+  return is_function(def) && def.schema.max_operands() == 1 ? &elementwise_rule() : nullptr;
 }
 
 const Rule* find_rule(const Graph& graph, OpId op) { return is_table_op(graph, op) ? &elementwise_rule() : find_rule(*graph.op(op).def); }
