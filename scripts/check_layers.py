@@ -33,7 +33,7 @@ ROOMS = {
     "compiler/backends/cortex_m": "device/numerics compiler/support compiler/ir compiler/ops compiler/targets compiler/partitioner",
     "compiler/backends/neutron": "device/numerics device/npu compiler/support compiler/ir compiler/ops compiler/partitioner",
     "compiler/backends/neutron_ir": "compiler/support compiler/ir compiler/ops compiler/frontends/tflite compiler/partitioner",
-    "compiler/backends/portable": "compiler/support compiler/ir compiler/ops compiler/targets compiler/partitioner",
+    "compiler/backends/portable": "device/runtime compiler/support compiler/ir compiler/ops compiler/targets compiler/partitioner",
     "compiler/program": "device/numerics device/npu device/pte compiler/support compiler/ir compiler/targets compiler/partitioner",
     "compiler/recipes": "compiler/*",
     "compiler/pipeline": "device/pte compiler/*",

@@ -110,21 +110,30 @@ class Preparation {
 
   // The node of an op, without the tensors that it takes.
   struct Spelling {
-    std::string_view target;
+    std::string target;
     std::vector<std::string_view> tensors;
     Editor::Arguments others = {};
   };
   std::optional<Spelling> spelling_of(const Op& op) const {
-    const auto ints = [&](std::string_view name) { return op.attributes.get<Ints>(name); };
-    if (op.def == &ops::kMatmul) return Spelling{"aten.matmul.default", {"self", "other"}};
-    if (op.def == &ops::kPermute) return Spelling{"aten.permute.default", {"self"}, {{"dims", ints("dims")}}};
-    if (op.def == &ops::kView) return Spelling{"aten.reshape.default", {"self"}, {{"shape", ints("size")}}};
+    if (op.def == &ops::kView) return Spelling{"aten.reshape.default", {"self"}, {{"shape", op.attributes.get<Ints>("size")}}};
     if (op.def == &ops::kSoftmax && op.operands.size() == 1)
       return Spelling{"aten.softmax.int", {"self"}, {{"dim", op.attributes.get<int64_t>("dim")}}};
     if (op.def == &ops::kMulTensor)
       if (const auto factor = uniform_value(program_, graph_, op.operands[1]))
         return Spelling{"aten.mul.Tensor", {"self"}, {{"other", *factor}}};
+    if (op.def == &ops::kMatmul || op.def == &ops::kPermute) return spelling_by_schema(op);
     return std::nullopt;
+  }
+  // PyTorch's operator of the same name with the arguments of the schema.
+  static Spelling spelling_by_schema(const Op& op) {
+    Spelling spelling{torch_target(*op.def), {}};
+    for (const Param& param : op.def->schema.params()) {
+      if (param.own) continue;
+      if (param.is_operand()) spelling.tensors.push_back(param.name);
+      if (param.is_attribute() && param.kind == AttributeKind::kInts)
+        spelling.others.emplace_back(param.name, op.attributes.get<Ints>(param.name));
+    }
+    return spelling;
   }
 
   // Attention is one node: where values inside of it are quantized, nodes of their own take its place, with fake quantization between

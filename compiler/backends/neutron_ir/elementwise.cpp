@@ -53,10 +53,18 @@ constexpr const Condition* kExtremeConditions[] = {&kOneQuantization};
 
 // ---- one tensor
 
-template <BuiltinOperator kCode, int kVersion = 1>
+BuiltinOperator builtin_operator(std::string_view name) {
+  const auto& codes = fb::EnumValuesBuiltinOperator();
+  const auto* at = std::ranges::find(codes, name, [](BuiltinOperator code) { return std::string_view(fb::EnumNameBuiltinOperator(code)); });
+  DTR_CHECK(at != std::end(codes));
+  return *at;
+}
+
+// The operator without options that the op's definition names.
 void unary(Emitter& emitter) {
+  const TfliteCode& code = emitter.view().def->tflite;
   const Tensor x = emitter.operand(0);
-  emitter.add(kCode, kVersion, {x.index}, emitter.result(x.order));
+  emitter.add(builtin_operator(code.name), code.int8_version, {x.index}, emitter.result(x.order));
 }
 
 std::optional<std::string> other_scale(const OpQuery& query, double scale, int32_t zero_point) {
@@ -122,25 +130,25 @@ constexpr Condition kKeepsQuantization{
     }};
 constexpr const Condition* kClampConditions[] = {&kKeepsQuantization};
 
-constexpr Form kForms[] = {{&ops::kAbs, any_layout, unary<BuiltinOperator::ABS>},
+constexpr Form kForms[] = {{&ops::kAbs, any_layout, unary},
                            {&ops::kAddTensor, any_layout, binary<BuiltinOperator::ADD>, kSumConditions},
                            {&ops::kClamp, any_layout, clamp, kClampConditions},
-                           {&ops::kExp, any_layout, unary<BuiltinOperator::EXP, 2>},
+                           {&ops::kExp, any_layout, unary},
                            {&ops::kGelu, any_layout, gelu},
-                           {&ops::kHardswish, any_layout, unary<BuiltinOperator::HARD_SWISH>},
+                           {&ops::kHardswish, any_layout, unary},
                            {&ops::kLeakyRelu, any_layout, leaky_relu},
-                           {&ops::kLog, any_layout, unary<BuiltinOperator::LOG, 2>},
+                           {&ops::kLog, any_layout, unary},
                            {&ops::kMaximum, any_layout, binary<BuiltinOperator::MAXIMUM>, kExtremeConditions},
                            {&ops::kMinimum, any_layout, binary<BuiltinOperator::MINIMUM>, kExtremeConditions},
                            {&ops::kMulTensor, any_layout, binary<BuiltinOperator::MUL>},
                            {&ops::kPrelu, any_layout, binary<BuiltinOperator::PRELU>},
-                           {&ops::kRelu, any_layout, unary<BuiltinOperator::RELU, 2>},
-                           {&ops::kRequantize, any_layout, unary<BuiltinOperator::QUANTIZE, 2>},
-                           {&ops::kRsqrt, any_layout, unary<BuiltinOperator::RSQRT, 2>},
-                           {&ops::kSigmoid, any_layout, unary<BuiltinOperator::LOGISTIC, 2>, kSigmoidConditions},
-                           {&ops::kSqrt, any_layout, unary<BuiltinOperator::SQRT>},
+                           {&ops::kRelu, any_layout, unary},
+                           {&ops::kRequantize, any_layout, unary},
+                           {&ops::kRsqrt, any_layout, unary},
+                           {&ops::kSigmoid, any_layout, unary, kSigmoidConditions},
+                           {&ops::kSqrt, any_layout, unary},
                            {&ops::kSubTensor, any_layout, binary<BuiltinOperator::SUB>, kSumConditions},
-                           {&ops::kTanh, any_layout, unary<BuiltinOperator::TANH, 2>, kTanhConditions}};
+                           {&ops::kTanh, any_layout, unary, kTanhConditions}};
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// One row per operator that the portable backend runs: the ExecuTorch kernel and its arguments in the order of its schema.
+// The kernel call of each operator that the portable backend runs. Most follow from the operator's schema: ExecuTorch's out variant of
+// the same name, with the same arguments in the same order.
 #pragma once
 
 #include "compiler/partitioner/backend.h"
@@ -7,10 +8,14 @@ namespace dtr::portable {
 
 struct Row {
   const OpDef* op;
-  bool moves_any_dtype;  // runs on quantized integers as well: it moves data, compares codes or selects one
-  KernelCall (*call)(Program& program, const Graph& graph, const Op& op);
+  std::string_view kernel;  // whose arguments follow from the schema; empty: `special` makes the call
+  bool moves_any_dtype;     // runs on quantized integers as well: it moves data, compares codes or selects one
+  KernelCall (*special)(Program& program, const Graph& graph, const Op& op);
+
+  KernelCall call(Program& program, const Graph& graph, const Op& call_of) const;
 };
 
+// nullptr: there is no kernel for the operator.
 const Row* find_row(const OpDef* op);
 
 }  // namespace dtr::portable

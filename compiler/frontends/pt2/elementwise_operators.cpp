@@ -1,4 +1,4 @@
-// Operators on single elements: most are a row, clamps lose bounds that bound nothing.
+// Operators on single elements that are not one of our ops as they are; clamps lose bounds that bound nothing.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -73,13 +73,6 @@ Result<Values> glu(NodeImport& node) {
 
 Result<Values> relu6(NodeImport& node) { return emit_clamp(node, 0.0, 6.0); }
 
-Result<Values> gelu(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const std::string_view approximate, node.string("approximate", "none"));
-  DTR_ASSIGN(const ValueId result, node.emit("aten.gelu", {x}, {{"approximate", std::string(approximate)}}));
-  return Values{result};
-}
-
 Result<Values> celu(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(const double alpha, node.number("alpha", 1.0));
@@ -121,88 +114,27 @@ Result<Values> prelu(NodeImport& node) {
   return Values{result};
 }
 
-// Row of an operator with one operand and no attributes.
-Operator unary(std::string_view target, std::string_view op) { return {.target = target, .op = op, .params = {{"self"}}}; }
-
-Operator binary(std::string_view target, std::string_view op) {
-  return {.target = target, .op = op, .params = {{"self"}, {"other", Take::kTensorOrScalar}}};
-}
-
 }  // namespace
 
 std::vector<Operator> elementwise_operators() {
   return {
-      unary("aten.abs.default", "aten.abs"),
-      unary("aten.exp.default", "aten.exp"),
-      unary("aten.hardsigmoid.default", "aten.hardsigmoid"),
-      unary("aten.hardswish.default", "aten.hardswish"),
-      unary("aten.log.default", "aten.log"),
-      unary("aten.neg.default", "aten.neg"),
-      unary("aten.relu.default", "aten.relu"),
-      unary("aten.rsqrt.default", "aten.rsqrt"),
-      unary("aten.sigmoid.default", "aten.sigmoid"),
-      unary("aten.silu.default", "aten.silu"),
-      unary("aten.sqrt.default", "aten.sqrt"),
-      unary("aten.tanh.default", "aten.tanh"),
-      unary("aten.ceil.default", "aten.ceil"),
-      unary("aten.cos.default", "aten.cos"),
-      unary("aten.erf.default", "aten.erf"),
-      unary("aten.floor.default", "aten.floor"),
-      unary("aten.log_sigmoid.default", "aten.log_sigmoid"),
-      unary("aten.mish.default", "aten.mish"),
-      unary("aten.negative.default", "aten.neg"),
-      unary("aten.reciprocal.default", "aten.reciprocal"),
-      unary("aten.round.default", "aten.round"),
-      unary("aten.sign.default", "aten.sign"),
-      unary("aten.sin.default", "aten.sin"),
-      {.target = "aten.gelu.default", .op = "aten.gelu", .build = gelu},
+      same_as("aten.negative.default", "aten.neg"),
       {.target = "aten.celu.default", .op = "aten.elu", .build = celu},
       {.target = "aten.selu.default", .op = "aten.elu", .build = selu},
       {.target = "aten.square.default", .op = "aten.pow.Tensor_Scalar", .build = square},
-      {.target = "aten.pow.Tensor_Scalar", .op = "aten.pow.Tensor_Scalar", .params = {{"self"}, {"exponent", Take::kNumber}}},
-      {.target = "aten.softplus.default",
-       .op = "aten.softplus",
-       .params = {{"self"}, {"beta", Take::kNumber, 1.0}, {"threshold", Take::kNumber, 20.0}}},
-      {.target = "aten.leaky_relu.default", .op = "aten.leaky_relu", .params = {{"self"}, {"negative_slope", Take::kNumber, 0.01}}},
-      {.target = "aten.elu.default",
-       .op = "aten.elu",
-       .params = {{"self"}, {"alpha", Take::kNumber, 1.0}, {"scale", Take::kNumber, 1.0}, {"input_scale", Take::kNumber, 1.0}}},
       {.target = "aten.prelu.default", .op = "aten.prelu", .build = prelu},
-      {.target = "aten._prelu_kernel.default", .op = "aten.prelu", .params = {{"self"}, {"weight"}}},
+      same_as("aten._prelu_kernel.default", "aten.prelu"),
 
       {.target = "aten.clamp.default", .op = "aten.clamp", .build = clamp},
       {.target = "aten.clamp_min.default", .op = "aten.clamp", .build = clamp},
       {.target = "aten.clamp_max.default", .op = "aten.clamp", .build = clamp},
       {.target = "aten.clamp.Tensor", .op = "aten.maximum", .build = clamp_tensor},
-      {.target = "aten.hardshrink.default", .op = "aten.hardshrink", .params = {{"self"}, {"lambd", Take::kNumber, 0.5}}},
-      {.target = "aten.softshrink.default", .op = "aten.softshrink", .params = {{"self"}, {"lambd", Take::kNumber, 0.5}}},
-      {.target = "aten.threshold.default",
-       .op = "aten.threshold",
-       .params = {{"self"}, {"threshold", Take::kNumber}, {"value", Take::kNumber}}},
       {.target = "aten.glu.default", .op = "aten.mul.Tensor", .build = glu},
       {.target = "aten.hardtanh.default", .op = "aten.clamp", .build = hardtanh},
       {.target = "aten.relu6.default", .op = "aten.clamp", .build = relu6},
 
-      {.target = "aten.add.Tensor",
-       .op = "aten.add.Tensor",
-       .params = {{"self"}, {"other", Take::kTensorOrScalar}, {"alpha", Take::kNumber, 1}}},
-      {.target = "aten.add.Scalar",
-       .op = "aten.add.Tensor",
-       .params = {{"self"}, {"other", Take::kTensorOrScalar}, {"alpha", Take::kNumber, 1}}},
-      {.target = "aten.sub.Tensor",
-       .op = "aten.sub.Tensor",
-       .params = {{"self"}, {"other", Take::kTensorOrScalar}, {"alpha", Take::kNumber, 1}}},
-      {.target = "aten.sub.Scalar",
-       .op = "aten.sub.Tensor",
-       .params = {{"self"}, {"other", Take::kTensorOrScalar}, {"alpha", Take::kNumber, 1}}},
       {.target = "aten.rsub.Tensor", .op = "aten.sub.Tensor", .build = rsub},
       {.target = "aten.rsub.Scalar", .op = "aten.sub.Tensor", .build = rsub},
-      binary("aten.mul.Tensor", "aten.mul.Tensor"),
-      binary("aten.mul.Scalar", "aten.mul.Tensor"),
-      binary("aten.div.Tensor", "aten.div.Tensor"),
-      binary("aten.div.Scalar", "aten.div.Tensor"),
-      binary("aten.maximum.default", "aten.maximum"),
-      binary("aten.minimum.default", "aten.minimum"),
   };
 }
 

@@ -9,6 +9,37 @@ namespace {
 
 using Table = std::unordered_map<std::string_view, Operator>;
 
+Take take_of(const Param& param) {
+  if (param.is_operand()) {
+    if (param.variadic) return Take::kTensors;
+    if (param.optional) return Take::kOptionalTensor;
+    return param.name == "other" ? Take::kTensorOrScalar : Take::kTensor;
+  }
+  switch (param.kind) {
+    case AttributeKind::kBool:
+      return Take::kBool;
+    case AttributeKind::kInt:
+      return param.name == "dim" ? Take::kDim : Take::kInt;
+    case AttributeKind::kString:
+      return Take::kString;
+    case AttributeKind::kInts:
+      return param.name == "dim" ? Take::kDims : Take::kInts;
+    default:
+      return Take::kNumber;
+  }
+}
+
+// The overloads of PyTorch's elementwise operators of which our ops have the name.
+std::vector<std::string> regular_targets() {
+  std::vector<std::string> targets;
+  for (const OpDef* op : all_ops()) {
+    if (!op->has_trait(kElementwise) || !op->name.starts_with("aten.")) continue;
+    targets.push_back(torch_target(*op));
+    if (op->name.ends_with(".Tensor")) targets.push_back(std::string(op->name.substr(0, op->name.rfind('.'))) + ".Scalar");
+  }
+  return targets;
+}
+
 Table make_table() {
   Table table;
   for (const auto family : {convolution_operators, pooling_operators, elementwise_operators, composed_operators, shape_operators,
@@ -18,6 +49,13 @@ Table make_table() {
       const std::string_view target = row.target;
       DTR_CHECK(table.emplace(target, std::move(row)).second);
     }
+  static const std::vector<std::string> targets = regular_targets();
+  for (const std::string& target : targets) {
+    const size_t overload = target.rfind('.');
+    const std::string tensor = target.substr(0, overload) + ".Tensor";  // aten.mul.Scalar is our aten.mul.Tensor
+    const OpDef* op = find_op(target.ends_with(".default") ? target.substr(0, overload) : target.ends_with(".Scalar") ? tensor : target);
+    table.try_emplace(target, same_as(target, op->name));
+  }
   return table;
 }
 
@@ -29,7 +67,7 @@ const Operator* find_row(std::string_view target) {
 }
 
 // The value of an argument as an attribute of our op; none if it is absent and has no fallback that counts.
-Result<AttributeValue> read_attribute(NodeImport& node, const Param& param, size_t rank) {
+Result<AttributeValue> read_attribute(NodeImport& node, const ArgumentRule& param, size_t rank) {
   const auto whole = [&] { return param.fallback ? std::optional(static_cast<int64_t>(*param.fallback)) : std::nullopt; };
   switch (param.take) {
     case Take::kInt: {
@@ -46,7 +84,7 @@ Result<AttributeValue> read_attribute(NodeImport& node, const Param& param, size
       return AttributeValue(value);
     }
     case Take::kString: {
-      DTR_ASSIGN(const std::string_view value, node.string(param.argument));
+      DTR_ASSIGN(const std::string_view value, node.string(param.argument, param.text));
       return AttributeValue(std::string(value));
     }
     case Take::kDim: {
@@ -65,6 +103,20 @@ Result<AttributeValue> read_attribute(NodeImport& node, const Param& param, size
 }
 
 }  // namespace
+
+Operator same_as(std::string_view target, std::string_view op) {
+  Operator row{.target = target, .op = op};
+  const OpDef* def = find_op(op);
+  DTR_CHECK(def != nullptr);
+  for (const Param& param : def->schema.params()) {
+    if (param.own || param.role == Param::Role::kNone) continue;
+    ArgumentRule rule{.argument = param.name, .take = take_of(param)};
+    if (param.has_default && param.kind == AttributeKind::kString) rule.text = param.text;
+    if (param.has_default && param.kind != AttributeKind::kString) rule.fallback = param.number;
+    row.params.push_back(rule);
+  }
+  return row;
+}
 
 OperatorMatch find_operator(std::string_view target) {
   if (const Operator* row = find_row(target)) return {.row = row, .in_place = false};
@@ -93,7 +145,7 @@ Result<Values> import_operator(NodeImport& node, const Operator& row) {
   }
   Values operands;
   Attributes attributes;
-  for (const Param& param : row.params) {
+  for (const ArgumentRule& param : row.params) {
     switch (param.take) {
       case Take::kTensor: {
         DTR_ASSIGN(const ValueId value, node.tensor(param.argument));
@@ -119,7 +171,7 @@ Result<Values> import_operator(NodeImport& node, const Operator& row) {
       default: {
         const size_t rank = operands.empty() || !operands.front().valid() ? 0 : node.type(operands.front()).rank();
         DTR_ASSIGN(AttributeValue value, read_attribute(node, param, rank));
-        attributes.set(param.attribute, std::move(value));
+        attributes.set(param.argument, std::move(value));
       }
     }
   }

@@ -1,5 +1,6 @@
 // The operators of PyTorch that are read, as a table: one row each. A row names our op and says how its operands and attributes come
-// from the node's arguments; operators that need more (other shapes, several ops, identities) bring a function.
+// from the node's arguments; operators that need more (other shapes, several ops, identities) bring a function. An elementwise operator
+// whose arguments are those of its schema has no row of its own: `same_as` makes it.
 #pragma once
 
 #include <optional>
@@ -103,17 +104,17 @@ class NodeImport {
 // How an argument of the node becomes an operand or attribute.
 enum class Take : uint8_t { kTensor, kOptionalTensor, kTensorOrScalar, kTensors, kInt, kInts, kNumber, kBool, kString, kDim, kDims };
 
-struct Param {
-  std::string_view argument;
+struct ArgumentRule {
+  std::string_view argument;  // also the name of the attribute
   Take take = Take::kTensor;
-  std::optional<double> fallback = {};    // of kInt, kNumber, kBool, kDim; without it the argument must be there
-  std::string_view attribute = argument;  // name in our op
+  std::optional<double> fallback = {};        // of kInt, kNumber, kBool, kDim; without it the argument must be there
+  std::optional<std::string_view> text = {};  // the fallback of kString
 };
 
 struct Operator {
   std::string_view target;  // "aten.conv2d.default"; in-place forms ("aten.relu_.default") find the row of the plain form
   std::string_view op;      // our op; empty if the operator disappears
-  std::vector<Param> params = {};
+  std::vector<ArgumentRule> params = {};
   Result<Values> (*build)(NodeImport&) = nullptr;  // instead of `params`
   bool aliases = false;                            // the result is a view of the first tensor's memory in PyTorch
 };
@@ -125,6 +126,9 @@ inline Operator moving(std::string_view target, std::string_view op, Result<Valu
 inline Operator making(std::string_view target, std::string_view op, Result<Values> (*build)(NodeImport&)) {
   return {.target = target, .op = op, .build = build};
 }
+
+// The row of an operator that takes what the schema of our op says.
+Operator same_as(std::string_view target, std::string_view op);
 
 struct OperatorMatch {
   const Operator* row = nullptr;

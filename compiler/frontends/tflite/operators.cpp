@@ -166,6 +166,13 @@ Result<ValueId> fully_connected(Importer& importer) {
   return importer.reshape(y, {rows[0], weight[0]}, importer.output().shape);
 }
 
+// Our op of an operator without options; nullptr if there is none.
+const OpDef* find_plain(BuiltinOperator code) {
+  const std::string_view name = fb::EnumNameBuiltinOperator(code);
+  const auto at = std::ranges::find(all_ops(), name, [](const OpDef* op) { return op->tflite.name; });
+  return name.empty() || at == all_ops().end() ? nullptr : *at;
+}
+
 // An operand of an elementwise operator with as many dimensions as the result, so that broadcasting in logical order is the file's.
 Result<ValueId> aligned(Importer& importer, size_t operand) {
   DTR_ASSIGN(const ValueId value, importer.value(operand));
@@ -175,11 +182,17 @@ Result<ValueId> aligned(Importer& importer, size_t operand) {
   return importer.reshape(value, importer.tensor(operand).shape, shape);
 }
 
-template <const OpDef& kDef>
-Result<ValueId> binary(Importer& importer) {
+// Operators that have no options (OpDef::tflite).
+template <int kOperands>
+Result<ValueId> plain(Importer& importer) {
+  const OpDef& def = *find_plain(importer.op().code);
+  if constexpr (kOperands == 1) {
+    DTR_ASSIGN(const ValueId x, importer.value(0));
+    return importer.append(def, {x});
+  }
   DTR_ASSIGN(const ValueId a, aligned(importer, 0));
   DTR_ASSIGN(const ValueId b, aligned(importer, 1));
-  return importer.append(kDef, {a, b});
+  return importer.append(def, {a, b});
 }
 
 // ADD, SUB and MUL, whose options have a fused activation.
@@ -312,12 +325,6 @@ Result<ValueId> resize(Importer& importer) {
   return importer.append(kDef, {x}, std::move(attributes));
 }
 
-template <const OpDef& kDef>
-Result<ValueId> unary(Importer& importer) {
-  DTR_ASSIGN(const ValueId x, importer.value(0));
-  return importer.append(kDef, {x});
-}
-
 Result<ValueId> sqrt(Importer& importer) {
   DTR_ASSIGN(const ValueId x, importer.value(0));
   const bool quantized = !importer.tensor(0).scales.empty();
@@ -410,7 +417,6 @@ Result<ValueId> batch_matmul(Importer& importer) {
 }
 
 constexpr OperatorDef kOperators[] = {
-    {BuiltinOperator::ABS, 1, 1, unary<ops::kAbs>},
     {BuiltinOperator::ADD, 2, 2, arithmetic<ops::kAddTensor, fb::AddOptions, OptionsType::AddOptions>},
     {BuiltinOperator::ARG_MAX, 2, 2, index_of_extreme<ops::kArgmax>},
     {BuiltinOperator::ARG_MIN, 2, 2, index_of_extreme<ops::kArgmin>},
@@ -419,28 +425,18 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::CONCATENATION, 1, kAnyNumber, concatenation},
     {BuiltinOperator::CONV_2D, 2, 3, conv_2d},
     {BuiltinOperator::DEPTHWISE_CONV_2D, 2, 3, depthwise_conv_2d},
-    {BuiltinOperator::DEQUANTIZE, 1, 1, unary<ops::kDequantize>},
-    {BuiltinOperator::ELU, 1, 1, unary<ops::kElu>},
-    {BuiltinOperator::EXP, 1, 1, unary<ops::kExp>},
     {BuiltinOperator::FULLY_CONNECTED, 2, 3, fully_connected},
     {BuiltinOperator::GELU, 1, 1, gelu},
-    {BuiltinOperator::HARD_SWISH, 1, 1, unary<ops::kHardswish>},
     {BuiltinOperator::LEAKY_RELU, 1, 1, leaky_relu},
-    {BuiltinOperator::LOG, 1, 1, unary<ops::kLog>},
-    {BuiltinOperator::LOGISTIC, 1, 1, unary<ops::kSigmoid>},
     {BuiltinOperator::LOG_SOFTMAX, 1, 1, log_softmax},
     {BuiltinOperator::MAX_POOL_2D, 1, 1, pool<true>},
-    {BuiltinOperator::MAXIMUM, 2, 2, binary<ops::kMaximum>},
     {BuiltinOperator::MEAN, 2, 2, reduction<ops::kMeanDim>},
-    {BuiltinOperator::MINIMUM, 2, 2, binary<ops::kMinimum>},
     {BuiltinOperator::MUL, 2, 2, arithmetic<ops::kMulTensor, fb::MulOptions, OptionsType::MulOptions>},
     {BuiltinOperator::PAD, 2, 2, pad},
     {BuiltinOperator::PADV2, 3, 3, pad},
-    {BuiltinOperator::PRELU, 2, 2, binary<ops::kPrelu>},
     {BuiltinOperator::QUANTIZE, 1, 1, quantize},
     {BuiltinOperator::REDUCE_MAX, 2, 2, reduction<ops::kAmax>},
     {BuiltinOperator::REDUCE_MIN, 2, 2, reduction<ops::kAmin>},
-    {BuiltinOperator::RELU, 1, 1, unary<ops::kRelu>},
     {BuiltinOperator::RELU6, 1, 1, clamp<0, 6>},
     {BuiltinOperator::RELU_0_TO_1, 1, 1, clamp<0, 1>},
     {BuiltinOperator::RELU_N1_TO_1, 1, 1, clamp<-1, 1>},
@@ -449,12 +445,10 @@ constexpr OperatorDef kOperators[] = {
      resize<fb::ResizeBilinearOptions, OptionsType::ResizeBilinearOptions, ops::kUpsampleBilinear2d>},
     {BuiltinOperator::RESIZE_NEAREST_NEIGHBOR, 2, 2,
      resize<fb::ResizeNearestNeighborOptions, OptionsType::ResizeNearestNeighborOptions, ops::kUpsampleNearest2d>},
-    {BuiltinOperator::RSQRT, 1, 1, unary<ops::kRsqrt>},
     {BuiltinOperator::SOFTMAX, 1, 1, softmax},
     {BuiltinOperator::SQRT, 1, 1, sqrt},
     {BuiltinOperator::SUB, 2, 2, arithmetic<ops::kSubTensor, fb::SubOptions, OptionsType::SubOptions>},
     {BuiltinOperator::SUM, 2, 2, reduction<ops::kSumDim>},
-    {BuiltinOperator::TANH, 1, 1, unary<ops::kTanh>},
     {BuiltinOperator::TRANSPOSE, 2, 2, transpose},
     {BuiltinOperator::TRANSPOSE_CONV, 3, 4, transpose_conv},
 };
@@ -465,7 +459,9 @@ const OperatorDef* find_operator(BuiltinOperator code) {
   for (const std::span<const OperatorDef> operators : {std::span<const OperatorDef>(kOperators), movement_operators()})
     for (const OperatorDef& row : operators)
       if (row.code == code) return &row;
-  return nullptr;
+  static constexpr OperatorDef kPlain[] = {{{}, 1, 1, plain<1>}, {{}, 2, 2, plain<2>}};
+  const OpDef* def = find_plain(code);
+  return def == nullptr ? nullptr : &kPlain[def->schema.min_operands() - 1];
 }
 
 }  // namespace dtr::tflite
