@@ -7,36 +7,25 @@
 #include <limits>
 
 #include "compiler/backends/portable/portable.h"
-#include "compiler/ir/rewriter.h"
+#include "compiler/ir/builder.h"
 #include "compiler/ops/ops.h"
 
 namespace dtr {
 namespace {
 
 // Replaces an op by a composition of others, which stand before it.
-class Composer {
+class Composer final : public GraphBuilder {
  public:
-  Composer(Program& program, Graph& graph, OpId id) : program_(program), rewriter_(graph), id_(id), op_(graph.op(id)) {}
+  Composer(Program& program, Graph& graph, OpId id) : GraphBuilder(program, graph, graph.op(id).origin, {}, id), op_(graph.op(id)) {}
 
   const Op& op() const { return op_; }
-  const Type& type(ValueId value) const { return rewriter_.graph().type(value); }
-  ValueId operand(size_t index) const { return index < op_.operands.size() ? op_.operands[index] : ValueId{}; }
-
-  ValueId number(float value) {
-    return rewriter_.add_constant({.dtype = DType::kFloat32, .shape = {}}, program_.constants.add_values<float>(DType::kFloat32, {{value}}),
-                                  "number");
-  }
-  Result<ValueId> make(const OpDef& def, std::vector<ValueId> operands, Attributes attributes = {}) {
-    return rewriter_.insert_value(
-        id_, {.def = &def, .operands = std::move(operands), .attributes = std::move(attributes), .origin = op_.origin});
-  }
-  Result<ValueId> shaped(ValueId value, const Shape& shape) { return make(ops::kView, {value}, {{"size", Ints(shape)}}); }
-  void finish(ValueId result) { rewriter_.replace(id_, result); }
+  ValueId operand(size_t index) const { return operand_or_absent(op_, index); }
+  ValueId number(float value) { return add_constant(DType::kFloat32, {}, {{double{value}}}, "number"); }
+  // A view, even if the shape is that already.
+  Result<ValueId> shaped(ValueId value, const Shape& shape) { return emit("aten.view", {value}, {{"size", shape}}); }
+  void finish(ValueId result) { rewriter_.replace(before_, result); }
 
  private:
-  Program& program_;
-  Rewriter rewriter_;
-  OpId id_;
   Op op_;
 };
 
@@ -44,42 +33,42 @@ using Composition = Result<ValueId> (*)(Composer&);
 
 // relu6(x + 3) / 6.
 Result<ValueId> hardsigmoid(Composer& c) {
-  DTR_ASSIGN(const ValueId shifted, c.make(ops::kAddTensor, {c.operand(0), c.number(3)}));
-  DTR_ASSIGN(const ValueId clamped, c.make(ops::kClamp, {shifted}, {{"min", 0.0}, {"max", 6.0}}));
-  return c.make(ops::kDivTensor, {clamped, c.number(6)});
+  DTR_ASSIGN(const ValueId shifted, c.emit("aten.add.Tensor", {c.operand(0), c.number(3)}));
+  DTR_ASSIGN(const ValueId clamped, c.emit("aten.clamp", {shifted}, {{"min", 0.0}, {"max", 6.0}}));
+  return c.emit("aten.div.Tensor", {clamped, c.number(6)});
 }
 
 Result<ValueId> hardswish(Composer& c) {
   DTR_ASSIGN(const ValueId gate, hardsigmoid(c));
-  return c.make(ops::kMulTensor, {c.operand(0), gate});
+  return c.emit("aten.mul.Tensor", {c.operand(0), gate});
 }
 
 Result<ValueId> silu(Composer& c) {
-  DTR_ASSIGN(const ValueId gate, c.make(ops::kSigmoid, {c.operand(0)}));
-  return c.make(ops::kMulTensor, {c.operand(0), gate});
+  DTR_ASSIGN(const ValueId gate, c.emit("aten.sigmoid", {c.operand(0)}));
+  return c.emit("aten.mul.Tensor", {c.operand(0), gate});
 }
 
 // log(1 + e^x) = relu(x) + log(1 + e^-|x|), where nothing overflows.
 Result<ValueId> log_one_plus_exp(Composer& c, ValueId x) {
-  DTR_ASSIGN(const ValueId magnitude, c.make(ops::kAbs, {x}));
-  DTR_ASSIGN(const ValueId negative, c.make(ops::kNeg, {magnitude}));
-  DTR_ASSIGN(const ValueId power, c.make(ops::kExp, {negative}));
-  DTR_ASSIGN(const ValueId sum, c.make(ops::kAddTensor, {power, c.number(1)}));
-  DTR_ASSIGN(const ValueId rest, c.make(ops::kLog, {sum}));
-  DTR_ASSIGN(const ValueId linear, c.make(ops::kRelu, {x}));
-  return c.make(ops::kAddTensor, {linear, rest});
+  DTR_ASSIGN(const ValueId magnitude, c.emit("aten.abs", {x}));
+  DTR_ASSIGN(const ValueId negative, c.emit("aten.neg", {magnitude}));
+  DTR_ASSIGN(const ValueId power, c.emit("aten.exp", {negative}));
+  DTR_ASSIGN(const ValueId sum, c.emit("aten.add.Tensor", {power, c.number(1)}));
+  DTR_ASSIGN(const ValueId rest, c.emit("aten.log", {sum}));
+  DTR_ASSIGN(const ValueId linear, c.emit("aten.relu", {x}));
+  return c.emit("aten.add.Tensor", {linear, rest});
 }
 
 Result<ValueId> log_sigmoid(Composer& c) {
-  DTR_ASSIGN(const ValueId mirrored, c.make(ops::kNeg, {c.operand(0)}));
+  DTR_ASSIGN(const ValueId mirrored, c.emit("aten.neg", {c.operand(0)}));
   DTR_ASSIGN(const ValueId soft, log_one_plus_exp(c, mirrored));
-  return c.make(ops::kNeg, {soft});
+  return c.emit("aten.neg", {soft});
 }
 
 Result<ValueId> mish(Composer& c) {
   DTR_ASSIGN(const ValueId soft, log_one_plus_exp(c, c.operand(0)));
-  DTR_ASSIGN(const ValueId gate, c.make(ops::kTanh, {soft}));
-  return c.make(ops::kMulTensor, {c.operand(0), gate});
+  DTR_ASSIGN(const ValueId gate, c.emit("aten.tanh", {soft}));
+  return c.emit("aten.mul.Tensor", {c.operand(0), gate});
 }
 
 // Beyond the threshold PyTorch gives x, as the logarithm does in float32 if the threshold is not small.
@@ -88,57 +77,57 @@ double linear_from(const Op& op) { return op.attributes.get_or("threshold", 20.0
 
 Result<ValueId> softplus(Composer& c) {
   const auto beta = static_cast<float>(c.op().attributes.get_or("beta", 1.0));
-  DTR_ASSIGN(const ValueId scaled, c.make(ops::kMulTensor, {c.operand(0), c.number(beta)}));
+  DTR_ASSIGN(const ValueId scaled, c.emit("aten.mul.Tensor", {c.operand(0), c.number(beta)}));
   DTR_ASSIGN(const ValueId soft, log_one_plus_exp(c, scaled));
-  return c.make(ops::kDivTensor, {soft, c.number(beta)});
+  return c.emit("aten.div.Tensor", {soft, c.number(beta)});
 }
 
 double limit(const Op& op) { return op.attributes.get_or("lambd", 0.5); }
 
 // 1 where x > bound, else 0.
 Result<ValueId> above(Composer& c, ValueId x, double bound) {
-  DTR_ASSIGN(const ValueId distance, c.make(ops::kSubTensor, {x, c.number(static_cast<float>(bound))}));
-  DTR_ASSIGN(const ValueId clamped, c.make(ops::kClamp, {distance}, {{"min", 0.0}, {"max", 1.0}}));
-  return c.make(ops::kCeil, {clamped});
+  DTR_ASSIGN(const ValueId distance, c.emit("aten.sub.Tensor", {x, c.number(static_cast<float>(bound))}));
+  DTR_ASSIGN(const ValueId clamped, c.emit("aten.clamp", {distance}, {{"min", 0.0}, {"max", 1.0}}));
+  return c.emit("aten.ceil", {clamped});
 }
 
 // 0 for every number, NaN for NaN.
-Result<ValueId> zero(Composer& c) { return c.make(ops::kClamp, {c.operand(0)}, {{"min", 0.0}, {"max", 0.0}}); }
+Result<ValueId> zero(Composer& c) { return c.emit("aten.clamp", {c.operand(0)}, {{"min", 0.0}, {"max", 0.0}}); }
 
 Result<ValueId> hardshrink(Composer& c) {
   if (std::isnan(limit(c.op()))) return c.operand(0);  // no number is inside
   if (limit(c.op()) > std::numeric_limits<float>::max()) return zero(c);
-  DTR_ASSIGN(const ValueId magnitude, c.make(ops::kAbs, {c.operand(0)}));
+  DTR_ASSIGN(const ValueId magnitude, c.emit("aten.abs", {c.operand(0)}));
   DTR_ASSIGN(const ValueId kept, above(c, magnitude, limit(c.op())));
-  return c.make(ops::kMulTensor, {c.operand(0), kept});
+  return c.emit("aten.mul.Tensor", {c.operand(0), kept});
 }
 
 Result<ValueId> softshrink(Composer& c) {
   const double bound = limit(c.op());
   if (bound > std::numeric_limits<float>::max()) return zero(c);
-  DTR_ASSIGN(const ValueId inner, c.make(ops::kClamp, {c.operand(0)}, {{"min", -bound}, {"max", bound}}));
-  return c.make(ops::kSubTensor, {c.operand(0), inner});
+  DTR_ASSIGN(const ValueId inner, c.emit("aten.clamp", {c.operand(0)}, {{"min", -bound}, {"max", bound}}));
+  return c.emit("aten.sub.Tensor", {c.operand(0), inner});
 }
 
 // x / (1 + |x|).
 Result<ValueId> softsign(Composer& c) {
-  DTR_ASSIGN(const ValueId magnitude, c.make(ops::kAbs, {c.operand(0)}));
-  DTR_ASSIGN(const ValueId sum, c.make(ops::kAddTensor, {magnitude, c.number(1)}));
-  return c.make(ops::kDivTensor, {c.operand(0), sum});
+  DTR_ASSIGN(const ValueId magnitude, c.emit("aten.abs", {c.operand(0)}));
+  DTR_ASSIGN(const ValueId sum, c.emit("aten.add.Tensor", {magnitude, c.number(1)}));
+  return c.emit("aten.div.Tensor", {c.operand(0), sum});
 }
 
 // The value where `kept` is 0, and 0 where it is 1. A product with infinity or NaN would be NaN in both places.
 Result<ValueId> where_not(Composer& c, ValueId kept, float value) {
   if (std::isnan(value)) {
-    DTR_ASSIGN(const ValueId quotient, c.make(ops::kDivTensor, {kept, kept}));
-    return c.make(ops::kSubTensor, {quotient, c.number(1)});
+    DTR_ASSIGN(const ValueId quotient, c.emit("aten.div.Tensor", {kept, kept}));
+    return c.emit("aten.sub.Tensor", {quotient, c.number(1)});
   }
   if (std::isinf(value)) {
-    DTR_ASSIGN(const ValueId logarithm, c.make(ops::kLog, {kept}));
-    return value < 0 ? Result<ValueId>(logarithm) : c.make(ops::kNeg, {logarithm});
+    DTR_ASSIGN(const ValueId logarithm, c.emit("aten.log", {kept}));
+    return value < 0 ? Result<ValueId>(logarithm) : c.emit("aten.neg", {logarithm});
   }
-  DTR_ASSIGN(const ValueId replaced, c.make(ops::kSubTensor, {c.number(1), kept}));
-  return c.make(ops::kMulTensor, {replaced, c.number(value)});
+  DTR_ASSIGN(const ValueId replaced, c.emit("aten.sub.Tensor", {c.number(1), kept}));
+  return c.emit("aten.mul.Tensor", {replaced, c.number(value)});
 }
 
 // x where it is above the threshold, else the value. What is multiplied by 0 is finite.
@@ -149,26 +138,26 @@ Result<ValueId> threshold(Composer& c) {
   if (std::isinf(bound) && bound > 0) {        // every number is
     DTR_ASSIGN(const ValueId kept, zero(c));
     DTR_ASSIGN(const ValueId lower, where_not(c, kept, value));
-    return c.make(ops::kAddTensor, {kept, lower});
+    return c.emit("aten.add.Tensor", {kept, lower});
   }
   // Above −infinity is all whose half is above the least number.
   const bool infinite = std::isinf(bound);
   const double least = infinite ? double{std::numeric_limits<float>::lowest()} : double{bound};
-  DTR_ASSIGN(const ValueId judged, infinite ? c.make(ops::kMulTensor, {c.operand(0), c.number(0.5F)}) : Result<ValueId>(c.operand(0)));
+  DTR_ASSIGN(const ValueId judged, infinite ? c.emit("aten.mul.Tensor", {c.operand(0), c.number(0.5F)}) : Result<ValueId>(c.operand(0)));
   DTR_ASSIGN(const ValueId kept, above(c, judged, least));
-  DTR_ASSIGN(const ValueId limited, c.make(ops::kClamp, {c.operand(0)}, {{"min", least}}));
-  DTR_ASSIGN(const ValueId upper, c.make(ops::kMulTensor, {limited, kept}));
+  DTR_ASSIGN(const ValueId limited, c.emit("aten.clamp", {c.operand(0)}, {{"min", least}}));
+  DTR_ASSIGN(const ValueId upper, c.emit("aten.mul.Tensor", {limited, kept}));
   DTR_ASSIGN(const ValueId lower, where_not(c, kept, value));
-  return c.make(ops::kAddTensor, {upper, lower});
+  return c.emit("aten.add.Tensor", {upper, lower});
 }
 
 // relu(x) − weight · relu(−x).
 Result<ValueId> prelu(Composer& c) {
-  DTR_ASSIGN(const ValueId upper, c.make(ops::kRelu, {c.operand(0)}));
-  DTR_ASSIGN(const ValueId mirrored, c.make(ops::kNeg, {c.operand(0)}));
-  DTR_ASSIGN(const ValueId below, c.make(ops::kRelu, {mirrored}));
-  DTR_ASSIGN(const ValueId scaled, c.make(ops::kMulTensor, {below, c.operand(1)}));
-  return c.make(ops::kSubTensor, {upper, scaled});
+  DTR_ASSIGN(const ValueId upper, c.emit("aten.relu", {c.operand(0)}));
+  DTR_ASSIGN(const ValueId mirrored, c.emit("aten.neg", {c.operand(0)}));
+  DTR_ASSIGN(const ValueId below, c.emit("aten.relu", {mirrored}));
+  DTR_ASSIGN(const ValueId scaled, c.emit("aten.mul.Tensor", {below, c.operand(1)}));
+  return c.emit("aten.sub.Tensor", {upper, scaled});
 }
 
 Result<ValueId> rms_norm(Composer& c) {
@@ -176,13 +165,13 @@ Result<ValueId> rms_norm(Composer& c) {
   const auto count = static_cast<int64_t>(c.op().attributes.get<Ints>("normalized_shape").size());
   Ints dims;
   for (int64_t dim = rank - count; dim < rank; ++dim) dims.push_back(dim);
-  DTR_ASSIGN(const ValueId square, c.make(ops::kMulTensor, {c.operand(0), c.operand(0)}));
-  DTR_ASSIGN(const ValueId mean, c.make(ops::kMeanDim, {square}, {{"dim", dims}, {"keepdim", true}}));
+  DTR_ASSIGN(const ValueId square, c.emit("aten.mul.Tensor", {c.operand(0), c.operand(0)}));
+  DTR_ASSIGN(const ValueId mean, c.emit("aten.mean.dim", {square}, {{"dim", dims}, {"keepdim", true}}));
   const auto epsilon = static_cast<float>(c.op().attributes.get<double>("eps"));
-  DTR_ASSIGN(const ValueId sum, c.make(ops::kAddTensor, {mean, c.number(epsilon)}));
-  DTR_ASSIGN(const ValueId factor, c.make(ops::kRsqrt, {sum}));
-  DTR_ASSIGN(const ValueId normal, c.make(ops::kMulTensor, {c.operand(0), factor}));
-  return c.operand(1).valid() ? c.make(ops::kMulTensor, {normal, c.operand(1)}) : Result<ValueId>(normal);
+  DTR_ASSIGN(const ValueId sum, c.emit("aten.add.Tensor", {mean, c.number(epsilon)}));
+  DTR_ASSIGN(const ValueId factor, c.emit("aten.rsqrt", {sum}));
+  DTR_ASSIGN(const ValueId normal, c.emit("aten.mul.Tensor", {c.operand(0), factor}));
+  return c.operand(1).valid() ? c.emit("aten.mul.Tensor", {normal, c.operand(1)}) : Result<ValueId>(normal);
 }
 
 // Both as batches of the result's, which have one dimension.
@@ -200,12 +189,12 @@ Result<ValueId> matmul(Composer& c) {
     for (Shape* shape : {&one, &all}) shape->insert(shape->end(), {height, width});
     one.insert(one.begin(), all.size() - one.size(), 1);
     DTR_ASSIGN(const ValueId matrix, c.shaped(value, one));
-    DTR_ASSIGN(const ValueId expanded, one == all ? Result<ValueId>(matrix) : c.make(ops::kExpand, {matrix}, {{"size", Ints(all)}}));
+    DTR_ASSIGN(const ValueId expanded, one == all ? Result<ValueId>(matrix) : c.emit("aten.expand", {matrix}, {{"size", Ints(all)}}));
     return c.shaped(expanded, {element_count(batch), height, width});
   };
   DTR_ASSIGN(const ValueId left, as_batch(c.operand(0), rows, depth));
   DTR_ASSIGN(const ValueId right, as_batch(c.operand(1), depth, columns));
-  DTR_ASSIGN(const ValueId product, c.make(ops::kMatmul, {left, right}));
+  DTR_ASSIGN(const ValueId product, c.emit("aten.matmul", {left, right}));
   return c.shaped(product, out);
 }
 
@@ -219,21 +208,21 @@ Result<ValueId> pad(Composer& c) {
     const int64_t start = std::max<int64_t>(-pad[2 * i], 0);
     const int64_t end = shape[dim] + std::min<int64_t>(pad[2 * i + 1], 0);
     if (start > 0 || end < shape[dim]) {
-      DTR_ASSIGN(value, c.make(ops::kSliceTensor, {value},
+      DTR_ASSIGN(value, c.emit("aten.slice.Tensor", {value},
                                {{"dim", static_cast<int64_t>(dim)}, {"start", start}, {"end", end}, {"step", int64_t{1}}}));
     }
     for (const size_t side : {2 * i, 2 * i + 1}) pad[side] = std::max<int64_t>(pad[side], 0);
   }
-  return c.make(ops::kConstantPadNd, {value}, {{"pad", pad}, {"value", c.op().attributes.get<double>("value")}});
+  return c.emit("aten.constant_pad_nd", {value}, {{"pad", pad}, {"value", c.op().attributes.get<double>("value")}});
 }
 
 // softmax of scores that are the least there is where the mask lets no element take part, and 0 there: all of a row without any.
 Result<ValueId> masked_softmax(Composer& c) {
   constexpr double kLeast = std::numeric_limits<float>::lowest();
-  DTR_ASSIGN(const ValueId excluded, c.make(ops::kLogicalNot, {c.operand(1)}));
-  DTR_ASSIGN(const ValueId scores, c.make(ops::kMaskedFill, {c.operand(0), excluded}, {{"value", kLeast}}));
-  DTR_ASSIGN(const ValueId parts, c.make(ops::kSoftmax, {scores}, c.op().attributes));
-  return c.make(ops::kMaskedFill, {parts, excluded}, {{"value", 0.0}});
+  DTR_ASSIGN(const ValueId excluded, c.emit("aten.logical_not", {c.operand(1)}));
+  DTR_ASSIGN(const ValueId scores, c.emit("aten.masked_fill", {c.operand(0), excluded}, {{"value", kLeast}}));
+  DTR_ASSIGN(const ValueId parts, c.emit("aten.softmax", {scores}, c.op().attributes));
+  return c.emit("aten.masked_fill", {parts, excluded}, {{"value", 0.0}});
 }
 
 struct CompositionRow {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "compiler/compositions/norms.h"
+#include "compiler/compositions/slices.h"
 #include "compiler/frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -132,24 +134,6 @@ Result<Values> loss(NodeImport& node) {
 
 // ---- norms
 
-// (Σ |x|^p)^(1/p); the greatest or least |x| for an infinite p.
-Result<ValueId> vector_norm(NodeImport& node, ValueId x, double p, const Ints& dims, bool keepdim) {
-  const Attributes along{{"dim", dims}, {"keepdim", keepdim}};
-  if (p == 2) {
-    DTR_ASSIGN(const ValueId squares, node.emit("aten.pow.Tensor_Scalar", {x}, {{"exponent", 2.0}}));
-    DTR_ASSIGN(const ValueId sum, node.emit("aten.sum.dim_IntList", {squares}, along));
-    return node.emit("aten.sqrt", {sum});
-  }
-  DTR_ASSIGN(ValueId result, node.emit("aten.abs", {x}));
-  if (std::isinf(p)) return node.emit(p > 0 ? "aten.amax" : "aten.amin", {result}, along);
-  if (!(p > 0)) return node.unsupported(fmt::format("the norm of order {}", p), "take a norm of positive or infinite order");
-  if (p != 1) {
-    DTR_ASSIGN(result, node.emit("aten.pow.Tensor_Scalar", {result}, {{"exponent", p}}));
-  }
-  DTR_ASSIGN(result, node.emit("aten.sum.dim_IntList", {result}, along));
-  return p == 1 ? result : node.emit("aten.pow.Tensor_Scalar", {result}, {{"exponent", 1 / p}});
-}
-
 Result<Values> norm(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   const std::string_view order = node.has("p") ? "p" : "ord";
@@ -159,76 +143,27 @@ Result<Values> norm(NodeImport& node) {
   DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
   if (dtype && *dtype != node.type(x).dtype)
     return node.unsupported(fmt::format("it computes in {}, its operand is {}", name(*dtype), name(node.type(x).dtype)));
-  return one(vector_norm(node, x, p, dims, keepdim));
+  return one(compositions::vector_norm(node, x, p, dims, keepdim));
 }
 
-// x · y / (max(|x|, eps) · max(|y|, eps)), with the reciprocal of each norm from its square.
 Result<Values> cosine_similarity(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("x1"));
   DTR_ASSIGN(const ValueId y, node.tensor("x2"));
   DTR_ASSIGN(const double eps, node.number("eps", 1e-8));
-  DTR_ASSIGN(ValueId result, node.emit("aten.mul.Tensor", {x, y}));
-  const size_t rank = node.type(result).rank();
-  DTR_ASSIGN(const int64_t dim, node.dim("dim", rank, 1));
-  const Attributes along{{"dim", Ints{dim}}, {"keepdim", false}};
-  DTR_ASSIGN(result, node.emit("aten.sum.dim_IntList", {result}, along));
-  for (const ValueId each : {x, y}) {
-    if (node.type(each).rank() != rank)
-      return node.unsupported(fmt::format("operands of shapes {} and {}", to_string(node.type(x).shape), to_string(node.type(y).shape)),
-                              "give both as many dimensions");
-    DTR_ASSIGN(const ValueId squares, node.emit("aten.pow.Tensor_Scalar", {each}, {{"exponent", 2.0}}));
-    DTR_ASSIGN(const ValueId sum, node.emit("aten.sum.dim_IntList", {squares}, along));
-    DTR_ASSIGN(const ValueId bounded, node.emit("aten.clamp", {sum}, {{"min", eps * eps}}));
-    DTR_ASSIGN(const ValueId reciprocal, node.emit("aten.rsqrt", {bounded}));
-    DTR_ASSIGN(result, node.emit("aten.mul.Tensor", {result, reciprocal}));
-  }
-  return Values{result};
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", std::max(node.type(x).rank(), node.type(y).rank()), 1));
+  return one(compositions::cosine_similarity(node, x, y, dim, eps));
 }
 
-// v · (g / |v|), the norm over all dimensions but `dim`; of constants, as torch.nn.utils leaves a weight. The second result is |v|.
+// Of constants, as torch.nn.utils leaves a weight. The second result is |v|.
 Result<Values> weight_norm(NodeImport& node) {
   DTR_ASSIGN(const ValueId v, node.tensor("v"));
   DTR_ASSIGN(const ValueId g, node.tensor("g"));
   DTR_ASSIGN(const int64_t but, node.integer("dim", 0));
-  Ints dims;
-  for (int64_t i = 0; i < static_cast<int64_t>(node.type(v).rank()); ++i)
-    if (i != but) dims.push_back(i);
-  DTR_ASSIGN(const ValueId length, vector_norm(node, v, 2, dims, true));
-  DTR_ASSIGN(const ValueId factor, node.emit("aten.div.Tensor", {g, length}));
-  DTR_ASSIGN(const ValueId result, node.emit("aten.mul.Tensor", {v, factor}));
-  return Values{result, length};
+  DTR_ASSIGN(const auto made, compositions::weight_norm(node, v, g, but));
+  return Values{made.weight, made.norm};
 }
 
 // ---- parts that are replaced
-
-// x with `part` in place of start, start + step, … along `dim`.
-Result<ValueId> replaced(NodeImport& node, ValueId x, ValueId part, int64_t dim, int64_t start, int64_t step) {
-  constexpr int64_t kMostPieces = 256;
-  const int64_t extent = node.type(x).shape[static_cast<size_t>(dim)];
-  const int64_t count = node.type(part).shape[static_cast<size_t>(dim)];
-  if (node.type(part).dtype != node.type(x).dtype)
-    return node.unsupported(fmt::format("it writes {} into {}", name(node.type(part).dtype), name(node.type(x).dtype)));
-  if (step != 1 && count > kMostPieces)
-    return node.unsupported(fmt::format("it replaces {} single elements, at most {} are taken", count, kMostPieces),
-                            "replace a range without steps");
-  const int64_t run = step == 1 ? count : 1;  // elements that are replaced together
-  Values pieces;
-  const auto add = [&](ValueId from, int64_t first, int64_t last) -> Status {
-    if (first >= last) return {};
-    DTR_ASSIGN(pieces.emplace_back(), node.slice(from, dim, first, last));
-    return {};
-  };
-  int64_t kept = 0;  // of x, that is in the pieces or replaced
-  for (int64_t i = 0; i < count; i += run) {
-    const int64_t at = start + i * step;
-    DTR_TRY(add(x, kept, at));
-    DTR_TRY(add(part, i, i + run));
-    kept = at + run;
-  }
-  DTR_TRY(add(x, kept, extent));
-  if (pieces.size() == 1) return pieces.front();
-  return node.emit("aten.cat", std::move(pieces), {{"dim", dim}});
-}
 
 Result<ValueId> with_slice(NodeImport& node, ValueId part) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
@@ -246,7 +181,7 @@ Result<ValueId> with_slice(NodeImport& node, ValueId part) {
   if (step < 1 || shape.empty() || node.type(part).shape != expected)
     return node.unsupported(
         fmt::format("{} takes the place of {}:{}:{} of {}", to_string(node.type(part).shape), start, end, step, to_string(shape)));
-  return replaced(node, x, part, dim, start, step);
+  return compositions::replace_slice(node, x, part, dim, start, step);
 }
 
 Result<ValueId> with_selection(NodeImport& node, ValueId part) {
@@ -255,7 +190,7 @@ Result<ValueId> with_selection(NodeImport& node, ValueId part) {
   DTR_ASSIGN(const NodeImport::Selection at, node.selection(shape));
   shape[static_cast<size_t>(at.dim)] = 1;
   DTR_ASSIGN(part, node.view(part, shape));
-  return replaced(node, x, part, at.dim, at.index, 1);
+  return compositions::replace_slice(node, x, part, at.dim, at.index, 1);
 }
 
 template <Result<ValueId> (*kWith)(NodeImport&, ValueId)>

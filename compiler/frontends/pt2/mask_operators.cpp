@@ -5,17 +5,13 @@
 #include <cmath>
 #include <functional>
 
+#include "compiler/compositions/masks.h"
 #include "compiler/frontends/pt2/operators.h"
-#include "compiler/ops/broadcast.h"
 
 namespace dtr::pt2 {
 namespace {
 
-// A constant as numbers, or one number.
-struct Known {
-  Shape shape;
-  std::vector<double> values;
-};
+using compositions::Known;
 
 constexpr std::string_view kGiveConstants = "make the mask a buffer of the module, or compute with maximum, minimum, relu or clamp";
 
@@ -26,23 +22,6 @@ Result<Known> known(NodeImport& node, std::string_view name) {
     return node.unsupported(fmt::format("`{}` is computed while the model runs", name), std::string(kGiveConstants));
   DTR_ASSIGN(std::vector<double> values, node.constant_elements(name));
   return Known{node.type(value).shape, std::move(values)};
-}
-
-// function(a, b) of all pairs, broadcast.
-template <class Function>
-Result<Known> paired(NodeImport& node, const Known& a, const Known& b, Function function) {
-  const auto shape = ops::broadcast_shape(a.shape, b.shape);
-  const auto count = shape ? checked_element_count(*shape) : std::nullopt;
-  if (!count || *count > (int64_t{1} << 24))
-    return node.unsupported(fmt::format("constants of shapes {} and {}", to_string(a.shape), to_string(b.shape)));
-  Known result{*shape, std::vector<double>(static_cast<size_t>(*count))};
-  ops::for_each_broadcast_row(
-      a.shape, b.shape, *shape, [&](int64_t at, int64_t at_a, int64_t at_b, int64_t row, int64_t step_a, int64_t step_b) {
-        for (int64_t i = 0; i < row; ++i)
-          result.values[static_cast<size_t>(at + i)] = static_cast<double>(
-              function(a.values[static_cast<size_t>(at_a + i * step_a)], b.values[static_cast<size_t>(at_b + i * step_b)]));
-      });
-  return result;
 }
 
 Result<Values> made(NodeImport& node, DType dtype, const Known& from) {
@@ -63,7 +42,7 @@ struct Xor {
 Result<Values> remainder(NodeImport& node) {
   DTR_ASSIGN(const Known a, known(node, "self"));
   DTR_ASSIGN(const Known b, known(node, "other"));
-  DTR_ASSIGN(const Known result, paired(node, a, b, [](double x, double y) { return x - y * std::floor(x / y); }));
+  DTR_ASSIGN(const Known result, compositions::paired(node, a, b, [](double x, double y) { return x - y * std::floor(x / y); }));
   DTR_ASSIGN(const ValueId self, node.tensor("self"));
   return made(node, node.type(self).dtype, result);
 }
@@ -72,7 +51,7 @@ template <class Relation>
 Result<Values> related(NodeImport& node) {
   DTR_ASSIGN(const Known a, known(node, "self"));
   DTR_ASSIGN(const Known b, known(node, "other"));
-  DTR_ASSIGN(const Known result, paired(node, a, b, Relation()));
+  DTR_ASSIGN(const Known result, compositions::paired(node, a, b, Relation()));
   return made(node, DType::kBool, result);
 }
 
@@ -93,30 +72,9 @@ Result<Values> triangle(NodeImport& node) {
   DTR_ASSIGN(Known matrix, known(node, "self"));
   DTR_ASSIGN(const int64_t diagonal, node.integer("diagonal", 0));
   if (matrix.shape.size() < 2) return node.unsupported(fmt::format("the constant has shape {}", to_string(matrix.shape)));
-  const int64_t rows = matrix.shape[matrix.shape.size() - 2], columns = matrix.shape.back();
-  for (size_t i = 0; i < matrix.values.size(); ++i) {
-    const auto at = static_cast<int64_t>(i);
-    const int64_t right = at % columns - at / columns % rows;
-    if (kUpper ? right < diagonal : right > diagonal) matrix.values[i] = 0;
-  }
+  compositions::keep_triangle(matrix, kUpper, diagonal);
   DTR_ASSIGN(const ValueId self, node.tensor("self"));
   return made(node, node.type(self).dtype, matrix);
-}
-
-// a where the mask is true, else b. With a computed tensor x and numbers: x · keep + number · (1 − keep); where a number is infinite it is
-// added to x alone.
-Result<ValueId> selected(NodeImport& node, const Known& mask, ValueId x, bool keeps, const Known& other) {
-  DTR_ASSIGN(const Known keep, paired(node, mask, Known{{}, {0}}, [&](double m, double) { return (m != 0) == keeps; }));
-  DTR_ASSIGN(const Known offset, paired(node, keep, other, [](double k, double value) { return k != 0 ? 0 : value; }));
-  DTR_ASSIGN(const Known factors,
-             paired(node, keep, other, [](double k, double value) { return k != 0 || !std::isfinite(value) ? 1 : 0; }));
-  if (std::ranges::any_of(factors.values, [](double value) { return value != 1; })) {
-    DTR_ASSIGN(const ValueId factor, node.constant(node.type(x).dtype, factors.values, factors.shape));
-    DTR_ASSIGN(x, node.emit("aten.mul.Tensor", {x, factor}));
-  }
-  if (std::ranges::all_of(offset.values, [](double value) { return value == 0; })) return x;
-  DTR_ASSIGN(const ValueId addend, node.constant(node.type(x).dtype, offset.values, offset.shape));
-  return node.emit("aten.add.Tensor", {x, addend});
 }
 
 // A constant that is one number everywhere; nullopt if it is computed or has several.
@@ -134,7 +92,7 @@ std::optional<Uniform> uniform(NodeImport& node, std::string_view name) {
 
 // The same by a computed mask: where one of the two is a number.
 Result<Values> select_computed(NodeImport& node, std::string_view when, std::string_view then, std::string_view otherwise) {
-  DTR_ASSIGN(ValueId mask, node.tensor(when));
+  DTR_ASSIGN(const ValueId mask, node.tensor(when));
   const auto a = uniform(node, then), b = uniform(node, otherwise);
   if (node.type(mask).dtype != DType::kBool || (!a && !b))
     return node.unsupported(fmt::format("`{}` is computed while the model runs and chooses between two tensors", when),
@@ -147,14 +105,7 @@ Result<Values> select_computed(NodeImport& node, std::string_view when, std::str
   } else {
     DTR_ASSIGN(x, node.tensor(a ? otherwise : then));
   }
-  std::optional<Shape> shape = ops::broadcast_shape(node.type(x).shape, node.type(mask).shape);
-  if (shape) shape = ops::broadcast_shape(*shape, filled.shape);
-  if (!shape) return node.unsupported("its shapes do not broadcast");
-  DTR_ASSIGN(x, node.expand(x, *shape));
-  if (!a) {
-    DTR_ASSIGN(mask, node.emit("aten.logical_not", {mask}));
-  }
-  DTR_ASSIGN(const ValueId result, node.emit("aten.masked_fill", {x, mask}, {{"value", filled.number}}));
+  DTR_ASSIGN(const ValueId result, compositions::fill_by_mask(node, x, mask, a.has_value(), filled.number, filled.shape));
   return Values{result};
 }
 
@@ -164,22 +115,22 @@ Result<Values> select(NodeImport& node, std::string_view when, std::string_view 
   DTR_ASSIGN(const Known mask, known(node, when));
   const auto a = known(node, then), b = known(node, otherwise);
   if (a && b) {
-    DTR_ASSIGN(const Known first, paired(node, mask, *a, [](double m, double value) { return m != 0 ? value : 0; }));
-    DTR_ASSIGN(const Known second, paired(node, mask, *b, [](double m, double value) { return m != 0 ? 0 : value; }));
-    DTR_ASSIGN(const Known sum, paired(node, first, second, [](double p, double q) { return p + q; }));
+    DTR_ASSIGN(const Known first, compositions::paired(node, mask, *a, [](double m, double value) { return m != 0 ? value : 0; }));
+    DTR_ASSIGN(const Known second, compositions::paired(node, mask, *b, [](double m, double value) { return m != 0 ? 0 : value; }));
+    DTR_ASSIGN(const Known sum, compositions::paired(node, first, second, [](double p, double q) { return p + q; }));
     const auto self = node.tensor(node.number(then) ? otherwise : then);
     return made(node, self ? node.type(*self).dtype : DType::kFloat32, sum);
   }
   if (!a && !b) {
     DTR_ASSIGN(const ValueId x, node.tensor(then));
     DTR_ASSIGN(const ValueId y, node.tensor(otherwise));
-    DTR_ASSIGN(const ValueId kept, selected(node, mask, x, true, Known{{}, {0}}));
-    DTR_ASSIGN(const ValueId rest, selected(node, mask, y, false, Known{{}, {0}}));
+    DTR_ASSIGN(const ValueId kept, compositions::select_by_constant(node, mask, x, true, Known{{}, {0}}));
+    DTR_ASSIGN(const ValueId rest, compositions::select_by_constant(node, mask, y, false, Known{{}, {0}}));
     DTR_ASSIGN(const ValueId result, node.emit("aten.add.Tensor", {kept, rest}));
     return Values{result};
   }
   DTR_ASSIGN(const ValueId x, node.tensor(a ? otherwise : then));
-  DTR_ASSIGN(const ValueId result, selected(node, mask, x, !a, a ? *a : *b));
+  DTR_ASSIGN(const ValueId result, compositions::select_by_constant(node, mask, x, !a, a ? *a : *b));
   return Values{result};
 }
 Result<Values> where(NodeImport& node) { return select(node, "condition", node.has("self") ? "self" : "input", "other"); }

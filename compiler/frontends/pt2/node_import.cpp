@@ -13,48 +13,19 @@
 namespace dtr::pt2 {
 namespace {
 
-constexpr int64_t kMaxInteger = int64_t{1} << 31;       // of an attribute; no shape, stride or window of a real model is beyond
-constexpr int64_t kMaxCreatedBytes = int64_t{1} << 26;  // of a constant that an operator such as zeros makes
-
+constexpr int64_t kMaxInteger = int64_t{1} << 31;            // of an attribute; no shape, stride or window of a real model is beyond
 constexpr int64_t kMaxFoldedGrowthBytes = int64_t{1} << 16;  // of what operators on constants make of them
-
-bool is_float_attribute(const OpDef& def, std::string_view name) {
-  const Param* attribute = def.schema.attribute(name);
-  return attribute != nullptr && attribute->kind == AttributeKind::kFloat;
-}
-
-std::vector<double> elements_of(const Tensor& tensor) {
-  const auto convert = [&]<class T>(T) {
-    const std::span<const T> values = tensor.values<T>();
-    return std::vector<double>(values.begin(), values.end());
-  };
-  switch (tensor.dtype()) {
-    case DType::kFloat32:
-      return convert(float{});
-    case DType::kFloat64:
-      return convert(double{});
-    case DType::kInt64:
-      return convert(int64_t{});
-    case DType::kInt32:
-      return convert(int32_t{});
-    case DType::kInt16:
-      return convert(int16_t{});
-    case DType::kInt8:
-      return convert(int8_t{});
-    case DType::kUint8:
-    case DType::kBool:
-      return convert(uint8_t{});
-  }
-  return {};
-}
 
 }  // namespace
 
 NodeImport::NodeImport(Importer& importer, size_t index)
-    : importer_(importer), index_(index), node_(importer.file_.nodes[index]), read_(node_.inputs.size(), false) {}
+    : GraphBuilder(importer.program_, importer.program_.forward(), {.sources = {static_cast<uint32_t>(index)}},
+                   std::string(importer.file_.nodes[index].name)),
+      importer_(importer),
+      index_(index),
+      node_(importer.file_.nodes[index]),
+      read_(node_.inputs.size(), false) {}
 
-const Graph& NodeImport::graph() const { return importer_.program_.forward(); }
-const Type& NodeImport::type(ValueId value) const { return graph().type(value); }
 Place NodeImport::place() const { return importer_.place_of_node(index_); }
 
 tl::unexpected<Diagnostic> NodeImport::refuse(DiagnosticId id, std::string reason, std::string fix) const {
@@ -62,13 +33,13 @@ tl::unexpected<Diagnostic> NodeImport::refuse(DiagnosticId id, std::string reaso
 }
 
 tl::unexpected<Diagnostic> NodeImport::unsupported(std::string reason, std::string fix) const {
-  return refuse(DiagnosticId::kPt2UnsupportedArgument, fmt::format("{}: {}", importer_.program_.sources[index_].target, reason),
+  return refuse(DiagnosticId::kPt2UnsupportedArgument, fmt::format("{}: {}", program_.sources[index_].target, reason),
                 fix.empty() ? "change the model so that it does without" : std::move(fix));
 }
 
 tl::unexpected<Diagnostic> NodeImport::bad_argument(std::string_view name) const {
   return refuse(DiagnosticId::kPt2Invalid,
-                fmt::format("{}: argument `{}` is missing or of an unexpected kind", importer_.program_.sources[index_].target, name),
+                fmt::format("{}: argument `{}` is missing or of an unexpected kind", program_.sources[index_].target, name),
                 "export the model again with PyTorch 2.13");
 }
 
@@ -253,27 +224,17 @@ Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> opera
   const OpDef* def = find_op(op);
   if (def == nullptr)
     return refuse(DiagnosticId::kPt2UnsupportedOperator,
-                  fmt::format("{} needs {}, which is not supported", importer_.program_.sources[index_].target, op),
+                  fmt::format("{} needs {}, which is not supported", program_.sources[index_].target, op),
                   "replace it in the model; `deuteron ops` lists what is supported");
-  Attributes typed;
-  for (const Attributes::Entry& entry : attributes) {
-    AttributeValue value = entry.second;
-    const auto too_big = [](int64_t number) { return number > kMaxInteger || number < -kMaxInteger; };
-    if (const auto* whole = std::get_if<int64_t>(&entry.second)) {
-      if (too_big(*whole)) return unsupported(fmt::format("`{}` is {}", entry.first, *whole));
-      if (is_float_attribute(*def, entry.first)) value = static_cast<double>(*whole);
-    } else if (const auto* list = std::get_if<Ints>(&entry.second)) {
-      if (std::any_of(list->begin(), list->end(), too_big))
-        return unsupported(fmt::format("`{}` is [{}]", entry.first, fmt::join(*list, ", ")));
-    }
-    typed.set(entry.first, std::move(value));
+  const auto too_big = [](int64_t number) { return number > kMaxInteger || number < -kMaxInteger; };
+  for (const auto& [attribute, value] : attributes) {
+    const auto* whole = std::get_if<int64_t>(&value);
+    if (whole != nullptr && too_big(*whole)) return unsupported(fmt::format("`{}` is {}", attribute, *whole));
+    const auto* list = std::get_if<Ints>(&value);
+    if (list != nullptr && std::ranges::any_of(*list, too_big))
+      return unsupported(fmt::format("`{}` is [{}]", attribute, fmt::join(*list, ", ")));
   }
-  auto result = importer_.rewriter_.append({.def = def,
-                                            .operands = std::move(operands),
-                                            .attributes = std::move(typed),
-                                            .origin = {.sources = {static_cast<uint32_t>(index_)}},
-                                            .name = {},
-                                            .quantization = quantization});
+  auto result = GraphBuilder::emit(op, std::move(operands), attributes, quantization);
   if (!result) {
     const std::string& reason = result.error().reason;  // "OP: …"; the message begins with the name in the file
     const std::string prefix = fmt::format("{}: ", op);
@@ -288,92 +249,17 @@ ValueId NodeImport::folded(ValueId result) {
   if (!ops::reads_only_constants(graph(), op) || graph().op(op).results.size() != 1 || type(result).quantized() ||
       ops::result_bytes(graph(), op) > ops::operand_bytes(graph(), op) + kMaxFoldedGrowthBytes)
     return result;
-  const std::vector<Tensor> evaluated = ops::evaluate_on_constants(importer_.program_, graph(), op);
+  const std::vector<Tensor> evaluated = ops::evaluate_on_constants(program_, graph(), op);
   const Type of = type(result);
   const std::string name = graph().value(result).name;
-  importer_.rewriter_.erase(op);
-  return importer_.rewriter_.add_constant(of, importer_.program_.constants.add(of.dtype, evaluated[0].bytes()), name);
-}
-
-Result<ValueId> NodeImport::view(ValueId value, const Shape& shape) {
-  if (type(value).shape == shape) return value;
-  return emit("aten.view", {value}, {{"size", shape}});
-}
-
-Result<ValueId> NodeImport::permute(ValueId value, const Ints& order) {
-  bool identity = true;
-  for (size_t i = 0; i < order.size(); ++i) identity = identity && order[i] == static_cast<int64_t>(i);
-  if (identity && order.size() == type(value).rank()) return value;
-  return emit("aten.permute", {value}, {{"dims", order}});
-}
-
-Result<ValueId> NodeImport::expand(ValueId value, const Shape& size) {
-  if (type(value).shape == size) return value;
-  return emit("aten.expand", {value}, {{"size", size}});
-}
-
-Result<ValueId> NodeImport::slice(ValueId value, int64_t dim, int64_t start, int64_t end, int64_t step) {
-  const int64_t extent = type(value).shape[static_cast<size_t>(dim)];
-  const auto clip = [&](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + extent : bound, 0, extent); };
-  start = clip(start);
-  end = std::max(start, clip(end));
-  if (start == 0 && end == extent && step == 1) return value;
-  return emit("aten.slice.Tensor", {value}, {{"dim", dim}, {"start", start}, {"end", end}, {"step", step}});
-}
-
-Result<ValueId> NodeImport::constant(DType dtype, const Shape& shape, double value, std::string_view name) {
-  const auto count = checked_element_count(shape);
-  if (!count || *count * static_cast<int64_t>(byte_size(dtype)) > kMaxCreatedBytes)
-    return unsupported(fmt::format("it makes a constant of shape {}", to_string(shape)));
-  return add_constant(dtype, shape, std::vector<double>(static_cast<size_t>(*count), value), fmt::format("{}_{}", node_.name, name));
-}
-
-Result<ValueId> NodeImport::constant(DType dtype, std::span<const double> values, const std::optional<Shape>& shape) {
-  return add_constant(dtype, shape.value_or(Shape{static_cast<int64_t>(values.size())}), values, node_.name);
-}
-
-// Integers are truncated; NaN among them is 0.
-ValueId NodeImport::add_constant(DType dtype, const Shape& shape, std::span<const double> values, std::string_view name) {
-  Tensor tensor(dtype, shape);
-  const auto fill = [&]<class T>(T) {
-    std::ranges::transform(values, tensor.values<T>().begin(), [](double value) {
-      if constexpr (std::is_floating_point_v<T>) return static_cast<T>(value);
-      return static_cast<T>(numerics::saturating_cast<int64_t>(value));
-    });
-  };
-  switch (dtype) {
-    case DType::kFloat32:
-      fill(float{});
-      break;
-    case DType::kFloat64:
-      fill(double{});
-      break;
-    case DType::kInt64:
-      fill(int64_t{});
-      break;
-    case DType::kInt32:
-      fill(int32_t{});
-      break;
-    case DType::kInt16:
-      fill(int16_t{});
-      break;
-    case DType::kInt8:
-      fill(int8_t{});
-      break;
-    case DType::kUint8:
-      fill(uint8_t{});
-      break;
-    case DType::kBool:
-      std::ranges::transform(values, tensor.values<uint8_t>().begin(), [](double value) { return static_cast<uint8_t>(value != 0); });
-      break;
-  }
-  return importer_.rewriter_.add_constant({.dtype = dtype, .shape = shape}, importer_.program_.constants.add(dtype, tensor.bytes()), name);
+  rewriter_.erase(op);
+  return rewriter_.add_constant(of, program_.constants.add(of.dtype, evaluated[0].bytes()), name);
 }
 
 ValueId NodeImport::add_constant(const Tensor& tensor, const std::optional<Quantization>& quantization) {
-  const ConstantId id = importer_.program_.constants.add(tensor.dtype(), tensor.bytes());
-  return importer_.rewriter_.add_constant({.dtype = tensor.dtype(), .shape = tensor.shape(), .quantization = quantization}, id,
-                                          fmt::format("{}_codes", node_.name));
+  const ConstantId id = program_.constants.add(tensor.dtype(), tensor.bytes());
+  return rewriter_.add_constant({.dtype = tensor.dtype(), .shape = tensor.shape(), .quantization = quantization}, id,
+                                fmt::format("{}_codes", node_.name));
 }
 
 Result<ValueId> NodeImport::less_128(ValueId value) {
@@ -391,7 +277,7 @@ Result<ValueId> NodeImport::less_128(ValueId value) {
 Status NodeImport::annotate(ValueId value, const Quantization& quantization) {
   const std::optional<Quantization>& present = type(value).quantization;
   if (!present) {
-    importer_.rewriter_.set_quantization(value, quantization);
+    rewriter_.set_quantization(value, quantization);
     return {};
   }
   if (*present == quantization) return {};
@@ -403,17 +289,11 @@ Status NodeImport::annotate(ValueId value, const Quantization& quantization) {
                 "quantize the model again, so that every reader of a value agrees on its quantization");
 }
 
-std::optional<Tensor> NodeImport::constant_value(ValueId value) const {
-  if (!graph().is_constant(value)) return std::nullopt;
-  const Type& of = type(value);
-  return Tensor::copy_of(of.dtype, of.shape, importer_.program_.constants.bytes(graph().value(value).constant));
-}
-
 Result<std::vector<double>> NodeImport::constant_elements(std::string_view name) {
   DTR_ASSIGN(const ValueId value, this->tensor(name));
-  const std::optional<Tensor> known = constant_value(value);
+  std::optional<std::vector<double>> known = constant_elements(value);
   if (!known) return unsupported(fmt::format("`{}` is not constant", name));
-  return elements_of(*known);
+  return *std::move(known);
 }
 
 Result<ValueId> NodeImport::promoted(ValueId value, ValueId like) {
@@ -425,7 +305,7 @@ Result<ValueId> NodeImport::promoted(ValueId value, ValueId like) {
 Result<ValueId> NodeImport::from_the_front(ValueId indices, int64_t extent) {
   const Type of = type(indices);
   if (!graph().is_constant(indices) || (of.dtype != DType::kInt64 && of.dtype != DType::kInt32)) return indices;
-  Tensor tensor = Tensor::copy_of(of.dtype, of.shape, importer_.program_.constants.bytes(graph().value(indices).constant));
+  Tensor tensor = Tensor::copy_of(of.dtype, of.shape, program_.constants.bytes(graph().value(indices).constant));
   bool negative = false;
   const auto wrap = [&]<class T>(std::span<T> values) -> Status {
     for (T& index : values) {
@@ -437,8 +317,8 @@ Result<ValueId> NodeImport::from_the_front(ValueId indices, int64_t extent) {
   };
   DTR_TRY(of.dtype == DType::kInt64 ? wrap(tensor.values<int64_t>()) : wrap(tensor.values<int32_t>()));
   if (!negative) return indices;
-  const ConstantId id = importer_.program_.constants.add(of.dtype, tensor.bytes());
-  return importer_.rewriter_.add_constant(of, id, graph().value(indices).name + "_front");
+  const ConstantId id = program_.constants.add(of.dtype, tensor.bytes());
+  return rewriter_.add_constant(of, id, graph().value(indices).name + "_front");
 }
 
 Result<ValueId> NodeImport::transposed(ValueId matrix) {

@@ -9,22 +9,19 @@
 #include <vector>
 
 #include "compiler/frontends/pt2/schema.h"
-#include "compiler/ir/graph.h"
-#include "compiler/ir/tensor.h"
+#include "compiler/ir/builder.h"
 
 namespace dtr::pt2 {
 
 class Importer;
 using Values = std::vector<ValueId>;
 
-// One node while it is imported: its arguments, and how to add ops for it.
-class NodeImport {
+// One node while it is imported: its arguments, and a builder of ops that stand for it.
+class NodeImport : public GraphBuilder {
  public:
   NodeImport(Importer& importer, size_t index);
 
   const Node& node() const { return node_; }
-  const Type& type(ValueId value) const;
-  const Graph& graph() const;
 
   // Arguments by the name in PyTorch's schema. Without a fallback, an absent or None argument is an error (kPt2Invalid), as is one of
   // another kind.
@@ -56,18 +53,9 @@ class NodeImport {
   // dtype argument: nullopt if absent or None.
   Result<std::optional<DType>> dtype(std::string_view name);
 
-  // Appends an op with this node as origin, or its result where it is small and made of constants alone. An Int or Float attribute takes
-  // the kind that the op declares.
+  // Appends an op with this node as origin, or its result where it is small and made of constants alone.
   Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands, const Attributes& attributes = {},
-                       const std::optional<Quantization>& quantization = {});
-  Result<ValueId> view(ValueId value, const Shape& shape);    // nothing if the shape is that already
-  Result<ValueId> permute(ValueId value, const Ints& order);  // nothing if the order is the identity
-  Result<ValueId> expand(ValueId value, const Shape& size);   // nothing if the shape is that already
-  // value[start:end:step] along `dim`; bounds are clipped as Python does. Nothing if that is all of it.
-  Result<ValueId> slice(ValueId value, int64_t dim, int64_t start, int64_t end, int64_t step = 1);
-  Result<ValueId> constant(DType dtype, const Shape& shape, double value, std::string_view name);
-  // A vector of these elements, or with a shape that has as many.
-  Result<ValueId> constant(DType dtype, std::span<const double> values, const std::optional<Shape>& shape = {});
+                       const std::optional<Quantization>& quantization = {}) override;
   // Known indices of an extent with negative ones, which count from the end, made positive. Others are as they are: a program refuses
   // negative ones while it runs.
   Result<ValueId> from_the_front(ValueId indices, int64_t extent);
@@ -76,8 +64,8 @@ class NodeImport {
   Result<ValueId> less_128(ValueId value);
   // Gives an integer value its quantization. Errors: kPt2QuantizationConflict if it has another one.
   Status annotate(ValueId value, const Quantization& quantization);
-  // The elements of a constant; nullopt or an error if the value is none.
-  std::optional<Tensor> constant_value(ValueId value) const;
+  using GraphBuilder::constant_elements;
+  // The elements of an argument that is a constant.
   Result<std::vector<double>> constant_elements(std::string_view name);
   // The matrix with its axes exchanged; constants are exchanged right away.
   Result<ValueId> transposed(ValueId matrix);
@@ -85,13 +73,12 @@ class NodeImport {
   // Refuses a node with an argument that nobody asked for: it may change what the operator means.
   Status check_all_read() const;
 
-  tl::unexpected<Diagnostic> unsupported(std::string reason, std::string fix = {}) const;
+  tl::unexpected<Diagnostic> unsupported(std::string reason, std::string fix = {}) const override;
   tl::unexpected<Diagnostic> refuse(DiagnosticId id, std::string reason, std::string fix) const;
   Place place() const;
 
  private:
   ValueId folded(ValueId result);
-  ValueId add_constant(DType dtype, const Shape& shape, std::span<const double> values, std::string_view name);
   const Argument* find(std::string_view name) const;
   tl::unexpected<Diagnostic> bad_argument(std::string_view name) const;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/compositions/pixels.h"
 #include "compiler/frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -254,44 +255,19 @@ Result<Values> stack(NodeImport& node) {
 
 // ---- between channels and pixels
 
-// (…, C, H, W) with C = c · f²: (…, c, H · f, W · f); `back` the other way.
-Result<Values> shuffle(NodeImport& node, std::string_view argument, bool back) {
-  DTR_ASSIGN(ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const int64_t factor, node.integer(argument));
-  const Shape shape = node.type(x).shape;
-  const size_t rank = shape.size();
-  const bool fits = rank >= 3 && factor >= 1 && factor <= 65536 &&
-                    (back ? shape[rank - 2] % factor == 0 && shape[rank - 1] % factor == 0 : shape[rank - 3] % (factor * factor) == 0);
-  if (!fits)
-    return node.unsupported(
-        fmt::format("the factor {} does not divide {} of {}", factor, back ? "height and width" : "the channels", to_string(shape)));
-  const int64_t c = shape[rank - 3], h = shape[rank - 2], w = shape[rank - 1];
-  const int64_t batch = element_count(Shape(shape.begin(), shape.end() - 3));
-  const Shape split =
-      back ? Shape{batch, c, h / factor, factor, w / factor, factor} : Shape{batch, c / (factor * factor), factor, factor, h, w};
-  Shape result(shape.begin(), shape.end() - 3);
-  if (back) {
-    result.insert(result.end(), {c * factor * factor, h / factor, w / factor});
-  } else {
-    result.insert(result.end(), {c / (factor * factor), h * factor, w * factor});
-  }
-  DTR_ASSIGN(x, node.view(x, split));
-  DTR_ASSIGN(x, node.permute(x, back ? Ints{0, 1, 3, 5, 2, 4} : Ints{0, 1, 4, 2, 5, 3}));
-  return viewed(node, x, result);
+template <bool kBack>
+Result<Values> pixel_shuffle(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const int64_t factor, node.integer(kBack ? "downscale_factor" : "upscale_factor"));
+  DTR_ASSIGN(const ValueId result, compositions::pixel_shuffle(node, x, factor, kBack));
+  return Values{result};
 }
-Result<Values> pixel_shuffle(NodeImport& node) { return shuffle(node, "upscale_factor", false); }
-Result<Values> pixel_unshuffle(NodeImport& node) { return shuffle(node, "downscale_factor", true); }
 
 Result<Values> channel_shuffle(NodeImport& node) {
-  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(const int64_t groups, node.integer("groups"));
-  const Shape shape = node.type(x).shape;
-  if (shape.size() < 3 || groups < 1 || shape[1] % groups != 0)
-    return node.unsupported(fmt::format("{} groups do not divide the channels of {}", groups, to_string(shape)));
-  const int64_t inner = element_count(Shape(shape.begin() + 2, shape.end()));
-  DTR_ASSIGN(x, node.view(x, {shape[0], groups, shape[1] / groups, inner}));
-  DTR_ASSIGN(x, node.permute(x, {0, 2, 1, 3}));
-  return viewed(node, x, shape);
+  DTR_ASSIGN(const ValueId result, compositions::channel_shuffle(node, x, groups));
+  return Values{result};
 }
 
 Result<Values> movedim(NodeImport& node) {
@@ -382,8 +358,8 @@ std::vector<Operator> shape_operators() {
       moving("aten.unbind.int", "aten.slice.Tensor", unbind),
 
       making("aten.channel_shuffle.default", "aten.permute", channel_shuffle),
-      making("aten.pixel_shuffle.default", "aten.permute", pixel_shuffle),
-      making("aten.pixel_unshuffle.default", "aten.permute", pixel_unshuffle),
+      making("aten.pixel_shuffle.default", "aten.permute", pixel_shuffle<false>),
+      making("aten.pixel_unshuffle.default", "aten.permute", pixel_shuffle<true>),
 
       cat("aten.cat.default"),
       cat("aten.concat.default"),

@@ -275,11 +275,25 @@ Result<ValueId> Importer::append(const OpDef& def, std::vector<ValueId> operands
   return value;
 }
 
-Result<ValueId> Importer::append_moving(const OpDef& def, ValueId operand, Attributes attributes) {
-  Result<ValueId> value = rewriter_.append(
-      {.def = &def, .operands = {operand}, .attributes = std::move(attributes), .origin = origin_, .name = output().name + "_moved"});
-  if (!value) return invalid(std::move(value).error().reason);
+Importer::Builder::Builder(Importer& importer)
+    : GraphBuilder(importer.import_.program, importer.import_.program.forward(), importer.origin_, importer.output().name),
+      importer_(importer) {
+  result_name_ = importer.output().name + "_moved";
+}
+
+Result<ValueId> Importer::Builder::emit(std::string_view op, std::vector<ValueId> operands, const Attributes& attributes,
+                                        const std::optional<Quantization>& quantization) {
+  Result<ValueId> value = GraphBuilder::emit(op, std::move(operands), attributes, quantization);
+  if (!value) return importer_.invalid(std::move(value).error().reason);
   return value;
+}
+
+tl::unexpected<Diagnostic> Importer::Builder::unsupported(std::string reason, std::string /*fix*/) const {
+  return importer_.unsupported(std::move(reason));
+}
+
+Result<ValueId> Importer::append_moving(const OpDef& def, ValueId operand, const Attributes& attributes) {
+  return Builder(*this).emit(def.name, {operand}, attributes);
 }
 
 Result<ValueId> Importer::reshape(ValueId value, const Shape& from, const Shape& to) {

@@ -6,7 +6,7 @@
 
 #include "compiler/frontends/tflite/model_file.h"
 #include "compiler/frontends/tflite/tflite.h"
-#include "compiler/ir/rewriter.h"
+#include "compiler/ir/builder.h"
 #include "compiler/ops/ops.h"
 
 namespace dtr::tflite {
@@ -42,8 +42,19 @@ class Importer {
 
   // Appends an op; the quantization of the result is that of the output tensor if it has one.
   Result<ValueId> append(const OpDef& def, std::vector<ValueId> operands, Attributes attributes = {});
-  // Appends an op that keeps the quantization of its operand.
-  Result<ValueId> append_moving(const OpDef& def, ValueId operand, Attributes attributes);
+  // Appends ops that stand for the operator and keep the quantization of their operand.
+  class Builder final : public GraphBuilder {
+   public:
+    explicit Builder(Importer& importer);
+    Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands, const Attributes& attributes = {},
+                         const std::optional<Quantization>& quantization = {}) override;
+    tl::unexpected<Diagnostic> unsupported(std::string reason, std::string fix = {}) const override;
+
+   private:
+    const Importer& importer_;
+  };
+  // Appends an op by such a builder, even if it has no effect.
+  Result<ValueId> append_moving(const OpDef& def, ValueId operand, const Attributes& attributes);
   // RESHAPE of a value in logical order; `from` and `to` are shapes of the file. Permutes where one of them has rank 4 and its elements
   // are not in the same order as NHWC and as NCHW.
   Result<ValueId> reshape(ValueId value, const Shape& from, const Shape& to);

@@ -258,7 +258,7 @@ Result<ValueId> reshape_to_output(Importer& importer) {
 // A value of rank 4 with its dimensions in the file's order; `back` the other way.
 Result<ValueId> file_order(Importer& importer, ValueId value, bool back) {
   if (importer.type(value).rank() != 4) return value;
-  return importer.append_moving(ops::kPermute, value, {{"dims", back ? Ints{0, 3, 1, 2} : Ints{0, 2, 3, 1}}});
+  return Importer::Builder(importer).permute(value, back ? Ints{0, 3, 1, 2} : Ints{0, 2, 3, 1});
 }
 
 Result<ValueId> gather(Importer& importer) {
@@ -277,9 +277,10 @@ Result<ValueId> gather(Importer& importer) {
 
 // `value` seen as `split`, its dimensions exchanged, seen as `joined`.
 Result<ValueId> exchanged(Importer& importer, ValueId value, const Shape& split, const Ints& dims, const Shape& joined) {
-  DTR_ASSIGN(value, importer.append_moving(ops::kView, value, {{"size", split}}));
-  DTR_ASSIGN(value, importer.append_moving(ops::kPermute, value, {{"dims", dims}}));
-  return importer.append_moving(ops::kView, value, {{"size", joined}});
+  Importer::Builder builder(importer);
+  DTR_ASSIGN(value, builder.view(value, split));
+  DTR_ASSIGN(value, builder.permute(value, dims));
+  return builder.view(value, joined);
 }
 
 // Logical extents of an operand of rank 4, none of them 0.

@@ -275,7 +275,7 @@ Result<ValueId> without_dims(Importer& importer, ValueId value, const Ints& dims
   for (int64_t i = 0; i < batch; ++i) order.push_back(i);
   for (int64_t i = batch + 1; i < rank; ++i) order.push_back(i);
   order.push_back(batch);
-  return importer.append_moving(ops::kPermute, value, {{"dims", order}});
+  return Importer::Builder(importer).permute(value, order);
 }
 
 // The axis is a constant, the index int32 or int64.
@@ -392,7 +392,7 @@ Result<ValueId> transpose(Importer& importer) {
 // A value of rank 4 with its dimensions in the file's order instead of the logical one; `back` the other way.
 Result<ValueId> in_file_order(Importer& importer, ValueId value, size_t rank, bool back) {
   if (rank != 4) return value;
-  return importer.append_moving(ops::kPermute, value, {{"dims", back ? Ints{0, 3, 1, 2} : Ints{0, 2, 3, 1}}});
+  return Importer::Builder(importer).permute(value, back ? Ints{0, 3, 1, 2} : Ints{0, 2, 3, 1});
 }
 
 Result<ValueId> batch_matmul(Importer& importer) {
@@ -408,7 +408,7 @@ Result<ValueId> batch_matmul(Importer& importer) {
       Ints dims(rank);
       for (size_t d = 0; d < rank; ++d) dims[d] = static_cast<int64_t>(d);
       std::swap(dims[rank - 2], dims[rank - 1]);
-      DTR_ASSIGN(value, importer.append_moving(ops::kPermute, value, {{"dims", dims}}));
+      DTR_ASSIGN(value, Importer::Builder(importer).permute(value, dims));
     }
     operands.push_back(value);
   }

@@ -1,0 +1,68 @@
+// Adds ops to a graph, one after the other: what importers, legalizations and the compositions of `compiler/compositions/` build graphs
+// with. Shapes are logical, dimensions are counted from 0, and a function that would add an op without effect adds none.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/ir/rewriter.h"
+#include "compiler/ir/tensor.h"
+
+namespace dtr {
+
+class GraphBuilder {
+ public:
+  // New ops stand before `before`, at the end of the graph if it is invalid. Names of new constants begin with `name` if there is one.
+  GraphBuilder(Program& program, Graph& graph, Origin origin, std::string name = {}, OpId before = {})
+      : program_(program), rewriter_(graph), origin_(std::move(origin)), name_(std::move(name)), before_(before) {}
+  virtual ~GraphBuilder() = default;
+  GraphBuilder(const GraphBuilder&) = delete;
+  GraphBuilder& operator=(const GraphBuilder&) = delete;
+
+  const Graph& graph() const { return rewriter_.graph(); }
+  const Type& type(ValueId value) const { return graph().type(value); }
+
+  // Adds an op of one result. A whole number takes the kind that the op declares for the attribute. Errors: what the op's `verify` says.
+  virtual Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands, const Attributes& attributes = {},
+                               const std::optional<Quantization>& quantization = {});
+
+  Result<ValueId> view(ValueId value, const Shape& shape);
+  Result<ValueId> permute(ValueId value, const Ints& order);
+  Result<ValueId> expand(ValueId value, const Shape& size);
+  Result<ValueId> flip(ValueId value, const Ints& dims);
+  // value[start:end:step] along `dim`; bounds are clipped as Python does.
+  Result<ValueId> slice(ValueId value, int64_t dim, int64_t start, int64_t end, int64_t step = 1);
+  // The parts one after the other along `dim`; invalid ones are left out.
+  Result<ValueId> concatenate(std::vector<ValueId> parts, int64_t dim);
+  // `pad` as in aten.constant_pad_nd: pairs of counts before and after, the last dimension first.
+  Result<ValueId> pad(ValueId value, const Ints& pad, double fill);
+
+  // A constant of one number. Errors: it would have more than 64 MiB.
+  Result<ValueId> constant(DType dtype, const Shape& shape, double value, std::string_view name);
+  // A vector of these elements, or with a shape that has as many. Integers are truncated; NaN among them is 0.
+  Result<ValueId> constant(DType dtype, std::span<const double> values, const std::optional<Shape>& shape = {});
+  // The elements of a constant; nullopt if the value is none.
+  std::optional<Tensor> constant_value(ValueId value) const;
+  std::optional<std::vector<double>> constant_elements(ValueId value) const;
+
+  // An error of what is being built: the reason why it cannot be, and what to change.
+  virtual tl::unexpected<Diagnostic> unsupported(std::string reason, std::string fix = {}) const;
+
+ protected:
+  ValueId add_constant(DType dtype, const Shape& shape, std::span<const double> values, std::string_view name);
+
+  Program& program_;
+  Rewriter rewriter_;
+  Origin origin_;
+  std::string name_;
+  std::string result_name_;  // of results; empty: from the op's name
+  OpId before_;
+};
+
+// Every element as a double.
+std::vector<double> elements_of(const Tensor& tensor);
+
+}  // namespace dtr
