@@ -51,10 +51,13 @@ inline constexpr int64_t kMaxExtent = int64_t{1} << 30;
 // PyTorch's negative dimensions counted from the end; nullopt if out of range.
 std::optional<size_t> normalize_dim(int64_t dim, size_t rank);
 
-// Bounds that an op applies to its real result; infinite where there is none.
+// Bounds of real values, such as an op applies to its result; infinite where there is none.
 struct RealBounds {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
+
+  bool operator==(const RealBounds&) const = default;
+  bool contains(const RealBounds& other) const { return low <= other.low && high >= other.high; }
 
   // PyTorch's clamp: NaN stays NaN.
   template <class T>

@@ -8,21 +8,18 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public GraphPass {
+class Pass : public EachOpPass<Pass> {
  public:
-  using GraphPass::GraphPass;
+  using EachOpPass::EachOpPass;
 
-  Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
-      const Op& op = graph_.op(id);
-      normalize_attributes(id);
-      if (op.def == &ops::kConvolution && graph_.type(op.operands[0]).rank() == 3) return widen_convolution(id);
-      if ((op.def == &ops::kMaxPool2d || op.def == &ops::kAvgPool2d) && graph_.type(op.operands[0]).rank() == 3) return batch_pool(id);
-      if (op.def == &ops::kAvgPool2d && covers_operand(op)) return mean_instead(id);
-      if (op.def == &ops::kPermute && keeps_order(op)) return view_instead(id);
-      return {};
-    }));
-    return changes_;
+  Status visit(OpId id) {
+    const Op& op = graph_.op(id);
+    normalize_attributes(id);
+    if (op.def == &ops::kConvolution && graph_.type(op.operands[0]).rank() == 3) return widen_convolution(id);
+    if ((op.def == &ops::kMaxPool2d || op.def == &ops::kAvgPool2d) && graph_.type(op.operands[0]).rank() == 3) return batch_pool(id);
+    if (op.def == &ops::kAvgPool2d && covers_operand(op)) return mean_instead(id);
+    if (op.def == &ops::kPermute && keeps_order(op)) return view_instead(id);
+    return {};
   }
 
  private:

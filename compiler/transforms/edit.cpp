@@ -1,20 +1,8 @@
 #include "compiler/transforms/edit.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace dtr {
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-struct Activation {
-  std::string_view name;
-  Bounds bounds;
-};
-constexpr Activation kActivations[] = {{"relu", {0, kInfinity}}, {"relu6", {0, 6}}, {"relu_0_to_1", {0, 1}}, {"relu_n1_to_1", {-1, 1}}};
-
-}  // namespace
 
 bool is_float_constant(const Graph& graph, ValueId value) { return graph.is_constant(value) && is_float(graph.type(value).dtype); }
 
@@ -117,27 +105,25 @@ std::optional<double> uniform_value(const Program& program, const Graph& graph, 
   return first(program.constants.values<float>(id));
 }
 
-std::optional<Bounds> clamp_bounds(const Op& op) {
-  if (op.def == &ops::kRelu) return kActivations[0].bounds;
+std::optional<RealBounds> clamp_bounds(const Op& op) {
+  if (op.def == &ops::kRelu) return ops::activation_bounds("relu");
   if (op.def != &ops::kClamp) return std::nullopt;
-  const Bounds bounds{op.attributes.get_or("min", -kInfinity), op.attributes.get_or("max", kInfinity)};
-  return Bounds{std::min(bounds.low, bounds.high), bounds.high};  // min > max gives max everywhere
+  const RealBounds none;
+  const RealBounds bounds{op.attributes.get_or("min", none.low), op.attributes.get_or("max", none.high)};
+  return RealBounds{std::min(bounds.low, bounds.high), bounds.high};  // min > max gives max everywhere
 }
 
-std::optional<std::string_view> activation_name(const Bounds& bounds) {
-  for (const Activation& activation : kActivations)
-    if (activation.bounds == bounds) return activation.name;
+std::optional<std::string_view> activation_name(const RealBounds& bounds) {
+  for (const std::string_view name : {"relu", "relu6", "relu_0_to_1", "relu_n1_to_1"})
+    if (ops::activation_bounds(name) == bounds) return name;
   return std::nullopt;
 }
 
-std::optional<Bounds> result_bounds(const Op& op) {
-  if (op.def == &ops::kSoftmax || op.def == &ops::kSigmoid) return Bounds{0, 1};
-  if (op.def == &ops::kTanh) return Bounds{-1, 1};
-  if (const AttributeValue* fused = op.attributes.find("activation")) {
-    for (const Activation& activation : kActivations)
-      if (activation.name == std::get<std::string>(*fused)) return activation.bounds;
-  }
-  return clamp_bounds(op);
+std::optional<RealBounds> result_bounds(const Op& op) {
+  if (op.def == &ops::kSoftmax || op.def == &ops::kSigmoid) return RealBounds{0, 1};
+  if (op.def == &ops::kTanh) return RealBounds{-1, 1};
+  const AttributeValue* fused = op.attributes.find("activation");
+  return fused != nullptr ? ops::activation_bounds(std::get<std::string>(*fused)) : clamp_bounds(op);
 }
 
 bool takes_activation(const Op& op) {

@@ -5,10 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/ops/ops.h"
+#include "compiler/ops/define.h"
 #include "compiler/transforms/pass.h"
 
 namespace dtr {
+
+using ops::RealBounds;
 
 // What the functions of a pass share. A pass of more than one function derives from it and has `Result<size_t> run()`.
 class GraphPass {
@@ -48,6 +50,18 @@ void for_each_op_backwards(const Graph& graph, Visit visit) {
   }
 }
 
+// A pass that visits every op once, in program order: `Pass` derives from it and has `Status visit(OpId)`, which may erase the op and
+// insert others before it, and counts what it changes in `changes_`.
+template <class Pass>
+class EachOpPass : public GraphPass {
+ public:
+  using GraphPass::GraphPass;
+  Result<size_t> run() {
+    DTR_TRY(for_each_op(graph_, [this](OpId id) { return static_cast<Pass*>(this)->visit(id); }));
+    return changes_;
+  }
+};
+
 // The real values of a float constant.
 std::vector<double> constant_doubles(const Program& program, const Graph& graph, ValueId constant);
 // A new constant of that float dtype, each value rounded once.
@@ -73,17 +87,11 @@ Origin origin_back_to(const Graph& graph, ValueId from, OpId last);
 std::optional<double> uniform_value(const Program& program, const Graph& graph, ValueId value);
 
 // The bounds that an op clamps to: those of relu and clamp. An op of another kind has none.
-struct Bounds {
-  double low, high;
-  bool operator==(const Bounds&) const = default;
-  bool contains(const Bounds& other) const { return low <= other.low && high >= other.high; }
-  double clamp(double x) const { return x < low ? low : x > high ? high : x; }
-};
-std::optional<Bounds> clamp_bounds(const Op& op);
+std::optional<RealBounds> clamp_bounds(const Op& op);
 // Name of the fused activation with these bounds: "relu6" for [0, 6].
-std::optional<std::string_view> activation_name(const Bounds& bounds);
-// Bounds that all results of an op are known to keep: of its clamp or fused activation, or of its kind (softmax, sigmoid, tanh).
-std::optional<Bounds> result_bounds(const Op& op);
+std::optional<std::string_view> activation_name(const RealBounds& bounds);
+// RealBounds that all results of an op are known to keep: of its clamp or fused activation, or of its kind (softmax, sigmoid, tanh).
+std::optional<RealBounds> result_bounds(const Op& op);
 
 // Whether the op may have a fused activation, and has none.
 bool takes_activation(const Op& op);

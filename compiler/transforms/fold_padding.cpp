@@ -13,20 +13,17 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public GraphPass {
+class Pass : public EachOpPass<Pass> {
  public:
-  using GraphPass::GraphPass;
+  using EachOpPass::EachOpPass;
 
-  Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
-      const Op& op = graph_.op(id);
-      const bool window = op.def == &ops::kConvolution || op.def == &ops::kAvgPool2d || op.def == &ops::kMaxPool2d;
-      if (!window) return {};
-      // Several pads one after the other fold one by one, innermost last.
-      for (OpId pad = pad_before(id); pad.valid() && fold(id, pad); pad = pad_before(id)) continue;
-      return {};
-    }));
-    return changes_;
+  Status visit(OpId id) {
+    const Op& op = graph_.op(id);
+    const bool window = op.def == &ops::kConvolution || op.def == &ops::kAvgPool2d || op.def == &ops::kMaxPool2d;
+    if (!window) return {};
+    // Several pads one after the other fold one by one, innermost last.
+    for (OpId pad = pad_before(id); pad.valid() && fold(id, pad); pad = pad_before(id)) continue;
+    return {};
   }
 
  private:

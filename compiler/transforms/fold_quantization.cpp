@@ -28,16 +28,13 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public GraphPass {
+class Pass : public EachOpPass<Pass> {
  public:
-  using GraphPass::GraphPass;
+  using EachOpPass::EachOpPass;
 
-  Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) {
-      const OpDef* def = graph_.op(id).def;
-      return def == &ops::kQuantize ? fold_quantize(id) : def == &ops::kMulTensor ? scale_constant(id) : sink_dequantize(id);
-    }));
-    return changes_;
+  Status visit(OpId id) {
+    const OpDef* def = graph_.op(id).def;
+    return def == &ops::kQuantize ? fold_quantize(id) : def == &ops::kMulTensor ? scale_constant(id) : sink_dequantize(id);
   }
 
  private:

@@ -15,17 +15,14 @@ bool all_are(const Ints& values, int64_t wanted) {
   return std::ranges::all_of(values, [&](int64_t value) { return value == wanted; });
 }
 
-class Pass : public GraphPass {
+class Pass : public EachOpPass<Pass> {
  public:
-  using GraphPass::GraphPass;
+  using EachOpPass::EachOpPass;
 
-  Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
-      if (graph_.op(id).def == &ops::kConvolution && has_one_tap(graph_.op(id)))
-        while (fold(id)) ++changes_;
-      return {};
-    }));
-    return changes_;
+  Status visit(OpId id) {
+    if (graph_.op(id).def == &ops::kConvolution && has_one_tap(graph_.op(id)))
+      while (fold(id)) ++changes_;
+    return {};
   }
 
  private:

@@ -25,17 +25,14 @@ double exclusion_limit(const std::vector<double>& addend) {
   return least + kExcluded;
 }
 
-class Pass : public GraphPass {
+class Pass : public EachOpPass<Pass> {
  public:
-  using GraphPass::GraphPass;
+  using EachOpPass::EachOpPass;
 
-  Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
-      const Op& op = graph_.op(id);
-      if (op.def != &ops::kSoftmax || op.operands.size() != 1) return {};
-      return visit(id);
-    }));
-    return changes_;
+  Status visit(OpId id) {
+    const Op& op = graph_.op(id);
+    if (op.def != &ops::kSoftmax || op.operands.size() != 1) return {};
+    return take_mask(id);
   }
 
  private:
@@ -55,7 +52,7 @@ class Pass : public GraphPass {
     return Combined{x, op.operands[at]};
   }
 
-  Status visit(OpId id) {
+  Status take_mask(OpId id) {
     std::vector<ValueId> views;
     ValueId scores = graph_.op(id).operands[0];
     while (graph_.producer_if(scores, ops::kView).valid()) {

@@ -11,14 +11,11 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public GraphPass {
+class Pass : public EachOpPass<Pass> {
  public:
-  using GraphPass::GraphPass;
+  using EachOpPass::EachOpPass;
 
-  Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) { return graph_.op(id).def == &ops::kLinear ? absorb(id) : Status{}; }));
-    return changes_;
-  }
+  Status visit(OpId id) { return graph_.op(id).def == &ops::kLinear ? absorb(id) : Status{}; }
 
  private:
   Status absorb(OpId id) {

@@ -57,14 +57,11 @@ class Codes {
   const Quantization& to_;
 };
 
-class Pass : public GraphPass {
+class Pass : public EachOpPass<Pass> {
  public:
-  using GraphPass::GraphPass;
+  using EachOpPass::EachOpPass;
 
-  Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) { return graph_.op(id).def == &ops::kQuantize ? visit(id) : Status{}; }));
-    return changes_;
-  }
+  Status visit(OpId id) { return graph_.op(id).def == &ops::kQuantize ? quantize_operands(id) : Status{}; }
 
  private:
   bool dequantized(ValueId value) const { return graph_.producer_if(value, ops::kDequantize).valid(); }
@@ -77,7 +74,7 @@ class Pass : public GraphPass {
     return multiplies && dequantized(op.operands[0]) && dequantized(op.operands[1]);
   }
 
-  Status visit(OpId quantize) {
+  Status quantize_operands(OpId quantize) {
     const ValueId y = graph_.op(quantize).operands[0];
     const OpId id = graph_.producer(y);
     if (!id.valid() || graph_.sole_user(y) != quantize) return {};

@@ -22,17 +22,14 @@ struct Product {
   std::vector<ValueId> factors;
 };
 
-class Pass : public GraphPass {
+class Pass : public EachOpPass<Pass> {
  public:
-  using GraphPass::GraphPass;
+  using EachOpPass::EachOpPass;
 
-  Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
-      const Op& op = graph_.op(id);
-      if ((op.def != &ops::kMulTensor && op.def != &ops::kDivTensor) || !is_float(graph_.type(op.results[0]).dtype)) return {};
-      return recognize(id);
-    }));
-    return changes_;
+  Status visit(OpId id) {
+    const Op& op = graph_.op(id);
+    if ((op.def != &ops::kMulTensor && op.def != &ops::kDivTensor) || !is_float(graph_.type(op.results[0]).dtype)) return {};
+    return recognize(id);
   }
 
  private:
@@ -122,7 +119,7 @@ class Pass : public GraphPass {
   // x, if the value is clamp(x + 3, 0, 6).
   ValueId shifted_relu6(ValueId value) const {
     const OpId id = graph_.producer_if(value, ops::kClamp);
-    if (!id.valid() || clamp_bounds(graph_.op(id)) != Bounds{0, 6}) return {};
+    if (!id.valid() || clamp_bounds(graph_.op(id)) != RealBounds{0, 6}) return {};
     return less_number(graph_.op(id).operands[0], 3);
   }
 

@@ -13,19 +13,16 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public GraphPass {
+class Pass : public EachOpPass<Pass> {
  public:
-  using GraphPass::GraphPass;
+  using EachOpPass::EachOpPass;
 
-  Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
-      const Op& op = graph_.op(id);
-      const bool of_two = op.def == &ops::kMulTensor || op.def == &ops::kDivTensor || op.def == &ops::kAddTensor;
-      if (!of_two || !is_float(graph_.type(op.results[0]).dtype) || op.attributes.find("activation") != nullptr) return {};
-      const bool took_parameter = take_parameter(id);
-      return took_parameter ? Status{} : recognize(id);
-    }));
-    return changes_;
+  Status visit(OpId id) {
+    const Op& op = graph_.op(id);
+    const bool of_two = op.def == &ops::kMulTensor || op.def == &ops::kDivTensor || op.def == &ops::kAddTensor;
+    if (!of_two || !is_float(graph_.type(op.results[0]).dtype) || op.attributes.find("activation") != nullptr) return {};
+    const bool took_parameter = take_parameter(id);
+    return took_parameter ? Status{} : recognize(id);
   }
 
  private:

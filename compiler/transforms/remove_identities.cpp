@@ -12,20 +12,17 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public GraphPass {
+class Pass : public EachOpPass<Pass> {
  public:
-  using GraphPass::GraphPass;
+  using EachOpPass::EachOpPass;
 
-  Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
-      if (const ValueId same = identity_of(id); same.valid()) {
-        rewriter_.replace(id, same);
-        ++changes_;
-        return {};
-      }
-      return join(id);
-    }));
-    return changes_;
+  Status visit(OpId id) {
+    if (const ValueId same = identity_of(id); same.valid()) {
+      rewriter_.replace(id, same);
+      ++changes_;
+      return {};
+    }
+    return join(id);
   }
 
  private:
@@ -59,7 +56,7 @@ class Pass : public GraphPass {
     if (const auto bounds = clamp_bounds(op)) {
       const OpId producer = graph_.producer(op.operands[0]);
       const auto kept = producer.valid() ? result_bounds(graph_.op(producer)) : std::nullopt;
-      const Bounds any{-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+      const RealBounds any;
       return bounds->contains(kept.value_or(any));
     }
     return false;
@@ -106,8 +103,8 @@ class Pass : public GraphPass {
   }
 
   // clamp(clamp(x)) is monotone and the identity where neither bites: one clamp between its limits at ±infinity.
-  Status join_clamps(OpId id, OpId inner, const Bounds& outer_bounds, const Bounds& inner_bounds) {
-    const Bounds joined{outer_bounds.clamp(inner_bounds.low), outer_bounds.clamp(inner_bounds.high)};
+  Status join_clamps(OpId id, OpId inner, const RealBounds& outer_bounds, const RealBounds& inner_bounds) {
+    const RealBounds joined{outer_bounds.clamp(inner_bounds.low), outer_bounds.clamp(inner_bounds.high)};
     OpSpec spec{.def = &ops::kClamp,
                 .operands = {graph_.op(inner).operands[0]},
                 .attributes = {{"min", joined.low}, {"max", joined.high}},

@@ -15,19 +15,16 @@ namespace {
 // Operands of a concatenation that takes in others, so that a long chain of them does not cost quadratic time.
 constexpr size_t kMaxJoined = 256;
 
-class Pass : public GraphPass {
+class Pass : public EachOpPass<Pass> {
  public:
-  using GraphPass::GraphPass;
+  using EachOpPass::EachOpPass;
 
-  Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
-      if (graph_.op(id).def == &ops::kCat) return simplify_cat(id);
-      if (graph_.op(id).def != &ops::kSliceTensor) return {};
-      if (const OpId inner = graph_.producer_if(graph_.op(id).operands[0], ops::kSliceTensor); inner.valid()) return join(id, inner);
-      if (const OpId cat = graph_.producer_if(graph_.op(id).operands[0], ops::kCat); cat.valid()) return reach_through(id, cat);
-      return {};
-    }));
-    return changes_;
+  Status visit(OpId id) {
+    if (graph_.op(id).def == &ops::kCat) return simplify_cat(id);
+    if (graph_.op(id).def != &ops::kSliceTensor) return {};
+    if (const OpId inner = graph_.producer_if(graph_.op(id).operands[0], ops::kSliceTensor); inner.valid()) return join(id, inner);
+    if (const OpId cat = graph_.producer_if(graph_.op(id).operands[0], ops::kCat); cat.valid()) return reach_through(id, cat);
+    return {};
   }
 
  private:

@@ -11,14 +11,11 @@ namespace {
 
 bool makes_products(const Op& op) { return op.def == &ops::kConvolution || op.def == &ops::kLinear || op.def == &ops::kMatmul; }
 
-class Pass : public GraphPass {
+class Pass : public EachOpPass<Pass> {
  public:
-  using GraphPass::GraphPass;
+  using EachOpPass::EachOpPass;
 
-  Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) { return splits(id) ? split(id) : Status{}; }));
-    return changes_;
-  }
+  Status visit(OpId id) { return splits(id) ? split(id) : Status{}; }
 
  private:
   bool splits(OpId id) const {
