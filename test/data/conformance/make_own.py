@@ -77,7 +77,7 @@ def thirds(*shape):
 
 case("unary", lambda m, x: (F.hardswish(x), F.hardsigmoid(x), F.silu(x), F.gelu(x), F.gelu(x, approximate="tanh"), F.elu(x), F.leaky_relu(x, 0.1),
                             F.relu6(x), torch.abs(x), torch.exp(x), -x, x.pow(2), x.pow(3), torch.clamp(x, -0.5, 0.75)), normal(2, 5, 3, 7))
-case("functions", lambda m, x: (torch.sin(x), torch.cos(x), torch.erf(x), F.logsigmoid(x), F.mish(x), F.softplus(x), F.softplus(x, 2, 1)), normal(2, 5, 3, 7))
+case("functions", lambda m, x: (torch.sin(x), torch.cos(x), torch.erf(x), F.logsigmoid(x), F.mish(x), F.softplus(x), F.softplus(x, 2, 1), torch.atan(x)), normal(2, 5, 3, 7))
 case("shrinks", lambda m, x: (F.softsign(x), F.softshrink(x, 0.4), F.hardshrink(x, 0.5), F.threshold(x, 0.5, 0.5)), thirds(3, 5, 7))
 case("steps", lambda m, x: (torch.round(x), torch.floor(x), torch.ceil(x), torch.sign(x)), thirds(3, 5, 7))
 case("positive", lambda m, x: (torch.log(x), torch.rsqrt(x), torch.sqrt(x), x.pow(-1), torch.reciprocal(x)), positive(3, 5, 7))

@@ -48,7 +48,7 @@ case("prelu", "aten::prelu.out", [x, channel], torch.prelu(x, channel[:, 0, 0]))
 case("prelu_number", "aten::prelu.out", [x, torch.tensor([0.3])], torch.prelu(x, torch.tensor([0.3])))
 
 positive = x.abs() + 0.1
-for name in ("ceil", "cos", "erf", "exp", "floor", "neg", "reciprocal", "round", "sign", "sin"):
+for name in ("atan", "ceil", "cos", "erf", "exp", "floor", "neg", "reciprocal", "round", "sign", "sin"):
     case(name, f"aten::{name}.out", [x * 3], getattr(torch, name)(x * 3), tolerance=ROUND)
 for name in ("log", "rsqrt", "sqrt"):
     case(name, f"aten::{name}.out", [positive], getattr(torch, name)(positive), tolerance=ROUND)

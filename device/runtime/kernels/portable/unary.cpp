@@ -9,6 +9,9 @@
 
 namespace dtr::runtime::portable {
 
+Error atan_out(std::span<Value* const> values) {
+  return unary_float(values, 1, [](float x) { return std::atan(x); });
+}
 Error ceil_out(std::span<Value* const> values) {
   return unary_float(values, 1, [](float x) { return std::ceil(x); });
 }
