@@ -11,7 +11,7 @@
 namespace {
 
 enum : size_t { kRead, kTold };
-constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.45}, {"told", 0.45}};
+constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.48}, {"told", 0.48}};
 
 }  // namespace
 

@@ -17,7 +17,7 @@
 namespace {
 
 enum : size_t { kShown };
-constexpr dtr::fuzz::Stage kStages[] = {{"shown", 0.15}};
+constexpr dtr::fuzz::Stage kStages[] = {{"shown", 0.4}};
 
 struct Shown {
   dtr::ProgramImage image;

@@ -14,9 +14,9 @@ namespace {
 
 enum : size_t { kRead, kLoaded, kRun };
 #ifdef DTR_FUZZ_PLANS
-constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.5}, {"loaded", 0.45}, {"run", 0.1}};
+constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.52}, {"loaded", 0.52}, {"run", 0.14}};
 #else
-constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.3}, {"loaded", 0.28}, {"run", 0.2}};
+constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.3}, {"loaded", 0.29}, {"run", 0.24}};
 #endif
 
 }  // namespace
