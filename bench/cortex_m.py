@@ -23,6 +23,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import device_project
 from tables import ratio, table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -244,8 +245,7 @@ def text_bytes(bench, model, core):
     program, _ = bench.compile(*[bench.graph(model)[0], core], ())
     project = bench.work / f"{model}_{core}"
     run(bench.deuteron, "firmware", program, "--board", {"cortex-m33": "qemu-an505", "cortex-m55": "qemu-an547"}[core], "-o", project)
-    run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build")
-    run("cmake", "--build", project / "build")
+    device_project.build(run, project)
     linked = (project / "build/firmware.map").read_text().split("Linker script and memory map")[1]
     files, libraries = {}, {}
     for size, place in re.findall(r"^ \.(?:text|rodata)\S*\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (\S+)$", linked, re.MULTILINE):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import device_project
 from tables import table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,12 +25,10 @@ def run(*command, cwd=None):
 def image(deuteron, program, project, *options):
     """{part: [text, RAM, program, arenas]} of the image, and the instructions that loading takes under QEMU."""
     run(deuteron, "firmware", program, "-o", project, *options)
-    run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build")
-    sizes = run("cmake", "--build", project / "build", "--target", "sizes")
+    sizes = device_project.build(run, project, targets=["sizes"])
     parts = {name: list(map(int, columns.split())) for name, columns in re.findall(r"^(\S.*?) {2,}((?: *\d+){4})$", sizes, re.MULTILINE)}
     (project / "inputs.bin").write_bytes(b"")
-    text = run("qemu-system-arm", "-M", "mps2-an505", "-kernel", "build/firmware.elf", "-nographic", "-monitor", "none", "-serial", "none",
-               "-semihosting-config", "enable=on,target=native", "-icount", "shift=0", cwd=project)
+    text = run(*device_project.qemu("build/firmware.elf", *device_project.COUNTED), cwd=project)
     return parts, int(re.search(r"load (\d+) instructions", text).group(1))
 
 

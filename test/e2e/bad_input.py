@@ -12,9 +12,11 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from checks import finish
+
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "models/digits_cnn"
-failures = 0
+failures = []
 ran = 0
 
 
@@ -45,7 +47,7 @@ def edited_model(path, edit, source=MODEL / "float.pt2"):
 
 
 def expect(deuteron, name, ids, *command, outputs=(), code=1):
-    global failures, ran
+    global ran
     ran += 1
     done = subprocess.run([str(deuteron), "--diagnostics", "json", *map(str, command)], text=True, stdin=subprocess.DEVNULL, capture_output=True)
     problem = None
@@ -67,20 +69,18 @@ def expect(deuteron, name, ids, *command, outputs=(), code=1):
     if left:
         problem = f"left behind: {left}"
     if problem:
-        failures += 1
-        print(f"FAIL {name}: {problem}")
+        failures.append(f"{name}: {problem}")
 
 
 def survive(deuteron, name, *command):
     """Damage that may hit weights alone: the command works, or refuses with a reason."""
-    global failures, ran
+    global ran
     ran += 1
     done = subprocess.run([str(deuteron), "--diagnostics", "json", *map(str, command)], text=True, stdin=subprocess.DEVNULL, capture_output=True)
     said = done.stderr.strip().splitlines()
     if done.returncode == 0 or (done.returncode == 1 and said and said[-1].startswith("{") and json.loads(said[-1])["reason"]):
         return
-    failures += 1
-    print(f"FAIL {name}: exit code {done.returncode}: {done.stderr[-500:]}")
+    failures.append(f"{name}: exit code {done.returncode}: {done.stderr[-500:]}")
 
 
 def graph_nodes(model):
@@ -213,13 +213,12 @@ def outputs(deuteron, work, good):
 
 
 def usage(deuteron):
-    global failures, ran
+    global ran
     for arguments in ([], ["compile"], ["fly"], ["run", "--input"], ["compile", "x.pt2", "--observer", "sharp"]):
         ran += 1
         done = subprocess.run([deuteron, *arguments], stdin=subprocess.DEVNULL, capture_output=True)
         if done.returncode != 2:
-            failures += 1
-            print(f"FAIL usage {arguments}: exit code {done.returncode}")
+            failures.append(f"usage {arguments}: exit code {done.returncode}")
 
 
 def main():
@@ -231,8 +230,8 @@ def main():
             work.mkdir()
             part(work)
     usage(deuteron)
-    print(f"{ran - failures} passed, {failures} failed")
-    sys.exit(1 if failures else 0)
+    print(f"{ran} cases")
+    finish(failures)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from checks import finish
+
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "batch_norm_fusion_006"
 NONE = {"exceptions": [], "refused": [], "not compared": []}
@@ -28,8 +30,7 @@ def run(conformance, data, exceptions):
 def expect(conformance, what, code, text, data, **exceptions):
     got, said = run(conformance, data, {name.replace("_", " "): entries for name, entries in exceptions.items()})
     if got != code or text not in said:
-        failures.append(what)
-        print(f"FAIL {what}: exit code {got}, expected {code} and `{text}`:\n{said}")
+        failures.append(f"{what}: exit code {got}, expected {code} and `{text}`:\n{said}")
 
 
 def entry(says, check="neutron_ir_0"):
@@ -62,9 +63,8 @@ def main():
         expect(conformance, "a known refusal that passes", 1, "no exception any more", whole, refused=[entry("error[")])
         expect(conformance, "nothing to compare with, as known", 0, "0 refused and 1 not compared as known", alone, not_compared=[entry("no stored")])
         expect(conformance, "an exception that says nothing", 2, "", words, refused=[entry("")])
-    print(f"conformance_states: {len(failures)} failed")
-    return 1 if failures else 0
+    finish(failures)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -11,6 +11,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+import device_project  # noqa: E402
+
 # Core, its build, board, options of the host's file, the fewest calls that must run and be accepted.
 CORES = (("cortex-m33", "device", "mps2-an505", (), 0.99, 0.6), ("cortex-m55", "device_m55", "mps3-an547", ("--mve",), 0.2, 0.1))
 
@@ -35,14 +38,13 @@ def build(core, name):
 def main():
     kernel_calls, calls = Path(sys.argv[1]).resolve(), int(sys.argv[2]) if len(sys.argv) > 2 else 6000
     failed = False
-    for core, name, board, options, least_run, least_accepted in CORES:
+    for core, name, machine, options, least_run, least_accepted in CORES:
         image = build(core, name)
         with tempfile.TemporaryDirectory() as folder:
             run(kernel_calls, "--calls", calls, "--write", Path(folder) / "calls.bin", *options)
-            text = run("qemu-system-arm", "-M", board, "-kernel", image, "-nographic", "-monitor", "none", "-serial", "none", "-semihosting-config",
-                       "enable=on,target=native", cwd=folder, good=(0, 1, 2, 3))
+            text = run(*device_project.qemu(image, machine=machine), cwd=folder, good=(0, 1, 2, 3))
         counts = re.search(r"(\d+) calls, (\d+) accepted, 0 failures\n$", text)
-        print(f"{core} on {board}: {text[-2000:].rstrip()}")
+        print(f"{core} on {machine}: {text[-2000:].rstrip()}")
         failed |= counts is None or int(counts.group(1)) < least_run * calls or int(counts.group(2)) < least_accepted * calls
     return 1 if failed else 0
 

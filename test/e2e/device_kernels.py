@@ -15,6 +15,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from checks import finish
+
 OPERATORS = 64
 TARGETS = (("cortex-m33", "qemu-an505"), ("cortex-m55", "qemu-an547"))
 
@@ -207,7 +209,7 @@ def arrays(path):
 def main():
     deuteron = Path(sys.argv[1]).resolve()
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    failures = 0
+    failures = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for number, (target, board) in enumerate(TARGETS):
@@ -224,12 +226,11 @@ def main():
             wrong = [name for name in host if host[name] != device.get(name)]
             results = [line for line in graph.lines if line.startswith("%y")]
             for name in wrong:
-                failures += 1
-                print(f"FAILED {target}: {results[int(name.split('_')[1].split('.')[0])]}")
+                failures.append(f"{target}: {results[int(name.split('_')[1].split('.')[0])]}")
             constant = sum(len(set(data[data.index(b"\n") + 1:])) < 2 for data in host.values())
             print(f"{target} on {board}: {len(host) - len(wrong)} of {len(host)} operators equal, {constant} results with one value")
-    return 1 if failures else 0
+    finish(failures)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -13,7 +13,13 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-DIGITS = Path(__file__).resolve().parents[2] / "models/digits_cnn"
+from checks import finish
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+import device_project  # noqa: E402
+
+DIGITS = ROOT / "models/digits_cnn"
 # Instructions of the core that an event may cost, and a command of the NPU, of which there are more.
 MOST_OF_AN_EVENT, MOST_OF_A_COMMAND = 200, 120
 PROFILER_FILES = ("device/npu/profile.h", "device/runtime/profiler.h", "device/runtime/profiler.cpp", "device/runtime/deuteron_profile.cpp", "device/runtime/ports/cortex_m/profile_log.h",
@@ -89,13 +95,11 @@ class Project:
         (self.folder / path).write_text(text)
 
     def build(self, *options, targets=("firmware",)):
-        run("cmake", "-G", "Ninja", "-S", self.folder, "-B", self.folder / "build", *options)
-        run("cmake", "--build", self.folder / "build", "--target", *targets)
+        device_project.build(run, self.folder, *options, targets=targets)
 
     def start(self, image="firmware", code=0):
         (self.folder / "profile.bin").unlink(missing_ok=True)
-        return run("qemu-system-arm", "-M", "mps2-an505", "-kernel", f"build/{image}.elf", "-nographic", "-monitor", "none", "-serial", "none",
-                   "-semihosting-config", "enable=on,target=native", "-icount", "shift=0", code=code, cwd=self.folder)
+        return run(*device_project.qemu(f"build/{image}.elf", *device_project.COUNTED), code=code, cwd=self.folder)
 
     def sections(self):
         """Bytes of the image's sections and of everything in them. The order of functions and the numbers of tables are the compiler's own."""
@@ -227,10 +231,8 @@ def main():
         check_room(project)
         shutil.rmtree(project.folder)
         check_run(deuteron, folder)
-    for failure in failures:
-        print(f"FAILED {failure}")
-    return 1 if failures else 0
+    finish(failures)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

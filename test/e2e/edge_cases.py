@@ -14,6 +14,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from checks import finish
+
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "test/data/pt2_edge"
 MIN_SQNR = 25  # dB, int8 against float; the keyword of each case changes more than that
@@ -154,10 +156,8 @@ def main():
             message = message_of(done)
             if done.returncode != 1 or message["id"] != wanted or reason not in message["reason"]:
                 failures.append(f"{name}: {message['id']}: {message['reason']}")
-    for failure in failures:
-        print(f"FAIL {failure}")
     print(f"{ran - len(failures)} of {ran} cases good, {len(missing)} refused because there is no such operator: {', '.join(missing)}")
-    sys.exit(1 if failures else 0)
+    finish(failures)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from checks import finish
+
 DIGITS = Path(__file__).resolve().parents[2] / "models/digits_cnn"
 INPUT_BYTES, OUTPUT_BYTES = 16 * 16 * 4, 10 * 4
 failures = []
@@ -73,10 +75,8 @@ def main():
                 failures.append(f"{example.name}: files are lost where nothing runs")
         refused(in_cpp, folder / "cortex-m33.pte", inputs, outputs,
                 "load: the program needs a kernel that is not there (code 10, index 0, detail 0) cortex_m::quantize_per_tensor")
-    for failure in failures:
-        print(f"FAILED {failure}")
-    return 1 if failures else 0
+    finish(failures)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

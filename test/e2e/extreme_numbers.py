@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+from checks import finish  # noqa: E402
 from edge_cases import TARGETS, arrays, message_of, run  # noqa: E402
 
 NPU = TARGETS[:2]
@@ -166,10 +167,8 @@ def main():
             many += [(name, text, target) for name, text in texts_of_count for target in TARGETS]
         results = checked("number", numbers) + checked("pad", pads) + checked("operands", many)
     failures = [result for result in results if result]
-    for failure in failures:
-        print(f"FAIL {failure}")
     print(f"{len(results) - len(failures)} of {len(results)} cases good")
-    sys.exit(1 if failures else 0)
+    finish(failures)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,11 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from checks import finish
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
+import device_project  # noqa: E402
 import firmware_sizes  # noqa: E402: the section of docs/performance.md that has the same figures
 
 DIGITS = ROOT / "models/digits_cnn"
@@ -58,8 +61,7 @@ def check_image(deuteron, folder, program):
     again = run(deuteron, "firmware", program, "-o", project)
     if "kept main.cpp, which was changed\n" not in again or not (project / "main.cpp").read_text().endswith("// mine\n"):
         failures.append(f"main.cpp of the user was not kept:\n{again}")
-    run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build")
-    run("cmake", "--build", project / "build")
+    device_project.build(run, project)
     image = project / "build/firmware.elf"
     if not image.exists():
         return
@@ -82,8 +84,7 @@ def check_places(deuteron, folder, flash, sram):
     shutil.copy(flash, folder / "a.pte")
     shutil.copy(sram, folder / "b.pte")
     run(deuteron, "firmware", folder / "a.pte", folder / "b.pte", "-o", project)
-    run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build")
-    run("cmake", "--build", project / "build")
+    device_project.build(run, project)
     symbols = run("arm-none-eabi-nm", project / "build/firmware.elf")
     for name, begin, end in (("model_a_program", 0x80000000, 0x81000000), ("model_b_program", 0x38000000, 0x38400000)):
         at = re.search(rf"^([0-9a-f]+) \w {name}$", symbols, re.MULTILINE)
@@ -98,16 +99,14 @@ def data_of(npz, name):
 
 
 def run_image(folder, image, *options, code=0):
-    return run("qemu-system-arm", "-M", "mps2-an505", "-kernel", image, "-nographic", "-monitor", "none", "-serial", "none", "-semihosting-config",
-               "enable=on,target=native", *options, code=code, cwd=folder)
+    return run(*device_project.qemu(image, *options), code=code, cwd=folder)
 
 
 def check_two_programs(deuteron, folder, programs):
     """Two programs take turns in one arena, without the checksum; the first also from C. Each time the outputs are the host's."""
     project = folder / "two"
     run(deuteron, "firmware", *(program for program, _, _ in programs), "--no-checksum", "-o", project)
-    run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build")
-    sizes = run("cmake", "--build", project / "build", "--target", "firmware", "firmware_c", "sizes")
+    device_project.build(run, project, targets=["firmware", "firmware_c", "sizes"])
     run("cmake", "--build", project / "build", "--target", "stack")
     inputs, expected = [], []
     for program, data, sample_bytes in programs:
@@ -176,8 +175,7 @@ def check_bad_input(deuteron, folder, program):
     project = folder / f"bad_{program.stem}"
     run(deuteron, "firmware", program, "-o", project)
     shutil.copy(ROOT / "test/device/bad_input.cpp", project / "main.cpp")
-    run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build")
-    run("cmake", "--build", project / "build")
+    device_project.build(run, project)
     text = run_image(project, "build/firmware.elf")
     flips = re.search(r"(\d+) flips: (\d+) refused, (\d+) harmless; without the checksum (\d+) refused\ndone\n", text)
     if not flips or int(flips.group(2)) < 9 * int(flips.group(3)):
@@ -224,10 +222,8 @@ def main():
         check_tensor_file(deuteron, folder)
         check_bad_input(deuteron, folder, ROOT / "test/data/pte/small.pte")
         check_refusals(deuteron, folder, program)
-    for failure in failures:
-        print(f"FAILED {failure}")
-    return 1 if failures else 0
+    finish(failures)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

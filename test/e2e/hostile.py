@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from checks import finish
+
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "test/data/hostile"
 DIGITS = ROOT / "models/digits_cnn/test.npz"
@@ -83,10 +85,8 @@ def main():
         with tempfile.TemporaryDirectory(prefix="deuteron_hostile_") as folder:
             check(options.deuteron.resolve(), *case, options.seconds, not options.sanitized, folder)
     print(f"{len(CASES) - len(failures)} of {len(CASES)} hostile programs are refused")
-    if failures:
-        print("\n".join(failures))
-    return 1 if failures else 0
+    finish(failures)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

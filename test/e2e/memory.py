@@ -13,11 +13,13 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from checks import finish
+
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "models/digits_cnn/float.pt2"
 LIMIT = 400 << 20
 DEEP = 200_000
-failures = 0
+failures = []
 
 
 def npy(shape):
@@ -51,7 +53,6 @@ CONVOLUTION = """graph @forward(%x: f32[1,512,3,3]) {
 
 def sweep(what, first, *command):
     """With every limit the command runs, or says that memory ends; what the loader of the system says of too little for it does not count."""
-    global failures
     ended, said = {}, set()
     for megabytes in range(first, first + 176, 4):  # less than the command needs to begin, more than the model needs to run
         run = subprocess.run([*map(str, command)], capture_output=True, text=True, preexec_fn=lambda limit=megabytes << 20: limit_memory(limit))
@@ -59,23 +60,20 @@ def sweep(what, first, *command):
         ended[megabytes] = run.returncode
         said.add(run.stderr.strip().split("memory left for ")[-1].splitlines()[0] if run.returncode == 1 else "")
         if not good and run.returncode != 127:
-            failures += 1
-            print(f"BAD   {what} in {megabytes} MB: exit code {run.returncode}, {run.stderr.strip()[-300:]}")
+            failures.append(f"{what} in {megabytes} MB: exit code {run.returncode}, {run.stderr.strip()[-300:]}")
     codes = list(ended.values())
     if 0 not in codes or 1 not in codes:
-        failures += 1
-        print(f"BAD   {what}: no limit lets it run, or none is too small: {ended}")
+        failures.append(f"{what}: no limit lets it run, or none is too small: {ended}")
     print(f"{what}: exit codes 1 and 0 {codes.count(1)} and {codes.count(0)} times; no memory for {', '.join(sorted(said - {''}))}")
 
 
 def check(what, expected_code, expected_text, *arguments):
-    global failures
     threads = ["--threads", "2"] if "compile" in arguments else []  # as many stacks on every machine
     run = subprocess.run([DEUTERON, *map(str, arguments), *threads], capture_output=True, text=True, preexec_fn=limit_memory)
     output = run.stdout + run.stderr
     good = run.returncode == expected_code and expected_text in output
-    failures += not good
-    print(f"{'good' if good else 'BAD '}  {what}" + ("" if good else f": exit code {run.returncode}, {output.strip()[-300:]}"))
+    if not good:
+        failures.append(f"{what}: exit code {run.returncode}, {output.strip()[-300:]}")
 
 
 DEUTERON, DEUTERON_OPT = sys.argv[1:3]
@@ -121,4 +119,4 @@ with tempfile.TemporaryDirectory() as folder:
     sweep("a float model", 64, DEUTERON, "compare", model, model, "--data", data)
     sweep("deuteron-opt", 16, DEUTERON_OPT, "--no-print", "--prove", "--pipeline", "float", model)
 
-sys.exit(1 if failures else 0)
+finish(failures)

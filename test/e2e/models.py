@@ -12,6 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from checks import finish
+
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("DEUTERON_SHARED") or ROOT.parent / "shared")
 
@@ -35,7 +37,6 @@ left_out = []  # said behind ctest's summary (scripts/not_run)
 def check(model, condition, message):
     if not condition:
         failures.append(f"{model}: {message}")
-        print(f"FAIL {model}: {message}")
 
 
 def run(*command, code=0):
@@ -142,7 +143,7 @@ def main():
     print(f"{ran} of {len(wanted)} models")
     for what in left_out:
         print(f"NOT RUN: {what}")
-    sys.exit(1 if failures else 0)
+    finish(failures)
 
 
 if __name__ == "__main__":

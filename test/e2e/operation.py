@@ -14,6 +14,8 @@ import time
 import zipfile
 from pathlib import Path
 
+from checks import finish
+
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "models/digits_cnn"
 TEST, CALIBRATION = MODEL / "test.npz", MODEL / "calibration.npz"
@@ -184,10 +186,7 @@ def main():
         check_outputs(deuteron, folder, program)
         check_zip64(deuteron, folder)
         check_labels(deuteron, folder, program)
-    for failure in failures:
-        print(failure)
-    print(f"{len(failures)} failures")
-    sys.exit(1 if failures else 0)
+    finish(failures)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from checks import finish
+
 MODELS = Path(__file__).resolve().parents[2] / "models"
 FLOAT = ("digits_cnn", "kws_dscnn")
 # oneDNN's kernels and those of the C library by other instruction sets. Sets that the processor lacks change nothing.
@@ -63,10 +65,7 @@ def main():
                        for index, environment in enumerate(SETS)]
             for environment, result in zip(SETS, results):
                 same(f"{model.parent.name} quantized, {environment}", results[0], result)
-    for failure in failures:
-        print(failure)
-    print(f"{len(failures)} failures")
-    sys.exit(1 if failures else 0)
+    finish(failures)
 
 
 if __name__ == "__main__":

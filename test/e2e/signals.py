@@ -12,6 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from checks import finish
+
 DIGITS = Path(__file__).resolve().parents[2] / "models/digits_cnn"
 # Programs in place of a converter: one with a child, one that does not listen.
 CONVERTERS = {"willing": "sleep 1000 & wait", "deaf": "trap '' HUP INT TERM; sleep 1000 & wait; sleep 1000"}
@@ -81,10 +83,8 @@ def main():
             end(deuteron, kind, number, Path(folder))
     with tempfile.TemporaryDirectory() as folder:
         ignored(deuteron, Path(folder))
-    for failure in failures:
-        print(f"FAILED {failure}")
-    return 1 if failures else 0
+    finish(failures)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
