@@ -27,9 +27,11 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
 
 }  // namespace
 
-constinit const OpDef kDivTensor = binary_op<kFunction>({.name = "aten.div.Tensor",
-                                                         .summary = "a / b with broadcasting",
-                                                         .schema = "(Tensor self, Tensor other)",
-                                                         .evaluate_integer = evaluate_integer});
+constinit const OpDef kDivTensor = [] {
+  OpDef def =
+      binary_op<kFunction>({.name = "aten.div.Tensor", .summary = "a / b with broadcasting", .schema = "(Tensor self, Tensor other)"});
+  def.evaluate_integer = evaluate_integer;
+  return def;
+}();
 
 }  // namespace dtr::ops

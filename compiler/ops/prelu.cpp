@@ -18,11 +18,14 @@ constexpr auto kFunction = [](auto x, auto weight) { return x > 0 ? x : weight *
 
 }  // namespace
 
-constinit const OpDef kPrelu = binary_op<kFunction>({.name = "aten.prelu",
-                                                     .summary = "x where positive, else weight * x; the weight broadcasts to x",
-                                                     .schema = "(Tensor self, Tensor weight | bool qdq=False)",
-                                                     .tflite = {"PRELU"},
-                                                     .verify = verify,
-                                                     .infer = infer_like_first});
+constinit const OpDef kPrelu = [] {
+  OpDef def = binary_op<kFunction>({.name = "aten.prelu",
+                                    .summary = "x where positive, else weight * x; the weight broadcasts to x",
+                                    .schema = "(Tensor self, Tensor weight | bool qdq=False)",
+                                    .tflite = {"PRELU"}});
+  def.verify = verify;
+  def.infer = infer_like_first;
+  return def;
+}();
 
 }  // namespace dtr::ops
