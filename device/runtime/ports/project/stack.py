@@ -21,7 +21,7 @@ INDIRECT = (
     (DELEGATE + r"prepare\(", (DRIVER + r"void const\*", DRIVER + r"unsigned (int|long)\)")),
     (DELEGATE + r"run\(", (DRIVER + r"unsigned (int|long), dtr::npu::Buffer",)),
     (DELEGATE + r"release\(", (DRIVER + r"unsigned (int|long)\)",)),
-    (r"dtr::simulator::(execute|internal::apply|visit|\(anonymous namespace\)::Execution::(?!tell))", (r"dtr::simulator::\(anonymous namespace\)::\w+\(dtr::simulator::Call const&",)),
+    (r"dtr::simulator::(execute|run|internal::apply|visit|\(anonymous namespace\)::Execution::(?!tell))", (r"dtr::simulator::\(anonymous namespace\)::\w+\(dtr::simulator::Call const&",)),
     (r"^main$", (r"^model\w*::(start|method|take_npu_cycles)\(",)),
     (r"^\(anonymous namespace\)::after\(", (r"^model\w*::take_npu_cycles\(",)),
     # Nobody listens in a firmware.
