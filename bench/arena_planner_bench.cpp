@@ -1,4 +1,5 @@
-// Time to plan an arena against the number of buffers, for chains with residuals as networks have them. The complexity line shows growth.
+// Time to plan an arena against the number of buffers, for chains with residuals as networks have
+// them. The complexity line shows growth.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -28,9 +29,14 @@ void plan_arena(benchmark::State& state) {
     benchmark::DoNotOptimize(plan.total);
   }
   state.SetComplexityN(state.range(0));
-  state.counters["total/bound"] = static_cast<double>(plan.total) / static_cast<double>(plan.max_live);
+  state.counters["total/bound"] =
+      static_cast<double>(plan.total) / static_cast<double>(plan.max_live);
 }
 
 }  // namespace
 
-BENCHMARK(plan_arena)->RangeMultiplier(4)->Range(16, 1024)->Unit(benchmark::kMicrosecond)->Complexity();
+BENCHMARK(plan_arena)
+    ->RangeMultiplier(4)
+    ->Range(16, 1024)
+    ->Unit(benchmark::kMicrosecond)
+    ->Complexity();

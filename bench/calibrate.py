@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""The latencies that NXP publishes for i.MX RT700 against what `deuteron compile` prints for the same networks with seeded weights: the tables of
-docs/npu.md 6 between two marks. Nothing but options of the command stands between the machine and the table. Standard library only.
+"""The latencies that NXP publishes for i.MX RT700 against what `deuteron compile` prints for the
+same networks with seeded weights: the tables of
+docs/npu.md 6 between two marks. Nothing but options of the command stands between the machine and
+the table. Standard library only.
 
-    bench/calibrate.py [--deuteron build/release/deuteron] [--check]     --check: exit code 1 if the page or compiler/targets/target.cpp says otherwise
+    bench/calibrate.py [--deuteron build/release/deuteron] [--check]     --check: exit code 1 if the
+    page or compiler/targets/target.cpp says otherwise
 """
 import argparse
 import itertools
@@ -19,7 +22,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE, TARGETS = ROOT / "docs/npu.md", ROOT / "compiler/targets/target.cpp"
 BEGIN, END = "<!-- Written by bench/calibrate.py: begin -->\n", "<!-- bench/calibrate.py: end -->\n"
 SCHEDULE = ("--schedule", "nxp-like", "--io", "int8")
-CLOSE = 0.10  # constants that explain every figure to this are told apart from those that explain them as the machine does
+# constants that explain every figure to this are told apart from those that explain them as the
+# machine does
+CLOSE = 0.10
 
 
 class Network:
@@ -27,43 +32,71 @@ class Network:
 
     def __init__(self, channels, height, width):
         self.shape, self.last, self.macs = (channels, height, width), 0, 0
-        self.text = f"graph @forward(%v0: i8[1,{channels},{height},{width}] channels_last quant<0.05>) {{\n"
+        self.text = (
+            f"graph @forward(%v0: i8[1,{channels},{height},{width}] channels_last quant<0.05>) {{\n"
+        )
 
     def convolution(self, out, kernel, stride, begin, end, depthwise=False):
         """`kernel`, `begin`, `end`: of height and width; the padding in front and behind."""
         channels, *sizes = self.shape
         groups = channels if depthwise else 1
-        sizes = [(size + a + b - k) // stride + 1 for size, k, a, b in zip(sizes, kernel, begin, end)]
+        sizes = [
+            (size + a + b - k) // stride + 1 for size, k, a, b in zip(sizes, kernel, begin, end)
+        ]
         self.macs += out * math.prod(sizes) * math.prod(kernel) * channels // groups
-        constants = (f"  %w{{0}}: i8[{out},{channels // groups},{kernel[0]},{kernel[1]}] quant<0.01> = constant seeded<{{0}}>\n"
-                     f"  %b{{0}}: i32[{out}] quant<bias> = constant seeded<{{0}}>\n")
-        self.add("aten.convolution(%v{1}, %w{0}, %b{0}) {{activation = \"relu6\", dilation = [1, 1], "
-                 f"groups = {groups}, output_padding = [0, 0], padding = {list(begin)}, padding_end = {list(end)}, stride = [{stride}, {stride}], "
-                 "transposed = false}}", (out, *sizes), constants)
+        constants = (
+            f"  %w{{0}}: i8[{out},{channels // groups},{kernel[0]},{kernel[1]}] quant<0.01> ="
+            f" constant seeded<{{0}}>\n  %b{{0}}: i32[{out}] quant<bias> = constant seeded<{{0}}>\n"
+        )
+        self.add(
+            (
+                "aten.convolution(%v{1}, %w{0}, %b{0}) {{activation = \"relu6\", dilation"
+                f" = [1, 1], groups = {groups}, output_padding = [0, 0], padding = {list(begin)},"
+                f" padding_end = {list(end)}, stride = [{stride}, {stride}], transposed = false}}}}"
+            ),
+            (out, *sizes),
+            constants,
+        )
 
     def max_pool(self, kernel, stride):
         channels, *sizes = self.shape
-        self.add(f"aten.max_pool2d(%v{{1}}) {{{{ceil_mode = false, dilation = [1, 1], kernel_size = [{kernel}, {kernel}], padding = [0, 0], "
-                 f"stride = [{stride}, {stride}]}}}}", (channels, *((size - kernel) // stride + 1 for size in sizes)))
+        self.add(
+            (
+                "aten.max_pool2d(%v{1}) {{ceil_mode = false, dilation = [1, 1], kernel_size ="
+                f" [{kernel}, {kernel}], padding = [0, 0], stride = [{stride}, {stride}]}}}}"
+            ),
+            (channels, *((size - kernel) // stride + 1 for size in sizes)),
+        )
 
     def average(self):
         channels, height, width = self.shape
-        self.add(f"aten.avg_pool2d(%v{{1}}) {{{{ceil_mode = false, count_include_pad = true, kernel_size = [{height}, {width}], "
-                 f"padding = [0, 0], stride = [{height}, {width}]}}}}", (channels, 1, 1))
+        self.add(
+            (
+                "aten.avg_pool2d(%v{1}) {{ceil_mode = false, count_include_pad = true,"
+                f" kernel_size = [{height}, {width}], padding = [0, 0], stride = [{height},"
+                f" {width}]}}}}"
+            ),
+            (channels, 1, 1),
+        )
 
     def classifier(self, classes):
         features = math.prod(self.shape)
         self.macs += features * classes
         self.add(f"aten.view(%v{{1}}) {{{{size = [1, {features}]}}}}", (features,))
-        constants = (f"  %w{{0}}: i8[{classes},{features}] quant<0.01> = constant seeded<{{0}}>\n"
-                     f"  %b{{0}}: i32[{classes}] quant<bias> = constant seeded<{{0}}>\n")
+        constants = (
+            f"  %w{{0}}: i8[{classes},{features}] quant<0.01> = constant seeded<{{0}}>\n"
+            f"  %b{{0}}: i32[{classes}] quant<bias> = constant seeded<{{0}}>\n"
+        )
         self.add("aten.linear(%v{1}, %w{0}, %b{0})", (classes,), constants)
 
     def add(self, op, shape, constants=""):
         here, before = self.last + 1, self.last
         layout = " channels_last" if len(shape) == 3 else ""
         dims = ",".join(map(str, (1, *shape)))
-        self.text += constants.format(here) + f"  %v{here}: i8[{dims}]{layout} quant<0.05> = {op.format(here, before)}\n"
+        self.text += (
+            constants.format(here)
+            + f"  %v{here}: i8[{dims}]{layout} quant<0.05> = {op.format(here, before)}\n"
+        )
         self.last, self.shape = here, shape
 
     def finish(self):
@@ -81,11 +114,24 @@ def cifar_net():
 
 def mobilenet_v1(quarters, size):
     def same(stride):
-        return ((0, 0) if stride == 2 else (1, 1)), (1, 1)  # TFLite's SAME of an even input at stride 2 is all behind
+        return ((0, 0) if stride == 2 else (1, 1)), (
+            1,
+            1,
+        )  # TFLite's SAME of an even input at stride 2 is all behind
 
     net = Network(3, size, size)
     net.convolution(32 * quarters // 4, (3, 3), 2, *same(2))
-    for out, stride in ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1)):
+    for out, stride in (
+        (64, 1),
+        (128, 2),
+        (128, 1),
+        (256, 2),
+        (256, 1),
+        (512, 2),
+        *[(512, 1)] * 5,
+        (1024, 2),
+        (1024, 1),
+    ):
         net.convolution(net.shape[0], (3, 3), stride, *same(stride), depthwise=True)
         net.convolution(out * quarters // 4, (1, 1), 1, (0, 0), (0, 0))
     net.average()
@@ -111,13 +157,15 @@ class Published:
     macs: int
     classes: int
     milliseconds: tuple  # every figure that is published
-    constants: str       # where the example has them
+    constants: str  # where the example has them
 
 
-RUNS = (Published("CIFARNet", cifar_net(), 12_298_240, 10, (1.027,), "sram"),
-        Published("MobileNetV1-0.25-128", mobilenet_v1(1, 128), 13_570_304, 1001, (2.759,), "sram"),
-        Published("MobileNetV1-1.0-224", mobilenet_v1(4, 224), 568_741_376, 1001, (53.376,), "flash"),
-        Published("DS-CNN-S", ds_cnn_s(), 2_656_768, 12, (0.576, 0.595), "sram"))
+RUNS = (
+    Published("CIFARNet", cifar_net(), 12_298_240, 10, (1.027,), "sram"),
+    Published("MobileNetV1-0.25-128", mobilenet_v1(1, 128), 13_570_304, 1001, (2.759,), "sram"),
+    Published("MobileNetV1-1.0-224", mobilenet_v1(4, 224), 568_741_376, 1001, (53.376,), "flash"),
+    Published("DS-CNN-S", ds_cnn_s(), 2_656_768, 12, (0.576, 0.595), "sram"),
+)
 # Programs whose times nobody publishes: what the constants that fit say of them.
 OTHERS = ("kws_dscnn", "ic_resnet8", "vww_mobilenetv1", "ad_fcae")
 
@@ -130,7 +178,9 @@ def constant(name):
 
 @dataclass
 class Row:
-    """What the command says of a network: cycles that no constant below moves, and how often each of them counts."""
+    """What the command says of a network: cycles that no constant below moves, and how often each
+    of them counts."""
+
     name: str
     report: dict
     calls: int
@@ -150,8 +200,22 @@ class Row:
 
 def compile_network(deuteron, folder, name, graph, constants, outputs):
     report = folder / "report.json"
-    subprocess.run([deuteron, "compile", graph, *SCHEDULE, "--constants", constants, "-o", folder / "net.pte", "--report-json", report],
-                   check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [
+            deuteron,
+            "compile",
+            graph,
+            *SCHEDULE,
+            "--constants",
+            constants,
+            "-o",
+            folder / "net.pte",
+            "--report-json",
+            report,
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     made = json.loads(report.read_text())
     shape = re.search(r"graph @forward\(%\w+: \w+\[([\d,]+)\]", graph.read_text()).group(1)
     return Row(name, made, made["npu_calls"], outputs, math.prod(map(int, shape.split(","))))
@@ -183,11 +247,14 @@ def solve(rows):
 
 
 def corners(figures, worst, used=(True, True, True)):
-    """Corners of the set of constants that explain each figure, (rest, counts, published cycles), to `worst`; a constant that is not used is 0."""
+    """Corners of the set of constants that explain each figure, (rest, counts, published cycles),
+    to `worst`; a constant that is not used is 0."""
     limits = []
     for rest, counts, published in figures:
         for sign in (1, -1):
-            limits.append(([sign * count for count in counts], sign * (published - rest) + worst * published))
+            limits.append(
+                ([sign * count for count in counts], sign * (published - rest) + worst * published)
+            )
     for i in range(3):
         axis = [0, 0, 0]
         axis[i] = -1
@@ -197,7 +264,10 @@ def corners(figures, worst, used=(True, True, True)):
     found = []
     for planes in itertools.combinations(limits, 3):
         point = solve(planes)
-        if point and all(sum(a * x for a, x in zip(side, point)) <= bound + 1e-6 * max(1, abs(bound)) for side, bound in limits):
+        if point and all(
+            sum(a * x for a, x in zip(side, point)) <= bound + 1e-6 * max(1, abs(bound))
+            for side, bound in limits
+        ):
             found.append([max(0.0, x) for x in point])
     return found
 
@@ -221,12 +291,16 @@ def span(values, form="{:,.0f}"):
 
 
 def table(head, aligns, rows):
-    return "".join(["| " + " | ".join(row) + " |\n" for row in [head]] + ["|" + "|".join(aligns) + "|\n"]
-                   + ["| " + " | ".join(row) + " |\n" for row in rows])
+    return "".join(
+        ["| " + " | ".join(row) + " |\n" for row in [head]]
+        + ["|" + "|".join(aligns) + "|\n"]
+        + ["| " + " | ".join(row) + " |\n" for row in rows]
+    )
 
 
 def measure(deuteron, folder):
-    """The text between the marks, and the largest error in percent of what is printed, and of what is said of a run that is left out."""
+    """The text between the marks, and the largest error in percent of what is printed, and of what
+    is said of a run that is left out."""
     clock, call_host = constant("clock_hz"), constant("call_host_cycles")
     rows, figures, errors, largest = [], [], [], 0.0
     graph = folder / "net.ir"
@@ -234,8 +308,14 @@ def measure(deuteron, folder):
         graph.write_text(run.net.finish())
         row = compile_network(deuteron, folder, run.name, graph, run.constants, run.classes)
         made = row.report
-        if not run.net.macs == run.macs == sum(op["macs"] for op in made["operators"]) or made["cpu_calls"]:
-            sys.exit(f"{run.name} has {run.net.macs} multiply-accumulates, the published model {run.macs}; {made['cpu_calls']} calls of the CPU")
+        if (
+            not run.net.macs == run.macs == sum(op["macs"] for op in made["operators"])
+            or made["cpu_calls"]
+        ):
+            sys.exit(
+                f"{run.name} has {run.net.macs} multiply-accumulates, the published model"
+                f" {run.macs}; {made['cpu_calls']} calls of the CPU"
+            )
         rows.append(row)
         for milliseconds in run.milliseconds:
             published = milliseconds * 1e-3 * clock
@@ -243,55 +323,143 @@ def measure(deuteron, folder):
             error = row.cycles / published - 1
             errors.append(abs(error))
             stated = made["time_error_percent"]
-            line = [run.name, run.constants, f"{run.macs:,}", str(row.calls), f"{made['npu_busy_cycles']:,}", f"{made['npu_host_cycles']:,}",
-                         f"{made['npu_stall_cycles']:,}", f"{1e3 * row.cycles / clock:.3f}", f"{milliseconds:.3f}", percent(error), f"±{stated} %"]
+            line = [
+                run.name,
+                run.constants,
+                f"{run.macs:,}",
+                str(row.calls),
+                f"{made['npu_busy_cycles']:,}",
+                f"{made['npu_host_cycles']:,}",
+                f"{made['npu_stall_cycles']:,}",
+                f"{1e3 * row.cycles / clock:.3f}",
+                f"{milliseconds:.3f}",
+                percent(error),
+                f"±{stated} %",
+            ]
             largest = max(largest, abs(published / row.cycles - 1))
             figures[-1] += (line,)
-    text = table(["model", "constants", "MACs", "calls", "busy", "host", "waiting", "printed, ms", "published, ms", "error", "stated"],
-                 ["---", "---"] + ["---:"] * 9, [row for _, _, row in figures])
+    text = table(
+        [
+            "model",
+            "constants",
+            "MACs",
+            "calls",
+            "busy",
+            "host",
+            "waiting",
+            "printed, ms",
+            "published, ms",
+            "error",
+            "stated",
+        ],
+        ["---", "---"] + ["---:"] * 9,
+        [row for _, _, row in figures],
+    )
 
     def fit_of(kept, used):
-        return best_fit([(row.rest(call_host), row.counts(), published) for row, published, _ in kept], used)
+        return best_fit(
+            [(row.rest(call_host), row.counts(), published) for row, published, _ in kept], used
+        )
 
     def predicted(row, constants):
         return row.rest(call_host) + sum(a * x for a, x in zip(row.counts(), constants))
 
     left_out = []
     for row in rows:
-        (call, _, _), _ = fit_of([figure for figure in figures if figure[0] is not row], (True, False, False))
-        out = [predicted(row, (call, 0, 0)) / published - 1 for of, published, _ in figures if of is row]
+        (call, _, _), _ = fit_of(
+            [figure for figure in figures if figure[0] is not row], (True, False, False)
+        )
+        out = [
+            predicted(row, (call, 0, 0)) / published - 1
+            for of, published, _ in figures
+            if of is row
+        ]
         largest = max([largest, *(abs(1 / (1 + error) - 1) for error in out)])
         left_out.append([row.name, f"{call:,.0f}", ", ".join(map(percent, out))])
-    text += "\nEach run left out: the cost of a call that fits the others best (least largest error), and what it says of the one left out.\n\n"
-    text += table(["left out", "cycles a call, of the others", "error"], ["---", "---:", "---:"], left_out)
+    text += (
+        "\nEach run left out: the cost of a call that fits the others best (least largest error),"
+        " and what it says of the one left out.\n\n"
+    )
+    text += table(
+        ["left out", "cycles a call, of the others", "error"], ["---", "---:", "---:"], left_out
+    )
 
     own = max(errors)
-    kinds = (("a call", (True, False, False)), ("a call, a class", (True, True, False)), ("a call, an input element", (True, False, True)),
-             ("a call, a class, an input element", (True, True, True)))
-    fits, linear = [], [(row.rest(call_host), row.counts(), published) for row, published, _ in figures]
+    kinds = (
+        ("a call", (True, False, False)),
+        ("a call, a class", (True, True, False)),
+        ("a call, an input element", (True, False, True)),
+        ("a call, a class, an input element", (True, True, True)),
+    )
+    fits, linear = [], [
+        (row.rest(call_host), row.counts(), published) for row, published, _ in figures
+    ]
     for name, used in kinds:
         best, worst = fit_of(figures, used)
-        cells = [name, str(sum(used)), ", ".join(f"{x:,.0f}" if i == 0 else f"{x:.1f}" for i, x in enumerate(best) if used[i]), f"{100 * worst:.1f} %"]
+        cells = [
+            name,
+            str(sum(used)),
+            ", ".join(f"{x:,.0f}" if i == 0 else f"{x:.1f}" for i, x in enumerate(best) if used[i]),
+            f"{100 * worst:.1f} %",
+        ]
         for limit in (CLOSE, own):
             points = corners(linear, limit, used)
-            cells.append("none" if not points else "; ".join(span([p[i] for p in points]) for i in range(3) if used[i]))
+            cells.append(
+                "none"
+                if not points
+                else "; ".join(span([p[i] for p in points]) for i in range(3) if used[i])
+            )
         fits.append(cells)
-    text += (f"\nWhat the {len(figures)} figures of {len(rows)} runs say of constants: cycles for each call of the NPU, for each class of the output, for each "
-             f"element of the input,\nthe last two as a CPU's Softmax, Dequantize and Quantize would take them. All sets that explain each figure to "
-             f"{100 * CLOSE:.0f} %, and to {100 * own:.1f} %, as the machine does.\n\n")
-    text += table(["fitted", "constants", "best fit", "its largest error", f"all within {100 * CLOSE:.0f} %", f"all within {100 * own:.1f} %"],
-                  ["---"] + ["---:"] * 5, fits)
+    text += (
+        f"\nWhat the {len(figures)} figures of {len(rows)} runs say of constants: cycles for each"
+        " call of the NPU, for each class of the output, for each element of the input,\nthe last"
+        " two as a CPU's Softmax, Dequantize and Quantize would take them. All sets that explain"
+        f" each figure to {100 * CLOSE:.0f} %, and to {100 * own:.1f} %, as the machine does.\n\n"
+    )
+    text += table(
+        [
+            "fitted",
+            "constants",
+            "best fit",
+            "its largest error",
+            f"all within {100 * CLOSE:.0f} %",
+            f"all within {100 * own:.1f} %",
+        ],
+        ["---"] + ["---:"] * 5,
+        fits,
+    )
 
     spread = []
     close, wide = corners(linear, CLOSE), corners(linear, own)
     for name in OTHERS:
         stored = ROOT / f"test/golden/{name}.ir"
         row = compile_network(deuteron, folder, name, stored, "sram", elements_of_output(stored))
-        milliseconds = [[1e3 * predicted(row, point) / clock for point in points] for points in (close, wide)]
-        spread.append([name, str(row.calls), f"{1e3 * row.report['npu_total_cycles'] / clock:.3f}", *(span(m, "{:.3f}") for m in milliseconds)])
-    text += ("\nWhat all those sets of three constants say of other networks, with the same options and constants in SRAM (nobody publishes their times):\n\n")
-    text += table(["model", "calls", "printed, ms", f"all within {100 * CLOSE:.0f} %, ms", f"all within {100 * own:.1f} %, ms"],
-                  ["---"] + ["---:"] * 4, spread)
+        milliseconds = [
+            [1e3 * predicted(row, point) / clock for point in points] for points in (close, wide)
+        ]
+        spread.append(
+            [
+                name,
+                str(row.calls),
+                f"{1e3 * row.report['npu_total_cycles'] / clock:.3f}",
+                *(span(m, "{:.3f}") for m in milliseconds),
+            ]
+        )
+    text += (
+        "\nWhat all those sets of three constants say of other networks, with the same options and"
+        " constants in SRAM (nobody publishes their times):\n\n"
+    )
+    text += table(
+        [
+            "model",
+            "calls",
+            "printed, ms",
+            f"all within {100 * CLOSE:.0f} %, ms",
+            f"all within {100 * own:.1f} %, ms",
+        ],
+        ["---"] + ["---:"] * 4,
+        spread,
+    )
     return text, 100 * largest
 
 
@@ -304,10 +472,13 @@ def main():
         text, largest = measure(options.deuteron, Path(folder))
     made = BEGIN + text + END
     page = PAGE.read_text()
-    new = page[:page.index(BEGIN)] + made + page[page.index(END) + len(END):]
+    new = page[: page.index(BEGIN)] + made + page[page.index(END) + len(END) :]
     print(made, end="")
     if math.ceil(largest) != constant("kPublishedErrorPercent"):
-        print(f"compiler/targets/target.cpp: kPublishedErrorPercent is {constant('kPublishedErrorPercent')}, the largest error {largest:.2f} %")
+        print(
+            "compiler/targets/target.cpp: kPublishedErrorPercent is"
+            f" {constant('kPublishedErrorPercent')}, the largest error {largest:.2f} %"
+        )
         return 1
     if options.check and new != page:
         print("docs/npu.md: the tables of bench/calibrate.py are out of date (make calibrate)")

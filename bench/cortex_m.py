@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
-"""The Cortex-M kernels as firmware under QEMU: instructions of every layer of the MLPerf Tiny models beside CMSIS-NN's, and sizes of code.
+"""The Cortex-M kernels as firmware under QEMU: instructions of every layer of the MLPerf Tiny
+models beside CMSIS-NN's, and sizes of code.
 
-    cortex_m.py DEUTERON     outputs byte for byte the host's, on a Cortex-M33, a Cortex-M55 and with the NPU, every count that of
-                             docs/performance.md but for 0.1 %, no estimate of the compiler further than 10 % from what is counted, no
+    cortex_m.py DEUTERON     outputs byte for byte the host's, on a Cortex-M33, a Cortex-M55 and
+                             with the NPU, every count that of
+                             docs/performance.md but for 0.1 %, no estimate of the compiler further
+                             than 10 % from what is counted, no
                              layer further than compiler/targets/cpu_errors.inc says, or exit code 1
     cortex_m.py DEUTERON --update-errors     write compiler/targets/cpu_errors.inc as well
 
-The models are the quantized graphs of test/golden, whose weights are seeded, so counts need no other data; the check runs those of DEUTERON_SHARED too,
-with their own weights. bench/cmsis_nn.json says where CMSIS-NN's figures come from. `make bench` writes what is measured here into
+The models are the quantized graphs of test/golden, whose weights are seeded, so counts need no
+other data; the check runs those of DEUTERON_SHARED too,
+with their own weights. bench/cmsis_nn.json says where CMSIS-NN's figures come from. `make bench`
+writes what is measured here into
 bench/performance.json and the page. Standard library only.
 """
 import json
@@ -32,22 +37,42 @@ RECORD, ERRORS = ROOT / "bench/performance.json", ROOT / "compiler/targets/cpu_e
 MODELS = ("kws_dscnn", "ic_resnet8", "vww_mobilenetv1", "ad_fcae")
 CORES = ("cortex-m33", "cortex-m55")
 FLOAT_BORDERS = ("kws_dscnn", "vww_mobilenetv1")  # for imxrt700, where the float kernels convert
-NOISE = 0.001, 100  # counts differ from run to run: part of the count, and instructions of the board's timer
+NOISE = (
+    0.001,
+    100,
+)  # counts differ from run to run: part of the count, and instructions of the board's timer
 ESTIMATE = 0.1
 SLACK = 3  # percent of an estimate by which a stated error may be above the counted one
 # Kinds of layers by kernel; what stands at the border to float, or moves bytes, has no counterpart.
-KINDS = {"quantized_conv2d": "conv", "quantized_depthwise_conv2d": "depthwise", "quantized_linear": "linear", "quantized_avg_pool2d": "avgpool",
-         "quantized_sum": "avgpool", "quantized_add": "add", "softmax": "softmax"}
+KINDS = {
+    "quantized_conv2d": "conv",
+    "quantized_depthwise_conv2d": "depthwise",
+    "quantized_linear": "linear",
+    "quantized_avg_pool2d": "avgpool",
+    "quantized_sum": "avgpool",
+    "quantized_add": "add",
+    "softmax": "softmax",
+}
 EVERY_FAMILY = "all of kws_dscnn"
-FAMILIES = {"convolution": ("convolution.cpp",), "depthwise": ("depthwise.cpp", "depthwise_mve.cpp"), "linear": ("linear.cpp",),
-            "average pool": ("pool.cpp",), "softmax": ("softmax.cpp",), "add": ("binary.cpp",),
-            "read arguments (convolutions, pools)": ("convolution_arguments.cpp", "image.cpp")}
+FAMILIES = {
+    "convolution": ("convolution.cpp",),
+    "depthwise": ("depthwise.cpp", "depthwise_mve.cpp"),
+    "linear": ("linear.cpp",),
+    "average pool": ("pool.cpp",),
+    "softmax": ("softmax.cpp",),
+    "add": ("binary.cpp",),
+    "read arguments (convolutions, pools)": ("convolution_arguments.cpp", "image.cpp"),
+}
 
 
 def run(*command, cwd=None):
-    done = subprocess.run(list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd)
+    done = subprocess.run(
+        list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd
+    )
     if done.returncode:
-        sys.exit(f"FAILED {' '.join(map(str, command))}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        sys.exit(
+            f"FAILED {' '.join(map(str, command))}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
 
 
 def arrays(path):
@@ -66,14 +91,20 @@ def noise(graph, path):
     head += b" " * (-(len(head) + 11) % 64) + b"\n"
     values = struct.pack(f"<{count}f", *(generator.gauss(0, 1) for _ in range(count)))
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(f"{name}.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + values)
+        archive.writestr(
+            f"{name}.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + values
+        )
     return path
 
 
 def use_ccache():
     """Firmware projects have most of their sources in common."""
     if shutil.which("ccache"):
-        os.environ |= {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache", "CCACHE_NOHASHDIR": "1", "CCACHE_BASEDIR": tempfile.gettempdir()}
+        os.environ |= {
+            "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
+            "CCACHE_NOHASHDIR": "1",
+            "CCACHE_BASEDIR": tempfile.gettempdir(),
+        }
 
 
 class Bench:
@@ -83,32 +114,78 @@ class Bench:
 
     def compile(self, model, target, options):
         program, report = self.work / f"{target}.pte", self.work / "report.json"
-        run(self.deuteron, "compile", model, *options, "--target", target, "--no-check", "-o", program, "--report-json", report)
+        run(
+            self.deuteron,
+            "compile",
+            model,
+            *options,
+            "--target",
+            target,
+            "--no-check",
+            "-o",
+            program,
+            "--report-json",
+            report,
+        )
         return program, json.loads(report.read_text())
 
     def outputs(self, program, data, *options):
-        run(self.deuteron, "run", program, "--input", data, "--samples", 1, "--output", self.work / "out.npz", *options)
+        run(
+            self.deuteron,
+            "run",
+            program,
+            "--input",
+            data,
+            "--samples",
+            1,
+            "--output",
+            self.work / "out.npz",
+            *options,
+        )
         return arrays(self.work / "out.npz")
 
     def layers(self, name, target, model, data, options=()):
-        """Kernel, operator, MACs, estimate and instructions of every step; outputs on the board are the host's."""
+        """Kernel, operator, MACs, estimate and instructions of every step; outputs on the board are
+        the host's."""
         program, report = self.compile(model, target, options)
         host = self.outputs(program, data)
-        device = self.outputs(program, data, "--on", "qemu", "--stats-json", self.work / "stats.json")
+        device = self.outputs(
+            program, data, "--on", "qemu", "--stats-json", self.work / "stats.json"
+        )
         if host != device:
-            self.failures.append(f"{name} for {target}: outputs on the board differ from the host's")
+            self.failures.append(
+                f"{name} for {target}: outputs on the board differ from the host's"
+            )
         steps = json.loads((self.work / "stats.json").read_text())["steps"]
         self.keep_errors(target, report["operators"], steps)
-        names = report["operators"] if len(report["operators"]) == len(steps) else [{"name": "", "macs": 0, "cpu_cycles": 0}] * len(steps)
-        return host, [{"kernel": step["kernel"].split("::")[-1], "name": op["name"], "macs": op["macs"], "estimate": op["cpu_cycles"],
-                       "instructions": step["instructions"]} for step, op in zip(steps, names)]
+        names = (
+            report["operators"]
+            if len(report["operators"]) == len(steps)
+            else [{"name": "", "macs": 0, "cpu_cycles": 0}] * len(steps)
+        )
+        return host, [
+            {
+                "kernel": step["kernel"].split("::")[-1],
+                "name": op["name"],
+                "macs": op["macs"],
+                "estimate": op["cpu_cycles"],
+                "instructions": step["instructions"],
+            }
+            for step, op in zip(steps, names)
+        ]
 
     def keep_errors(self, target, operators, steps):
-        """Of every estimate. Steps of the NPU have none; its calls are one step and several operators."""
-        estimates = [(op["kernel"], op["cpu_cycles"]) for op in operators if op["backend"] != "neutron"]
+        """Of every estimate. Steps of the NPU have none; its calls are one step and several
+        operators."""
+        estimates = [
+            (op["kernel"], op["cpu_cycles"]) for op in operators if op["backend"] != "neutron"
+        ]
         counted = [step["instructions"] for step in steps if "::" in step["kernel"]]
         if len(estimates) != len(counted):
-            self.failures.append(f"{target}: {len(estimates)} kernels of the CPU in the report, {len(counted)} on the board")
+            self.failures.append(
+                f"{target}: {len(estimates)} kernels of the CPU in the report, {len(counted)} on"
+                " the board"
+            )
             return
         for (kernel, estimate), instructions in zip(estimates, counted):
             if estimate > 0:
@@ -146,7 +223,14 @@ def estimate_error(layers):
 
 def check_own_weights(bench, model, boards):
     """The same bytes for every target on the host, and on the boards of some of them."""
-    folder = next((f for f in (SHARED / "models" / model, ROOT / "models" / model) if (f / "float.pt2").exists()), None)
+    folder = next(
+        (
+            f
+            for f in (SHARED / "models" / model, ROOT / "models" / model)
+            if (f / "float.pt2").exists()
+        ),
+        None,
+    )
     if folder is None:
         return False
     first, data = None, folder / "calibration.npz"
@@ -178,16 +262,23 @@ def error_rows(bench):
 
 
 def check_errors(bench, all_ran, update):
-    """Of layers, against compiler/targets/cpu_errors.inc. Without all models a stated error may be that of one that is not here."""
+    """Of layers, against compiler/targets/cpu_errors.inc. Without all models a stated error may be
+    that of one that is not here."""
     text, counted = ERRORS.read_text(), error_rows(bench)
     if update and all_ran:
-        ERRORS.write_text(text.split('DTR_CPU_ERROR("')[0] + "".join(f'DTR_CPU_ERROR("{k}", {dsp}, {mve})\n' for k, (dsp, mve) in counted.items()))
+        ERRORS.write_text(
+            text.split('DTR_CPU_ERROR("')[0]
+            + "".join(f'DTR_CPU_ERROR("{k}", {dsp}, {mve})\n' for k, (dsp, mve) in counted.items())
+        )
         return
     stated = {kernel: list(map(int, percents)) for kernel, *percents in ROW.findall(text)}
     for kernel in sorted({*stated, *counted}):
         for core, says, is_ in zip(CORES, stated.get(kernel, [0, 0]), counted.get(kernel, [0, 0])):
             if is_ > says or (all_ran and says > is_ + SLACK):
-                bench.failures.append(f"{kernel} on {core}: estimates are {is_} % off, compiler/targets/cpu_errors.inc says {says}; --update-errors")
+                bench.failures.append(
+                    f"{kernel} on {core}: estimates are {is_} % off,"
+                    f" compiler/targets/cpu_errors.inc says {says}; --update-errors"
+                )
 
 
 def check(bench, update):
@@ -196,22 +287,41 @@ def check(bench, update):
         for core, layers in bench.counts(model).items():
             before = recorded[model][core]
             error = estimate_error(layers)
-            print(f"{model} on {core}: {total(layers):,} instructions (recorded {total(before):,}), estimated {error:+.0%}")
+            print(
+                f"{model} on {core}: {total(layers):,} instructions (recorded {total(before):,}),"
+                f" estimated {error:+.0%}"
+            )
             if abs(error) > ESTIMATE:
-                bench.failures.append(f"{model} on {core}: the compiler's estimate is {error:+.0%} off; its constants are in compiler/backends/cortex_m")
+                bench.failures.append(
+                    f"{model} on {core}: the compiler's estimate is {error:+.0%} off; its constants"
+                    " are in compiler/backends/cortex_m"
+                )
             if [known(layer) for layer in layers] != [known(layer) for layer in before]:
-                bench.failures.append(f"{model} on {core}: operators, kernels, MACs or estimates are not those recorded; if that is meant: make bench")
+                bench.failures.append(
+                    f"{model} on {core}: operators, kernels, MACs or estimates are not those"
+                    " recorded; if that is meant: make bench"
+                )
                 continue
             for layer, then in zip(layers, before):
                 if not same_count(layer["instructions"], then["instructions"]):
-                    bench.failures.append(f"{model} on {core}, {layer['name']}: {layer['instructions']:,} instructions instead of "
-                                          f"{then['instructions']:,}; if that is meant: make bench")
+                    bench.failures.append(
+                        f"{model} on {core}, {layer['name']}:"
+                        f" {layer['instructions']:,} instructions instead of"
+                        f" {then['instructions']:,}; if that is meant: make bench"
+                    )
     for model in FLOAT_BORDERS:
         bench.layers(model, "imxrt700", *bench.graph(model))
     # The graphs above ran on the boards of both cores already.
-    own = {"digits_cnn": (*CORES, "imxrt700cm"), "digits_transformer": (*CORES, "imxrt700cm"), **{model: ("imxrt700cm",) for model in MODELS[:3]}}
+    own = {
+        "digits_cnn": (*CORES, "imxrt700cm"),
+        "digits_transformer": (*CORES, "imxrt700cm"),
+        **{model: ("imxrt700cm",) for model in MODELS[:3]},
+    }
     ran = [model for model, boards in own.items() if check_own_weights(bench, model, boards)]
-    print(f"{len(ran)} of {len(own)} models with their own weights give the same bytes on every target: {', '.join(ran)}")
+    print(
+        f"{len(ran)} of {len(own)} models with their own weights give the same bytes on every"
+        f" target: {', '.join(ran)}"
+    )
     for model in own:
         if model not in ran:
             print(f"NOT RUN: e2e_cortex_m: {model} with its own weights (no DEUTERON_SHARED)")
@@ -222,33 +332,59 @@ def check(bench, update):
 
 
 def with_peer(layers, peers):
-    """Each layer beside the first peer of its kind and MACs that is left; both in the order of the model."""
+    """Each layer beside the first peer of its kind and MACs that is left; both in the order of the
+    model."""
     left = [dict(peer) for peer in peers]
     for layer in kernel_layers(layers):
-        peer = next(p for p in left if p["kind"] == KINDS[layer["kernel"]] and p["count"] > 0 and p["macs"] in (0, layer["macs"]))
+        peer = next(
+            p
+            for p in left
+            if p["kind"] == KINDS[layer["kernel"]]
+            and p["count"] > 0
+            and p["macs"] in (0, layer["macs"])
+        )
         peer["count"] -= 1
         yield layer, peer
 
 
 def model_table(counts, peers):
     rows = []
-    for (m33, peer), m55 in zip(with_peer(counts["cortex-m33"], peers), kernel_layers(counts["cortex-m55"])):
+    for (m33, peer), m55 in zip(
+        with_peer(counts["cortex-m33"], peers), kernel_layers(counts["cortex-m55"])
+    ):
         figures = []
         for core, layer in zip(CORES, (m33, m55)):
-            figures += [f"{layer['instructions']:,}", f"{peer[core]:,}", ratio(layer["instructions"], peer[core])]
+            figures += [
+                f"{layer['instructions']:,}",
+                f"{peer[core]:,}",
+                ratio(layer["instructions"], peer[core]),
+            ]
         rows.append([m33["name"], peer["layer"], *figures])
-    return table(["operator", "layer", "M33", "CMSIS-NN", "ratio", "M55", "CMSIS-NN", "ratio"], rows, 2)
+    return table(
+        ["operator", "layer", "M33", "CMSIS-NN", "ratio", "M55", "CMSIS-NN", "ratio"], rows, 2
+    )
 
 
 def text_bytes(bench, model, core):
-    """Bytes of code and tables in the image, by source file of ours and by library: from the linker's map."""
+    """Bytes of code and tables in the image, by source file of ours and by library: from the
+    linker's map."""
     program, _ = bench.compile(*[bench.graph(model)[0], core], ())
     project = bench.work / f"{model}_{core}"
-    run(bench.deuteron, "firmware", program, "--board", {"cortex-m33": "qemu-an505", "cortex-m55": "qemu-an547"}[core], "-o", project)
+    run(
+        bench.deuteron,
+        "firmware",
+        program,
+        "--board",
+        {"cortex-m33": "qemu-an505", "cortex-m55": "qemu-an547"}[core],
+        "-o",
+        project,
+    )
     device_project.build(run, project)
     linked = (project / "build/firmware.map").read_text().split("Linker script and memory map")[1]
     files, libraries = {}, {}
-    for size, place in re.findall(r"^ \.(?:text|rodata)\S*\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (\S+)$", linked, re.MULTILINE):
+    for size, place in re.findall(
+        r"^ \.(?:text|rodata)\S*\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (\S+)$", linked, re.MULTILINE
+    ):
         library, file = re.search(r"([^/]*?)(?:\(([^)]*)\))?$", place).groups()
         libraries[library] = libraries.get(library, 0) + int(size, 16)
         if library == "libkernels.a":
@@ -259,17 +395,26 @@ def text_bytes(bench, model, core):
 
 def code_bytes(bench):
     """{family: {core: bytes}}, and the libraries of kws_dscnn on a Cortex-M33."""
-    sizes = {(model, core): text_bytes(bench, model, core) for model in ("kws_dscnn", "ic_resnet8") for core in CORES}
+    sizes = {
+        (model, core): text_bytes(bench, model, core)
+        for model in ("kws_dscnn", "ic_resnet8")
+        for core in CORES
+    }
     found = {}
     for name, files in FAMILIES.items():
         model = "ic_resnet8" if name == "add" else "kws_dscnn"
-        found[name] = {core: sum(sizes[model, core][0].get(file, 0) for file in files) for core in CORES}
+        found[name] = {
+            core: sum(sizes[model, core][0].get(file, 0) for file in files) for core in CORES
+        }
     found[EVERY_FAMILY] = {core: sizes["kws_dscnn", core][1]["libkernels.a"] for core in CORES}
     return found
 
 
 def measure(bench):
-    return {"layers": {model: bench.counts(model) for model in MODELS}, "code_bytes": code_bytes(bench)}
+    return {
+        "layers": {model: bench.counts(model) for model in MODELS},
+        "code_bytes": code_bytes(bench),
+    }
 
 
 def section(measured):
@@ -278,13 +423,45 @@ def section(measured):
     for model in MODELS:
         row = [model]
         for core in CORES:
-            ours, theirs = total(counts[model][core]), sum(peer["count"] * peer[core] for peer in peers["models"][model])
-            row += [f"{ours:,}", f"{theirs:,}", ratio(ours, theirs), f"{estimate_error(counts[model][core]):+.0%}"]
+            ours, theirs = total(counts[model][core]), sum(
+                peer["count"] * peer[core] for peer in peers["models"][model]
+            )
+            row += [
+                f"{ours:,}",
+                f"{theirs:,}",
+                ratio(ours, theirs),
+                f"{estimate_error(counts[model][core]):+.0%}",
+            ]
         rows.append(row)
-    head = ["model", "M33 with DSP", "CMSIS-NN", "ratio", "estimate", "M55 with MVE", "CMSIS-NN", "ratio", "estimate"]
-    sizes = [[name, *(cell for core in CORES for cell in (f"{ours[core]:,}", f"{peers['code_bytes'][name][core]:,}" if name in peers["code_bytes"] else "–"))]
-             for name, ours in measured["code_bytes"].items()]
-    layers = "\n\n".join(f"### {model} on a Cortex-M\n\n{model_table(counts[model], peers['models'][model])}" for model in MODELS)
+    head = [
+        "model",
+        "M33 with DSP",
+        "CMSIS-NN",
+        "ratio",
+        "estimate",
+        "M55 with MVE",
+        "CMSIS-NN",
+        "ratio",
+        "estimate",
+    ]
+    sizes = [
+        [
+            name,
+            *(
+                cell
+                for core in CORES
+                for cell in (
+                    f"{ours[core]:,}",
+                    f"{peers['code_bytes'][name][core]:,}" if name in peers["code_bytes"] else "–",
+                )
+            ),
+        ]
+        for name, ours in measured["code_bytes"].items()
+    ]
+    layers = "\n\n".join(
+        f"### {model} on a Cortex-M\n\n{model_table(counts[model], peers['models'][model])}"
+        for model in MODELS
+    )
     return f"""## Cortex-M
 
 Executed instructions of one inference under QEMU (`-icount shift=0`; `bench/cortex_m.py`), beside CMSIS-NN's at -O3 measured the same way

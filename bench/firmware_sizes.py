@@ -1,4 +1,5 @@
-"""What a firmware image of the keyword model is made of, and what loading costs: the section on firmware of docs/performance.md.
+"""What a firmware image of the keyword model is made of, and what loading costs: the section on
+firmware of docs/performance.md.
 `test/e2e/firmware.py` holds the same figures and their bounds. Standard library only.
 """
 import re
@@ -11,22 +12,29 @@ from tables import table
 
 ROOT = Path(__file__).resolve().parent.parent
 KEYWORDS = ROOT / "models/kws_dscnn"
-# Bytes on a Cortex-M33: of the loader and executor without texts and checksum; of RAM besides arenas, state and stack; of all code and constants.
+# Bytes on a Cortex-M33: of the loader and executor without texts and checksum; of RAM besides
+# arenas, state and stack; of all code and constants.
 MOST_CORE, MOST_RAM, MOST_TEXT = 8192, 1024, 40 * 1024
 
 
 def run(*command, cwd=None):
-    done = subprocess.run(list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd)
+    done = subprocess.run(
+        list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd
+    )
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
 
 
 def image(deuteron, program, project, *options):
-    """{part: [text, RAM, program, arenas]} of the image, and the instructions that loading takes under QEMU."""
+    """{part: [text, RAM, program, arenas]} of the image, and the instructions that loading takes
+    under QEMU."""
     run(deuteron, "firmware", program, "-o", project, *options)
     sizes = device_project.build(run, project, targets=["sizes"])
-    parts = {name: list(map(int, columns.split())) for name, columns in re.findall(r"^(\S.*?) {2,}((?: *\d+){4})$", sizes, re.MULTILINE)}
+    parts = {
+        name: list(map(int, columns.split()))
+        for name, columns in re.findall(r"^(\S.*?) {2,}((?: *\d+){4})$", sizes, re.MULTILINE)
+    }
     (project / "inputs.bin").write_bytes(b"")
     text = run(*device_project.qemu("build/firmware.elf", *device_project.COUNTED), cwd=project)
     return parts, int(re.search(r"load (\d+) instructions", text).group(1))
@@ -34,17 +42,46 @@ def image(deuteron, program, project, *options):
 
 def measure(deuteron, folder):
     program = folder / "kws.pte"
-    run(deuteron, "compile", KEYWORDS / "float.pt2", "--calibrate", KEYWORDS / "calibration.npz", "--target", "cortex-m33", "-o", program)
+    run(
+        deuteron,
+        "compile",
+        KEYWORDS / "float.pt2",
+        "--calibrate",
+        KEYWORDS / "calibration.npz",
+        "--target",
+        "cortex-m33",
+        "-o",
+        program,
+    )
     parts, load = image(deuteron, program, folder / "sizes")
     without, load_without = image(deuteron, program, folder / "sizes_without", "--no-checksum")
-    return {"parts": parts, "load": load, "without_checksum": {"text": without["in all"][0], "load": load_without, "parts": sorted(without)},
-            "program_bytes": program.stat().st_size}
+    return {
+        "parts": parts,
+        "load": load,
+        "without_checksum": {
+            "text": without["in all"][0],
+            "load": load_without,
+            "parts": sorted(without),
+        },
+        "program_bytes": program.stat().st_size,
+    }
 
 
 def section(sizes):
     parts, everything = sizes["parts"], sizes["parts"]["in all"]
-    rows = [[name, f"{columns[0]:,}", f"{columns[1]:,}", f"{MOST_CORE:,}" if name == "loader and executor" else ""] for name, columns in parts.items() if name != "in all"]
-    rows.append(["in all", f"{everything[0]:,}", f"{everything[1]:,}", f"{MOST_TEXT:,} and {MOST_RAM:,}"])
+    rows = [
+        [
+            name,
+            f"{columns[0]:,}",
+            f"{columns[1]:,}",
+            f"{MOST_CORE:,}" if name == "loader and executor" else "",
+        ]
+        for name, columns in parts.items()
+        if name != "in all"
+    ]
+    rows.append(
+        ["in all", f"{everything[0]:,}", f"{everything[1]:,}", f"{MOST_TEXT:,} and {MOST_RAM:,}"]
+    )
     without = sizes["without_checksum"]
     return f"""## Firmware
 

@@ -1,4 +1,5 @@
-"""What int8 kernels beside the NPU are worth: test/data/mixed for imxrt700 and imxrt700cm, a section of docs/performance.md. Standard library
+"""What int8 kernels beside the NPU are worth: test/data/mixed for imxrt700 and imxrt700cm, a
+section of docs/performance.md. Standard library
 only.
 """
 import json
@@ -15,17 +16,47 @@ TARGETS = ("imxrt700", "imxrt700cm")
 
 
 def measure(deuteron, target, folder):
-    """The compiler's report, with the instructions of the CPU's own steps under QEMU as `counted`."""
+    """The compiler's report, with the instructions of the CPU's own steps under QEMU as
+    `counted`."""
     program, report, stats = folder / "m.pte", folder / "report.json", folder / "stats.json"
 
     def run(*command):
         subprocess.run([deuteron, *command], check=True, stdout=subprocess.DEVNULL)
 
-    run("compile", MODEL, "--calibrate-random", "2", "--target", target, "--no-debug-map", "-o", program, "--report-json", report)
-    run("run", program, "--input", noise(MODEL, folder / "x.npz"), "--samples", "1", "--on", "qemu", "--stats-json", stats)
+    run(
+        "compile",
+        MODEL,
+        "--calibrate-random",
+        "2",
+        "--target",
+        target,
+        "--no-debug-map",
+        "-o",
+        program,
+        "--report-json",
+        report,
+    )
+    run(
+        "run",
+        program,
+        "--input",
+        noise(MODEL, folder / "x.npz"),
+        "--samples",
+        "1",
+        "--on",
+        "qemu",
+        "--stats-json",
+        stats,
+    )
     made = json.loads(report.read_text())
-    counted = sum(step["instructions"] for step in json.loads(stats.read_text())["steps"] if step["kernel"] != "DeuteronBackend")
-    made["counted"] = round(counted, -3)  # a run differs from the next by some fifty, of the board's timer
+    counted = sum(
+        step["instructions"]
+        for step in json.loads(stats.read_text())["steps"]
+        if step["kernel"] != "DeuteronBackend"
+    )
+    made["counted"] = round(
+        counted, -3
+    )  # a run differs from the next by some fifty, of the board's timer
     return made
 
 
@@ -33,17 +64,30 @@ def figures(deuteron):
     """[name, on the first target, on the second] of each row of the table."""
     with tempfile.TemporaryDirectory() as folder:
         reports = [measure(deuteron, target, Path(folder)) for target in TARGETS]
-    cpu = [[row for row in report["operators"] if row["backend"] != "neutron"] for report in reports]
+    cpu = [
+        [row for row in report["operators"] if row["backend"] != "neutron"] for report in reports
+    ]
     is_float = [[row for row in rows if row["kernel"].startswith("aten::")] for rows in cpu]
-    rows = [("program without debug map, bytes", [report["program_bytes"] for report in reports]),
-            ("SRAM, bytes", [report["sram"]["total_bytes"] for report in reports]),
-            ("float kernels", [len(rows) for rows in is_float]),
-            ("kernel calls of the CPU, conversions included", [report["cpu_calls"] for report in reports]),
-            ("partitions of the NPU", [report["partitions"] for report in reports]),
-            ("cycles of the NPU", [report["npu_total_cycles"] for report in reports]),
-            ("cycles of the Cortex-M33, estimated", [report["cpu_cycles"] for report in reports]),
-            ("instructions of the Cortex-M33 under QEMU, thousands rounded", [report["counted"] for report in reports]),
-            ("cycles together, as estimated", [report["npu_total_cycles"] + report["cpu_cycles"] for report in reports])]
+    rows = [
+        ("program without debug map, bytes", [report["program_bytes"] for report in reports]),
+        ("SRAM, bytes", [report["sram"]["total_bytes"] for report in reports]),
+        ("float kernels", [len(rows) for rows in is_float]),
+        (
+            "kernel calls of the CPU, conversions included",
+            [report["cpu_calls"] for report in reports],
+        ),
+        ("partitions of the NPU", [report["partitions"] for report in reports]),
+        ("cycles of the NPU", [report["npu_total_cycles"] for report in reports]),
+        ("cycles of the Cortex-M33, estimated", [report["cpu_cycles"] for report in reports]),
+        (
+            "instructions of the Cortex-M33 under QEMU, thousands rounded",
+            [report["counted"] for report in reports],
+        ),
+        (
+            "cycles together, as estimated",
+            [report["npu_total_cycles"] + report["cpu_cycles"] for report in reports],
+        ),
+    ]
     return [[name, *pair] for name, pair in rows]
 
 

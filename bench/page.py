@@ -1,4 +1,5 @@
-"""docs/performance.md from the record of one run (bench/performance.json) and the peers' figures (bench/anchors.json). Computes no figure
+"""docs/performance.md from the record of one run (bench/performance.json) and the peers' figures
+(bench/anchors.json). Computes no figure
 that is not in them. Standard library only.
 """
 import cortex_m
@@ -7,12 +8,22 @@ import mixed
 from figures import BIG_SHAPE, USEFUL_SHARE
 from tables import ratio, table, verdict
 
-COMPILE_GOALS = {"mobilenet_v2": ("16 images", 8.0), "kws_dscnn": ("100 samples", None)}  # model: data, times faster than upstream
+COMPILE_GOALS = {
+    "mobilenet_v2": ("16 images", 8.0),
+    "kws_dscnn": ("100 samples", None),
+}  # model: data, times faster than upstream
 KWS_SECONDS = 0.3
 SIMULATION_GOAL, SIMULATION_GOAL_MODELS = 10.0, ("kws_dscnn", "ic_resnet8", "vww_mobilenetv1")
 CALL_GOALS = {"ic_resnet8": 15, "vww_mobilenetv1": 30, "kws_dscnn": 12}
-# Bound of the published mapping, input channels padded to the array, 8 × 8 (see docs/npu.md): Σ OH·OW·⌈Cout/8⌉·KH·KW·⌈Cin/8⌉.
-PUBLISHED_MAPPING = {"ad_fcae": 4128, "kws_dscnn": 108016, "ic_resnet8": 206864, "vww_mobilenetv1": 217328, "mobilenet_v2": 7250000}
+# Bound of the published mapping, input channels padded to the array, 8 × 8 (see docs/npu.md): Σ
+# OH·OW·⌈Cout/8⌉·KH·KW·⌈Cin/8⌉.
+PUBLISHED_MAPPING = {
+    "ad_fcae": 4128,
+    "kws_dscnn": 108016,
+    "ic_resnet8": 206864,
+    "vww_mobilenetv1": 217328,
+    "mobilenet_v2": 7250000,
+}
 BUSY_GOAL = 1.35
 SRAM_GOAL = 1.10
 GRAPH_SECONDS = 5.0
@@ -24,15 +35,46 @@ def accuracy_table(models, anchors):
         if "eval" not in figures:
             continue
         ours, peer = figures["eval"], anchors["accuracy"].get(name, {})
-        labelled = [f"{part[key]:.4f}" if key in part else "–" for part, key in ((ours, "float_accuracy"), (peer, "accuracy"), (ours, "accuracy"))]
-        decibel = [f"{peer['sqnr_db']:.1f}", f"{ours['sqnr_db']:.1f}", f"{ours['sqnr_db'] - peer['sqnr_db']:+.1f}"] if peer else ["–", f"{ours['sqnr_db']:.1f}", "–"]
+        labelled = [
+            f"{part[key]:.4f}" if key in part else "–"
+            for part, key in ((ours, "float_accuracy"), (peer, "accuracy"), (ours, "accuracy"))
+        ]
+        decibel = (
+            [
+                f"{peer['sqnr_db']:.1f}",
+                f"{ours['sqnr_db']:.1f}",
+                f"{ours['sqnr_db'] - peer['sqnr_db']:+.1f}",
+            ]
+            if peer
+            else ["–", f"{ours['sqnr_db']:.1f}", "–"]
+        )
         rows.append([name, ours["samples"], *labelled, *decibel])
-    return table(["model", "samples", "float accuracy", "upstream int8", "ours int8", "upstream, dB", "ours, dB", "ours − upstream"], rows)
+    return table(
+        [
+            "model",
+            "samples",
+            "float accuracy",
+            "upstream int8",
+            "ours int8",
+            "upstream, dB",
+            "ours, dB",
+            "ours − upstream",
+        ],
+        rows,
+    )
 
 
 def quantized_table(models):
-    rows = [[name, f["quantized"]["samples"], f"{f['quantized']['accuracy']:.4f}" if "accuracy" in f["quantized"] else "–", f"{f['quantized']['sqnr_db']:.1f}"]
-            for name, f in models.items() if "quantized" in f]
+    rows = [
+        [
+            name,
+            f["quantized"]["samples"],
+            f"{f['quantized']['accuracy']:.4f}" if "accuracy" in f["quantized"] else "–",
+            f"{f['quantized']['sqnr_db']:.1f}",
+        ]
+        for name, f in models.items()
+        if "quantized" in f
+    ]
     return table(["model", "samples", "accuracy", "dB"], rows)
 
 
@@ -44,13 +86,33 @@ def compile_table(times, anchors):
         ours, peer = times["compile"][name], anchors["compile"][name]
         faster = peer["seconds"]["best"] / ours["best"]
         target = f"≥ {goal:g}×" if goal else f"< {KWS_SECONDS} s"
-        rows.append([f"{name}, {data}", f"{ours['best']:.3f}", f"{ours['median']:.3f}", f"{peer['seconds']['best']:.2f}", f"{peer['imports_seconds']:.1f}",
-                     f"{faster:.1f}×", target, verdict(faster >= goal if goal else ours["best"] < KWS_SECONDS)])
-    return table(["model", "ours, s", "median", "upstream, s", "+ imports, s", "faster", "goal", "met"], rows)
+        rows.append(
+            [
+                f"{name}, {data}",
+                f"{ours['best']:.3f}",
+                f"{ours['median']:.3f}",
+                f"{peer['seconds']['best']:.2f}",
+                f"{peer['imports_seconds']:.1f}",
+                f"{faster:.1f}×",
+                target,
+                verdict(faster >= goal if goal else ours["best"] < KWS_SECONDS),
+            ]
+        )
+    return table(
+        ["model", "ours, s", "median", "upstream, s", "+ imports, s", "faster", "goal", "met"], rows
+    )
 
 
 def growth_table(times):
-    rows = [[f"{int(count):,}", f"{row['best']:.2f}", f"{row['median']:.2f}", f"{1e6 * row['best'] / int(count):.0f}"] for count, row in times["growth"].items()]
+    rows = [
+        [
+            f"{int(count):,}",
+            f"{row['best']:.2f}",
+            f"{row['median']:.2f}",
+            f"{1e6 * row['best'] / int(count):.0f}",
+        ]
+        for count, row in times["growth"].items()
+    ]
     return table(["operators", "s", "median", "µs an operator"], rows, 0)
 
 
@@ -59,25 +121,73 @@ def simulation_table(times, anchors):
     for name, peer in anchors["reference_ms"].items():
         if name in ours:
             faster = peer["best"] / ours[name]
-            goal = [f"≥ {SIMULATION_GOAL:g}×", verdict(faster >= SIMULATION_GOAL)] if name in SIMULATION_GOAL_MODELS else ["–", "–"]
+            goal = (
+                [f"≥ {SIMULATION_GOAL:g}×", verdict(faster >= SIMULATION_GOAL)]
+                if name in SIMULATION_GOAL_MODELS
+                else ["–", "–"]
+            )
             rows.append([name, f"{ours[name]:.3f}", f"{peer['best']:.3f}", f"{faster:.1f}×", *goal])
     for name, peer in anchors.get("xnnpack_ms", {}).items():
         if name in ours:
-            rows.append([f"{name}, peer: XNNPACK int8", f"{ours[name]:.3f}", f"{peer['best']:.3f}", f"{peer['best'] / ours[name]:.2f}×", "later: 1×", "–"])
+            rows.append(
+                [
+                    f"{name}, peer: XNNPACK int8",
+                    f"{ours[name]:.3f}",
+                    f"{peer['best']:.3f}",
+                    f"{peer['best'] / ours[name]:.2f}×",
+                    "later: 1×",
+                    "–",
+                ]
+            )
     return table(["model", "ours, ms", "peer, ms", "faster", "goal", "met"], rows)
 
 
 def cycle_table(models):
     rows = []
-    variants = [(name + suffix, name, figures[key]) for name, figures in models.items() for suffix, key in (("", "default"), (", row packing", "row_packing"))]
+    variants = [
+        (name + suffix, name, figures[key])
+        for name, figures in models.items()
+        for suffix, key in (("", "default"), (", row packing", "row_packing"))
+    ]
     for label, name, r in variants:
-        published, busy, calls, most = PUBLISHED_MAPPING.get(name), r["npu_busy_cycles"], r["npu_calls"], CALL_GOALS.get(name)
-        met = [] if most is None or label != name else [busy <= BUSY_GOAL * published, calls <= most]
-        rows.append([label, f"{calls}{f' ≤ {most}' if most else ''}", f"{busy:,}", ratio(busy, r["ideal_cycles"]), ratio(busy, published) if published else "–",
-                     f"{r['npu_host_cycles']:,}", f"{r['npu_stall_cycles']:,}", f"{r['cpu_cycles']:,}",
-                     f"{(r['npu_total_cycles'] + r['cpu_cycles']) / r['clock_hz'] * 1e6:,.0f}", verdict(all(met)) if met else "–"])
-    return table(["model", "calls", "busy cycles", "÷ Σ⌈MAC/64⌉", "÷ published mapping", "host cycles", "stall cycles", "CPU cycles, estimated", "total, µs", "met"],
-                 rows)
+        published, busy, calls, most = (
+            PUBLISHED_MAPPING.get(name),
+            r["npu_busy_cycles"],
+            r["npu_calls"],
+            CALL_GOALS.get(name),
+        )
+        met = (
+            [] if most is None or label != name else [busy <= BUSY_GOAL * published, calls <= most]
+        )
+        rows.append(
+            [
+                label,
+                f"{calls}{f' ≤ {most}' if most else ''}",
+                f"{busy:,}",
+                ratio(busy, r["ideal_cycles"]),
+                ratio(busy, published) if published else "–",
+                f"{r['npu_host_cycles']:,}",
+                f"{r['npu_stall_cycles']:,}",
+                f"{r['cpu_cycles']:,}",
+                f"{(r['npu_total_cycles'] + r['cpu_cycles']) / r['clock_hz'] * 1e6:,.0f}",
+                verdict(all(met)) if met else "–",
+            ]
+        )
+    return table(
+        [
+            "model",
+            "calls",
+            "busy cycles",
+            "÷ Σ⌈MAC/64⌉",
+            "÷ published mapping",
+            "host cycles",
+            "stall cycles",
+            "CPU cycles, estimated",
+            "total, µs",
+            "met",
+        ],
+        rows,
+    )
 
 
 def memory_table(models):
@@ -85,10 +195,38 @@ def memory_table(models):
     for name, figures in models.items():
         m, touched = figures["default"]["sram"], figures["sram_touched_bytes"]
         share = m["planned_bytes"] / m["live_bound_bytes"]
-        met = 1 <= share <= SRAM_GOAL and m["total_bytes"] <= m["target_bytes"] and m["total_bytes"] == touched
-        rows.append([name, f"{m['planned_bytes']:,}", f"{m['live_bound_bytes']:,}", f"{share:.3f}×", f"{m['staging_bytes']:,}", f"{m['total_bytes']:,}",
-                     f"{touched:,}", f"{figures['default']['flash_bytes']:,}", verdict(met)])
-    return table(["model", "activations, B", "live bytes, B", "ratio", "staging, B", "SRAM total, B", "touched, B", "flash, B", "met"], rows)
+        met = (
+            1 <= share <= SRAM_GOAL
+            and m["total_bytes"] <= m["target_bytes"]
+            and m["total_bytes"] == touched
+        )
+        rows.append(
+            [
+                name,
+                f"{m['planned_bytes']:,}",
+                f"{m['live_bound_bytes']:,}",
+                f"{share:.3f}×",
+                f"{m['staging_bytes']:,}",
+                f"{m['total_bytes']:,}",
+                f"{touched:,}",
+                f"{figures['default']['flash_bytes']:,}",
+                verdict(met),
+            ]
+        )
+    return table(
+        [
+            "model",
+            "activations, B",
+            "live bytes, B",
+            "ratio",
+            "staging, B",
+            "SRAM total, B",
+            "touched, B",
+            "flash, B",
+            "met",
+        ],
+        rows,
+    )
 
 
 def utilization_section(found):
@@ -106,21 +244,33 @@ Kernels without products, in bytes read and written a cycle (the ports together 
 
 {table(["kernel kind", "shapes", "bytes a cycle", "limited by"], found["moving"])}
 """
-    return text + ("\nNot on the NPU: " + "; ".join(found["refused"]) + ".\n" if found["refused"] else "")
+    return text + (
+        "\nNot on the NPU: " + "; ".join(found["refused"]) + ".\n" if found["refused"] else ""
+    )
 
 
 def operator_tables(models):
     parts = []
     for name, figures in models.items():
-        rows = [[op, kernel, f"{macs:,}", f"{cycles:,}", f"{share} %", limit] for op, kernel, macs, cycles, share, limit in figures["operators"]]
-        parts.append(f"### {name}\n\n" + table(["operator", "kernel", "MACs", "cycles", "utilization", "limited by"], rows, words=2))
+        rows = [
+            [op, kernel, f"{macs:,}", f"{cycles:,}", f"{share} %", limit]
+            for op, kernel, macs, cycles, share, limit in figures["operators"]
+        ]
+        parts.append(
+            f"### {name}\n\n"
+            + table(
+                ["operator", "kernel", "MACs", "cycles", "utilization", "limited by"], rows, words=2
+            )
+        )
     return "\n\n".join(parts)
 
 
 def document(record, anchors):
     run, times, models = record["run"], record["times"], record["models"]
     versions = ", ".join(f"{name} {version}" for name, version in anchors["versions"].items())
-    missing = f"\nNot measured, no data here: {', '.join(run['missing'])}.\n" if run["missing"] else ""
+    missing = (
+        f"\nNot measured, no data here: {', '.join(run['missing'])}.\n" if run["missing"] else ""
+    )
     return f"""# Performance
 
 <!-- Written by bench/run.py (make bench): one run, all of the page. -->

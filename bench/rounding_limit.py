@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""How near another evaluation of a quantized model can come to PyTorch's: needs torch and numpy, prints SQNR and same argmax.
+"""How near another evaluation of a quantized model can come to PyTorch's: needs torch and numpy,
+prints SQNR and same argmax.
 
     bench/rounding_limit.py MODEL_FOLDER...
 
-Each model runs on its test set as PyTorch runs it, and with changes that no rounding to codes is part of:
+Each model runs on its test set as PyTorch runs it, and with changes that no rounding to codes is
+part of:
 
-    other order    convolutions and linear layers add up their input channels backwards, in float32 as before
-    exact          everything between dequantize and quantize in double: arithmetic without any rounding but the one to codes, ties to even
+    other order    convolutions and linear layers add up their input channels backwards, in float32
+                   as before
+    exact          everything between dequantize and quantize in double: arithmetic without any
+                   rounding but the one to codes, ties to even
     exact, upwards the same with ties upwards, as a multiplication of integers rounds
     exact but pool exact, ties to even, but averages in float32 as PyTorch computes them
 
-What integers can reach is "exact": the rest is PyTorch's own rounding, which changes a code wherever a result lies within 10^-7 of a tie.
+What integers can reach is "exact": the rest is PyTorch's own rounding, which changes a code
+wherever a result lies within 10^-7 of a tie.
 """
 import sys
 from pathlib import Path
@@ -27,10 +32,20 @@ torch.set_num_threads(1)
 class Run(torch.fx.Interpreter):
     def __init__(self, module, double=False, backwards=False, upwards=False, float_pool=False):
         super().__init__(module)
-        self.double, self.backwards, self.upwards, self.float_pool = double, backwards, upwards, float_pool
+        self.double, self.backwards, self.upwards, self.float_pool = (
+            double,
+            backwards,
+            upwards,
+            float_pool,
+        )
 
     def call_function(self, target, args, kwargs):
-        if self.backwards and target == ATEN.conv2d.default and args[1].shape[1] > 1 and (len(args) < 7 or args[6] == 1):
+        if (
+            self.backwards
+            and target == ATEN.conv2d.default
+            and args[1].shape[1] > 1
+            and (len(args) < 7 or args[6] == 1)
+        ):
             args = (args[0].flip(1).contiguous(), args[1].flip(1).contiguous(), *args[2:])
         if self.backwards and target == ATEN.linear.default:
             args = (args[0].flip(-1).contiguous(), args[1].flip(-1).contiguous(), *args[2:])
@@ -40,7 +55,9 @@ class Run(torch.fx.Interpreter):
             if target == Q.dequantize_per_channel.default:
                 shape = [1] * args[0].dim()
                 shape[args[3]] = -1
-                return (args[0].double() - args[2].reshape(shape).double()) * args[1].double().reshape(shape)
+                return (args[0].double() - args[2].reshape(shape).double()) * args[
+                    1
+                ].double().reshape(shape)
             if target == Q.quantize_per_tensor.default:
                 steps = args[0].double() / float(np.float32(args[1]))
                 steps = torch.floor(steps + 0.5) if self.upwards else torch.round(steps)
@@ -50,8 +67,12 @@ class Run(torch.fx.Interpreter):
         return super().call_function(target, args, kwargs)
 
 
-WAYS = {"other order": {"backwards": True}, "exact": {"double": True}, "exact, upwards": {"double": True, "upwards": True},
-        "exact but pool": {"double": True, "float_pool": True}}
+WAYS = {
+    "other order": {"backwards": True},
+    "exact": {"double": True},
+    "exact, upwards": {"double": True, "upwards": True},
+    "exact but pool": {"double": True, "float_pool": True},
+}
 
 
 def outputs(folder, images, **how):
@@ -67,7 +88,9 @@ def outputs(folder, images, **how):
         for image in images:
             x = torch.from_numpy(image).reshape(shape)
             result = run.run(x.double() if how.get("double") else x)
-            found.append((result[0] if isinstance(result, (tuple, list)) else result).double().flatten())
+            found.append(
+                (result[0] if isinstance(result, (tuple, list)) else result).double().flatten()
+            )
     return torch.stack(found)
 
 
@@ -78,8 +101,14 @@ def main():
         for name, how in WAYS.items():
             got = outputs(folder, images, **how)
             noise = ((wanted - got) ** 2).sum().item()
-            sqnr = 10 * np.log10((wanted ** 2).sum().item() / noise) if noise else float("inf")
-            print(f"{folder.name:16} {name:15} {sqnr:5.1f} dB, same argmax {(wanted.argmax(1) == got.argmax(1)).double().mean():.4f}", flush=True)
+            sqnr = 10 * np.log10((wanted**2).sum().item() / noise) if noise else float("inf")
+            print(
+                (
+                    f"{folder.name:16} {name:15} {sqnr:5.1f} dB, same argmax"
+                    f" {(wanted.argmax(1) == got.argmax(1)).double().mean():.4f}"
+                ),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

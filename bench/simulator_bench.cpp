@@ -1,5 +1,6 @@
-// Functional simulation of single kernels and of whole networks' sequences of calls, on each kit of kernels: ms and GMAC/s on one
-// thread. Weights are random, since time does not depend on them; shapes are those of the networks.
+// Functional simulation of single kernels and of whole networks' sequences of calls, on each kit of
+// kernels: ms and GMAC/s on one thread. Weights are random, since time does not depend on them;
+// shapes are those of the networks.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -27,25 +28,30 @@ class Network {
 
   Network& conv(uint32_t channels, uint32_t kernel_height, uint32_t kernel_width, uint32_t stride) {
     const Window w = window(channels, kernel_height, kernel_width, stride);
-    macs_ += uint64_t{w.out_height} * w.out_width * channels * kernel_height * kernel_width * w.in_channels;
-    const Address weights = builder_.stage(
-        test::pack_conv2d(kTarget, w, Packing::kChannels, random_.int8(size_t{channels} * kernel_height * kernel_width * w.in_channels)));
+    macs_ += uint64_t{w.out_height} * w.out_width * channels * kernel_height * kernel_width *
+             w.in_channels;
+    const Address weights = builder_.stage(test::pack_conv2d(
+        kTarget, w, Packing::kChannels,
+        random_.int8(size_t{channels} * kernel_height * kernel_width * w.in_channels)));
     const Address parameters = stage_parameters(channels);
     builder_.add(Conv2d{w, at_, next(w), weights, parameters, -1, Packing::kChannels, kEpilogue});
     return *this;
   }
-  Network& conv(uint32_t channels, uint32_t kernel, uint32_t stride = 1) { return conv(channels, kernel, kernel, stride); }
+  Network& conv(uint32_t channels, uint32_t kernel, uint32_t stride = 1) {
+    return conv(channels, kernel, kernel, stride);
+  }
   Network& depthwise(uint32_t stride = 1) {
     const Window w = window(shape_.channels, 3, 3, stride);
     macs_ += uint64_t{w.out_height} * w.out_width * w.out_channels * 9;
-    const Address weights = builder_.stage(test::pack_depthwise(kTarget, w, random_.int8(size_t{w.out_channels} * 9)));
+    const Address weights =
+        builder_.stage(test::pack_depthwise(kTarget, w, random_.int8(size_t{w.out_channels} * 9)));
     const Address parameters = stage_parameters(w.out_channels);
     builder_.add(Depthwise{w, at_, next(w), weights, parameters, -1, kEpilogue});
     return *this;
   }
   Network& average() {
-    const Window w =
-        dense({1, shape_.height, shape_.width, shape_.channels, 1, 1, shape_.channels, shape_.height, shape_.width, 1, 1, 1, 1, 0, 0});
+    const Window w = dense({1, shape_.height, shape_.width, shape_.channels, 1, 1, shape_.channels,
+                            shape_.height, shape_.width, 1, 1, 1, 1, 0, 0});
     builder_.add(Pool{w, at_, next(w), PoolKind::kAverage, 0, 0, 0, {}, -128, 127});
     return *this;
   }
@@ -80,7 +86,8 @@ class Network {
     builder_.add(Move{at_, output, {1, 1, 1, 1, 1, bytes}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
     Target roomy = dtr::test::machine();  // nothing here is placed with care
     roomy.sram_bytes = 1u << 30;
-    const test::AlignedBytes payload = builder_.build([&](Header& header) { header.target_hash = format_hash(roomy); });
+    const test::AlignedBytes payload =
+        builder_.build([&](Header& header) { header.target_hash = format_hash(roomy); });
     simulator::HostSimulator host(roomy, kit);
     uint32_t handle = 0;
     if (prepare) {
@@ -90,10 +97,12 @@ class Network {
       }
       return;
     }
-    if (const simulator::Fault fault = host.prepare(payload.bytes(), handle); fault.status != Status::kOk)
+    if (const simulator::Fault fault = host.prepare(payload.bytes(), handle);
+        fault.status != Status::kOk)
       return state.SkipWithError(text(fault.status));
     std::vector<test::AlignedBytes> operands;
-    for (const Operand& operand : builder_.operands()) operands.emplace_back(operand.bytes, uint8_t{17});
+    for (const Operand& operand : builder_.operands())
+      operands.emplace_back(operand.bytes, uint8_t{17});
     std::vector<Buffer> buffers;
     for (test::AlignedBytes& operand : operands) buffers.push_back(operand.buffer());
     test::AlignedBytes scratch(builder_.scratch_bytes());
@@ -101,7 +110,8 @@ class Network {
       const Report report = host.run(handle, buffers, scratch.buffer());
       if (report.status != Status::kOk) return state.SkipWithError(text(report.status));
     }
-    state.counters["MAC/s"] = benchmark::Counter(static_cast<double>(macs_), benchmark::Counter::kIsIterationInvariantRate);
+    state.counters["MAC/s"] = benchmark::Counter(static_cast<double>(macs_),
+                                                 benchmark::Counter::kIsIterationInvariantRate);
     state.counters["MAC"] = static_cast<double>(macs_);
   }
 
@@ -109,12 +119,15 @@ class Network {
   static constexpr Epilogue kEpilogue{3, -128, 127, 0, {}, {}, {}, {}};
 
   // "Same" padding.
-  Window window(uint32_t channels, uint32_t kernel_height, uint32_t kernel_width, uint32_t stride) const {
+  Window window(uint32_t channels, uint32_t kernel_height, uint32_t kernel_width,
+                uint32_t stride) const {
     Window w{1, shape_.height, shape_.width, shape_.channels};
-    w.out_height = div_up(shape_.height, stride), w.out_width = div_up(shape_.width, stride), w.out_channels = channels;
+    w.out_height = div_up(shape_.height, stride), w.out_width = div_up(shape_.width, stride),
+    w.out_channels = channels;
     w.kernel_height = kernel_height, w.kernel_width = kernel_width;
     w.stride_height = w.stride_width = stride, w.dilation_height = w.dilation_width = 1;
-    w.pad_top = static_cast<int32_t>(kernel_height - 1) / 2, w.pad_left = static_cast<int32_t>(kernel_width - 1) / 2;
+    w.pad_top = static_cast<int32_t>(kernel_height - 1) / 2,
+    w.pad_left = static_cast<int32_t>(kernel_width - 1) / 2;
     return dense(w);
   }
   Address next(const Window& w) {
@@ -123,7 +136,8 @@ class Network {
   }
   Address stage_parameters(uint32_t channels) {
     std::vector<test::Channel> list(channels);
-    for (test::Channel& channel : list) channel = {random_.between(-1000, 1000), random_.between(1 << 30, INT32_MAX), -9};
+    for (test::Channel& channel : list)
+      channel = {random_.between(-1000, 1000), random_.between(1 << 30, INT32_MAX), -9};
     return builder_.stage(test::pack_parameters(kTarget, list));
   }
 
@@ -166,8 +180,19 @@ Network vww_mobilenetv1() {
   struct Block {
     uint32_t stride, channels;
   };
-  for (const Block block :
-       {Block{1, 16}, {2, 32}, {1, 32}, {2, 64}, {1, 64}, {2, 128}, {1, 128}, {1, 128}, {1, 128}, {1, 128}, {1, 128}, {2, 256}, {1, 256}})
+  for (const Block block : {Block{1, 16},
+                            {2, 32},
+                            {1, 32},
+                            {2, 64},
+                            {1, 64},
+                            {2, 128},
+                            {1, 128},
+                            {1, 128},
+                            {1, 128},
+                            {1, 128},
+                            {1, 128},
+                            {2, 256},
+                            {1, 256}})
     n.depthwise(block.stride).conv(block.channels, 1);
   n.average().linear(2).softmax();
   return n;
@@ -180,7 +205,8 @@ Network mobilenet_v2() {
   struct Stage {
     uint32_t channels, blocks, stride;
   };
-  for (const Stage stage : {Stage{24, 2, 2}, {32, 3, 2}, {64, 4, 2}, {96, 3, 1}, {160, 3, 2}, {320, 1, 1}})
+  for (const Stage stage :
+       {Stage{24, 2, 2}, {32, 3, 2}, {64, 4, 2}, {96, 3, 1}, {160, 3, 2}, {320, 1, 1}})
     for (uint32_t i = 0; i < stage.blocks; ++i) {
       const Network::Point start = n.here();
       n.conv(before * 6, 1).depthwise(i == 0 ? stage.stride : 1).conv(stage.channels, 1);
@@ -232,13 +258,16 @@ void register_all() {
     const simulator::Kit* kit;
     bool prepare;
   };
-  const Variant variants[] = {
-      {"best", &simulator::best_kit(), false}, {"highway", &simulator::highway_kit(), false}, {"prepare", &simulator::best_kit(), true}};
+  const Variant variants[] = {{"best", &simulator::best_kit(), false},
+                              {"highway", &simulator::highway_kit(), false},
+                              {"prepare", &simulator::best_kit(), true}};
   for (const Case& item : kCases)
     for (const Variant& variant : variants)
-      benchmark::RegisterBenchmark((std::string(item.name) + "/" + variant.name).c_str(), [item, variant](benchmark::State& state) {
-        item.make().run(state, *variant.kit, variant.prepare);
-      })->Unit(benchmark::kMillisecond);
+      benchmark::RegisterBenchmark((std::string(item.name) + "/" + variant.name).c_str(),
+                                   [item, variant](benchmark::State& state) {
+                                     item.make().run(state, *variant.kit, variant.prepare);
+                                   })
+          ->Unit(benchmark::kMillisecond);
 }
 
 const bool kRegistered = (register_all(), true);

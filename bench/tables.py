@@ -1,4 +1,5 @@
-"""Markdown tables and words that the sections of docs/performance.md share. Standard library only."""
+"""Markdown tables and words that the sections of docs/performance.md share. Standard library
+only."""
 
 
 def table(head, rows, words=1):

@@ -1,5 +1,6 @@
-// How full the array is, kernel kind by kernel kind over a grid of shapes: one JSON object a shape on standard output, for bench/run.py.
-// Each shape is lowered alone; its cycles are those of its calls on the NPU, copies and the host's share not counted.
+// How full the array is, kernel kind by kernel kind over a grid of shapes: one JSON object a shape
+// on standard output, for bench/run.py. Each shape is lowered alone; its cycles are those of its
+// calls on the NPU, copies and the host's share not counted.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,13 +24,15 @@ double padded_share(int in, int out) {
   return static_cast<double>(in) * out / (static_cast<double>(full(in)) * full(out));
 }
 
-void measure(std::string_view kind, const std::string& shape, const std::string& text, double ceiling = 1) {
+void measure(std::string_view kind, const std::string& shape, const std::string& text,
+             double ceiling = 1) {
   Result<Program> program = parse_program(text, "bench.ir");
   if (!program) return fmt::print(stderr, "{}\n", to_text(program.error()));
   const auto backend = make_neutron_backend(dtr::find_target("imxrt700")->npu);
   Graph& graph = program->forward();
   if (const auto refused = backend->refuse(graph, graph.first_op())) {
-    fmt::print("{{\"kind\": \"{}\", \"shape\": \"{}\", \"refused\": {}}}\n", kind, shape, json_quote(refused->reason));
+    fmt::print("{{\"kind\": \"{}\", \"shape\": \"{}\", \"refused\": {}}}\n", kind, shape,
+               json_quote(refused->reason));
     return;
   }
   const auto lowered = backend->lower(*program, graph);
@@ -47,28 +50,35 @@ void measure(std::string_view kind, const std::string& shape, const std::string&
     kernel = step.kernel;
   }
   uint64_t bytes = 0;
-  for (const ValueId input : graph.inputs()) bytes += static_cast<uint64_t>(graph.type(input).bytes());
-  for (const ValueId output : graph.outputs()) bytes += static_cast<uint64_t>(graph.type(output).bytes());
+  for (const ValueId input : graph.inputs())
+    bytes += static_cast<uint64_t>(graph.type(input).bytes());
+  for (const ValueId output : graph.outputs())
+    bytes += static_cast<uint64_t>(graph.type(output).bytes());
   fmt::print(
-      "{{\"kind\": \"{}\", \"shape\": \"{}\", \"kernel\": \"{}\", \"macs\": {}, \"bytes\": {}, \"cycles\": {}, \"limit\": \"{}\", "
+      "{{\"kind\": \"{}\", \"shape\": \"{}\", \"kernel\": \"{}\", \"macs\": {}, \"bytes\": {}, "
+      "\"cycles\": {}, \"limit\": \"{}\", "
       "\"ceiling\": {:.3f}}}\n",
       kind, shape, kernel, macs, bytes, cycles, limit, ceiling);
 }
 
 void convolution(std::string_view kind, const Shape2d& s, int groups, bool transposed = false) {
   const int pad = transposed ? 0 : s.kernel / 2;
-  const auto extent = [&](int in) { return transposed ? (in - 1) * s.stride + s.kernel : (in + 2 * pad - s.kernel) / s.stride + 1; };
-  const std::string weight =
-      transposed ? fmt::format("{},{}", s.channels, s.out / groups) : fmt::format("{},{}", s.out, s.channels / groups);
-  measure(kind, fmt::format("{}x{}x{} to {}, kernel {}, stride {}", s.channels, s.height, s.width, s.out, s.kernel, s.stride),
+  const auto extent = [&](int in) {
+    return transposed ? (in - 1) * s.stride + s.kernel : (in + 2 * pad - s.kernel) / s.stride + 1;
+  };
+  const std::string weight = transposed ? fmt::format("{},{}", s.channels, s.out / groups)
+                                        : fmt::format("{},{}", s.out, s.channels / groups);
+  measure(kind,
+          fmt::format("{}x{}x{} to {}, kernel {}, stride {}", s.channels, s.height, s.width, s.out,
+                      s.kernel, s.stride),
           fmt::format(R"(graph @forward(%x: i8[1,{0},{1},{2}] channels_last quant<0.05>) {{
   %w: i8[{3},{4},{4}] quant<0.01> = constant seeded<1>
   %b: i32[{5}] quant<bias> = constant seeded<2>
   %y: i8[1,{5},{6},{7}] channels_last quant<0.05> = aten.convolution(%x, %w, %b) {{dilation = [1, 1], groups = {8}, output_padding = [0, 0], padding = [{9}, {9}], stride = [{10}, {10}], transposed = {11}}}
   return %y
 }})",
-                      s.channels, s.height, s.width, weight, s.kernel, s.out, extent(s.height), extent(s.width), groups, pad, s.stride,
-                      transposed),
+                      s.channels, s.height, s.width, weight, s.kernel, s.out, extent(s.height),
+                      extent(s.width), groups, pad, s.stride, transposed),
           groups == s.channels ? 1.0 / 8 : padded_share(s.channels / groups, s.out / groups));
 }
 
@@ -86,22 +96,26 @@ void linear(int rows, int in, int out) {
 
 void matmul(int batch, int rows, int inner, int columns) {
   measure("matmul", fmt::format("{} x {} x {} x {}", batch, rows, inner, columns),
-          fmt::format(R"(graph @forward(%x: i8[{0},{1},{2}] quant<0.05>, %z: i8[{0},{2},{3}] quant<0.04>) {{
+          fmt::format(
+              R"(graph @forward(%x: i8[{0},{1},{2}] quant<0.05>, %z: i8[{0},{2},{3}] quant<0.04>) {{
   %y: i8[{0},{1},{3}] quant<0.5> = aten.matmul(%x, %z)
   return %y
 }})",
-                      batch, rows, inner, columns),
+              batch, rows, inner, columns),
           padded_share(inner, columns));
 }
 
 void pool(std::string_view op, const Shape2d& s) {
   const bool max = op == "max_pool2d";
-  measure(op, fmt::format("{}x{}x{}, kernel {}, stride {}", s.channels, s.height, s.width, s.kernel, s.stride),
+  measure(op,
+          fmt::format("{}x{}x{}, kernel {}, stride {}", s.channels, s.height, s.width, s.kernel,
+                      s.stride),
           fmt::format(R"(graph @forward(%x: i8[1,{0},{1},{2}] channels_last quant<0.05>) {{
   %y: i8[1,{0},{3},{4}] channels_last quant<0.05> = aten.{5}(%x) {{ceil_mode = false, {6}, kernel_size = [{7}, {7}], padding = [0, 0], stride = [{8}, {8}]}}
   return %y
 }})",
-                      s.channels, s.height, s.width, (s.height - s.kernel) / s.stride + 1, (s.width - s.kernel) / s.stride + 1, op,
+                      s.channels, s.height, s.width, (s.height - s.kernel) / s.stride + 1,
+                      (s.width - s.kernel) / s.stride + 1, op,
                       max ? "dilation = [1, 1]" : "count_include_pad = true", s.kernel, s.stride));
 }
 
@@ -112,7 +126,8 @@ void elementwise(std::string_view op, int elements) {
   %y: i8[1,{0}] quant<0.06> = aten.{1}(%x{2})
   return %y
 }})",
-                      elements, op, binary ? ", %z" : "", binary ? fmt::format(", %z: i8[1,{}] quant<0.04>", elements) : ""));
+                      elements, op, binary ? ", %z" : "",
+                      binary ? fmt::format(", %z: i8[1,{}] quant<0.04>", elements) : ""));
 }
 
 void softmax(int rows, int columns) {
@@ -139,9 +154,12 @@ int main() {
   for (const int channels : {4, 16, 64}) convolution("conv 5x5", {channels, 20, 20, 32, 5, 1}, 1);
   for (const int size : {7, 20, 48})
     for (const int channels : {8, 20, 64, 256})
-      for (const int kernel : {3, 5}) convolution("depthwise", {channels, size, size, channels, kernel, 1}, channels);
-  for (const int groups : {2, 4, 8}) convolution("grouped conv 3x3", {32, 16, 16, 64, 3, 1}, groups);
-  for (const int channels : {8, 32}) convolution("transposed conv", {channels, 12, 12, 16, 2, 2}, 1, true);
+      for (const int kernel : {3, 5})
+        convolution("depthwise", {channels, size, size, channels, kernel, 1}, channels);
+  for (const int groups : {2, 4, 8})
+    convolution("grouped conv 3x3", {32, 16, 16, 64, 3, 1}, groups);
+  for (const int channels : {8, 32})
+    convolution("transposed conv", {channels, 12, 12, 16, 2, 2}, 1, true);
   for (const int rows : {1, 8, 49})
     for (const int in : {64, 250, 1024})
       for (const int out : {10, 128, 1000}) linear(rows, in, out);

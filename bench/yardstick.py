@@ -1,4 +1,5 @@
-"""How fast this machine is right now, so that figures of two runs can be told from the machines' difference. Standard library only."""
+"""How fast this machine is right now, so that figures of two runs can be told from the machines'
+difference. Standard library only."""
 import hashlib
 import platform
 import time
@@ -14,7 +15,8 @@ def cpu_name():
 
 
 def yardstick_ms(repeats=7):
-    """Best time of a fixed piece of work (SHA-256 over 8 MiB), milliseconds; a neighbour on the machine shows as a larger figure."""
+    """Best time of a fixed piece of work (SHA-256 over 8 MiB), milliseconds; a neighbour on the
+    machine shows as a larger figure."""
     data = bytes(8 << 20)
     best = float("inf")
     for _ in range(repeats):

@@ -1,4 +1,5 @@
-// deuteron-opt: reads the text form of the IR or a .pt2, runs passes, prints the text form. For tests of passes and for looking at models.
+// deuteron-opt: reads the text form of the IR or a .pt2, runs passes, prints the text form. For
+// tests of passes and for looking at models.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -46,10 +47,13 @@ struct Options {
 };
 
 void report(const Diagnostic& diagnostic, const Options& options) {
-  tools::print_error("{}\n", EncodedLines{options.diagnostics == "json" ? to_json(diagnostic) : to_text(diagnostic)});
+  tools::print_error("{}\n", EncodedLines{options.diagnostics == "json" ? to_json(diagnostic)
+                                                                        : to_text(diagnostic)});
 }
 
-int exit_code(const Diagnostic& diagnostic) { return diagnostic.id == DiagnosticId::kPassBrokeGraph ? kOurBug : kInputAtFault; }
+int exit_code(const Diagnostic& diagnostic) {
+  return diagnostic.id == DiagnosticId::kPassBrokeGraph ? kOurBug : kInputAtFault;
+}
 
 void print_list() {
   for (const PassDef* pass : all_passes()) tools::print("{:<30}{}\n", pass->name, pass->summary);
@@ -62,7 +66,8 @@ void print_list() {
 
 std::string_view promise(Exactness exactness) {
   if (exactness == Exactness::kExact) return "equal";
-  return exactness == Exactness::kFloatRounding ? "2^-20 of the maximum" : "one step an op, 25 dB a graph";
+  return exactness == Exactness::kFloatRounding ? "2^-20 of the maximum"
+                                                : "one step an op, 25 dB a graph";
 }
 
 // The table of docs/passes.md.
@@ -73,21 +78,24 @@ void print_markdown() {
     for (const Pipeline& pipeline : all_pipelines())
       if (std::find(pipeline.passes.begin(), pipeline.passes.end(), pass) != pipeline.passes.end())
         pipelines += fmt::format("{}{}", pipelines.empty() ? "" : ", ", pipeline.name);
-    tools::print("| `{}` | {} | {} | {} |\n", pass->name, pass->summary, promise(pass->exactness), pipelines);
+    tools::print("| `{}` | {} | {} | {} |\n", pass->name, pass->summary, promise(pass->exactness),
+                 pipelines);
   }
 }
 
 void print_times(const Graph& graph, const std::vector<PassRun>& runs) {
   double total = 0;
   for (const PassRun& run : runs) {
-    tools::print_error("{:10.3f} ms {:6} changes  {}\n", run.milliseconds, run.changes, run.pass->name);
+    tools::print_error("{:10.3f} ms {:6} changes  {}\n", run.milliseconds, run.changes,
+                       run.pass->name);
     total += run.milliseconds;
   }
   tools::print_error("{:10.3f} ms total for @{}\n", total, graph.name);
 }
 
 void print_remarks(const Remarks& remarks, const Options& options) {
-  for (const Remark& remark : remarks.list()) tools::print_error("{}\n", options.diagnostics == "json" ? to_json(remark) : to_text(remark));
+  for (const Remark& remark : remarks.list())
+    tools::print_error("{}\n", options.diagnostics == "json" ? to_json(remark) : to_text(remark));
 }
 
 // Looks for the first wrong pass; an error if there is one.
@@ -97,14 +105,15 @@ Status bisect(Program& program, const Options& options) {
   const Pipeline* known = find_pipeline(options.pipeline);
   for (Graph& graph : program.graphs) {
     DTR_ASSIGN(const auto found,
-               bisect(program, graph, known != nullptr ? *known : Pipeline{"--pass", "", passes}, known != nullptr, options.seed));
+               bisect(program, graph, known != nullptr ? *known : Pipeline{"--pass", "", passes},
+                      known != nullptr, options.seed));
     if (!found) {
       tools::print_error("@{}: no pass changes the result\n", graph.name);
       continue;
     }
     return fail(DiagnosticId::kPassBrokeGraph,
-                fmt::format("pass {} is the first whose result differs, run {} of {}: {}", found->pass->name, found->run, found->runs,
-                            found->reason),
+                fmt::format("pass {} is the first whose result differs, run {} of {}: {}",
+                            found->pass->name, found->run, found->runs, found->reason),
                 "Report this as a bug.", {.node = "@" + graph.name});
   }
   return {};
@@ -113,19 +122,23 @@ Status bisect(Program& program, const Options& options) {
 Status transform(Program& program, const Options& options) {
   if (options.bisect) return bisect(program, options);
   for (Graph& graph : program.graphs) {
-    const auto after_pass = [&](const PassDef& pass, const Program&, const Graph& changed, size_t changes) {
+    const auto after_pass = [&](const PassDef& pass, const Program&, const Graph& changed,
+                                size_t changes) {
       for (const std::string& name : options.print_after)
         if (name == "all" || name == pass.name)
-          tools::print_error("// after {}: {} changes\n{}", pass.name, changes, EncodedLines{print(program, changed, options.print)});
+          tools::print_error("// after {}: {} changes\n{}", pass.name, changes,
+                             EncodedLines{print(program, changed, options.print)});
     };
     Remarks remarks;
-    const PassOptions pass_options{options.verify_each, options.prove ? Proof::kEachPass : Proof::kNone, options.seed, &remarks,
-                                   after_pass};
+    const PassOptions pass_options{options.verify_each,
+                                   options.prove ? Proof::kEachPass : Proof::kNone, options.seed,
+                                   &remarks, after_pass};
     std::vector<const PassDef*> passes;
     for (const std::string& name : options.passes) passes.push_back(find_pass(name));
     DTR_ASSIGN(std::vector<PassRun> runs, run_passes(program, graph, passes, pass_options));
     if (const Pipeline* pipeline = find_pipeline(options.pipeline)) {
-      DTR_ASSIGN(const std::vector<PassRun> more, run_pipeline(program, graph, *pipeline, pass_options));
+      DTR_ASSIGN(const std::vector<PassRun> more,
+                 run_pipeline(program, graph, *pipeline, pass_options));
       runs.insert(runs.end(), more.begin(), more.end());
     }
     if (options.time) print_times(graph, runs);
@@ -149,7 +162,8 @@ int run_on(std::string_view text, const Options& options) {
   return run_on(parse_program(text, options.file == "-" ? "<stdin>" : options.file), options);
 }
 
-// Every part of the text between lines `// -----` by itself, its lines numbered as in the file; the worst exit code.
+// Every part of the text between lines `// -----` by itself, its lines numbered as in the file; the
+// worst exit code.
 int run_on_parts(std::string_view text, const Options& options) {
   constexpr std::string_view kSeparator = "// -----\n";
   int worst = kGood;
@@ -202,7 +216,8 @@ int command(int argc, char** argv, dtr::Options& options) {
   app.footer(
       "Example:\n"
       "  deuteron-opt --pass fold_batch_norm,fuse_activation --prove model.ir\n"
-      "      folds and fuses, checks each pass by evaluating the graph before and after it, prints the new graph\n\n"
+      "      folds and fuses, checks each pass by evaluating the graph before and after it, prints "
+      "the new graph\n\n"
       "Exit codes: 0 good, 1 the input is at fault, 2 usage, 3 a pass is wrong (report it)");
   std::vector<std::string> names = names_of_passes();
   std::vector<std::string> pipelines;
@@ -219,25 +234,37 @@ int command(int argc, char** argv, dtr::Options& options) {
   app.add_flag("--list", options.list, "List all passes and pipelines");
   app.add_flag("--markdown", options.markdown, "With --list: as a page of the documentation");
   app.add_flag("--verify-each", options.verify_each, "Run the verifier after every pass");
-  app.add_flag("--prove", options.prove, "Evaluate the graph before and after every pass on random inputs and compare");
-  app.add_flag("--bisect", options.bisect, "Find the first pass after which the graph computes something else than at the start");
-  app.add_option("--seed", options.seed, "Seed of the inputs of --prove and --bisect")->type_name("N")->capture_default_str();
+  app.add_flag("--prove", options.prove,
+               "Evaluate the graph before and after every pass on random inputs and compare");
+  app.add_flag(
+      "--bisect", options.bisect,
+      "Find the first pass after which the graph computes something else than at the start");
+  app.add_option("--seed", options.seed, "Seed of the inputs of --prove and --bisect")
+      ->type_name("N")
+      ->capture_default_str();
   names.emplace_back("all");
-  app.add_option("--print-after", options.print_after, "Print the graph after these passes, or `all`, to standard error")
+  app.add_option("--print-after", options.print_after,
+                 "Print the graph after these passes, or `all`, to standard error")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember(names))
       ->type_name("NAME[,NAME]");
-  app.add_flag("--time", options.time, "Print time and number of changes of every pass to standard error");
-  app.add_flag("-v,--verbose", options.verbose, "Print why passes left operators as they are to standard error");
-  app.add_flag("--split-input-file", options.split, "Treat the parts between lines `// -----` as files of their own");
-  app.add_flag("--elide-constants", options.print.elide_constants, "Print big constants as seeded<hash>: small text, other contents");
-  app.add_option("--elide-above", options.print.inline_elements, "Elements up to which constants are printed in full")
+  app.add_flag("--time", options.time,
+               "Print time and number of changes of every pass to standard error");
+  app.add_flag("-v,--verbose", options.verbose,
+               "Print why passes left operators as they are to standard error");
+  app.add_flag("--split-input-file", options.split,
+               "Treat the parts between lines `// -----` as files of their own");
+  app.add_flag("--elide-constants", options.print.elide_constants,
+               "Print big constants as seeded<hash>: small text, other contents");
+  app.add_option("--elide-above", options.print.inline_elements,
+                 "Elements up to which constants are printed in full")
       ->type_name("N")
       ->capture_default_str();
   app.add_flag("--no-locations", options.no_locations, "Leave out the table of sources and loc(…)");
   app.add_flag("--no-print", options.no_print, "Do not print the result");
-  app.add_option("--diagnostics", options.diagnostics, "How errors are written: text, or json (one object a line)")
+  app.add_option("--diagnostics", options.diagnostics,
+                 "How errors are written: text, or json (one object a line)")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   try {

@@ -32,13 +32,17 @@ struct EvalOptions {
 };
 
 const CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
-  CLI::App* verb = app.add_subcommand("eval", "Accuracy of a program over a data set, beside the float model's");
+  CLI::App* verb =
+      app.add_subcommand("eval", "Accuracy of a program over a data set, beside the float model's");
   verb->add_option("PROGRAM", o.program, "Program (.pte)")->required();
-  verb->add_option("--data", o.data, "Data set (.npz) with inputs, labels, and float_output if the float model's outputs are known")
+  verb->add_option("--data", o.data,
+                   "Data set (.npz) with inputs, labels, and float_output if the float model's "
+                   "outputs are known")
       ->required();
   add_tensor_files(verb, o.tensor_files);
   verb->add_option("--labels", o.labels, "Array of class numbers")->capture_default_str();
-  verb->add_option("--against", o.against, "Float model to run on the same data (.pt2, .tflite) instead of float_output");
+  verb->add_option("--against", o.against,
+                   "Float model to run on the same data (.pt2, .tflite) instead of float_output");
   verb->add_option("--json", o.json, "Write the figures as JSON");
   add_threads(verb, o.threads);
   example(verb, "deuteron eval digits.pte --data models/digits_cnn/test.npz");
@@ -56,7 +60,8 @@ size_t argmax(std::span<const float> values) {
 }
 
 // Class numbers in whatever integer dtype they are stored.
-Result<std::vector<int64_t>> class_numbers(const Tensor& labels, size_t samples, const Place& place) {
+Result<std::vector<int64_t>> class_numbers(const Tensor& labels, size_t samples,
+                                           const Place& place) {
   std::vector<int64_t> numbers;
   const auto take = [&](const auto& values) { numbers.assign(values.begin(), values.end()); };
   if (labels.dtype() == DType::kInt64) take(labels.values<int64_t>());
@@ -66,25 +71,30 @@ Result<std::vector<int64_t>> class_numbers(const Tensor& labels, size_t samples,
   if (labels.dtype() == DType::kInt16) take(labels.values<int16_t>());
   if (numbers.size() != samples)
     return fail(DiagnosticId::kDataShape,
-                fmt::format("{} labels of dtype {} for {} samples", labels.elements(), name(labels.dtype()), samples),
+                fmt::format("{} labels of dtype {} for {} samples", labels.elements(),
+                            name(labels.dtype()), samples),
                 "give one integer class number a sample", place);
   return numbers;
 }
 
-// Class numbers that no sample can have are a mistake in the data, of which the accuracy would tell nothing.
+// Class numbers that no sample can have are a mistake in the data, of which the accuracy would tell
+// nothing.
 Status check_labels(const std::vector<int64_t>& labels, size_t classes, const Place& place) {
-  const auto is_class = [&](int64_t label) { return label >= 0 && static_cast<uint64_t>(label) < classes; };
+  const auto is_class = [&](int64_t label) {
+    return label >= 0 && static_cast<uint64_t>(label) < classes;
+  };
   const auto bad = std::ranges::find_if_not(labels, is_class);
   if (bad == labels.end()) return {};
   const auto [least, greatest] = std::ranges::minmax(labels);
-  return fail(
-      DiagnosticId::kDataShape,
-      fmt::format("{} of {} labels are no class: the program has the classes 0 to {}, the labels go from {} to {} (sample {} has {})",
-                  std::ranges::count_if(labels, std::not_fn(is_class)), labels.size(), classes - 1, least, greatest, bad - labels.begin(),
-                  *bad),
-      least == 1 && greatest == static_cast<int64_t>(classes) ? "subtract 1: classes are counted from 0"
-                                                              : "leave samples without a class out, or name the right array with --labels",
-      place);
+  return fail(DiagnosticId::kDataShape,
+              fmt::format("{} of {} labels are no class: the program has the classes 0 to {}, the "
+                          "labels go from {} to {} (sample {} has {})",
+                          std::ranges::count_if(labels, std::not_fn(is_class)), labels.size(),
+                          classes - 1, least, greatest, bad - labels.begin(), *bad),
+              least == 1 && greatest == static_cast<int64_t>(classes)
+                  ? "subtract 1: classes are counted from 0"
+                  : "leave samples without a class out, or name the right array with --labels",
+              place);
 }
 
 bool has_nan(std::span<const float> values) {
@@ -97,15 +107,20 @@ struct Expected {
   std::vector<Tensor> computed;    // by --against
   bool any() const { return stored != nullptr || !computed.empty(); }
   std::span<const float> of(size_t sample, size_t elements) const {
-    return computed.empty() ? stored->values<float>().subspan(sample * elements, elements) : computed[sample].values<float>();
+    return computed.empty() ? stored->values<float>().subspan(sample * elements, elements)
+                            : computed[sample].values<float>();
   }
 };
 
-Result<std::vector<Tensor>> run_float_model(const Program& program, const std::vector<NamedTensor>& arrays, const EvalOptions& options) {
+Result<std::vector<Tensor>> run_float_model(const Program& program,
+                                            const std::vector<NamedTensor>& arrays,
+                                            const EvalOptions& options) {
   DTR_ASSIGN(const Samples samples, Samples::bind(program.forward(), arrays, options.data));
-  DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_model_executor(program, program.forward()));
+  DTR_ASSIGN(const std::unique_ptr<Executor> executor,
+             make_model_executor(program, program.forward()));
   std::vector<Result<std::vector<Tensor>>> results(samples.size());
-  parallel_for(samples.size(), options.threads, [&](size_t i) { results[i] = executor->run(samples.inputs(i)); });
+  parallel_for(samples.size(), options.threads,
+               [&](size_t i) { results[i] = executor->run(samples.inputs(i)); });
   std::vector<Tensor> outputs;
   for (Result<std::vector<Tensor>>& result : results) {
     DTR_TRY(result);
@@ -114,16 +129,19 @@ Result<std::vector<Tensor>> run_float_model(const Program& program, const std::v
   return outputs;
 }
 
-Result<std::vector<int64_t>> read_labels(const std::vector<NamedTensor>& arrays, size_t samples, const EvalOptions& options) {
+Result<std::vector<int64_t>> read_labels(const std::vector<NamedTensor>& arrays, size_t samples,
+                                         const EvalOptions& options) {
   if (const Tensor* array = find_array(arrays, options.labels))
     return class_numbers(*array, samples, {.file = options.data, .node = options.labels});
   if (options.labels == "label") return std::vector<int64_t>();
-  return fail(DiagnosticId::kDataMissingArray, fmt::format("there is no array `{}`", options.labels),
+  return fail(DiagnosticId::kDataMissingArray,
+              fmt::format("there is no array `{}`", options.labels),
               "name the array of class numbers with --labels", {.file = options.data});
 }
 
 // `model` is that of --against; null: the data have what the float model says.
-Result<Expected> read_expected(const Program* model, const std::vector<NamedTensor>& arrays, const EvalOptions& options) {
+Result<Expected> read_expected(const Program* model, const std::vector<NamedTensor>& arrays,
+                               const EvalOptions& options) {
   Expected expected;
   if (model != nullptr) {
     DTR_ASSIGN(expected.computed, run_float_model(*model, arrays, options));
@@ -134,8 +152,10 @@ Result<Expected> read_expected(const Program* model, const std::vector<NamedTens
   return expected;
 }
 
-// The first output of each sample, in as many runs as there are threads, each with a session of its own. `stats` of one sample.
-Result<std::vector<Tensor>> run_samples(const Samples& samples, const EvalOptions& options, RunStats& stats) {
+// The first output of each sample, in as many runs as there are threads, each with a session of its
+// own. `stats` of one sample.
+Result<std::vector<Tensor>> run_samples(const Samples& samples, const EvalOptions& options,
+                                        RunStats& stats) {
   const unsigned threads = options.threads == 0 ? default_threads() : options.threads;
   const size_t chunks = std::min<size_t>(threads, samples.size());
   std::vector<Result<std::vector<Tensor>>> results(samples.size());
@@ -158,7 +178,8 @@ Result<std::vector<Tensor>> run_samples(const Samples& samples, const EvalOption
   std::vector<Tensor> outputs;
   for (Result<std::vector<Tensor>>& result : results) {
     if (result->empty())
-      return fail(DiagnosticId::kDataShape, "the program has no output", "give a program that classifies", {.file = options.program});
+      return fail(DiagnosticId::kDataShape, "the program has no output",
+                  "give a program that classifies", {.file = options.program});
     outputs.push_back(std::move(result->front()));
   }
   return outputs;
@@ -171,32 +192,37 @@ struct Score {
   Sqnr sqnr;
 };
 
-Status check_output(const Tensor& output, size_t samples, const Expected& expected, const EvalOptions& options) {
+Status check_output(const Tensor& output, size_t samples, const Expected& expected,
+                    const EvalOptions& options) {
   if (output.dtype() != DType::kFloat32)
-    return fail(DiagnosticId::kDataDtype, "the program gives int8 outputs, which have no scale outside of it",
+    return fail(DiagnosticId::kDataDtype,
+                "the program gives int8 outputs, which have no scale outside of it",
                 "compile with --io float to evaluate", {.file = options.program});
   const auto needed = static_cast<int64_t>(samples) * output.elements();
   if (expected.stored == nullptr || expected.stored->elements() == needed) return {};
-  return fail(
-      DiagnosticId::kDataShape,
-      fmt::format("float_output has {} elements, {} outputs of {} are needed", expected.stored->elements(), samples, output.elements()),
-      "store the outputs of all samples", {.file = options.data});
+  return fail(DiagnosticId::kDataShape,
+              fmt::format("float_output has {} elements, {} outputs of {} are needed",
+                          expected.stored->elements(), samples, output.elements()),
+              "store the outputs of all samples", {.file = options.data});
 }
 
-Score score_of(const std::vector<Tensor>& outputs, const std::vector<int64_t>& labels, const Expected& expected) {
+Score score_of(const std::vector<Tensor>& outputs, const std::vector<int64_t>& labels,
+               const Expected& expected) {
   Score score;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto actual = outputs[i].values<float>();
     ++score.samples;
     const bool has_class = !has_nan(actual);
     if (!has_class) ++score.without_class;
-    if (has_class && !labels.empty() && static_cast<int64_t>(argmax(actual)) == labels[i]) ++score.int8_right;
+    if (has_class && !labels.empty() && static_cast<int64_t>(argmax(actual)) == labels[i])
+      ++score.int8_right;
     if (!expected.any()) continue;
     const auto ideal = expected.of(i, actual.size());
     if (has_nan(ideal) && score.nan_samples++ == 0) score.first_nan = i;
     if (!labels.empty() && static_cast<int64_t>(argmax(ideal)) == labels[i]) ++score.float_right;
     if (has_class && argmax(ideal) == argmax(actual)) ++score.agree;
-    const Tensor wanted = Tensor::copy_of(DType::kFloat32, outputs[i].shape(), std::as_bytes(ideal));
+    const Tensor wanted =
+        Tensor::copy_of(DType::kFloat32, outputs[i].shape(), std::as_bytes(ideal));
     score.sqnr.add(wanted.view(), outputs[i].view());
   }
   return score;
@@ -204,19 +230,24 @@ Score score_of(const std::vector<Tensor>& outputs, const std::vector<int64_t>& l
 
 Status check_finite(const Score& score, const EvalOptions& options) {
   if (score.nan_samples > 0)
-    return fail(DiagnosticId::kDataNotFinite,
-                fmt::format("the float model's outputs hold NaN in {} of {} samples, the first is {}", score.nan_samples, score.samples,
-                            score.first_nan),
-                "leave these samples out, or look for the cause in the float model",
-                {.file = options.against.empty() ? options.data : options.against});
+    return fail(
+        DiagnosticId::kDataNotFinite,
+        fmt::format("the float model's outputs hold NaN in {} of {} samples, the first is {}",
+                    score.nan_samples, score.samples, score.first_nan),
+        "leave these samples out, or look for the cause in the float model",
+        {.file = options.against.empty() ? options.data : options.against});
   if (score.without_class > 0)
-    print_error("note: the program's outputs hold NaN in {} of {} samples, which count as wrong\n", score.without_class, score.samples);
+    print_error("note: the program's outputs hold NaN in {} of {} samples, which count as wrong\n",
+                score.without_class, score.samples);
   return {};
 }
 
 // Prints the figures, and returns them as JSON.
-std::string print_score(const Score& score, bool has_labels, bool has_expected, const RunStats& stats) {
-  const auto share = [&](size_t count) { return static_cast<double>(count) / static_cast<double>(score.samples); };
+std::string print_score(const Score& score, bool has_labels, bool has_expected,
+                        const RunStats& stats) {
+  const auto share = [&](size_t count) {
+    return static_cast<double>(count) / static_cast<double>(score.samples);
+  };
   std::string json = fmt::format("{{\"samples\": {}", score.samples);
   print("{} samples\n", score.samples);
   if (has_labels) {
@@ -226,37 +257,47 @@ std::string print_score(const Score& score, bool has_labels, bool has_expected, 
     json += fmt::format(", \"accuracy\": {:.6f}", share(score.int8_right));
   }
   if (has_expected) {
-    print("  same class as the float model {:.4f}\n  SQNR against the float model  {:.2f} dB\n", share(score.agree), score.sqnr.decibels());
-    json += fmt::format(", \"same_class\": {:.6f}, \"sqnr_db\": {:.4f}", share(score.agree), score.sqnr.decibels());
+    print("  same class as the float model {:.4f}\n  SQNR against the float model  {:.2f} dB\n",
+          share(score.agree), score.sqnr.decibels());
+    json += fmt::format(", \"same_class\": {:.6f}, \"sqnr_db\": {:.4f}", share(score.agree),
+                        score.sqnr.decibels());
   }
-  print("  simulated NPU                 {} cycles in {} calls a sample\n", stats.total_cycles, stats.npu_calls);
-  return json + fmt::format(", \"npu_total_cycles\": {}, \"npu_calls\": {}}}\n", stats.total_cycles, stats.npu_calls);
+  print("  simulated NPU                 {} cycles in {} calls a sample\n", stats.total_cycles,
+        stats.npu_calls);
+  return json + fmt::format(", \"npu_total_cycles\": {}, \"npu_calls\": {}}}\n", stats.total_cycles,
+                            stats.npu_calls);
 }
 
 Status run_eval(const CommonOptions&, const EvalOptions& options) {
   DTR_TRY(check_outputs({options.program, options.data, options.against}, {options.json}));
-  DTR_ASSIGN(const std::unique_ptr<Session> first, Session::open(options.program, options.tensor_files));
+  DTR_ASSIGN(const std::unique_ptr<Session> first,
+             Session::open(options.program, options.tensor_files));
   note_unused_tensors(options.tensor_files, {&first->image()});
   std::optional<Program> model;
   if (!options.against.empty()) {
     DTR_ASSIGN(model, read_model(options.against));
   }
-  const auto is_used = [&](std::string_view array) {  // the inputs of the model may have other names
-    return array == options.labels || Samples::wants(first->signature(), array) ||
-           (model ? Samples::wants(model->forward(), array) : array == "float_output" || array == "float_output_0");
-  };
+  const auto is_used =
+      [&](std::string_view array) {  // the inputs of the model may have other names
+        return array == options.labels || Samples::wants(first->signature(), array) ||
+               (model ? Samples::wants(model->forward(), array)
+                      : array == "float_output" || array == "float_output_0");
+      };
   DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_tensors(options.data, is_used));
   DTR_ASSIGN(const Samples samples, Samples::bind(first->signature(), arrays, options.data));
   DTR_ASSIGN(const std::vector<int64_t> labels, read_labels(arrays, samples.size(), options));
   DTR_ASSIGN(const Expected expected, read_expected(model ? &*model : nullptr, arrays, options));
   if (labels.empty() && !expected.any())
     return fail(DiagnosticId::kDataMissingArray,
-                "the data have neither labels nor outputs of the float model: there is nothing to compare with",
-                "add an array `label` or `float_output`, or give the model with --against", {.file = options.data});
+                "the data have neither labels nor outputs of the float model: there is nothing to "
+                "compare with",
+                "add an array `label` or `float_output`, or give the model with --against",
+                {.file = options.data});
   RunStats stats;
   DTR_ASSIGN(const std::vector<Tensor> outputs, run_samples(samples, options, stats));
   const auto classes = static_cast<size_t>(outputs.front().elements());
-  if (!labels.empty()) DTR_TRY(check_labels(labels, classes, {.file = options.data, .node = options.labels}));
+  if (!labels.empty())
+    DTR_TRY(check_labels(labels, classes, {.file = options.data, .node = options.labels}));
   DTR_TRY(check_output(outputs.front(), samples.size(), expected, options));
   const Score score = score_of(outputs, labels, expected);
   DTR_TRY(check_finite(score, options));
@@ -266,6 +307,8 @@ Status run_eval(const CommonOptions&, const EvalOptions& options) {
 
 }  // namespace
 
-std::unique_ptr<Verb> eval_verb() { return std::make_unique<VerbOf<EvalOptions, &add_eval, &run_eval>>(); }
+std::unique_ptr<Verb> eval_verb() {
+  return std::make_unique<VerbOf<EvalOptions, &add_eval, &run_eval>>();
+}
 
 }  // namespace dtr::tools

@@ -21,14 +21,20 @@ struct FirmwareOptions {
 };
 
 const CLI::App* add_firmware(CLI::App& app, FirmwareOptions& o) {
-  CLI::App* verb =
-      app.add_subcommand("firmware", "Write a CMake project that runs programs on a board, with just the memory and the kernels they need");
-  verb->add_option("PROGRAM", o.programs, "Programs (.pte): several take turns in one arena")->required();
-  verb->add_option("-o,--output", o.output, "Folder of the project; what someone changed in it is kept (docs/runtime.md)")->required();
-  verb->add_option("--board", o.board, "qemu-an505 (Cortex-M33) or qemu-an547 (Cortex-M55)")->capture_default_str();
+  CLI::App* verb = app.add_subcommand("firmware",
+                                      "Write a CMake project that runs programs on a board, with "
+                                      "just the memory and the kernels they need");
+  verb->add_option("PROGRAM", o.programs, "Programs (.pte): several take turns in one arena")
+      ->required();
+  verb->add_option("-o,--output", o.output,
+                   "Folder of the project; what someone changed in it is kept (docs/runtime.md)")
+      ->required();
+  verb->add_option("--board", o.board, "qemu-an505 (Cortex-M33) or qemu-an547 (Cortex-M55)")
+      ->capture_default_str();
   add_tensor_files(verb, o.tensor_files);
-  verb->add_flag("--no-checksum", o.no_checksum,
-                 "Leave out the check of the programs' checksums at load (docs/performance.md has its cost)");
+  verb->add_flag(
+      "--no-checksum", o.no_checksum,
+      "Leave out the check of the programs' checksums at load (docs/performance.md has its cost)");
   example(verb, "deuteron firmware digits.pte --board qemu-an505 -o digits_firmware");
   return verb;
 }
@@ -45,20 +51,27 @@ Status run_firmware(const CommonOptions&, const FirmwareOptions& options) {
   }
   if (images.size() == 1) note_unused_tensors(options.tensor_files, {images.data()});
   DTR_ASSIGN(const std::vector<TensorFileImage> tensors, open_tensor_files(options.tensor_files));
-  DTR_ASSIGN(const std::vector<FirmwareFile> files,
-             make_firmware(programs, {.board = board, .checksum = !options.no_checksum, .tensor_files = tensors}));
+  DTR_ASSIGN(
+      const std::vector<FirmwareFile> files,
+      make_firmware(programs,
+                    {.board = board, .checksum = !options.no_checksum, .tensor_files = tensors}));
   DTR_ASSIGN(const FirmwareChanges changes, write_firmware(files, options.output));
   for (const std::string& path : changes.kept) print("kept {}, which was changed\n", path);
-  for (const std::string& path : changes.beside) print("kept {}, which was changed: what fits these programs is {}.new\n", path, path);
-  for (const std::string& path : changes.unused) print("kept {}, which was changed and is not used any more\n", path);
+  for (const std::string& path : changes.beside)
+    print("kept {}, which was changed: what fits these programs is {}.new\n", path, path);
+  for (const std::string& path : changes.unused)
+    print("kept {}, which was changed and is not used any more\n", path);
   if (!changes.removed.empty())
-    print("removed {} file{} of other programs\n", changes.removed.size(), changes.removed.size() == 1 ? "" : "s");
+    print("removed {} file{} of other programs\n", changes.removed.size(),
+          changes.removed.size() == 1 ? "" : "s");
   print("firmware for {} in {}: see its README.md\n", board->name, options.output);
   return {};
 }
 
 }  // namespace
 
-std::unique_ptr<Verb> firmware_verb() { return std::make_unique<VerbOf<FirmwareOptions, &add_firmware, &run_firmware>>(); }
+std::unique_ptr<Verb> firmware_verb() {
+  return std::make_unique<VerbOf<FirmwareOptions, &add_firmware, &run_firmware>>();
+}
 
 }  // namespace dtr::tools

@@ -27,7 +27,8 @@ const CLI::App* add_inspect(CLI::App& app, InspectOptions& o) {
   return verb;
 }
 
-// Shape, dtype and range of every array. One whose elements no tensor can hold has a line that says so; a damaged one is an error.
+// Shape, dtype and range of every array. One whose elements no tensor can hold has a line that says
+// so; a damaged one is an error.
 Result<std::string> describe_arrays(const std::vector<ReadArray>& arrays) {
   std::string text;
   for (const ReadArray& array : arrays) {
@@ -37,8 +38,8 @@ Result<std::string> describe_arrays(const std::vector<ReadArray>& arrays) {
     }
     DTR_TRY(array.tensor);
     const Tensor& tensor = *array.tensor;
-    text += terminal_format("{:<20} {:<5} {:<20} {:>10} bytes", array.name, name(tensor.dtype()), to_string(tensor.shape()),
-                            tensor.bytes().size());
+    text += terminal_format("{:<20} {:<5} {:<20} {:>10} bytes", array.name, name(tensor.dtype()),
+                            to_string(tensor.shape()), tensor.bytes().size());
     if (tensor.dtype() == DType::kFloat32 && tensor.elements() > 0) {
       const auto values = tensor.values<float>();
       float low = values[0], high = values[0];
@@ -46,20 +47,23 @@ Result<std::string> describe_arrays(const std::vector<ReadArray>& arrays) {
         low = value < low ? value : low;
         high = value > high ? value : high;
       }
-      text += fmt::format("  {:.6g} … {:.6g}{}", low, high, find_non_finite(tensor.view()) >= 0 ? ", not all finite" : "");
+      text += fmt::format("  {:.6g} … {:.6g}{}", low, high,
+                          find_non_finite(tensor.view()) >= 0 ? ", not all finite" : "");
     }
     text += '\n';
   }
   return text;
 }
 
-// Microcode is listed for the machine that the program was compiled for. A program for one that is not known can still be looked at.
+// Microcode is listed for the machine that the program was compiled for. A program for one that is
+// not known can still be looked at.
 std::string describe(const ProgramImage& image) {
   const auto target = target_of(image);
   const auto describe_payload = [&](std::string_view delegate, std::span<const std::byte> payload) {
     if (delegate == kNeutronDelegateId) return describe_neutron_payload(payload);
     if (delegate != pte::kDelegateId) return std::string();
-    return target ? simulator::list_payload(npu_of(*target), payload) : fmt::format("; not listed: {}\n", target.error().reason);
+    return target ? simulator::list_payload(npu_of(*target), payload)
+                  : fmt::format("; not listed: {}\n", target.error().reason);
   };
   return describe_program(image, {.describe_payload = describe_payload});
 }
@@ -95,13 +99,17 @@ Status run_inspect(const CommonOptions&, const InspectOptions& options) {
       break;
     }
     case FileKind::kRecords:
-      text = fail(DiagnosticId::kTraceProgram, "it holds records of a device, which name no operators",
-                  "show them with their program: deuteron profile FILE --program M.pte", {.file = options.file});
+      text =
+          fail(DiagnosticId::kTraceProgram, "it holds records of a device, which name no operators",
+               "show them with their program: deuteron profile FILE --program M.pte",
+               {.file = options.file});
       break;
     case FileKind::kText:
     case FileKind::kUnknown:
-      text = fail(DiagnosticId::kModelUnknown, "the file is none of the kinds that Deuteron reads or writes",
-                  "give a .pt2, .tflite, .pte, .ptd, .etdump, .npz or .npy file", {.file = options.file});
+      text = fail(DiagnosticId::kModelUnknown,
+                  "the file is none of the kinds that Deuteron reads or writes",
+                  "give a .pt2, .tflite, .pte, .ptd, .etdump, .npz or .npy file",
+                  {.file = options.file});
   }
   DTR_TRY(text);
   print("{}", EncodedLines{*text});
@@ -110,6 +118,8 @@ Status run_inspect(const CommonOptions&, const InspectOptions& options) {
 
 }  // namespace
 
-std::unique_ptr<Verb> inspect_verb() { return std::make_unique<VerbOf<InspectOptions, &add_inspect, &run_inspect>>(); }
+std::unique_ptr<Verb> inspect_verb() {
+  return std::make_unique<VerbOf<InspectOptions, &add_inspect, &run_inspect>>();
+}
 
 }  // namespace dtr::tools

@@ -19,7 +19,8 @@ namespace {
 enum ExitCode : int { kGood = 0, kBadInput = 1, kUsage = 2, kBug = 3 };
 
 void report(const CommonOptions& common, const Diagnostic& diagnostic) {
-  print_error("{}\n", EncodedLines{common.json_diagnostics ? to_json(diagnostic) : to_text(diagnostic)});
+  print_error("{}\n",
+              EncodedLines{common.json_diagnostics ? to_json(diagnostic) : to_text(diagnostic)});
 }
 
 std::vector<std::unique_ptr<Verb>> all_verbs() {
@@ -37,7 +38,8 @@ std::string first_file(const CLI::App& verb) {
   return {};
 }
 
-// What is wrong with the values of a verb's options: one is empty (an unset variable of a script), or the verb says so.
+// What is wrong with the values of a verb's options: one is empty (an unset variable of a script),
+// or the verb says so.
 std::string misuse(const Verb& verb, const CLI::App& parsed) {
   for (const CLI::Option* option : parsed.get_options())
     for (const std::string& value : option->results())
@@ -58,21 +60,24 @@ int run(const Verb& verb, const CLI::App& parsed, const CommonOptions& common) {
 // Reads the command line and runs its verb.
 int command(int argc, char** argv, CommonOptions& common) {
   CLI::App app{
-      "Deuteron compiles a model for a microcontroller with an eIQ Neutron NPU, runs it bit-exactly on a simulator, and shows what it "
+      "Deuteron compiles a model for a microcontroller with an eIQ Neutron NPU, runs it "
+      "bit-exactly on a simulator, and shows what it "
       "costs.",
       "deuteron"};
   app.set_version_flag("--version", "deuteron " DTR_VERSION);
   app.require_subcommand(1);
   app.fallthrough();
   std::string diagnostics = "text";
-  app.add_option("--diagnostics", diagnostics, "How messages are written: text, or json (one object a line on standard error)")
+  app.add_option("--diagnostics", diagnostics,
+                 "How messages are written: text, or json (one object a line on standard error)")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   const std::vector<std::unique_ptr<Verb>> verbs = all_verbs();
   std::vector<const CLI::App*> added;
   for (const std::unique_ptr<Verb>& verb : verbs) added.push_back(verb->add(app));
   app.footer(
-      "Exit codes: 0 good, 1 the input is at fault, 2 usage, 3 a bug of ours.\nExample:\n  deuteron compile model.pt2 --calibrate data.npz "
+      "Exit codes: 0 good, 1 the input is at fault, 2 usage, 3 a bug of ours.\nExample:\n  "
+      "deuteron compile model.pt2 --calibrate data.npz "
       "-o model.pte");
 
   try {  // CLI11 reports by exceptions; nothing else here throws
@@ -93,7 +98,8 @@ int command(int argc, char** argv, CommonOptions& common) {
 // `command`, whose exceptions become diagnostics.
 int guarded(int argc, char** argv, CommonOptions& common) {
   const auto without_memory = [&] {
-    report(common, out_of_memory(common.verb.empty() ? "deuteron" : "deuteron " + common.verb, {.file = common.input}));
+    report(common, out_of_memory(common.verb.empty() ? "deuteron" : "deuteron " + common.verb,
+                                 {.file = common.input}));
     return kBadInput;
   };
   try {

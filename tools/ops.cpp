@@ -12,7 +12,9 @@
 namespace dtr::tools {
 namespace {
 
-std::string joined(std::span<const std::string_view> words) { return fmt::format("{}", fmt::join(words, ", ")); }
+std::string joined(std::span<const std::string_view> words) {
+  return fmt::format("{}", fmt::join(words, ", "));
+}
 
 struct OpsOptions {
   bool markdown = false;
@@ -42,7 +44,9 @@ struct SupportedOn {
 };
 
 bool equal_support(const Backend& a, const Backend& b) {
-  return a.name() == b.name() && std::ranges::all_of(all_ops(), [&](const OpDef* op) { return a.support(*op) == b.support(*op); });
+  return a.name() == b.name() && std::ranges::all_of(all_ops(), [&](const OpDef* op) {
+           return a.support(*op) == b.support(*op);
+         });
 }
 
 // Those of every machine that exists.
@@ -51,7 +55,8 @@ std::vector<SupportedOn> supporting_backends() {
   for (const TargetDescription& target : all_targets()) {
     if (target.is_test) continue;
     for (std::unique_ptr<Backend>& backend : make_recipe(target, recipe_of(target))) {
-      const auto same = std::ranges::find_if(found, [&](const SupportedOn& known) { return equal_support(*known.backend, *backend); });
+      const auto same = std::ranges::find_if(
+          found, [&](const SupportedOn& known) { return equal_support(*known.backend, *backend); });
       if (same == found.end())
         found.push_back({std::move(backend), {target.name}});
       else
@@ -61,24 +66,30 @@ std::vector<SupportedOn> supporting_backends() {
   return found;
 }
 
-// Operator × backend: dtypes and conditions, from the functions that decide. Conditions with numbers of a machine say whose they are.
+// Operator × backend: dtypes and conditions, from the functions that decide. Conditions with
+// numbers of a machine say whose they are.
 void print_support() {
   const std::vector<SupportedOn> backends = supporting_backends();
   print("\n| backend | its conditions below are those of |\n|---|---|\n");
-  for (const SupportedOn& each : backends) print("| {} | {} |\n", each.backend->name(), joined(each.targets));
+  for (const SupportedOn& each : backends)
+    print("| {} | {} |\n", each.backend->name(), joined(each.targets));
   print("\n| operator | backend | dtype | runs there if |\n|---|---|---|---|\n");
   for (const OpDef* op : all_ops())
     for (const auto& [backend, targets] : backends) {
       const std::optional<OperatorSupport> support = backend->support(*op);
       if (!support) continue;
-      const bool differs = std::ranges::count(backends, backend->name(), [](const SupportedOn& each) { return each.backend->name(); }) > 1;
-      print("| `{}` | {}{} | {} | {} |\n", op->name, backend->name(), differs ? fmt::format(" ({})", joined(targets)) : std::string(),
-            support->dtypes, cell(fmt::format("{}", fmt::join(support->conditions, "; "))));
+      const bool differs =
+          std::ranges::count(backends, backend->name(),
+                             [](const SupportedOn& each) { return each.backend->name(); }) > 1;
+      print("| `{}` | {}{} | {} | {} |\n", op->name, backend->name(),
+            differs ? fmt::format(" ({})", joined(targets)) : std::string(), support->dtypes,
+            cell(fmt::format("{}", fmt::join(support->conditions, "; "))));
     }
 }
 
 Status run_ops(const CommonOptions&, const OpsOptions& options) {
-  if (options.markdown) print("| operator | what it is | quantized | traits |\n|---|---|---|---|\n");
+  if (options.markdown)
+    print("| operator | what it is | quantized | traits |\n|---|---|---|---|\n");
   for (const OpDef* op : all_ops()) {
     std::string traits;
     const auto add = [&](OpTrait trait, std::string_view text) {
@@ -91,7 +102,8 @@ Status run_ops(const CommonOptions&, const OpsOptions& options) {
     if (options.markdown) {
       print("| `{}` | {} | {} | {} |\n", op->name, cell(op->summary), quantized, traits);
     } else {
-      print("{:<38} {}{}\n", op->name, op->summary, op->evaluate_integer != nullptr ? "" : " (float only)");
+      print("{:<38} {}{}\n", op->name, op->summary,
+            op->evaluate_integer != nullptr ? "" : " (float only)");
     }
   }
   if (options.markdown) print_support();
@@ -100,6 +112,8 @@ Status run_ops(const CommonOptions&, const OpsOptions& options) {
 
 }  // namespace
 
-std::unique_ptr<Verb> ops_verb() { return std::make_unique<VerbOf<OpsOptions, &add_ops, &run_ops>>(); }
+std::unique_ptr<Verb> ops_verb() {
+  return std::make_unique<VerbOf<OpsOptions, &add_ops, &run_ops>>();
+}
 
 }  // namespace dtr::tools

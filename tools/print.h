@@ -1,6 +1,7 @@
-// The one way in which commands write to the terminal: arguments that are text are encoded (compiler/support/encode.h), whoever named them,
-// and control characters but line ends never get through. Text of several lines is given as EncodedLines. scripts/check_layers.py refuses
-// other ways.
+// The one way in which commands write to the terminal: arguments that are text are encoded
+// (compiler/support/encode.h), whoever named them, and control characters but line ends never get
+// through. Text of several lines is given as EncodedLines. scripts/check_layers.py refuses other
+// ways.
 #pragma once
 
 #include <cstdio>

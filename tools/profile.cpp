@@ -28,38 +28,59 @@ struct ProfileOptions {
 };
 
 const CLI::App* add_profile(CLI::App& app, ProfileOptions& o) {
-  CLI::App* verb = app.add_subcommand("profile", "Show where the cycles of a run went, by operator of the model");
-  verb->add_option(
-          "TRACE", o.trace,
-          "Profile (.etdump) that `deuteron run --profile` or ExecuTorch wrote; records that a firmware wrote (profile.bin); or a program "
-          "(.pte), which is run then")
+  CLI::App* verb = app.add_subcommand(
+      "profile", "Show where the cycles of a run went, by operator of the model");
+  verb->add_option("TRACE", o.trace,
+                   "Profile (.etdump) that `deuteron run --profile` or ExecuTorch wrote; records "
+                   "that a firmware wrote (profile.bin); or a program "
+                   "(.pte), which is run then")
       ->required();
   add_tensor_files(verb, o.tensor_files);
   verb->add_option("--program", o.program, "Program that was run (.pte): it names the operators");
-  verb->add_option("--etrecord", o.etrecord, "Instead of it a record of the program (`deuteron compile --etrecord`, or ExecuTorch's)")
+  verb->add_option(
+          "--etrecord", o.etrecord,
+          "Instead of it a record of the program (`deuteron compile --etrecord`, or ExecuTorch's)")
       ->excludes("--program");
-  verb->add_option("--by", o.by, "What a line is")->check(CLI::IsMember({"operator", "module", "kernel", "memory"}))->capture_default_str();
+  verb->add_option("--by", o.by, "What a line is")
+      ->check(CLI::IsMember({"operator", "module", "kernel", "memory"}))
+      ->capture_default_str();
   verb->add_option("--sort", o.sort, "Most cycles first, or in the order of the program")
       ->check(CLI::IsMember({"cycles", "program"}))
       ->capture_default_str();
-  verb->add_option("--filter", o.filter, "Only lines whose operator, module or kernel has this in its name");
-  verb->add_option("--depth", o.depth, "Fold modules below this level (0: show all)")->capture_default_str();
-  CLI::Option* compare = verb->add_option("--compare", o.compare,
-                                          "Another profile or program to hold beside it: what got slower, what faster (.etdump, .pte)");
-  verb->add_option("--compare-program", o.compare_program, "Program of that profile, if it is another one (.pte)")->needs(compare);
-  verb->add_option("--compare-etrecord", o.compare_etrecord, "Or its record")->needs(compare)->excludes("--compare-program");
+  verb->add_option("--filter", o.filter,
+                   "Only lines whose operator, module or kernel has this in its name");
+  verb->add_option("--depth", o.depth, "Fold modules below this level (0: show all)")
+      ->capture_default_str();
+  CLI::Option* compare = verb->add_option(
+      "--compare", o.compare,
+      "Another profile or program to hold beside it: what got slower, what faster (.etdump, .pte)");
+  verb->add_option("--compare-program", o.compare_program,
+                   "Program of that profile, if it is another one (.pte)")
+      ->needs(compare);
+  verb->add_option("--compare-etrecord", o.compare_etrecord, "Or its record")
+      ->needs(compare)
+      ->excludes("--compare-program");
   verb->add_option("--etdump", o.etdump,
-                   "Write the trace for ExecuTorch's Inspector (.etdump): what a firmware recorded, or a program that is run");
-  verb->add_option("--json", o.json, "Write everything that is known, with --compare of both (.json, docs/profiling.md)");
+                   "Write the trace for ExecuTorch's Inspector (.etdump): what a firmware "
+                   "recorded, or a program that is run");
+  verb->add_option(
+      "--json", o.json,
+      "Write everything that is known, with --compare of both (.json, docs/profiling.md)");
   verb->add_option("--csv", o.csv, "Write the table, with --compare that of both (.csv)");
-  verb->add_option("--perfetto", o.perfetto, "Write the timeline for https://ui.perfetto.dev (.json)")->excludes(compare);
-  CLI::Option* html =
-      verb->add_option("--html", o.html, "Write a page with timeline, operators, roofline, memory and graph that opens from disk (.html)")
-          ->excludes(compare);
+  verb->add_option("--perfetto", o.perfetto,
+                   "Write the timeline for https://ui.perfetto.dev (.json)")
+      ->excludes(compare);
+  CLI::Option* html = verb->add_option("--html", o.html,
+                                       "Write a page with timeline, operators, roofline, memory "
+                                       "and graph that opens from disk (.html)")
+                          ->excludes(compare);
   verb->add_option("--compile-report", o.compile_report,
-                   "For --html: why operators are not on the NPU, as `deuteron compile --report-json` wrote it")
+                   "For --html: why operators are not on the NPU, as `deuteron compile "
+                   "--report-json` wrote it")
       ->needs(html);
-  verb->add_option("--verify", o.verify, "For --html: errors of layers, as `deuteron verify --json` wrote them")->needs(html);
+  verb->add_option("--verify", o.verify,
+                   "For --html: errors of layers, as `deuteron verify --json` wrote them")
+      ->needs(html);
   example(verb, "deuteron profile digits.pte");
   return verb;
 }
@@ -67,8 +88,10 @@ const CLI::App* add_profile(CLI::App& app, ProfileOptions& o) {
 // Options that would do nothing beside the others.
 std::string misuse_of_profile(const CLI::App& verb) {
   const std::string by = verb.get_option("--by")->as<std::string>();
-  if (verb.count("--depth") > 0 && by != "module") return "--depth has nothing to do without --by module";
-  if (verb.count("--sort") > 0 && by == "module") return "--sort has nothing to do with --by module, whose lines are a tree";
+  if (verb.count("--depth") > 0 && by != "module")
+    return "--depth has nothing to do without --by module";
+  if (verb.count("--sort") > 0 && by == "module")
+    return "--sort has nothing to do with --by module, whose lines are a tree";
   if (verb.count("--sort") > 0 && verb.count("--compare") > 0)
     return "--sort has nothing to do with --compare, whose lines are in the order of change";
   return {};
@@ -81,71 +104,90 @@ struct Loaded {
   std::unique_ptr<Session> session = {};
   std::optional<ProgramImage> image = {};
 
-  const ProgramImage* program() const { return session != nullptr ? &session->image() : image ? &*image : nullptr; }
+  const ProgramImage* program() const {
+    return session != nullptr ? &session->image() : image ? &*image : nullptr;
+  }
 };
 
 Profile told(const Trace& trace, const ProgramImage& image) {
-  Profile profile = make_profile(trace, image.debug_map() == nullptr ? OperatorMap() : OperatorMap(*image.debug_map()), image.path());
+  Profile profile = make_profile(
+      trace, image.debug_map() == nullptr ? OperatorMap() : OperatorMap(*image.debug_map()),
+      image.path());
   profile.configuration = npu_configuration(image);
   if (image.debug_map() != nullptr) return profile;
-  profile.missing.emplace_back("operators, memory, tensors, and the cycles of CPU kernels, which count 0: compile without --no-debug-map");
+  profile.missing.emplace_back(
+      "operators, memory, tensors, and the cycles of CPU kernels, which count 0: compile without "
+      "--no-debug-map");
   return profile;
 }
 
-Status check_same_program(const Trace& trace, const std::string& trace_path, const TraceProgram& id, const std::string& path) {
+Status check_same_program(const Trace& trace, const std::string& trace_path, const TraceProgram& id,
+                          const std::string& path) {
   if (!trace.program || *trace.program == id) return {};
-  return fail(DiagnosticId::kTraceProgram,
-              fmt::format("the profile is of program {:08x} for `{}`, {} is {:08x} for `{}`", trace.program->checksum,
-                          trace.program->target, path, id.checksum, id.target),
-              "give the program that was run, or record the profile again", {.file = trace_path});
+  return fail(
+      DiagnosticId::kTraceProgram,
+      fmt::format("the profile is of program {:08x} for `{}`, {} is {:08x} for `{}`",
+                  trace.program->checksum, trace.program->target, path, id.checksum, id.target),
+      "give the program that was run, or record the profile again", {.file = trace_path});
 }
 
 // A program is run, on zeros, since its cost does not depend on data.
-Result<Loaded> load(const std::string& path, const std::string& program_path, const std::string& record_path,
-                    const std::vector<std::string>& tensor_files) {
+Result<Loaded> load(const std::string& path, const std::string& program_path,
+                    const std::string& record_path, const std::vector<std::string>& tensor_files) {
   DTR_ASSIGN(const FileKind kind, file_kind(path));
   if (kind == FileKind::kProgram) {
     if (!program_path.empty() && program_path != path)
-      return fail(DiagnosticId::kTraceProgram, fmt::format("it is a program, which is run here, and {} is another one", program_path),
-                  "give a trace with --program, or the program alone", {.file = path});
+      return fail(
+          DiagnosticId::kTraceProgram,
+          fmt::format("it is a program, which is run here, and {} is another one", program_path),
+          "give a trace with --program, or the program alone", {.file = path});
     if (!record_path.empty())
-      return fail(DiagnosticId::kTraceProgram, "it is a program, which names its operators itself: a record has nothing to do",
+      return fail(DiagnosticId::kTraceProgram,
+                  "it is a program, which names its operators itself: a record has nothing to do",
                   "leave the record away, or give a trace", {.file = path});
     DTR_ASSIGN(std::unique_ptr<Session> session, Session::open(path, tensor_files));
     DTR_ASSIGN(Trace trace, record_zeros(*session));
     Profile profile = told(trace, session->image());
-    return Loaded{.trace = std::move(trace), .profile = std::move(profile), .session = std::move(session)};
+    return Loaded{
+        .trace = std::move(trace), .profile = std::move(profile), .session = std::move(session)};
   }
   if (kind == FileKind::kRecords) {
     if (!record_path.empty())
-      return fail(DiagnosticId::kTraceProgram, "it holds records of a device, whose program is needed instead of a record of it",
+      return fail(DiagnosticId::kTraceProgram,
+                  "it holds records of a device, whose program is needed instead of a record of it",
                   "give the program that ran there: --program", {.file = path});
     if (program_path.empty())
-      return fail(DiagnosticId::kTraceProgram, "it holds records of a device, which name no operators",
+      return fail(DiagnosticId::kTraceProgram,
+                  "it holds records of a device, which name no operators",
                   "give the program that ran there: --program", {.file = path});
     DTR_ASSIGN(ProgramImage image, ProgramImage::open(program_path));
     DTR_ASSIGN(Trace trace, read_records(path, image));
     Profile profile = told(trace, image);
-    return Loaded{.trace = std::move(trace), .profile = std::move(profile), .image = std::move(image)};
+    return Loaded{
+        .trace = std::move(trace), .profile = std::move(profile), .image = std::move(image)};
   }
   DTR_ASSIGN(Trace trace, read_etdump(path));
   if (!record_path.empty()) {
     DTR_ASSIGN(const EtRecord record, EtRecord::open(record_path));
     if (record.program()) DTR_TRY(check_same_program(trace, path, *record.program(), record_path));
     Profile profile = make_profile(trace, record.operators(trace), record_path);
-    profile.missing.emplace_back(record.program() ? "memory and tensors: a record does not hold them, give the program (--program)"
-                                                  : "memory, tensors and what limits operators: ExecuTorch's records do not hold them");
+    profile.missing.emplace_back(
+        record.program()
+            ? "memory and tensors: a record does not hold them, give the program (--program)"
+            : "memory, tensors and what limits operators: ExecuTorch's records do not hold them");
     return Loaded{.trace = std::move(trace), .profile = std::move(profile)};
   }
   if (program_path.empty()) {
     Profile profile = make_profile(trace, OperatorMap(), path);
-    profile.missing.emplace_back("operators, memory and tensors: give the program (--program) or its record (--etrecord)");
+    profile.missing.emplace_back(
+        "operators, memory and tensors: give the program (--program) or its record (--etrecord)");
     return Loaded{.trace = std::move(trace), .profile = std::move(profile)};
   }
   DTR_ASSIGN(ProgramImage image, ProgramImage::open(program_path));
   DTR_TRY(check_same_program(trace, path, trace_program(image), program_path));
   Profile profile = told(trace, image);
-  return Loaded{.trace = std::move(trace), .profile = std::move(profile), .image = std::move(image)};
+  return Loaded{
+      .trace = std::move(trace), .profile = std::move(profile), .image = std::move(image)};
 }
 
 // Tensor files are for programs that are run.
@@ -155,12 +197,14 @@ Status check_runs_a_program(const ProfileOptions& options) {
     DTR_ASSIGN(const FileKind kind, file_kind(path));
     if (kind == FileKind::kProgram) return {};
   }
-  return fail(DiagnosticId::kTraceProgram, "it is a recorded profile, and no program is run: --tensors has nothing to do",
+  return fail(DiagnosticId::kTraceProgram,
+              "it is a recorded profile, and no program is run: --tensors has nothing to do",
               "leave --tensors away", {.file = options.trace});
 }
 
 ProfileTable table_of(const ProfileOptions& options) {
-  ProfileTable table{.program_order = options.sort == "program", .filter = options.filter, .depth = options.depth};
+  ProfileTable table{
+      .program_order = options.sort == "program", .filter = options.filter, .depth = options.depth};
   if (options.by == "module") table.view = ProfileView::kModule;
   if (options.by == "kernel") table.view = ProfileView::kKernel;
   if (options.by == "memory") table.view = ProfileView::kMemory;
@@ -168,30 +212,39 @@ ProfileTable table_of(const ProfileOptions& options) {
 }
 
 Status run_profile(const CommonOptions&, const ProfileOptions& options) {
-  DTR_TRY(check_outputs({options.trace, options.program, options.etrecord, options.compare, options.compare_program,
-                         options.compare_etrecord, options.compile_report, options.verify},
-                        {options.etdump, options.json, options.csv, options.perfetto, options.html}));
+  DTR_TRY(check_outputs(
+      {options.trace, options.program, options.etrecord, options.compare, options.compare_program,
+       options.compare_etrecord, options.compile_report, options.verify},
+      {options.etdump, options.json, options.csv, options.perfetto, options.html}));
   if (!options.tensor_files.empty()) DTR_TRY(check_runs_a_program(options));
-  DTR_ASSIGN(const Loaded loaded, load(options.trace, options.program, options.etrecord, options.tensor_files));
+  DTR_ASSIGN(const Loaded loaded,
+             load(options.trace, options.program, options.etrecord, options.tensor_files));
   const ProfileTable table = table_of(options);
   if (!options.etdump.empty()) DTR_TRY(write_file(options.etdump, to_etdump(loaded.trace)));
   if (!options.compare.empty()) {
     DTR_ASSIGN(const FileKind kind, file_kind(options.compare));
-    const bool same = kind != FileKind::kProgram && options.compare_program.empty() && options.compare_etrecord.empty();
-    DTR_ASSIGN(const Loaded other, load(options.compare, same ? options.program : options.compare_program,
-                                        same ? options.etrecord : options.compare_etrecord, options.tensor_files));
+    const bool same = kind != FileKind::kProgram && options.compare_program.empty() &&
+                      options.compare_etrecord.empty();
+    DTR_ASSIGN(const Loaded other,
+               load(options.compare, same ? options.program : options.compare_program,
+                    same ? options.etrecord : options.compare_etrecord, options.tensor_files));
     if (!options.json.empty())
-      DTR_TRY(write_file(options.json, compare_json(loaded.profile, loaded.program(), other.profile, other.program(), table)));
-    if (!options.csv.empty()) DTR_TRY(write_file(options.csv, compare_csv(loaded.profile, other.profile, table)));
+      DTR_TRY(write_file(options.json, compare_json(loaded.profile, loaded.program(), other.profile,
+                                                    other.program(), table)));
+    if (!options.csv.empty())
+      DTR_TRY(write_file(options.csv, compare_csv(loaded.profile, other.profile, table)));
     print("{}", EncodedLines{compare_text(loaded.profile, other.profile, table)});
     return {};
   }
-  if (!options.json.empty()) DTR_TRY(write_file(options.json, to_json(loaded.profile, loaded.program())));
+  if (!options.json.empty())
+    DTR_TRY(write_file(options.json, to_json(loaded.profile, loaded.program())));
   if (!options.csv.empty()) DTR_TRY(write_file(options.csv, to_csv(loaded.profile, table)));
-  if (!options.perfetto.empty()) DTR_TRY(write_file(options.perfetto, to_perfetto(loaded.profile, loaded.program())));
+  if (!options.perfetto.empty())
+    DTR_TRY(write_file(options.perfetto, to_perfetto(loaded.profile, loaded.program())));
   if (!options.html.empty()) {
     DTR_ASSIGN(const std::string page,
-               to_html(loaded.profile, loaded.program(), {.compile_report = options.compile_report, .verify = options.verify}));
+               to_html(loaded.profile, loaded.program(),
+                       {.compile_report = options.compile_report, .verify = options.verify}));
     DTR_TRY(write_file(options.html, page));
   }
   print("{}", EncodedLines{to_text(loaded.profile, table)});
@@ -200,6 +253,8 @@ Status run_profile(const CommonOptions&, const ProfileOptions& options) {
 
 }  // namespace
 
-std::unique_ptr<Verb> profile_verb() { return std::make_unique<VerbOf<ProfileOptions, &add_profile, &run_profile, &misuse_of_profile>>(); }
+std::unique_ptr<Verb> profile_verb() {
+  return std::make_unique<VerbOf<ProfileOptions, &add_profile, &run_profile, &misuse_of_profile>>();
+}
 
 }  // namespace dtr::tools

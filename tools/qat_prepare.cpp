@@ -20,15 +20,20 @@ struct QatPrepareOptions {
 };
 
 const CLI::App* add_qat_prepare(CLI::App& app, QatPrepareOptions& o) {
-  CLI::App* verb =
-      app.add_subcommand("qat-prepare", "Insert fake quantization into a float export, for quantization-aware training in PyTorch");
+  CLI::App* verb = app.add_subcommand(
+      "qat-prepare",
+      "Insert fake quantization into a float export, for quantization-aware training in PyTorch");
   verb->add_option("MODEL", o.model, "Float model (.pt2)")->required();
-  verb->add_option("-o,--output", o.output, "Export to write, which torch.export.load reads")->required();
-  add_target(verb, o.target, "Target whose patterns decide what is quantized, see `deuteron targets`");
-  verb->add_option("--calibrate", o.calibration, "Data to start the ranges from (.npz, .npy); else the first batch sets them");
+  verb->add_option("-o,--output", o.output, "Export to write, which torch.export.load reads")
+      ->required();
+  add_target(verb, o.target,
+             "Target whose patterns decide what is quantized, see `deuteron targets`");
+  verb->add_option("--calibrate", o.calibration,
+                   "Data to start the ranges from (.npz, .npy); else the first batch sets them");
   add_threads(verb, o.threads);
   example(verb,
-          "deuteron qat-prepare models/digits_cnn/float.pt2 --calibrate models/digits_cnn/calibration.npz -o prepared.pt2\n"
+          "deuteron qat-prepare models/digits_cnn/float.pt2 --calibrate "
+          "models/digits_cnn/calibration.npz -o prepared.pt2\n"
           "  then train, export and compile it: docs/quantization.md");
   return verb;
 }
@@ -42,24 +47,31 @@ Status run_qat_prepare(const CommonOptions&, const QatPrepareOptions& options) {
   const FileKind kind = kind_of(model.bytes());
   if (kind == FileKind::kTflite || kind == FileKind::kText)
     return fail(DiagnosticId::kQatNotExport,
-                fmt::format("the model is {}; only PyTorch can train it", kind == FileKind::kTflite ? "a .tflite file" : "IR text"),
-                "give the export of a float PyTorch model (torch.export.save)", {.file = options.model});
+                fmt::format("the model is {}; only PyTorch can train it",
+                            kind == FileKind::kTflite ? "a .tflite file" : "IR text"),
+                "give the export of a float PyTorch model (torch.export.save)",
+                {.file = options.model});
   DTR_ASSIGN(Program program, parse_model(model.bytes(), kind, options.model));
   std::optional<Samples> samples;
   if (!options.calibration.empty()) {
     DTR_ASSIGN(samples, Samples::read(program.forward(), options.calibration));
   }
-  DTR_ASSIGN(const QatPrepared prepared, dtr::qat_prepare(std::move(program), model.bytes(), settings, samples ? &*samples : nullptr));
+  DTR_ASSIGN(const QatPrepared prepared, dtr::qat_prepare(std::move(program), model.bytes(),
+                                                          settings, samples ? &*samples : nullptr));
   DTR_TRY(file.write(prepared.archive));
   DTR_TRY(file.commit());
   for (const std::string& note : prepared.notes) print("note: {}\n", note);
-  print("fake quantization of {} activations and {} weights; fusion of {} batch norms simulated\nexport {}\n", prepared.activations,
-        prepared.weights, prepared.batch_norms, options.output);
+  print(
+      "fake quantization of {} activations and {} weights; fusion of {} batch norms "
+      "simulated\nexport {}\n",
+      prepared.activations, prepared.weights, prepared.batch_norms, options.output);
   return {};
 }
 
 }  // namespace
 
-std::unique_ptr<Verb> qat_prepare_verb() { return std::make_unique<VerbOf<QatPrepareOptions, &add_qat_prepare, &run_qat_prepare>>(); }
+std::unique_ptr<Verb> qat_prepare_verb() {
+  return std::make_unique<VerbOf<QatPrepareOptions, &add_qat_prepare, &run_qat_prepare>>();
+}
 
 }  // namespace dtr::tools

@@ -33,25 +33,37 @@ struct RunOptions {
 };
 
 const CLI::App* add_run(CLI::App& app, RunOptions& o) {
-  CLI::App* verb = app.add_subcommand("run", "Run a program on samples, the NPU simulated bit by bit");
+  CLI::App* verb =
+      app.add_subcommand("run", "Run a program on samples, the NPU simulated bit by bit");
   verb->add_option("PROGRAM", o.program, "Program (.pte)")->required();
-  verb->add_option("--input", o.input, "Samples (.npz, .npy, or .bin: raw, one sample, physical order)")->required();
-  verb->add_option("--output", o.output, "Where outputs go (.npz: output_0, ...; .npy or .bin: a single output)");
-  verb->add_option("--on", o.on, "host, or qemu: build the firmware, run it there, count its instructions")
+  verb->add_option("--input", o.input,
+                   "Samples (.npz, .npy, or .bin: raw, one sample, physical order)")
+      ->required();
+  verb->add_option("--output", o.output,
+                   "Where outputs go (.npz: output_0, ...; .npy or .bin: a single output)");
+  verb->add_option("--on", o.on,
+                   "host, or qemu: build the firmware, run it there, count its instructions")
       ->check(CLI::IsMember({"host", "qemu", "qemu-an505", "qemu-an547"}))
       ->capture_default_str();
-  verb->add_option("--samples", o.samples, "Run only the first N samples (0: all)")->capture_default_str();
+  verb->add_option("--samples", o.samples, "Run only the first N samples (0: all)")
+      ->capture_default_str();
   add_tensor_files(verb, o.tensor_files);
-  verb->add_option("--repeat", o.repeat, "Run every sample N times, for timing")->check(CLI::Range(1, 1000000))->capture_default_str();
+  verb->add_option("--repeat", o.repeat, "Run every sample N times, for timing")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
   verb->add_option("--stats-json", o.stats_json,
-                   "Write simulated cycles, memory touched and simulation time as JSON, and on a board the instructions of every step");
+                   "Write simulated cycles, memory touched and simulation time as JSON, and on a "
+                   "board the instructions of every step");
   CLI::Option* profile = verb->add_option("--profile", o.profile,
-                                          "Write what every operator costs, for `deuteron profile` and ExecuTorch's Inspector (.etdump)");
+                                          "Write what every operator costs, for `deuteron profile` "
+                                          "and ExecuTorch's Inspector (.etdump)");
   verb->add_option("--debug-buffer", o.debug_buffer,
-                   "Beside --profile, write what every operator computed, for the Inspector's calculate_numeric_gap (docs/profiling.md)")
+                   "Beside --profile, write what every operator computed, for the Inspector's "
+                   "calculate_numeric_gap (docs/profiling.md)")
       ->needs(profile);
   verb->add_option("--profile-events", o.profile_events,
-                   "Room for so many events a run, 16 bytes each; the oldest are kept. A firmware (--on) gets no more than a run has")
+                   "Room for so many events a run, 16 bytes each; the oldest are kept. A firmware "
+                   "(--on) gets no more than a run has")
       ->needs(profile)
       ->check(CLI::Range(1, 16'777'216))
       ->capture_default_str();
@@ -64,10 +76,11 @@ Result<std::vector<NamedTensor>> read_raw(const Graph& signature, const std::str
   const Type& type = signature.type(signature.inputs().front());
   DTR_ASSIGN(const FileContents file, FileContents::read(path));
   if (signature.inputs().size() != 1 || file.bytes().size() != static_cast<size_t>(type.bytes()))
-    return fail(DiagnosticId::kDataShape,
-                fmt::format("the file has {} bytes, the program takes {} input(s), the first of {} bytes", file.bytes().size(),
-                            signature.inputs().size(), type.bytes()),
-                "give one raw tensor of the input's size, or a .npz", {.file = path});
+    return fail(
+        DiagnosticId::kDataShape,
+        fmt::format("the file has {} bytes, the program takes {} input(s), the first of {} bytes",
+                    file.bytes().size(), signature.inputs().size(), type.bytes()),
+        "give one raw tensor of the input's size, or a .npz", {.file = path});
   std::vector<NamedTensor> arrays;
   Tensor tensor(type.dtype, type.shape);
   to_logical(type, file.bytes().data(), tensor.view().data);
@@ -97,10 +110,11 @@ std::vector<NamedTensor> stacked(std::vector<std::vector<Tensor>>& by_sample) {
 Status check_ending(const std::string& path) {
   const std::string extension = std::filesystem::path(path).extension();
   std::error_code none;
-  if (path.empty() || extension == ".npz" || extension == ".npy" || extension == ".bin" || std::filesystem::is_character_file(path, none) ||
-      std::filesystem::is_fifo(path, none))
+  if (path.empty() || extension == ".npz" || extension == ".npy" || extension == ".bin" ||
+      std::filesystem::is_character_file(path, none) || std::filesystem::is_fifo(path, none))
     return {};
-  return fail(DiagnosticId::kFileNotWritable, fmt::format("the ending `{}` does not say what to write", extension),
+  return fail(DiagnosticId::kFileNotWritable,
+              fmt::format("the ending `{}` does not say what to write", extension),
               "give a name that ends in .npz, .npy or .bin", {.file = path});
 }
 
@@ -108,9 +122,12 @@ Status write_outputs(const std::string& path, const std::vector<NamedTensor>& ar
   const std::string extension = std::filesystem::path(path).extension();
   if (extension != ".npy" && extension != ".bin") return write_npz(path, arrays);
   if (arrays.size() != 1)
-    return fail(DiagnosticId::kFileNotWritable, fmt::format("the program has {} outputs, a {} file holds one", arrays.size(), extension),
-                "write a .npz", {.file = path});
-  return extension == ".npy" ? write_npy(path, arrays[0].tensor.view()) : write_file(path, arrays[0].tensor.bytes());
+    return fail(
+        DiagnosticId::kFileNotWritable,
+        fmt::format("the program has {} outputs, a {} file holds one", arrays.size(), extension),
+        "write a .npz", {.file = path});
+  return extension == ".npy" ? write_npy(path, arrays[0].tensor.view())
+                             : write_file(path, arrays[0].tensor.bytes());
 }
 
 // The kernel or delegate of each step of the program.
@@ -119,9 +136,13 @@ std::vector<std::string> step_names(const ProgramImage& image) {
   std::vector<std::string> names;
   for (const pte::Instruction* step : *plan.chains()->Get(0)->instructions()) {
     const auto* call = step->instr_args_as_KernelCall();
-    names.push_back(call != nullptr
-                        ? plan.operators()->Get(static_cast<uint32_t>(call->op_index()))->name()->str()
-                        : plan.delegates()->Get(static_cast<uint32_t>(step->instr_args_as_DelegateCall()->delegate_index()))->id()->str());
+    names.push_back(
+        call != nullptr
+            ? plan.operators()->Get(static_cast<uint32_t>(call->op_index()))->name()->str()
+            : plan.delegates()
+                  ->Get(static_cast<uint32_t>(step->instr_args_as_DelegateCall()->delegate_index()))
+                  ->id()
+                  ->str());
   }
   return names;
 }
@@ -133,20 +154,25 @@ std::string stats_json(const ProgramImage& image, const RunStats& stats, size_t 
   if (!stats.instructions.empty()) {
     const std::vector<std::string> names = step_names(image);
     for (size_t i = 0; i < stats.instructions.size(); ++i)
-      steps += fmt::format("{}{{\"kernel\": {}, \"instructions\": {}}}", i == 0 ? "" : ", ", json_quote(names[i]), stats.instructions[i]);
+      steps += fmt::format("{}{{\"kernel\": {}, \"instructions\": {}}}", i == 0 ? "" : ", ",
+                           json_quote(names[i]), stats.instructions[i]);
     steps = fmt::format(", \"steps\": [{}]", steps);
   }
   return fmt::format(
-      "{{\"samples\": {}, \"runs\": {}, \"simulation_ms\": {{\"best\": {:.6f}, \"median\": {:.6f}}}, \"npu_calls\": {}, "
+      "{{\"samples\": {}, \"runs\": {}, \"simulation_ms\": {{\"best\": {:.6f}, \"median\": "
+      "{:.6f}}}, \"npu_calls\": {}, "
       "\"npu_busy_cycles\": {}, \"npu_host_cycles\": {}, "
-      "\"npu_stall_cycles\": {}, \"npu_total_cycles\": {}, \"copied_bytes\": {}, \"sram_touched_bytes\": {}{}}}\n",
-      samples, stats.runs, times.front(), times[times.size() / 2], stats.npu_calls, stats.busy_cycles, stats.host_cycles,
-      stats.stall_cycles, stats.total_cycles, stats.copied_bytes, stats.sram_touched_bytes, steps);
+      "\"npu_stall_cycles\": {}, \"npu_total_cycles\": {}, \"copied_bytes\": {}, "
+      "\"sram_touched_bytes\": {}{}}}\n",
+      samples, stats.runs, times.front(), times[times.size() / 2], stats.npu_calls,
+      stats.busy_cycles, stats.host_cycles, stats.stall_cycles, stats.total_cycles,
+      stats.copied_bytes, stats.sram_touched_bytes, steps);
 }
 
 Result<std::unique_ptr<Session>> open_session(const RunOptions& options) {
   if (options.on == "host") return Session::open(options.program, options.tensor_files);
-  return open_on_qemu(options.program, options.on, options.tensor_files, options.profile.empty() ? kNoProfile : options.profile_events);
+  return open_on_qemu(options.program, options.on, options.tensor_files,
+                      options.profile.empty() ? kNoProfile : options.profile_events);
 }
 
 // Where the instructions of a run go, a line a step.
@@ -161,24 +187,29 @@ void print_instructions(const ProgramImage& image, const RunStats& stats) {
 }
 
 // NaN becomes some number where it is quantized. Each input that holds it is said once.
-void warn_of_nan(const CommonOptions& common, const Graph& signature, const Samples& samples, size_t count, const std::string& file) {
+void warn_of_nan(const CommonOptions& common, const Graph& signature, const Samples& samples,
+                 size_t count, const std::string& file) {
   for (size_t input = 0; input < signature.inputs().size(); ++input) {
     size_t found = 0, values = 0;
     for (size_t i = 0; i < count; ++i) {
       const TensorView view = samples.inputs(i)[input];
       if (view.dtype != DType::kFloat32) break;
       const std::span<const float> data = view.values<float>();
-      found += static_cast<size_t>(std::ranges::count_if(data, [](float value) { return std::isnan(value); }));
+      found += static_cast<size_t>(
+          std::ranges::count_if(data, [](float value) { return std::isnan(value); }));
       values += data.size();
     }
     if (found == 0) continue;
     const Diagnostic warning{
         .id = DiagnosticId::kRunInputNan,
-        .reason = fmt::format("{} of {} values are NaN, of which a quantized program makes an ordinary number", found, values),
+        .reason = fmt::format(
+            "{} of {} values are NaN, of which a quantized program makes an ordinary number", found,
+            values),
         .fix = "look for what makes them; results that depend on them mean nothing",
         .place = {.file = file, .node = signature.value(signature.inputs()[input]).name},
         .severity = Severity::kWarning};
-    print_error("{}\n", EncodedLines{common.json_diagnostics ? to_json(warning) : to_text(warning)});
+    print_error("{}\n",
+                EncodedLines{common.json_diagnostics ? to_json(warning) : to_text(warning)});
   }
 }
 
@@ -195,16 +226,18 @@ class RunRecording {
     return recording;
   }
 
-  Result<std::vector<Tensor>> run(Session& session, const Samples& samples, size_t sample, RunStats& stats) {
+  Result<std::vector<Tensor>> run(Session& session, const Samples& samples, size_t sample,
+                                  RunStats& stats) {
     if (!trace_) return session.run(samples.inputs(sample), &stats);
-    Result<std::vector<Tensor>> outputs =
-        trace_->run(samples.inputs(sample), stats, values_ ? &*values_ : nullptr, static_cast<int32_t>(sample));
+    Result<std::vector<Tensor>> outputs = trace_->run(
+        samples.inputs(sample), stats, values_ ? &*values_ : nullptr, static_cast<int32_t>(sample));
     if (values_) DTR_TRY(debug_buffer_->write(values_->take_bytes()));
     return outputs;
   }
 
   Status write() {
-    if (trace_ && !trace_->empty()) DTR_TRY(write_file(options_.profile, to_etdump(trace_->trace())));
+    if (trace_ && !trace_->empty())
+      DTR_TRY(write_file(options_.profile, to_etdump(trace_->trace())));
     if (debug_buffer_) DTR_TRY(debug_buffer_->commit());
     return {};
   }
@@ -215,7 +248,8 @@ class RunRecording {
     const Trace& trace = trace_->trace();
     const TraceRun& run = trace.runs.back();
     if (run.lost > 0)
-      print("profile: the oldest {} events, {} had no room: give more with --profile-events\n", run.events.size(), run.lost);
+      print("profile: the oldest {} events, {} had no room: give more with --profile-events\n",
+            run.events.size(), run.lost);
     print("{}", EncodedLines{recording_cost(make_profile(trace, {}, {}))});
   }
 
@@ -228,20 +262,24 @@ class RunRecording {
 };
 
 Status check_run_options(const RunOptions& options) {
-  DTR_TRY(check_outputs({options.program, options.input}, {options.output, options.stats_json, options.profile, options.debug_buffer}));
+  DTR_TRY(check_outputs({options.program, options.input}, {options.output, options.stats_json,
+                                                           options.profile, options.debug_buffer}));
   DTR_TRY(check_ending(options.output));
   if (options.on == "host" || options.debug_buffer.empty()) return {};
-  return fail(DiagnosticId::kFirmwareRun, "values between operators are captured on the host, whose results are the board's",
+  return fail(DiagnosticId::kFirmwareRun,
+              "values between operators are captured on the host, whose results are the board's",
               "leave out --on, or --debug-buffer", {.file = options.program});
 }
 
 Result<std::vector<NamedTensor>> read_inputs(const Graph& signature, const std::string& path) {
   if (std::filesystem::path(path).extension() == ".bin") return read_raw(signature, path);
-  return read_tensors(path, [&](std::string_view array) { return Samples::wants(signature, array); });
+  return read_tensors(path,
+                      [&](std::string_view array) { return Samples::wants(signature, array); });
 }
 
 // The outputs of the first run of each sample. What was recorded is written, also if a run fails.
-Result<std::vector<std::vector<Tensor>>> run_samples(Session& session, const Samples& samples, size_t count, const RunOptions& options,
+Result<std::vector<std::vector<Tensor>>> run_samples(Session& session, const Samples& samples,
+                                                     size_t count, const RunOptions& options,
                                                      RunRecording& recording, RunStats& stats) {
   std::vector<std::vector<Tensor>> outputs;
   TerminalProgress progress("run");
@@ -260,18 +298,21 @@ Result<std::vector<std::vector<Tensor>>> run_samples(Session& session, const Sam
   return outputs;
 }
 
-void print_result(const ProgramImage& image, const RunStats& stats, size_t count, const RunOptions& options) {
+void print_result(const ProgramImage& image, const RunStats& stats, size_t count,
+                  const RunOptions& options) {
   const std::string samples = fmt::format("{} sample{}", count, count == 1 ? "" : "s");
   const std::string outputs = options.output.empty() ? "" : "outputs in " + options.output;
-  const std::string npu = stats.npu_calls == 0
-                              ? "nothing on the NPU"
-                              : fmt::format("{} kernel calls and {} NPU cycles each, simulated (deuteron profile adds the CPU's)",
-                                            stats.npu_calls, stats.total_cycles);
+  const std::string npu = stats.npu_calls == 0 ? "nothing on the NPU"
+                                               : fmt::format(
+                                                     "{} kernel calls and {} NPU cycles each, "
+                                                     "simulated (deuteron profile adds the CPU's)",
+                                                     stats.npu_calls, stats.total_cycles);
   if (stats.instructions.empty()) {
     print("{}, {}{}{}\n", samples, npu, outputs.empty() ? "" : "; ", outputs);
   } else {
     print_instructions(image, stats);
-    print("{} on {}, {} NPU cycles each{}{}\n", samples, options.on, stats.total_cycles, outputs.empty() ? "" : ", ", outputs);
+    print("{} on {}, {} NPU cycles each{}{}\n", samples, options.on, stats.total_cycles,
+          outputs.empty() ? "" : ", ", outputs);
   }
 }
 
@@ -279,15 +320,18 @@ Status run_run(const CommonOptions& common, const RunOptions& options) {
   DTR_TRY(check_run_options(options));
   DTR_ASSIGN(const std::unique_ptr<Session> session, open_session(options));
   note_unused_tensors(options.tensor_files, {&session->image()});
-  DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_inputs(session->signature(), options.input));
+  DTR_ASSIGN(const std::vector<NamedTensor> arrays,
+             read_inputs(session->signature(), options.input));
   DTR_ASSIGN(const Samples samples, Samples::bind(session->signature(), arrays, options.input));
-  const size_t count = options.samples == 0 ? samples.size() : std::min<size_t>(options.samples, samples.size());
+  const size_t count =
+      options.samples == 0 ? samples.size() : std::min<size_t>(options.samples, samples.size());
   warn_of_nan(common, session->signature(), samples, count, options.input);
   RunStats stats;
   DTR_ASSIGN(RunRecording recording, RunRecording::start(*session, options));
   DTR_ASSIGN(auto outputs, run_samples(*session, samples, count, options, recording, stats));
   if (!options.output.empty()) DTR_TRY(write_outputs(options.output, stacked(outputs)));
-  if (!options.stats_json.empty()) DTR_TRY(write_file(options.stats_json, stats_json(session->image(), stats, count)));
+  if (!options.stats_json.empty())
+    DTR_TRY(write_file(options.stats_json, stats_json(session->image(), stats, count)));
   print_result(session->image(), stats, count, options);
   recording.print_cost();
   return {};
@@ -295,6 +339,8 @@ Status run_run(const CommonOptions& common, const RunOptions& options) {
 
 }  // namespace
 
-std::unique_ptr<Verb> run_verb() { return std::make_unique<VerbOf<RunOptions, &add_run, &run_run>>(); }
+std::unique_ptr<Verb> run_verb() {
+  return std::make_unique<VerbOf<RunOptions, &add_run, &run_run>>();
+}
 
 }  // namespace dtr::tools

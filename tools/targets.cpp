@@ -12,14 +12,17 @@ std::string mhz(uint32_t clock_hz) { return fmt::format("{} MHz", clock_hz / 1'0
 
 std::string npu_text(const TargetDescription& target) {
   if (!has_npu(target)) return "none";
-  return fmt::format("{} pipelines x {} MACs, {}", target.npu.pipelines, target.npu.macs, mhz(target.npu.clock_hz));
+  return fmt::format("{} pipelines x {} MACs, {}", target.npu.pipelines, target.npu.macs,
+                     mhz(target.npu.clock_hz));
 }
 std::string flash_text(const TargetDescription& target) {
-  return target.memory.flash_bytes == 0 ? "outside" : fmt::format("{} KiB", target.memory.flash_bytes / 1024);
+  return target.memory.flash_bytes == 0 ? "outside"
+                                        : fmt::format("{} KiB", target.memory.flash_bytes / 1024);
 }
 // What stands behind a time of the NPU, if published runs resemble the program.
 std::string error_text(const TargetDescription& target) {
-  return target.published.empty() ? "unknown" : fmt::format("±{} %", target.published.front().error_percent);
+  return target.published.empty() ? "unknown"
+                                  : fmt::format("±{} %", target.published.front().error_percent);
 }
 
 struct TargetsOptions {
@@ -39,25 +42,32 @@ Status run_targets(const CommonOptions&, const TargetsOptions& options) {
         "| target | recipe | NPU | CPU | SRAM | flash | constants | error of a time | what it is "
         "|\n|---|---|---|---|---:|---:|---|---:|---|\n");
   for (const TargetDescription& target : all_targets()) {
-    const std::string recipe = fmt::format("{}", fmt::join(target.recipe, ", ")), npu = npu_text(target),
+    const std::string recipe = fmt::format("{}", fmt::join(target.recipe, ", ")),
+                      npu = npu_text(target),
                       cpu = fmt::format("{}, {}", target.cpu.name, mhz(target.cpu.clock_hz));
     const uint32_t kib = target.memory.sram_bytes / 1024;
     const std::string_view constants = name(target.memory.constants);
     if (options.markdown) {
-      print("| `{}` | {} | {} | {} | {} KiB | {} | {} | {} | {} |\n", target.name, recipe, npu, cpu, kib, flash_text(target), constants,
-            error_text(target), target.summary);
+      print("| `{}` | {} | {} | {} | {} KiB | {} | {} | {} | {} |\n", target.name, recipe, npu, cpu,
+            kib, flash_text(target), constants, error_text(target), target.summary);
       continue;
     }
-    print("{}\n  {}\n  recipe: {}\n  NPU: {}; CPU: {}\n", target.name, target.summary, recipe, npu, cpu);
-    print("  SRAM: {} KiB; flash: {}{}; constants in {}; error of a time: {}\n", kib, flash_text(target),
-          has_npu(target) ? fmt::format(", {} bytes per 16 cycles", target.npu.flash_bytes_per_16_cycles) : std::string(), constants,
-          error_text(target));
+    print("{}\n  {}\n  recipe: {}\n  NPU: {}; CPU: {}\n", target.name, target.summary, recipe, npu,
+          cpu);
+    print("  SRAM: {} KiB; flash: {}{}; constants in {}; error of a time: {}\n", kib,
+          flash_text(target),
+          has_npu(target)
+              ? fmt::format(", {} bytes per 16 cycles", target.npu.flash_bytes_per_16_cycles)
+              : std::string(),
+          constants, error_text(target));
   }
   return {};
 }
 
 }  // namespace
 
-std::unique_ptr<Verb> targets_verb() { return std::make_unique<VerbOf<TargetsOptions, &add_targets, &run_targets>>(); }
+std::unique_ptr<Verb> targets_verb() {
+  return std::make_unique<VerbOf<TargetsOptions, &add_targets, &run_targets>>();
+}
 
 }  // namespace dtr::tools

@@ -15,9 +15,10 @@ bool has_constants_outside(const ProgramImage& image) {
     const pte::Tensor* tensor = value->val_as_Tensor();
     return tensor != nullptr && pte::is_external(*tensor);
   };
-  return std::ranges::any_of(*image.file().program().execution_plan(), [&](const pte::ExecutionPlan* plan) {
-    return plan->values() != nullptr && std::ranges::any_of(*plan->values(), is_outside);
-  });
+  return std::ranges::any_of(
+      *image.file().program().execution_plan(), [&](const pte::ExecutionPlan* plan) {
+        return plan->values() != nullptr && std::ranges::any_of(*plan->values(), is_outside);
+      });
 }
 
 }  // namespace
@@ -28,23 +29,32 @@ CLI::Validator number(double low, double high, const std::string& description) {
   const auto check = [low, high](const std::string& text) {
     double value = 0;
     if (!CLI::detail::lexical_cast(text, value)) return fmt::format("'{}' is not a number", text);
-    return value >= low && value <= high ? std::string() : fmt::format("{} is not a number from {} to {}", text, low, high);
+    return value >= low && value <= high
+               ? std::string()
+               : fmt::format("{} is not a number from {} to {}", text, low, high);
   };
   return {check, description, "number"};
 }
 
 void add_tensor_files(CLI::App* verb, std::vector<std::string>& files) {
-  verb->add_option("--tensors", files, "Tensor file (.ptd) with constants that lie outside of the program; may be repeated")
+  verb->add_option(
+          "--tensors", files,
+          "Tensor file (.ptd) with constants that lie outside of the program; may be repeated")
       ->allow_extra_args(false);
 }
 
-void note_unused_tensors(const std::vector<std::string>& files, std::initializer_list<const ProgramImage*> programs) {
-  if (files.empty() || std::ranges::any_of(programs, [](const ProgramImage* image) { return has_constants_outside(*image); })) return;
+void note_unused_tensors(const std::vector<std::string>& files,
+                         std::initializer_list<const ProgramImage*> programs) {
+  if (files.empty() || std::ranges::any_of(programs, [](const ProgramImage* image) {
+        return has_constants_outside(*image);
+      }))
+    return;
   print_error("note: --tensors has nothing to do: all constants are in the program\n");
 }
 
 void add_threads(CLI::App* verb, unsigned& threads) {
-  verb->add_option("--threads", threads, "Threads to use (0: all); results do not depend on it")->capture_default_str();
+  verb->add_option("--threads", threads, "Threads to use (0: all); results do not depend on it")
+      ->capture_default_str();
 }
 
 CLI::Option* add_target(CLI::App* verb, std::string& target, const std::string& help) {
@@ -53,8 +63,8 @@ CLI::Option* add_target(CLI::App* verb, std::string& target, const std::string& 
 
 Result<const TargetDescription*> resolve_target(const std::string& name) {
   if (const TargetDescription* target = find_target(name)) return target;
-  return fail(DiagnosticId::kTargetUnknown, fmt::format("`{}` is not a target", name), fmt::format("choose one of: {}", target_names()),
-              {.node = name});
+  return fail(DiagnosticId::kTargetUnknown, fmt::format("`{}` is not a target", name),
+              fmt::format("choose one of: {}", target_names()), {.node = name});
 }
 
 }  // namespace dtr::tools

@@ -1,6 +1,6 @@
-// A verb of the command is one file, tools/NAME.cpp, and one line in verbs.inc. The file has a struct with the verb's options, a
-// function that registers them with CLI11, and one that runs. What a user asked to see goes to standard output, everything else to
-// standard error.
+// A verb of the command is one file, tools/NAME.cpp, and one line in verbs.inc. The file has a
+// struct with the verb's options, a function that registers them with CLI11, and one that runs.
+// What a user asked to see goes to standard output, everything else to standard error.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -26,17 +26,22 @@ class Verb {
   virtual ~Verb() = default;
   // Adds the verb with its options to the command.
   virtual const CLI::App* add(CLI::App& app) = 0;
-  // What is wrong with the options beside what CLI11 sees, such as one that would do nothing; empty: nothing.
+  // What is wrong with the options beside what CLI11 sees, such as one that would do nothing;
+  // empty: nothing.
   virtual std::string misuse(const CLI::App& verb) const = 0;
-  // Returns false if what the user asked for does not hold (exit code 1); errors are diagnostics about the input.
+  // Returns false if what the user asked for does not hold (exit code 1); errors are diagnostics
+  // about the input.
   virtual Result<bool> run(const CommonOptions& common) const = 0;
 };
 
 inline Result<bool> as_result(Result<bool> result) { return result; }
-inline Result<bool> as_result(const Status& status) { return status ? Result<bool>(true) : tl::unexpected(status.error()); }
+inline Result<bool> as_result(const Status& status) {
+  return status ? Result<bool>(true) : tl::unexpected(status.error());
+}
 
-// A verb made of functions; a file names them after its verb, because g++ 12 merges instances for functions of one name. `Run` takes the
-// common options and the verb's, and returns Status or Result<bool>.
+// A verb made of functions; a file names them after its verb, because g++ 12 merges instances for
+// functions of one name. `Run` takes the common options and the verb's, and returns Status or
+// Result<bool>.
 template <class Options, auto Add, auto Run, auto Misuse = nullptr>
 class VerbOf final : public Verb {
  public:
@@ -48,7 +53,9 @@ class VerbOf final : public Verb {
       return Misuse(verb);
     }
   }
-  Result<bool> run(const CommonOptions& common) const override { return as_result(Run(common, options_)); }
+  Result<bool> run(const CommonOptions& common) const override {
+    return as_result(Run(common, options_));
+  }
 
  private:
   Options options_;
@@ -66,7 +73,8 @@ CLI::Validator number(double low, double high, const std::string& description);
 // --tensors, which may be repeated.
 void add_tensor_files(CLI::App* verb, std::vector<std::string>& files);
 // Says so where tensor files were given and none of the programs has constants outside.
-void note_unused_tensors(const std::vector<std::string>& files, std::initializer_list<const ProgramImage*> programs);
+void note_unused_tensors(const std::vector<std::string>& files,
+                         std::initializer_list<const ProgramImage*> programs);
 
 // --threads, of verbs that run the samples of a data set beside each other; 0: all of the machine.
 void add_threads(CLI::App* verb, unsigned& threads);

@@ -5,18 +5,23 @@
 
 namespace dtr::compositions {
 
-// softmax(query · keyᵀ · scale + mask) · value over the last two dimensions, each operand of rank 2 or more. A mask of bool says which
-// positions take part, one of floats is added; `mask_softmax` makes the first out of the second where it can.
+// softmax(query · keyᵀ · scale + mask) · value over the last two dimensions, each operand of rank 2
+// or more. A mask of bool says which positions take part, one of floats is added; `mask_softmax`
+// makes the first out of the second where it can.
 struct Attention {
   ValueId query, key, value;
-  ValueId mask = {};                 // invalid: none
-  bool causal = false;               // position i of the queries attends to positions up to i of the keys; then there is no mask
-  bool shares_heads = false;         // several heads of queries may share one of keys and values (the third dimension from the end)
+  ValueId mask = {};    // invalid: none
+  bool causal = false;  // position i of the queries attends to positions up to i of the keys; then
+                        // there is no mask
+  bool shares_heads = false;  // several heads of queries may share one of keys and values (the
+                              // third dimension from the end)
   std::optional<double> scale = {};  // default: 1 / √(extent of the last dimension)
 };
 Result<ValueId> attention(GraphBuilder& builder, const Attention& of);
 
-// "ij,jk->ik" with one or two operands, as one matrix product. Errors: an equation that no such product computes.
-Result<ValueId> einsum(GraphBuilder& builder, std::string_view equation, const std::vector<ValueId>& operands);
+// "ij,jk->ik" with one or two operands, as one matrix product. Errors: an equation that no such
+// product computes.
+Result<ValueId> einsum(GraphBuilder& builder, std::string_view equation,
+                       const std::vector<ValueId>& operands);
 
 }  // namespace dtr::compositions

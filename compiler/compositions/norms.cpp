@@ -6,16 +6,20 @@
 
 namespace dtr::compositions {
 
-Result<ValueId> vector_norm(GraphBuilder& builder, ValueId x, double p, const Ints& dims, bool keepdim) {
+Result<ValueId> vector_norm(GraphBuilder& builder, ValueId x, double p, const Ints& dims,
+                            bool keepdim) {
   const Attributes along{{"dim", dims}, {"keepdim", keepdim}};
   if (p == 2) {
-    DTR_ASSIGN(const ValueId squares, builder.emit("aten.pow.Tensor_Scalar", {x}, {{"exponent", 2.0}}));
+    DTR_ASSIGN(const ValueId squares,
+               builder.emit("aten.pow.Tensor_Scalar", {x}, {{"exponent", 2.0}}));
     DTR_ASSIGN(const ValueId sum, builder.emit("aten.sum.dim_IntList", {squares}, along));
     return builder.emit("aten.sqrt", {sum});
   }
   DTR_ASSIGN(ValueId result, builder.emit("aten.abs", {x}));
   if (std::isinf(p)) return builder.emit(p > 0 ? "aten.amax" : "aten.amin", {result}, along);
-  if (!(p > 0)) return builder.unsupported(fmt::format("the norm of order {}", p), "take a norm of positive or infinite order");
+  if (!(p > 0))
+    return builder.unsupported(fmt::format("the norm of order {}", p),
+                               "take a norm of positive or infinite order");
   if (p != 1) {
     DTR_ASSIGN(result, builder.emit("aten.pow.Tensor_Scalar", {result}, {{"exponent", p}}));
   }
@@ -23,7 +27,8 @@ Result<ValueId> vector_norm(GraphBuilder& builder, ValueId x, double p, const In
   return p == 1 ? result : builder.emit("aten.pow.Tensor_Scalar", {result}, {{"exponent", 1 / p}});
 }
 
-Result<ValueId> cosine_similarity(GraphBuilder& builder, ValueId x, ValueId y, int64_t dim, double eps) {
+Result<ValueId> cosine_similarity(GraphBuilder& builder, ValueId x, ValueId y, int64_t dim,
+                                  double eps) {
   DTR_ASSIGN(ValueId result, builder.emit("aten.mul.Tensor", {x, y}));
   const size_t rank = builder.type(result).rank();
   const Attributes along{{"dim", Ints{dim}}, {"keepdim", false}};
@@ -31,9 +36,11 @@ Result<ValueId> cosine_similarity(GraphBuilder& builder, ValueId x, ValueId y, i
   for (const ValueId each : {x, y}) {
     if (builder.type(each).rank() != rank)
       return builder.unsupported(
-          fmt::format("operands of shapes {} and {}", to_string(builder.type(x).shape), to_string(builder.type(y).shape)),
+          fmt::format("operands of shapes {} and {}", to_string(builder.type(x).shape),
+                      to_string(builder.type(y).shape)),
           "give both as many dimensions");
-    DTR_ASSIGN(const ValueId squares, builder.emit("aten.pow.Tensor_Scalar", {each}, {{"exponent", 2.0}}));
+    DTR_ASSIGN(const ValueId squares,
+               builder.emit("aten.pow.Tensor_Scalar", {each}, {{"exponent", 2.0}}));
     DTR_ASSIGN(const ValueId sum, builder.emit("aten.sum.dim_IntList", {squares}, along));
     DTR_ASSIGN(const ValueId bounded, builder.emit("aten.clamp", {sum}, {{"min", eps * eps}}));
     DTR_ASSIGN(const ValueId reciprocal, builder.emit("aten.rsqrt", {bounded}));
@@ -57,7 +64,8 @@ Result<ValueId> log_sum_exp(GraphBuilder& builder, ValueId x, const Ints& dims, 
   DTR_ASSIGN(ValueId highest, builder.emit("aten.amax", {x}, {{"dim", dims}, {"keepdim", true}}));
   DTR_ASSIGN(const ValueId distance, builder.emit("aten.sub.Tensor", {x, highest}));
   DTR_ASSIGN(const ValueId power, builder.emit("aten.exp", {distance}));
-  DTR_ASSIGN(const ValueId sum, builder.emit("aten.sum.dim_IntList", {power}, {{"dim", dims}, {"keepdim", keepdim}}));
+  DTR_ASSIGN(const ValueId sum,
+             builder.emit("aten.sum.dim_IntList", {power}, {{"dim", dims}, {"keepdim", keepdim}}));
   DTR_ASSIGN(const ValueId logarithm, builder.emit("aten.log", {sum}));
   DTR_ASSIGN(highest, builder.view(highest, Shape(builder.type(sum).shape)));
   return builder.emit("aten.add.Tensor", {logarithm, highest});
@@ -70,7 +78,9 @@ Result<ValueId> cumulative_sum(GraphBuilder& builder, ValueId x, int64_t dim) {
   const int64_t count = type.shape[static_cast<size_t>(dim)];
   if (count > kMost)
     return builder.unsupported(
-        fmt::format("cumulative sums are a product with a matrix, of at most {0}x{0} elements; this one is {1}x{1}", kMost, count),
+        fmt::format("cumulative sums are a product with a matrix, of at most {0}x{0} elements; "
+                    "this one is {1}x{1}",
+                    kMost, count),
         "sum parts of the dimension, and add to each the sum of those before");
   std::vector<double> triangle(static_cast<size_t>(count * count));
   for (int64_t to = 0; to < count; ++to)
@@ -87,14 +97,19 @@ Result<ValueId> cumulative_sum(GraphBuilder& builder, ValueId x, int64_t dim) {
 Result<ValueId> variance(GraphBuilder& builder, ValueId x, const Variance& of) {
   const auto& [mean, dims, keepdim, correction, root] = of;
   double count = 1;
-  for (const int64_t dim : dims) count *= static_cast<double>(builder.type(x).shape[static_cast<size_t>(dim)]);
+  for (const int64_t dim : dims)
+    count *= static_cast<double>(builder.type(x).shape[static_cast<size_t>(dim)]);
   if (count <= correction)
-    return builder.unsupported(fmt::format("the variance of {} elements with a correction of {}", count, correction));
+    return builder.unsupported(
+        fmt::format("the variance of {} elements with a correction of {}", count, correction));
   DTR_ASSIGN(const ValueId distance, builder.emit("aten.sub.Tensor", {x, mean}));
-  DTR_ASSIGN(const ValueId squared, builder.emit("aten.pow.Tensor_Scalar", {distance}, {{"exponent", 2.0}}));
-  DTR_ASSIGN(ValueId result, builder.emit("aten.mean.dim", {squared}, {{"dim", dims}, {"keepdim", keepdim}}));
+  DTR_ASSIGN(const ValueId squared,
+             builder.emit("aten.pow.Tensor_Scalar", {distance}, {{"exponent", 2.0}}));
+  DTR_ASSIGN(ValueId result,
+             builder.emit("aten.mean.dim", {squared}, {{"dim", dims}, {"keepdim", keepdim}}));
   if (correction != 0) {
-    DTR_ASSIGN(const ValueId factor, builder.constant(builder.type(x).dtype, {}, count / (count - correction), "correction"));
+    DTR_ASSIGN(const ValueId factor, builder.constant(builder.type(x).dtype, {},
+                                                      count / (count - correction), "correction"));
     DTR_ASSIGN(result, builder.emit("aten.mul.Tensor", {result, factor}));
   }
   return root ? builder.emit("aten.sqrt", {result}) : result;

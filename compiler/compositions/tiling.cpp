@@ -11,19 +11,25 @@ namespace dtr::compositions {
 namespace {
 
 std::string_view name_of(Border mode) {
-  return mode == Border::kReflect ? "reflect" : mode == Border::kReplicate ? "replicate" : "circular";
+  return mode == Border::kReflect     ? "reflect"
+         : mode == Border::kReplicate ? "replicate"
+                                      : "circular";
 }
 
 // `count` elements to pad dimension `dim` at its begin or end.
-Result<ValueId> border(GraphBuilder& builder, ValueId x, int64_t dim, int64_t count, bool begin, Border mode) {
+Result<ValueId> border(GraphBuilder& builder, ValueId x, int64_t dim, int64_t count, bool begin,
+                       Border mode) {
   if (count == 0) return ValueId{};
   const int64_t extent = builder.type(x).shape[static_cast<size_t>(dim)];
   if (mode == Border::kReflect) {
-    DTR_ASSIGN(const ValueId part, begin ? builder.slice(x, dim, 1, count + 1) : builder.slice(x, dim, extent - 1 - count, extent - 1));
+    DTR_ASSIGN(const ValueId part, begin ? builder.slice(x, dim, 1, count + 1)
+                                         : builder.slice(x, dim, extent - 1 - count, extent - 1));
     return builder.flip(part, {dim});
   }
-  if (mode == Border::kCircular) return begin ? builder.slice(x, dim, extent - count, extent) : builder.slice(x, dim, 0, count);
-  DTR_ASSIGN(const ValueId part, begin ? builder.slice(x, dim, 0, 1) : builder.slice(x, dim, extent - 1, extent));
+  if (mode == Border::kCircular)
+    return begin ? builder.slice(x, dim, extent - count, extent) : builder.slice(x, dim, 0, count);
+  DTR_ASSIGN(const ValueId part,
+             begin ? builder.slice(x, dim, 0, 1) : builder.slice(x, dim, extent - 1, extent));
   Shape size = builder.type(part).shape;
   size[static_cast<size_t>(dim)] = count;
   return builder.expand(part, size);
@@ -31,17 +37,20 @@ Result<ValueId> border(GraphBuilder& builder, ValueId x, int64_t dim, int64_t co
 
 }  // namespace
 
-Result<ValueId> repeat(GraphBuilder& builder, ValueId x, const Ints& repeats, Repetition repetition) {
+Result<ValueId> repeat(GraphBuilder& builder, ValueId x, const Ints& repeats,
+                       Repetition repetition) {
   const bool inside = repetition == Repetition::kEach;
   Shape shape = builder.type(x).shape;
   if (repeats.size() < shape.size())
-    return builder.unsupported(fmt::format("`repeats` has {} entries for the shape {}", repeats.size(), to_string(shape)));
+    return builder.unsupported(
+        fmt::format("`repeats` has {} entries for the shape {}", repeats.size(), to_string(shape)));
   shape.insert(shape.begin(), repeats.size() - shape.size(), 1);
   Shape split, wide, joined;
   for (size_t i = 0; i < shape.size(); ++i) {
     int64_t extent = 0;
     if (repeats[i] < 0 || __builtin_mul_overflow(shape[i], repeats[i], &extent))
-      return builder.unsupported(fmt::format("an extent of {} is repeated {} times", shape[i], repeats[i]));
+      return builder.unsupported(
+          fmt::format("an extent of {} is repeated {} times", shape[i], repeats[i]));
     joined.push_back(extent);
     if (repeats[i] != 1) {  // a dimension of its own, before or behind the one that is repeated
       split.insert(split.end(), {inside ? shape[i] : 1, inside ? 1 : shape[i]});
@@ -56,11 +65,14 @@ Result<ValueId> repeat(GraphBuilder& builder, ValueId x, const Ints& repeats, Re
   return builder.view(x, joined);
 }
 
-Result<std::vector<ValueId>> broadcast_together(GraphBuilder& builder, std::vector<ValueId> values) {
+Result<std::vector<ValueId>> broadcast_together(GraphBuilder& builder,
+                                                std::vector<ValueId> values) {
   Shape shape;
   for (const ValueId value : values) {
     const auto wider = ops::broadcast_shape(shape, builder.type(value).shape);
-    if (!wider) return builder.unsupported(fmt::format("shapes {} and {}", to_string(shape), to_string(builder.type(value).shape)));
+    if (!wider)
+      return builder.unsupported(
+          fmt::format("shapes {} and {}", to_string(shape), to_string(builder.type(value).shape)));
     shape = *wider;
   }
   for (ValueId& value : values) {
@@ -69,7 +81,8 @@ Result<std::vector<ValueId>> broadcast_together(GraphBuilder& builder, std::vect
   return values;
 }
 
-Result<std::vector<ValueId>> meshgrid(GraphBuilder& builder, std::vector<ValueId> vectors, bool exchanges_first) {
+Result<std::vector<ValueId>> meshgrid(GraphBuilder& builder, std::vector<ValueId> vectors,
+                                      bool exchanges_first) {
   std::vector<size_t> place(vectors.size());
   std::iota(place.begin(), place.end(), 0);
   if (exchanges_first && place.size() > 1) std::swap(place[0], place[1]);
@@ -87,8 +100,10 @@ Result<std::vector<ValueId>> meshgrid(GraphBuilder& builder, std::vector<ValueId
 Result<ValueId> rotate_quarters(GraphBuilder& builder, ValueId x, int64_t turns, Ints dims) {
   const auto rank = static_cast<int64_t>(builder.type(x).rank());
   for (int64_t& dim : dims) dim = dim < 0 ? dim + rank : dim;
-  if (dims.size() != 2 || dims[0] == dims[1] || std::min(dims[0], dims[1]) < 0 || std::max(dims[0], dims[1]) >= rank)
-    return builder.unsupported(fmt::format("it turns {} along [{}]", to_string(builder.type(x).shape), fmt::join(dims, ", ")));
+  if (dims.size() != 2 || dims[0] == dims[1] || std::min(dims[0], dims[1]) < 0 ||
+      std::max(dims[0], dims[1]) >= rank)
+    return builder.unsupported(fmt::format(
+        "it turns {} along [{}]", to_string(builder.type(x).shape), fmt::join(dims, ", ")));
   const int64_t quarters = ((turns % 4) + 4) % 4;
   if (quarters == 0) return x;
   DTR_ASSIGN(x, builder.flip(x, quarters == 2 ? dims : Ints{dims[quarters == 1 ? 1 : 0]}));
@@ -108,11 +123,13 @@ Result<ValueId> roll(GraphBuilder& builder, ValueId x, const Ints& shifts, Ints 
     dims = {0};
   }
   if (shifts.size() != dims.size())
-    return builder.unsupported(fmt::format("there are {} shifts for {} dimensions", shifts.size(), dims.size()));
+    return builder.unsupported(
+        fmt::format("there are {} shifts for {} dimensions", shifts.size(), dims.size()));
   const auto rank = static_cast<int64_t>(builder.type(x).rank());
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t dim = dims[i] < 0 ? dims[i] + rank : dims[i];
-    if (dim < 0 || dim >= rank) return builder.unsupported(fmt::format("`dims` has {}, the rank is {}", dims[i], rank));
+    if (dim < 0 || dim >= rank)
+      return builder.unsupported(fmt::format("`dims` has {}, the rank is {}", dims[i], rank));
     const int64_t extent = builder.type(x).shape[static_cast<size_t>(dim)];
     const int64_t shift = extent == 0 ? 0 : ((shifts[i] % extent) + extent) % extent;
     if (shift == 0) continue;
@@ -123,20 +140,28 @@ Result<ValueId> roll(GraphBuilder& builder, ValueId x, const Ints& shifts, Ints 
   return builder.view(x, shape);
 }
 
-Result<ValueId> pad_with_own_elements(GraphBuilder& builder, ValueId x, const Ints& amounts, Border mode) {
+Result<ValueId> pad_with_own_elements(GraphBuilder& builder, ValueId x, const Ints& amounts,
+                                      Border mode) {
   const auto rank = static_cast<int64_t>(builder.type(x).rank());
   if (amounts.size() % 2 != 0 || static_cast<int64_t>(amounts.size()) > 2 * rank)
-    return builder.unsupported(fmt::format("the padding has {} entries, expected pairs for at most {} dimensions", amounts.size(), rank));
+    return builder.unsupported(
+        fmt::format("the padding has {} entries, expected pairs for at most {} dimensions",
+                    amounts.size(), rank));
   for (size_t i = 0; i < amounts.size() / 2; ++i) {
     const int64_t dim = rank - 1 - static_cast<int64_t>(i);
     const int64_t extent = builder.type(x).shape[static_cast<size_t>(dim)];
-    const int64_t most = extent == 0 || mode == Border::kCircular ? extent : mode == Border::kReflect ? extent - 1 : int64_t{1} << 30;
+    const int64_t most = extent == 0 || mode == Border::kCircular ? extent
+                         : mode == Border::kReflect               ? extent - 1
+                                                                  : int64_t{1} << 30;
     for (const int64_t amount : {amounts[2 * i], amounts[2 * i + 1]}) {
       if (amount < 0)
-        return builder.unsupported(fmt::format("mode {} cannot cut, the padding has {}", name_of(mode), amount), "slice the tensor");
+        return builder.unsupported(
+            fmt::format("mode {} cannot cut, the padding has {}", name_of(mode), amount),
+            "slice the tensor");
       if (amount > most)
         return builder.unsupported(
-            fmt::format("mode {} adds at most {} elements to an extent of {}, here {}", name_of(mode), most, extent, amount));
+            fmt::format("mode {} adds at most {} elements to an extent of {}, here {}",
+                        name_of(mode), most, extent, amount));
     }
     DTR_ASSIGN(const ValueId before, border(builder, x, dim, amounts[2 * i], true, mode));
     DTR_ASSIGN(const ValueId behind, border(builder, x, dim, amounts[2 * i + 1], false, mode));

@@ -55,20 +55,26 @@ void transpose(const float* from, float* to, const Shape& shape, Order target) {
   constexpr int64_t kTile = 32;
   const int64_t channels = shape[1];
   const int64_t pixels = shape[2] * shape[3];
-  const int64_t rows = target == Order::kChannelsLast ? pixels : channels;  // of the result, a matrix for each sample
+  const int64_t rows = target == Order::kChannelsLast
+                           ? pixels
+                           : channels;  // of the result, a matrix for each sample
   const int64_t columns = target == Order::kChannelsLast ? channels : pixels;
   for (int64_t n = 0; n < shape[0]; ++n, from += rows * columns, to += rows * columns)
     for (int64_t r0 = 0; r0 < rows; r0 += kTile)
       for (int64_t c0 = 0; c0 < columns; c0 += kTile)
         for (int64_t r = r0; r < std::min(rows, r0 + kTile); ++r)
-          for (int64_t c = c0; c < std::min(columns, c0 + kTile); ++c) to[r * columns + c] = from[c * rows + r];
+          for (int64_t c = c0; c < std::min(columns, c0 + kTile); ++c)
+            to[r * columns + c] = from[c * rows + r];
 }
 
-bool same_in_both_orders(const Shape& shape) { return shape.size() != 4 || shape[1] == 1 || shape[2] * shape[3] == 1; }
+bool same_in_both_orders(const Shape& shape) {
+  return shape.size() != 4 || shape[1] == 1 || shape[2] * shape[3] == 1;
+}
 
 // How an op without a layer is evaluated: a model may take codes, which it dequantizes.
 auto evaluation(const Graph& graph, const Op& op) {
-  const bool reads_codes = !op.operands.empty() && op.operands[0].valid() && graph.type(op.operands[0]).quantized();
+  const bool reads_codes =
+      !op.operands.empty() && op.operands[0].valid() && graph.type(op.operands[0]).quantized();
   return reads_codes ? op.def->evaluate_integer : op.def->evaluate_float;
 }
 
@@ -87,7 +93,8 @@ Status with_memory(const PlaceOf& place, const Body& body) {
 // Turns a graph into steps over buffers.
 class Plan {
  public:
-  Plan(const Program& program, const Graph& graph) : program_(program), graph_(graph), buffer_of_(graph.value_slots(), {-1, -1}) {}
+  Plan(const Program& program, const Graph& graph)
+      : program_(program), graph_(graph), buffer_of_(graph.value_slots(), {-1, -1}) {}
 
   Status build() {
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
@@ -95,7 +102,8 @@ class Plan {
       place(id, Order::kLogical, add_buffer({.where = Buffer::Where::kInput, .input = i}));
     }
     for (const OpId op : graph_.ops()) {
-      if (Status status = with_memory([] { return Place{}; }, [&] { return add_op(op); }); !status) {
+      if (Status status = with_memory([] { return Place{}; }, [&] { return add_op(op); });
+          !status) {
         Diagnostic diagnostic = std::move(status).error();
         diagnostic.place = place_of(program_, graph_, op);
         return tl::unexpected(std::move(diagnostic));
@@ -108,7 +116,9 @@ class Plan {
   }
 
   // Buffer that holds a value in that order, or -1.
-  int buffer(ValueId value, Order order) const { return buffer_of_[value.index].at(static_cast<size_t>(order)); }
+  int buffer(ValueId value, Order order) const {
+    return buffer_of_[value.index].at(static_cast<size_t>(order));
+  }
   const Buffer& at(int buffer) const { return buffers_[static_cast<size_t>(buffer)]; }
   const std::vector<Step>& steps() const { return steps_; }
   size_t arena_bytes() const { return arena_bytes_; }
@@ -132,22 +142,31 @@ class Plan {
     both.at(static_cast<size_t>(order)) = buffer;
     if (same_in_both_orders(graph_.type(value).shape)) both = {buffer, buffer};
   }
-  void use(int buffer) { buffers_[static_cast<size_t>(buffer)].extent.last = static_cast<int32_t>(steps_.size()); }
+  void use(int buffer) {
+    buffers_[static_cast<size_t>(buffer)].extent.last = static_cast<int32_t>(steps_.size());
+  }
 
   // The buffer of a value in that order, transposed first where only the other is there.
   int fetch(ValueId value, Order order) {
     if (graph_.is_constant(value) && buffer(value, Order::kLogical) < 0) {
       // Evaluation only reads operands, so that the pool's memory may be viewed as a tensor.
-      const std::span<const std::byte> bytes = program_.constants.bytes(graph_.value(value).constant);
-      place(value, Order::kLogical, add_buffer({.where = Buffer::Where::kConstant, .constant = const_cast<std::byte*>(bytes.data())}));
+      const std::span<const std::byte> bytes =
+          program_.constants.bytes(graph_.value(value).constant);
+      place(value, Order::kLogical,
+            add_buffer({.where = Buffer::Where::kConstant,
+                        .constant = const_cast<std::byte*>(bytes.data())}));
     }
     if (buffer(value, order) < 0) {
-      const int from = buffer(value, order == Order::kLogical ? Order::kChannelsLast : Order::kLogical);
+      const int from =
+          buffer(value, order == Order::kLogical ? Order::kChannelsLast : Order::kLogical);
       const int to = add_arena_buffer(graph_.type(value));
       use(from);
       place(value, order, to);
-      steps_.push_back(
-          {.kind = Step::Kind::kTranspose, .operands = {from}, .results = {to}, .order = order, .shape = graph_.type(value).shape});
+      steps_.push_back({.kind = Step::Kind::kTranspose,
+                        .operands = {from},
+                        .results = {to},
+                        .order = order,
+                        .shape = graph_.type(value).shape});
     }
     return buffer(value, order);
   }
@@ -158,21 +177,29 @@ class Plan {
     const Op& op = graph_.op(id);
     for (const ValueId result : op.results)
       if (graph_.type(result).quantized())
-        return fail(DiagnosticId::kIrInvalid, fmt::format("{} on quantized types cannot run in oneDNN", op.def->name));
+        return fail(DiagnosticId::kIrInvalid,
+                    fmt::format("{} on quantized types cannot run in oneDNN", op.def->name));
     if (const Layer* layer = runs_as_layer(*view, op) ? find_layer(*view) : nullptr) {
       add_layer(id, *view, *layer);
       return {};
     }
     if (evaluation(graph_, op) == nullptr)
-      return fail(DiagnosticId::kIrInvalid, fmt::format("{} cannot be evaluated in float", op.def->name));
-    // An elementwise op without broadcasting may work on elements in any order, as long as it is one.
+      return fail(DiagnosticId::kIrInvalid,
+                  fmt::format("{} cannot be evaluated in float", op.def->name));
+    // An elementwise op without broadcasting may work on elements in any order, as long as it is
+    // one.
     Order order = Order::kLogical;
     if (op.def->has_trait(kElementwise) &&
-        std::ranges::all_of(op.operands, [&](ValueId v) { return v.valid() && graph_.type(v).shape == view->result().shape; }) &&
-        std::ranges::any_of(op.operands, [&](ValueId v) { return buffer(v, Order::kChannelsLast) >= 0 && buffer(v, Order::kLogical) < 0; }))
+        std::ranges::all_of(
+            op.operands,
+            [&](ValueId v) { return v.valid() && graph_.type(v).shape == view->result().shape; }) &&
+        std::ranges::any_of(op.operands, [&](ValueId v) {
+          return buffer(v, Order::kChannelsLast) >= 0 && buffer(v, Order::kLogical) < 0;
+        }))
       order = Order::kChannelsLast;
     Step step{.op = id, .order = order};
-    for (const ValueId operand : op.operands) step.operands.push_back(operand.valid() ? fetch(operand, order) : -1);
+    for (const ValueId operand : op.operands)
+      step.operands.push_back(operand.valid() ? fetch(operand, order) : -1);
     finish(std::move(step));
     return {};
   }
@@ -192,9 +219,12 @@ class Plan {
   // The forms that oneDNN gets: float, weights constant, convolutions over two axes.
   bool runs_as_layer(const OpView& view, const Op& op) const {
     const bool linear = op.def == &ops::kLinear;
-    if (!linear && (op.def != &ops::kConvolution || view.operand(0).rank() != 4 || view.attribute<bool>("transposed"))) return false;
+    if (!linear && (op.def != &ops::kConvolution || view.operand(0).rank() != 4 ||
+                    view.attribute<bool>("transposed")))
+      return false;
     if (view.operand(0).dtype != DType::kFloat32 || view.result().elements() == 0) return false;
-    return std::all_of(op.operands.begin() + 1, op.operands.end(), [&](ValueId id) { return !id.valid() || graph_.is_constant(id); });
+    return std::all_of(op.operands.begin() + 1, op.operands.end(),
+                       [&](ValueId id) { return !id.valid() || graph_.is_constant(id); });
   }
 
   void add_layer(OpId id, const OpView& view, const Layer& layer) {
@@ -206,14 +236,17 @@ class Plan {
       step.weight = given;
     } else {
       step.weight = memory(layer.weight, engine_);
-      dnnl::reorder(given, step.weight).execute(stream_, {{DNNL_ARG_FROM, given}, {DNNL_ARG_TO, step.weight}});
+      dnnl::reorder(given, step.weight)
+          .execute(stream_, {{DNNL_ARG_FROM, given}, {DNNL_ARG_TO, step.weight}});
     }
     if (view.has(2)) step.bias = memory(layer.bias, engine_, constant_data(op.operands[2]));
     step.operands = {fetch(op.operands[0], order)};
     finish(std::move(step));
   }
 
-  void* constant_data(ValueId value) const { return const_cast<std::byte*>(program_.constants.bytes(graph_.value(value).constant).data()); }
+  void* constant_data(ValueId value) const {
+    return const_cast<std::byte*>(program_.constants.bytes(graph_.value(value).constant).data());
+  }
 
   static memory::desc plain_weight_desc(const OpView& view) {
     const Shape& w = view.operand(1).shape;
@@ -225,13 +258,15 @@ class Plan {
 
   // The primitive for the op's shapes and attributes, made once; nullptr if oneDNN has none.
   const Layer* find_layer(const OpView& view) {
-    std::string key =
-        fmt::format("{} {} {} {}", view.def->name, to_string(view.operand(0).shape), to_string(view.operand(1).shape), view.has(2));
+    std::string key = fmt::format("{} {} {} {}", view.def->name, to_string(view.operand(0).shape),
+                                  to_string(view.operand(1).shape), view.has(2));
     for (const Attributes::Entry& entry : *view.attributes) {
       key += ' ';
       key += entry.first;
-      if (const auto* ints = std::get_if<Ints>(&entry.second)) key += fmt::format("={}", fmt::join(*ints, ","));
-      if (const auto* number = std::get_if<int64_t>(&entry.second)) key += fmt::format("={}", *number);
+      if (const auto* ints = std::get_if<Ints>(&entry.second))
+        key += fmt::format("={}", fmt::join(*ints, ","));
+      if (const auto* number = std::get_if<int64_t>(&entry.second))
+        key += fmt::format("={}", *number);
       if (const auto* text = std::get_if<std::string>(&entry.second)) key += *text;
     }
     const auto [at, inserted] = layers_.try_emplace(key);
@@ -249,20 +284,23 @@ class Plan {
 
   static dnnl::primitive_attr attributes_of(const OpView& view) {
     dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);  // a primitive then has no state and may run in several threads
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);  // a primitive then has no state
+                                                                  // and may run in several threads
     const ops::RealBounds bounds = ops::activation_bounds(view);
     dnnl::post_ops after;
     if (bounds.low == 0 && std::isinf(bounds.high))
       after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
     else if (std::isfinite(bounds.low) && std::isfinite(bounds.high))
-      after.append_eltwise(1.0F, dnnl::algorithm::eltwise_clip, static_cast<float>(bounds.low), static_cast<float>(bounds.high));
+      after.append_eltwise(1.0F, dnnl::algorithm::eltwise_clip, static_cast<float>(bounds.low),
+                           static_cast<float>(bounds.high));
     attributes.set_post_ops(after);
     return attributes;
   }
 
   template <class PrimitiveDesc>
   static Layer layer_of(const PrimitiveDesc& desc, dnnl::primitive primitive) {
-    return {std::move(primitive), desc.src_desc(), desc.weights_desc(), desc.bias_desc(), desc.dst_desc(), desc.scratchpad_desc()};
+    return {std::move(primitive), desc.src_desc(), desc.weights_desc(),
+            desc.bias_desc(),     desc.dst_desc(), desc.scratchpad_desc()};
   }
 
   Layer make_convolution(const OpView& view) const {
@@ -274,9 +312,11 @@ class Plan {
     const memory::desc x(view.operand(0).shape, type, Tag::acdb);
     const memory::desc y(view.result().shape, type, Tag::acdb);
     const memory::desc weight(plain_weight_desc(view).dims(), type, Tag::any);
-    const memory::desc bias = view.has(2) ? memory::desc(view.operand(2).shape, type, Tag::a) : memory::desc();
-    const dnnl::convolution_forward::desc wanted(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, x, weight, bias,
-                                                 y, view.attribute<Ints>("stride"), dilation, padding, padding_end);
+    const memory::desc bias =
+        view.has(2) ? memory::desc(view.operand(2).shape, type, Tag::a) : memory::desc();
+    const dnnl::convolution_forward::desc wanted(
+        dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, x, weight, bias, y,
+        view.attribute<Ints>("stride"), dilation, padding, padding_end);
     const dnnl::convolution_forward::primitive_desc desc(wanted, attributes_of(view), engine_);
     return layer_of(desc, dnnl::convolution_forward(desc));
   }
@@ -288,8 +328,10 @@ class Plan {
     const memory::desc x({rows, w[1]}, type, Tag::ab);
     const memory::desc y({rows, w[0]}, type, Tag::ab);
     const memory::desc weight(w, type, Tag::any);
-    const memory::desc bias = view.has(2) ? memory::desc(view.operand(2).shape, type, Tag::a) : memory::desc();
-    const dnnl::inner_product_forward::desc wanted(dnnl::prop_kind::forward_inference, x, weight, bias, y);
+    const memory::desc bias =
+        view.has(2) ? memory::desc(view.operand(2).shape, type, Tag::a) : memory::desc();
+    const dnnl::inner_product_forward::desc wanted(dnnl::prop_kind::forward_inference, x, weight,
+                                                   bias, y);
     const dnnl::inner_product_forward::primitive_desc desc(wanted, attributes_of(view), engine_);
     return layer_of(desc, dnnl::inner_product_forward(desc));
   }
@@ -301,7 +343,8 @@ class Plan {
     const ArenaPlan arena = plan_arena_greedy(extents);
     size_t next = 0;
     for (Buffer& buffer : buffers_)
-      if (buffer.where == Buffer::Where::kArena) buffer.offset = static_cast<size_t>(arena.offsets[next++]);
+      if (buffer.where == Buffer::Where::kArena)
+        buffer.offset = static_cast<size_t>(arena.offsets[next++]);
     arena_bytes_ = static_cast<size_t>(arena.total);
   }
 
@@ -327,7 +370,8 @@ class OneDnnExecutor final : public Executor {
     return plan_.build();
   }
 
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, const ValueObserver& observer) override {
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+                                  const ValueObserver& observer) override {
     DTR_CHECK(inputs.size() == graph_.inputs().size());
     omp_set_num_threads(1);  // of this thread: samples run in parallel, not loops
     Workspace workspace = take();
@@ -336,14 +380,17 @@ class OneDnnExecutor final : public Executor {
       for (size_t i = 0; i < inputs.size(); ++i) observer(graph_.inputs()[i], inputs[i]);
     const dnnl::stream stream(plan_.engine());
     for (const Step& step : plan_.steps()) {
-      const auto place = [&] { return step.op.valid() ? place_of(program_, graph_, step.op) : Place{}; };
+      const auto place = [&] {
+        return step.op.valid() ? place_of(program_, graph_, step.op) : Place{};
+      };
       const auto executed = [&]() -> Status {
         execute(step, run, stream, workspace);
         return {};
       };
       DTR_TRY(with_memory(place, executed));
       if (observer && step.kind != Step::Kind::kTranspose)
-        for (const ValueId result : graph_.op(step.op).results) observe(result, step.order, run, observer);
+        for (const ValueId result : graph_.op(step.op).results)
+          observe(result, step.order, run, observer);
     }
     std::vector<Tensor> outputs;
     for (const ValueId output : graph_.outputs()) {
@@ -373,7 +420,9 @@ class OneDnnExecutor final : public Executor {
       free_.pop_back();
       return workspace;
     }
-    const auto bytes = [](size_t count) { return Tensor(DType::kInt8, {static_cast<int64_t>(count)}); };
+    const auto bytes = [](size_t count) {
+      return Tensor(DType::kInt8, {static_cast<int64_t>(count)});
+    };
     return {bytes(plan_.arena_bytes()), bytes(plan_.scratchpad_bytes())};
   }
 
@@ -389,21 +438,25 @@ class OneDnnExecutor final : public Executor {
     }
   }
   TensorView view_of(ValueId value, Order order, const Run& run) const {
-    return {graph_.type(value).dtype, graph_.type(value).shape, data(plan_.buffer(value, order), run)};
+    return {graph_.type(value).dtype, graph_.type(value).shape,
+            data(plan_.buffer(value, order), run)};
   }
 
-  void execute(const Step& step, const Run& run, const dnnl::stream& stream, Workspace& workspace) const {
+  void execute(const Step& step, const Run& run, const dnnl::stream& stream,
+               Workspace& workspace) const {
     switch (step.kind) {
       case Step::Kind::kTranspose:
-        return transpose(reinterpret_cast<const float*>(data(step.operands[0], run)), reinterpret_cast<float*>(data(step.results[0], run)),
-                         step.shape, step.order);
+        return transpose(reinterpret_cast<const float*>(data(step.operands[0], run)),
+                         reinterpret_cast<float*>(data(step.results[0], run)), step.shape,
+                         step.order);
       case Step::Kind::kLayer: {
         const dnnl::engine& engine = plan_.engine();
         std::unordered_map<int, memory> arguments{
             {DNNL_ARG_SRC, memory(step.layer->x, engine, data(step.operands[0], run))},
             {DNNL_ARG_WEIGHTS, step.weight},
             {DNNL_ARG_DST, memory(step.layer->y, engine, data(step.results[0], run))},
-            {DNNL_ARG_SCRATCHPAD, memory(step.layer->scratchpad, engine, workspace.scratchpad.view().data)}};
+            {DNNL_ARG_SCRATCHPAD,
+             memory(step.layer->scratchpad, engine, workspace.scratchpad.view().data)}};
         if (step.bias) arguments.emplace(DNNL_ARG_BIAS, step.bias);
         return step.layer->primitive.execute(stream, arguments);
       }
@@ -411,7 +464,8 @@ class OneDnnExecutor final : public Executor {
         const Op& op = graph_.op(step.op);
         std::vector<TensorView> operands, results;
         for (size_t i = 0; i < op.operands.size(); ++i)
-          operands.push_back(op.operands[i].valid() ? view_of(op.operands[i], step.order, run) : TensorView{});
+          operands.push_back(op.operands[i].valid() ? view_of(op.operands[i], step.order, run)
+                                                    : TensorView{});
         for (const ValueId result : op.results) results.push_back(view_of(result, step.order, run));
         return evaluation(graph_, op)(BoundOpView(graph_, step.op), operands, results);
       }
@@ -427,7 +481,8 @@ class OneDnnExecutor final : public Executor {
       return observer(value, view);
     }
     const Tensor logical(view.dtype, view.shape);
-    transpose(view.values<float>().data(), logical.view().values<float>().data(), view.shape, Order::kLogical);
+    transpose(view.values<float>().data(), logical.view().values<float>().data(), view.shape,
+              Order::kLogical);
     observer(value, logical.view());
   }
 
@@ -441,7 +496,8 @@ class OneDnnExecutor final : public Executor {
 
 }  // namespace
 
-Result<std::unique_ptr<Executor>> make_onednn_executor(const Program& program, const Graph& graph, const OneDnnOptions& options) {
+Result<std::unique_ptr<Executor>> make_onednn_executor(const Program& program, const Graph& graph,
+                                                       const OneDnnOptions& options) {
   std::unique_ptr<OneDnnExecutor> executor;
   const auto build = [&] {
     executor = std::make_unique<OneDnnExecutor>(program, graph, options);

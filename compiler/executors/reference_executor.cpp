@@ -1,4 +1,5 @@
-// The reference executor: the ops of a graph in program order, each by its OpDef. Tensors are freed after their last use.
+// The reference executor: the ops of a graph in program order, each by its OpDef. Tensors are freed
+// after their last use.
 #include <algorithm>
 #include <memory>
 
@@ -27,7 +28,8 @@ class ReferenceExecutor final : public Executor {
       const Value& value = graph.value({i});
       if (value.kind != ValueKind::kConstant || value.erased || value.unused()) continue;
       // Evaluation reads operands only, so that the pool's memory may be viewed as a tensor.
-      constants_[i] = {value.type.dtype, value.type.shape, const_cast<std::byte*>(program.constants.bytes(value.constant).data())};
+      constants_[i] = {value.type.dtype, value.type.shape,
+                       const_cast<std::byte*>(program.constants.bytes(value.constant).data())};
       if (evaluated_dtype(value.type) != value.type.dtype) {
         converted_[i] = to_double(constants_[i]);
         constants_[i] = converted_[i].view();
@@ -39,7 +41,8 @@ class ReferenceExecutor final : public Executor {
     executable_ = check(program);
   }
 
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, const ValueObserver& observer) override {
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+                                  const ValueObserver& observer) override {
     DTR_TRY(executable_);
     DTR_CHECK(inputs.size() == graph_.inputs().size());
     std::vector<TensorView> views = constants_;
@@ -61,9 +64,11 @@ class ReferenceExecutor final : public Executor {
       const Op& op = graph_.op(id);
       operands.clear();
       results.clear();
-      for (const ValueId operand : op.operands) operands.push_back(operand.valid() ? views[operand.index] : TensorView{});
+      for (const ValueId operand : op.operands)
+        operands.push_back(operand.valid() ? views[operand.index] : TensorView{});
       for (const ValueId result : op.results) {
-        owned[result.index] = Tensor(evaluated_dtype(graph_.type(result)), graph_.type(result).shape);
+        owned[result.index] =
+            Tensor(evaluated_dtype(graph_.type(result)), graph_.type(result).shape);
         results.push_back(views[result.index] = owned[result.index].view());
       }
       evaluation(id)(BoundOpView(graph_, id), operands, results);
@@ -72,22 +77,29 @@ class ReferenceExecutor final : public Executor {
         if (graph_.value(result).unused()) owned[result.index] = Tensor();
       }
       for (const ValueId operand : op.operands)
-        if (operand.valid() && last_use_[operand.index] == id && graph_.value(operand).output_uses == 0) owned[operand.index] = Tensor();
+        if (operand.valid() && last_use_[operand.index] == id &&
+            graph_.value(operand).output_uses == 0)
+          owned[operand.index] = Tensor();
     }
     std::vector<Tensor> outputs;
     for (const ValueId id : graph_.outputs()) {
       const TensorView& view = views[id.index];
-      const bool sole_owner = graph_.value(id).kind == ValueKind::kResult && graph_.value(id).output_uses == 1;
-      outputs.push_back(sole_owner ? std::move(owned[id.index]) : Tensor::copy_of(view.dtype, view.shape, {view.data, view.bytes()}));
+      const bool sole_owner =
+          graph_.value(id).kind == ValueKind::kResult && graph_.value(id).output_uses == 1;
+      outputs.push_back(sole_owner
+                            ? std::move(owned[id.index])
+                            : Tensor::copy_of(view.dtype, view.shape, {view.data, view.bytes()}));
     }
     return outputs;
   }
 
  private:
-  using Evaluation = void (*)(const OpView&, std::span<const TensorView>, std::span<const TensorView>);
+  using Evaluation = void (*)(const OpView&, std::span<const TensorView>,
+                              std::span<const TensorView>);
 
   DType evaluated_dtype(const Type& type) const {
-    return type.dtype == DType::kFloat32 && precision_ == Precision::kDouble ? DType::kFloat64 : type.dtype;
+    return type.dtype == DType::kFloat32 && precision_ == Precision::kDouble ? DType::kFloat64
+                                                                             : type.dtype;
   }
 
   // How an op is evaluated; nullptr: not at all.
@@ -96,7 +108,8 @@ class ReferenceExecutor final : public Executor {
     const auto integer = [&](ValueId value) {
       return value.valid() && graph_.type(value).quantized() && !is_float(graph_.type(value).dtype);
     };
-    if ((!op.operands.empty() && integer(op.operands[0])) || integer(op.results[0])) return op.def->evaluate_integer;
+    if ((!op.operands.empty() && integer(op.operands[0])) || integer(op.results[0]))
+      return op.def->evaluate_integer;
     return precision_ == Precision::kDouble ? op.def->evaluate_double : op.def->evaluate_float;
   }
 
@@ -110,12 +123,16 @@ class ReferenceExecutor final : public Executor {
       };
       if (Status verified = verify_op(view); !verified) return at_op(std::move(verified).error());
       if (evaluation(id) == nullptr)
-        return at_op({DiagnosticId::kIrInvalid, std::string(view->def->name) + " cannot be evaluated on operands of these types", {}});
+        return at_op(
+            {DiagnosticId::kIrInvalid,
+             std::string(view->def->name) + " cannot be evaluated on operands of these types",
+             {}});
       for (const Type* type : view->results) {
         const auto elements = checked_element_count(type->shape);
         if (!elements || *elements > kMaxTensorBytes / 8)
           return at_op({DiagnosticId::kIrInvalid,
-                        std::string(view->def->name) + " makes a tensor of shape " + to_string(type->shape) + ", too large to evaluate",
+                        std::string(view->def->name) + " makes a tensor of shape " +
+                            to_string(type->shape) + ", too large to evaluate",
                         {}});
       }
     }
@@ -132,7 +149,8 @@ class ReferenceExecutor final : public Executor {
 
 }  // namespace
 
-std::unique_ptr<Executor> make_reference_executor(const Program& program, const Graph& graph, Precision precision) {
+std::unique_ptr<Executor> make_reference_executor(const Program& program, const Graph& graph,
+                                                  Precision precision) {
   return std::make_unique<ReferenceExecutor>(program, graph, precision);
 }
 

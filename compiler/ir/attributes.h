@@ -61,7 +61,8 @@ class Attributes {
 
  private:
   std::vector<Entry>::const_iterator lower_bound(std::string_view name) const {
-    return std::lower_bound(entries_.begin(), entries_.end(), name, [](const Entry& entry, std::string_view n) { return entry.first < n; });
+    return std::lower_bound(entries_.begin(), entries_.end(), name,
+                            [](const Entry& entry, std::string_view n) { return entry.first < n; });
   }
   std::vector<Entry> entries_;
 };

@@ -38,7 +38,8 @@ std::vector<double> elements_of(const Tensor& tensor) {
   return {};
 }
 
-Result<ValueId> GraphBuilder::emit(std::string_view op, std::vector<ValueId> operands, const Attributes& attributes,
+Result<ValueId> GraphBuilder::emit(std::string_view op, std::vector<ValueId> operands,
+                                   const Attributes& attributes,
                                    const std::optional<Quantization>& quantization) {
   const OpDef* def = find_op(op);
   DTR_CHECK(def != nullptr);
@@ -46,7 +47,8 @@ Result<ValueId> GraphBuilder::emit(std::string_view op, std::vector<ValueId> ope
   for (const Attributes::Entry& entry : attributes) {
     const Param* declared = def->schema.attribute(entry.first);
     const auto* whole = std::get_if<int64_t>(&entry.second);
-    const bool widens = whole != nullptr && declared != nullptr && declared->kind == AttributeKind::kFloat;
+    const bool widens =
+        whole != nullptr && declared != nullptr && declared->kind == AttributeKind::kFloat;
     typed.set(entry.first, widens ? AttributeValue(static_cast<double>(*whole)) : entry.second);
   }
   return rewriter_.insert_value(before_, {.def = def,
@@ -64,7 +66,8 @@ Result<ValueId> GraphBuilder::view(ValueId value, const Shape& shape) {
 
 Result<ValueId> GraphBuilder::permute(ValueId value, const Ints& order) {
   bool identity = true;
-  for (size_t i = 0; i < order.size(); ++i) identity = identity && order[i] == static_cast<int64_t>(i);
+  for (size_t i = 0; i < order.size(); ++i)
+    identity = identity && order[i] == static_cast<int64_t>(i);
   if (identity && order.size() == type(value).rank()) return value;
   return emit("aten.permute", {value}, {{"dims", order}});
 }
@@ -74,13 +77,17 @@ Result<ValueId> GraphBuilder::expand(ValueId value, const Shape& size) {
   return emit("aten.expand", {value}, {{"size", size}});
 }
 
-Result<ValueId> GraphBuilder::slice(ValueId value, int64_t dim, int64_t start, int64_t end, int64_t step) {
+Result<ValueId> GraphBuilder::slice(ValueId value, int64_t dim, int64_t start, int64_t end,
+                                    int64_t step) {
   const int64_t extent = type(value).shape[static_cast<size_t>(dim)];
-  const auto clip = [&](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + extent : bound, 0, extent); };
+  const auto clip = [&](int64_t bound) {
+    return std::clamp<int64_t>(bound < 0 ? bound + extent : bound, 0, extent);
+  };
   start = clip(start);
   end = std::max(start, clip(end));
   if (start == 0 && end == extent && step == 1) return value;
-  return emit("aten.slice.Tensor", {value}, {{"dim", dim}, {"start", start}, {"end", end}, {"step", step}});
+  return emit("aten.slice.Tensor", {value},
+              {{"dim", dim}, {"start", start}, {"end", end}, {"step", step}});
 }
 
 Result<ValueId> GraphBuilder::flip(ValueId value, const Ints& dims) {
@@ -99,7 +106,8 @@ Result<ValueId> GraphBuilder::pad(ValueId value, const Ints& pad, double fill) {
   return emit("aten.constant_pad_nd", {value}, {{"pad", pad}, {"value", fill}});
 }
 
-Result<ValueId> GraphBuilder::constant(DType dtype, const Shape& shape, double value, std::string_view name) {
+Result<ValueId> GraphBuilder::constant(DType dtype, const Shape& shape, double value,
+                                       std::string_view name) {
   const auto count = checked_element_count(shape);
   if (!count || *count * static_cast<int64_t>(byte_size(dtype)) > kMaxCreatedBytes)
     return unsupported(fmt::format("it makes a constant of shape {}", to_string(shape)));
@@ -107,12 +115,15 @@ Result<ValueId> GraphBuilder::constant(DType dtype, const Shape& shape, double v
                       name_.empty() ? std::string(name) : fmt::format("{}_{}", name_, name));
 }
 
-Result<ValueId> GraphBuilder::constant(DType dtype, std::span<const double> values, const std::optional<Shape>& shape) {
-  return add_constant(dtype, shape.value_or(Shape{static_cast<int64_t>(values.size())}), values, name_);
+Result<ValueId> GraphBuilder::constant(DType dtype, std::span<const double> values,
+                                       const std::optional<Shape>& shape) {
+  return add_constant(dtype, shape.value_or(Shape{static_cast<int64_t>(values.size())}), values,
+                      name_);
 }
 
 // Integers are truncated; NaN among them is 0.
-ValueId GraphBuilder::add_constant(DType dtype, const Shape& shape, std::span<const double> values, std::string_view name) {
+ValueId GraphBuilder::add_constant(DType dtype, const Shape& shape, std::span<const double> values,
+                                   std::string_view name) {
   Tensor tensor(dtype, shape);
   const auto fill = [&]<class T>(T) {
     std::ranges::transform(values, tensor.values<T>().begin(), [](double value) {
@@ -143,16 +154,19 @@ ValueId GraphBuilder::add_constant(DType dtype, const Shape& shape, std::span<co
       fill(uint8_t{});
       break;
     case DType::kBool:
-      std::ranges::transform(values, tensor.values<uint8_t>().begin(), [](double value) { return static_cast<uint8_t>(value != 0); });
+      std::ranges::transform(values, tensor.values<uint8_t>().begin(),
+                             [](double value) { return static_cast<uint8_t>(value != 0); });
       break;
   }
-  return rewriter_.add_constant({.dtype = dtype, .shape = shape}, program_.constants.add(dtype, tensor.bytes()), name);
+  return rewriter_.add_constant({.dtype = dtype, .shape = shape},
+                                program_.constants.add(dtype, tensor.bytes()), name);
 }
 
 std::optional<Tensor> GraphBuilder::constant_value(ValueId value) const {
   if (!graph().is_constant(value)) return std::nullopt;
   const Type& of = type(value);
-  return Tensor::copy_of(of.dtype, of.shape, program_.constants.bytes(graph().value(value).constant));
+  return Tensor::copy_of(of.dtype, of.shape,
+                         program_.constants.bytes(graph().value(value).constant));
 }
 
 std::optional<std::vector<double>> GraphBuilder::constant_elements(ValueId value) const {
@@ -161,7 +175,8 @@ std::optional<std::vector<double>> GraphBuilder::constant_elements(ValueId value
 }
 
 tl::unexpected<Diagnostic> GraphBuilder::unsupported(std::string reason, std::string fix) const {
-  return fail(DiagnosticId::kIrInvalid, std::move(reason), std::move(fix), place_of(program_, origin_));
+  return fail(DiagnosticId::kIrInvalid, std::move(reason), std::move(fix),
+              place_of(program_, origin_));
 }
 
 }  // namespace dtr

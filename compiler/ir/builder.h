@@ -1,5 +1,6 @@
-// Adds ops to a graph, one after the other: what importers, legalizations and the compositions of `compiler/compositions/` build graphs
-// with. Shapes are logical, dimensions are counted from 0, and a function that would add an op without effect adds none.
+// Adds ops to a graph, one after the other: what importers, legalizations and the compositions of
+// `compiler/compositions/` build graphs with. Shapes are logical, dimensions are counted from 0,
+// and a function that would add an op without effect adds none.
 #pragma once
 
 #include <optional>
@@ -15,9 +16,15 @@ namespace dtr {
 
 class GraphBuilder {
  public:
-  // New ops stand before `before`, at the end of the graph if it is invalid. Names of new constants begin with `name` if there is one.
-  GraphBuilder(Program& program, Graph& graph, Origin origin, std::string name = {}, OpId before = {})
-      : program_(program), rewriter_(graph), origin_(std::move(origin)), name_(std::move(name)), before_(before) {}
+  // New ops stand before `before`, at the end of the graph if it is invalid. Names of new constants
+  // begin with `name` if there is one.
+  GraphBuilder(Program& program, Graph& graph, Origin origin, std::string name = {},
+               OpId before = {})
+      : program_(program),
+        rewriter_(graph),
+        origin_(std::move(origin)),
+        name_(std::move(name)),
+        before_(before) {}
   virtual ~GraphBuilder() = default;
   GraphBuilder(const GraphBuilder&) = delete;
   GraphBuilder& operator=(const GraphBuilder&) = delete;
@@ -25,8 +32,10 @@ class GraphBuilder {
   const Graph& graph() const { return rewriter_.graph(); }
   const Type& type(ValueId value) const { return graph().type(value); }
 
-  // Adds an op of one result. A whole number takes the kind that the op declares for the attribute. Errors: what the op's `verify` says.
-  virtual Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands, const Attributes& attributes = {},
+  // Adds an op of one result. A whole number takes the kind that the op declares for the attribute.
+  // Errors: what the op's `verify` says.
+  virtual Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands,
+                               const Attributes& attributes = {},
                                const std::optional<Quantization>& quantization = {});
 
   Result<ValueId> view(ValueId value, const Shape& shape);
@@ -42,8 +51,10 @@ class GraphBuilder {
 
   // A constant of one number. Errors: it would have more than 64 MiB.
   Result<ValueId> constant(DType dtype, const Shape& shape, double value, std::string_view name);
-  // A vector of these elements, or with a shape that has as many. Integers are truncated; NaN among them is 0.
-  Result<ValueId> constant(DType dtype, std::span<const double> values, const std::optional<Shape>& shape = {});
+  // A vector of these elements, or with a shape that has as many. Integers are truncated; NaN among
+  // them is 0.
+  Result<ValueId> constant(DType dtype, std::span<const double> values,
+                           const std::optional<Shape>& shape = {});
   // The elements of a constant; nullopt if the value is none.
   std::optional<Tensor> constant_value(ValueId value) const;
   std::optional<std::vector<double>> constant_elements(ValueId value) const;
@@ -52,7 +63,8 @@ class GraphBuilder {
   virtual tl::unexpected<Diagnostic> unsupported(std::string reason, std::string fix = {}) const;
 
  protected:
-  ValueId add_constant(DType dtype, const Shape& shape, std::span<const double> values, std::string_view name);
+  ValueId add_constant(DType dtype, const Shape& shape, std::span<const double> values,
+                       std::string_view name);
 
   Program& program_;
   Rewriter rewriter_;

@@ -7,11 +7,13 @@ namespace dtr {
 
 static_assert(std::endian::native == std::endian::little, "files and hashes are little-endian");
 
-// Four lanes of multiply and rotate over 32-byte blocks, then a mix of what is left: fast enough that hashing the weights of a
-// model does not show in compile time.
+// Four lanes of multiply and rotate over 32-byte blocks, then a mix of what is left: fast enough
+// that hashing the weights of a model does not show in compile time.
 uint64_t content_hash(std::span<const std::byte> bytes, uint64_t seed) {
   constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15ULL;
-  const auto mix = [](uint64_t state, uint64_t word) { return std::rotl((state ^ word) * kMultiplier, 29); };
+  const auto mix = [](uint64_t state, uint64_t word) {
+    return std::rotl((state ^ word) * kMultiplier, 29);
+  };
   const auto load = [&](size_t at) {
     uint64_t word = 0;
     std::memcpy(&word, bytes.data() + at, sizeof word);
@@ -29,7 +31,9 @@ uint64_t content_hash(std::span<const std::byte> bytes, uint64_t seed) {
   return state ^ (state >> 29);
 }
 
-ConstantId ConstantPool::add(DType dtype, std::span<const std::byte> bytes) { return find_or_add(dtype, bytes, true); }
+ConstantId ConstantPool::add(DType dtype, std::span<const std::byte> bytes) {
+  return find_or_add(dtype, bytes, true);
+}
 
 ConstantId ConstantPool::add_in_place(DType dtype, std::span<const std::byte> bytes) {
   const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % byte_size(dtype) == 0;
@@ -41,8 +45,9 @@ ConstantId ConstantPool::find_or_add(DType dtype, std::span<const std::byte> byt
   const auto [begin, end] = by_hash_.equal_range(hash);
   for (auto at = begin; at != end; ++at) {
     const Entry& entry = entries_[at->second];
-    const bool same = entry.dtype == dtype && entry.bytes.size() == bytes.size() &&
-                      (bytes.empty() || std::memcmp(entry.bytes.data(), bytes.data(), bytes.size()) == 0);
+    const bool same =
+        entry.dtype == dtype && entry.bytes.size() == bytes.size() &&
+        (bytes.empty() || std::memcmp(entry.bytes.data(), bytes.data(), bytes.size()) == 0);
     if (same) return {at->second};
   }
   Entry entry{dtype, hash, bytes, nullptr};

@@ -1,4 +1,5 @@
-// The constants of a program: each content once, found by hash. Weights in a kept file are referred to, not copied.
+// The constants of a program: each content once, found by hash. Weights in a kept file are referred
+// to, not copied.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,8 @@ class ConstantPool {
   // Keeps the contents of a file for as long as the pool lives; constants may refer into it.
   void keep(FileContents file) { files_.push_back(std::move(file)); }
 
-  // Copies `bytes` unless a constant of the same dtype and content is there already. Shape belongs to the value, not the constant.
+  // Copies `bytes` unless a constant of the same dtype and content is there already. Shape belongs
+  // to the value, not the constant.
   ConstantId add(DType dtype, std::span<const std::byte> bytes);
   // As add, but refers to `bytes` inside a kept file; copies if they are not aligned for the dtype.
   ConstantId add_in_place(DType dtype, std::span<const std::byte> bytes);

@@ -6,7 +6,8 @@ namespace dtr {
 
 Origin merge(const Origin& a, const Origin& b) {
   Origin merged;
-  std::set_union(a.sources.begin(), a.sources.end(), b.sources.begin(), b.sources.end(), std::back_inserter(merged.sources));
+  std::set_union(a.sources.begin(), a.sources.end(), b.sources.begin(), b.sources.end(),
+                 std::back_inserter(merged.sources));
   if (a.part == b.part && a.parts == b.parts) {
     merged.part = a.part;
     merged.parts = a.parts;
@@ -26,7 +27,8 @@ OpId Graph::sole_user(ValueId id) const {
 
 BoundOpView::BoundOpView(const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
-  for (const ValueId operand : op.operands) types_.push_back(operand.valid() ? &graph.type(operand) : nullptr);
+  for (const ValueId operand : op.operands)
+    types_.push_back(operand.valid() ? &graph.type(operand) : nullptr);
   for (const ValueId result : op.results) types_.push_back(&graph.type(result));
   const std::span<const Type* const> all = types_;
   view_ = {op.def, all.first(op.operands.size()), &op.attributes, all.subspan(op.operands.size())};
@@ -55,13 +57,16 @@ std::vector<Origin> readers(const Graph& graph, ValueId value) {
   std::ranges::sort(uses, {}, [](const Use& use) { return use.op.index; });
   std::vector<Origin> origins;
   for (const Use& use : uses)
-    if (const Origin& origin = graph.op(use.op).origin; std::ranges::find(origins, origin) == origins.end()) origins.push_back(origin);
+    if (const Origin& origin = graph.op(use.op).origin;
+        std::ranges::find(origins, origin) == origins.end())
+      origins.push_back(origin);
   return origins;
 }
 
 Place place_of(const Program& program, const Graph& graph, OpId op) {
   Place place = place_of(program, graph.op(op).origin);
-  if (place.node.empty() && !graph.op(op).results.empty()) place.node = graph.value(graph.op(op).results.front()).name;
+  if (place.node.empty() && !graph.op(op).results.empty())
+    place.node = graph.value(graph.op(op).results.front()).name;
   return place;
 }
 

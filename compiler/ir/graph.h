@@ -1,6 +1,7 @@
-// Graph: straight-line SSA over tensors. Values and ops are handles into tables owned by the graph; ops form a linked list, so
-// that passes insert and erase anywhere in constant time. A reference to a value or op stays valid while others are added. Read through
-// `Graph`, change through `Rewriter` (compiler/ir/rewriter.h).
+// Graph: straight-line SSA over tensors. Values and ops are handles into tables owned by the graph;
+// ops form a linked list, so that passes insert and erase anywhere in constant time. A reference to
+// a value or op stays valid while others are added. Read through `Graph`, change through `Rewriter`
+// (compiler/ir/rewriter.h).
 #pragma once
 
 #include <compare>
@@ -32,15 +33,16 @@ struct OpId {
   auto operator<=>(const OpId&) const = default;
 };
 
-// The source operators that an op stands for: sorted ids into Program::sources. An op that is part `part` of `parts` of them
-// (split groups, tiles) says so.
+// The source operators that an op stands for: sorted ids into Program::sources. An op that is part
+// `part` of `parts` of them (split groups, tiles) says so.
 struct Origin {
   std::vector<uint32_t> sources;
   uint32_t part = 0;
   uint32_t parts = 1;
   bool operator==(const Origin&) const = default;
 };
-Origin merge(const Origin& a, const Origin& b);  // union of the sources; whole unless both are the same part
+Origin merge(const Origin& a,
+             const Origin& b);  // union of the sources; whole unless both are the same part
 
 enum class ValueKind : uint8_t { kInput, kConstant, kResult };
 
@@ -68,7 +70,8 @@ struct Value {
 struct Op {
   const OpDef* def = nullptr;
   std::vector<ValueId> operands;    // invalid where an optional operand is absent
-  std::vector<uint32_t> use_slots;  // where each operand's use stands in `uses` of its value: uses go in constant time
+  std::vector<uint32_t> use_slots;  // where each operand's use stands in `uses` of its value: uses
+                                    // go in constant time
   std::vector<ValueId> results;
   Attributes attributes;
   Origin origin;
@@ -78,7 +81,9 @@ struct Op {
 };
 
 // Operand `index` of an op, invalid where it is absent.
-inline ValueId operand_or_absent(const Op& op, size_t index) { return index < op.operands.size() ? op.operands[index] : ValueId{}; }
+inline ValueId operand_or_absent(const Op& op, size_t index) {
+  return index < op.operands.size() ? op.operands[index] : ValueId{};
+}
 
 class Graph {
  public:
@@ -89,10 +94,12 @@ class Graph {
   const Type& type(ValueId id) const { return value(id).type; }
   const std::vector<ValueId>& inputs() const { return inputs_; }
   const std::vector<ValueId>& outputs() const { return outputs_; }
-  // The physical order in which the program gives an output. That of the value's type becomes the same when layouts are assigned.
+  // The physical order in which the program gives an output. That of the value's type becomes the
+  // same when layouts are assigned.
   Layout output_layout(size_t index) const { return output_layouts_.at(index); }
 
-  // Ops in program order. The iterator stays valid while the op it stands on does; inserting and erasing others is safe.
+  // Ops in program order. The iterator stays valid while the op it stands on does; inserting and
+  // erasing others is safe.
   class OpIterator {
    public:
     OpIterator(const Graph* graph, OpId id) : graph_(graph), id_(id) {}
@@ -120,7 +127,9 @@ class Graph {
   size_t value_slots() const { return values_.size(); }
   size_t op_slots() const { return ops_.size(); }
 
-  bool is_constant(ValueId id) const { return id.valid() && value(id).kind == ValueKind::kConstant; }
+  bool is_constant(ValueId id) const {
+    return id.valid() && value(id).kind == ValueKind::kConstant;
+  }
   // The op that makes a value, or invalid for inputs and constants.
   OpId producer(ValueId id) const { return id.valid() ? value(id).producer : OpId{}; }
   // The producer if it is an op of that kind, else invalid.
@@ -137,11 +146,13 @@ class Graph {
   std::vector<Layout> output_layouts_;  // one an output
   OpId first_, last_;
   size_t live_ops_ = 0;
-  std::unordered_set<std::string> names_;                  // of live values
-  std::unordered_map<std::string, uint32_t> next_suffix_;  // per base name, so that unique names cost constant time
+  std::unordered_set<std::string> names_;  // of live values
+  std::unordered_map<std::string, uint32_t>
+      next_suffix_;  // per base name, so that unique names cost constant time
 };
 
-// The operands and results of an op as its functions see them. Refers to the graph: do not keep it across changes.
+// The operands and results of an op as its functions see them. Refers to the graph: do not keep it
+// across changes.
 class BoundOpView {
  public:
   BoundOpView(const Graph& graph, OpId op);
@@ -162,12 +173,13 @@ struct SourceOp {
   std::string target;       // operator as the file names it: "aten.conv2d.default", "CONV_2D"
   std::string module_path;  // "features.3.conv"
   std::string source_line;  // "model.py:208": innermost frame outside torch
-  std::vector<std::string> module_types =
-      {};  // of the modules that it lies in, outermost first: "__main__.Net", "torch.nn.modules.conv.Conv2d"
+  std::vector<std::string> module_types = {};  // of the modules that it lies in, outermost first:
+                                               // "__main__.Net", "torch.nn.modules.conv.Conv2d"
   bool operator==(const SourceOp&) const = default;
 };
 
-// Everything that is compiled together: named graphs (only `forward` compiles for now), constants, table of source operators.
+// Everything that is compiled together: named graphs (only `forward` compiles for now), constants,
+// table of source operators.
 struct Program {
   std::string file;  // as the user named it, for messages
   std::vector<Graph> graphs;
@@ -178,7 +190,8 @@ struct Program {
   const Graph& forward() const { return graphs.front(); }
 };
 
-// Whether some op of the graph works on quantized types, or quantize and dequantize say how it should: such a model is taken as it is.
+// Whether some op of the graph works on quantized types, or quantize and dequantize say how it
+// should: such a model is taken as it is.
 bool is_quantized(const Graph& graph);
 
 // Place of an op for a diagnostic: names of its first source operator.

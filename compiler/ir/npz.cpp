@@ -1,5 +1,6 @@
-// Format: NumPy enhancement proposal 1: magic, version, length of the header, then a Python dictionary literal with the keys
-// 'descr', 'fortran_order' and 'shape', padded to 64 bytes, then the elements.
+// Format: NumPy enhancement proposal 1: magic, version, length of the header, then a Python
+// dictionary literal with the keys 'descr', 'fortran_order' and 'shape', padded to 64 bytes, then
+// the elements.
 #include "compiler/ir/npz.h"
 
 #include <fmt/format.h>
@@ -143,7 +144,8 @@ void for_each_index(const Shape& shape, bool fortran, Store store) {
   }
   std::vector<size_t> index(shape.size(), 0);
   std::vector<size_t> stride(shape.size(), 1);
-  for (size_t d = 1; d < shape.size(); ++d) stride[d] = stride[d - 1] * static_cast<size_t>(shape[d - 1]);
+  for (size_t d = 1; d < shape.size(); ++d)
+    stride[d] = stride[d - 1] * static_cast<size_t>(shape[d - 1]);
   size_t source = 0;
   for (size_t i = 0; i < count; ++i) {
     store(i, source);
@@ -157,7 +159,8 @@ void for_each_index(const Shape& shape, bool fortran, Store store) {
 }
 
 tl::unexpected<Diagnostic> invalid(const Place& place, std::string reason) {
-  return fail(DiagnosticId::kNpyInvalid, std::move(reason), "write the array again with numpy.save or numpy.savez", place);
+  return fail(DiagnosticId::kNpyInvalid, std::move(reason),
+              "write the array again with numpy.save or numpy.savez", place);
 }
 
 // Length of magic, version and header, 0 if it is not there.
@@ -166,14 +169,16 @@ size_t header_end(std::span<const std::byte> bytes, std::string_view& text) {
   if (!all.starts_with(kMagic) || all.size() < 12) return 0;
   const auto byte = [&](size_t at) { return static_cast<size_t>(static_cast<uint8_t>(all[at])); };
   const size_t start = byte(6) == 1 ? 10 : 12;
-  const size_t length = byte(6) == 1 ? byte(8) | byte(9) << 8 : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
+  const size_t length = byte(6) == 1 ? byte(8) | byte(9) << 8
+                                     : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
   if (byte(6) == 0 || byte(6) > 3 || length > all.size() - start) return 0;
   text = all.substr(start, length);
   return start + length;
 }
 
 bool is_npy(std::span<const std::byte> bytes) {
-  return bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
+  return bytes.size() >= kMagic.size() &&
+         std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
 }
 
 std::string_view without_ending(std::string_view name) {
@@ -187,7 +192,8 @@ std::string_view stem(std::string_view path) {
   return without_ending(path);
 }
 
-Result<Tensor> read_entry(const ZipArchive& archive, const ZipEntry& entry, const std::string& file) {
+Result<Tensor> read_entry(const ZipArchive& archive, const ZipEntry& entry,
+                          const std::string& file) {
   DTR_ASSIGN(const ZipData data, archive.read(entry));
   return parse_npy(data.bytes, {.file = file, .node = std::string(without_ending(entry.name))});
 }
@@ -202,7 +208,8 @@ Result<Tensor> parse_npy(std::span<const std::byte> bytes, const Place& place) {
   if (!header) return invalid(place, "the header of the array is damaged");
 
   const auto unsupported = [&](std::string_view why) {
-    return fail(DiagnosticId::kNpyUnsupported, fmt::format("elements of type '{}' {}", header->descr, why),
+    return fail(DiagnosticId::kNpyUnsupported,
+                fmt::format("elements of type '{}' {}", header->descr, why),
                 "convert the array first, for example with array.astype('<f4')", place);
   };
   const std::string_view descr = header->descr;
@@ -211,12 +218,15 @@ Result<Tensor> parse_npy(std::span<const std::byte> bytes, const Place& place) {
   const Element* element = nullptr;
   for (const Element& candidate : kElements)
     if (descr.substr(1) == candidate.descr) element = &candidate;
-  if (element == nullptr || (descr[0] != '<' && descr[0] != '|' && descr[0] != '=')) return unsupported("are not supported");
+  if (element == nullptr || (descr[0] != '<' && descr[0] != '|' && descr[0] != '='))
+    return unsupported("are not supported");
 
   const auto count = checked_element_count(header->shape);
   const std::span<const std::byte> data = bytes.subspan(start);
-  if (!count || static_cast<uint64_t>(*count) != data.size() / element->size || data.size() % element->size != 0)
-    return invalid(place, fmt::format("shape {} does not match {} bytes of '{}'", to_string(header->shape), data.size(), descr));
+  if (!count || static_cast<uint64_t>(*count) != data.size() / element->size ||
+      data.size() % element->size != 0)
+    return invalid(place, fmt::format("shape {} does not match {} bytes of '{}'",
+                                      to_string(header->shape), data.size(), descr));
 
   Tensor tensor(element->dtype, header->shape);
   const bool half = element->size != byte_size(element->dtype);
@@ -231,8 +241,9 @@ Result<Tensor> parse_npy(std::span<const std::byte> bytes, const Place& place) {
     });
   } else {
     const size_t size = element->size;
-    for_each_index(header->shape, true,
-                   [&](size_t to, size_t from) { std::memcpy(tensor.view().data + to * size, data.data() + from * size, size); });
+    for_each_index(header->shape, true, [&](size_t to, size_t from) {
+      std::memcpy(tensor.view().data + to * size, data.data() + from * size, size);
+    });
   }
   if (element->dtype == DType::kBool)
     for (std::byte* at = tensor.view().data; at != tensor.view().data + tensor.view().bytes(); ++at)
@@ -240,7 +251,8 @@ Result<Tensor> parse_npy(std::span<const std::byte> bytes, const Place& place) {
   return tensor;
 }
 
-Result<std::vector<NamedTensor>> parse_npz(std::span<const std::byte> bytes, const std::string& file, ZipLimits limits,
+Result<std::vector<NamedTensor>> parse_npz(std::span<const std::byte> bytes,
+                                           const std::string& file, ZipLimits limits,
                                            const WantedArrays& wanted) {
   DTR_ASSIGN(const ZipArchive archive, ZipArchive::open(bytes, file, limits));
   std::vector<NamedTensor> tensors;
@@ -295,13 +307,15 @@ Result<std::vector<ReadArray>> read_each_array(const std::string& path) {
 std::vector<std::byte> format_npy(const TensorView& tensor) {
   std::string_view descr;
   for (const Element& element : kElements)
-    if (element.dtype == tensor.dtype && element.size == byte_size(tensor.dtype)) descr = element.descr;
+    if (element.dtype == tensor.dtype && element.size == byte_size(tensor.dtype))
+      descr = element.descr;
   std::string shape;
   for (const int64_t extent : tensor.shape) shape += fmt::format("{}, ", extent);
   if (tensor.shape.size() > 1) shape.resize(shape.size() - 2);
   if (tensor.shape.size() == 1) shape.pop_back();
   const char order = byte_size(tensor.dtype) == 1 ? '|' : '<';
-  std::string header = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}", order, descr, shape);
+  std::string header = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
+                                   order, descr, shape);
   header.append(63 - (kMagic.size() + 4 + header.size()) % 64, ' ');
   header += '\n';
   std::string text(kMagic);
@@ -318,11 +332,14 @@ std::vector<std::byte> format_npy(const TensorView& tensor) {
 
 Status write_npz(const std::string& path, std::span<const NamedTensor> tensors, bool compress) {
   ZipWriter zip;
-  for (const NamedTensor& named : tensors) zip.add(named.name + ".npy", format_npy(named.tensor.view()), compress);
+  for (const NamedTensor& named : tensors)
+    zip.add(named.name + ".npy", format_npy(named.tensor.view()), compress);
   return write_file(path, zip.finish());
 }
 
-Status write_npy(const std::string& path, const TensorView& tensor) { return write_file(path, format_npy(tensor)); }
+Status write_npy(const std::string& path, const TensorView& tensor) {
+  return write_file(path, format_npy(tensor));
+}
 
 int64_t find_non_finite(const TensorView& tensor) {
   const auto scan = [](auto values) -> int64_t {

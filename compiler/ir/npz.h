@@ -1,4 +1,5 @@
-// Tensors in files: NumPy's .npy (one array) and .npz (a zip of them), as np.save, np.savez and np.savez_compressed write them.
+// Tensors in files: NumPy's .npy (one array) and .npz (a zip of them), as np.save, np.savez and
+// np.savez_compressed write them.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,9 @@ struct NamedTensor {
   Tensor tensor;     // contiguous in logical order, whatever the file's order
 };
 
-// The arrays in file order. Float16 becomes float32. Errors: kFileNotFound, kNpyInvalid (not an array, sizes that do not match),
-// kNpyUnsupported (big-endian, complex, object, … elements), and those of ZipArchive.
+// The arrays in file order. Float16 becomes float32. Errors: kFileNotFound, kNpyInvalid (not an
+// array, sizes that do not match), kNpyUnsupported (big-endian, complex, object, … elements), and
+// those of ZipArchive.
 Result<std::vector<NamedTensor>> read_npz(const std::string& path);
 // One array, named after the file's stem.
 Result<NamedTensor> read_npy(const std::string& path);
@@ -30,20 +32,24 @@ struct ReadArray {
   Result<Tensor> tensor;
 };
 // All arrays of an .npz or .npy, each with an error of its own (kNpyUnsupported for strings, for
-// one): whoever needs some of the arrays, or shows them, is not stopped by the others. Errors of the
-// list: kFileNotFound and those of ZipArchive.
+// one): whoever needs some of the arrays, or shows them, is not stopped by the others. Errors of
+// the list: kFileNotFound and those of ZipArchive.
 Result<std::vector<ReadArray>> read_each_array(const std::string& path);
-// Whether an array of an .npz is read. One that is not is in the list by its name, without elements.
+// Whether an array of an .npz is read. One that is not is in the list by its name, without
+// elements.
 using WantedArrays = std::function<bool(std::string_view name)>;
 // By the first bytes of the file: .npz or .npy. Without `wanted`: all arrays.
-Result<std::vector<NamedTensor>> read_tensors(const std::string& path, const WantedArrays& wanted = {});
+Result<std::vector<NamedTensor>> read_tensors(const std::string& path,
+                                              const WantedArrays& wanted = {});
 // The same from memory; `file` names it in messages.
-Result<std::vector<NamedTensor>> parse_npz(std::span<const std::byte> bytes, const std::string& file, ZipLimits limits = {},
+Result<std::vector<NamedTensor>> parse_npz(std::span<const std::byte> bytes,
+                                           const std::string& file, ZipLimits limits = {},
                                            const WantedArrays& wanted = {});
 Result<Tensor> parse_npy(std::span<const std::byte> bytes, const Place& place);
 
 // Written whole or not at all. Errors: kFileNotWritable.
-Status write_npz(const std::string& path, std::span<const NamedTensor> tensors, bool compress = false);
+Status write_npz(const std::string& path, std::span<const NamedTensor> tensors,
+                 bool compress = false);
 Status write_npy(const std::string& path, const TensorView& tensor);
 // A .npy file in memory.
 std::vector<std::byte> format_npy(const TensorView& tensor);

@@ -1,5 +1,5 @@
-// What an operator is, as data. One constinit OpDef per file of `compiler/ops/`, one line each in `compiler/ops/ops.inc`; nothing else in
-// the project switches over kinds of ops.
+// What an operator is, as data. One constinit OpDef per file of `compiler/ops/`, one line each in
+// `compiler/ops/ops.inc`; nothing else in the project switches over kinds of ops.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ class Graph;
 class ConstantPool;
 struct OpDef;
 
-// What an op's functions may look at: its own operands and attributes. Made by `view(graph, op)`, or by hand before the op exists.
+// What an op's functions may look at: its own operands and attributes. Made by `view(graph, op)`,
+// or by hand before the op exists.
 struct OpView {
   const OpDef* def = nullptr;
   std::span<const Type* const> operands;  // nullptr where an optional operand is absent
@@ -47,38 +48,47 @@ struct OpView {
 // Facts that passes and backends ask for.
 enum OpTrait : uint32_t {
   kNoTraits = 0,
-  kElementwise = 1u << 0,       // one output element depends on one element of each operand (after broadcast)
-  kMovesData = 1u << 1,         // output elements are input elements (or a constant): exact, keeps quantization
-  kCommutative = 1u << 2,       // operands 0 and 1 may be swapped
-  kKeepsQuantization = 1u << 3  // result takes the quantization of operand 0 (implied by kMovesData)
+  kElementwise =
+      1u << 0,  // one output element depends on one element of each operand (after broadcast)
+  kMovesData =
+      1u << 1,  // output elements are input elements (or a constant): exact, keeps quantization
+  kCommutative = 1u << 2,  // operands 0 and 1 may be swapped
+  kKeepsQuantization =
+      1u << 3  // result takes the quantization of operand 0 (implied by kMovesData)
 };
 
-// The operator of TFLite's schema that has the same operands and no options of its own, and its version that knows int8.
+// The operator of TFLite's schema that has the same operands and no options of its own, and its
+// version that knows int8.
 struct TfliteCode {
   std::string_view name = {};  // "LOGISTIC"; empty: none
   int int8_version = 1;
 };
 
-using Evaluation = void (*)(const OpView&, std::span<const TensorView> operands, std::span<const TensorView> results);
+using Evaluation = void (*)(const OpView&, std::span<const TensorView> operands,
+                            std::span<const TensorView> results);
 
 struct OpDef {
   std::string_view name;     // "aten.convolution"
   std::string_view summary;  // one line for `deuteron ops` and docs/operators.md
   Schema schema = "(Tensor self)";
   uint32_t traits = kNoTraits;
-  // The kernel of ExecuTorch's schema that computes it: empty if its name follows from the operator's (see `kernel_name`).
+  // The kernel of ExecuTorch's schema that computes it: empty if its name follows from the
+  // operator's (see `kernel_name`).
   std::string_view kernel = {};
   TfliteCode tflite = {};
 
-  // Checks shapes, dtypes, attribute values (presence and kind of attributes and number of operands are checked before). The
-  // reason names operator, value and limit; the caller adds the place.
+  // Checks shapes, dtypes, attribute values (presence and kind of attributes and number of operands
+  // are checked before). The reason names operator, value and limit; the caller adds the place.
   Status (*verify)(const OpView&) = nullptr;
-  // Dtype and shape of the results from verified operands. Layout and quantization of the results are the graph's business.
+  // Dtype and shape of the results from verified operands. Layout and quantization of the results
+  // are the graph's business.
   std::vector<Type> (*infer)(const OpView&) = nullptr;
-  // Reference evaluation on dense contiguous tensors in logical order. float and double are one template; the judge against PyTorch.
+  // Reference evaluation on dense contiguous tensors in logical order. float and double are one
+  // template; the judge against PyTorch.
   Evaluation evaluate_float = nullptr;
   Evaluation evaluate_double = nullptr;
-  // Reference evaluation of the quantized form, bit-exact to TFLite's reference kernels; nullptr: the op has no quantized form.
+  // Reference evaluation of the quantized form, bit-exact to TFLite's reference kernels; nullptr:
+  // the op has no quantized form.
   Evaluation evaluate_integer = nullptr;
   // Multiply-accumulates of one evaluation; nullptr: none.
   int64_t (*macs)(const OpView&) = nullptr;
@@ -92,17 +102,19 @@ T OpView::argument(std::string_view attribute_name) const {
   return std::get<T>(*def->schema.attribute(attribute_name)->default_value());
 }
 
-// The table of all operators, sorted by name (defined by `compiler/ops/`, declared here so that parser and builder can look names up).
+// The table of all operators, sorted by name (defined by `compiler/ops/`, declared here so that
+// parser and builder can look names up).
 std::span<const OpDef* const> all_ops();
 const OpDef* find_op(std::string_view name);
 
 // The overload of PyTorch's operator that an op stands for: "aten.relu.default", "aten.add.Tensor".
 std::string torch_target(const OpDef& def);
-// The kernel of an op in ExecuTorch's spelling: `kernel` where the op has one, else "aten::relu.out" of "aten.relu" and
-// "aten::add.out" of "aten.add.Tensor".
+// The kernel of an op in ExecuTorch's spelling: `kernel` where the op has one, else
+// "aten::relu.out" of "aten.relu" and "aten::add.out" of "aten.add.Tensor".
 std::string kernel_name(const OpDef& def);
 
-// Everything `verify` promises: number of operands, presence and kind of attributes, then the op's own rules.
+// Everything `verify` promises: number of operands, presence and kind of attributes, then the op's
+// own rules.
 Status verify_op(const OpView& view);
 
 }  // namespace dtr

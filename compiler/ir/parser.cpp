@@ -1,4 +1,5 @@
-// A recursive-descent parser straight over the characters: the grammar is regular but for lists, so there are no tokens to keep.
+// A recursive-descent parser straight over the characters: the grammar is regular but for lists, so
+// there are no tokens to keep.
 #include "compiler/ir/parser.h"
 
 #include <fmt/format.h>
@@ -16,7 +17,8 @@
 namespace dtr {
 namespace {
 
-// Contents of all constants of one text together: protects against `splat` and `seeded` of absurd shapes.
+// Contents of all constants of one text together: protects against `splat` and `seeded` of absurd
+// shapes.
 constexpr int64_t kMaxConstantBytes = int64_t{1} << 28;
 
 // A type as written: `quant<bias>` is known only when the op that takes the constant has been read.
@@ -36,7 +38,8 @@ class Parser {
       DTR_TRY(scan_.expect("graph"));
       DTR_ASSIGN(Graph graph, parse_graph());
       for (const Graph& other : program_.graphs)
-        if (other.name == graph.name) return scan_.error_at(start, fmt::format("there is a graph `{}` already", graph.name));
+        if (other.name == graph.name)
+          return scan_.error_at(start, fmt::format("there is a graph `{}` already", graph.name));
       program_.graphs.push_back(std::move(graph));
     } while (!scan_.at_end());
     return std::move(program_);
@@ -47,12 +50,15 @@ class Parser {
     DTR_TRY(scan_.expect("{"));
     while (!scan_.accept("}")) {
       const size_t start = scan_.offset();
-      DTR_ASSIGN(const uint32_t index, scan_.integer<uint32_t>("the number of a source operator or `}`"));
+      DTR_ASSIGN(const uint32_t index,
+                 scan_.integer<uint32_t>("the number of a source operator or `}`"));
       if (index != program_.sources.size())
-        return scan_.error_at(start, fmt::format("expected source operator {}", program_.sources.size()));
+        return scan_.error_at(start,
+                              fmt::format("expected source operator {}", program_.sources.size()));
       DTR_TRY(scan_.expect(":"));
       SourceOp source;
-      for (std::string* field : {&source.name, &source.target, &source.module_path, &source.source_line}) {
+      for (std::string* field :
+           {&source.name, &source.target, &source.module_path, &source.source_line}) {
         DTR_ASSIGN(*field, scan_.string("a string (name, target, module path, source line)"));
       }
       while (scan_.peek('"')) {
@@ -92,7 +98,8 @@ class Parser {
     }
     DTR_TRY(scan_.expect("}"));
     rewriter.set_outputs(std::move(outputs));
-    for (const size_t index : channels_last) rewriter.set_output_layout(index, Layout::kChannelsLast);
+    for (const size_t index : channels_last)
+      rewriter.set_output_layout(index, Layout::kChannelsLast);
     return graph;
   }
 
@@ -101,7 +108,8 @@ class Parser {
     const size_t start = scan_.offset();
     DTR_TRY(scan_.expect("%"));
     DTR_ASSIGN(const std::string_view name, scan_.identifier("the name of a value"));
-    if (values_.contains(name)) return scan_.error_at(start, fmt::format("`{}` is defined twice", name));
+    if (values_.contains(name))
+      return scan_.error_at(start, fmt::format("`{}` is defined twice", name));
     return name;
   }
 
@@ -113,7 +121,8 @@ class Parser {
     const auto at = values_.find(name);
     if (at == values_.end()) return scan_.error_at(start, fmt::format("`{}` is not defined", name));
     if (pending_biases_.contains(at->second.index))
-      return scan_.error_at(start, fmt::format("`{}` has `quant<bias>`, but is no bias here", name));
+      return scan_.error_at(start,
+                            fmt::format("`{}` has `quant<bias>`, but is no bias here", name));
     return at->second;
   }
 
@@ -133,7 +142,8 @@ class Parser {
       if (!scan_.accept(",")) break;
     }
     DTR_TRY(scan_.expect("]"));
-    if (!checked_element_count(written.type.shape)) return scan_.error_at(start, "impossible shape " + to_string(written.type.shape));
+    if (!checked_element_count(written.type.shape))
+      return scan_.error_at(start, "impossible shape " + to_string(written.type.shape));
     if (scan_.accept("channels_last")) written.type.layout = Layout::kChannelsLast;
     if (scan_.accept("quant")) DTR_TRY(parse_quantization(written));
     if (Status status = verify_quantization(written.type); !status)
@@ -198,15 +208,18 @@ class Parser {
       return parse_constant(rewriter, results.front());
     }
     for (const NewValue& value : results)
-      if (value.written.derived_bias) return scan_.error_at(value.offset, "`quant<bias>` is for constants");
+      if (value.written.derived_bias)
+        return scan_.error_at(value.offset, "`quant<bias>` is for constants");
     return parse_op(rewriter, results);
   }
 
   Status parse_op(Rewriter& rewriter, const std::vector<NewValue>& results) {
     const size_t start = scan_.offset();
-    DTR_ASSIGN(const std::string_view op_name, scan_.identifier("`constant` or the name of an operator"));
+    DTR_ASSIGN(const std::string_view op_name,
+               scan_.identifier("`constant` or the name of an operator"));
     OpSpec spec{.def = find_op(op_name), .name = std::string(results.front().name)};
-    if (spec.def == nullptr) return scan_.error_at(start, fmt::format("there is no operator `{}`", op_name));
+    if (spec.def == nullptr)
+      return scan_.error_at(start, fmt::format("there is no operator `{}`", op_name));
     DTR_TRY(parse_operands(rewriter, spec));
     DTR_TRY(parse_attributes(spec));
     DTR_ASSIGN(spec.origin, parse_location());
@@ -216,21 +229,23 @@ class Parser {
     if (!inserted) return scan_.error_at(start, inserted.error().reason, inserted.error().id);
     const std::vector<ValueId> made = rewriter.graph().op(*inserted).results;
     if (made.size() != results.size())
-      return scan_.error_at(start, fmt::format("{} has {} results, not {}", op_name, made.size(), results.size()),
-                            DiagnosticId::kIrInvalid);
+      return scan_.error_at(
+          start, fmt::format("{} has {} results, not {}", op_name, made.size(), results.size()),
+          DiagnosticId::kIrInvalid);
     for (size_t i = 0; i < made.size(); ++i) {
       const Type& written = results[i].written.type;
       const Type& inferred = rewriter.graph().type(made[i]);
       if (written.dtype != inferred.dtype || written.shape != inferred.shape)
-        return scan_.error_at(
-            results[i].offset,
-            fmt::format("`{}` is written as {}, but {} gives {}", results[i].name, print(written), op_name, print(inferred)),
-            DiagnosticId::kIrInvalid);
+        return scan_.error_at(results[i].offset,
+                              fmt::format("`{}` is written as {}, but {} gives {}", results[i].name,
+                                          print(written), op_name, print(inferred)),
+                              DiagnosticId::kIrInvalid);
       if (i != 0) rewriter.rename(made[i], results[i].name);
       rewriter.set_layout(made[i], written.layout);
       rewriter.set_quantization(made[i], written.quantization);
       if (!values_.emplace(results[i].name, made[i]).second)
-        return scan_.error_at(results[i].offset, fmt::format("`{}` is defined twice", results[i].name));
+        return scan_.error_at(results[i].offset,
+                              fmt::format("`{}` is defined twice", results[i].name));
     }
     if (Status status = verify_op(program_, rewriter.graph(), *inserted); !status)
       return scan_.error_at(start, status.error().reason, DiagnosticId::kIrInvalid);
@@ -260,11 +275,15 @@ class Parser {
     const auto at = values_.find(name);
     if (at == values_.end() || !pending_biases_.contains(at->second.index)) return {};
     const Graph& graph = rewriter.graph();
-    if (!spec.operands[0].valid() || !spec.operands[1].valid() || !graph.type(spec.operands[0]).quantized() ||
-        !graph.type(spec.operands[1]).quantized())
-      return scan_.error_at(scan_.offset(), fmt::format("`{}` has `quant<bias>`, but operands 0 and 1 are not quantized", name));
-    rewriter.set_quantization(at->second, bias_quantization(*graph.type(spec.operands[0]).quantization,
-                                                            *graph.type(spec.operands[1]).quantization, graph.type(at->second).elements()));
+    if (!spec.operands[0].valid() || !spec.operands[1].valid() ||
+        !graph.type(spec.operands[0]).quantized() || !graph.type(spec.operands[1]).quantized())
+      return scan_.error_at(
+          scan_.offset(),
+          fmt::format("`{}` has `quant<bias>`, but operands 0 and 1 are not quantized", name));
+    rewriter.set_quantization(at->second,
+                              bias_quantization(*graph.type(spec.operands[0]).quantization,
+                                                *graph.type(spec.operands[1]).quantization,
+                                                graph.type(at->second).elements()));
     pending_biases_.erase(at->second.index);
     return {};
   }
@@ -274,10 +293,12 @@ class Parser {
     while (!scan_.peek('}')) {
       const size_t start = scan_.offset();
       DTR_ASSIGN(const std::string_view key, scan_.identifier("the name of an attribute"));
-      if (spec.attributes.find(key) != nullptr) return scan_.error_at(start, fmt::format("attribute `{}` is there twice", key));
+      if (spec.attributes.find(key) != nullptr)
+        return scan_.error_at(start, fmt::format("attribute `{}` is there twice", key));
       DTR_TRY(scan_.expect("="));
       const Param* known = spec.def->schema.attribute(key);
-      const bool wants_float = known != nullptr && (known->kind == AttributeKind::kFloat || known->kind == AttributeKind::kFloats);
+      const bool wants_float = known != nullptr && (known->kind == AttributeKind::kFloat ||
+                                                    known->kind == AttributeKind::kFloats);
       DTR_ASSIGN(AttributeValue value, parse_attribute(wants_float));
       spec.attributes.set(key, std::move(value));
       if (!scan_.accept(",")) break;
@@ -292,7 +313,8 @@ class Parser {
     if (scan_.peek('"')) return scan_.string("a string");
     const bool floats = scan_.accept("floats");
     if (scan_.accept("[")) {
-      if (floats || wants_float || (!scan_.peek(']') && !scan_.integer_ahead())) return parse_list<double>(&Scanner::floating<double>);
+      if (floats || wants_float || (!scan_.peek(']') && !scan_.integer_ahead()))
+        return parse_list<double>(&Scanner::floating<double>);
       return parse_list<int64_t>(&Scanner::integer<int64_t>);
     }
     if (wants_float || !scan_.integer_ahead()) return scan_.floating<double>("a value");
@@ -334,13 +356,15 @@ class Parser {
     const int64_t bytes = type.bytes();
     constant_bytes_ += bytes;
     if (bytes > kMaxConstantBytes || constant_bytes_ > kMaxConstantBytes)
-      return scan_.error_at(value.offset, fmt::format("constants of more than {} MiB", kMaxConstantBytes >> 20));
+      return scan_.error_at(value.offset,
+                            fmt::format("constants of more than {} MiB", kMaxConstantBytes >> 20));
     if (value.written.derived_bias) {
       if (type.dtype != DType::kInt32 || type.rank() != 1)
         return scan_.error_at(value.offset, "`quant<bias>` is for int32 constants of rank 1");
     }
     DTR_ASSIGN(const std::vector<std::byte> contents, parse_contents(type));
-    const ValueId id = rewriter.add_constant(type, program_.constants.add(type.dtype, contents), value.name);
+    const ValueId id =
+        rewriter.add_constant(type, program_.constants.add(type.dtype, contents), value.name);
     values_.emplace(value.name, id);
     if (value.written.derived_bias) pending_biases_.emplace(id.index, true);
     return {};
@@ -381,7 +405,8 @@ class Parser {
   Status parse_integer_element(std::byte* to, int64_t limit = std::numeric_limits<T>::max()) {
     const size_t start = scan_.offset();
     DTR_ASSIGN(const int64_t wide, scan_.integer<int64_t>("an integer"));
-    if (wide < std::numeric_limits<T>::min() || wide > limit) return scan_.error_at(start, fmt::format("{} does not fit the dtype", wide));
+    if (wide < std::numeric_limits<T>::min() || wide > limit)
+      return scan_.error_at(start, fmt::format("{} does not fit the dtype", wide));
     const T value = static_cast<T>(wide);
     std::memcpy(to, &value, sizeof value);
     return {};
@@ -418,7 +443,8 @@ class Parser {
   Program program_;
   int64_t constant_bytes_ = 0;
   std::unordered_map<std::string_view, ValueId> values_;  // of the graph being read
-  std::unordered_map<uint32_t, bool> pending_biases_;     // constants whose `quant<bias>` is not known yet
+  std::unordered_map<uint32_t, bool>
+      pending_biases_;  // constants whose `quant<bias>` is not known yet
 };
 
 }  // namespace

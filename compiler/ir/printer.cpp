@@ -27,7 +27,8 @@ void append_float(std::string& out, T value) {
   if (std::isnan(value)) {
     const Bits bits = std::bit_cast<Bits>(value);
     out += "nan";
-    if (bits != std::bit_cast<Bits>(std::numeric_limits<T>::quiet_NaN())) append_hex(out += ':', bits);
+    if (bits != std::bit_cast<Bits>(std::numeric_limits<T>::quiet_NaN()))
+      append_hex(out += ':', bits);
   } else if (std::isinf(value)) {
     out += value > 0 ? "inf" : "-inf";
   } else {
@@ -153,8 +154,13 @@ void append_element(std::string& out, DType dtype, std::span<const std::byte> by
 
 class GraphPrinter {
  public:
-  GraphPrinter(const Program& program, const Graph& graph, const PrintOptions& options, std::string& out)
-      : program_(program), graph_(graph), options_(options), out_(out), printed_(graph.value_slots()) {}
+  GraphPrinter(const Program& program, const Graph& graph, const PrintOptions& options,
+               std::string& out)
+      : program_(program),
+        graph_(graph),
+        options_(options),
+        out_(out),
+        printed_(graph.value_slots()) {}
 
   void run() {
     out_ += "graph @" + graph_.name + "(";
@@ -189,19 +195,22 @@ class GraphPrinter {
     append_type(out_, graph_.type(id), derived_bias);
   }
 
-  // Whether operand `index` of an op is a bias whose quantization the reader can compute from operands 0 and 1.
+  // Whether operand `index` of an op is a bias whose quantization the reader can compute from
+  // operands 0 and 1.
   bool is_derived_bias(const Op& op, size_t index) const {
     if (index != 2 || !op.operands[0].valid() || !op.operands[1].valid()) return false;
     const Type& bias = graph_.type(op.operands[2]);
     const Type& input = graph_.type(op.operands[0]);
     const Type& weight = graph_.type(op.operands[1]);
     return bias.quantized() && input.quantized() && weight.quantized() && bias.rank() == 1 &&
-           *bias.quantization == bias_quantization(*input.quantization, *weight.quantization, bias.shape[0]);
+           *bias.quantization ==
+               bias_quantization(*input.quantization, *weight.quantization, bias.shape[0]);
   }
 
   void append_op(const Op& op) {
     for (size_t i = 0; i < op.operands.size(); ++i)
-      if (graph_.is_constant(op.operands[i])) append_constant(op.operands[i], is_derived_bias(op, i));
+      if (graph_.is_constant(op.operands[i]))
+        append_constant(op.operands[i], is_derived_bias(op, i));
     out_ += "  ";
     for (size_t i = 0; i < op.results.size(); ++i) {
       if (i != 0) out_ += ", ";
@@ -254,14 +263,16 @@ class GraphPrinter {
     append_typed(id, derived_bias);
     out_ += " = constant ";
     const Value& value = graph_.value(id);
-    append_contents(value.type.dtype, program_.constants.bytes(value.constant), program_.constants.hash(value.constant));
+    append_contents(value.type.dtype, program_.constants.bytes(value.constant),
+                    program_.constants.hash(value.constant));
     out_ += '\n';
   }
 
   void append_contents(DType dtype, std::span<const std::byte> bytes, uint64_t hash) {
     const size_t size = byte_size(dtype);
     const size_t count = bytes.size() / size;
-    const bool same = count > 1 && std::memcmp(bytes.data(), bytes.data() + size, bytes.size() - size) == 0;
+    const bool same =
+        count > 1 && std::memcmp(bytes.data(), bytes.data() + size, bytes.size() - size) == 0;
     if (same) {
       append_element(out_ += "splat<", dtype, bytes, 0);
     } else if (count <= options_.inline_elements) {
@@ -276,7 +287,8 @@ class GraphPrinter {
       constexpr std::string_view kDigits = "0123456789abcdef";
       out_ += "hex<";
       for (const std::byte byte : bytes)
-        (out_ += kDigits[static_cast<size_t>(byte >> 4)]) += kDigits[static_cast<size_t>(byte & std::byte{15})];
+        (out_ += kDigits[static_cast<size_t>(byte >> 4)]) +=
+            kDigits[static_cast<size_t>(byte & std::byte{15})];
     }
     out_ += '>';
   }
@@ -294,7 +306,8 @@ void append_sources(std::string& out, const std::vector<SourceOp>& sources) {
   for (size_t i = 0; i < sources.size(); ++i) {
     append_integer(out += "  ", i);
     out += ':';
-    for (const std::string* field : {&sources[i].name, &sources[i].target, &sources[i].module_path, &sources[i].source_line})
+    for (const std::string* field :
+         {&sources[i].name, &sources[i].target, &sources[i].module_path, &sources[i].source_line})
       append_string(out += ' ', *field);
     for (const std::string& type : sources[i].module_types) append_string(out += ' ', type);
     out += '\n';

@@ -1,9 +1,10 @@
-// The text form of programs: what `parse_program` (compiler/ir/parser.h) reads back to the same program, and what golden models, lit tests
-// and
+// The text form of programs: what `parse_program` (compiler/ir/parser.h) reads back to the same
+// program, and what golden models, lit tests and
 // `--print-after` show.
 //
 //   sources {
-//     0: "conv2d" "aten.conv2d.default" "stem.conv" "model.py:12"       name, target, module path, source line; then types of the modules
+//     0: "conv2d" "aten.conv2d.default" "stem.conv" "model.py:12"       name, target, module path,
+//     source line; then types of the modules
 //   }
 //   graph @forward(%x: f32[1,3,8,8]) {
 //     %w: f32[4,3,3,3] = constant seeded<7>
@@ -12,15 +13,18 @@
 //   }
 //
 // Type       dtype[shape] [channels_last] [quant<…>]; a scalar is `f32[]`.
-// quant<…>   per tensor `quant<scale:zero_point>`; per channel `quant<axis=0, scale, scale:zero_point, …>`; a zero point of 0 is left out,
-//            `range=qmin..qmax` stands first where it is not that of the dtype; `quant<bias>` is s_in·s_w of the first op that takes the
-//            constant as operand 2 (`bias_quantization`).
-// Constant   `dense<v, …>` elements in logical order; `splat<v>`; `hex<…>` bytes, little-endian; `seeded<n>` pseudo-random contents that
+// quant<…>   per tensor `quant<scale:zero_point>`; per channel `quant<axis=0, scale,
+// scale:zero_point, …>`; a zero point of 0 is left out,
+//            `range=qmin..qmax` stands first where it is not that of the dtype; `quant<bias>` is
+//            s_in·s_w of the first op that takes the constant as operand 2 (`bias_quantization`).
+// Constant   `dense<v, …>` elements in logical order; `splat<v>`; `hex<…>` bytes, little-endian;
+// `seeded<n>` pseudo-random contents that
 //            the parser makes (`seeded_values`), so that big weights need no bytes in a test.
-// Floats     shortest decimal form that reads back to the same bits; `inf`, `-inf`, `nan`; other NaNs as `nan:0x<bits>`.
-// Operand    `%name`, or `_` where an optional operand is absent.
-// loc        sources of the op's origin; `loc(3, part 1 of 4)` where the op is one part of them.
-// Comments run from `//` to the end of the line. A constant stands before its first use; unused constants are not printed.
+// Floats     shortest decimal form that reads back to the same bits; `inf`, `-inf`, `nan`; other
+// NaNs as `nan:0x<bits>`. Operand    `%name`, or `_` where an optional operand is absent. loc
+// sources of the op's origin; `loc(3, part 1 of 4)` where the op is one part of them. Comments run
+// from `//` to the end of the line. A constant stands before its first use; unused constants are
+// not printed.
 #pragma once
 
 #include <string>
@@ -31,7 +35,8 @@ namespace dtr {
 
 struct PrintOptions {
   size_t inline_elements = 16;   // constants up to this size are written as dense<…>
-  bool elide_constants = false;  // bigger ones as seeded<hash of the contents> instead of hex<…>: small text, other contents
+  bool elide_constants = false;  // bigger ones as seeded<hash of the contents> instead of hex<…>:
+                                 // small text, other contents
   bool locations = true;         // table of sources and loc(…)
 };
 

@@ -11,13 +11,15 @@ struct Loop {
 };
 
 // Loops that continue each other on both sides are one; loops of one element are none.
-std::vector<Loop> joined_loops(const Shape& shape, size_t element, std::span<const int64_t> from, std::span<const int64_t> to) {
+std::vector<Loop> joined_loops(const Shape& shape, size_t element, std::span<const int64_t> from,
+                               std::span<const int64_t> to) {
   const auto size = static_cast<int64_t>(element);
   std::vector<Loop> loops;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == 1) continue;
     const Loop loop{shape[d], from[d] * size, to[d] * size};
-    if (!loops.empty() && loops.back().from == loop.from * loop.extent && loops.back().to == loop.to * loop.extent) {
+    if (!loops.empty() && loops.back().from == loop.from * loop.extent &&
+        loops.back().to == loop.to * loop.extent) {
       loops.back() = {loops.back().extent * loop.extent, loop.from, loop.to};
     } else {
       loops.push_back(loop);
@@ -28,7 +30,8 @@ std::vector<Loop> joined_loops(const Shape& shape, size_t element, std::span<con
 
 template <size_t kElement>
 void copy_run(const std::byte* from, std::byte* to, const Loop& run) {
-  for (int64_t i = 0; i < run.extent; ++i) std::memcpy(to + i * run.to, from + i * run.from, kElement);
+  for (int64_t i = 0; i < run.extent; ++i)
+    std::memcpy(to + i * run.to, from + i * run.from, kElement);
 }
 
 void copy_run(size_t element, const std::byte* from, std::byte* to, const Loop& run) {
@@ -50,7 +53,8 @@ void copy_run(size_t element, const std::byte* from, std::byte* to, const Loop& 
 
 }  // namespace
 
-void reorder(const Shape& shape, size_t element, const std::byte* from, std::span<const int64_t> from_strides, std::byte* to,
+void reorder(const Shape& shape, size_t element, const std::byte* from,
+             std::span<const int64_t> from_strides, std::byte* to,
              std::span<const int64_t> to_strides) {
   if (std::ranges::find(shape, 0) != shape.end()) return;
   std::vector<Loop> loops = joined_loops(shape, element, from_strides, to_strides);
@@ -74,11 +78,13 @@ void reorder(const Shape& shape, size_t element, const std::byte* from, std::spa
 }
 
 void to_physical(const Type& type, const std::byte* logical, std::byte* physical) {
-  reorder(type.shape, byte_size(type.dtype), logical, strides(type.shape, Layout::kContiguous), physical, strides(type.shape, type.layout));
+  reorder(type.shape, byte_size(type.dtype), logical, strides(type.shape, Layout::kContiguous),
+          physical, strides(type.shape, type.layout));
 }
 
 void to_logical(const Type& type, const std::byte* physical, std::byte* logical) {
-  reorder(type.shape, byte_size(type.dtype), physical, strides(type.shape, type.layout), logical, strides(type.shape, Layout::kContiguous));
+  reorder(type.shape, byte_size(type.dtype), physical, strides(type.shape, type.layout), logical,
+          strides(type.shape, Layout::kContiguous));
 }
 
 }  // namespace dtr

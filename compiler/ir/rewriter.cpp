@@ -6,18 +6,22 @@ namespace dtr {
 namespace {
 
 // Result types from operand types: what `infer` says, and the quantization rules of OpSpec.
-Result<std::vector<Type>> infer_types(const OpView& view, const std::optional<Quantization>& wanted) {
+Result<std::vector<Type>> infer_types(const OpView& view,
+                                      const std::optional<Quantization>& wanted) {
   DTR_TRY(verify_op(view));
   std::vector<Type> types = view.def->infer(view);
   for (Type& type : types) {
     if (wanted) {
       type.quantization = wanted;
-    } else if ((view.def->has_trait(kMovesData) || view.def->has_trait(kKeepsQuantization)) && view.has(0)) {
+    } else if ((view.def->has_trait(kMovesData) || view.def->has_trait(kKeepsQuantization)) &&
+               view.has(0)) {
       type.quantization = view.operand(0).quantization;
     } else {
       type.quantization.reset();
       if (view.has(0) && view.operand(0).quantized() && type.dtype == DType::kInt8)
-        return fail(DiagnosticId::kIrInvalid, std::string(view.def->name) + " on quantized operands needs a quantization for its result");
+        return fail(DiagnosticId::kIrInvalid,
+                    std::string(view.def->name) +
+                        " on quantized operands needs a quantization for its result");
     }
   }
   return types;
@@ -27,8 +31,10 @@ Result<std::vector<Type>> infer_types(const OpView& view, const std::optional<Qu
 
 std::string Rewriter::unique_name(std::string_view wanted) {
   std::string base;
-  for (const char c : wanted) base += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' ? c : '_';
-  if (base.empty() || std::isdigit(static_cast<unsigned char>(base[0])) != 0 || base[0] == '.') base = "_" + base;
+  for (const char c : wanted)
+    base += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' ? c : '_';
+  if (base.empty() || std::isdigit(static_cast<unsigned char>(base[0])) != 0 || base[0] == '.')
+    base = "_" + base;
   if (graph_.names_.insert(base).second) return base;
   uint32_t& suffix = graph_.next_suffix_[base];
   for (;;) {
@@ -45,40 +51,55 @@ ValueId Rewriter::add_value(Value value) {
 }
 
 ValueId Rewriter::add_input(Type type, std::string_view name) {
-  const ValueId id = add_value({.type = std::move(type), .name = std::string(name), .kind = ValueKind::kInput});
+  const ValueId id =
+      add_value({.type = std::move(type), .name = std::string(name), .kind = ValueKind::kInput});
   graph_.inputs_.push_back(id);
   return id;
 }
 
 ValueId Rewriter::add_constant(Type type, ConstantId constant, std::string_view name) {
-  return add_value({.type = std::move(type), .name = std::string(name), .kind = ValueKind::kConstant, .constant = constant});
+  return add_value({.type = std::move(type),
+                    .name = std::string(name),
+                    .kind = ValueKind::kConstant,
+                    .constant = constant});
 }
 
 void Rewriter::set_outputs(std::vector<ValueId> outputs) {
   for (const ValueId id : graph_.outputs_) --graph_.values_[id.index].output_uses;
-  if (outputs.size() != graph_.outputs_.size()) graph_.output_layouts_.assign(outputs.size(), Layout::kContiguous);
+  if (outputs.size() != graph_.outputs_.size())
+    graph_.output_layouts_.assign(outputs.size(), Layout::kContiguous);
   graph_.outputs_ = std::move(outputs);
   for (const ValueId id : graph_.outputs_) ++graph_.values_[id.index].output_uses;
 }
 
 Result<OpId> Rewriter::insert(OpId before, OpSpec spec) {
   std::vector<const Type*> operand_types;
-  for (const ValueId operand : spec.operands) operand_types.push_back(operand.valid() ? &graph_.type(operand) : nullptr);
+  for (const ValueId operand : spec.operands)
+    operand_types.push_back(operand.valid() ? &graph_.type(operand) : nullptr);
   const OpView view{spec.def, operand_types, &spec.attributes, {}};
   DTR_ASSIGN(std::vector<Type> types, infer_types(view, spec.quantization));
 
   const OpId id{static_cast<uint32_t>(graph_.ops_.size())};
   const std::string_view full = spec.def->name;
-  const std::string base = spec.name.empty() ? std::string(full.substr(full.rfind('.') + 1)) : std::move(spec.name);
-  Op op{.def = spec.def, .operands = std::move(spec.operands), .attributes = std::move(spec.attributes), .origin = std::move(spec.origin)};
+  const std::string base =
+      spec.name.empty() ? std::string(full.substr(full.rfind('.') + 1)) : std::move(spec.name);
+  Op op{.def = spec.def,
+        .operands = std::move(spec.operands),
+        .attributes = std::move(spec.attributes),
+        .origin = std::move(spec.origin)};
   for (size_t i = 0; i < types.size(); ++i) {
-    Value value{.type = std::move(types[i]), .name = base, .kind = ValueKind::kResult, .producer = id, .result = static_cast<uint32_t>(i)};
+    Value value{.type = std::move(types[i]),
+                .name = base,
+                .kind = ValueKind::kResult,
+                .producer = id,
+                .result = static_cast<uint32_t>(i)};
     op.results.push_back(add_value(std::move(value)));
   }
   op.use_slots.resize(op.operands.size());
   graph_.ops_.push_back(std::move(op));
   for (size_t i = 0; i < graph_.op(id).operands.size(); ++i)
-    if (const ValueId operand = graph_.op(id).operands[i]; operand.valid()) add_use(operand, {id, static_cast<uint32_t>(i)});
+    if (const ValueId operand = graph_.op(id).operands[i]; operand.valid())
+      add_use(operand, {id, static_cast<uint32_t>(i)});
   link(id, before);
   return id;
 }
@@ -123,7 +144,8 @@ void Rewriter::unlink(OpId id) {
 
 void Rewriter::replace_uses(ValueId from, ValueId to) {
   if (from == to) return;
-  DTR_CHECK(graph_.type(from).shape == graph_.type(to).shape && graph_.type(from).dtype == graph_.type(to).dtype);
+  DTR_CHECK(graph_.type(from).shape == graph_.type(to).shape &&
+            graph_.type(from).dtype == graph_.type(to).dtype);
   Value& source = graph_.values_[from.index];
   Value& target = graph_.values_[to.index];
   for (const Use& use : source.uses) {
@@ -154,8 +176,12 @@ void Rewriter::set_operand(OpId op, size_t index, ValueId value) {
 void Rewriter::set_attribute(OpId op, std::string_view name, AttributeValue value) {
   graph_.ops_[op.index].attributes.set(name, std::move(value));
 }
-void Rewriter::erase_attribute(OpId op, std::string_view name) { graph_.ops_[op.index].attributes.erase(name); }
-void Rewriter::set_origin(OpId op, Origin origin) { graph_.ops_[op.index].origin = std::move(origin); }
+void Rewriter::erase_attribute(OpId op, std::string_view name) {
+  graph_.ops_[op.index].attributes.erase(name);
+}
+void Rewriter::set_origin(OpId op, Origin origin) {
+  graph_.ops_[op.index].origin = std::move(origin);
+}
 
 void Rewriter::erase(OpId id) {
   Op& op = graph_.ops_[id.index];
@@ -186,8 +212,11 @@ void Rewriter::move_before(OpId op, OpId before) {
 void Rewriter::set_quantization(ValueId value, std::optional<Quantization> quantization) {
   graph_.values_[value.index].type.quantization = std::move(quantization);
 }
-void Rewriter::set_layout(ValueId value, Layout layout) { graph_.values_[value.index].type.layout = layout; }
-void Rewriter::set_element_type(ValueId value, DType dtype, std::optional<Quantization> quantization) {
+void Rewriter::set_layout(ValueId value, Layout layout) {
+  graph_.values_[value.index].type.layout = layout;
+}
+void Rewriter::set_element_type(ValueId value, DType dtype,
+                                std::optional<Quantization> quantization) {
   graph_.values_[value.index].type.dtype = dtype;
   set_quantization(value, std::move(quantization));
 }

@@ -12,14 +12,16 @@ namespace {
 
 std::string names_of(std::span<const NamedTensor> arrays) {
   std::string text;
-  for (const NamedTensor& array : arrays) text += fmt::format("{}`{}`", text.empty() ? "" : ", ", array.name);
+  for (const NamedTensor& array : arrays)
+    text += fmt::format("{}`{}`", text.empty() ? "" : ", ", array.name);
   return text.empty() ? "none" : text;
 }
 
-const NamedTensor* find_array(std::span<const NamedTensor> arrays, const std::string& input, size_t index, size_t inputs,
-                              const std::string& file) {
+const NamedTensor* find_array(std::span<const NamedTensor> arrays, const std::string& input,
+                              size_t index, size_t inputs, const std::string& file) {
   const auto named = [&](const std::string& wanted) {
-    const auto at = std::find_if(arrays.begin(), arrays.end(), [&](const NamedTensor& array) { return array.name == wanted; });
+    const auto at = std::find_if(arrays.begin(), arrays.end(),
+                                 [&](const NamedTensor& array) { return array.name == wanted; });
     return at == arrays.end() ? nullptr : &*at;
   };
   if (const NamedTensor* array = named(input)) return array;
@@ -33,16 +35,19 @@ const NamedTensor* find_array(std::span<const NamedTensor> arrays, const std::st
 int64_t sample_count(const Shape& array, const Shape& input) {
   if (array == input) return 1;
   const auto tails_equal = [&](size_t skip) {
-    return std::equal(array.begin() + 1, array.end(), input.begin() + static_cast<int64_t>(skip), input.end());
+    return std::equal(array.begin() + 1, array.end(), input.begin() + static_cast<int64_t>(skip),
+                      input.end());
   };
   if (array.size() == input.size() + 1 && tails_equal(0)) return array[0];
-  if (!input.empty() && input[0] == 1 && array.size() == input.size() && tails_equal(1)) return array[0];
+  if (!input.empty() && input[0] == 1 && array.size() == input.size() && tails_equal(1))
+    return array[0];
   return -1;
 }
 
 }  // namespace
 
-Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> arrays, const std::string& file) {
+Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> arrays,
+                              const std::string& file) {
   Samples samples;
   samples.file_ = file;
   for (size_t k = 0; k < graph.inputs().size(); ++k) {
@@ -50,27 +55,37 @@ Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> a
     const Type& type = input.type;
     const NamedTensor* array = find_array(arrays, input.name, k, graph.inputs().size(), file);
     if (array == nullptr)
-      return fail(DiagnosticId::kDataMissingArray, fmt::format("no array for input `{}`; the file has {}", input.name, names_of(arrays)),
-                  fmt::format("name the array `{}` or `input_{}`{}", input.name, k, k == 0 ? " or `input`" : ""), {.file = file});
+      return fail(
+          DiagnosticId::kDataMissingArray,
+          fmt::format("no array for input `{}`; the file has {}", input.name, names_of(arrays)),
+          fmt::format("name the array `{}` or `input_{}`{}", input.name, k,
+                      k == 0 ? " or `input`" : ""),
+          {.file = file});
     const Place place{.file = file, .node = array->name};
     const Tensor& tensor = array->tensor;
     const int64_t count = sample_count(tensor.shape(), type.shape);
     if (count < 0)
-      return fail(
-          DiagnosticId::kDataShape,
-          fmt::format("the array is {}, the program's input `{}` is {}", to_string(tensor.shape()), input.name, to_string(type.shape)),
-          fmt::format("give it the shape Nx{} for N samples", to_string(type.shape)), place);
+      return fail(DiagnosticId::kDataShape,
+                  fmt::format("the array is {}, the program's input `{}` is {}",
+                              to_string(tensor.shape()), input.name, to_string(type.shape)),
+                  fmt::format("give it the shape Nx{} for N samples", to_string(type.shape)),
+                  place);
     if (tensor.dtype() != type.dtype)
       return fail(DiagnosticId::kDataDtype,
-                  fmt::format("the array is {}, the program's input `{}` is {}", name(tensor.dtype()), input.name, name(type.dtype)),
+                  fmt::format("the array is {}, the program's input `{}` is {}",
+                              name(tensor.dtype()), input.name, name(type.dtype)),
                   "convert it with numpy's astype before saving", place);
-    if (count == 0) return fail(DiagnosticId::kDataEmpty, "the array holds no sample", "save at least one sample", place);
+    if (count == 0)
+      return fail(DiagnosticId::kDataEmpty, "the array holds no sample", "save at least one sample",
+                  place);
     if (k > 0 && static_cast<size_t>(count) != samples.count_)
       return fail(DiagnosticId::kDataCount,
-                  fmt::format("the array holds {} samples, `{}` holds {}", count, samples.inputs_[0].name, samples.count_),
+                  fmt::format("the array holds {} samples, `{}` holds {}", count,
+                              samples.inputs_[0].name, samples.count_),
                   "save the same number of samples for every input", place);
     samples.count_ = static_cast<size_t>(count);
-    samples.inputs_.push_back({.name = array->name, .first = {tensor.dtype(), type.shape, tensor.view().data}});
+    samples.inputs_.push_back(
+        {.name = array->name, .first = {tensor.dtype(), type.shape, tensor.view().data}});
   }
   if (samples.inputs_.empty()) samples.count_ = 1;
   return samples;
@@ -84,9 +99,11 @@ bool Samples::wants(const Graph& graph, std::string_view array) {
 }
 
 Result<Samples> Samples::read(const Graph& graph, const std::string& file) {
-  DTR_ASSIGN(std::vector<NamedTensor> arrays, read_tensors(file, [&](std::string_view array) { return wants(graph, array); }));
+  DTR_ASSIGN(std::vector<NamedTensor> arrays,
+             read_tensors(file, [&](std::string_view array) { return wants(graph, array); }));
   DTR_ASSIGN(Samples samples, bind(graph, arrays, file));
-  for (NamedTensor& array : arrays) samples.owned_.push_back(std::move(array.tensor));  // elements stay where they are
+  for (NamedTensor& array : arrays)
+    samples.owned_.push_back(std::move(array.tensor));  // elements stay where they are
   return samples;
 }
 
@@ -94,7 +111,8 @@ Samples Samples::random(const Graph& graph, size_t count, uint64_t seed) {
   Samples samples;
   samples.count_ = count;
   std::mt19937_64 generator(seed);
-  // Box-Muller on the generator's own bits: the distributions of the standard library differ between implementations.
+  // Box-Muller on the generator's own bits: the distributions of the standard library differ
+  // between implementations.
   const auto uniform = [&] { return (static_cast<double>(generator() >> 11) + 0.5) * 0x1p-53; };
   for (const ValueId id : graph.inputs()) {
     const Value& input = graph.value(id);
@@ -103,8 +121,10 @@ Samples Samples::random(const Graph& graph, size_t count, uint64_t seed) {
     Tensor tensor(input.type.dtype, std::move(shape));
     if (input.type.dtype == DType::kFloat32)
       for (float& x : tensor.values<float>())
-        x = static_cast<float>(std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform()));
-    samples.inputs_.push_back({.name = input.name, .first = {input.type.dtype, input.type.shape, tensor.view().data}});
+        x = static_cast<float>(std::sqrt(-2 * std::log(uniform())) *
+                               std::cos(2 * std::numbers::pi * uniform()));
+    samples.inputs_.push_back(
+        {.name = input.name, .first = {input.type.dtype, input.type.shape, tensor.view().data}});
     samples.owned_.push_back(std::move(tensor));
   }
   return samples;
@@ -128,7 +148,9 @@ Status Samples::check_finite() const {
     all.shape.insert(all.shape.begin(), static_cast<int64_t>(count_));
     const int64_t at = find_non_finite(all);
     if (at >= 0)
-      return fail(DiagnosticId::kDataNotFinite, fmt::format("element {} of sample {} is NaN or infinite", at % per_sample, at / per_sample),
+      return fail(DiagnosticId::kDataNotFinite,
+                  fmt::format("element {} of sample {} is NaN or infinite", at % per_sample,
+                              at / per_sample),
                   "remove the sample or repair the data", {.file = file_, .node = inputs_[k].name});
   }
   return {};

@@ -1,4 +1,5 @@
-// Binds arrays of a file to the inputs of a graph, sample by sample: what calibration, run, eval and verify read.
+// Binds arrays of a file to the inputs of a graph, sample by sample: what calibration, run, eval
+// and verify read.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +15,27 @@ namespace dtr {
 
 class Samples {
  public:
-  // Input k takes the array of its own name, else `input_k`, else (k = 0) `input`, else the only array of a .npy file. An array with one
-  // axis more than the input is a set of samples; so is [n, …] for an input [1, …]. Several inputs need the same number of samples.
-  // Other arrays are ignored; they stay in `arrays` of the caller. `file` names the data in messages.
-  // Errors: kDataMissingArray, kDataShape, kDataDtype, kDataCount, kDataEmpty.
-  static Result<Samples> bind(const Graph& graph, std::span<const NamedTensor> arrays, const std::string& file);
-  // Whether an input of the graph may take an array of this name from an .npz: what `read_tensors` need not read otherwise.
+  // Input k takes the array of its own name, else `input_k`, else (k = 0) `input`, else the only
+  // array of a .npy file. An array with one axis more than the input is a set of samples; so is [n,
+  // …] for an input [1, …]. Several inputs need the same number of samples. Other arrays are
+  // ignored; they stay in `arrays` of the caller. `file` names the data in messages. Errors:
+  // kDataMissingArray, kDataShape, kDataDtype, kDataCount, kDataEmpty.
+  static Result<Samples> bind(const Graph& graph, std::span<const NamedTensor> arrays,
+                              const std::string& file);
+  // Whether an input of the graph may take an array of this name from an .npz: what `read_tensors`
+  // need not read otherwise.
   static bool wants(const Graph& graph, std::string_view array);
-  // Reads the arrays that `wants` names from a .npz or .npy, and binds them: what every verb does with
-  // its data. Errors: those of `read_tensors` and `bind`; an array that no input takes is not read.
+  // Reads the arrays that `wants` names from a .npz or .npy, and binds them: what every verb does
+  // with its data. Errors: those of `read_tensors` and `bind`; an array that no input takes is not
+  // read.
   static Result<Samples> read(const Graph& graph, const std::string& file);
-  // `count` samples of standard normally distributed floats (other dtypes: zeros), the same on every machine for a seed.
+  // `count` samples of standard normally distributed floats (other dtypes: zeros), the same on
+  // every machine for a seed.
   static Samples random(const Graph& graph, size_t count, uint64_t seed = 42);
 
   size_t size() const { return count_; }
-  // The inputs of sample `index` in the graph's order; they live as long as the arrays given to bind (random, read: as this object).
+  // The inputs of sample `index` in the graph's order; they live as long as the arrays given to
+  // bind (random, read: as this object).
   std::vector<TensorView> inputs(size_t index) const;
   // kDataNotFinite at the first NaN or infinite element.
   Status check_finite() const;

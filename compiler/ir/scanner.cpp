@@ -10,7 +10,12 @@ namespace {
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_part(char c) { return is_name_start(c) || is_digit(c) || c == '.'; }
-int hex_digit(char c) { return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
+int hex_digit(char c) {
+  return is_digit(c)            ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                : -1;
+}
 
 }  // namespace
 
@@ -27,7 +32,8 @@ void Scanner::skip_space() {
   }
 }
 
-tl::unexpected<Diagnostic> Scanner::error_at(size_t offset, std::string_view reason, DiagnosticId id) const {
+tl::unexpected<Diagnostic> Scanner::error_at(size_t offset, std::string_view reason,
+                                             DiagnosticId id) const {
   const std::string_view before = text_.substr(0, offset);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
@@ -39,7 +45,8 @@ tl::unexpected<Diagnostic> Scanner::expected(std::string_view what) {
   size_t end = start;
   while (end < text_.size() && end < start + 24 && is_name_part(text_[end])) ++end;
   const std::string_view found = text_.substr(start, std::max<size_t>(end - start, 1));
-  if (found.empty()) return error_at(start, fmt::format("expected {}, found the end of the text", what));
+  if (found.empty())
+    return error_at(start, fmt::format("expected {}, found the end of the text", what));
   return error_at(start, fmt::format("expected {}, found {}", what, json_quote(found)));
 }
 

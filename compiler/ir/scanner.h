@@ -1,5 +1,6 @@
-// Reads the words, numbers and strings of the text form; the one place that reports "line:column: expected X, found `y`". Line and column
-// are counted only when there is an error to report. Used by compiler/ir/parser.cpp alone.
+// Reads the words, numbers and strings of the text form; the one place that reports "line:column:
+// expected X, found `y`". Line and column are counted only when there is an error to report. Used
+// by compiler/ir/parser.cpp alone.
 #pragma once
 
 #include <charconv>
@@ -28,7 +29,8 @@ class Scanner {
     return at_ < text_.size() && text_[at_] == c;
   }
 
-  tl::unexpected<Diagnostic> error_at(size_t offset, std::string_view reason, DiagnosticId id = DiagnosticId::kIrSyntax) const;
+  tl::unexpected<Diagnostic> error_at(size_t offset, std::string_view reason,
+                                      DiagnosticId id = DiagnosticId::kIrSyntax) const;
   tl::unexpected<Diagnostic> expected(std::string_view what);
 
   // Skips white space and `token` if it comes next. A word must end where the token does.
@@ -63,8 +65,10 @@ Result<T> Scanner::integer(std::string_view what) {
   T value{};
   const bool hex = text_.substr(at_).starts_with("0x");
   const char* const first = text_.data() + at_ + (hex ? 2 : 0);
-  const auto [end, error] = std::from_chars(first, text_.data() + text_.size(), value, hex ? 16 : 10);
-  if (error == std::errc::result_out_of_range) return error_at(at_, std::string(what) + " is out of range");
+  const auto [end, error] =
+      std::from_chars(first, text_.data() + text_.size(), value, hex ? 16 : 10);
+  if (error == std::errc::result_out_of_range)
+    return error_at(at_, std::string(what) + " is out of range");
   if (error != std::errc{}) return expected(what);
   at_ = static_cast<size_t>(end - text_.data());
   return value;
@@ -76,7 +80,8 @@ Result<T> Scanner::floating(std::string_view what) {
   if (accept("inf")) return std::numeric_limits<T>::infinity();
   if (accept("-inf")) return -std::numeric_limits<T>::infinity();
   if (accept("nan")) {
-    if (!text_.substr(at_).starts_with(":0x")) return std::numeric_limits<T>::quiet_NaN();  // what follows may be a zero point
+    if (!text_.substr(at_).starts_with(":0x"))
+      return std::numeric_limits<T>::quiet_NaN();  // what follows may be a zero point
     const size_t start = ++at_;
     DTR_ASSIGN(const Bits bits, integer<Bits>("the bits of a NaN"));
     T value;
@@ -88,8 +93,10 @@ Result<T> Scanner::floating(std::string_view what) {
   T value{};
   const char* const first = text_.data() + at_;
   const auto [end, error] = std::from_chars(first, text_.data() + text_.size(), value);
-  if (error == std::errc::result_out_of_range) return error_at(at_, std::string(what) + " is out of range");
-  if (error != std::errc{} || value != value || value - value != 0) return expected(what);  // from_chars takes `infinity` and `nan(…)` too
+  if (error == std::errc::result_out_of_range)
+    return error_at(at_, std::string(what) + " is out of range");
+  if (error != std::errc{} || value != value || value - value != 0)
+    return expected(what);  // from_chars takes `infinity` and `nan(…)` too
   at_ = static_cast<size_t>(end - text_.data());
   return value;
 }

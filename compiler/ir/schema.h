@@ -1,13 +1,16 @@
-// The schema of an operator: its operands and attributes in PyTorch's order with types and defaults, written once, as PyTorch
-// writes schemas. Importers, kernel calls and the verifier read it.
+// The schema of an operator: its operands and attributes in PyTorch's order with types and
+// defaults, written once, as PyTorch writes schemas. Importers, kernel calls and the verifier read
+// it.
 //
 //   "(Tensor self, Scalar negative_slope=0.01 | bool two_roundings=False)"
 //
-// Parameters in front of the bar are those of PyTorch's operator, parameters behind it exist in the IR alone.
+// Parameters in front of the bar are those of PyTorch's operator, parameters behind it exist in the
+// IR alone.
 //
-//   Tensor, Tensor?, Tensor[]                       an operand; one that may be absent; any number of operands
-//   bool, int, float, Scalar, str, int[], float[]   an attribute. With a default, or with `?` behind the type, it may be absent
-//   ScalarType?                                     an argument that is always None: neither operand nor attribute
+//   Tensor, Tensor?, Tensor[]                       an operand; one that may be absent; any number
+//   of operands bool, int, float, Scalar, str, int[], float[]   an attribute. With a default, or
+//   with `?` behind the type, it may be absent ScalarType?                                     an
+//   argument that is always None: neither operand nor attribute
 //
 // A `*` in front of arguments that PyTorch takes by name only is allowed and changes nothing.
 #pragma once
@@ -43,8 +46,10 @@ struct Param {
 
 class Schema {
  public:
-  // Parses at compile time. What is not a schema does not compile: the call of `invalid_schema` says where.
-  consteval Schema(const char* text);  // NOLINT(google-explicit-constructor): `.schema = "(Tensor self)"`
+  // Parses at compile time. What is not a schema does not compile: the call of `invalid_schema`
+  // says where.
+  consteval Schema(
+      const char* text);  // NOLINT(google-explicit-constructor): `.schema = "(Tensor self)"`
 
   constexpr std::span<const Param> params() const { return {params_.data(), count_}; }
   // The attribute of that name; nullptr if there is none.
@@ -89,7 +94,9 @@ struct Reader {
   constexpr std::string_view word() {
     skip_spaces();
     size_t size = 0;
-    const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
+    const auto is_letter = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    };
     while (size < rest.size() && is_letter(rest[size])) ++size;
     const std::string_view taken = rest.substr(0, size);
     if (taken.empty()) invalid_schema("expected a word");
@@ -113,7 +120,8 @@ struct Reader {
         break;
       }
     }
-    if (!any || digits >= 0x1p53 || power > 1e22) invalid_schema("expected a number of at most 15 digits");
+    if (!any || digits >= 0x1p53 || power > 1e22)
+      invalid_schema("expected a number of at most 15 digits");
     return sign * digits / power;
   }
 };
@@ -157,7 +165,8 @@ constexpr void read_default(Reader& reader, Param& param) {
   } else if (param.kind == AttributeKind::kBool) {
     param.number = reader.take("True") ? 1 : 0;
     if (param.number == 0) reader.expect("False", "expected True or False");
-  } else if (param.is_attribute() && param.kind != AttributeKind::kInts && param.kind != AttributeKind::kFloats) {
+  } else if (param.is_attribute() && param.kind != AttributeKind::kInts &&
+             param.kind != AttributeKind::kFloats) {
     param.number = reader.number();
   } else {
     invalid_schema("operands and lists have no default");

@@ -1,4 +1,5 @@
-// Tensors at compile time: dense memory with a dtype and a logical shape, always contiguous in logical order.
+// Tensors at compile time: dense memory with a dtype and a logical shape, always contiguous in
+// logical order.
 #pragma once
 
 #include <cstddef>

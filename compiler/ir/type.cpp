@@ -11,7 +11,14 @@ struct DTypeInfo {
   std::string_view name;
   size_t size;
 };
-constexpr std::array<DTypeInfo, 8> kDTypes{{{"bool", 1}, {"u8", 1}, {"i8", 1}, {"i16", 2}, {"i32", 4}, {"i64", 8}, {"f32", 4}, {"f64", 8}}};
+constexpr std::array<DTypeInfo, 8> kDTypes{{{"bool", 1},
+                                            {"u8", 1},
+                                            {"i8", 1},
+                                            {"i16", 2},
+                                            {"i32", 4},
+                                            {"i64", 8},
+                                            {"f32", 4},
+                                            {"f64", 8}}};
 
 }  // namespace
 
@@ -95,13 +102,16 @@ IntegerRange integer_range(DType dtype) {
   }
 }
 
-Quantization bias_quantization(const Quantization& input, const Quantization& weight, int64_t channels) {
-  Quantization bias = Quantization::per_tensor(input.scale() * weight.scale(), 0, INT32_MIN, INT32_MAX);
+Quantization bias_quantization(const Quantization& input, const Quantization& weight,
+                               int64_t channels) {
+  Quantization bias =
+      Quantization::per_tensor(input.scale() * weight.scale(), 0, INT32_MIN, INT32_MAX);
   if (!weight.per_channel()) return bias;
   bias.axis = 0;
   bias.zero_points.assign(static_cast<size_t>(channels), 0);
   bias.scales.resize(static_cast<size_t>(channels));
-  for (size_t c = 0; c < bias.scales.size(); ++c) bias.scales[c] = input.scale() * weight.scales[c % weight.scales.size()];
+  for (size_t c = 0; c < bias.scales.size(); ++c)
+    bias.scales[c] = input.scale() * weight.scales[c % weight.scales.size()];
   return bias;
 }
 

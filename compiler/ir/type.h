@@ -19,23 +19,28 @@ inline bool is_float(DType dtype) { return dtype == DType::kFloat32 || dtype == 
 
 using Shape = std::vector<int64_t>;  // PyTorch's logical order (N, C, H, W); {} is a scalar
 
-// Product of the dimensions; std::nullopt when it (or the byte count at 8 bytes an element) overflows int64 or a dimension is negative.
+// Product of the dimensions; std::nullopt when it (or the byte count at 8 bytes an element)
+// overflows int64 or a dimension is negative.
 std::optional<int64_t> checked_element_count(const Shape& shape);
 int64_t element_count(const Shape& shape);  // as above; the shape must have passed the verifier
 std::string to_string(const Shape& shape);  // "1x3x32x32", "scalar"
 
-// Physical order of the dimensions. Channels-last puts dimension 1 last (NHWC for NCHW); meaningful for rank ≥ 3.
+// Physical order of the dimensions. Channels-last puts dimension 1 last (NHWC for NCHW); meaningful
+// for rank ≥ 3.
 enum class Layout : uint8_t { kContiguous, kChannelsLast };
 
-// Logical dimension index at each physical position, outermost first: channels-last rank 4 → {0, 2, 3, 1}.
+// Logical dimension index at each physical position, outermost first: channels-last rank 4 → {0, 2,
+// 3, 1}.
 std::vector<int> dim_order(Layout layout, size_t rank);
 // Stride in elements of each logical dimension for a dense tensor of that layout.
 std::vector<int64_t> strides(const Shape& shape, Layout layout);
 
-// Whether both layouts put a dense tensor of that shape into memory the same way (one channel, or no spatial extent).
+// Whether both layouts put a dense tensor of that shape into memory the same way (one channel, or
+// no spatial extent).
 bool same_order(const Shape& shape, Layout a, Layout b);
 
-// real = scale · (q − zero_point), per tensor (axis < 0, one entry) or per channel along `axis` (one entry a channel).
+// real = scale · (q − zero_point), per tensor (axis < 0, one entry) or per channel along `axis`
+// (one entry a channel).
 struct Quantization {
   std::vector<float> scales;
   std::vector<int32_t> zero_points;
@@ -48,20 +53,24 @@ struct Quantization {
   int32_t zero_point() const { return zero_points.front(); }
   bool operator==(const Quantization&) const = default;
 
-  static Quantization per_tensor(float scale, int32_t zero_point, int32_t qmin = -128, int32_t qmax = 127) {
+  static Quantization per_tensor(float scale, int32_t zero_point, int32_t qmin = -128,
+                                 int32_t qmax = 127) {
     return {{scale}, {zero_point}, -1, qmin, qmax};
   }
 };
 
-// Smallest and greatest value of an integer dtype of at most 32 bits (the range of a Quantization that says nothing else).
+// Smallest and greatest value of an integer dtype of at most 32 bits (the range of a Quantization
+// that says nothing else).
 struct IntegerRange {
   int32_t min, max;
 };
 IntegerRange integer_range(DType dtype);
 
-// Quantization of the int32 bias of an op that multiplies `input` by `weight`: scale s_in·s_w rounded to float once, zero point 0. Per
-// channel along axis 0 where the weight is; the scales of a transposed convolution's weight repeat over its groups.
-Quantization bias_quantization(const Quantization& input, const Quantization& weight, int64_t channels);
+// Quantization of the int32 bias of an op that multiplies `input` by `weight`: scale s_in·s_w
+// rounded to float once, zero point 0. Per channel along axis 0 where the weight is; the scales of
+// a transposed convolution's weight repeat over its groups.
+Quantization bias_quantization(const Quantization& input, const Quantization& weight,
+                               int64_t channels);
 
 struct Type {
   DType dtype = DType::kFloat32;

@@ -10,10 +10,13 @@
 namespace dtr {
 namespace {
 
-tl::unexpected<Diagnostic> broken(std::string reason) { return fail(DiagnosticId::kIrInvalid, std::move(reason)); }
+tl::unexpected<Diagnostic> broken(std::string reason) {
+  return fail(DiagnosticId::kIrInvalid, std::move(reason));
+}
 
 bool well_formed(std::string_view name) {
-  if (name.empty() || (std::isalpha(static_cast<unsigned char>(name[0])) == 0 && name[0] != '_')) return false;
+  if (name.empty() || (std::isalpha(static_cast<unsigned char>(name[0])) == 0 && name[0] != '_'))
+    return false;
   for (const char c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '.') return false;
   return true;
@@ -21,11 +24,13 @@ bool well_formed(std::string_view name) {
 
 // What the op is called in messages: "`conv` (aten.convolution)".
 std::string describe(const Graph& graph, const Op& op) {
-  const std::string_view name = op.results.empty() ? "?" : std::string_view(graph.value(op.results.front()).name);
+  const std::string_view name =
+      op.results.empty() ? "?" : std::string_view(graph.value(op.results.front()).name);
   return fmt::format("`{}` ({})", name, op.def->name);
 }
 
-// Where each value is defined and each operand used, to compare with the lists that the graph keeps.
+// Where each value is defined and each operand used, to compare with the lists that the graph
+// keeps.
 class GraphVerifier {
  public:
   GraphVerifier(const Program& program, const Graph& graph) : program_(program), graph_(graph) {
@@ -44,12 +49,15 @@ class GraphVerifier {
     OpId previous;
     for (const OpId id : graph_.ops()) {
       if (++count > graph_.op_slots()) return broken("the list of ops has a cycle");
-      if (graph_.op(id).previous != previous) return broken(fmt::format("{}: the list of ops is broken", describe(graph_, graph_.op(id))));
+      if (graph_.op(id).previous != previous)
+        return broken(
+            fmt::format("{}: the list of ops is broken", describe(graph_, graph_.op(id))));
       previous = id;
       DTR_TRY(verify_order(id));
       DTR_TRY(verify_op(program_, graph_, id));
     }
-    if (previous != graph_.last_op() || count != graph_.op_count()) return broken("the list of ops is broken");
+    if (previous != graph_.last_op() || count != graph_.op_count())
+      return broken("the list of ops is broken");
     return verify_uses();
   }
 
@@ -60,9 +68,11 @@ class GraphVerifier {
       const Value& value = graph_.value({i});
       if (value.erased) continue;
       if (!well_formed(value.name)) return broken(fmt::format("malformed name `{}`", value.name));
-      if (!names.insert(value.name).second) return broken(fmt::format("two values are called `{}`", value.name));
+      if (!names.insert(value.name).second)
+        return broken(fmt::format("two values are called `{}`", value.name));
       if (!checked_element_count(value.type.shape))
-        return broken(fmt::format("`{}`: impossible shape {}", value.name, to_string(value.type.shape)));
+        return broken(
+            fmt::format("`{}`: impossible shape {}", value.name, to_string(value.type.shape)));
       if (const Status status = verify_quantization(value.type); !status)
         return broken(fmt::format("`{}`: {}", value.name, status.error().reason));
       if (value.kind == ValueKind::kConstant) DTR_TRY(verify_constant(value));
@@ -72,27 +82,34 @@ class GraphVerifier {
   }
 
   Status verify_constant(const Value& value) const {
-    if (value.constant.index >= program_.constants.size()) return broken(fmt::format("constant `{}` is not in the pool", value.name));
+    if (value.constant.index >= program_.constants.size())
+      return broken(fmt::format("constant `{}` is not in the pool", value.name));
     const size_t bytes = program_.constants.bytes(value.constant).size();
-    if (program_.constants.dtype(value.constant) != value.type.dtype || bytes != static_cast<size_t>(value.type.bytes()))
-      return broken(fmt::format("constant `{}` of type {} has {} bytes of {}", value.name, print(value.type), bytes,
+    if (program_.constants.dtype(value.constant) != value.type.dtype ||
+        bytes != static_cast<size_t>(value.type.bytes()))
+      return broken(fmt::format("constant `{}` of type {} has {} bytes of {}", value.name,
+                                print(value.type), bytes,
                                 name(program_.constants.dtype(value.constant))));
     return {};
   }
 
   Status verify_order(OpId id) {
     const Op& op = graph_.op(id);
-    if (op.erased) return broken(fmt::format("{}: erased, but in the list of ops", describe(graph_, op)));
+    if (op.erased)
+      return broken(fmt::format("{}: erased, but in the list of ops", describe(graph_, op)));
     for (const ValueId operand : op.operands) {
       if (!operand.valid()) continue;
       if (graph_.value(operand).erased || !defined_[operand.index])
-        return broken(fmt::format("{}: operand `{}` is used before it is defined", describe(graph_, op), graph_.value(operand).name));
+        return broken(fmt::format("{}: operand `{}` is used before it is defined",
+                                  describe(graph_, op), graph_.value(operand).name));
       ++uses_[operand.index];
     }
     for (size_t i = 0; i < op.results.size(); ++i) {
       const Value& result = graph_.value(op.results[i]);
-      if (result.kind != ValueKind::kResult || result.producer != id || result.result != i || result.erased)
-        return broken(fmt::format("{}: result `{}` does not belong to it", describe(graph_, op), result.name));
+      if (result.kind != ValueKind::kResult || result.producer != id || result.result != i ||
+          result.erased)
+        return broken(fmt::format("{}: result `{}` does not belong to it", describe(graph_, op),
+                                  result.name));
       defined_[op.results[i].index] = true;
     }
     return {};
@@ -101,7 +118,8 @@ class GraphVerifier {
   Status verify_uses() {
     std::vector<uint32_t> output_uses(graph_.value_slots());
     for (const ValueId output : graph_.outputs()) {
-      if (!output.valid() || graph_.value(output).erased || !defined_[output.index]) return broken("an output of the graph is not defined");
+      if (!output.valid() || graph_.value(output).erased || !defined_[output.index])
+        return broken("an output of the graph is not defined");
       ++output_uses[output.index];
     }
     for (uint32_t i = 0; i < graph_.value_slots(); ++i) {
@@ -111,9 +129,11 @@ class GraphVerifier {
       for (size_t slot = 0; consistent && slot < value.uses.size(); ++slot) {
         const Use& use = value.uses[slot];
         const Op& op = graph_.op(use.op);
-        consistent = !op.erased && op.operands.at(use.operand) == ValueId{i} && op.use_slots.at(use.operand) == slot;
+        consistent = !op.erased && op.operands.at(use.operand) == ValueId{i} &&
+                     op.use_slots.at(use.operand) == slot;
       }
-      if (!consistent) return broken(fmt::format("`{}`: its list of uses is not that of the ops", value.name));
+      if (!consistent)
+        return broken(fmt::format("`{}`: its list of uses is not that of the ops", value.name));
     }
     return {};
   }
@@ -130,26 +150,32 @@ Status verify_op(const Program& program, const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
   const BoundOpView view(graph, id);
   if (const Status status = verify_op(*view); !status)
-    return broken(
-        fmt::format("{}{}", op.results.empty() ? "" : fmt::format("`{}`: ", graph.value(op.results[0]).name), status.error().reason));
+    return broken(fmt::format(
+        "{}{}", op.results.empty() ? "" : fmt::format("`{}`: ", graph.value(op.results[0]).name),
+        status.error().reason));
   const std::vector<Type> inferred = op.def->infer(*view);
   if (inferred.size() != op.results.size())
-    return broken(fmt::format("{}: {} results, expected {}", describe(graph, op), op.results.size(), inferred.size()));
+    return broken(fmt::format("{}: {} results, expected {}", describe(graph, op), op.results.size(),
+                              inferred.size()));
   for (size_t i = 0; i < inferred.size(); ++i) {
     const Type& type = graph.type(op.results[i]);
     if (type.dtype != inferred[i].dtype || type.shape != inferred[i].shape)
-      return broken(fmt::format("{}: result `{}` is {}, but the op gives {}", describe(graph, op), graph.value(op.results[i]).name,
-                                print(type), print(Type{.dtype = inferred[i].dtype, .shape = inferred[i].shape})));
+      return broken(
+          fmt::format("{}: result `{}` is {}, but the op gives {}", describe(graph, op),
+                      graph.value(op.results[i]).name, print(type),
+                      print(Type{.dtype = inferred[i].dtype, .shape = inferred[i].shape})));
   }
   for (size_t i = 0; i < op.origin.sources.size(); ++i) {
     const uint32_t source = op.origin.sources[i];
     if (source >= program.sources.size())
-      return broken(fmt::format("{}: origin {} is not in the table of sources", describe(graph, op), source));
+      return broken(
+          fmt::format("{}: origin {} is not in the table of sources", describe(graph, op), source));
     if (i != 0 && source <= op.origin.sources[i - 1])
       return broken(fmt::format("{}: sources of its origin are not sorted", describe(graph, op)));
   }
   if (op.origin.part >= op.origin.parts)
-    return broken(fmt::format("{}: part {} of {}", describe(graph, op), op.origin.part, op.origin.parts));
+    return broken(
+        fmt::format("{}: part {} of {}", describe(graph, op), op.origin.part, op.origin.parts));
   return {};
 }
 
@@ -159,27 +185,37 @@ Status verify_quantization(const Type& type) {
   if (is_float(type.dtype) || type.dtype == DType::kInt64 || type.dtype == DType::kBool)
     return broken(fmt::format("quantization on {}", name(type.dtype)));
   const IntegerRange range = integer_range(type.dtype);
-  if (quantization.qmin >= quantization.qmax || quantization.qmin < range.min || quantization.qmax > range.max)
-    return broken(fmt::format("quantized range {}..{} is not inside {}", quantization.qmin, quantization.qmax, name(type.dtype)));
+  if (quantization.qmin >= quantization.qmax || quantization.qmin < range.min ||
+      quantization.qmax > range.max)
+    return broken(fmt::format("quantized range {}..{} is not inside {}", quantization.qmin,
+                              quantization.qmax, name(type.dtype)));
   size_t entries = 1;
   if (quantization.per_channel()) {
     if (static_cast<size_t>(quantization.axis) >= type.rank())
-      return broken(fmt::format("quantization axis {} of a tensor of rank {}", quantization.axis, type.rank()));
+      return broken(fmt::format("quantization axis {} of a tensor of rank {}", quantization.axis,
+                                type.rank()));
     entries = static_cast<size_t>(type.shape[static_cast<size_t>(quantization.axis)]);
   }
-  if (entries == 0 || quantization.scales.size() != entries || quantization.zero_points.size() != entries)
-    return broken(
-        fmt::format("{} scales and {} zero points, expected {}", quantization.scales.size(), quantization.zero_points.size(), entries));
+  if (entries == 0 || quantization.scales.size() != entries ||
+      quantization.zero_points.size() != entries)
+    return broken(fmt::format("{} scales and {} zero points, expected {}",
+                              quantization.scales.size(), quantization.zero_points.size(),
+                              entries));
   for (const float scale : quantization.scales)
-    if (!std::isfinite(scale) || scale <= 0)  // which sign a NaN has differs from machine to machine
-      return broken(fmt::format("scale {} is not finite and positive", std::isnan(scale) ? std::abs(scale) : scale));
+    if (!std::isfinite(scale) ||
+        scale <= 0)  // which sign a NaN has differs from machine to machine
+      return broken(fmt::format("scale {} is not finite and positive",
+                                std::isnan(scale) ? std::abs(scale) : scale));
   for (const int32_t zero_point : quantization.zero_points)
     if (zero_point < quantization.qmin || zero_point > quantization.qmax)
-      return broken(fmt::format("zero point {} is not in {}..{}", zero_point, quantization.qmin, quantization.qmax));
+      return broken(fmt::format("zero point {} is not in {}..{}", zero_point, quantization.qmin,
+                                quantization.qmax));
   return {};
 }
 
-Status verify(const Program& program, const Graph& graph) { return GraphVerifier(program, graph).run(); }
+Status verify(const Program& program, const Graph& graph) {
+  return GraphVerifier(program, graph).run();
+}
 
 Status verify(const Program& program) {
   for (const Graph& graph : program.graphs) DTR_TRY(verify(program, graph));

@@ -6,7 +6,8 @@ namespace {
 
 constexpr auto kFunction = [](auto x) { return std::abs(x); };
 
-void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands,
+                      std::span<const TensorView> results) {
   const Quantization& in = *view.operand(0).quantization;
   const Quantization& out = *view.result().quantization;
   const double factor = static_cast<double>(in.scale() / out.scale());

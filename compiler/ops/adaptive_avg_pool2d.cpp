@@ -14,23 +14,29 @@ Sum sum_of(const T* x, int64_t row, int64_t rows, int64_t columns) {
 }
 
 template <class T>
-void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate(const OpView& view, std::span<const TensorView> operands,
+              std::span<const TensorView> results) {
   T* y = results[0].values<T>().data();
-  for_each_adaptive_window<T>(view, operands[0], [&](const T* x, int64_t row, int64_t rows, int64_t columns) {
-    *y++ = sum_of<T, T>(x, row, rows, columns) / static_cast<T>(rows * columns);
-  });
+  for_each_adaptive_window<T>(
+      view, operands[0], [&](const T* x, int64_t row, int64_t rows, int64_t columns) {
+        *y++ = sum_of<T, T>(x, row, rows, columns) / static_cast<T>(rows * columns);
+      });
 }
 
 // As TFLite's MEAN of each window.
-void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands,
+                      std::span<const TensorView> results) {
   const Quantization& in = *view.operand(0).quantization;
   const Quantization& out = *view.result().quantization;
   int8_t* y = results[0].values<int8_t>().data();
-  for_each_adaptive_window<int8_t>(view, operands[0], [&](const int8_t* x, int64_t row, int64_t rows, int64_t columns) {
-    const int64_t count = rows * columns;
-    const numerics::OutputStage stage{mean_multiplier(view, count), out.zero_point(), range_of(out)};
-    *y++ = stage(static_cast<int32_t>(sum_of<int8_t, int64_t>(x, row, rows, columns) - count * in.zero_point()));
-  });
+  for_each_adaptive_window<int8_t>(
+      view, operands[0], [&](const int8_t* x, int64_t row, int64_t rows, int64_t columns) {
+        const int64_t count = rows * columns;
+        const numerics::OutputStage stage{mean_multiplier(view, count), out.zero_point(),
+                                          range_of(out)};
+        *y++ = stage(static_cast<int32_t>(sum_of<int8_t, int64_t>(x, row, rows, columns) -
+                                          count * in.zero_point()));
+      });
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Adaptive pools: output o of an axis covers the inputs from ⌊o · in / out⌋ to before ⌈(o + 1) · in / out⌉, so that windows differ in size
-// where the extents do not divide.
+// Adaptive pools: output o of an axis covers the inputs from ⌊o · in / out⌋ to before ⌈(o + 1) · in
+// / out⌉, so that windows differ in size where the extents do not divide.
 #pragma once
 
 #include "compiler/ops/define.h"
@@ -27,7 +27,8 @@ void for_each_adaptive_window(const OpView& view, const TensorView& operand, Win
   for (int64_t plane = 0; plane < planes; ++plane, x += h.in * w.in)
     for (int64_t oh = 0; oh < h.out; ++oh)
       for (int64_t ow = 0; ow < w.out; ++ow)
-        window(x + h.first(oh) * w.in + w.first(ow), w.in, h.end(oh) - h.first(oh), w.end(ow) - w.first(ow));
+        window(x + h.first(oh) * w.in + w.first(ow), w.in, h.end(oh) - h.first(oh),
+               w.end(ow) - w.first(ow));
 }
 
 }  // namespace dtr::ops

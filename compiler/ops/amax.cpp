@@ -3,6 +3,7 @@
 
 namespace dtr::ops {
 
-constinit const OpDef kAmax = extreme_op<true>("aten.amax", "the greatest element over the dimensions `dim`");
+constinit const OpDef kAmax =
+    extreme_op<true>("aten.amax", "the greatest element over the dimensions `dim`");
 
 }  // namespace dtr::ops

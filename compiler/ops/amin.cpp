@@ -3,6 +3,7 @@
 
 namespace dtr::ops {
 
-constinit const OpDef kAmin = extreme_op<false>("aten.amin", "the least element over the dimensions `dim`");
+constinit const OpDef kAmin =
+    extreme_op<false>("aten.amin", "the least element over the dimensions `dim`");
 
 }  // namespace dtr::ops

@@ -1,6 +1,7 @@
-// aten.argmax and aten.argmin: where along `dim` (in the flattened operand without it) the greatest or smallest value stands, the first of
-// equals; NaN is more extreme than everything, as in PyTorch. Quantized values compare as their codes do. The index is int64, or int32
-// where `as_int32` says so, as TFLite's ARG_MAX may.
+// aten.argmax and aten.argmin: where along `dim` (in the flattened operand without it) the greatest
+// or smallest value stands, the first of equals; NaN is more extreme than everything, as in
+// PyTorch. Quantized values compare as their codes do. The index is int64, or int32 where
+// `as_int32` says so, as TFLite's ARG_MAX may.
 #include "compiler/ops/argmax.h"
 
 namespace dtr::ops {
@@ -10,16 +11,19 @@ Status verify(const OpView& view) {
   const Type& x = view.operand(0);
   const bool quantized = x.dtype == DType::kInt8 && per_tensor(x);
   if (!quantized && (!is_float(x.dtype) || x.quantized()))
-    return broken(view, fmt::format("operand 0 is {}, expected float or i8 quantized per tensor", name(x.dtype)));
+    return broken(view, fmt::format("operand 0 is {}, expected float or i8 quantized per tensor",
+                                    name(x.dtype)));
   const AttributeValue* dim = view.attributes->find("dim");
   if (dim != nullptr && !normalize_dim(std::get<int64_t>(*dim), std::max<size_t>(x.rank(), 1)))
-    return broken(view, fmt::format("`dim` {} is out of range for the operand {}", std::get<int64_t>(*dim), to_string(x.shape)));
+    return broken(view, fmt::format("`dim` {} is out of range for the operand {}",
+                                    std::get<int64_t>(*dim), to_string(x.shape)));
   if (x.elements() == 0) return broken(view, "the operand has no elements");
   return {};
 }
 
 std::vector<Type> infer(const OpView& view) {
-  Type type{.dtype = view.argument<bool>("as_int32") ? DType::kInt32 : DType::kInt64, .shape = view.operand(0).shape};
+  Type type{.dtype = view.argument<bool>("as_int32") ? DType::kInt32 : DType::kInt64,
+            .shape = view.operand(0).shape};
   const bool keeps = view.argument<bool>("keepdim");
   const AttributeValue* dim = view.attributes->find("dim");
   if (dim == nullptr || type.shape.empty()) {
@@ -39,7 +43,9 @@ template <class T, bool kGreatest, class Index>
 void find(const Compared& shape, const TensorView& operand, const TensorView& result) {
   const T* x = operand.values<T>().data();
   Index* y = result.values<Index>().data();
-  const auto wins = [](T value, T best) { return best == best && (value != value || (kGreatest ? value > best : value < best)); };
+  const auto wins = [](T value, T best) {
+    return best == best && (value != value || (kGreatest ? value > best : value < best));
+  };
   for (int64_t outer = 0; outer < shape.outer; ++outer)
     for (int64_t inner = 0; inner < shape.inner; ++inner) {
       const T* row = x + outer * shape.count * shape.inner + inner;
@@ -51,8 +57,10 @@ void find(const Compared& shape, const TensorView& operand, const TensorView& re
 }
 
 template <class T, bool kGreatest>
-void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
-  const auto function = results[0].dtype == DType::kInt32 ? find<T, kGreatest, int32_t> : find<T, kGreatest, int64_t>;
+void evaluate(const OpView& view, std::span<const TensorView> operands,
+              std::span<const TensorView> results) {
+  const auto function =
+      results[0].dtype == DType::kInt32 ? find<T, kGreatest, int32_t> : find<T, kGreatest, int64_t>;
   function(compared(view), operands[0], results[0]);
 }
 
@@ -81,7 +89,9 @@ Compared compared(const OpView& view) {
   return result;
 }
 
-constinit const OpDef kArgmax = index_op<true>("aten.argmax", "index of the greatest element along `dim`");
-constinit const OpDef kArgmin = index_op<false>("aten.argmin", "index of the smallest element along `dim`");
+constinit const OpDef kArgmax =
+    index_op<true>("aten.argmax", "index of the greatest element along `dim`");
+constinit const OpDef kArgmin =
+    index_op<false>("aten.argmin", "index of the smallest element along `dim`");
 
 }  // namespace dtr::ops

@@ -5,7 +5,8 @@
 
 namespace dtr::ops {
 
-// The contiguous operand as (outer, count, inner): the result has one index for each outer and inner one.
+// The contiguous operand as (outer, count, inner): the result has one index for each outer and
+// inner one.
 struct Compared {
   int64_t outer = 1, count = 1, inner = 1;
 };

@@ -8,6 +8,7 @@ constexpr auto kFunction = [](auto x) { return std::atan(x); };
 
 }  // namespace
 
-constinit const OpDef kAtan = unary_op<kFunction>({.name = "aten.atan", .summary = "inverse tangent of x"});
+constinit const OpDef kAtan =
+    unary_op<kFunction>({.name = "aten.atan", .summary = "inverse tangent of x"});
 
 }  // namespace dtr::ops

@@ -8,15 +8,19 @@ namespace {
 
 Status verify(const OpView& view) {
   const Type& x = view.operand(0);
-  if (!is_float(x.dtype)) return broken(view, fmt::format("the operand is {}, expected float", name(x.dtype)));
-  if (x.rank() < 2) return broken(view, fmt::format("the operand has shape {}, expected at least 2 dimensions", to_string(x.shape)));
+  if (!is_float(x.dtype))
+    return broken(view, fmt::format("the operand is {}, expected float", name(x.dtype)));
+  if (x.rank() < 2)
+    return broken(view, fmt::format("the operand has shape {}, expected at least 2 dimensions",
+                                    to_string(x.shape)));
   for (size_t i = 1; i < 5; ++i) {
     if (!view.has(i) && i < 3) continue;
     if (!view.has(i)) return broken(view, "mean or variance is missing");
     const Type& parameter = view.operand(i);
     if (parameter.dtype != x.dtype || parameter.shape != Shape{x.shape[1]})
-      return broken(view, fmt::format("operand {} is {} of shape {}, expected {} of shape {}", i, name(parameter.dtype),
-                                      to_string(parameter.shape), name(x.dtype), x.shape[1]));
+      return broken(view, fmt::format("operand {} is {} of shape {}, expected {} of shape {}", i,
+                                      name(parameter.dtype), to_string(parameter.shape),
+                                      name(x.dtype), x.shape[1]));
   }
   const double eps = view.attribute<double>("eps");
   if (!(eps >= 0) || std::isinf(eps)) return broken(view, fmt::format("`eps` is {}", eps));
@@ -24,8 +28,11 @@ Status verify(const OpView& view) {
 }
 
 template <class T>
-void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
-  const auto parameter = [&](size_t i, size_t c, T absent) { return view.has(i) ? operands[i].values<T>()[c] : absent; };
+void evaluate(const OpView& view, std::span<const TensorView> operands,
+              std::span<const TensorView> results) {
+  const auto parameter = [&](size_t i, size_t c, T absent) {
+    return view.has(i) ? operands[i].values<T>()[c] : absent;
+  };
   const Shape& shape = operands[0].shape;
   const T* x = operands[0].values<T>().data();
   T* y = results[0].values<T>().data();
@@ -45,8 +52,11 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
 
 constinit const OpDef kBatchNorm{
     .name = "aten.batch_norm",
-    .summary = "batch normalization with stored mean and variance; operands x, weight?, bias?, mean, var",
-    .schema = "(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float eps)",
+    .summary =
+        "batch normalization with stored mean and variance; operands x, weight?, bias?, mean, var",
+    .schema =
+        "(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
+        "float eps)",
     .verify = verify,
     .infer = infer_like_first,
     .evaluate_float = evaluate<float>,

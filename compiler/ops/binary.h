@@ -1,5 +1,5 @@
-// What elementwise operators of two operands share: PyTorch's broadcasting, a fused activation where the operator may have one, and the
-// integer form that device/numerics/binary.h defines.
+// What elementwise operators of two operands share: PyTorch's broadcasting, a fused activation
+// where the operator may have one, and the integer form that device/numerics/binary.h defines.
 #pragma once
 
 #include "compiler/ops/broadcast.h"
@@ -15,30 +15,36 @@ std::vector<Type> infer_binary(const OpView& view);
 
 // y = function(a, b) of all pairs, then the fused activation.
 template <class T, class Function>
-void map_pairs(const OpView& view, std::span<const TensorView> operands, const TensorView& result, Function function) {
+void map_pairs(const OpView& view, std::span<const TensorView> operands, const TensorView& result,
+               Function function) {
   const T* a = operands[0].values<T>().data();
   const T* b = operands[1].values<T>().data();
   T* y = result.values<T>().data();
   const RealBounds bounds = activation_bounds(view);
-  for_each_broadcast_row(operands[0].shape, operands[1].shape, result.shape,
-                         [&](int64_t at, int64_t at_a, int64_t at_b, int64_t count, int64_t step_a, int64_t step_b) {
-                           for (int64_t i = 0; i < count; ++i)
-                             y[at + i] = bounds.clamp(function(a[at_a + i * step_a], b[at_b + i * step_b]));
-                         });
+  for_each_broadcast_row(
+      operands[0].shape, operands[1].shape, result.shape,
+      [&](int64_t at, int64_t at_a, int64_t at_b, int64_t count, int64_t step_a, int64_t step_b) {
+        for (int64_t i = 0; i < count; ++i)
+          y[at + i] = bounds.clamp(function(a[at_a + i * step_a], b[at_b + i * step_b]));
+      });
 }
 
-// The op's integer function, fused activation included; nullopt for operators that have none of this form.
+// The op's integer function, fused activation included; nullopt for operators that have none of
+// this form.
 std::optional<numerics::BinaryParameters> binary_parameters(const OpView& view);
 // By binary_parameters.
-void evaluate_binary_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results);
+void evaluate_binary_integer(const OpView& view, std::span<const TensorView> operands,
+                             std::span<const TensorView> results);
 
-// Evaluation of an operator whose function of two reals needs no attribute: `kFunction` is callable with two T.
+// Evaluation of an operator whose function of two reals needs no attribute: `kFunction` is callable
+// with two T.
 template <class T, auto kFunction>
-void evaluate_binary(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate_binary(const OpView& view, std::span<const TensorView> operands,
+                     std::span<const TensorView> results) {
   map_pairs<T>(view, operands, results[0], kFunction);
 }
-// Completes a definition that names the op. What differs is set behind it: under the sanitizers g++ 12 takes no comparison of a function
-// with nullptr for a constant (GCC bug 71962).
+// Completes a definition that names the op. What differs is set behind it: under the sanitizers g++
+// 12 takes no comparison of a function with nullptr for a constant (GCC bug 71962).
 template <auto kFunction>
 constexpr OpDef binary_op(OpDef def) {
   def.traits |= kElementwise;
@@ -50,10 +56,13 @@ constexpr OpDef binary_op(OpDef def) {
   return def;
 }
 
-// The same for sums with an `alpha`, a function of two T that is made of it: [](auto alpha) { return [=](auto a, auto b) {…}; }.
+// The same for sums with an `alpha`, a function of two T that is made of it: [](auto alpha) {
+// return [=](auto a, auto b) {…}; }.
 template <class T, auto kFunctionOf>
-void evaluate_with_alpha(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
-  map_pairs<T>(view, operands, results[0], kFunctionOf(static_cast<T>(view.argument<double>("alpha"))));
+void evaluate_with_alpha(const OpView& view, std::span<const TensorView> operands,
+                         std::span<const TensorView> results) {
+  map_pairs<T>(view, operands, results[0],
+               kFunctionOf(static_cast<T>(view.argument<double>("alpha"))));
 }
 template <auto kFunctionOf>
 constexpr OpDef binary_op_with_alpha(OpDef def) {

@@ -11,15 +11,19 @@ namespace dtr::ops {
 // Shape of the result; nullopt if two extents differ and neither is 1.
 std::optional<Shape> broadcast_shape(const Shape& a, const Shape& b);
 
-// Element strides of a contiguous operand seen with the shape of the result: 0 along dimensions that are repeated.
+// Element strides of a contiguous operand seen with the shape of the result: 0 along dimensions
+// that are repeated.
 std::vector<int64_t> broadcast_strides(const Shape& operand, const Shape& result);
 
-// Calls row(index of result, index in a, index in b, count, step in a, step in b) for every run along the last dimension of the result.
+// Calls row(index of result, index in a, index in b, count, step in a, step in b) for every run
+// along the last dimension of the result.
 template <class Row>
 void for_each_broadcast_row(const Shape& a, const Shape& b, const Shape& result, Row row) {
   if (element_count(result) == 0) return;
-  if (a == result && b == result) return row(int64_t{0}, int64_t{0}, int64_t{0}, element_count(result), int64_t{1}, int64_t{1});
-  if (result.empty()) return row(int64_t{0}, int64_t{0}, int64_t{0}, int64_t{1}, int64_t{0}, int64_t{0});
+  if (a == result && b == result)
+    return row(int64_t{0}, int64_t{0}, int64_t{0}, element_count(result), int64_t{1}, int64_t{1});
+  if (result.empty())
+    return row(int64_t{0}, int64_t{0}, int64_t{0}, int64_t{1}, int64_t{0}, int64_t{0});
   const std::vector<int64_t> strides_a = broadcast_strides(a, result);
   const std::vector<int64_t> strides_b = broadcast_strides(b, result);
   const size_t last = result.size() - 1;

@@ -20,17 +20,20 @@ Status verify(const OpView& view) {
 }
 
 template <class T>
-void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate(const OpView& view, std::span<const TensorView> operands,
+              std::span<const TensorView> results) {
   const auto x = operands[0].values<T>();
   const auto y = results[0].values<T>();
   const RealBounds limits = bounds(view);
   for (size_t i = 0; i < y.size(); ++i) {
     const T raised = x[i] < static_cast<T>(limits.low) ? static_cast<T>(limits.low) : x[i];
-    y[i] = raised > static_cast<T>(limits.high) ? static_cast<T>(limits.high) : raised;  // min > max gives max; NaN stays NaN
+    y[i] = raised > static_cast<T>(limits.high) ? static_cast<T>(limits.high)
+                                                : raised;  // min > max gives max; NaN stays NaN
   }
 }
 
-void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands,
+                      std::span<const TensorView> results) {
   rescale(view, bounds(view), operands[0], results[0]);
 }
 

@@ -1,4 +1,5 @@
-// aten.constant_pad_nd: `pad` has (before, after) of the last dimension first; negative entries cut.
+// aten.constant_pad_nd: `pad` has (before, after) of the last dimension first; negative entries
+// cut.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,7 +13,8 @@ namespace {
 Shape padded_shape(const OpView& view) {
   Shape shape = view.operand(0).shape;
   const Ints& pad = view.attribute<Ints>("pad");
-  for (size_t i = 0; i < pad.size() / 2; ++i) shape[shape.size() - 1 - i] += pad[2 * i] + pad[2 * i + 1];
+  for (size_t i = 0; i < pad.size() / 2; ++i)
+    shape[shape.size() - 1 - i] += pad[2 * i] + pad[2 * i + 1];
   return shape;
 }
 
@@ -20,23 +22,30 @@ Status verify(const OpView& view) {
   const Type& x = view.operand(0);
   DTR_TRY(check_keeps_quantization(view));
   if (!x.quantized() && !is_float(x.dtype))
-    return broken(view, fmt::format("the operand is {}, expected float or quantized i8", name(x.dtype)));
+    return broken(view,
+                  fmt::format("the operand is {}, expected float or quantized i8", name(x.dtype)));
   DTR_TRY(check_activation(view));
   const Ints& pad = view.attribute<Ints>("pad");
   if (pad.size() % 2 != 0 || pad.size() > 2 * x.rank())
-    return broken(view, fmt::format("`pad` has {} entries for an operand of rank {}", pad.size(), x.rank()));
+    return broken(
+        view, fmt::format("`pad` has {} entries for an operand of rank {}", pad.size(), x.rank()));
   DTR_TRY(check_ints(view, "pad", pad.size(), -kMaxExtent, kMaxExtent));
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     const int64_t extent = x.shape[x.rank() - 1 - i];
-    if (extent > kMaxExtent || extent + std::min<int64_t>(pad[2 * i], 0) + std::min<int64_t>(pad[2 * i + 1], 0) < 0)
-      return broken(view, fmt::format("`pad` {} and {} cut more than the extent {}", pad[2 * i], pad[2 * i + 1], extent));
+    if (extent > kMaxExtent ||
+        extent + std::min<int64_t>(pad[2 * i], 0) + std::min<int64_t>(pad[2 * i + 1], 0) < 0)
+      return broken(view, fmt::format("`pad` {} and {} cut more than the extent {}", pad[2 * i],
+                                      pad[2 * i + 1], extent));
   }
   return check_result_shape(view, padded_shape(view));
 }
 
-std::vector<Type> infer(const OpView& view) { return {{.dtype = view.operand(0).dtype, .shape = padded_shape(view)}}; }
+std::vector<Type> infer(const OpView& view) {
+  return {{.dtype = view.operand(0).dtype, .shape = padded_shape(view)}};
+}
 
-// Fills the result with `value` and copies what is left of the operand, one run of the last dimension at a time.
+// Fills the result with `value` and copies what is left of the operand, one run of the last
+// dimension at a time.
 template <class T>
 void pad_with(const OpView& view, const TensorView& from, const TensorView& to, T value) {
   const auto y = to.values<T>();
@@ -80,13 +89,16 @@ void pad_with(const OpView& view, const TensorView& from, const TensorView& to, 
 }
 
 template <class T>
-void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate(const OpView& view, std::span<const TensorView> operands,
+              std::span<const TensorView> results) {
   pad_with(view, operands[0], results[0], static_cast<T>(view.attribute<double>("value")));
 }
 
-void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands,
+                      std::span<const TensorView> results) {
   const Quantization& q = *view.result().quantization;
-  const int32_t value = numerics::code_of(view.attribute<double>("value"), q.scale(), q.zero_point(), range_of(q));
+  const int32_t value =
+      numerics::code_of(view.attribute<double>("value"), q.scale(), q.zero_point(), range_of(q));
   pad_with(view, operands[0], results[0], static_cast<int8_t>(value));
 }
 

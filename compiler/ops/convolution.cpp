@@ -1,8 +1,9 @@
-// aten.convolution: x ∗ weight + bias over one or two spatial dimensions, with stride, dilation, groups, padding (of its own size at
-// the end if `padding_end` says so), or transposed; then the fused activation.
+// aten.convolution: x ∗ weight + bias over one or two spatial dimensions, with stride, dilation,
+// groups, padding (of its own size at the end if `padding_end` says so), or transposed; then the
+// fused activation.
 //
-// Evaluation gathers the inputs of up to kColumns outputs as columns of a matrix (one row an input channel and tap) and multiplies
-// by the weights.
+// Evaluation gathers the inputs of up to kColumns outputs as columns of a matrix (one row an input
+// channel and tap) and multiplies by the weights.
 #include "compiler/ops/convolution.h"
 
 #include "compiler/ops/integer.h"
@@ -17,33 +18,44 @@ Status verify(const OpView& view) {
   const Shape& x = view.operand(0).shape;
   const Shape& weight = view.operand(1).shape;
   if ((x.size() != 3 && x.size() != 4) || weight.size() != x.size())
-    return broken(view, fmt::format("operand {} and weight {}, expected 3 or 4 dimensions of both", to_string(x), to_string(weight)));
+    return broken(view, fmt::format("operand {} and weight {}, expected 3 or 4 dimensions of both",
+                                    to_string(x), to_string(weight)));
   for (const Shape* shape : {&x, &weight})
     for (const int64_t extent : *shape)
       if (extent < 1 || extent > kMaxExtent)
-        return broken(view,
-                      fmt::format("operand {} and weight {}, expected extents of 1 to {}", to_string(x), to_string(weight), kMaxExtent));
+        return broken(view, fmt::format("operand {} and weight {}, expected extents of 1 to {}",
+                                        to_string(x), to_string(weight), kMaxExtent));
   const size_t spatial = x.size() - 2;
   DTR_TRY(check_ints(view, "stride", spatial, 1, kMaxExtent));
   DTR_TRY(check_ints(view, "padding", spatial, 0, kMaxExtent));
   DTR_TRY(check_ints(view, "dilation", spatial, 1, kMaxExtent));
   DTR_TRY(check_ints(view, "output_padding", spatial, 0, kMaxExtent));
-  if (view.attributes->find("padding_end") != nullptr) DTR_TRY(check_ints(view, "padding_end", spatial, 0, kMaxExtent));
+  if (view.attributes->find("padding_end") != nullptr)
+    DTR_TRY(check_ints(view, "padding_end", spatial, 0, kMaxExtent));
 
   const bool transposed = view.attribute<bool>("transposed");
   const int64_t groups = view.attribute<int64_t>("groups");
   if (groups < 1 || groups > kMaxExtent || x[1] % groups != 0 || weight[0] % groups != 0 ||
       (transposed ? weight[0] != x[1] : weight[1] != x[1] / groups))
-    return broken(view, fmt::format("operand {} and weight {} do not make {} groups", to_string(x), to_string(weight), groups));
+    return broken(view, fmt::format("operand {} and weight {} do not make {} groups", to_string(x),
+                                    to_string(weight), groups));
   for (size_t i = 0; i < spatial; ++i)
     if (const int64_t extra = view.attribute<Ints>("output_padding")[i];
-        transposed ? extra >= std::max(view.attribute<Ints>("stride")[i], view.attribute<Ints>("dilation")[i]) : extra != 0)
-      return broken(view, fmt::format("`output_padding` {} is not below stride or dilation of a transposed convolution", extra));
-  DTR_TRY(check_weight_and_bias(view, transposed ? 1 : 0, transposed ? weight[1] * groups : weight[0]));
+        transposed ? extra >= std::max(view.attribute<Ints>("stride")[i],
+                                       view.attribute<Ints>("dilation")[i])
+                   : extra != 0)
+      return broken(
+          view,
+          fmt::format(
+              "`output_padding` {} is not below stride or dilation of a transposed convolution",
+              extra));
+  DTR_TRY(
+      check_weight_and_bias(view, transposed ? 1 : 0, transposed ? weight[1] * groups : weight[0]));
 
   const auto [h, w] = convolution_shape(view).window;
   if ((transposed ? std::min(h.in, w.in) : std::min(h.out, w.out)) < 1)
-    return broken(view, fmt::format("the kernel of weight {} does not fit the operand {}", to_string(weight), to_string(x)));
+    return broken(view, fmt::format("the kernel of weight {} does not fit the operand {}",
+                                    to_string(weight), to_string(x)));
   return check_result_shape(view, view.def->infer(view).front().shape);
 }
 
@@ -56,7 +68,8 @@ std::vector<Type> infer(const OpView& view) {
   return {type};
 }
 
-// Row (c, kh, kw) of the columns of outputs [begin, begin + count) of one sample and group: the input under that tap, 0 in the padding.
+// Row (c, kh, kw) of the columns of outputs [begin, begin + count) of one sample and group: the
+// input under that tap, 0 in the padding.
 template <class T>
 void gather(const ConvolutionShape& shape, const T* x, int64_t begin, int64_t count, T* columns) {
   const auto& [h, w] = shape.window;
@@ -88,11 +101,13 @@ void gather(const ConvolutionShape& shape, const T* x, int64_t begin, int64_t co
 
 // y += x ∗ weight for one sample and group.
 template <class T, class Sum>
-void convolve(const ConvolutionShape& shape, const T* x, const T* weight, Sum* y, std::vector<T>& scratch) {
+void convolve(const ConvolutionShape& shape, const T* x, const T* weight, Sum* y,
+              std::vector<T>& scratch) {
   const auto& [h, w] = shape.window;
   const int64_t depth = shape.in * shape.taps();
   const int64_t plane = shape.y_plane();
-  const bool columns_are_x = shape.taps() == 1 && h.stride == 1 && w.stride == 1 && plane == shape.x_plane() && h.pad == 0 && w.pad == 0;
+  const bool columns_are_x = shape.taps() == 1 && h.stride == 1 && w.stride == 1 &&
+                             plane == shape.x_plane() && h.pad == 0 && w.pad == 0;
   if (columns_are_x) return multiply_add(weight, x, y, shape.out, depth, plane, plane, plane);
   constexpr int64_t kColumns = 128;
   scratch.resize(static_cast<size_t>(depth * std::min(kColumns, plane)));
@@ -103,7 +118,8 @@ void convolve(const ConvolutionShape& shape, const T* x, const T* weight, Sum* y
   }
 }
 
-// y += the transposed convolution of one sample and group: every input adds its multiples of the weights to a window of the result.
+// y += the transposed convolution of one sample and group: every input adds its multiples of the
+// weights to a window of the result.
 template <class T, class Sum>
 void convolve_transposed(const ConvolutionShape& shape, const T* x, const T* weight, Sum* y) {
   const auto& [h, w] = shape.window;
@@ -116,15 +132,18 @@ void convolve_transposed(const ConvolutionShape& shape, const T* x, const T* wei
           const WindowAxis::Taps columns = w.outputs(kw);
           for (int64_t ih = rows.begin; ih < rows.end; ++ih) {
             const T* from = x + (ic * h.out + ih) * w.out;
-            const int64_t to = (oc * h.in + h.first(ih) + kh * h.dilation) * w.in + kw * w.dilation - w.pad;
-            for (int64_t iw = columns.begin; iw < columns.end; ++iw) y[to + iw * w.stride] += product<Sum>(factor, from[iw]);
+            const int64_t to =
+                (oc * h.in + h.first(ih) + kh * h.dilation) * w.in + kw * w.dilation - w.pad;
+            for (int64_t iw = columns.begin; iw < columns.end; ++iw)
+              y[to + iw * w.stride] += product<Sum>(factor, from[iw]);
           }
         }
 }
 
 // y += the convolution of one sample and group, of either kind.
 template <class T, class Sum>
-void add_group(const ConvolutionShape& shape, const T* x, const T* weight, Sum* y, std::vector<T>& scratch) {
+void add_group(const ConvolutionShape& shape, const T* x, const T* weight, Sum* y,
+               std::vector<T>& scratch) {
   if (shape.transposed) {
     convolve_transposed(shape, x, weight, y);
   } else {
@@ -133,7 +152,8 @@ void add_group(const ConvolutionShape& shape, const T* x, const T* weight, Sum* 
 }
 
 template <class T>
-void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate(const OpView& view, std::span<const TensorView> operands,
+              std::span<const TensorView> results) {
   const ConvolutionShape shape = convolution_shape(view);
   const T* x = operands[0].values<T>().data();
   const T* weight = operands[1].values<T>().data();
@@ -144,14 +164,16 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
   for (int64_t n = 0; n < shape.batch; ++n)
     for (int64_t g = 0; g < shape.groups; ++g, x += shape.in * shape.x_plane(), y += y_step) {
       for (int64_t o = 0; o < shape.out; ++o)
-        std::fill_n(y + o * shape.y_plane(), shape.y_plane(),
-                    view.has(2) ? operands[2].values<T>()[static_cast<size_t>(g * shape.out + o)] : T{});
+        std::fill_n(
+            y + o * shape.y_plane(), shape.y_plane(),
+            view.has(2) ? operands[2].values<T>()[static_cast<size_t>(g * shape.out + o)] : T{});
       add_group(shape, x, weight + g * shape.in * shape.out * shape.taps(), y, scratch);
       for (int64_t i = 0; i < y_step; ++i) y[i] = bounds.clamp(y[i]);
     }
 }
 
-void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands,
+                      std::span<const TensorView> results) {
   const ConvolutionShape shape = convolution_shape(view);
   const std::vector<int16_t> centered = centered_values(view.operand(0), operands[0]);
   const std::vector<int16_t> weights = centered_values(view.operand(1), operands[1]);
@@ -164,13 +186,16 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
   for (int64_t n = 0; n < shape.batch; ++n)
     for (int64_t g = 0; g < shape.groups; ++g, x += shape.in * shape.x_plane()) {
       for (int64_t o = 0; o < shape.out; ++o) {
-        const int32_t bias = view.has(2) ? operands[2].values<int32_t>()[static_cast<size_t>(g * shape.out + o)] : 0;
+        const int32_t bias =
+            view.has(2) ? operands[2].values<int32_t>()[static_cast<size_t>(g * shape.out + o)] : 0;
         std::fill_n(sums.data() + o * plane, plane, static_cast<uint32_t>(bias));
       }
-      add_group(shape, x, weights.data() + g * shape.in * shape.out * shape.taps(), sums.data(), scratch);
+      add_group(shape, x, weights.data() + g * shape.in * shape.out * shape.taps(), sums.data(),
+                scratch);
       for (int64_t o = 0; o < shape.out; ++o) {
         const numerics::OutputStage& stage = stages[static_cast<size_t>(g * shape.out + o)];
-        for (int64_t i = 0; i < plane; ++i) *y++ = stage(static_cast<int32_t>(sums[static_cast<size_t>(o * plane + i)]));
+        for (int64_t i = 0; i < plane; ++i)
+          *y++ = stage(static_cast<int32_t>(sums[static_cast<size_t>(o * plane + i)]));
       }
     }
 }
@@ -186,7 +211,9 @@ int64_t macs(const OpView& view) {
 ConvolutionShape convolution_shape(const OpView& view) {
   const Shape& x = view.operand(0).shape;
   const Shape& weight = view.operand(1).shape;
-  ConvolutionShape shape{.batch = x[0], .groups = view.attribute<int64_t>("groups"), .transposed = view.attribute<bool>("transposed")};
+  ConvolutionShape shape{.batch = x[0],
+                         .groups = view.attribute<int64_t>("groups"),
+                         .transposed = view.attribute<bool>("transposed")};
   shape.in = x[1] / shape.groups;
   shape.out = shape.transposed ? weight[1] : weight[0] / shape.groups;
   const Ints& padding = view.attribute<Ints>("padding");
@@ -199,8 +226,8 @@ ConvolutionShape convolution_shape(const OpView& view) {
                     .dilation = view.attribute<Ints>("dilation")[i]};
     if (shape.transposed) {
       made.out = x[2 + i];
-      made.in = (made.out - 1) * made.stride + made.dilation * (made.kernel - 1) + 1 - made.pad - made.pad_end +
-                view.attribute<Ints>("output_padding")[i];
+      made.in = (made.out - 1) * made.stride + made.dilation * (made.kernel - 1) + 1 - made.pad -
+                made.pad_end + view.attribute<Ints>("output_padding")[i];
     } else {
       made.in = x[2 + i];
       made.out = window_outputs(made, false);
@@ -214,10 +241,14 @@ ConvolutionShape convolution_shape(const OpView& view) {
 
 constinit const OpDef kConvolution{
     .name = "aten.convolution",
-    .summary = "convolution or transposed convolution over one or two spatial dimensions; operands x, weight, bias?",
+    .summary =
+        "convolution or transposed convolution over one or two spatial dimensions; operands x, "
+        "weight, bias?",
     .schema =
-        "(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, "
-        "int[] output_padding, int groups | int[]? padding_end=None, str? activation=None, bool qdq=False)",
+        "(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+        "bool transposed, "
+        "int[] output_padding, int groups | int[]? padding_end=None, str? activation=None, bool "
+        "qdq=False)",
     .verify = verify,
     .infer = infer,
     .evaluate_float = evaluate<float>,

@@ -5,9 +5,10 @@
 
 namespace dtr::ops {
 
-// x (N, groups · in, H, W), weight (groups · out, in, kH, kW) or, transposed, (groups · in, out, kH, kW); without H for one spatial
-// dimension. `in` and `out` are channels of one group. Of a transposed convolution the window is that of the convolution which it
-// is the gradient of: its `out` are the extents of x, its `in` those of the result.
+// x (N, groups · in, H, W), weight (groups · out, in, kH, kW) or, transposed, (groups · in, out,
+// kH, kW); without H for one spatial dimension. `in` and `out` are channels of one group. Of a
+// transposed convolution the window is that of the convolution which it is the gradient of: its
+// `out` are the extents of x, its `in` those of the result.
 struct ConvolutionShape {
   int64_t batch = 1;
   int64_t groups = 1;
@@ -16,8 +17,12 @@ struct ConvolutionShape {
   bool transposed = false;
   Window window;
 
-  int64_t x_plane() const { return transposed ? window.h.out * window.w.out : window.h.in * window.w.in; }
-  int64_t y_plane() const { return transposed ? window.h.in * window.w.in : window.h.out * window.w.out; }
+  int64_t x_plane() const {
+    return transposed ? window.h.out * window.w.out : window.h.in * window.w.in;
+  }
+  int64_t y_plane() const {
+    return transposed ? window.h.in * window.w.in : window.h.out * window.w.out;
+  }
   int64_t taps() const { return window.h.kernel * window.w.kernel; }
 };
 

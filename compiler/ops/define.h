@@ -1,4 +1,5 @@
-// What the files of `compiler/ops/` share to define operators: rules that many of them check, and shapes that many of them infer.
+// What the files of `compiler/ops/` share to define operators: rules that many of them check, and
+// shapes that many of them infer.
 #pragma once
 
 #include <fmt/format.h>
@@ -27,21 +28,23 @@ tl::unexpected<Diagnostic> broken(const OpView& view, std::string_view reason);
 // Quantized with one positive finite scale and one zero point inside [qmin, qmax].
 bool per_tensor(const Type& type);
 
-// Operand `index` takes part in arithmetic: floating point, or int8 quantized per tensor. If the results are known, the first
-// one is of the same kind.
+// Operand `index` takes part in arithmetic: floating point, or int8 quantized per tensor. If the
+// results are known, the first one is of the same kind.
 Status check_activation(const OpView& view, size_t index = 0);
 // check_activation of operand 0: all that elementwise ops of one operand ask for.
 Status verify_activation(const OpView& view);
 // Result and operand 0, if quantized, have the same quantization.
 Status check_keeps_quantization(const OpView& view);
 
-// Weight (operand 1) and bias (operand 2, optional) of linear operators over x (operand 0). Float x: both float. Quantized x:
-// weight int8 with zero point 0, per tensor or per channel along `channel_axis`; bias int32 with zero point 0 and the scale
-// s_x · s_weight[c], to float rounding. The bias has one dimension of `channels`.
+// Weight (operand 1) and bias (operand 2, optional) of linear operators over x (operand 0). Float
+// x: both float. Quantized x: weight int8 with zero point 0, per tensor or per channel along
+// `channel_axis`; bias int32 with zero point 0 and the scale s_x · s_weight[c], to float rounding.
+// The bias has one dimension of `channels`.
 Status check_weight_and_bias(const OpView& view, int channel_axis, int64_t channels);
 
 // Every entry of the attribute in [low, high] and exactly `count` of them.
-Status check_ints(const OpView& view, std::string_view attribute, size_t count, int64_t low, int64_t high);
+Status check_ints(const OpView& view, std::string_view attribute, size_t count, int64_t low,
+                  int64_t high);
 // Result shapes that can exist at all: at most 2^31 − 1 elements.
 Status check_result_shape(const OpView& view, const Shape& shape);
 
@@ -62,11 +65,14 @@ struct RealBounds {
   // PyTorch's clamp: NaN stays NaN.
   template <class T>
   T clamp(T x) const {
-    return x < static_cast<T>(low) ? static_cast<T>(low) : x > static_cast<T>(high) ? static_cast<T>(high) : x;
+    return x < static_cast<T>(low)    ? static_cast<T>(low)
+           : x > static_cast<T>(high) ? static_cast<T>(high)
+                                      : x;
   }
 };
 inline constexpr std::string_view kActivationAttribute = "activation";
-// Bounds of the names that the attribute `activation` may have: relu, relu6, relu_0_to_1, relu_n1_to_1.
+// Bounds of the names that the attribute `activation` may have: relu, relu6, relu_0_to_1,
+// relu_n1_to_1.
 std::optional<RealBounds> activation_bounds(std::string_view name);
 // Bounds of the op's fused activation; infinite if it has none.
 RealBounds activation_bounds(const OpView& view);

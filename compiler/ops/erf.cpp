@@ -8,6 +8,7 @@ constexpr auto kFunction = [](auto x) { return std::erf(x); };
 
 }  // namespace
 
-constinit const OpDef kErf = unary_op<kFunction>({.name = "aten.erf", .summary = "the error function"});
+constinit const OpDef kErf =
+    unary_op<kFunction>({.name = "aten.erf", .summary = "the error function"});
 
 }  // namespace dtr::ops

@@ -8,6 +8,7 @@ constexpr auto kFunction = [](auto x) { return std::exp(x); };
 
 }  // namespace
 
-constinit const OpDef kExp = unary_op<kFunction>({.name = "aten.exp", .summary = "e to the power of x", .tflite = {"EXP", 2}});
+constinit const OpDef kExp = unary_op<kFunction>(
+    {.name = "aten.exp", .summary = "e to the power of x", .tflite = {"EXP", 2}});
 
 }  // namespace dtr::ops

@@ -1,4 +1,5 @@
-// aten.gelu: x · Φ(x) with the normal distribution's Φ, or with its approximation by tanh. Source of both forms: TFLite's GELU.
+// aten.gelu: x · Φ(x) with the normal distribution's Φ, or with its approximation by tanh. Source
+// of both forms: TFLite's GELU.
 #include "compiler/ops/unary.h"
 
 namespace dtr::ops {
@@ -29,9 +30,10 @@ struct Function {
 
 }  // namespace
 
-constinit const OpDef kGelu = unary_op<Function>({.name = "aten.gelu",
-                                                  .summary = "x * (1 + erf(x / sqrt 2)) / 2, or its approximation by tanh",
-                                                  .schema = "(Tensor self, *, str approximate='none')",
-                                                  .verify = verify});
+constinit const OpDef kGelu =
+    unary_op<Function>({.name = "aten.gelu",
+                        .summary = "x * (1 + erf(x / sqrt 2)) / 2, or its approximation by tanh",
+                        .schema = "(Tensor self, *, str approximate='none')",
+                        .verify = verify});
 
 }  // namespace dtr::ops

@@ -17,6 +17,8 @@ struct Function {
 }  // namespace
 
 constinit const OpDef kHardshrink =
-    unary_op<Function>({.name = "aten.hardshrink", .summary = "x, and 0 where |x| <= lambd", .schema = "(Tensor self, Scalar lambd=0.5)"});
+    unary_op<Function>({.name = "aten.hardshrink",
+                        .summary = "x, and 0 where |x| <= lambd",
+                        .schema = "(Tensor self, Scalar lambd=0.5)"});
 
 }  // namespace dtr::ops

@@ -10,11 +10,13 @@ constexpr auto kFunction = [](auto x) {
   return x * kGate.clamp(x + 3) / 6;
 };
 
-void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands,
+                      std::span<const TensorView> results) {
   if (is_rounded_once(view)) return look_up(view, kFunction, operands[0], results[0]);
   const Quantization& in = *view.operand(0).quantization;
   const Quantization& out = *view.result().quantization;
-  const auto parameters = numerics::hardswish_parameters(in.scale(), in.zero_point(), out.scale(), out.zero_point(), range_of(out));
+  const auto parameters = numerics::hardswish_parameters(in.scale(), in.zero_point(), out.scale(),
+                                                         out.zero_point(), range_of(out));
   std::ranges::transform(operands[0].values<int8_t>(), results[0].values<int8_t>().begin(),
                          [&](int8_t q) { return numerics::hardswish(q, parameters); });
 }

@@ -1,7 +1,7 @@
 // aten.linear: x · weightᵀ + bias over the last dimension, then the fused activation.
 //
-// `one_rounding` is set on FULLY_CONNECTED of .tflite files, whose quantized form LiteRT's reference kernels round once; all other
-// rescaling, there and here, rounds twice.
+// `one_rounding` is set on FULLY_CONNECTED of .tflite files, whose quantized form LiteRT's
+// reference kernels round once; all other rescaling, there and here, rounds twice.
 #include "compiler/ops/define.h"
 #include "compiler/ops/integer.h"
 #include "compiler/ops/matmul.h"
@@ -15,7 +15,8 @@ Status verify(const OpView& view) {
   const Shape& x = view.operand(0).shape;
   const Shape& weight = view.operand(1).shape;
   if (x.empty() || weight.size() != 2 || x.back() != weight[1])
-    return broken(view, fmt::format("the operand {} and the weight {} do not multiply", to_string(x), to_string(weight)));
+    return broken(view, fmt::format("the operand {} and the weight {} do not multiply",
+                                    to_string(x), to_string(weight)));
   DTR_TRY(check_weight_and_bias(view, 0, weight[0]));
   Shape result = x;
   result.back() = weight[0];
@@ -29,7 +30,8 @@ std::vector<Type> infer(const OpView& view) {
 }
 
 template <class T>
-void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate(const OpView& view, std::span<const TensorView> operands,
+              std::span<const TensorView> results) {
   const int64_t in = operands[1].shape[1];
   const int64_t out = operands[1].shape[0];
   const T* weight = operands[1].values<T>().data();
@@ -40,11 +42,13 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
   for (size_t i = 0; i < y.size(); ++i) {
     const auto row = static_cast<int64_t>(i) / out;
     const auto o = static_cast<int64_t>(i) % out;
-    y[i] = bounds.clamp(dot<T>(x + row * in, weight + o * in, in) + (bias == nullptr ? T{0} : bias[o]));
+    y[i] = bounds.clamp(dot<T>(x + row * in, weight + o * in, in) +
+                        (bias == nullptr ? T{0} : bias[o]));
   }
 }
 
-void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands,
+                      std::span<const TensorView> results) {
   const int64_t in = operands[1].shape[1];
   const int64_t out = operands[1].shape[0];
   const std::vector<int16_t> x = centered_values(view.operand(0), operands[0]);
@@ -56,7 +60,8 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
     const auto row = static_cast<int64_t>(i) / out;
     const auto o = static_cast<int64_t>(i) % out;
     const int32_t bias = view.has(2) ? operands[2].values<int32_t>()[static_cast<size_t>(o)] : 0;
-    const uint32_t sum = dot<uint32_t>(x.data() + row * in, weight.data() + o * in, in) + static_cast<uint32_t>(bias);
+    const uint32_t sum = dot<uint32_t>(x.data() + row * in, weight.data() + o * in, in) +
+                         static_cast<uint32_t>(bias);
     const numerics::OutputStage& stage = stages[static_cast<size_t>(o)];
     const auto accumulator = static_cast<int32_t>(sum);
     y[i] = one_rounding ? stage.with_one_rounding(accumulator) : stage(accumulator);
@@ -70,7 +75,9 @@ int64_t macs(const OpView& view) { return view.operand(0).elements() * view.oper
 constinit const OpDef kLinear{
     .name = "aten.linear",
     .summary = "x times the transposed weight, plus bias",
-    .schema = "(Tensor input, Tensor weight, Tensor? bias | str? activation=None, bool one_rounding=False, bool qdq=False)",
+    .schema =
+        "(Tensor input, Tensor weight, Tensor? bias | str? activation=None, bool "
+        "one_rounding=False, bool qdq=False)",
     .verify = verify,
     .infer = infer,
     .evaluate_float = evaluate<float>,

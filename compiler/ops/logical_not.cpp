@@ -12,14 +12,18 @@ Status verify(const OpView& view) {
   return {};
 }
 
-void evaluate(const OpView&, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate(const OpView&, std::span<const TensorView> operands,
+              std::span<const TensorView> results) {
   std::ranges::transform(operands[0].values<uint8_t>(), results[0].values<uint8_t>().begin(),
                          [](uint8_t x) { return static_cast<uint8_t>(x == 0 ? 1 : 0); });
 }
 
 }  // namespace
 
-constinit const OpDef kLogicalNot = with_one_evaluation(
-    evaluate, {.name = "aten.logical_not", .summary = "true where the operand is false", .verify = verify, .infer = infer_like_first});
+constinit const OpDef kLogicalNot =
+    with_one_evaluation(evaluate, {.name = "aten.logical_not",
+                                   .summary = "true where the operand is false",
+                                   .verify = verify,
+                                   .infer = infer_like_first});
 
 }  // namespace dtr::ops

@@ -8,7 +8,8 @@
 
 namespace dtr::ops {
 
-// a · b in the type of sums: T itself, or of int16 values uint32, which wraps like 32-bit accumulators do.
+// a · b in the type of sums: T itself, or of int16 values uint32, which wraps like 32-bit
+// accumulators do.
 template <class Sum, class T>
 Sum product(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -25,16 +26,20 @@ Sum dot(const T* a, const T* b, int64_t count) {
   std::array<Sum, kLanes> lanes{};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
-    for (int64_t lane = 0; lane < kLanes; ++lane) lanes[static_cast<size_t>(lane)] += product<Sum>(a[i + lane], b[i + lane]);
-  Sum sum = ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
+    for (int64_t lane = 0; lane < kLanes; ++lane)
+      lanes[static_cast<size_t>(lane)] += product<Sum>(a[i + lane], b[i + lane]);
+  Sum sum = ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) +
+            ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
   for (; i < count; ++i) sum += product<Sum>(a[i], b[i]);
   return sum;
 }
 
-// y[r][c] += Σ_k a[r][k] · b[k][c] for `rows` rows of a (row length `depth`) and `columns` columns of b and y (row stride `stride_b`
-// and `stride_y`). Works on four rows and a few vectors of columns at a time, held in registers.
+// y[r][c] += Σ_k a[r][k] · b[k][c] for `rows` rows of a (row length `depth`) and `columns` columns
+// of b and y (row stride `stride_b` and `stride_y`). Works on four rows and a few vectors of
+// columns at a time, held in registers.
 template <class T, class Sum>
-void multiply_add(const T* a, const T* b, Sum* y, int64_t rows, int64_t depth, int64_t columns, int64_t stride_b, int64_t stride_y) {
+void multiply_add(const T* a, const T* b, Sum* y, int64_t rows, int64_t depth, int64_t columns,
+                  int64_t stride_b, int64_t stride_y) {
   constexpr int64_t kRows = 4;
   constexpr int64_t kColumns = 32 / static_cast<int64_t>(sizeof(Sum));
   const auto block = [&](auto row_count, int64_t r, int64_t c) {
@@ -59,7 +64,8 @@ void multiply_add(const T* a, const T* b, Sum* y, int64_t rows, int64_t depth, i
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t j = c; j < columns; ++j) {
       Sum sum{};
-      for (int64_t k = 0; k < depth; ++k) sum += product<Sum>(a[r * depth + k], b[k * stride_b + j]);
+      for (int64_t k = 0; k < depth; ++k)
+        sum += product<Sum>(a[r * depth + k], b[k * stride_b + j]);
       y[r * stride_y + j] += sum;
     }
 }

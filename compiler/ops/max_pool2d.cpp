@@ -10,7 +10,8 @@ Status verify(const OpView& view) {
 }
 
 template <class T>
-void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate(const OpView& view, std::span<const TensorView> operands,
+              std::span<const TensorView> results) {
   const Window window = pool_window(view);
   const auto& [h, w] = window;
   const T* x = operands[0].values<T>().data();
@@ -21,7 +22,8 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
       for (int64_t ow = 0; ow < w.out; ++ow) {
         const WindowAxis::Taps rows = h.taps(oh);
         const WindowAxis::Taps columns = w.taps(ow);
-        T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+        T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                      : std::numeric_limits<T>::lowest();
         for (int64_t kh = rows.begin; kh < rows.end; ++kh) {
           const int64_t row = (h.first(oh) + kh * h.dilation) * w.in + w.first(ow);
           for (int64_t kw = columns.begin; kw < columns.end; ++kw) {
@@ -39,7 +41,8 @@ constinit const OpDef kMaxPool2d{
     .name = "aten.max_pool2d",
     .summary = "maximum over windows of height and width",
     .schema =
-        "(Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode "
+        "(Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool "
+        "ceil_mode "
         "| int[]? padding_end=None)",
     .traits = kKeepsQuantization,
     .verify = verify,

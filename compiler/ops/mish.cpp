@@ -8,6 +8,7 @@ constexpr auto kFunction = [](auto x) { return x * std::tanh(std::log1p(std::exp
 
 }  // namespace
 
-constinit const OpDef kMish = unary_op<kFunction>({.name = "aten.mish", .summary = "x * tanh(log(1 + exp(x)))"});
+constinit const OpDef kMish =
+    unary_op<kFunction>({.name = "aten.mish", .summary = "x * tanh(log(1 + exp(x)))"});
 
 }  // namespace dtr::ops

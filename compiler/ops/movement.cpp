@@ -5,7 +5,8 @@ namespace dtr::ops {
 Status check_moves(const OpView& view) {
   DTR_TRY(check_keeps_quantization(view));
   const Type& x = view.operand(0);
-  if (x.quantized() && x.quantization->per_channel()) return broken(view, "the operand is quantized per channel");
+  if (x.quantized() && x.quantization->per_channel())
+    return broken(view, "the operand is quantized per channel");
   return {};
 }
 

@@ -8,13 +8,15 @@ namespace dtr::ops {
 // The result has the quantization of operand 0, which is not one a channel.
 Status check_moves(const OpView& view);
 
-// Completes the definition of an op that copies elements of any type: its three evaluations are one.
+// Completes the definition of an op that copies elements of any type: its three evaluations are
+// one.
 constexpr OpDef moving_op(Evaluation evaluate, OpDef def) {
   def.traits |= kMovesData;
   return with_one_evaluation(evaluate, def);
 }
 
-// A verified aten.slice.Tensor: `count` elements along `dim`, `step` apart from `start`; all in [0, extent].
+// A verified aten.slice.Tensor: `count` elements along `dim`, `step` apart from `start`; all in [0,
+// extent].
 struct Slice {
   size_t dim = 0;
   int64_t start = 0, count = 0, step = 1;

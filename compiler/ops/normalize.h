@@ -1,4 +1,5 @@
-// Normalizations as one form: rows of a tensor, their elements, and which parameters belong to those.
+// Normalizations as one form: rows of a tensor, their elements, and which parameters belong to
+// those.
 #pragma once
 
 #include <array>
@@ -9,8 +10,8 @@
 
 namespace dtr::ops {
 
-// A contiguous tensor seen as (a, b, c, d): a row is (c, d), rows are counted by (a, b); the element's gain and offset are the entries
-// b · step_b + c · step_c of weight and bias.
+// A contiguous tensor seen as (a, b, c, d): a row is (c, d), rows are counted by (a, b); the
+// element's gain and offset are the entries b · step_b + c · step_c of weight and bias.
 struct NormalizeShape {
   int64_t a = 1, b = 1, c = 1, d = 1;
   int64_t step_b = 0, step_c = 0;
@@ -28,6 +29,7 @@ struct QuantizedNormalize {
   std::vector<numerics::NormalizeParameter> parameters;
   int gain_shift = 0;
 };
-QuantizedNormalize quantized_normalize(const OpView& view, std::span<const double> weight, std::span<const double> bias);
+QuantizedNormalize quantized_normalize(const OpView& view, std::span<const double> weight,
+                                       std::span<const double> bias);
 
 }  // namespace dtr::ops

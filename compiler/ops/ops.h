@@ -1,4 +1,5 @@
-// The operators by symbol, for code that builds or matches them: `graph.producer_if(value, ops::kRelu)`.
+// The operators by symbol, for code that builds or matches them: `graph.producer_if(value,
+// ops::kRelu)`.
 #pragma once
 
 #include "compiler/ir/op_def.h"

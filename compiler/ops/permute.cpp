@@ -24,8 +24,9 @@ Status verify(const OpView& view) {
   const Type& x = view.operand(0);
   DTR_TRY(check_moves(view));
   if (!normalized_dims(view))
-    return broken(view, fmt::format("`dims` [{}] is not a permutation of the dimensions of {}",
-                                    fmt::join(view.attribute<Ints>("dims"), ", "), to_string(x.shape)));
+    return broken(view,
+                  fmt::format("`dims` [{}] is not a permutation of the dimensions of {}",
+                              fmt::join(view.attribute<Ints>("dims"), ", "), to_string(x.shape)));
   return {};
 }
 
@@ -36,7 +37,8 @@ std::vector<Type> infer(const OpView& view) {
   return {type};
 }
 
-void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate(const OpView& view, std::span<const TensorView> operands,
+              std::span<const TensorView> results) {
   const std::vector<int64_t> own = strides(operands[0].shape, Layout::kContiguous);
   const std::vector<size_t> dims = *normalized_dims(view);
   std::vector<int64_t> from;

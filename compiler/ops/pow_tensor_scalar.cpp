@@ -15,9 +15,10 @@ struct Function {
 
 }  // namespace
 
-constinit const OpDef kPowTensorScalar = unary_op<Function>({.name = "aten.pow.Tensor_Scalar",
-                                                             .summary = "x to the power of a number",
-                                                             .schema = "(Tensor self, Scalar exponent)",
-                                                             .kernel = "aten::pow.Tensor_Scalar_out"});
+constinit const OpDef kPowTensorScalar =
+    unary_op<Function>({.name = "aten.pow.Tensor_Scalar",
+                        .summary = "x to the power of a number",
+                        .schema = "(Tensor self, Scalar exponent)",
+                        .kernel = "aten::pow.Tensor_Scalar_out"});
 
 }  // namespace dtr::ops

@@ -7,14 +7,20 @@ namespace dtr::ops {
 namespace {
 
 Status verify(const OpView& view) {
-  if (!is_float(view.operand(0).dtype)) return broken(view, fmt::format("the operand is {}, expected float", name(view.operand(0).dtype)));
-  if (!view.results.empty() && !per_tensor(view.result())) return broken(view, "the result is not quantized per tensor");
+  if (!is_float(view.operand(0).dtype))
+    return broken(view,
+                  fmt::format("the operand is {}, expected float", name(view.operand(0).dtype)));
+  if (!view.results.empty() && !per_tensor(view.result()))
+    return broken(view, "the result is not quantized per tensor");
   return {};
 }
 
-std::vector<Type> infer(const OpView& view) { return {{.dtype = DType::kInt8, .shape = view.operand(0).shape}}; }
+std::vector<Type> infer(const OpView& view) {
+  return {{.dtype = DType::kInt8, .shape = view.operand(0).shape}};
+}
 
-// zero_point + round-half-even(x · (1 / scale)) in float32, as PyTorch and ExecuTorch quantize; NaN becomes the zero point.
+// zero_point + round-half-even(x · (1 / scale)) in float32, as PyTorch and ExecuTorch quantize; NaN
+// becomes the zero point.
 template <class T>
 void quantize(const Quantization& q, std::span<const T> x, std::span<int8_t> y) {
   const T inverse_scale = T{1} / static_cast<T>(q.scale());
@@ -27,9 +33,11 @@ void quantize(const Quantization& q, std::span<const T> x, std::span<int8_t> y) 
   }
 }
 
-void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands,
+                      std::span<const TensorView> results) {
   const Quantization& q = *view.result().quantization;
-  if (operands[0].dtype == DType::kFloat64) return quantize<double>(q, operands[0].values<double>(), results[0].values<int8_t>());
+  if (operands[0].dtype == DType::kFloat64)
+    return quantize<double>(q, operands[0].values<double>(), results[0].values<int8_t>());
   quantize<float>(q, operands[0].values<float>(), results[0].values<int8_t>());
 }
 

@@ -8,6 +8,7 @@ constexpr auto kFunction = [](auto x) { return 1 / x; };
 
 }  // namespace
 
-constinit const OpDef kReciprocal = unary_op<kFunction>({.name = "aten.reciprocal", .summary = "1 / x"});
+constinit const OpDef kReciprocal =
+    unary_op<kFunction>({.name = "aten.reciprocal", .summary = "1 / x"});
 
 }  // namespace dtr::ops

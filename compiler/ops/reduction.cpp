@@ -17,7 +17,8 @@ std::optional<std::vector<bool>> reduced_dims(const OpView& view) {
 Status verify_reduction(const OpView& view) {
   DTR_TRY(check_activation(view));
   if (!reduced_dims(view))
-    return broken(view, fmt::format("`dim` is out of range or repeats for an operand of rank {}", view.operand(0).rank()));
+    return broken(view, fmt::format("`dim` is out of range or repeats for an operand of rank {}",
+                                    view.operand(0).rank()));
   return {};
 }
 

@@ -1,4 +1,5 @@
-// What reductions over dimensions share: attributes `dim` (Ints, negative from the end, empty: all) and `keepdim` (Bool).
+// What reductions over dimensions share: attributes `dim` (Ints, negative from the end, empty: all)
+// and `keepdim` (Bool).
 #pragma once
 
 #include <vector>
@@ -14,9 +15,11 @@ Status verify_reduction(const OpView& view);
 Status verify_reduction_of_some(const OpView& view);
 std::vector<Type> infer_reduction(const OpView& view);
 
-// Calls step(result, element) for each element with the result that it is reduced to; results lie in order.
+// Calls step(result, element) for each element with the result that it is reduced to; results lie
+// in order.
 template <class T, class Result, class Step>
-void for_each_reduced(const OpView& view, const TensorView& operand, std::span<Result> results, Step step) {
+void for_each_reduced(const OpView& view, const TensorView& operand, std::span<Result> results,
+                      Step step) {
   const std::vector<bool> reduced = *reduced_dims(view);
   const Shape& shape = operand.shape;
   std::vector<int64_t> stride_of(shape.size());  // in the result, 0 along reduced dimensions
@@ -40,7 +43,8 @@ void for_each_reduced(const OpView& view, const TensorView& operand, std::span<R
 
 // The greatest element, or the least; NaN wins.
 template <class T, bool kGreatest>
-void reduce_to_extreme(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void reduce_to_extreme(const OpView& view, std::span<const TensorView> operands,
+                       std::span<const TensorView> results) {
   using Limits = std::numeric_limits<T>;
   const auto y = results[0].values<T>();
   const T first = kGreatest ? (Limits::has_infinity ? -Limits::infinity() : Limits::lowest())

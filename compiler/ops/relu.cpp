@@ -4,9 +4,12 @@
 namespace dtr::ops {
 namespace {
 
-constexpr auto kFunction = [](auto x) { return x > 0 || x != x ? x : decltype(x){0}; };  // NaN stays NaN, as in PyTorch
+constexpr auto kFunction = [](auto x) {
+  return x > 0 || x != x ? x : decltype(x){0};
+};  // NaN stays NaN, as in PyTorch
 
-void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands,
+                      std::span<const TensorView> results) {
   rescale(view, {.low = 0}, operands[0], results[0]);
 }
 

@@ -7,11 +7,13 @@ namespace {
 
 Status verify(const OpView& view) {
   DTR_TRY(check_activation(view));
-  if (!view.operand(0).quantized()) return broken(view, "the operand is float, expected quantized i8");
+  if (!view.operand(0).quantized())
+    return broken(view, "the operand is float, expected quantized i8");
   return {};
 }
 
-void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands,
+                      std::span<const TensorView> results) {
   rescale(view, {}, operands[0], results[0]);
 }
 

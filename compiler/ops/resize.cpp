@@ -9,9 +9,11 @@ namespace {
 // Input elements an output element steps.
 template <class T>
 T step_of(const ResizeRule& rule) {
-  if (rule.align_corners && rule.out > 1) return static_cast<T>(rule.in - 1) / static_cast<T>(rule.out - 1);
+  if (rule.align_corners && rule.out > 1)
+    return static_cast<T>(rule.in - 1) / static_cast<T>(rule.out - 1);
   if (rule.align_corners) return 0;
-  return rule.factor > 0 ? static_cast<T>(1.0 / rule.factor) : static_cast<T>(rule.in) / static_cast<T>(rule.out);
+  return rule.factor > 0 ? static_cast<T>(1.0 / rule.factor)
+                         : static_cast<T>(rule.in) / static_cast<T>(rule.out);
 }
 
 // As many fractional bits as a step has room for.
@@ -38,14 +40,18 @@ Status verify_resize(const OpView& view) {
   DTR_TRY(check_activation(view));
   DTR_TRY(check_keeps_quantization(view));
   const Shape& shape = view.operand(0).shape;
-  if (shape.size() != 4) return broken(view, fmt::format("the operand has shape {}, expected 4 dimensions", to_string(shape)));
+  if (shape.size() != 4)
+    return broken(view,
+                  fmt::format("the operand has shape {}, expected 4 dimensions", to_string(shape)));
   for (const int64_t extent : shape)
-    if (extent < 1 || extent > kMaxExtent) return broken(view, fmt::format("the operand has shape {}", to_string(shape)));
+    if (extent < 1 || extent > kMaxExtent)
+      return broken(view, fmt::format("the operand has shape {}", to_string(shape)));
   DTR_TRY(check_ints(view, "output_size", 2, 1, kMaxExtent));
   const Floats factors = view.attribute_or("scales", Floats{0, 0});
   const auto sane = [](double factor) { return factor == 0 || (factor >= 1e-6 && factor <= 1e6); };
   if (factors.size() != 2 || !sane(factors[0]) || !sane(factors[1]))
-    return broken(view, fmt::format("`scales` is [{}], expected 2 factors from 1e-6 to 1e6", fmt::join(factors, ", ")));
+    return broken(view, fmt::format("`scales` is [{}], expected 2 factors from 1e-6 to 1e6",
+                                    fmt::join(factors, ", ")));
   if (const int64_t bits = view.attribute_or<int64_t>("fraction_bits", 10); bits != 10)
     return broken(view, fmt::format("`fraction_bits` is {}, expected 10", bits));
   return check_result_shape(view, infer_resize(view).front().shape);
@@ -59,7 +65,8 @@ std::vector<Type> infer_resize(const OpView& view) {
 }
 
 int64_t nearest_input(const ResizeRule& rule, int64_t o) {
-  const float at = (static_cast<float>(o) + (rule.half_pixel_centers ? 0.5F : 0.0F)) * step_of<float>(rule);
+  const float at =
+      (static_cast<float>(o) + (rule.half_pixel_centers ? 0.5F : 0.0F)) * step_of<float>(rule);
   const auto index = static_cast<int64_t>(rule.align_corners ? std::round(at) : std::floor(at));
   return std::clamp<int64_t>(index, 0, rule.in - 1);
 }
@@ -74,7 +81,8 @@ std::optional<numerics::ResizeAxis> nearest_axis(const ResizeRule& rule) {
   const auto step = static_cast<double>(step_of<float>(rule));
   axis.fraction_bits = fraction_bits_for(step);
   axis.step = std::llround(std::ldexp(step, axis.fraction_bits));
-  // ⌊(o · step + start) / 2^bits⌋ has to be the wanted index for each o; beyond the ends the index is limited anyway.
+  // ⌊(o · step + start) / 2^bits⌋ has to be the wanted index for each o; beyond the ends the index
+  // is limited anyway.
   const int64_t one = int64_t{1} << axis.fraction_bits;
   int64_t low = INT32_MIN;
   int64_t high = INT32_MAX;

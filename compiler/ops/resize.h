@@ -1,7 +1,9 @@
-// What aten.upsample_nearest2d and aten.upsample_bilinear2d share: which input each output of an axis reads.
+// What aten.upsample_nearest2d and aten.upsample_bilinear2d share: which input each output of an
+// axis reads.
 //
-// Attributes beyond PyTorch's schema say what .tflite files may ask for: `half_pixel_centers` (of nearest neighbours; PyTorch's bilinear
-// has them unless it aligns corners), `align_corners` of nearest neighbours, and `fraction_bits` 10: positions step as TFLite's do.
+// Attributes beyond PyTorch's schema say what .tflite files may ask for: `half_pixel_centers` (of
+// nearest neighbours; PyTorch's bilinear has them unless it aligns corners), `align_corners` of
+// nearest neighbours, and `fraction_bits` 10: positions step as TFLite's do.
 #pragma once
 
 #include "compiler/ops/define.h"
@@ -24,8 +26,8 @@ int64_t nearest_input(const ResizeRule& rule, int64_t o);
 // The real position of output o, not limited to the input.
 double resize_position(const ResizeRule& rule, double o);
 
-// The axis in fixed point. Nearest neighbours: steps that give nearest_input for each output; nullopt if there are none (only extents in
-// the millions could be so).
+// The axis in fixed point. Nearest neighbours: steps that give nearest_input for each output;
+// nullopt if there are none (only extents in the millions could be so).
 std::optional<numerics::ResizeAxis> nearest_axis(const ResizeRule& rule);
 numerics::ResizeAxis bilinear_axis(const ResizeRule& rule, bool as_tflite);
 

@@ -4,7 +4,9 @@
 namespace dtr::ops {
 namespace {
 
-constexpr auto kFunction = []<class T>(T x) { return static_cast<T>((x > 0 ? 1 : 0) - (x < 0 ? 1 : 0)); };
+constexpr auto kFunction = []<class T>(T x) {
+  return static_cast<T>((x > 0 ? 1 : 0) - (x < 0 ? 1 : 0));
+};
 
 }  // namespace
 

@@ -8,6 +8,7 @@ constexpr auto kFunction = [](auto x) { return x / (1 + std::exp(-x)); };
 
 }  // namespace
 
-constinit const OpDef kSilu = unary_op<kFunction>({.name = "aten.silu", .summary = "x / (1 + exp(-x))"});
+constinit const OpDef kSilu =
+    unary_op<kFunction>({.name = "aten.silu", .summary = "x / (1 + exp(-x))"});
 
 }  // namespace dtr::ops

@@ -17,15 +17,17 @@ struct Function {
 Status verify(const OpView& view) {
   DTR_TRY(verify_activation(view));
   const Function function(view);
-  if (!(function.lambd >= 0)) return broken(view, fmt::format("`lambd` is {}, expected 0 or more", function.lambd));
+  if (!(function.lambd >= 0))
+    return broken(view, fmt::format("`lambd` is {}, expected 0 or more", function.lambd));
   return {};
 }
 
 }  // namespace
 
-constinit const OpDef kSoftshrink = unary_op<Function>({.name = "aten.softshrink",
-                                                        .summary = "x nearer to 0 by lambd; 0 where |x| <= lambd",
-                                                        .schema = "(Tensor self, Scalar lambd=0.5)",
-                                                        .verify = verify});
+constinit const OpDef kSoftshrink =
+    unary_op<Function>({.name = "aten.softshrink",
+                        .summary = "x nearer to 0 by lambd; 0 where |x| <= lambd",
+                        .schema = "(Tensor self, Scalar lambd=0.5)",
+                        .verify = verify});
 
 }  // namespace dtr::ops

@@ -8,6 +8,7 @@ constexpr auto kFunction = [](auto x) { return std::tanh(x); };
 
 }  // namespace
 
-constinit const OpDef kTanh = unary_op<kFunction>({.name = "aten.tanh", .summary = "hyperbolic tangent", .tflite = {"TANH", 2}});
+constinit const OpDef kTanh = unary_op<kFunction>(
+    {.name = "aten.tanh", .summary = "hyperbolic tangent", .tflite = {"TANH", 2}});
 
 }  // namespace dtr::ops

@@ -1,8 +1,10 @@
-// Elementwise functions of one tensor: an operator's file gives the function of one real value, this makes the OpDef.
+// Elementwise functions of one tensor: an operator's file gives the function of one real value,
+// this makes the OpDef.
 //
-// The quantized form is a table: the function in float, rounded as TFLite's LUTPopulate rounds (device/numerics/tables.h). Infinite results
-// are the end of the range; where the function is not defined it has the value of the nearest point where it is: log of −1 that of 0, the
-// end of the range, sqrt of −1 zero.
+// The quantized form is a table: the function in float, rounded as TFLite's LUTPopulate rounds
+// (device/numerics/tables.h). Infinite results are the end of the range; where the function is not
+// defined it has the value of the nearest point where it is: log of −1 that of 0, the end of the
+// range, sqrt of −1 zero.
 #pragma once
 
 #include <cmath>
@@ -23,19 +25,23 @@ struct PlainFunction {
 };
 
 template <class Function, class T>
-void evaluate_unary(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate_unary(const OpView& view, std::span<const TensorView> operands,
+                    std::span<const TensorView> results) {
   const Function function(view);
-  std::ranges::transform(operands[0].values<T>(), results[0].values<T>().begin(), [&](T x) -> T { return function(x); });
+  std::ranges::transform(operands[0].values<T>(), results[0].values<T>().begin(),
+                         [&](T x) -> T { return function(x); });
 }
 
 template <class Function>
-void evaluate_unary_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate_unary_integer(const OpView& view, std::span<const TensorView> operands,
+                            std::span<const TensorView> results) {
   const Function function(view);
   look_up(
       view, [&](float x) -> float { return function(x); }, operands[0], results[0]);
 }
 
-// Completes a definition that names the op; what `def` gives itself stays. `Function` is made of an OpView and takes float and double.
+// Completes a definition that names the op; what `def` gives itself stays. `Function` is made of an
+// OpView and takes float and double.
 template <class Function>
 constexpr OpDef unary_op(OpDef def) {
   def.traits |= kElementwise;

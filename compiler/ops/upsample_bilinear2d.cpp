@@ -1,4 +1,5 @@
-// aten.upsample_bilinear2d: height and width resized to `output_size`, each element interpolated between its four neighbours.
+// aten.upsample_bilinear2d: height and width resized to `output_size`, each element interpolated
+// between its four neighbours.
 #include <cmath>
 
 #include "compiler/ops/resize.h"
@@ -15,13 +16,15 @@ std::vector<RealTaps> taps_of(const ResizeRule& rule) {
   for (int64_t o = 0; o < rule.out; ++o) {
     const double at = std::max(resize_position(rule, static_cast<double>(o)), 0.0);
     const auto lower = std::min(static_cast<int64_t>(at), rule.in - 1);
-    taps.push_back({lower, std::min(lower + 1, rule.in - 1), std::min(at - static_cast<double>(lower), 1.0)});
+    taps.push_back(
+        {lower, std::min(lower + 1, rule.in - 1), std::min(at - static_cast<double>(lower), 1.0)});
   }
   return taps;
 }
 
 template <class T>
-void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate(const OpView& view, std::span<const TensorView> operands,
+              std::span<const TensorView> results) {
   const ResizeRule height = resize_rule(view, 0), width = resize_rule(view, 1);
   const std::vector<RealTaps> rows = taps_of(height), columns = taps_of(width);
   const T* x = operands[0].values<T>().data();
@@ -31,13 +34,16 @@ void evaluate(const OpView& view, std::span<const TensorView> operands, std::spa
     for (const RealTaps& row : rows)
       for (const RealTaps& column : columns) {
         const auto between = [&](const T* line) {
-          return static_cast<double>(line[column.lower]) * (1 - column.weight) + static_cast<double>(line[column.upper]) * column.weight;
+          return static_cast<double>(line[column.lower]) * (1 - column.weight) +
+                 static_cast<double>(line[column.upper]) * column.weight;
         };
-        *y++ = static_cast<T>(between(x + row.lower * width.in) * (1 - row.weight) + between(x + row.upper * width.in) * row.weight);
+        *y++ = static_cast<T>(between(x + row.lower * width.in) * (1 - row.weight) +
+                              between(x + row.upper * width.in) * row.weight);
       }
 }
 
-void evaluate_integer(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate_integer(const OpView& view, std::span<const TensorView> operands,
+                      std::span<const TensorView> results) {
   const bool as_tflite = view.attributes->find("fraction_bits") != nullptr;
   const numerics::ResizeAxis height = bilinear_axis(resize_rule(view, 0), as_tflite),
                              width = bilinear_axis(resize_rule(view, 1), as_tflite);
@@ -50,8 +56,8 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands, 
       const int8_t *lower = x + row.lower * width.in, *upper = x + row.upper * width.in;
       for (int64_t ow = 0; ow < width.out; ++ow) {
         const auto column = width.taps(ow);
-        *y++ = numerics::bilinear(lower[column.lower], lower[column.upper], upper[column.lower], upper[column.upper], row.weight,
-                                  column.weight);
+        *y++ = numerics::bilinear(lower[column.lower], lower[column.upper], upper[column.lower],
+                                  upper[column.upper], row.weight, column.weight);
       }
     }
 }

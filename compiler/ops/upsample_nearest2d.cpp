@@ -5,7 +5,8 @@ namespace dtr::ops {
 namespace {
 
 template <class T>
-void evaluate(const OpView& view, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate(const OpView& view, std::span<const TensorView> operands,
+              std::span<const TensorView> results) {
   const ResizeRule height = resize_rule(view, 0), width = resize_rule(view, 1);
   std::vector<int64_t> columns;
   for (int64_t o = 0; o < width.out; ++o) columns.push_back(nearest_input(width, o));

@@ -1,4 +1,5 @@
-// aten.view: the same elements in the same logical order under another shape; flatten, squeeze, unsqueeze and reshape are this.
+// aten.view: the same elements in the same logical order under another shape; flatten, squeeze,
+// unsqueeze and reshape are this.
 #include <cstring>
 
 #include "compiler/ops/movement.h"
@@ -32,23 +33,28 @@ Status verify(const OpView& view) {
   const Type& x = view.operand(0);
   DTR_TRY(check_moves(view));
   if (!view_shape(view))
-    return broken(view, fmt::format("`size` [{}] does not hold the elements of the operand {}",
-                                    fmt::join(view.attribute<Ints>("size"), ", "), to_string(x.shape)));
+    return broken(view,
+                  fmt::format("`size` [{}] does not hold the elements of the operand {}",
+                              fmt::join(view.attribute<Ints>("size"), ", "), to_string(x.shape)));
   return {};
 }
 
-std::vector<Type> infer(const OpView& view) { return {{.dtype = view.operand(0).dtype, .shape = *view_shape(view)}}; }
+std::vector<Type> infer(const OpView& view) {
+  return {{.dtype = view.operand(0).dtype, .shape = *view_shape(view)}};
+}
 
-void evaluate(const OpView&, std::span<const TensorView> operands, std::span<const TensorView> results) {
+void evaluate(const OpView&, std::span<const TensorView> operands,
+              std::span<const TensorView> results) {
   std::memcpy(results[0].data, operands[0].data, results[0].bytes());
 }
 
 }  // namespace
 
-constinit const OpDef kView = moving_op(evaluate, {.name = "aten.view",
-                                                   .summary = "the elements in logical order under another shape",
-                                                   .schema = "(Tensor self, int[] size)",
-                                                   .verify = verify,
-                                                   .infer = infer});
+constinit const OpDef kView =
+    moving_op(evaluate, {.name = "aten.view",
+                         .summary = "the elements in logical order under another shape",
+                         .schema = "(Tensor self, int[] size)",
+                         .verify = verify,
+                         .infer = infer});
 
 }  // namespace dtr::ops

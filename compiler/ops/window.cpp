@@ -36,9 +36,11 @@ Status check_pool_operand(const OpView& view) {
   DTR_TRY(check_activation(view));
   const Shape& shape = view.operand(0).shape;
   if (shape.size() != 3 && shape.size() != 4)
-    return broken(view, fmt::format("the operand has shape {}, expected 3 or 4 dimensions", to_string(shape)));
+    return broken(view, fmt::format("the operand has shape {}, expected 3 or 4 dimensions",
+                                    to_string(shape)));
   for (const int64_t extent : shape)
-    if (extent < 1 || extent > kMaxExtent) return broken(view, fmt::format("the operand has shape {}", to_string(shape)));
+    if (extent < 1 || extent > kMaxExtent)
+      return broken(view, fmt::format("the operand has shape {}", to_string(shape)));
   return {};
 }
 
@@ -53,13 +55,15 @@ Status verify_pool(const OpView& view) {
     const Ints& padding = view.attribute<Ints>(name);
     for (size_t i = 0; i < 2; ++i)
       if (padding[i] > kernel[i] / 2)
-        return broken(view, fmt::format("`{}` {} is more than half of the kernel, {}", name, padding[i], kernel[i]));
+        return broken(view, fmt::format("`{}` {} is more than half of the kernel, {}", name,
+                                        padding[i], kernel[i]));
   }
-  if (view.attributes->find("dilation") != nullptr) DTR_TRY(check_ints(view, "dilation", 2, 1, kMaxExtent));
+  if (view.attributes->find("dilation") != nullptr)
+    DTR_TRY(check_ints(view, "dilation", 2, 1, kMaxExtent));
   const Window window = pool_window(view);
   if (window.h.out < 1 || window.w.out < 1)
-    return broken(view,
-                  fmt::format("the kernel {}x{} does not fit the operand {}", kernel[0], kernel[1], to_string(view.operand(0).shape)));
+    return broken(view, fmt::format("the kernel {}x{} does not fit the operand {}", kernel[0],
+                                    kernel[1], to_string(view.operand(0).shape)));
   return check_result_shape(view, infer_pool(view).front().shape);
 }
 

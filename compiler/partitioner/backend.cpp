@@ -31,7 +31,8 @@ std::optional<OperatorSupport> Backend::support(const OpDef& op) const {
   const std::optional<OperatorRule> found = rule(op);
   if (!found) return std::nullopt;
   OperatorSupport support{.dtypes = found->dtypes, .conditions = {}};
-  for (const Condition* condition : found->conditions) support.conditions.push_back(with_numbers(condition->sentence));
+  for (const Condition* condition : found->conditions)
+    support.conditions.push_back(with_numbers(condition->sentence));
   return support;
 }
 

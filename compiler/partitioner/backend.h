@@ -1,5 +1,6 @@
-// What a backend is to the rest of the compiler: which ops it takes, in which layouts, at what cost, and how it turns a partition
-// into the payload of a delegate. Recipes compose backends; no backend knows another.
+// What a backend is to the rest of the compiler: which ops it takes, in which layouts, at what
+// cost, and how it turns a partition into the payload of a delegate. Recipes compose backends; no
+// backend knows another.
 #pragma once
 
 #include <cstddef>
@@ -29,10 +30,12 @@ struct OperatorSupport {
 struct LayoutChoice {
   bool contiguous = true;
   bool channels_last = true;
-  bool mixed = false;  // results may have another layout than operands at no cost (the op permutes for free)
+  bool mixed =
+      false;  // results may have another layout than operands at no cost (the op permutes for free)
 };
 
-// How a delegate uses memory while it runs, step by step (a step is a kernel call), for the one planner that places every buffer.
+// How a delegate uses memory while it runs, step by step (a step is a kernel call), for the one
+// planner that places every buffer.
 enum class BufferRole : uint8_t { kActivation, kStaging, kScratch };
 struct InteriorBuffer {
   std::string name;
@@ -45,7 +48,8 @@ struct OperandUse {
   uint32_t first_step = 0, last_step = 0;
 };
 
-// One kernel call or copy of a partition, for reports: what it does for which source operators, and its cost.
+// One kernel call or copy of a partition, for reports: what it does for which source operators, and
+// its cost.
 struct StepInfo {
   uint32_t command = 0;  // index in the microcode
   std::string kernel;    // "Conv2d", "Depthwise", "Pool", … "Copy"
@@ -54,21 +58,25 @@ struct StepInfo {
   uint64_t cycles = 0;          // busy cycles of the NPU
   std::string_view limit = {};  // "array", "weight port", …
   uint64_t bytes = 0;           // of a copy: from flash; else read and written in SRAM, each once
-  std::string rearranges = {};  // value that the step brings into another order of bytes, if it does nothing else
+  std::string rearranges =
+      {};  // value that the step brings into another order of bytes, if it does nothing else
 };
 
-// Where a value of the source graph lies inside a delegate while it exists, for the debug map; values lost to fusion have none.
+// Where a value of the source graph lies inside a delegate while it exists, for the debug map;
+// values lost to fusion have none.
 struct InteriorValue {
   std::string name;
   Type type;
-  std::optional<uint32_t> buffer;       // index into `buffers`
-  std::optional<uint32_t> output = {};  // instead: it lies where this output of the partition will be
-  uint32_t after_step = 0;              // valid after this step
+  std::optional<uint32_t> buffer;  // index into `buffers`
+  std::optional<uint32_t> output =
+      {};                   // instead: it lies where this output of the partition will be
+  uint32_t after_step = 0;  // valid after this step
   Origin origin;
   std::vector<Origin> readers = {};
 };
 
-// An argument of a kernel as ExecuTorch's schema of the operator orders them; the results of the op follow as out tensors.
+// An argument of a kernel as ExecuTorch's schema of the operator orders them; the results of the op
+// follow as out tensors.
 struct ConstantArgument {
   Type type;
   ConstantId constant;
@@ -77,8 +85,9 @@ struct ConstantArgument {
 struct ScratchArgument {
   int64_t bytes = 0;
 };
-using KernelArgument = std::variant<std::monostate, ValueId, ConstantArgument, ScratchArgument, bool, int64_t, double, std::string, Ints,
-                                    Floats, std::vector<ValueId>, DType>;
+using KernelArgument =
+    std::variant<std::monostate, ValueId, ConstantArgument, ScratchArgument, bool, int64_t, double,
+                 std::string, Ints, Floats, std::vector<ValueId>, DType>;
 // A value as an argument: a constant where it is one, none where it is absent.
 KernelArgument kernel_argument(const Graph& graph, ValueId value);
 
@@ -93,14 +102,17 @@ class LoweredPartition {
  public:
   virtual ~LoweredPartition() = default;
   uint32_t steps = 0;
-  bool plans_scratch = true;                // the delegate's last operand, for `buffers`; false: it asks its runtime for memory
+  bool plans_scratch =
+      true;  // the delegate's last operand, for `buffers`; false: it asks its runtime for memory
   std::vector<OperandUse> inputs, outputs;  // of the partition's graph, in order
   std::vector<InteriorBuffer> buffers;
   std::vector<StepInfo> step_info;  // commands in order
   std::vector<InteriorValue> values;
 
-  // The payload, once the planner has placed the buffers: `offsets[i]` of buffers[i] from the start of the scratch operand.
-  virtual Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets, uint32_t scratch_bytes) const = 0;
+  // The payload, once the planner has placed the buffers: `offsets[i]` of buffers[i] from the start
+  // of the scratch operand.
+  virtual Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets,
+                                                uint32_t scratch_bytes) const = 0;
 };
 
 class DelegateBackend;
@@ -116,32 +128,39 @@ class Backend {
   // std::nullopt: no op of this kind runs here.
   std::optional<OperatorSupport> support(const OpDef& op) const;
   virtual LayoutChoice layouts(const Graph& graph, OpId op) const = 0;
-  // Estimated cycles of the op alone, at the target's clock. Asked for ops that run here; 0: nothing is computed.
+  // Estimated cycles of the op alone, at the target's clock. Asked for ops that run here; 0:
+  // nothing is computed.
   virtual uint64_t cost(const Graph& graph, OpId op) const = 0;
 
   // Every backend is one of the two; the other is null.
   virtual const DelegateBackend* as_delegate() const { return nullptr; }
   virtual const KernelBackend* as_kernels() const { return nullptr; }
 
-  // What the backend runs of an operator: element types for docs/operators.md, and the conditions. std::nullopt: nothing of it.
+  // What the backend runs of an operator: element types for docs/operators.md, and the conditions.
+  // std::nullopt: nothing of it.
   struct OperatorRule {
     std::string_view dtypes;
     Conditions conditions;
   };
   virtual std::optional<OperatorRule> rule(const OpDef& op) const = 0;
   // The rule of one op, where that of its operator depends on the op's operands.
-  virtual std::optional<OperatorRule> rule_of(const Graph& graph, OpId op) const { return rule(*graph.op(op).def); }
+  virtual std::optional<OperatorRule> rule_of(const Graph& graph, OpId op) const {
+    return rule(*graph.op(op).def);
+  }
   // The refusal of an operator without a rule.
   virtual Refusal no_rule(const OpDef& op) const = 0;
-  // A condition's answer for one op. A backend whose conditions read more than the graph passes its own query.
-  virtual std::optional<std::string> violation(const Condition& condition, const OpQuery& query) const {
+  // A condition's answer for one op. A backend whose conditions read more than the graph passes its
+  // own query.
+  virtual std::optional<std::string> violation(const Condition& condition,
+                                               const OpQuery& query) const {
     return condition.violation(query);
   }
   // A sentence or remedy with the machine's numbers in the place of {names}.
   virtual std::string with_numbers(std::string_view text) const { return std::string(text); }
 };
 
-// A backend whose operators are joined to partitions, each of which becomes the payload of one call of a delegate.
+// A backend whose operators are joined to partitions, each of which becomes the payload of one call
+// of a delegate.
 class DelegateBackend : public Backend {
  public:
   const DelegateBackend* as_delegate() const final { return this; }
@@ -153,7 +172,8 @@ class DelegateBackend : public Backend {
   virtual uint64_t dispatch_cycles() const = 0;
   // How many inputs and outputs one call may have together, constants not counted.
   virtual size_t max_operands() const { return SIZE_MAX; }
-  // Inputs and outputs of partitions whose bytes are the same in both layouts are marked contiguous.
+  // Inputs and outputs of partitions whose bytes are the same in both layouts are marked
+  // contiguous.
   virtual bool prefers_contiguous() const { return false; }
   // `graph` is the partition as a graph of its own, with layouts assigned and conversions explicit.
   // Errors: kMemoryExceeded (no schedule fits SRAM), and those of an external converter.
@@ -167,7 +187,8 @@ class KernelBackend : public Backend {
 
   // Cycles to quantize or dequantize that many elements.
   virtual uint64_t conversion_cycles(int64_t elements) const = 0;
-  // Rewrites an op that was placed here into ops that this backend has kernels for (fused activations, for one). Returns whether it did.
+  // Rewrites an op that was placed here into ops that this backend has kernels for (fused
+  // activations, for one). Returns whether it did.
   virtual Result<bool> legalize(Program&, Graph&, OpId) const { return false; }
   // The kernel that runs a legalized op.
   virtual Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId op) const = 0;

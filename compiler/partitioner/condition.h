@@ -1,5 +1,6 @@
-// The conditions under which a backend runs an operator, as data: the sentence that docs/operators.md prints and a refusal begins with,
-// what to change, and the function that decides. Every backend lists its own, so that page and refusals cannot say different things.
+// The conditions under which a backend runs an operator, as data: the sentence that
+// docs/operators.md prints and a refusal begins with, what to change, and the function that
+// decides. Every backend lists its own, so that page and refusals cannot say different things.
 #pragma once
 
 #include <optional>
@@ -14,13 +15,15 @@ namespace dtr {
 // Why an op does not run on a backend. The texts are what the user reads.
 struct Refusal {
   std::string_view id;  // stable, kebab-case: "npu-kernel-size"
-  std::string reason;   // limit and this op's value: "the NPU takes kernels of at most 4096 per axis; this one is 5000x1"
+  std::string reason;   // limit and this op's value: "the NPU takes kernels of at most 4096 per
+                        // axis; this one is 5000x1"
   std::string remedy;   // what to change; may be empty
   // The two halves of the reason, where it has them.
   std::string limit = {}, value = {};
 };
 
-// May this op run? A backend whose conditions depend on more (the NPU's machine) derives its own query from this.
+// May this op run? A backend whose conditions depend on more (the NPU's machine) derives its own
+// query from this.
 struct OpQuery {
   const Graph& graph;
   OpId op;
@@ -29,7 +32,8 @@ struct OpQuery {
 
 struct Condition {
   std::string_view id;
-  // What holds if the op runs, a sentence. Numbers of a machine stand in braces ({max_kernel}); Backend::with_numbers puts them in.
+  // What holds if the op runs, a sentence. Numbers of a machine stand in braces ({max_kernel});
+  // Backend::with_numbers puts them in.
   std::string_view sentence;
   std::string_view remedy;
   // What this op has instead, a clause: "this one has 7". std::nullopt: the condition holds.

@@ -18,13 +18,16 @@ ConstantId dequantized(Program& program, const Value& value) {
   if (quantization.per_channel()) {
     const auto axis = static_cast<size_t>(quantization.axis);
     channels = static_cast<size_t>(type.shape[axis]);
-    for (size_t i = axis + 1; i < type.shape.size(); ++i) inner *= static_cast<size_t>(type.shape[i]);
+    for (size_t i = axis + 1; i < type.shape.size(); ++i)
+      inner *= static_cast<size_t>(type.shape[i]);
   }
   std::vector<float> real(count);
   const auto convert = [&](const auto& integers) {
     for (size_t i = 0; i < count; ++i) {
       const size_t channel = quantization.per_channel() ? i / inner % channels : 0;
-      real[i] = static_cast<float>(static_cast<int64_t>(integers[i]) - quantization.zero_points[channel]) * quantization.scales[channel];
+      real[i] = static_cast<float>(static_cast<int64_t>(integers[i]) -
+                                   quantization.zero_points[channel]) *
+                quantization.scales[channel];
     }
   };
   if (type.dtype == DType::kInt32) {
@@ -41,22 +44,28 @@ bool can_fall_back_to_float(const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
   if (op.def == &ops::kQuantize || op.def == &ops::kDequantize) return false;
   if (op.def->evaluate_float == nullptr && op.def != &ops::kRequantize) return false;
-  return std::any_of(op.results.begin(), op.results.end(), [&](ValueId result) { return graph.type(result).quantized(); });
+  return std::any_of(op.results.begin(), op.results.end(),
+                     [&](ValueId result) { return graph.type(result).quantized(); });
 }
 
 Status fall_back_to_float(Program& program, Graph& graph, OpId id) {
   Rewriter rewriter(graph);
   const Op op = graph.op(id);
-  OpSpec spec{.def = op.def, .attributes = op.attributes, .origin = op.origin, .name = graph.value(op.results[0]).name + ".float"};
+  OpSpec spec{.def = op.def,
+              .attributes = op.attributes,
+              .origin = op.origin,
+              .name = graph.value(op.results[0]).name + ".float"};
   for (const ValueId operand : op.operands) {
     ValueId real = operand;
     if (operand.valid() && graph.type(operand).quantized()) {
       const Value& value = graph.value(operand);
       if (graph.is_constant(operand)) {
-        real = rewriter.add_constant({.dtype = DType::kFloat32, .shape = value.type.shape}, dequantized(program, value),
-                                     value.name + ".float");
+        real = rewriter.add_constant({.dtype = DType::kFloat32, .shape = value.type.shape},
+                                     dequantized(program, value), value.name + ".float");
       } else {
-        DTR_ASSIGN(real, rewriter.insert_value(id, {.def = &ops::kDequantize, .operands = {operand}, .origin = op.origin}));
+        DTR_ASSIGN(real,
+                   rewriter.insert_value(
+                       id, {.def = &ops::kDequantize, .operands = {operand}, .origin = op.origin}));
       }
     }
     spec.operands.push_back(real);

@@ -15,8 +15,10 @@ Layout label_of(bool sink_side) { return sink_side ? Layout::kChannelsLast : Lay
 
 class Solver {
  public:
-  Solver(const Graph& graph, const Recipe& recipe, const Placement& placement) : graph_(graph), given_(graph.value_slots()) {
-    for (size_t i = 0; i < graph.outputs().size(); ++i) given_[graph.outputs()[i].index].push_back(fixed(graph.output_layout(i)));
+  Solver(const Graph& graph, const Recipe& recipe, const Placement& placement)
+      : graph_(graph), given_(graph.value_slots()) {
+    for (size_t i = 0; i < graph.outputs().size(); ++i)
+      given_[graph.outputs()[i].index].push_back(fixed(graph.output_layout(i)));
     operand_node_.resize(graph.op_slots());
     result_node_.resize(graph.op_slots());
     for (const OpId op : graph.ops()) {
@@ -35,7 +37,9 @@ class Solver {
   Layout operand_layout(OpId op) const { return label_of(sides_[operand_node_[op.index]]); }
 
  private:
-  static uint32_t fixed(Layout layout) { return layout == Layout::kContiguous ? MinCut::kSource : MinCut::kSink; }
+  static uint32_t fixed(Layout layout) {
+    return layout == Layout::kContiguous ? MinCut::kSource : MinCut::kSink;
+  }
 
   uint32_t node_for(const LayoutChoice& choice) {
     if (choice.contiguous && choice.channels_last) return cut_.add_node();
@@ -56,8 +60,9 @@ class Solver {
       cut_.add_edge(readers[0], made, bytes);
       return;
     }
-    const uint32_t any_channels_last = cut_.add_node();  // on the sink side as soon as one reader is
-    const uint32_t any_contiguous = cut_.add_node();     // on the source side as soon as one reader is
+    const uint32_t any_channels_last =
+        cut_.add_node();                              // on the sink side as soon as one reader is
+    const uint32_t any_contiguous = cut_.add_node();  // on the source side as soon as one reader is
     cut_.add_edge(made, any_channels_last, bytes);
     cut_.add_edge(any_contiguous, made, bytes);
     for (const uint32_t reader : readers) {
@@ -69,7 +74,8 @@ class Solver {
   const Graph& graph_;
   MinCut cut_;
   std::vector<uint32_t> operand_node_, result_node_;  // by op slot
-  std::vector<std::vector<uint32_t>> given_;          // by value slot: nodes of the layouts in which it is an output
+  std::vector<std::vector<uint32_t>>
+      given_;  // by value slot: nodes of the layouts in which it is an output
   std::vector<bool> sides_;
 };
 
@@ -82,23 +88,30 @@ Result<LayoutResult> assign_layouts(Graph& graph, const Recipe& recipe, Placemen
   std::vector<OpId> ops;
   for (const OpId op : graph.ops()) ops.push_back(op);
   for (const OpId op : ops)
-    for (const ValueId value : graph.op(op).results) rewriter.set_layout(value, solver.result_layout(op));
+    for (const ValueId value : graph.op(op).results)
+      rewriter.set_layout(value, solver.result_layout(op));
 
-  // Where a value is read in another layout, one conversion right before its first reader serves all of them.
-  const auto convert = [&](ValueId value, Layout wanted, OpId before, const Origin& origin) -> Result<ValueId> {
-    OpSpec spec{.def = &ops::kToDimOrderCopy,
-                .operands = {value},
-                .attributes = {{"layout", std::string(wanted == Layout::kContiguous ? "contiguous" : "channels_last")}},
-                .origin = origin,
-                .name = graph.value(value).name + (wanted == Layout::kContiguous ? ".contiguous" : ".channels_last"),
-                .quantization = graph.type(value).quantization};
+  // Where a value is read in another layout, one conversion right before its first reader serves
+  // all of them.
+  const auto convert = [&](ValueId value, Layout wanted, OpId before,
+                           const Origin& origin) -> Result<ValueId> {
+    OpSpec spec{
+        .def = &ops::kToDimOrderCopy,
+        .operands = {value},
+        .attributes = {{"layout", std::string(wanted == Layout::kContiguous ? "contiguous"
+                                                                            : "channels_last")}},
+        .origin = origin,
+        .name = graph.value(value).name +
+                (wanted == Layout::kContiguous ? ".contiguous" : ".channels_last"),
+        .quantization = graph.type(value).quantization};
     DTR_ASSIGN(const OpId copy, rewriter.insert(before, std::move(spec)));
     rewriter.set_layout(graph.op(copy).results[0], wanted);
     placement.backend.resize(graph.op_slots(), Placement::kNowhere);
     placement.reasons.resize(graph.op_slots());
     std::vector<uint8_t> candidates;
     if (before.valid()) candidates.push_back(placement.backend[before.index]);
-    if (const OpId from = graph.producer(value); from.valid()) candidates.push_back(placement.backend[from.index]);
+    if (const OpId from = graph.producer(value); from.valid())
+      candidates.push_back(placement.backend[from.index]);
     for (size_t i = 0; i < recipe.size(); ++i) candidates.push_back(static_cast<uint8_t>(i));
     for (const uint8_t candidate : candidates) {
       if (recipe[candidate]->refuse(graph, copy)) continue;
@@ -131,7 +144,8 @@ Result<LayoutResult> assign_layouts(Graph& graph, const Recipe& recipe, Placemen
     ValueId& copy = converted[output.index][static_cast<size_t>(wanted)];
     if (!copy.valid()) {
       const OpId from = graph.producer(output);
-      DTR_ASSIGN(copy, convert(output, wanted, OpId{}, from.valid() ? graph.op(from).origin : Origin{}));
+      DTR_ASSIGN(copy,
+                 convert(output, wanted, OpId{}, from.valid() ? graph.op(from).origin : Origin{}));
     }
     output = copy;
   }

@@ -31,7 +31,8 @@ bool MinCut::build_levels() {
   return level_[kSink] >= 0;
 }
 
-// Sends up to `limit` along one augmenting path of the level graph, with an explicit stack: graphs are as deep as the network.
+// Sends up to `limit` along one augmenting path of the level graph, with an explicit stack: graphs
+// are as deep as the network.
 int64_t MinCut::push(uint32_t start, int64_t limit) {
   std::vector<uint32_t> path;
   uint32_t node = start;

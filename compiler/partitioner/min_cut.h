@@ -1,4 +1,5 @@
-// Minimum s-t cut of a small directed graph (Dinic's algorithm): exact solution of two-label problems with pairwise costs.
+// Minimum s-t cut of a small directed graph (Dinic's algorithm): exact solution of two-label
+// problems with pairwise costs.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,9 @@ class MinCut {
   uint32_t add_node();
   // Pays `cost` if `from` ends on the source side and `to` on the sink side.
   void add_edge(uint32_t from, uint32_t to, int64_t cost);
-  // The cheapest cut. Returns for each node whether it is on the sink side; of several cheapest cuts the one with the fewest nodes
-  // on the source side, so the result does not depend on the order of edges.
+  // The cheapest cut. Returns for each node whether it is on the sink side; of several cheapest
+  // cuts the one with the fewest nodes on the source side, so the result does not depend on the
+  // order of edges.
   std::vector<bool> solve();
   int64_t cost() const { return cost_; }
 

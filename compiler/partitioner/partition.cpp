@@ -16,7 +16,11 @@ constexpr uint64_t kBytesPerCycle = 8;
 class Levels {
  public:
   Levels(const Graph& graph, const Placement& placement, const Recipe& recipe)
-      : graph_(graph), placement_(placement), recipe_(recipe), first_(graph.op_slots(), 0), last_(graph.op_slots(), 0) {
+      : graph_(graph),
+        placement_(placement),
+        recipe_(recipe),
+        first_(graph.op_slots(), 0),
+        last_(graph.op_slots(), 0) {
     uint32_t last_level = 0, last_delegate = 0;
     for (const OpId op : graph.ops()) {
       for (const ValueId operand : graph.op(op).operands)
@@ -28,13 +32,20 @@ class Levels {
     for (OpId op = graph.last_op(); op.valid(); op = graph.op(op).previous) {
       uint32_t& last = last_[op.index] = is_delegate(op) ? last_delegate : last_level;
       for (const ValueId result : graph.op(op).results)
-        for (const Use& use : graph.value(result).uses) last = std::min(last, last_[use.op.index] - rise(op, use.op));
+        for (const Use& use : graph.value(result).uses)
+          last = std::min(last, last_[use.op.index] - rise(op, use.op));
     }
   }
 
-  bool is_delegate(OpId op) const { return recipe_[placement_.backend[op.index]]->as_delegate() != nullptr; }
-  bool same_backend(OpId a, OpId b) const { return placement_.backend[a.index] == placement_.backend[b.index]; }
-  uint32_t rise(OpId from, OpId to) const { return is_delegate(from) && !same_backend(from, to) ? 1 : 0; }
+  bool is_delegate(OpId op) const {
+    return recipe_[placement_.backend[op.index]]->as_delegate() != nullptr;
+  }
+  bool same_backend(OpId a, OpId b) const {
+    return placement_.backend[a.index] == placement_.backend[b.index];
+  }
+  uint32_t rise(OpId from, OpId to) const {
+    return is_delegate(from) && !same_backend(from, to) ? 1 : 0;
+  }
   uint32_t first(OpId op) const { return first_[op.index]; }
   uint32_t last(OpId op) const { return last_[op.index]; }
   const std::vector<uint32_t>& earliest() const { return first_; }
@@ -57,14 +68,18 @@ class Levels {
   std::vector<uint32_t> first_, last_;  // by op slot
 };
 
-// The levels that hand the fewest bytes on. Node (x, k) is on the sink side if the level of x is at least k.
+// The levels that hand the fewest bytes on. Node (x, k) is on the sink side if the level of x is at
+// least k.
 class LevelCut {
  public:
-  LevelCut(const Graph& graph, const Levels& levels) : graph_(graph), levels_(levels), of_op_(graph.op_slots()) {
-    for (const OpId op : graph.ops()) of_op_[op.index] = variable(levels.first(op), levels.last(op));
+  LevelCut(const Graph& graph, const Levels& levels)
+      : graph_(graph), levels_(levels), of_op_(graph.op_slots()) {
+    for (const OpId op : graph.ops())
+      of_op_[op.index] = variable(levels.first(op), levels.last(op));
     for (const OpId op : graph.ops())
       for (const ValueId operand : graph.op(op).operands)
-        if (const OpId from = graph.producer(operand); from.valid()) at_least(of_op_[op.index], of_op_[from.index], levels.rise(from, op));
+        if (const OpId from = graph.producer(operand); from.valid())
+          at_least(of_op_[op.index], of_op_[from.index], levels.rise(from, op));
     for (const ValueId input : graph.inputs()) add_value(input, OpId{});
     for (const OpId op : graph.ops())
       for (const ValueId result : graph.op(op).results) add_value(result, op);
@@ -92,7 +107,8 @@ class LevelCut {
     for (uint32_t k = first + 1; k <= last; ++k) {
       const uint32_t node = cut_.add_node();
       if (k == first + 1) made.base = node;
-      if (k > first + 1) cut_.add_edge(node - 1, node, MinCut::kInfinite);  // at least k includes at least k - 1
+      if (k > first + 1)
+        cut_.add_edge(node - 1, node, MinCut::kInfinite);  // at least k includes at least k - 1
     }
     return made;
   }
@@ -104,21 +120,25 @@ class LevelCut {
 
   // level(high) >= level(low) + rise.
   void at_least(const Variable& high, const Variable& low, uint32_t rise) {
-    for (uint32_t k = low.first; k <= low.last; ++k) cut_.add_edge(node(high, k + rise), node(low, k), MinCut::kInfinite);
+    for (uint32_t k = low.first; k <= low.last; ++k)
+      cut_.add_edge(node(high, k + rise), node(low, k), MinCut::kInfinite);
   }
 
   // Pays `bytes` for each level by which `high` is above `low`.
   void pay_distance(const Variable& high, const Variable& low, int64_t bytes) {
-    for (uint32_t k = low.first + 1; k <= high.last; ++k) cut_.add_edge(node(low, k), node(high, k), bytes);
+    for (uint32_t k = low.first + 1; k <= high.last; ++k)
+      cut_.add_edge(node(low, k), node(high, k), bytes);
   }
 
-  // A value is kept from the unit that makes it, or from the first that reads what comes from elsewhere, to the last that reads it.
+  // A value is kept from the unit that makes it, or from the first that reads what comes from
+  // elsewhere, to the last that reads it.
   void add_value(ValueId id, OpId from) {
     std::vector<OpId> readers;
     for (const Use& use : graph_.value(id).uses)
       if (levels_.is_delegate(use.op)) readers.push_back(use.op);
     const bool own = from.valid() && levels_.is_delegate(from);
-    if (own) std::erase_if(readers, [&](OpId reader) { return !levels_.same_backend(reader, from); });
+    if (own)
+      std::erase_if(readers, [&](OpId reader) { return !levels_.same_backend(reader, from); });
     if (readers.size() + (own ? 1 : 0) < 2) return;
     uint32_t first = UINT32_MAX, last = 0;
     for (const OpId reader : readers) {
@@ -140,7 +160,8 @@ class LevelCut {
   std::vector<Variable> of_op_;  // by op slot
 };
 
-void find_borders(const Graph& graph, std::vector<Unit>& units, const std::vector<uint32_t>& unit_of) {
+void find_borders(const Graph& graph, std::vector<Unit>& units,
+                  const std::vector<uint32_t>& unit_of) {
   std::vector<uint32_t> last_reader(graph.value_slots(), UINT32_MAX);
   for (uint32_t index = 0; index < units.size(); ++index) {
     Unit& unit = units[index];
@@ -153,8 +174,10 @@ void find_borders(const Graph& graph, std::vector<Unit>& units, const std::vecto
       }
       for (const ValueId result : graph.op(op).results) {
         const Value& value = graph.value(result);
-        const bool leaves = value.output_uses > 0 || std::any_of(value.uses.begin(), value.uses.end(),
-                                                                 [&](const Use& use) { return unit_of[use.op.index] != index; });
+        const bool leaves = value.output_uses > 0 ||
+                            std::any_of(value.uses.begin(), value.uses.end(), [&](const Use& use) {
+                              return unit_of[use.op.index] != index;
+                            });
         if (leaves) unit.outputs.push_back(result);
       }
     }
@@ -166,14 +189,16 @@ void find_borders(const Graph& graph, std::vector<Unit>& units, const std::vecto
   }
 }
 
-// The ops of a unit so that an op stands close behind those it reads from; `ops` are in program order.
+// The ops of a unit so that an op stands close behind those it reads from; `ops` are in program
+// order.
 std::vector<OpId> depth_first(const Graph& graph, const std::vector<OpId>& ops) {
   std::vector<uint8_t> left(graph.op_slots(), 0);  // in the unit, and not placed yet
   for (const OpId op : ops) left[op.index] = 1;
   std::vector<OpId> order, stack;
   for (const OpId sink : ops) {
     const auto read_later = [&](ValueId result) {
-      return std::ranges::any_of(graph.value(result).uses, [&](const Use& use) { return left[use.op.index] != 0; });
+      return std::ranges::any_of(graph.value(result).uses,
+                                 [&](const Use& use) { return left[use.op.index] != 0; });
     };
     if (std::ranges::any_of(graph.op(sink).results, read_later)) continue;
     stack.push_back(sink);
@@ -227,9 +252,11 @@ class Borders {
   size_t outputs_ = 0;
 };
 
-// Cuts the ops of a unit, in program order, where a call would have more operands than its delegate takes. Each piece is as long as it can
-// be; they stand in an order in which each comes after those it reads from.
-std::vector<std::vector<OpId>> split(const Graph& graph, const std::vector<OpId>& ops, size_t most) {
+// Cuts the ops of a unit, in program order, where a call would have more operands than its delegate
+// takes. Each piece is as long as it can be; they stand in an order in which each comes after those
+// it reads from.
+std::vector<std::vector<OpId>> split(const Graph& graph, const std::vector<OpId>& ops,
+                                     size_t most) {
   Borders whole(graph);
   for (const OpId op : ops) whole.add(op);
   if (whole.count() <= most) return {ops};
@@ -251,20 +278,24 @@ std::vector<std::vector<OpId>> split(const Graph& graph, const std::vector<OpId>
   return pieces;
 }
 
-// Units in order of level. A kernel call reads from delegates of lower levels and from kernel calls before it, a delegate from kernel
-// calls of its level too, so these come first.
-std::vector<Unit> units_at(const Graph& graph, const Placement& placement, const Recipe& recipe, const Levels& levels,
-                           const std::vector<uint32_t>& level) {
+// Units in order of level. A kernel call reads from delegates of lower levels and from kernel calls
+// before it, a delegate from kernel calls of its level too, so these come first.
+std::vector<Unit> units_at(const Graph& graph, const Placement& placement, const Recipe& recipe,
+                           const Levels& levels, const std::vector<uint32_t>& level) {
   std::map<std::pair<uint32_t, int>, std::vector<OpId>> groups;
-  for (const OpId op : graph.ops()) groups[{level[op.index], levels.is_delegate(op) ? placement.backend[op.index] : -1}].push_back(op);
+  for (const OpId op : graph.ops())
+    groups[{level[op.index], levels.is_delegate(op) ? placement.backend[op.index] : -1}].push_back(
+        op);
   std::vector<Unit> units;
   std::vector<uint32_t> unit_of(graph.op_slots(), UINT32_MAX);
   for (const auto& [key, ops] : groups) {
     if (key.second < 0) {
-      for (const OpId op : ops) units.push_back({.backend = placement.backend[op.index], .ops = {op}});
+      for (const OpId op : ops)
+        units.push_back({.backend = placement.backend[op.index], .ops = {op}});
     } else {
       const auto backend = static_cast<uint8_t>(key.second);
-      for (std::vector<OpId>& piece : split(graph, ops, recipe[backend]->as_delegate()->max_operands()))
+      for (std::vector<OpId>& piece :
+           split(graph, ops, recipe[backend]->as_delegate()->max_operands()))
         units.push_back({.backend = backend, .ops = std::move(piece)});
     }
   }
@@ -281,8 +312,10 @@ std::vector<Unit> partition(const Graph& graph, const Placement& placement, cons
   std::vector<Unit> units = units_at(graph, placement, recipe, levels, levels.earliest());
   const size_t choices = levels.choices();
   if (choices == 0 || choices > kMaxCutNodes) return units;
-  std::vector<Unit> cut = units_at(graph, placement, recipe, levels, LevelCut(graph, levels).solve());
-  // What is read several units later is kept once but weighted by the distance, so the first levels may, rarely, be better.
+  std::vector<Unit> cut =
+      units_at(graph, placement, recipe, levels, LevelCut(graph, levels).solve());
+  // What is read several units later is kept once but weighted by the distance, so the first levels
+  // may, rarely, be better.
   return hand_over_cost(graph, cut, recipe) <= hand_over_cost(graph, units, recipe) ? cut : units;
 }
 
@@ -304,13 +337,18 @@ Graph extract(const Graph& graph, const Unit& unit) {
   part.name = graph.name;
   Rewriter rewriter(part);
   std::map<ValueId, ValueId> inside;
-  for (const ValueId input : unit.inputs) inside[input] = rewriter.add_input(graph.type(input), graph.value(input).name);
+  for (const ValueId input : unit.inputs)
+    inside[input] = rewriter.add_input(graph.type(input), graph.value(input).name);
   for (const OpId id : unit.ops) {
     const Op& op = graph.op(id);
-    OpSpec spec{.def = op.def, .attributes = op.attributes, .origin = op.origin, .name = graph.value(op.results.front()).name};
+    OpSpec spec{.def = op.def,
+                .attributes = op.attributes,
+                .origin = op.origin,
+                .name = graph.value(op.results.front()).name};
     for (const ValueId operand : op.operands) {
       if (graph.is_constant(operand) && !inside.contains(operand))
-        inside[operand] = rewriter.add_constant(graph.type(operand), graph.value(operand).constant, graph.value(operand).name);
+        inside[operand] = rewriter.add_constant(graph.type(operand), graph.value(operand).constant,
+                                                graph.value(operand).name);
       spec.operands.push_back(operand.valid() ? inside.at(operand) : ValueId{});
     }
     spec.quantization = graph.type(op.results.front()).quantization;

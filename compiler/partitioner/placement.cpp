@@ -14,12 +14,16 @@ namespace {
 
 // Ops that stand for the hand-over itself, not for an operator of the model.
 bool converts(const Op& op) {
-  return op.def == &ops::kQuantize || op.def == &ops::kDequantize || op.def == &ops::kRequantize || op.def == &ops::kToDimOrderCopy;
+  return op.def == &ops::kQuantize || op.def == &ops::kDequantize || op.def == &ops::kRequantize ||
+         op.def == &ops::kToDimOrderCopy;
 }
 
 bool works_on_float(const Graph& graph, const Op& op) {
-  const auto quantized = [&](ValueId value) { return value.valid() && graph.type(value).quantized(); };
-  return std::none_of(op.operands.begin(), op.operands.end(), quantized) && std::none_of(op.results.begin(), op.results.end(), quantized);
+  const auto quantized = [&](ValueId value) {
+    return value.valid() && graph.type(value).quantized();
+  };
+  return std::none_of(op.operands.begin(), op.operands.end(), quantized) &&
+         std::none_of(op.results.begin(), op.results.end(), quantized);
 }
 
 class Placer {
@@ -28,7 +32,8 @@ class Placer {
       : program_(program), graph_(graph), recipe_(recipe), options_(options) {
     while (host_ < recipe.size() && recipe[host_]->as_delegate() != nullptr) ++host_;
     for (const OpId op : graph.ops())
-      for (const ValueId result : graph.op(op).results) model_is_quantized_ |= graph.type(result).quantized();
+      for (const ValueId result : graph.op(op).results)
+        model_is_quantized_ |= graph.type(result).quantized();
   }
 
   Result<Placement> run() {
@@ -48,8 +53,10 @@ class Placer {
  private:
   Status nobody_homeless() const {
     if (homeless_.empty()) return {};
-    return fail(DiagnosticId::kNoBackend, "no backend of the target runs these operators:" + homeless_,
-                "replace the operators, or choose a target whose recipe has a backend for them", homeless_place_);
+    return fail(DiagnosticId::kNoBackend,
+                "no backend of the target runs these operators:" + homeless_,
+                "replace the operators, or choose a target whose recipe has a backend for them",
+                homeless_place_);
   }
   std::vector<OpId> ops() const {
     std::vector<OpId> list;
@@ -61,11 +68,13 @@ class Placer {
     placement_.reasons.resize(graph_.op_slots());
   }
   Wish wish(OpId op) const {
-    return op.index < options_.wishes.size() && !converts(graph_.op(op)) ? options_.wishes[op.index] : Wish::kNone;
+    return op.index < options_.wishes.size() && !converts(graph_.op(op)) ? options_.wishes[op.index]
+                                                                         : Wish::kNone;
   }
   bool is_delegate(uint8_t backend) const { return recipe_[backend]->as_delegate() != nullptr; }
   bool excluded(OpId op, size_t backend) const {
-    return op.index < options_.excluded.size() && (options_.excluded[op.index] >> backend & 1U) != 0;
+    return op.index < options_.excluded.size() &&
+           (options_.excluded[op.index] >> backend & 1U) != 0;
   }
 
   // The first backend that is no delegate and takes the op as it is; null if none does.
@@ -75,8 +84,9 @@ class Placer {
     return nullptr;
   }
   bool some_host_takes(const Graph& graph, OpId op) const {
-    return std::any_of(recipe_.begin() + static_cast<ptrdiff_t>(host_), recipe_.end(),
-                       [&](const std::unique_ptr<Backend>& backend) { return !backend->refuse(graph, op); });
+    return std::any_of(
+        recipe_.begin() + static_cast<ptrdiff_t>(host_), recipe_.end(),
+        [&](const std::unique_ptr<Backend>& backend) { return !backend->refuse(graph, op); });
   }
 
   // ---- the first backend that takes the op
@@ -92,8 +102,9 @@ class Placer {
       }
       if (wish(op) == Wish::kForceOn && i + 1 == host_)
         return fail(DiagnosticId::kPlacementForced,
-                    fmt::format("{} cannot run {}: {}", recipe_[i]->name(), graph_.op(op).def->name, refusal->reason), refusal->remedy,
-                    place_of(program_, graph_, op));
+                    fmt::format("{} cannot run {}: {}", recipe_[i]->name(), graph_.op(op).def->name,
+                                refusal->reason),
+                    refusal->remedy, place_of(program_, graph_, op));
       refusals.emplace_back(i, std::move(*refusal));
     }
     if (alone_in_float(op)) {
@@ -103,76 +114,101 @@ class Placer {
     const Place place = place_of(program_, graph_, op);
     if (homeless_.empty()) homeless_place_ = place;
     homeless_ += terminal_format("\n  `{}` ({})", place.node, graph_.op(op).def->name);
-    for (const auto& [backend, refusal] : refusals) homeless_ += terminal_format("\n    {}: {}", recipe_[backend]->name(), refusal.reason);
+    for (const auto& [backend, refusal] : refusals)
+      homeless_ += terminal_format("\n    {}: {}", recipe_[backend]->name(), refusal.reason);
     return {};
   }
 
   std::optional<Refusal> ask(size_t backend, OpId op) const {
     if (excluded(op, backend))
-      return Refusal{"kept-off", fmt::format("a constraint of the recipe keeps it off `{}`", recipe_[backend]->name()),
-                     "change the recipe"};
+      return Refusal{
+          "kept-off",
+          fmt::format("a constraint of the recipe keeps it off `{}`", recipe_[backend]->name()),
+          "change the recipe"};
     if (backend >= host_) return recipe_[backend]->refuse(graph_, op);
     if (wish(op) == Wish::kKeepOff)
-      return Refusal{"kept-off", "the options of the compilation keep it off the NPU", "leave out --keep-off"};
-    if (const auto known = options_.known.find(op); known != options_.known.end()) return known->second;
+      return Refusal{"kept-off", "the options of the compilation keep it off the NPU",
+                     "leave out --keep-off"};
+    if (const auto known = options_.known.find(op); known != options_.known.end())
+      return known->second;
     if (std::optional<Refusal> refusal = why_float(*recipe_[backend], op)) return refusal;
     return recipe_[backend]->refuse(graph_, op);
   }
 
-  static bool has_weights(const Op& op) { return op.def == &ops::kConvolution || op.def == &ops::kLinear; }
-  // Constants that need no quantization: a bias is quantized by the operands beside it, parameters of normalizations are float.
+  static bool has_weights(const Op& op) {
+    return op.def == &ops::kConvolution || op.def == &ops::kLinear;
+  }
+  // Constants that need no quantization: a bias is quantized by the operands beside it, parameters
+  // of normalizations are float.
   static bool stays_float(const Op& op, size_t operand) {
-    const bool normalizes = op.def == &ops::kLayerNorm || op.def == &ops::kRmsNorm || op.def == &ops::kGroupNorm;
-    return (has_weights(op) && operand == 2) || ((normalizes || op.def == &ops::kBatchNorm) && operand > 0);
+    const bool normalizes =
+        op.def == &ops::kLayerNorm || op.def == &ops::kRmsNorm || op.def == &ops::kGroupNorm;
+    return (has_weights(op) && operand == 2) ||
+           ((normalizes || op.def == &ops::kBatchNorm) && operand > 0);
   }
 
   // In a model that came quantized: what keeps an op float that the backend runs on integers.
   std::optional<Refusal> why_float(const Backend& backend, OpId id) const {
     const Op& op = graph_.op(id);
     if (!model_is_quantized_ || converts(op) || !works_on_float(graph_, op)) return std::nullopt;
-    const bool becomes_convolution = op.def == &ops::kBatchNorm;  // between dequantize and quantize (convolve_batch_norm)
+    const bool becomes_convolution =
+        op.def == &ops::kBatchNorm;  // between dequantize and quantize (convolve_batch_norm)
     if (!backend.support(becomes_convolution ? ops::kConvolution : *op.def)) return std::nullopt;
     constexpr std::string_view kRemedy =
-        "quantize the float model with Deuteron, or let the exporting quantizer annotate the operator and those around it";
-    const std::string limit = "an operator runs in int8 where the model quantizes its operands and its result";
+        "quantize the float model with Deuteron, or let the exporting quantizer annotate the "
+        "operator and those around it";
+    const std::string limit =
+        "an operator runs in int8 where the model quantizes its operands and its result";
     const auto refusal = [&](std::string value) {
-      return Refusal{"not-quantized-in-model", fmt::format("{}; {}", limit, value), std::string(kRemedy), limit, value};
+      return Refusal{"not-quantized-in-model", fmt::format("{}; {}", limit, value),
+                     std::string(kRemedy), limit, value};
     };
     for (const ValueId result : op.results) {
       const Value& value = graph_.value(result);
-      const bool quantized =
-          std::any_of(value.uses.begin(), value.uses.end(), [&](const Use& use) { return graph_.op(use.op).def == &ops::kQuantize; });
-      if (!quantized) return refusal(fmt::format("its result `{}` has no quantization", value.name));
-      if (value.uses.size() + value.output_uses > 1) return refusal(fmt::format("its result `{}` is also read in float", value.name));
+      const bool quantized = std::any_of(value.uses.begin(), value.uses.end(), [&](const Use& use) {
+        return graph_.op(use.op).def == &ops::kQuantize;
+      });
+      if (!quantized)
+        return refusal(fmt::format("its result `{}` has no quantization", value.name));
+      if (value.uses.size() + value.output_uses > 1)
+        return refusal(fmt::format("its result `{}` is also read in float", value.name));
     }
     for (size_t i = 0; i < op.operands.size(); ++i) {
       const ValueId operand = op.operands[i];
       if (!operand.valid() || (graph_.is_constant(operand) && stays_float(op, i))) continue;
       const OpId dequantize = graph_.producer_if(operand, ops::kDequantize);
-      if (!dequantize.valid()) return refusal(fmt::format("its operand `{}` has no quantization", graph_.value(operand).name));
-      const Quantization& quantization = *graph_.type(graph_.op(dequantize).operands[0]).quantization;
-      const auto shifted = std::ranges::find_if(quantization.zero_points, [](int32_t zero_point) { return zero_point != 0; });
+      if (!dequantize.valid())
+        return refusal(
+            fmt::format("its operand `{}` has no quantization", graph_.value(operand).name));
+      const Quantization& quantization =
+          *graph_.type(graph_.op(dequantize).operands[0]).quantization;
+      const auto shifted = std::ranges::find_if(quantization.zero_points,
+                                                [](int32_t zero_point) { return zero_point != 0; });
       if (i == 1 && has_weights(op) && shifted != quantization.zero_points.end())
-        return refusal(fmt::format("its weight `{}` has the zero point {} in place of 0", graph_.value(operand).name, *shifted));
+        return refusal(fmt::format("its weight `{}` has the zero point {} in place of 0",
+                                   graph_.value(operand).name, *shifted));
     }
     return refusal("the quantizations of its operands and result do not fit its integer form");
   }
 
   void explain(OpId op, const std::vector<std::pair<size_t, Refusal>>& refusals) {
     const auto& [backend, refusal] = refusals.front();
-    if (const DelegateBackend* delegate = recipe_[backend]->as_delegate()) explain(op, *delegate, refusal);
+    if (const DelegateBackend* delegate = recipe_[backend]->as_delegate())
+      explain(op, *delegate, refusal);
   }
   void explain(OpId op, const DelegateBackend& delegate, Refusal refusal) {
     if (converts(graph_.op(op))) return;
     const BoundOpView view(graph_, op);
-    placement_.reasons[op.index] = Reason{.backend = delegate.name(),
-                                          .refusal = std::move(refusal),
-                                          .macs = view->def->macs == nullptr ? 0 : view->def->macs(*view),
-                                          .host_cycles = host_cycles(op),
-                                          .bound_cycles = delegate.bound(graph_, op)};
+    placement_.reasons[op.index] =
+        Reason{.backend = delegate.name(),
+               .refusal = std::move(refusal),
+               .macs = view->def->macs == nullptr ? 0 : view->def->macs(*view),
+               .host_cycles = host_cycles(op),
+               .bound_cycles = delegate.bound(graph_, op)};
   }
 
-  // What the host needs for the op; conversions of quantized operands and results included, where it runs in float.
+  // What the host needs for the op; conversions of quantized operands and results included, where
+  // it runs in float.
   uint64_t host_cycles(OpId id) const {
     if (host_ == recipe_.size()) return 0;
     if (const Backend* host = taking_host(id)) return host->cost(graph_, id);
@@ -208,7 +244,8 @@ class Placer {
     if (!can_fall_back_to_float(graph_, id)) return std::nullopt;
     Unit alone{.ops = {id}, .outputs = graph_.op(id).results};
     for (const ValueId operand : graph_.op(id).operands)
-      if (operand.valid() && !graph_.is_constant(operand) && std::ranges::find(alone.inputs, operand) == alone.inputs.end())
+      if (operand.valid() && !graph_.is_constant(operand) &&
+          std::ranges::find(alone.inputs, operand) == alone.inputs.end())
         alone.inputs.push_back(operand);
     Graph part = extract(graph_, alone);
     if (!fall_back_to_float(program_, part, part.first_op())) return std::nullopt;
@@ -241,11 +278,15 @@ class Placer {
     for (const Unit& unit : partition(graph_, placement_, recipe_)) {
       const DelegateBackend* delegate = recipe_[unit.backend]->as_delegate();
       if (delegate == nullptr) continue;
-      if (std::any_of(unit.ops.begin(), unit.ops.end(), [&](OpId op) { return wish(op) == Wish::kForceOn; })) continue;
+      if (std::any_of(unit.ops.begin(), unit.ops.end(),
+                      [&](OpId op) { return wish(op) == Wish::kForceOn; }))
+        continue;
       if (host_ == recipe_.size()) continue;
       std::optional<Reason> reason = computes_nothing(unit);
       if (!reason && options_.weigh_costs) reason = costs_more(unit);
-      if (!reason || !std::all_of(unit.ops.begin(), unit.ops.end(), [&](OpId op) { return runs_on_host(op); })) continue;
+      if (!reason ||
+          !std::all_of(unit.ops.begin(), unit.ops.end(), [&](OpId op) { return runs_on_host(op); }))
+        continue;
       for (const OpId op : unit.ops) {
         explain(op, *delegate, reason->refusal);
         if (std::optional<Reason>& of_op = placement_.reasons[op.index]) {
@@ -264,9 +305,13 @@ class Placer {
   }
 
   std::optional<Reason> computes_nothing(const Unit& unit) const {
-    const auto is_view = [&](OpId op) { return graph_.op(op).def == &ops::kView || graph_.op(op).def == &ops::kToDimOrderCopy; };
+    const auto is_view = [&](OpId op) {
+      return graph_.op(op).def == &ops::kView || graph_.op(op).def == &ops::kToDimOrderCopy;
+    };
     if (!std::all_of(unit.ops.begin(), unit.ops.end(), is_view)) return std::nullopt;
-    return Reason{.refusal = {"only-views", "a call of the NPU that has only views to show computes nothing", {}},
+    return Reason{.refusal = {"only-views",
+                              "a call of the NPU that has only views to show computes nothing",
+                              {}},
                   .because_of = neighbour_on_host(unit)};
   }
 
@@ -280,23 +325,30 @@ class Placer {
       on_host += host_cycles(op);
     }
     if (on_delegate <= on_host) return std::nullopt;
-    const std::string limit = "an operator beside one on the CPU is handed over if that saves cycles";
-    const std::string value = fmt::format(
-        "{} would take about {} cycles with the hand-over, {} on the CPU",
-        unit.ops.size() == 1 ? std::string("this one") : fmt::format("this one and {} more", unit.ops.size() - 1), on_delegate, on_host);
-    return Reason{.refusal = {"costs-more", fmt::format("{}; {}", limit, value),
-                              "force it with --force-on, or bring its neighbour to the NPU", limit, value},
-                  .because_of = neighbour};
+    const std::string limit =
+        "an operator beside one on the CPU is handed over if that saves cycles";
+    const std::string value =
+        fmt::format("{} would take about {} cycles with the hand-over, {} on the CPU",
+                    unit.ops.size() == 1 ? std::string("this one")
+                                         : fmt::format("this one and {} more", unit.ops.size() - 1),
+                    on_delegate, on_host);
+    return Reason{
+        .refusal = {"costs-more", fmt::format("{}; {}", limit, value),
+                    "force it with --force-on, or bring its neighbour to the NPU", limit, value},
+        .because_of = neighbour};
   }
 
-  // The name of an operator that computes on the host right before or behind the unit, conversions not counted; empty if there is none.
+  // The name of an operator that computes on the host right before or behind the unit, conversions
+  // not counted; empty if there is none.
   std::string neighbour_on_host(const Unit& unit) const {
     const auto named = [&](OpId op) -> std::string {
-      return op.valid() && placement_.reasons[op.index] ? place_of(program_, graph_, op).node : std::string();
+      return op.valid() && placement_.reasons[op.index] ? place_of(program_, graph_, op).node
+                                                        : std::string();
     };
     for (ValueId input : unit.inputs) {
       OpId from = graph_.producer(input);
-      while (from.valid() && converts(graph_.op(from))) from = graph_.producer(graph_.op(from).operands[0]);
+      while (from.valid() && converts(graph_.op(from)))
+        from = graph_.producer(graph_.op(from).operands[0]);
       if (std::string name = named(from); !name.empty()) return name;
     }
     for (const ValueId output : unit.outputs)
@@ -328,21 +380,24 @@ class Placer {
     return {};
   }
 
-  // Ops that only move or show what an op on the host made, or that lack nothing but its quantization, follow that op.
+  // Ops that only move or show what an op on the host made, or that lack nothing but its
+  // quantization, follow that op.
   void find_roots() {
     std::map<std::string, std::string> root_of;
     for (const OpId id : graph_.ops()) {
       std::optional<Reason>& reason = placement_.reasons[id.index];
       if (!reason) continue;
       const std::string name = place_of(program_, graph_, id).node;
-      if (reason->because_of.empty() && reason->refusal.id == "not-quantized-in-model" && follows_operands(id))
+      if (reason->because_of.empty() && reason->refusal.id == "not-quantized-in-model" &&
+          follows_operands(id))
         for (const ValueId operand : graph_.op(id).operands) {
           const OpId from = graph_.producer(operand);
           if (!from.valid() || !placement_.reasons[from.index]) continue;
           reason->because_of = place_of(program_, graph_, from).node;
           break;
         }
-      if (const auto at = root_of.find(reason->because_of); at != root_of.end()) reason->because_of = at->second;
+      if (const auto at = root_of.find(reason->because_of); at != root_of.end())
+        reason->because_of = at->second;
       if (reason->because_of == name) reason->because_of.clear();
       if (!reason->because_of.empty()) root_of[name] = reason->because_of;
     }
@@ -370,7 +425,8 @@ class Placer {
 
 }  // namespace
 
-Result<Placement> place(Program& program, Graph& graph, const Recipe& recipe, const PlacementOptions& options) {
+Result<Placement> place(Program& program, Graph& graph, const Recipe& recipe,
+                        const PlacementOptions& options) {
   return Placer(program, graph, recipe, options).run();
 }
 

@@ -31,45 +31,60 @@ Place most_constants(const Program& program, const Graph& graph) {
   return most.valid() ? place_of(program, graph, most) : Place{.file = program.file};
 }
 
-// For backends with prefers_contiguous(): calls inputs and outputs of their units contiguous where the bytes are the same in
-// both layouts and the op on the other side is a quantize or a dequantize, which take any layout.
+// For backends with prefers_contiguous(): calls inputs and outputs of their units contiguous where
+// the bytes are the same in both layouts and the op on the other side is a quantize or a
+// dequantize, which take any layout.
 void call_contiguous(Graph& graph, const Recipe& recipe, const std::vector<Unit>& units) {
   Rewriter rewriter(graph);
-  const auto converts = [&](OpId op) { return graph.op(op).def == &ops::kQuantize || graph.op(op).def == &ops::kDequantize; };
+  const auto converts = [&](OpId op) {
+    return graph.op(op).def == &ops::kQuantize || graph.op(op).def == &ops::kDequantize;
+  };
   const auto relabel = [&](ValueId id) {
     const Type& type = graph.type(id);
-    if (type.layout != Layout::kContiguous && same_order(type.shape, type.layout, Layout::kContiguous))
+    if (type.layout != Layout::kContiguous &&
+        same_order(type.shape, type.layout, Layout::kContiguous))
       rewriter.set_layout(id, Layout::kContiguous);
   };
   for (const Unit& unit : units) {
     const DelegateBackend* delegate = recipe[unit.backend]->as_delegate();
     if (delegate == nullptr || !delegate->prefers_contiguous()) continue;
     for (const ValueId input : unit.inputs)
-      if (const OpId producer = graph.producer(input); producer.valid() && converts(producer)) relabel(input);
+      if (const OpId producer = graph.producer(input); producer.valid() && converts(producer))
+        relabel(input);
     for (const ValueId output : unit.outputs)
       if (const Value& value = graph.value(output);
-          value.output_uses == 0 && std::ranges::all_of(value.uses, [&](const Use& use) { return converts(use.op); }))
+          value.output_uses == 0 &&
+          std::ranges::all_of(value.uses, [&](const Use& use) { return converts(use.op); }))
         relabel(output);
   }
 }
 
-// Whether the file has fake quantization, of which nothing is left in the graph if it is switched off.
+// Whether the file has fake quantization, of which nothing is left in the graph if it is switched
+// off.
 bool fakes_quantization(const Program& program) {
-  return std::ranges::any_of(program.sources, [](const SourceOp& source) { return source.target.find("fake_quant") != std::string::npos; });
+  return std::ranges::any_of(program.sources, [](const SourceOp& source) {
+    return source.target.find("fake_quant") != std::string::npos;
+  });
 }
 
 tl::unexpected<Diagnostic> no_ranges(const Program& program) {
   if (fakes_quantization(program))
     return fail(
         DiagnosticId::kCalibrationMissing,
-        "the model is float, because its fake quantization is switched off, and there are no calibration data to choose ranges from",
-        "switch it on before the export, for example model.quantization.fake_quant_on.fill_(1)", {.file = program.file});
-  return fail(DiagnosticId::kCalibrationMissing, "the model is float and there are no calibration data to choose quantization ranges from",
-              "give samples of real inputs with --calibrate DATA.npz (or ask for noise by name: --calibrate-random N)",
-              {.file = program.file});
+        "the model is float, because its fake quantization is switched off, and there are no "
+        "calibration data to choose ranges from",
+        "switch it on before the export, for example model.quantization.fake_quant_on.fill_(1)",
+        {.file = program.file});
+  return fail(
+      DiagnosticId::kCalibrationMissing,
+      "the model is float and there are no calibration data to choose quantization ranges from",
+      "give samples of real inputs with --calibrate DATA.npz (or ask for noise by name: "
+      "--calibrate-random N)",
+      {.file = program.file});
 }
 
-// One compilation: each step is a function, and the tables below say in which order they run and why.
+// One compilation: each step is a function, and the tables below say in which order they run and
+// why.
 class Compiler {
  public:
   struct Step {
@@ -88,7 +103,8 @@ class Compiler {
     for (const Step& step : steps) {
       const auto start = std::chrono::steady_clock::now();
       DTR_TRY((this->*step.run)());
-      const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+      const std::chrono::duration<double, std::milli> taken =
+          std::chrono::steady_clock::now() - start;
       if (settings_.after_step) settings_.after_step(step.name, taken.count());
     }
     return {};
@@ -118,8 +134,12 @@ class Compiler {
     return {};
   }
 
-  Status stop_at_node() { return settings_.stop_at.empty() ? Status() : stop_at(c_.program, settings_.stop_at); }
-  Status check_types() { return settings_.target == nullptr ? Status() : check_model(c_.program, *settings_.target); }
+  Status stop_at_node() {
+    return settings_.stop_at.empty() ? Status() : stop_at(c_.program, settings_.stop_at);
+  }
+  Status check_types() {
+    return settings_.target == nullptr ? Status() : check_model(c_.program, *settings_.target);
+  }
 
   Status keep_as_read() {
     c_.as_read = graph();
@@ -130,8 +150,10 @@ class Compiler {
   Status tell_read() { return settings_.on_read ? settings_.on_read(c_) : Status(); }
 
   Status read_samples() {
-    if (const auto* bound = std::get_if<const Samples*>(&settings_.samples)) c_.bound_samples = *bound;
-    if (const auto* noise = std::get_if<NoiseSamples>(&settings_.samples)) c_.own_samples = Samples::random(graph(), noise->count);
+    if (const auto* bound = std::get_if<const Samples*>(&settings_.samples))
+      c_.bound_samples = *bound;
+    if (const auto* noise = std::get_if<NoiseSamples>(&settings_.samples))
+      c_.own_samples = Samples::random(graph(), noise->count);
     if (const auto* file = std::get_if<SampleFile>(&settings_.samples)) {
       DTR_ASSIGN(c_.own_samples, Samples::read(graph(), file->path));
     }
@@ -144,11 +166,13 @@ class Compiler {
   Status run_float_passes() { return run_passes_of(float_pipeline()); }
 
   Status choose_patterns() {
-    DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(c_.program, graph(), c_.recipe_spec, true));
+    DTR_ASSIGN(const Exclusions exclusions,
+               Exclusions::resolve(c_.program, graph(), c_.recipe_spec, true));
     const auto patterns = make_patterns(c_.recipe_spec, exclusions);
     annotation_ = annotate(graph(), patterns);
     if (settings_.observer == QuantSpec::Observer::kMinMax)
-      for (QuantizationGroup& group : annotation_.groups) group.spec.observer = QuantSpec::Observer::kMinMax;
+      for (QuantizationGroup& group : annotation_.groups)
+        group.spec.observer = QuantSpec::Observer::kMinMax;
     quantizes_ = !patterns.empty();
     return {};
   }
@@ -163,9 +187,11 @@ class Compiler {
     } else if (c_.samples() == nullptr) {
       return no_ranges(c_.program);
     } else {
-      DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_onednn_executor(c_.program, graph(), {.observe_any_layout = true}));
-      DTR_ASSIGN(c_.calibration, calibrate(c_.program, graph(), annotation_, *executor, *c_.samples(),
-                                           {.threads = settings_.threads, .progress = settings_.progress}));
+      DTR_ASSIGN(const std::unique_ptr<Executor> executor,
+                 make_onednn_executor(c_.program, graph(), {.observe_any_layout = true}));
+      DTR_ASSIGN(c_.calibration,
+                 calibrate(c_.program, graph(), annotation_, *executor, *c_.samples(),
+                           {.threads = settings_.threads, .progress = settings_.progress}));
     }
     return {};
   }
@@ -184,16 +210,20 @@ class Compiler {
 
   // ---- a program
 
-  Status take_int8_io() { return settings_.io == Io::kInt8 ? run_passes_of(int8_io_pipeline()) : Status(); }
+  Status take_int8_io() {
+    return settings_.io == Io::kInt8 ? run_passes_of(int8_io_pipeline()) : Status();
+  }
 
   Status place_ops() {
     c_.recipe = make_recipe(*settings_.target, c_.recipe_spec);
     PlacementOptions options{.weigh_costs = settings_.weigh_costs};
-    DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(c_.program, graph(), c_.recipe_spec, !c_.conversion));
+    DTR_ASSIGN(const Exclusions exclusions,
+               Exclusions::resolve(c_.program, graph(), c_.recipe_spec, !c_.conversion));
     options.excluded = exclusions.masks();
     DTR_ASSIGN(options.wishes, resolve_wishes(c_.program, settings_.keep_off, settings_.force_on));
     if (c_.conversion)
-      for (const FloatOp& op : c_.conversion->float_ops) options.known[op.id] = {op.why.id, op.why.reason, op.why.remedy};
+      for (const FloatOp& op : c_.conversion->float_ops)
+        options.known[op.id] = {op.why.id, op.why.reason, op.why.remedy};
     DTR_ASSIGN(c_.placement, place(c_.program, graph(), c_.recipe, options));
     return {};
   }
@@ -221,7 +251,8 @@ class Compiler {
     plan.tool = "deuteron " DTR_VERSION;
     plan.source_hash = c_.source_hash;
     if (constants() == ConstantMemory::kSram) plan.manifest_flags |= pte::kConstantsInSram;
-    if (c_.recipe_spec.options.schedule == NeutronSchedule::kNxpLike) plan.manifest_flags |= pte::kNxpLikeSchedule;
+    if (c_.recipe_spec.options.schedule == NeutronSchedule::kNxpLike)
+      plan.manifest_flags |= pte::kNxpLikeSchedule;
     return {};
   }
 
@@ -233,9 +264,10 @@ class Compiler {
   Status encode() { return encode_payloads(c_.emitted.plan); }
 
   Status write() {
-    DTR_ASSIGN(c_.written, serialize_program(c_.emitted.plan, {.debug_map = settings_.debug_map,
-                                                               .external_constants = settings_.external_constants,
-                                                               .memory = &c_.memory}));
+    DTR_ASSIGN(c_.written, serialize_program(c_.emitted.plan,
+                                             {.debug_map = settings_.debug_map,
+                                              .external_constants = settings_.external_constants,
+                                              .memory = &c_.memory}));
     for (const auto& [value, call, tensor] : c_.emitted.results)
       c_.values.push_back({value, call, c_.written.value_of_tensor.at(tensor.index)});
     return {};
@@ -245,12 +277,14 @@ class Compiler {
   Status check_fits_sram() {
     const SramUse sram = sram_use(c_);
     if (constants() != ConstantMemory::kSram || sram.total_bytes <= sram.target_bytes) return {};
-    return fail(
-        DiagnosticId::kMemoryExceeded,
-        fmt::format("the program and its constants, which are to lie in SRAM, take {} bytes and its tensors {}: {} has {} bytes of SRAM",
-                    with_thousands(sram.program_bytes), with_thousands(sram.total_bytes - sram.program_bytes), settings_.target->name,
-                    with_thousands(sram.target_bytes)),
-        "leave the constants in flash (--constants flash), or use a smaller model", most_constants(c_.program, graph()));
+    return fail(DiagnosticId::kMemoryExceeded,
+                fmt::format("the program and its constants, which are to lie in SRAM, take {} "
+                            "bytes and its tensors {}: {} has {} bytes of SRAM",
+                            with_thousands(sram.program_bytes),
+                            with_thousands(sram.total_bytes - sram.program_bytes),
+                            settings_.target->name, with_thousands(sram.target_bytes)),
+                "leave the constants in flash (--constants flash), or use a smaller model",
+                most_constants(c_.program, graph()));
   }
 
  private:
@@ -274,44 +308,45 @@ using C = Compiler;
 using Step = Compiler::Step;
 
 constexpr Step kReading[] = {
-    {"read",             &C::read},                  // Once: kind, hash and graph are of the same bytes.
-    {"stop at",          &C::stop_at_node},          // First: nothing behind the node is checked or calibrated.
-    {"check types",      &C::check_types},           // Before memory is allocated for what the target cannot hold.
-    {"keep as read",     &C::keep_as_read},          // Checks judge the program against the model before passes.
-    {"on read",          &C::tell_read},             // A tool refuses here what it cannot use, before the work.
+    {"read",             &C::read},                  // Once: hash and graph are of the same bytes.
+    {"stop at",          &C::stop_at_node},          // First: what is cut off is not checked.
+    {"check types",      &C::check_types},           // Before memory for too large values is taken.
+    {"keep as read",     &C::keep_as_read},          // Checks compare with the model before passes.
+    {"on read",          &C::tell_read},             // A tool refuses here what it cannot use.
     {"read samples",     &C::read_samples},          // Before passes, which may change the inputs.
 };
 // A model that comes quantized brings its ranges.
 constexpr Step kTaking[] = {
-    {"quantized passes", &C::run_quantized_passes},  // Quantize and dequantize fold into the ops between them.
+    {"quantized passes", &C::run_quantized_passes},  // Conversions fold into the ops between them.
 };
 constexpr Step kQuantizing[] = {
-    {"float passes",     &C::run_float_passes},      // Fuse first: ranges are observed of what the program computes.
-    {"annotate",         &C::choose_patterns},       // Backends of the recipe say what they run in int8.
-    {"calibrate",        &C::find_ranges},           // Observes values that the annotation names, or loads ranges.
-    {"quantize",         &C::convert_graph},         // Types become int8; scales of biases follow from the ranges.
+    {"float passes",     &C::run_float_passes},      // First: ranges are observed of fused ops.
+    {"annotate",         &C::choose_patterns},       // Backends say what they run in int8.
+    {"calibrate",        &C::find_ranges},           // Observes annotated values, or loads ranges.
+    {"quantize",         &C::convert_graph},         // Scales of biases follow from the ranges.
 };
 constexpr Step kKeeping[] = {
-    {"keep quantized",   &C::keep_quantized},        // The integer reference: later steps keep its results.
-    {"on quantized",     &C::tell_quantized},        // A tool saves here what must stay if a later step fails.
+    {"keep quantized",   &C::keep_quantized},        // The integer reference of all later steps.
+    {"on quantized",     &C::tell_quantized},        // A tool saves what a failure must not lose.
 };
 constexpr Step kCompiling[] = {
-    {"int8 io",          &C::take_int8_io},          // Before placement, which would place the conversions.
-    {"place",            &C::place_ops},             // Each op gets a backend: in float where none takes int8.
-    {"lay out",          &C::lay_out},               // After placement: backends say which layouts an op takes.
-    {"partition",        &C::form_units},            // After layouts: conversions join the calls beside them.
-    {"lower",            &C::lower},                 // Each unit becomes a delegate's schedule or a kernel call.
-    {"manifest",         &C::fill_manifest},         // The program names its machine and its model's hash.
-    {"plan memory",      &C::plan_arena},            // After lowering: schedules say when buffers are live.
+    {"int8 io",          &C::take_int8_io},          // Before placement, which sees conversions.
+    {"place",            &C::place_ops},             // Each op gets a backend, int8 before float.
+    {"lay out",          &C::lay_out},               // After placement: layouts depend on backends.
+    {"partition",        &C::form_units},            // After layouts: conversions join calls.
+    {"lower",            &C::lower},                 // Each unit: a schedule or a kernel call.
+    {"manifest",         &C::fill_manifest},         // Names machine, options and model (hash).
+    {"plan memory",      &C::plan_arena},            // After lowering: schedules have live times.
     {"encode",           &C::encode},                // After planning: microcode holds addresses.
-    {"write",            &C::write},                 // After encoding: payloads are segments of the file.
-    {"check size",       &C::check_fits_sram},       // After writing: with constants in SRAM the file counts.
+    {"write",            &C::write},                 // After encoding: payloads are segments.
+    {"check size",       &C::check_fits_sram},       // After writing: in SRAM the file counts too.
 };
 // clang-format on
 
 Status quantize(Compiler& compiler) {
   DTR_TRY(compiler.run(kReading));
-  if (!compiler.as_it_is()) DTR_TRY(compiler.came_quantized() ? compiler.run(kTaking) : compiler.run(kQuantizing));
+  if (!compiler.as_it_is())
+    DTR_TRY(compiler.came_quantized() ? compiler.run(kTaking) : compiler.run(kQuantizing));
   return compiler.run(kKeeping);
 }
 
@@ -327,18 +362,22 @@ Status check_model(const Program& program, const TargetDescription& target) {
     const Value& value = graph.value(id);
     if (place.node.empty()) place.node = value.name;
     if (value.type.dtype == DType::kFloat64)
-      return fail(DiagnosticId::kPt2UnsupportedDtype, fmt::format("`{}` is f64; programs compute in f32 and in int8", value.name),
-                  "export the model and its example inputs as float32: model.float()", std::move(place));
+      return fail(DiagnosticId::kPt2UnsupportedDtype,
+                  fmt::format("`{}` is f64; programs compute in f32 and in int8", value.name),
+                  "export the model and its example inputs as float32: model.float()",
+                  std::move(place));
     if (value.type.elements() > static_cast<int64_t>(target.memory.sram_bytes))
       return fail(DiagnosticId::kMemoryExceeded,
-                  fmt::format("`{}` of shape {} has {} elements; {} has {} bytes of SRAM", value.name, to_string(value.type.shape),
-                              value.type.elements(), target.name, target.memory.sram_bytes),
+                  fmt::format("`{}` of shape {} has {} elements; {} has {} bytes of SRAM",
+                              value.name, to_string(value.type.shape), value.type.elements(),
+                              target.name, target.memory.sram_bytes),
                   "use a smaller input", std::move(place));
     return {};
   };
   for (const ValueId input : graph.inputs()) DTR_TRY(check(input, {.file = program.file}));
   for (const OpId op : graph.ops())
-    for (const ValueId result : graph.op(op).results) DTR_TRY(check(result, place_of(program, graph, op)));
+    for (const ValueId result : graph.op(op).results)
+      DTR_TRY(check(result, place_of(program, graph, op)));
   return {};
 }
 

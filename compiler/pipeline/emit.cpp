@@ -9,7 +9,8 @@ namespace {
 
 class Emitter {
  public:
-  Emitter(Program& program, const Graph& graph, const Recipe& recipe) : program_(program), graph_(graph), recipe_(recipe) {
+  Emitter(Program& program, const Graph& graph, const Recipe& recipe)
+      : program_(program), graph_(graph), recipe_(recipe) {
     tensors_.resize(graph.value_slots());
     emitted_.plan.method = graph.name;
     emitted_.plan.sources = program.sources;
@@ -21,7 +22,8 @@ class Emitter {
       if (const DelegateBackend* delegate = recipe_[unit.backend]->as_delegate()) {
         DTR_TRY(add_delegate_call(*delegate, unit));
       } else {
-        for (const OpId op : unit.ops) DTR_TRY(add_kernel_call(*recipe_[unit.backend]->as_kernels(), op));
+        for (const OpId op : unit.ops)
+          DTR_TRY(add_kernel_call(*recipe_[unit.backend]->as_kernels(), op));
       }
       emitted_.backends.resize(emitted_.plan.calls.size(), unit.backend);
     }
@@ -35,7 +37,8 @@ class Emitter {
     if (ref.index != UINT32_MAX) return ref;
     const Value& value = graph_.value(id);
     PlanTensor planned{.name = value.name, .type = value.type};
-    if (value.kind == ValueKind::kConstant) planned.constant = program_.constants.bytes(value.constant);
+    if (value.kind == ValueKind::kConstant)
+      planned.constant = program_.constants.bytes(value.constant);
     if (value.producer.valid()) planned.origin = graph_.op(value.producer).origin;
     planned.readers = readers(graph_, id);
     ref = emitted_.plan.add_tensor(std::move(planned));
@@ -56,9 +59,12 @@ class Emitter {
           if constexpr (std::is_same_v<T, ValueId>) {
             return tensor(value);
           } else if constexpr (std::is_same_v<T, ConstantArgument>) {
-            return emitted_.plan.add_tensor({.name = "constant", .type = value.type, .constant = program_.constants.bytes(value.constant)});
+            return emitted_.plan.add_tensor({.name = "constant",
+                                             .type = value.type,
+                                             .constant = program_.constants.bytes(value.constant)});
           } else if constexpr (std::is_same_v<T, ScratchArgument>) {
-            return emitted_.plan.add_tensor({.name = "scratch", .type = {.dtype = DType::kUint8, .shape = {value.bytes}}});
+            return emitted_.plan.add_tensor(
+                {.name = "scratch", .type = {.dtype = DType::kUint8, .shape = {value.bytes}}});
           } else if constexpr (std::is_same_v<T, std::vector<ValueId>>) {
             TensorRefs refs;
             for (const ValueId id : value) refs.emplace_back(tensor(id));
@@ -82,15 +88,18 @@ class Emitter {
     for (const KernelArgument& from : call.arguments) planned.arguments.push_back(argument(from));
     for (const ValueId result : graph_.op(op).results) planned.outputs.push_back(made(result));
     for (const Type& type : call.extra_outputs)
-      planned.outputs.push_back(emitted_.plan.add_tensor({.name = "unused", .type = type, .origin = graph_.op(op).origin}));
+      planned.outputs.push_back(emitted_.plan.add_tensor(
+          {.name = "unused", .type = type, .origin = graph_.op(op).origin}));
     emitted_.plan.calls.emplace_back(std::move(planned));
     emitted_.partitions.push_back(nullptr);
     return {};
   }
 
   Status add_delegate_call(const DelegateBackend& backend, const Unit& unit) {
-    DTR_ASSIGN(std::unique_ptr<LoweredPartition> partition, backend.lower(program_, extract(graph_, unit)));
-    DelegateCallPlan planned{.delegate_id = std::string(backend.delegate_id()), .partition = partition.get()};
+    DTR_ASSIGN(std::unique_ptr<LoweredPartition> partition,
+               backend.lower(program_, extract(graph_, unit)));
+    DelegateCallPlan planned{.delegate_id = std::string(backend.delegate_id()),
+                             .partition = partition.get()};
     for (const ValueId input : unit.inputs) planned.inputs.push_back(tensor(input));
     for (const ValueId output : unit.outputs) planned.outputs.push_back(made(output));
     for (const OpId op : unit.ops) planned.origin = merge(planned.origin, graph_.op(op).origin);
@@ -108,7 +117,8 @@ class Emitter {
 
 }  // namespace
 
-Result<EmittedProgram> emit(Program& program, const Graph& graph, const Recipe& recipe, const std::vector<Unit>& units) {
+Result<EmittedProgram> emit(Program& program, const Graph& graph, const Recipe& recipe,
+                            const std::vector<Unit>& units) {
   return Emitter(program, graph, recipe).run(units);
 }
 

@@ -1,4 +1,5 @@
-// From units of ops to the program that the runtime runs: tensors, kernel calls and delegate calls in order.
+// From units of ops to the program that the runtime runs: tensors, kernel calls and delegate calls
+// in order.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,8 @@ namespace dtr {
 // What `emit` makes; the plan refers to the partitions.
 struct EmittedProgram {
   ProgramPlan plan;
-  // For each call of the plan: the partition of a delegate call, null for a kernel call; and the backend that runs it.
+  // For each call of the plan: the partition of a delegate call, null for a kernel call; and the
+  // backend that runs it.
   std::vector<std::unique_ptr<LoweredPartition>> partitions;
   std::vector<uint8_t> backends;
   // The values of the graph that calls leave in memory, in the order of the calls.
@@ -24,8 +26,9 @@ struct EmittedProgram {
   std::vector<Made> results;
 };
 
-// `graph` has layouts assigned, `units` are in order of execution. Payloads and offsets are still open: see
-// compiler/program/memory_planner.h.
-Result<EmittedProgram> emit(Program& program, const Graph& graph, const Recipe& recipe, const std::vector<Unit>& units);
+// `graph` has layouts assigned, `units` are in order of execution. Payloads and offsets are still
+// open: see compiler/program/memory_planner.h.
+Result<EmittedProgram> emit(Program& program, const Graph& graph, const Recipe& recipe,
+                            const std::vector<Unit>& units);
 
 }  // namespace dtr

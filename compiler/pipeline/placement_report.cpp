@@ -26,7 +26,9 @@ RefusalRow row_of(const Program& program, const Graph& graph, OpId op, const Rea
           .value = reason.refusal.value,
           .because_of = reason.because_of,
           .macs = reason.macs,
-          .cycles_lost = reason.host_cycles > reason.bound_cycles ? reason.host_cycles - reason.bound_cycles : 0};
+          .cycles_lost = reason.host_cycles > reason.bound_cycles
+                             ? reason.host_cycles - reason.bound_cycles
+                             : 0};
 }
 
 }  // namespace
@@ -42,7 +44,9 @@ std::vector<RefusalRow> refusal_rows(const Compilation& compilation) {
     const RefusalRow& row = rows.back();
     lost[row.because_of.empty() ? row.name : row.because_of] += row.cycles_lost;
   }
-  const auto cause = [](const RefusalRow& row) -> const std::string& { return row.because_of.empty() ? row.name : row.because_of; };
+  const auto cause = [](const RefusalRow& row) -> const std::string& {
+    return row.because_of.empty() ? row.name : row.because_of;
+  };
   std::stable_sort(rows.begin(), rows.end(), [&](const RefusalRow& a, const RefusalRow& b) {
     const uint64_t of_a = lost.at(cause(a)), of_b = lost.at(cause(b));
     if (of_a != of_b) return of_a > of_b;
@@ -84,7 +88,9 @@ std::vector<TransposeRow> transpose_rows(const Compilation& compilation) {
       rows.push_back(std::move(row));
     }
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const TransposeRow& a, const TransposeRow& b) { return a.cycles > b.cycles; });
+  std::stable_sort(rows.begin(), rows.end(), [](const TransposeRow& a, const TransposeRow& b) {
+    return a.cycles > b.cycles;
+  });
   return rows;
 }
 
@@ -93,27 +99,32 @@ std::string refusals_text(const CompileReport& report) {
   size_t name_width = 8, op_width = 8, module_width = 6;
   uint64_t lost = 0;
   for (const RefusalRow& row : report.refusals) {
-    name_width = std::clamp<size_t>(row.name.size() + (row.because_of.empty() ? 0 : 2), name_width, 30);
+    name_width =
+        std::clamp<size_t>(row.name.size() + (row.because_of.empty() ? 0 : 2), name_width, 30);
     op_width = std::clamp<size_t>(row.op.size(), op_width, 24);
     module_width = std::clamp<size_t>(row.module_path.size(), module_width, 26);
     lost += row.cycles_lost;
   }
-  std::string text = terminal_format("\nNot on the NPU: {} operator{}, about {} cycles lost (docs/placement.md)\n", report.refusals.size(),
-                                     report.refusals.size() == 1 ? "" : "s", with_thousands(lost));
-  text += terminal_format("{:>12}  {:>12}  {:<{}}  {:<{}}  {:<{}}  {}\n", "cycles lost", "MACs", "operator", name_width, "kind", op_width,
-                          "module", module_width, "source");
+  std::string text = terminal_format(
+      "\nNot on the NPU: {} operator{}, about {} cycles lost (docs/placement.md)\n",
+      report.refusals.size(), report.refusals.size() == 1 ? "" : "s", with_thousands(lost));
+  text +=
+      terminal_format("{:>12}  {:>12}  {:<{}}  {:<{}}  {:<{}}  {}\n", "cycles lost", "MACs",
+                      "operator", name_width, "kind", op_width, "module", module_width, "source");
   const std::string indent(28, ' ');
   for (const RefusalRow& row : report.refusals) {
     const std::string name = row.because_of.empty() ? row.name : "+ " + row.name;
-    text += terminal_format("{:>12}  {:>12}  {:<{}}  {:<{}}  {:<{}}  {}\n", with_thousands(row.cycles_lost),
-                            row.macs > 0 ? with_thousands(static_cast<uint64_t>(row.macs)) : "", clipped(name, name_width), name_width,
-                            clipped(row.op, op_width), op_width, clipped(row.module_path, module_width), module_width, row.source_line);
+    text += terminal_format(
+        "{:>12}  {:>12}  {:<{}}  {:<{}}  {:<{}}  {}\n", with_thousands(row.cycles_lost),
+        row.macs > 0 ? with_thousands(static_cast<uint64_t>(row.macs)) : "",
+        clipped(name, name_width), name_width, clipped(row.op, op_width), op_width,
+        clipped(row.module_path, module_width), module_width, row.source_line);
     if (row.because_of.empty()) {
       text += terminal_format("{}{}: {}\n", indent, row.id, row.reason);
       if (!row.remedy.empty()) text += terminal_format("{}fix: {}\n", indent, row.remedy);
     } else {
-      text += terminal_format("{}  follows `{}`, which is on the CPU ({}{}{})\n", indent, row.because_of, row.id,
-                              row.value.empty() ? "" : ": ", row.value);
+      text += terminal_format("{}  follows `{}`, which is on the CPU ({}{}{})\n", indent,
+                              row.because_of, row.id, row.value.empty() ? "" : ": ", row.value);
     }
   }
   return text;
@@ -121,12 +132,14 @@ std::string refusals_text(const CompileReport& report) {
 
 std::string transposes_text(const CompileReport& report) {
   if (report.transposes.empty()) return {};
-  std::string text = terminal_format("\nTransposes that remain: {}\n{:>12}  {:>12}  {:<8}  {}\n", report.transposes.size(), "cycles",
-                                     "bytes", "runs on", "tensor");
+  std::string text =
+      terminal_format("\nTransposes that remain: {}\n{:>12}  {:>12}  {:<8}  {}\n",
+                      report.transposes.size(), "cycles", "bytes", "runs on", "tensor");
   for (const TransposeRow& row : report.transposes)
     text +=
-        terminal_format("{:>12}  {:>12}  {:<8}  {} to {}{}\n", with_thousands(row.cycles), with_thousands(static_cast<uint64_t>(row.bytes)),
-                        row.backend, row.value, row.to, row.for_operator.empty() ? "" : ", for " + row.for_operator);
+        terminal_format("{:>12}  {:>12}  {:<8}  {} to {}{}\n", with_thousands(row.cycles),
+                        with_thousands(static_cast<uint64_t>(row.bytes)), row.backend, row.value,
+                        row.to, row.for_operator.empty() ? "" : ", for " + row.for_operator);
   return text;
 }
 
@@ -135,11 +148,15 @@ std::string refusals_json(const CompileReport& report) {
   for (size_t i = 0; i < report.refusals.size(); ++i) {
     const RefusalRow& row = report.refusals[i];
     text += fmt::format(
-        "{}\n    {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, \"backend\": {}, \"id\": {}, \"reason\": {}, "
-        "\"limit\": {}, \"value\": {}, \"remedy\": {}, \"because_of\": {}, \"macs\": {}, \"cycles_lost\": {}}}",
-        i == 0 ? "" : ",", json_quote(row.name), json_quote(row.op), json_quote(row.module_path), json_quote(row.source_line),
-        json_quote(row.backend), json_quote(row.id), json_quote(row.reason), json_quote(row.limit), json_quote(row.value),
-        json_quote(row.remedy), row.because_of.empty() ? "null" : json_quote(row.because_of), row.macs, row.cycles_lost);
+        "{}\n    {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, "
+        "\"backend\": {}, \"id\": {}, \"reason\": {}, "
+        "\"limit\": {}, \"value\": {}, \"remedy\": {}, \"because_of\": {}, \"macs\": {}, "
+        "\"cycles_lost\": {}}}",
+        i == 0 ? "" : ",", json_quote(row.name), json_quote(row.op), json_quote(row.module_path),
+        json_quote(row.source_line), json_quote(row.backend), json_quote(row.id),
+        json_quote(row.reason), json_quote(row.limit), json_quote(row.value),
+        json_quote(row.remedy), row.because_of.empty() ? "null" : json_quote(row.because_of),
+        row.macs, row.cycles_lost);
   }
   return text + "\n  ]";
 }
@@ -148,9 +165,11 @@ std::string transposes_json(const CompileReport& report) {
   std::string text = "  \"transposes\": [";
   for (size_t i = 0; i < report.transposes.size(); ++i) {
     const TransposeRow& row = report.transposes[i];
-    text += fmt::format("{}\n    {{\"value\": {}, \"to\": {}, \"for\": {}, \"backend\": {}, \"bytes\": {}, \"cycles\": {}}}",
-                        i == 0 ? "" : ",", json_quote(row.value), json_quote(row.to), json_quote(row.for_operator), json_quote(row.backend),
-                        row.bytes, row.cycles);
+    text += fmt::format(
+        "{}\n    {{\"value\": {}, \"to\": {}, \"for\": {}, \"backend\": {}, \"bytes\": {}, "
+        "\"cycles\": {}}}",
+        i == 0 ? "" : ",", json_quote(row.value), json_quote(row.to), json_quote(row.for_operator),
+        json_quote(row.backend), row.bytes, row.cycles);
   }
   return text + "\n  ]";
 }
@@ -158,9 +177,11 @@ std::string transposes_json(const CompileReport& report) {
 std::string placement_json(const CompileReport& report) {
   uint64_t lost = 0;
   for (const RefusalRow& row : report.refusals) lost += row.cycles_lost;
-  return fmt::format("{{\n  \"version\": 1, \"model\": {}, \"target\": {}, \"partitions\": {}, \"cycles_lost\": {},\n{},\n{}\n}}\n",
-                     json_quote(report.model), json_quote(report.target), report.partitions, lost, refusals_json(report),
-                     transposes_json(report));
+  return fmt::format(
+      "{{\n  \"version\": 1, \"model\": {}, \"target\": {}, \"partitions\": {}, \"cycles_lost\": "
+      "{},\n{},\n{}\n}}\n",
+      json_quote(report.model), json_quote(report.target), report.partitions, lost,
+      refusals_json(report), transposes_json(report));
 }
 
 }  // namespace dtr

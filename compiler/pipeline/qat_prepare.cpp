@@ -32,16 +32,19 @@ constexpr double kWeightEps = 0x1p-23;
 struct Layer {
   std::string_view prefix, argument;
 };
-constexpr Layer kLayers[] = {{"aten.conv", "weight"}, {"aten.linear", "weight"}, {"aten.addmm", "mat2"},
-                             {"aten.mm", "mat2"},     {"aten.matmul", "other"},  {"aten.bmm", "mat2"}};
+constexpr Layer kLayers[] = {{"aten.conv", "weight"},  {"aten.linear", "weight"},
+                             {"aten.addmm", "mat2"},   {"aten.mm", "mat2"},
+                             {"aten.matmul", "other"}, {"aten.bmm", "mat2"}};
 
 const Layer* find_layer(std::string_view target) {
-  const auto found = std::ranges::find_if(kLayers, [&](const Layer& layer) { return target.starts_with(layer.prefix); });
+  const auto found = std::ranges::find_if(
+      kLayers, [&](const Layer& layer) { return target.starts_with(layer.prefix); });
   return found == std::end(kLayers) ? nullptr : found;
 }
 
 bool is_batch_norm(std::string_view target) {
-  return target.starts_with("aten.batch_norm") || target.starts_with("aten._native_batch_norm_legit");
+  return target.starts_with("aten.batch_norm") ||
+         target.starts_with("aten._native_batch_norm_legit");
 }
 
 Tensor scalar_tensor(double value) {
@@ -58,13 +61,20 @@ Tensor switched_on() {
 
 class Preparation {
  public:
-  Preparation(const Program& program, const Annotation& annotation, const std::vector<Quantization>* ranges, Editor editor)
-      : program_(program), graph_(program.forward()), annotation_(annotation), ranges_(ranges), editor_(std::move(editor)) {}
+  Preparation(const Program& program, const Annotation& annotation,
+              const std::vector<Quantization>* ranges, Editor editor)
+      : program_(program),
+        graph_(program.forward()),
+        annotation_(annotation),
+        ranges_(ranges),
+        editor_(std::move(editor)) {}
 
   Result<QatPrepared> run() {
     for (const OpId op : graph_.ops())
-      if (!graph_.op(op).origin.sources.empty()) ops_of_[graph_.op(op).origin.sources.back()].push_back(op);
-    for (const ValueId input : graph_.inputs()) fake_quantize_value(input, 0, graph_.value(input).name);
+      if (!graph_.op(op).origin.sources.empty())
+        ops_of_[graph_.op(op).origin.sources.back()].push_back(op);
+    for (const ValueId input : graph_.inputs())
+      fake_quantize_value(input, 0, graph_.value(input).name);
     for (const auto& [source, ops] : ops_of_) {
       if (spell_out(source, ops)) continue;
       for (const OpId op : ops)
@@ -72,7 +82,8 @@ class Preparation {
       if (!multiply_by_reciprocal(source, ops)) prepare_results(source, ops);
     }
     if (result_.activations + result_.weights == 0)
-      result_.notes.emplace_back("the target quantizes nothing of this model; there is nothing to train");
+      result_.notes.emplace_back(
+          "the target quantizes nothing of this model; there is nothing to train");
     DTR_ASSIGN(result_.archive, editor_.finish());
     return std::move(result_);
   }
@@ -80,7 +91,8 @@ class Preparation {
  private:
   const std::string& target_of(uint32_t source) const { return program_.sources[source].target; }
   void note(uint32_t source, std::string_view text) {
-    result_.notes.push_back(fmt::format("`{}` ({}): {}", program_.sources[source].name, target_of(source), text));
+    result_.notes.push_back(
+        fmt::format("`{}` ({}): {}", program_.sources[source].name, target_of(source), text));
   }
 
   // --- values ---
@@ -92,9 +104,12 @@ class Preparation {
       const bool quantized = annotation_.group_of_value[value.index] != Annotation::kNoGroup;
       if (op == ops.back()) {
         const std::string name = editor_.result(source);
-        if (quantized && element_count(editor_.shape(name)) == graph_.type(value).elements()) fake_quantize_value(value, source + 1, name);
+        if (quantized && element_count(editor_.shape(name)) == graph_.type(value).elements())
+          fake_quantize_value(value, source + 1, name);
       } else if (is_interior(ops, op)) {
-        note(source, fmt::format("a value inside of it, the result of {}, stays float during training", graph_.op(op).def->name));
+        note(source,
+             fmt::format("a value inside of it, the result of {}, stays float during training",
+                         graph_.op(op).def->name));
         return;
       }
     }
@@ -102,7 +117,8 @@ class Preparation {
 
   // Whether the result of one of a node's ops is quantized although no node has it as its result.
   bool is_interior(const std::vector<OpId>& ops, OpId op) const {
-    return op != ops.back() && annotation_.group_of_value[graph_.op(op).results[0].index] != Annotation::kNoGroup &&
+    return op != ops.back() &&
+           annotation_.group_of_value[graph_.op(op).results[0].index] != Annotation::kNoGroup &&
            !graph_.op(op).def->has_trait(kMovesData);
   }
 
@@ -115,7 +131,9 @@ class Preparation {
     Editor::Arguments others = {};
   };
   std::optional<Spelling> spelling_of(const Op& op) const {
-    if (op.def == &ops::kView) return Spelling{"aten.reshape.default", {"self"}, {{"shape", op.attributes.get<Ints>("size")}}};
+    if (op.def == &ops::kView)
+      return Spelling{
+          "aten.reshape.default", {"self"}, {{"shape", op.attributes.get<Ints>("size")}}};
     if (op.def == &ops::kSoftmax && op.operands.size() == 1)
       return Spelling{"aten.softmax.int", {"self"}, {{"dim", op.attributes.get<int64_t>("dim")}}};
     if (op.def == &ops::kMulTensor)
@@ -136,8 +154,9 @@ class Preparation {
     return spelling;
   }
 
-  // Attention is one node: where values inside of it are quantized, nodes of their own take its place, with fake quantization between
-  // them. False if it has none, or ops that are not spelled out here.
+  // Attention is one node: where values inside of it are quantized, nodes of their own take its
+  // place, with fake quantization between them. False if it has none, or ops that are not spelled
+  // out here.
   bool spell_out(uint32_t source, const std::vector<OpId>& ops) {
     if (std::ranges::none_of(ops, [&](OpId op) { return is_interior(ops, op); })) return false;
     std::set<ValueId> inside;
@@ -157,37 +176,46 @@ class Preparation {
       for (size_t i = 0; i < spelling.tensors.size(); ++i) {
         std::string name = name_of_.at(op.operands[i]);
         const int group = annotated ? annotated->operand_groups[i] : Annotation::kNoGroup;
-        if (group != Annotation::kNoGroup && group != annotation_.group_of_value[op.operands[i].index])
+        if (group != Annotation::kNoGroup &&
+            group != annotation_.group_of_value[op.operands[i].index])
           name = add_fake_quantize(group, name, source, source);
         arguments.emplace_back(spelling.tensors[i], Name{name});
       }
       std::ranges::move(spelling.others, std::back_inserter(arguments));
       const ValueId value = op.results[0];
-      name_of_[value] = editor_.add_node(source, source, spelling.target, arguments, graph_.value(value).name + "_in_training",
-                                         DType::kFloat32, graph_.type(value).shape);
+      name_of_[value] = editor_.add_node(source, source, spelling.target, arguments,
+                                         graph_.value(value).name + "_in_training", DType::kFloat32,
+                                         graph_.type(value).shape);
       if (id == ops.back()) editor_.replace_uses(editor_.result(source), name_of_[value]);
-      if (id == ops.back() || is_interior(ops, id)) fake_quantize_value(value, source, name_of_[value]);
+      if (id == ops.back() || is_interior(ops, id))
+        fake_quantize_value(value, source, name_of_[value]);
     }
     return true;
   }
 
-  // The NPU multiplies by the reciprocal of a constant, so that is what is quantized. False if the node is no such division.
+  // The NPU multiplies by the reciprocal of a constant, so that is what is quantized. False if the
+  // node is no such division.
   bool multiply_by_reciprocal(uint32_t source, const std::vector<OpId>& ops) {
     const Op& op = graph_.op(ops.front());
     const std::vector<std::string> tensors = editor_.tensors(source);
-    if (ops.size() != 1 || op.def != &ops::kMulTensor || !target_of(source).starts_with("aten.div.Tensor") || tensors.size() != 2 ||
+    if (ops.size() != 1 || op.def != &ops::kMulTensor ||
+        !target_of(source).starts_with("aten.div.Tensor") || tensors.size() != 2 ||
         !annotation_.ops[ops.front().index])
       return false;
     const int group = annotation_.ops[ops.front().index]->operand_groups[1];
     if (group == Annotation::kNoGroup || !graph_.is_constant(op.operands[1])) return false;
     const std::string result = editor_.result(source);
-    const auto add = [&](std::string_view target, const Editor::Arguments& arguments, std::string_view suffix, const Shape& shape) {
-      return editor_.add_node(source, source, target, arguments, fmt::format("{}_{}", result, suffix), DType::kFloat32, shape);
+    const auto add = [&](std::string_view target, const Editor::Arguments& arguments,
+                         std::string_view suffix, const Shape& shape) {
+      return editor_.add_node(source, source, target, arguments,
+                              fmt::format("{}_{}", result, suffix), DType::kFloat32, shape);
     };
-    const std::string factor = add("aten.reciprocal.default", {{"self", Name{tensors[1]}}}, "factor", editor_.shape(tensors[1]));
+    const std::string factor = add("aten.reciprocal.default", {{"self", Name{tensors[1]}}},
+                                   "factor", editor_.shape(tensors[1]));
     const std::string quantized = add_fake_quantize(group, factor, source, source);
     const std::string product =
-        add("aten.mul.Tensor", {{"self", Name{tensors[0]}}, {"other", Name{quantized}}}, "product", editor_.shape(result));
+        add("aten.mul.Tensor", {{"self", Name{tensors[0]}}, {"other", Name{quantized}}}, "product",
+            editor_.shape(result));
     editor_.replace_uses(result, product);
     fake_quantize_value(op.results[0], source, product);
     return true;
@@ -196,7 +224,8 @@ class Preparation {
   void fake_quantize_value(ValueId value, size_t before, const std::string& name) {
     const int group = annotation_.group_of_value[value.index];
     if (group == Annotation::kNoGroup || graph_.type(value).dtype != DType::kFloat32) return;
-    const std::string quantized = add_fake_quantize(group, name, before, before == 0 ? 0 : before - 1);
+    const std::string quantized =
+        add_fake_quantize(group, name, before, before == 0 ? 0 : before - 1);
     editor_.replace_uses(name, quantized);
     name_of_[value] = quantized;
   }
@@ -211,20 +240,22 @@ class Preparation {
       if (!operand.valid()) continue;
       const QuantSpec& spec = annotated.specs.operands[i];
       const int group = annotated.operand_groups[i];
-      if (spec.kind == Kind::kPerChannel || (spec.kind == Kind::kSymmetric && graph_.is_constant(operand))) {
+      if (spec.kind == Kind::kPerChannel ||
+          (spec.kind == Kind::kSymmetric && graph_.is_constant(operand))) {
         prepare_weight(op, spec);
       } else if (group == Annotation::kNoGroup) {
         continue;
       } else if (graph_.is_constant(operand)) {
         requantize_argument(op, name_of_constant(op, i), group);
-      } else if (const auto known = name_of_.find(operand); known != name_of_.end() && annotation_.group_of_value[operand.index] != group) {
+      } else if (const auto known = name_of_.find(operand);
+                 known != name_of_.end() && annotation_.group_of_value[operand.index] != group) {
         requantize_argument(op, known->second, group);
       }
     }
   }
 
-  // What the file calls operand `i`, a constant: where the graph computed it, the argument of the node in the same place. Numbers have
-  // no name and need none: int8 holds a single number exactly.
+  // What the file calls operand `i`, a constant: where the graph computed it, the argument of the
+  // node in the same place. Numbers have no name and need none: int8 holds a single number exactly.
   std::string name_of_constant(const Op& op, size_t i) const {
     const std::string& name = graph_.value(op.operands[i]).name;
     for (const uint32_t source : op.origin.sources) {
@@ -247,15 +278,19 @@ class Preparation {
   }
 
   void prepare_weight(const Op& op, const QuantSpec& spec) {
-    const auto layer = std::ranges::find_if(op.origin.sources, [&](uint32_t source) { return find_layer(target_of(source)) != nullptr; });
+    const auto layer = std::ranges::find_if(op.origin.sources, [&](uint32_t source) {
+      return find_layer(target_of(source)) != nullptr;
+    });
     if (layer == op.origin.sources.end() || !prepared_.insert(*layer).second) return;
     const std::string_view argument = find_layer(target_of(*layer))->argument;
     std::string weight = editor_.argument(*layer, argument);
     const Shape shape = editor_.shape(weight);
-    if (weight.empty() || shape.size() < 2) return note(*layer, "its weights are no tensor of their own and stay float during training");
+    if (weight.empty() || shape.size() < 2)
+      return note(*layer, "its weights are no tensor of their own and stay float during training");
     const bool transposed = op.def == &ops::kConvolution && op.attributes.get<bool>("transposed");
     const size_t axis = argument != "weight" ? shape.size() - 1 : transposed ? 1 : 0;
-    const auto norm = std::ranges::find_if(op.origin.sources, [&](uint32_t source) { return is_batch_norm(target_of(source)); });
+    const auto norm = std::ranges::find_if(
+        op.origin.sources, [&](uint32_t source) { return is_batch_norm(target_of(source)); });
     if (norm != op.origin.sources.end()) {
       if (argument != "weight" || editor_.argument(*norm, "input") != editor_.result(*layer) ||
           (transposed && op.attributes.get<int64_t>("groups") != 1)) {
@@ -264,49 +299,72 @@ class Preparation {
         weight = simulate_fusion(*layer, *norm, weight, axis);
       }
     }
-    editor_.set_argument(*layer, argument, fake_quantize_weight(*layer, weight, shape, spec.kind == Kind::kPerChannel, axis));
+    editor_.set_argument(
+        *layer, argument,
+        fake_quantize_weight(*layer, weight, shape, spec.kind == Kind::kPerChannel, axis));
     ++result_.weights;
   }
 
-  // The weight times γ / √(var + eps), whose quotient the layer's result is divided by before its bias and the batch norm.
-  std::string simulate_fusion(uint32_t layer, uint32_t norm, const std::string& weight, size_t axis) {
+  // The weight times γ / √(var + eps), whose quotient the layer's result is divided by before its
+  // bias and the batch norm.
+  std::string simulate_fusion(uint32_t layer, uint32_t norm, const std::string& weight,
+                              size_t axis) {
     const Shape weight_shape = editor_.shape(weight);
     const std::string result = editor_.result(layer);
     const Shape result_shape = editor_.shape(result);
-    const std::string variance = editor_.argument(norm, "running_var"), gamma = editor_.argument(norm, "weight");
+    const std::string variance = editor_.argument(norm, "running_var"),
+                      gamma = editor_.argument(norm, "weight");
     const int64_t channels = weight_shape[axis];
     Shape along_weight(weight_shape.size(), 1), along_result(result_shape.size(), 1);
     along_weight[axis] = along_result[1] = channels;
 
-    const auto before = [&](std::string_view target, const Editor::Arguments& arguments, std::string_view suffix, const Shape& shape) {
-      return editor_.add_node(layer, layer, target, arguments, fmt::format("{}_{}", result, suffix), DType::kFloat32, shape);
+    const auto before = [&](std::string_view target, const Editor::Arguments& arguments,
+                            std::string_view suffix, const Shape& shape) {
+      return editor_.add_node(layer, layer, target, arguments, fmt::format("{}_{}", result, suffix),
+                              DType::kFloat32, shape);
     };
-    const auto after = [&](std::string_view target, const Editor::Arguments& arguments, std::string_view suffix) {
-      return editor_.add_node(layer + 1, layer, target, arguments, fmt::format("{}_{}", result, suffix), DType::kFloat32, result_shape);
+    const auto after = [&](std::string_view target, const Editor::Arguments& arguments,
+                           std::string_view suffix) {
+      return editor_.add_node(layer + 1, layer, target, arguments,
+                              fmt::format("{}_{}", result, suffix), DType::kFloat32, result_shape);
     };
-    const std::string shifted = before("aten.add.Tensor", {{"self", Name{variance}}, {"other", editor_.number(norm, "eps").value_or(1e-5)}},
-                                       "variance", {channels});
-    const std::string deviation = before("aten.sqrt.default", {{"self", Name{shifted}}}, "deviation", {channels});
-    const std::string quotient = gamma.empty()
-                                     ? before("aten.reciprocal.default", {{"self", Name{deviation}}}, "factor", {channels})
-                                     : before("aten.div.Tensor", {{"self", Name{gamma}}, {"other", Name{deviation}}}, "factor", {channels});
+    const std::string shifted =
+        before("aten.add.Tensor",
+               {{"self", Name{variance}}, {"other", editor_.number(norm, "eps").value_or(1e-5)}},
+               "variance", {channels});
+    const std::string deviation =
+        before("aten.sqrt.default", {{"self", Name{shifted}}}, "deviation", {channels});
+    const std::string quotient =
+        gamma.empty()
+            ? before("aten.reciprocal.default", {{"self", Name{deviation}}}, "factor", {channels})
+            : before("aten.div.Tensor", {{"self", Name{gamma}}, {"other", Name{deviation}}},
+                     "factor", {channels});
     // A channel without γ is quantized as it is: the batch norm makes it constant.
-    const std::string absent = editor_.add_node(layer, layer, "aten.eq.Scalar", {{"self", Name{quotient}}, {"other", 0.0}},
-                                                result + "_absent", DType::kBool, {channels});
+    const std::string absent =
+        editor_.add_node(layer, layer, "aten.eq.Scalar", {{"self", Name{quotient}}, {"other", 0.0}},
+                         result + "_absent", DType::kBool, {channels});
     const std::string factor =
-        before("aten.masked_fill.Scalar", {{"self", Name{quotient}}, {"mask", Name{absent}}, {"value", 1.0}}, "factor_or_one", {channels});
+        before("aten.masked_fill.Scalar",
+               {{"self", Name{quotient}}, {"mask", Name{absent}}, {"value", 1.0}}, "factor_or_one",
+               {channels});
     const std::string wide =
-        before("aten.reshape.default", {{"self", Name{factor}}, {"shape", along_weight}}, "factor_of_weight", along_weight);
-    std::string scaled = before("aten.mul.Tensor", {{"self", Name{weight}}, {"other", Name{wide}}}, "scaled_weight", weight_shape);
+        before("aten.reshape.default", {{"self", Name{factor}}, {"shape", along_weight}},
+               "factor_of_weight", along_weight);
+    std::string scaled = before("aten.mul.Tensor", {{"self", Name{weight}}, {"other", Name{wide}}},
+                                "scaled_weight", weight_shape);
 
-    const std::string tall = editor_.add_node(layer + 1, layer, "aten.reshape.default", {{"self", Name{factor}}, {"shape", along_result}},
-                                              result + "_factor_of_result", DType::kFloat32, along_result);
-    std::string unscaled = after("aten.div.Tensor", {{"self", Name{result}}, {"other", Name{tall}}}, "unscaled");
+    const std::string tall = editor_.add_node(
+        layer + 1, layer, "aten.reshape.default", {{"self", Name{factor}}, {"shape", along_result}},
+        result + "_factor_of_result", DType::kFloat32, along_result);
+    std::string unscaled =
+        after("aten.div.Tensor", {{"self", Name{result}}, {"other", Name{tall}}}, "unscaled");
     if (const std::string bias = editor_.argument(layer, "bias"); !bias.empty()) {
       editor_.clear_argument(layer, "bias");
-      const std::string spread = editor_.add_node(layer + 1, layer, "aten.reshape.default", {{"self", Name{bias}}, {"shape", along_result}},
+      const std::string spread = editor_.add_node(layer + 1, layer, "aten.reshape.default",
+                                                  {{"self", Name{bias}}, {"shape", along_result}},
                                                   result + "_bias", DType::kFloat32, along_result);
-      unscaled = after("aten.add.Tensor", {{"self", Name{unscaled}}, {"other", Name{spread}}}, "biased");
+      unscaled =
+          after("aten.add.Tensor", {{"self", Name{unscaled}}, {"other", Name{spread}}}, "biased");
     }
     editor_.set_argument(norm, "input", unscaled);
     ++result_.batch_norms;
@@ -315,9 +373,12 @@ class Preparation {
 
   // --- nodes of fake quantization ---
 
-  std::string fake_quantize_weight(uint32_t layer, const std::string& weight, const Shape& shape, bool by_channel, size_t axis) {
-    const auto add = [&](std::string_view target, const Editor::Arguments& arguments, std::string_view suffix, const Shape& result) {
-      return editor_.add_node(layer, layer, target, arguments, fmt::format("{}_{}", editor_.result(layer), suffix), DType::kFloat32,
+  std::string fake_quantize_weight(uint32_t layer, const std::string& weight, const Shape& shape,
+                                   bool by_channel, size_t axis) {
+    const auto add = [&](std::string_view target, const Editor::Arguments& arguments,
+                         std::string_view suffix, const Shape& result) {
+      return editor_.add_node(layer, layer, target, arguments,
+                              fmt::format("{}_{}", editor_.result(layer), suffix), DType::kFloat32,
                               result);
     };
     Shape scales{1};
@@ -325,20 +386,30 @@ class Preparation {
     for (size_t i = 0; i < shape.size(); ++i)
       if (!by_channel || i != axis) others.push_back(static_cast<int64_t>(i));
     if (by_channel) scales = {shape[axis]};
-    const std::string detached = add("aten.detach.default", {{"self", Name{weight}}}, "detached", shape);  // scales have no gradient
-    const std::string magnitudes = add("aten.abs.default", {{"self", Name{detached}}}, "magnitudes", shape);
-    std::string largest = add("aten.amax.default", {{"self", Name{magnitudes}}, {"dim", others}, {"keepdim", false}}, "largest",
-                              by_channel ? scales : Shape{});
-    if (!by_channel) largest = add("aten.reshape.default", {{"self", Name{largest}}, {"shape", scales}}, "largest_of_all", scales);
-    const std::string quotient = add("aten.div.Tensor", {{"self", Name{largest}}, {"other", 127.0}}, "quotient", scales);
-    const std::string scale = add("aten.clamp.default", {{"self", Name{quotient}}, {"min", kWeightEps}}, "scale", scales);
+    const std::string detached = add("aten.detach.default", {{"self", Name{weight}}}, "detached",
+                                     shape);  // scales have no gradient
+    const std::string magnitudes =
+        add("aten.abs.default", {{"self", Name{detached}}}, "magnitudes", shape);
+    std::string largest =
+        add("aten.amax.default", {{"self", Name{magnitudes}}, {"dim", others}, {"keepdim", false}},
+            "largest", by_channel ? scales : Shape{});
+    if (!by_channel)
+      largest = add("aten.reshape.default", {{"self", Name{largest}}, {"shape", scales}},
+                    "largest_of_all", scales);
+    const std::string quotient =
+        add("aten.div.Tensor", {{"self", Name{largest}}, {"other", 127.0}}, "quotient", scales);
+    const std::string scale =
+        add("aten.clamp.default", {{"self", Name{quotient}}, {"min", kWeightEps}}, "scale", scales);
     const std::string zero_point =
-        editor_.add_buffer(fmt::format("quantization.{}_weight.zero_point", editor_.result(layer)), Tensor(DType::kInt32, scales));
-    Editor::Arguments arguments{{"self", Name{weight}}, {"scale", Name{scale}}, {"zero_point", Name{zero_point}}};
+        editor_.add_buffer(fmt::format("quantization.{}_weight.zero_point", editor_.result(layer)),
+                           Tensor(DType::kInt32, scales));
+    Editor::Arguments arguments{
+        {"self", Name{weight}}, {"scale", Name{scale}}, {"zero_point", Name{zero_point}}};
     if (by_channel) arguments.emplace_back("axis", static_cast<int64_t>(axis));
     arguments.emplace_back("quant_min", int64_t{-127});
     arguments.emplace_back("quant_max", int64_t{127});
-    return add(by_channel ? "aten.fake_quantize_per_channel_affine.default" : "aten.fake_quantize_per_tensor_affine.tensor_qparams",
+    return add(by_channel ? "aten.fake_quantize_per_channel_affine.default"
+                          : "aten.fake_quantize_per_tensor_affine.tensor_qparams",
                arguments, "fake_quantized_weight", shape);
   }
 
@@ -346,29 +417,32 @@ class Preparation {
     const QuantizationGroup& described = annotation_.groups[static_cast<size_t>(group)];
     const auto add = [&](std::string_view target, const Editor::Arguments& arguments) {
       ++result_.activations;
-      return editor_.add_node(before, like, target, arguments, name + "_fake_quantized", DType::kFloat32, editor_.shape(name));
+      return editor_.add_node(before, like, target, arguments, name + "_fake_quantized",
+                              DType::kFloat32, editor_.shape(name));
     };
     if (described.spec.kind == Kind::kFixed)
-      return add("aten.fake_quantize_per_tensor_affine.default", {{"self", Name{name}},
-                                                                  {"scale", double{described.spec.scale}},
-                                                                  {"zero_point", int64_t{described.spec.zero_point}},
-                                                                  {"quant_min", int64_t{-128}},
-                                                                  {"quant_max", int64_t{127}}});
+      return add("aten.fake_quantize_per_tensor_affine.default",
+                 {{"self", Name{name}},
+                  {"scale", double{described.spec.scale}},
+                  {"zero_point", int64_t{described.spec.zero_point}},
+                  {"quant_min", int64_t{-128}},
+                  {"quant_max", int64_t{127}}});
     const Buffers& buffers = buffers_of(group, name);
     const bool symmetric = described.spec.kind == Kind::kSymmetric;
-    return add("aten.fused_moving_avg_obs_fake_quant.default", {{"self", Name{name}},
-                                                                {"observer_on", Name{observer_on()}},
-                                                                {"fake_quant_on", Name{fake_quant_on()}},
-                                                                {"running_min", Name{buffers.low}},
-                                                                {"running_max", Name{buffers.high}},
-                                                                {"scale", Name{buffers.scale}},
-                                                                {"zero_point", Name{buffers.zero_point}},
-                                                                {"averaging_const", kAveraging},
-                                                                {"quant_min", int64_t{symmetric ? -127 : -128}},
-                                                                {"quant_max", int64_t{127}},
-                                                                {"ch_axis", int64_t{-1}},
-                                                                {"per_row_fake_quant", false},
-                                                                {"symmetric_quant", symmetric}});
+    return add("aten.fused_moving_avg_obs_fake_quant.default",
+               {{"self", Name{name}},
+                {"observer_on", Name{observer_on()}},
+                {"fake_quant_on", Name{fake_quant_on()}},
+                {"running_min", Name{buffers.low}},
+                {"running_max", Name{buffers.high}},
+                {"scale", Name{buffers.scale}},
+                {"zero_point", Name{buffers.zero_point}},
+                {"averaging_const", kAveraging},
+                {"quant_min", int64_t{symmetric ? -127 : -128}},
+                {"quant_max", int64_t{127}},
+                {"ch_axis", int64_t{-1}},
+                {"per_row_fake_quant", false},
+                {"symmetric_quant", symmetric}});
   }
 
   // --- buffers ---
@@ -401,11 +475,13 @@ class Preparation {
   }
 
   const std::string& observer_on() {
-    if (observer_on_.empty()) observer_on_ = editor_.add_buffer("quantization.observer_on", switched_on());
+    if (observer_on_.empty())
+      observer_on_ = editor_.add_buffer("quantization.observer_on", switched_on());
     return observer_on_;
   }
   const std::string& fake_quant_on() {
-    if (fake_quant_on_.empty()) fake_quant_on_ = editor_.add_buffer("quantization.fake_quant_on", switched_on());
+    if (fake_quant_on_.empty())
+      fake_quant_on_ = editor_.add_buffer("quantization.fake_quant_on", switched_on());
     return fake_quant_on_;
   }
 
@@ -415,21 +491,23 @@ class Preparation {
   const std::vector<Quantization>* ranges_;  // by group
   Editor editor_;
   QatPrepared result_;
-  std::map<uint32_t, std::vector<OpId>> ops_of_;  // by the last node of the file that they stand for, in program order
-  std::map<ValueId, std::string> name_of_;        // of quantized values in the graph, behind their fake quantization
-  std::set<uint32_t> prepared_;                   // layers
-  std::map<int, Buffers> buffers_;                // by group
+  std::map<uint32_t, std::vector<OpId>>
+      ops_of_;  // by the last node of the file that they stand for, in program order
+  std::map<ValueId, std::string>
+      name_of_;                  // of quantized values in the graph, behind their fake quantization
+  std::set<uint32_t> prepared_;  // layers
+  std::map<int, Buffers> buffers_;  // by group
   std::string observer_on_, fake_quant_on_;
 };
 
 }  // namespace
 
-Result<QatPrepared> qat_prepare(Program program, std::span<const std::byte> bytes, const CompileSettings& settings,
-                                const Samples* samples) {
+Result<QatPrepared> qat_prepare(Program program, std::span<const std::byte> bytes,
+                                const CompileSettings& settings, const Samples* samples) {
   Graph& graph = program.forward();
   if (is_quantized(graph))
-    return fail(DiagnosticId::kQatQuantized, "the model has quantized values already", "prepare the float model, before quantization",
-                {.file = program.file});
+    return fail(DiagnosticId::kQatQuantized, "the model has quantized values already",
+                "prepare the float model, before quantization", {.file = program.file});
   DTR_TRY(check_model(program, *settings.target));
   DTR_ASSIGN(Editor editor, Editor::open(bytes, program.file));
   DTR_TRY(run_pipeline(program, graph, training_pipeline(), settings.passes));
@@ -438,9 +516,11 @@ Result<QatPrepared> qat_prepare(Program program, std::span<const std::byte> byte
   const Annotation annotation = annotate(graph, make_patterns(spec, exclusions));
   std::optional<std::vector<Quantization>> ranges;
   if (samples != nullptr) {
-    DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_onednn_executor(program, graph, {.observe_any_layout = true}));
-    DTR_ASSIGN(const CalibrationResult calibration,
-               calibrate(program, graph, annotation, *executor, *samples, {.threads = settings.threads}));
+    DTR_ASSIGN(const std::unique_ptr<Executor> executor,
+               make_onednn_executor(program, graph, {.observe_any_layout = true}));
+    DTR_ASSIGN(
+        const CalibrationResult calibration,
+        calibrate(program, graph, annotation, *executor, *samples, {.threads = settings.threads}));
     DTR_ASSIGN(ranges, group_quantizations(program, graph, annotation, calibration));
   }
   return Preparation(program, annotation, ranges ? &*ranges : nullptr, std::move(editor)).run();

@@ -1,4 +1,5 @@
-// A float export made ready for quantization-aware training in PyTorch: fake quantization where the target's patterns quantize.
+// A float export made ready for quantization-aware training in PyTorch: fake quantization where the
+// target's patterns quantize.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +21,20 @@ struct QatPrepared {
 };
 
 // Inserts into `bytes`, the .pt2 file that `program` was read from, before training:
-//  * behind every value that the recipe quantizes, a moving average of its range and the fake quantization with it. Values that share a
-//    quantization share the buffers `quantization.NAME.{running_min,running_max,scale,zero_point}`; `quantization.observer_on` and
-//    `quantization.fake_quant_on` switch all of them. Fixed ranges (softmax, sigmoid, tanh) are constants;
-//  * at every weight, fake quantization around zero with one scale an output channel, from the largest weight at the time;
-//  * at a convolution or linear with a batch norm behind it, the simulated fusion: the weights times γ / √(var + eps) are quantized, and
-//  the
+//  * behind every value that the recipe quantizes, a moving average of its range and the fake
+//  quantization with it. Values that share a
+//    quantization share the buffers `quantization.NAME.{running_min,running_max,scale,zero_point}`;
+//    `quantization.observer_on` and `quantization.fake_quant_on` switch all of them. Fixed ranges
+//    (softmax, sigmoid, tanh) are constants;
+//  * at every weight, fake quantization around zero with one scale an output channel, from the
+//  largest weight at the time;
+//  * at a convolution or linear with a batch norm behind it, the simulated fusion: the weights
+//  times γ / √(var + eps) are quantized, and the
 //    result is divided by it before the bias and the batch norm.
-// Gradients go straight through. With samples, ranges start from these; else the first batch sets them.
-// Errors: those of the archive; kQatQuantized (it is quantized already); those of calibration.
-Result<QatPrepared> qat_prepare(Program program, std::span<const std::byte> bytes, const CompileSettings& settings, const Samples* samples);
+// Gradients go straight through. With samples, ranges start from these; else the first batch sets
+// them. Errors: those of the archive; kQatQuantized (it is quantized already); those of
+// calibration.
+Result<QatPrepared> qat_prepare(Program program, std::span<const std::byte> bytes,
+                                const CompileSettings& settings, const Samples* samples);
 
 }  // namespace dtr

@@ -15,22 +15,29 @@ namespace {
 constexpr size_t kHeadBytes = 4096;
 
 bool starts_with(std::span<const std::byte> bytes, size_t offset, std::string_view magic) {
-  return bytes.size() >= offset + magic.size() && std::memcmp(bytes.data() + offset, magic.data(), magic.size()) == 0;
+  return bytes.size() >= offset + magic.size() &&
+         std::memcmp(bytes.data() + offset, magic.data(), magic.size()) == 0;
 }
 
 bool is_text(std::span<const std::byte> bytes) {
-  return !bytes.empty() && std::none_of(bytes.begin(), bytes.end(), [](std::byte b) { return b < std::byte{9} || b == std::byte{127}; });
+  return !bytes.empty() && std::none_of(bytes.begin(), bytes.end(), [](std::byte b) {
+    return b < std::byte{9} || b == std::byte{127};
+  });
 }
 
-// Name of the first member of a zip that is no folder, by its local header (APPNOTE 4.3.7); empty if
-// it is not within `head`.
+// Name of the first member of a zip that is no folder, by its local header (APPNOTE 4.3.7); empty
+// if it is not within `head`.
 std::string_view first_member(std::span<const std::byte> head) {
   constexpr size_t kHeaderBytes = 30, kNameBytesAt = 26, kExtraBytesAt = 28;
-  const auto u16 = [&](size_t at) { return std::to_integer<size_t>(head[at]) | std::to_integer<size_t>(head[at + 1]) << 8; };
+  const auto u16 = [&](size_t at) {
+    return std::to_integer<size_t>(head[at]) | std::to_integer<size_t>(head[at + 1]) << 8;
+  };
   while (starts_with(head, 0, "PK\x03\x04") && head.size() >= kHeaderBytes) {
-    const size_t name_bytes = u16(kNameBytesAt), end = kHeaderBytes + name_bytes + u16(kExtraBytesAt);
+    const size_t name_bytes = u16(kNameBytesAt),
+                 end = kHeaderBytes + name_bytes + u16(kExtraBytesAt);
     if (end > head.size()) break;
-    const std::string_view name(reinterpret_cast<const char*>(head.data()) + kHeaderBytes, name_bytes);
+    const std::string_view name(reinterpret_cast<const char*>(head.data()) + kHeaderBytes,
+                                name_bytes);
     if (!name.ends_with('/')) return name;
     head = head.subspan(end);  // a folder has no data
   }
@@ -45,7 +52,8 @@ tl::unexpected<Diagnostic> not_a_model(FileKind kind, const std::string& name) {
   if (kind == FileKind::kProgram)
     return fail(DiagnosticId::kModelUnknown, "the file is a compiled program (.pte), not a model",
                 "give the model that it was compiled from", {.file = name});
-  return fail(DiagnosticId::kModelUnknown, "the file is neither a .pt2 archive, nor a .tflite model, nor IR text",
+  return fail(DiagnosticId::kModelUnknown,
+              "the file is neither a .pt2 archive, nor a .tflite model, nor IR text",
               "export the model with torch.export.save, or convert it to .tflite", {.file = name});
 }
 
@@ -53,7 +61,8 @@ tl::unexpected<Diagnostic> not_a_model(FileKind kind, const std::string& name) {
 
 FileKind kind_of(std::span<const std::byte> bytes) {
   bytes = bytes.first(std::min(bytes.size(), kHeadBytes));
-  if (starts_with(bytes, 0, "PK")) return first_member(bytes).ends_with(".npy") ? FileKind::kArrays : FileKind::kPt2;
+  if (starts_with(bytes, 0, "PK"))
+    return first_member(bytes).ends_with(".npy") ? FileKind::kArrays : FileKind::kPt2;
   if (starts_with(bytes, 4, "TFL3")) return FileKind::kTflite;
   if (starts_with(bytes, 4, "ET")) return FileKind::kProgram;
   if (starts_with(bytes, 8, "ED00")) return FileKind::kTrace;
@@ -83,7 +92,8 @@ Result<Program> read_model(FileContents file, FileKind kind, const std::string& 
   return program;
 }
 
-Result<Program> parse_model(std::span<const std::byte> bytes, FileKind kind, const std::string& name) {
+Result<Program> parse_model(std::span<const std::byte> bytes, FileKind kind,
+                            const std::string& name) {
   if (kind == FileKind::kPt2) return pt2::parse_pt2(bytes, name);
   if (kind == FileKind::kText) return parse_text(bytes, name);
   if (kind != FileKind::kTflite) return not_a_model(kind, name);

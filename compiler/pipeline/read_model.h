@@ -11,19 +11,32 @@
 
 namespace dtr {
 
-enum class FileKind : uint8_t { kUnknown, kPt2, kTflite, kProgram, kTensorFile, kTrace, kRecords, kArrays, kText };
+enum class FileKind : uint8_t {
+  kUnknown,
+  kPt2,
+  kTflite,
+  kProgram,
+  kTensorFile,
+  kTrace,
+  kRecords,
+  kArrays,
+  kText
+};
 
-// By the first bytes of a file, which says nothing about the rest. A zip whose first member is a .npy, or a .npy, holds arrays; another zip
-// is a .pt2.
+// By the first bytes of a file, which says nothing about the rest. A zip whose first member is a
+// .npy, or a .npy, holds arrays; another zip is a .pt2.
 FileKind kind_of(std::span<const std::byte> bytes);
 // Errors: kFileNotFound.
 Result<FileKind> file_kind(const std::string& path);
 
-// A .pt2 (zip), .tflite (identifier TFL3) or IR text. Errors: kModelUnknown, kFileNotFound, and those of the importer.
+// A .pt2 (zip), .tflite (identifier TFL3) or IR text. Errors: kModelUnknown, kFileNotFound, and
+// those of the importer.
 Result<Program> read_model(const std::string& path);
-// The same of a file that is in memory already. The program keeps the file: its constants are not copied.
+// The same of a file that is in memory already. The program keeps the file: its constants are not
+// copied.
 Result<Program> read_model(FileContents file, FileKind kind, const std::string& path);
 // The same of bytes that outlive the program.
-Result<Program> parse_model(std::span<const std::byte> bytes, FileKind kind, const std::string& name);
+Result<Program> parse_model(std::span<const std::byte> bytes, FileKind kind,
+                            const std::string& name);
 
 }  // namespace dtr

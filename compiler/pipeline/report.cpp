@@ -54,8 +54,10 @@ void fill_operators(const Compilation& compilation, CompileReport& report) {
       row.kernel = step.kernel;
       row.macs = step.macs;
       row.cycles = step.cycles;
-      row.utilization =
-          step.cycles == 0 ? 0 : static_cast<double>(step.macs) / (static_cast<double>(step.cycles) * npu.pipelines * npu.macs);
+      row.utilization = step.cycles == 0
+                            ? 0
+                            : static_cast<double>(step.macs) /
+                                  (static_cast<double>(step.cycles) * npu.pipelines * npu.macs);
       row.limited_by = step.limit;
       report.operators.push_back(std::move(row));
     }
@@ -72,7 +74,9 @@ void fill_check(const CheckFigures& check, CompileReport& report) {
   report.checked = true;
 }
 
-std::string percent_or_null(std::optional<uint32_t> percent) { return percent ? fmt::to_string(*percent) : "null"; }
+std::string percent_or_null(std::optional<uint32_t> percent) {
+  return percent ? fmt::to_string(*percent) : "null";
+}
 
 }  // namespace
 
@@ -90,24 +94,26 @@ SramUse sram_use(const Compilation& compilation) {
   return use;
 }
 
-CompileReport compile_report(const Compilation& compilation, const std::optional<CheckFigures>& check) {
+CompileReport compile_report(const Compilation& compilation,
+                             const std::optional<CheckFigures>& check) {
   const TargetDescription& target = *compilation.target;
   const BackendOptions& options = compilation.recipe_spec.options;
   const ProgramSizes& sizes = compilation.written.sizes;
-  CompileReport report{.model = compilation.program.file,
-                       .target = std::string(target.name),
-                       .checksum = compilation.written.checksum,
-                       .clock_hz = clock_hz(target),
-                       .refusals = refusal_rows(compilation),
-                       .transposes = transpose_rows(compilation),
-                       .has_npu = has_npu(target),
-                       .constants = constants_of(target, compilation.recipe_spec),
-                       .nxp_like = options.schedule == NeutronSchedule::kNxpLike,
-                       .converter = options.converter.command,
-                       .sram = sram_use(compilation),
-                       .flash_bytes = static_cast<uint64_t>(sizes.constants + sizes.external + sizes.payloads),
-                       .external_bytes = static_cast<uint64_t>(sizes.external),
-                       .program_bytes = compilation.pte().size()};
+  CompileReport report{
+      .model = compilation.program.file,
+      .target = std::string(target.name),
+      .checksum = compilation.written.checksum,
+      .clock_hz = clock_hz(target),
+      .refusals = refusal_rows(compilation),
+      .transposes = transpose_rows(compilation),
+      .has_npu = has_npu(target),
+      .constants = constants_of(target, compilation.recipe_spec),
+      .nxp_like = options.schedule == NeutronSchedule::kNxpLike,
+      .converter = options.converter.command,
+      .sram = sram_use(compilation),
+      .flash_bytes = static_cast<uint64_t>(sizes.constants + sizes.external + sizes.payloads),
+      .external_bytes = static_cast<uint64_t>(sizes.external),
+      .program_bytes = compilation.pte().size()};
   fill_operators(compilation, report);
   if (check) fill_check(*check, report);
   return report;
@@ -115,11 +121,16 @@ CompileReport compile_report(const Compilation& compilation, const std::optional
 
 TimeError time_error(const CompileReport& report) {
   if (report.has_npu && !report.checked)
-    return {.npu_percent = {}, .cpu_percent = {}, .percent = {}, .known = "not known", .reason = "the cycles of the NPU were not counted"};
-  TimedWork work{.target = find_target(report.target),
-                 .configuration = NpuConfiguration{.nxp_like = report.nxp_like, .constants = report.constants},
-                 .npu_cycles = report.npu_total_cycles,
-                 .npu_calls = report.npu_calls};
+    return {.npu_percent = {},
+            .cpu_percent = {},
+            .percent = {},
+            .known = "not known",
+            .reason = "the cycles of the NPU were not counted"};
+  TimedWork work{
+      .target = find_target(report.target),
+      .configuration = NpuConfiguration{.nxp_like = report.nxp_like, .constants = report.constants},
+      .npu_cycles = report.npu_total_cycles,
+      .npu_calls = report.npu_calls};
   for (const OperatorRow& row : report.operators) {
     if (row.cycles > 0) {
       work.npu_macs += static_cast<uint64_t>(row.macs);
@@ -132,39 +143,49 @@ TimeError time_error(const CompileReport& report) {
 
 std::string to_json(const CompileReport& report) {
   std::string text = "{\n";
-  text += fmt::format("  \"model\": {}, \"target\": {}, \"clock_hz\": {},\n", json_quote(report.model), json_quote(report.target),
-                      report.clock_hz);
+  text += fmt::format("  \"model\": {}, \"target\": {}, \"clock_hz\": {},\n",
+                      json_quote(report.model), json_quote(report.target), report.clock_hz);
   const TimeError error = time_error(report);
   text += fmt::format(
-      "  \"time_error_percent\": {}, \"npu_error_percent\": {}, \"cpu_error_percent\": {}, \"time_known\": {}, \"time_error_reason\": "
+      "  \"time_error_percent\": {}, \"npu_error_percent\": {}, \"cpu_error_percent\": {}, "
+      "\"time_known\": {}, \"time_error_reason\": "
       "{},\n",
-      percent_or_null(error.percent), percent_or_null(error.npu_percent), percent_or_null(error.cpu_percent), json_quote(error.known),
-      json_quote(error.reason));
+      percent_or_null(error.percent), percent_or_null(error.npu_percent),
+      percent_or_null(error.cpu_percent), json_quote(error.known), json_quote(error.reason));
   text += fmt::format("  \"checksum\": \"{:08x}\",\n", report.checksum);
-  text +=
-      fmt::format("  \"partitions\": {}, \"cpu_calls\": {}, \"cpu_cycles\": {},\n", report.partitions, report.cpu_calls, report.cpu_cycles);
+  text += fmt::format("  \"partitions\": {}, \"cpu_calls\": {}, \"cpu_cycles\": {},\n",
+                      report.partitions, report.cpu_calls, report.cpu_cycles);
   if (report.checked)
     text += fmt::format(
-        "  \"npu_calls\": {}, \"npu_busy_cycles\": {}, \"npu_host_cycles\": {}, \"npu_stall_cycles\": {}, \"npu_total_cycles\": {},\n",
-        report.npu_calls, report.npu_busy_cycles, report.npu_host_cycles, report.npu_stall_cycles, report.npu_total_cycles);
+        "  \"npu_calls\": {}, \"npu_busy_cycles\": {}, \"npu_host_cycles\": {}, "
+        "\"npu_stall_cycles\": {}, \"npu_total_cycles\": {},\n",
+        report.npu_calls, report.npu_busy_cycles, report.npu_host_cycles, report.npu_stall_cycles,
+        report.npu_total_cycles);
   const SramUse& sram = report.sram;
   text += fmt::format(
-      "  \"sram\": {{\"planned_bytes\": {}, \"live_bound_bytes\": {}, \"staging_bytes\": {}, \"program_bytes\": {}, \"total_bytes\": {}, "
+      "  \"sram\": {{\"planned_bytes\": {}, \"live_bound_bytes\": {}, \"staging_bytes\": {}, "
+      "\"program_bytes\": {}, \"total_bytes\": {}, "
       "\"target_bytes\": {}}},\n",
-      sram.planned_bytes, sram.live_bound_bytes, sram.staging_bytes, sram.program_bytes, sram.total_bytes, sram.target_bytes);
-  text += fmt::format("  \"constants\": \"{}\", \"flash_bytes\": {}, \"external_bytes\": {}, \"program_bytes\": {},\n",
-                      name(report.constants), report.flash_bytes, report.external_bytes, report.program_bytes);
+      sram.planned_bytes, sram.live_bound_bytes, sram.staging_bytes, sram.program_bytes,
+      sram.total_bytes, sram.target_bytes);
+  text += fmt::format(
+      "  \"constants\": \"{}\", \"flash_bytes\": {}, \"external_bytes\": {}, \"program_bytes\": "
+      "{},\n",
+      name(report.constants), report.flash_bytes, report.external_bytes, report.program_bytes);
   if (report.checked) text += fmt::format("  \"check_sqnr_db\": {:.2f},\n", report.check_sqnr_db);
   text += "  \"operators\": [";
   for (size_t i = 0; i < report.operators.size(); ++i) {
     const OperatorRow& row = report.operators[i];
     text += fmt::format(
-        "{}\n    {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, \"backend\": {}, \"kernel\": {}, \"macs\": {}, "
+        "{}\n    {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, "
+        "\"backend\": {}, \"kernel\": {}, \"macs\": {}, "
         "\"cycles\": {}, \"cpu_cycles\": {}, \"utilization\": {:.4f}, \"limited_by\": {}}}",
-        i == 0 ? "" : ",", json_quote(row.name), json_quote(row.op), json_quote(row.module_path), json_quote(row.source_line),
-        json_quote(row.backend), json_quote(row.kernel), row.macs, row.cycles, row.cpu_cycles, row.utilization, json_quote(row.limited_by));
+        i == 0 ? "" : ",", json_quote(row.name), json_quote(row.op), json_quote(row.module_path),
+        json_quote(row.source_line), json_quote(row.backend), json_quote(row.kernel), row.macs,
+        row.cycles, row.cpu_cycles, row.utilization, json_quote(row.limited_by));
   }
-  return fmt::format("{}\n  ],\n{},\n{}\n}}\n", text, refusals_json(report), transposes_json(report));
+  return fmt::format("{}\n  ],\n{},\n{}\n}}\n", text, refusals_json(report),
+                     transposes_json(report));
 }
 
 std::string to_text(const CompileReport& report) {
@@ -174,54 +195,75 @@ std::string to_text(const CompileReport& report) {
     module_width = std::clamp<size_t>(row.module_path.size(), module_width, 26);
     kernel_width = std::clamp<size_t>(row.kernel.size(), kernel_width, 28);
   }
-  std::string text = fmt::format("{:<{}}  {:<{}}  {:<8}  {:<{}}  {:>12}  {:>11}  {:>5}  {}\n", "operator", name_width, "module",
-                                 module_width, "runs on", "kernel", kernel_width, "MACs", "cycles", "util", "limited by");
+  std::string text = fmt::format("{:<{}}  {:<{}}  {:<8}  {:<{}}  {:>12}  {:>11}  {:>5}  {}\n",
+                                 "operator", name_width, "module", module_width, "runs on",
+                                 "kernel", kernel_width, "MACs", "cycles", "util", "limited by");
   for (const OperatorRow& row : report.operators) {
     if (row.cycles == 0 && row.limited_by == "flash") continue;  // copies run beside the calls
     const std::string cycles = row.cycles > 0       ? with_thousands(row.cycles)
                                : row.cpu_cycles > 0 ? "~" + with_thousands(row.cpu_cycles)
                                                     : std::string();
-    const std::string utilization = row.macs > 0 && row.cycles > 0 ? fmt::format("{:.0f} %", 100 * row.utilization) : "";
-    text +=
-        terminal_format("{:<{}}  {:<{}}  {:<8}  {:<{}}  {:>12}  {:>11}  {:>5}  {}\n", clipped(row.name, name_width), name_width,
-                        clipped(row.module_path, module_width), module_width, row.backend, clipped(row.kernel, kernel_width), kernel_width,
-                        row.macs > 0 ? with_thousands(static_cast<uint64_t>(row.macs)) : "", cycles, utilization, row.limited_by);
+    const std::string utilization =
+        row.macs > 0 && row.cycles > 0 ? fmt::format("{:.0f} %", 100 * row.utilization) : "";
+    text += terminal_format("{:<{}}  {:<{}}  {:<8}  {:<{}}  {:>12}  {:>11}  {:>5}  {}\n",
+                            clipped(row.name, name_width), name_width,
+                            clipped(row.module_path, module_width), module_width, row.backend,
+                            clipped(row.kernel, kernel_width), kernel_width,
+                            row.macs > 0 ? with_thousands(static_cast<uint64_t>(row.macs)) : "",
+                            cycles, utilization, row.limited_by);
   }
   text += refusals_text(report) + transposes_text(report);
   const SramUse& sram = report.sram;
   if (!report.converter.empty())
-    text += terminal_format("\nNPU     {} partition{} made by `{}`: what they cost is known where NXP's driver runs them\n",
-                            report.partitions, report.partitions == 1 ? "" : "s", report.converter);
+    text += terminal_format(
+        "\nNPU     {} partition{} made by `{}`: what they cost is known where NXP's driver runs "
+        "them\n",
+        report.partitions, report.partitions == 1 ? "" : "s", report.converter);
   else if (report.has_npu && !report.checked)
-    text += fmt::format("\nNPU     {} partition{}: calls and cycles are counted by the check, which was left out\n", report.partitions,
-                        report.partitions == 1 ? "" : "s");
+    text += fmt::format(
+        "\nNPU     {} partition{}: calls and cycles are counted by the check, which was left out\n",
+        report.partitions, report.partitions == 1 ? "" : "s");
   else if (report.has_npu)
-    text += fmt::format("\nNPU     {} kernel calls in {} partition{}: {} cycles busy + {} host + {} waiting for flash\n", report.npu_calls,
-                        report.partitions, report.partitions == 1 ? "" : "s", with_thousands(report.npu_busy_cycles),
-                        with_thousands(report.npu_host_cycles), with_thousands(report.npu_stall_cycles));
-  text += fmt::format("{}CPU     {} kernel call{}: about {} cycles (estimates, docs/targets.md)\n", report.has_npu ? "" : "\n",
-                      report.cpu_calls, report.cpu_calls == 1 ? "" : "s", with_thousands(report.cpu_cycles));
+    text += fmt::format(
+        "\nNPU     {} kernel calls in {} partition{}: {} cycles busy + {} host + {} waiting for "
+        "flash\n",
+        report.npu_calls, report.partitions, report.partitions == 1 ? "" : "s",
+        with_thousands(report.npu_busy_cycles), with_thousands(report.npu_host_cycles),
+        with_thousands(report.npu_stall_cycles));
+  text += fmt::format("{}CPU     {} kernel call{}: about {} cycles (estimates, docs/targets.md)\n",
+                      report.has_npu ? "" : "\n", report.cpu_calls,
+                      report.cpu_calls == 1 ? "" : "s", with_thousands(report.cpu_cycles));
   if (!report.has_npu || report.checked) {
     const uint64_t total = report.npu_total_cycles + report.cpu_cycles;
     const TimeError error = time_error(report);
-    const std::string cycles = !report.has_npu
-                                   ? fmt::format("about {} cycles", with_thousands(total))
-                                   : fmt::format("{} cycles with the NPU + {} with the CPU = {}", with_thousands(report.npu_total_cycles),
-                                                 with_thousands(report.cpu_cycles), with_thousands(total));
-    text += fmt::format("time    {} = {}, at {} MHz\n", cycles, time_text(report.microseconds(total) / 1000, error),
+    const std::string cycles =
+        !report.has_npu ? fmt::format("about {} cycles", with_thousands(total))
+                        : fmt::format("{} cycles with the NPU + {} with the CPU = {}",
+                                      with_thousands(report.npu_total_cycles),
+                                      with_thousands(report.cpu_cycles), with_thousands(total));
+    text += fmt::format("time    {} = {}, at {} MHz\n", cycles,
+                        time_text(report.microseconds(total) / 1000, error),
                         report.clock_hz / 1'000'000);
-    if (!error.reason.empty()) text += fmt::format("error   {} (docs/{}.md)\n", error.reason, report.has_npu ? "npu" : "targets");
+    if (!error.reason.empty())
+      text += fmt::format("error   {} (docs/{}.md)\n", error.reason,
+                          report.has_npu ? "npu" : "targets");
   }
   const bool in_sram = report.constants == ConstantMemory::kSram;
-  text += fmt::format("SRAM    {} bytes of {}: activations {} (no plan needs less than {}), {} {}\n", with_thousands(sram.total_bytes),
-                      with_thousands(sram.target_bytes), with_thousands(sram.planned_bytes), with_thousands(sram.live_bound_bytes),
-                      in_sram ? "the program with its constants" : "staged weights",
-                      with_thousands(in_sram ? sram.program_bytes : sram.staging_bytes));
-  text += fmt::format("flash   {} bytes of constants and microcode, {} bytes of program in all{}\n", with_thousands(report.flash_bytes),
-                      with_thousands(report.program_bytes), in_sram ? ", copied to SRAM at start" : "");
+  text +=
+      fmt::format("SRAM    {} bytes of {}: activations {} (no plan needs less than {}), {} {}\n",
+                  with_thousands(sram.total_bytes), with_thousands(sram.target_bytes),
+                  with_thousands(sram.planned_bytes), with_thousands(sram.live_bound_bytes),
+                  in_sram ? "the program with its constants" : "staged weights",
+                  with_thousands(in_sram ? sram.program_bytes : sram.staging_bytes));
+  text += fmt::format("flash   {} bytes of constants and microcode, {} bytes of program in all{}\n",
+                      with_thousands(report.flash_bytes), with_thousands(report.program_bytes),
+                      in_sram ? ", copied to SRAM at start" : "");
   if (report.external_bytes > 0)
-    text += fmt::format("tensors {} bytes of the constants are in the tensor file\n", with_thousands(report.external_bytes));
-  if (report.checked) text += fmt::format("check   first sample: int8 program against the float model {:.1f} dB\n", report.check_sqnr_db);
+    text += fmt::format("tensors {} bytes of the constants are in the tensor file\n",
+                        with_thousands(report.external_bytes));
+  if (report.checked)
+    text += fmt::format("check   first sample: int8 program against the float model {:.1f} dB\n",
+                        report.check_sqnr_db);
   return text;
 }
 

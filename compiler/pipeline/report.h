@@ -48,12 +48,14 @@ struct TransposeRow {
 };
 
 struct SramUse {
-  uint64_t planned_bytes = 0;     // part of the arena that holds values
-  uint64_t live_bound_bytes = 0;  // most bytes of values live across one step, at full size: no plan can do with less
-  uint64_t staging_bytes = 0;     // rest of the arena: constants on their way from flash; they fill the gaps between values first
-  uint64_t program_bytes = 0;     // the program and its tensor file, if they lie in SRAM
-  uint64_t total_bytes = 0;       // all of these
-  uint64_t target_bytes = 0;      // what the target has
+  uint64_t planned_bytes = 0;  // part of the arena that holds values
+  uint64_t live_bound_bytes =
+      0;  // most bytes of values live across one step, at full size: no plan can do with less
+  uint64_t staging_bytes = 0;  // rest of the arena: constants on their way from flash; they fill
+                               // the gaps between values first
+  uint64_t program_bytes = 0;  // the program and its tensor file, if they lie in SRAM
+  uint64_t total_bytes = 0;    // all of these
+  uint64_t target_bytes = 0;   // what the target has
 };
 
 struct CompileReport {
@@ -79,7 +81,9 @@ struct CompileReport {
   double check_sqnr_db = 0;     // int8 program against the float model, one sample
   bool checked = false;         // the program ran: calls and cycles of the NPU are known
 
-  double microseconds(uint64_t cycles) const { return clock_hz == 0 ? 0 : static_cast<double>(cycles) / clock_hz * 1e6; }
+  double microseconds(uint64_t cycles) const {
+    return clock_hz == 0 ? 0 : static_cast<double>(cycles) / clock_hz * 1e6;
+  }
 };
 
 // What a run of the program on one sample showed: `check_program` of host/accuracy/check.h.
@@ -91,7 +95,8 @@ struct CheckFigures {
 
 struct Compilation;
 // Of a compilation that is done. Without figures of a check the cycles of the NPU are not known.
-CompileReport compile_report(const Compilation& compilation, const std::optional<CheckFigures>& check = {});
+CompileReport compile_report(const Compilation& compilation,
+                             const std::optional<CheckFigures>& check = {});
 // The same of memory alone.
 SramUse sram_use(const Compilation& compilation);
 

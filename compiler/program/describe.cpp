@@ -21,13 +21,16 @@ uint32_t count(const Vector* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
-// Names and lists that a program mentions again and again are not printed again and again in full: the text stays linear in the file.
+// Names and lists that a program mentions again and again are not printed again and again in full:
+// the text stays linear in the file.
 constexpr size_t kMostLetters = 200, kMostItems = 32;
 std::string clipped(std::string_view text) {
-  return text.size() <= kMostLetters ? std::string(text) : fmt::format("{}…", text.substr(0, kMostLetters));
+  return text.size() <= kMostLetters ? std::string(text)
+                                     : fmt::format("{}…", text.substr(0, kMostLetters));
 }
 
-// "f32[1,3,4,5]", with the dimension order where it is not contiguous: "f32[1,3,4,5] channels_last".
+// "f32[1,3,4,5]", with the dimension order where it is not contiguous: "f32[1,3,4,5]
+// channels_last".
 template <class T>
 std::string type_text(const T& tensor) {
   std::string text = fmt::format("{}[", name(static_cast<ScalarType>(tensor.scalar_type())));
@@ -49,11 +52,13 @@ std::string type_text(const T& tensor) {
 
 class Describer {
  public:
-  Describer(const ProgramImage& image, const DescribeOptions& options) : image_(image), options_(options) {
+  Describer(const ProgramImage& image, const DescribeOptions& options)
+      : image_(image), options_(options) {
     if (const pte::DebugMap* map = image.debug_map()) {
       for (uint32_t i = 0; i < count(map->tensors()); ++i) {
         const pte::DebugTensor& tensor = *map->tensors()->Get(i);
-        if (tensor.value() >= 0) name_of_value_.emplace(tensor.value(), GetStringView(tensor.name()));
+        if (tensor.value() >= 0)
+          name_of_value_.emplace(tensor.value(), GetStringView(tensor.name()));
       }
     }
   }
@@ -61,7 +66,8 @@ class Describer {
   std::string run() {
     head();
     const pte::Program& program = image_.file().program();
-    for (uint32_t i = 0; i < count(program.execution_plan()); ++i) method(*program.execution_plan()->Get(i));
+    for (uint32_t i = 0; i < count(program.execution_plan()); ++i)
+      method(*program.execution_plan()->Get(i));
     segments(program);
     if (image_.debug_map() != nullptr) debug_map(*image_.debug_map());
     return std::move(text_);
@@ -76,13 +82,16 @@ class Describer {
   void head() {
     static constexpr std::string_view kChecksums[] = {"absent", "good", "not checked"};
     const pte::ProgramFile& file = image_.file();
-    line("program {}: {} bytes, schema ET12 version {}, checksum {}", image_.path(), file.bytes().size(), file.program().version(),
+    line("program {}: {} bytes, schema ET12 version {}, checksum {}", image_.path(),
+         file.bytes().size(), file.program().version(),
          kChecksums[static_cast<size_t>(file.checksum())]);
     if (const pte::Manifest* manifest = file.manifest()) {
-      line("  target {} (hash {:08x}), written by {}, model {:016x}", manifest->target, manifest->target_hash, manifest->tool,
-           manifest->source_hash);
-      line("  SRAM {} bytes (most live at once: {}), constants and payloads {} bytes in {}", manifest->sram_bytes, manifest->max_live_bytes,
-           manifest->flash_bytes, (manifest->flags & pte::kConstantsInSram) != 0 ? "SRAM, with the whole program" : "flash");
+      line("  target {} (hash {:08x}), written by {}, model {:016x}", manifest->target,
+           manifest->target_hash, manifest->tool, manifest->source_hash);
+      line("  SRAM {} bytes (most live at once: {}), constants and payloads {} bytes in {}",
+           manifest->sram_bytes, manifest->max_live_bytes, manifest->flash_bytes,
+           (manifest->flags & pte::kConstantsInSram) != 0 ? "SRAM, with the whole program"
+                                                          : "flash");
       if ((manifest->flags & pte::kNxpLikeSchedule) != 0) line("  schedule nxp-like");
     }
   }
@@ -95,16 +104,19 @@ class Describer {
       line("  memory {}: {} bytes", i, plan.non_const_buffer_sizes()->Get(i));
     const pte::Chain& chain = *plan.chains()->Get(0);
     line("  {} instructions", count(chain.instructions()));
-    for (uint32_t i = 0; i < count(chain.instructions()); ++i) instruction(plan, i, *chain.instructions()->Get(i));
+    for (uint32_t i = 0; i < count(chain.instructions()); ++i)
+      instruction(plan, i, *chain.instructions()->Get(i));
     for (uint32_t i = 0; i < count(plan.delegates()); ++i) delegate(i, *plan.delegates()->Get(i));
     memory_map(plan);
   }
 
-  void values(const pte::ExecutionPlan& plan, std::string_view what, const flatbuffers::Vector<int32_t>* indices) {
+  void values(const pte::ExecutionPlan& plan, std::string_view what,
+              const flatbuffers::Vector<int32_t>* indices) {
     for (uint32_t i = 0; i < count(indices); ++i) {
       const auto index = static_cast<uint32_t>(indices->Get(i));
       const pte::Tensor* tensor = plan.values()->Get(index)->val_as_Tensor();
-      line("  {} {}: {} {}", what, i, value(plan, index), tensor == nullptr ? "" : type_text(*tensor));
+      line("  {} {}: {} {}", what, i, value(plan, index),
+           tensor == nullptr ? "" : type_text(*tensor));
     }
   }
 
@@ -143,7 +155,8 @@ class Describer {
         return list(*held.val_as_OptionalTensorList()->items());
       case pte::KernelTypes::Tensor: {
         const auto name = name_of_value_.find(static_cast<int32_t>(index));
-        return name == name_of_value_.end() ? fmt::format("%{}", index) : fmt::format("%{} `{}`", index, clipped(name->second));
+        return name == name_of_value_.end() ? fmt::format("%{}", index)
+                                            : fmt::format("%{} `{}`", index, clipped(name->second));
       }
       case pte::KernelTypes::Null:
       case pte::KernelTypes::NONE:
@@ -163,19 +176,23 @@ class Describer {
     const auto* delegate = held.instr_args_as_DelegateCall();
     std::vector<std::string> parts;
     const auto* arguments = kernel != nullptr ? kernel->args() : delegate->args();
-    for (uint32_t i = 0; i < count(arguments); ++i) parts.push_back(value(plan, static_cast<uint32_t>(arguments->Get(i))));
+    for (uint32_t i = 0; i < count(arguments); ++i)
+      parts.push_back(value(plan, static_cast<uint32_t>(arguments->Get(i))));
     std::string name;
     if (kernel != nullptr) {
       const pte::Operator& op = *plan.operators()->Get(static_cast<uint32_t>(kernel->op_index()));
-      name = fmt::format("{}{}{}", GetStringView(op.name()), count(op.overload()) == 0 ? "" : ".", GetStringView(op.overload()));
+      name = fmt::format("{}{}{}", GetStringView(op.name()), count(op.overload()) == 0 ? "" : ".",
+                         GetStringView(op.overload()));
     } else {
       name = fmt::format("delegate {}", delegate->delegate_index());
     }
     std::string from;
-    if (const pte::DebugMap* map = image_.debug_map(); map != nullptr && index < count(map->calls())) {
+    if (const pte::DebugMap* map = image_.debug_map();
+        map != nullptr && index < count(map->calls())) {
       from = sources(*map, *map->calls()->Get(index)->origin());
     }
-    line("    {}: {}({}){}{}", index, name, fmt::join(parts, ", "), from.empty() ? "" : "  # ", from);
+    line("    {}: {}({}){}{}", index, name, fmt::join(parts, ", "), from.empty() ? "" : "  # ",
+         from);
   }
 
   void delegate(uint32_t index, const pte::BackendDelegate& held) {
@@ -199,13 +216,15 @@ class Describer {
     for (uint32_t i = 0; i < count(plan.values()); ++i) {
       const pte::Tensor* tensor = plan.values()->Get(i)->val_as_Tensor();
       if (tensor == nullptr || tensor->allocation_info() == nullptr) continue;
-      entries.push_back({tensor->allocation_info()->memory_id(), tensor->allocation_info()->memory_offset_low(), i});
+      entries.push_back({tensor->allocation_info()->memory_id(),
+                         tensor->allocation_info()->memory_offset_low(), i});
     }
     std::ranges::sort(entries);
     line("  memory map: memory, first byte, bytes, value");
     for (const Entry& entry : entries) {
       const pte::Tensor& tensor = *plan.values()->Get(entry.value)->val_as_Tensor();
-      line("    {} {:>8} {:>8} {} {}", entry.memory, entry.offset, pte::tensor_bytes(tensor), value(plan, entry.value), type_text(tensor));
+      line("    {} {:>8} {:>8} {} {}", entry.memory, entry.offset, pte::tensor_bytes(tensor),
+           value(plan, entry.value), type_text(tensor));
     }
   }
 
@@ -217,9 +236,13 @@ class Describer {
       named[entry.segment_index()] = GetStringView(entry.key());
     }
     for (uint32_t i = 0; i < count(program.segments()); ++i) {
-      std::string what = program.constant_segment() != nullptr && program.constant_segment()->segment_index() == i ? "constants" : "";
+      std::string what =
+          program.constant_segment() != nullptr && program.constant_segment()->segment_index() == i
+              ? "constants"
+              : "";
       if (const auto name = named.find(i); name != named.end()) what = clipped(name->second);
-      line("  {}: {} bytes{}{}", i, program.segments()->Get(i)->size(), what.empty() ? "" : " ", what);
+      line("  {}: {} bytes{}{}", i, program.segments()->Get(i)->size(), what.empty() ? "" : " ",
+           what);
     }
   }
 
@@ -228,12 +251,15 @@ class Describer {
     for (uint32_t i = 0; i < count(origin.sources()); ++i) {
       const pte::SourceOperator& source = *map.sources()->Get(origin.sources()->Get(i));
       std::string part(GetStringView(source.name()));
-      if (count(source.module_path()) > 0) part += fmt::format(" {}", GetStringView(source.module_path()));
-      if (count(source.source_line()) > 0) part += fmt::format(" ({})", GetStringView(source.source_line()));
+      if (count(source.module_path()) > 0)
+        part += fmt::format(" {}", GetStringView(source.module_path()));
+      if (count(source.source_line()) > 0)
+        part += fmt::format(" ({})", GetStringView(source.source_line()));
       parts.push_back(std::move(part));
     }
     std::string text = fmt::format("{}", fmt::join(parts, ", "));
-    if (origin.parts() > 1) text += fmt::format(" part {} of {}", origin.part() + 1, origin.parts());
+    if (origin.parts() > 1)
+      text += fmt::format(" part {} of {}", origin.part() + 1, origin.parts());
     return text;
   }
 
@@ -245,14 +271,15 @@ class Describer {
       inside += tensor.in_delegate() ? 1 : 0;
       lost += tensor.value() < 0 && !tensor.in_delegate() ? 1 : 0;
     }
-    line("debug map: {} source operators, {} tensors ({} inside delegates, {} lost to fusion)", count(map.sources()), count(map.tensors()),
-         inside, lost);
+    line("debug map: {} source operators, {} tensors ({} inside delegates, {} lost to fusion)",
+         count(map.sources()), count(map.tensors()), inside, lost);
     for (uint32_t i = 0; i < count(map.calls()); ++i) {
       const pte::DebugCall& call = *map.calls()->Get(i);
       for (uint32_t s = 0; s < count(call.steps()); ++s) {
         const pte::DebugStep& step = *call.steps()->Get(s);
-        line("  call {} command {}: {}, {} MACs, {} cycles, {}  # {}", i, step.command(), GetStringView(step.kernel()), step.macs(),
-             step.cycles(), GetStringView(step.limit()), sources(map, *step.origin()));
+        line("  call {} command {}: {}, {} MACs, {} cycles, {}  # {}", i, step.command(),
+             GetStringView(step.kernel()), step.macs(), step.cycles(), GetStringView(step.limit()),
+             sources(map, *step.origin()));
       }
     }
   }
@@ -265,19 +292,23 @@ class Describer {
 
 }  // namespace
 
-std::string describe_program(const ProgramImage& image, const DescribeOptions& options) { return Describer(image, options).run(); }
+std::string describe_program(const ProgramImage& image, const DescribeOptions& options) {
+  return Describer(image, options).run();
+}
 
 std::string describe_tensor_file(const TensorFileImage& image) {
   const pte::TensorFile& file = image.file();
   std::string text = terminal_format("tensor file {}: {} entries\n", image.path(), file.count());
-  std::vector<const ptd::NamedData*> entries;  // in the order of their bytes, which is that of the program
+  std::vector<const ptd::NamedData*>
+      entries;  // in the order of their bytes, which is that of the program
   for (size_t i = 0; i < file.count(); ++i) entries.push_back(&file.entry(i));
-  std::ranges::stable_sort(entries, {}, [](const ptd::NamedData* entry) { return entry->segment_index(); });
+  std::ranges::stable_sort(entries, {},
+                           [](const ptd::NamedData* entry) { return entry->segment_index(); });
   for (const ptd::NamedData* entry : entries) {
     const ptd::TensorLayout* layout = entry->tensor_layout();
     const bool sound = layout != nullptr && count(layout->sizes()) == count(layout->dim_order());
-    text += terminal_format("  {}: {} {} bytes\n", GetStringView(entry->key()), sound ? type_text(*layout) : "no tensor",
-                            file.data(*entry).size());
+    text += terminal_format("  {}: {} {} bytes\n", GetStringView(entry->key()),
+                            sound ? type_text(*layout) : "no tensor", file.data(*entry).size());
   }
   return text;
 }

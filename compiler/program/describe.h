@@ -1,4 +1,5 @@
-// A program as text, for `deuteron inspect`: methods, instructions, delegates, memory map, segments, what the debug map says.
+// A program as text, for `deuteron inspect`: methods, instructions, delegates, memory map,
+// segments, what the debug map says.
 #pragma once
 
 #include <functional>
@@ -9,8 +10,10 @@
 namespace dtr {
 
 struct DescribeOptions {
-  // Text of a delegate's payload, one line each, by delegate id; called for every delegate. Empty: only the size is shown.
-  std::function<std::string(std::string_view delegate_id, std::span<const std::byte> payload)> describe_payload = {};
+  // Text of a delegate's payload, one line each, by delegate id; called for every delegate. Empty:
+  // only the size is shown.
+  std::function<std::string(std::string_view delegate_id, std::span<const std::byte> payload)>
+      describe_payload = {};
 };
 
 // The tensors of a .ptd: name, type, bytes.

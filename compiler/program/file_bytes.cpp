@@ -5,7 +5,8 @@
 
 namespace dtr {
 
-void append_with_header(FileBytes& file, std::span<const std::byte> flatbuffer, std::span<const std::byte> header) {
+void append_with_header(FileBytes& file, std::span<const std::byte> flatbuffer,
+                        std::span<const std::byte> header) {
   constexpr size_t kIdentifierEnd = 8;  // behind root offset and identifier
   uint32_t root = 0;
   std::memcpy(&root, flatbuffer.data(), sizeof root);

@@ -1,4 +1,5 @@
-// Bytes of a file that begins with a FlatBuffer and has segments behind it: programs (.pte) and tensor files (.ptd).
+// Bytes of a file that begins with a FlatBuffer and has segments behind it: programs (.pte) and
+// tensor files (.ptd).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,9 @@ namespace dtr {
 
 using FileBytes = std::vector<std::byte>;
 
-constexpr size_t align_up(size_t value) { return (value + pte::kFileAlignment - 1) / pte::kFileAlignment * pte::kFileAlignment; }
+constexpr size_t align_up(size_t value) {
+  return (value + pte::kFileAlignment - 1) / pte::kFileAlignment * pte::kFileAlignment;
+}
 
 template <class T>
 void append(FileBytes& bytes, const T& value) {
@@ -19,8 +22,9 @@ void append(FileBytes& bytes, const T& value) {
   bytes.insert(bytes.end(), data, data + sizeof value);
 }
 
-// Appends a FlatBuffer with ExecuTorch's extended header between its identifier and the rest, which moves by the header's size: that keeps
-// the alignment of what moves.
-void append_with_header(FileBytes& file, std::span<const std::byte> flatbuffer, std::span<const std::byte> header);
+// Appends a FlatBuffer with ExecuTorch's extended header between its identifier and the rest, which
+// moves by the header's size: that keeps the alignment of what moves.
+void append_with_header(FileBytes& file, std::span<const std::byte> flatbuffer,
+                        std::span<const std::byte> header);
 
 }  // namespace dtr

@@ -13,7 +13,8 @@
 namespace dtr {
 namespace {
 
-// The machine's hash in the header of the first payload of microcode; none: there is no such payload. The simulator judges the rest.
+// The machine's hash in the header of the first payload of microcode; none: there is no such
+// payload. The simulator judges the rest.
 std::optional<uint32_t> hash_of_payloads(const ProgramImage& image) {
   const auto* plans = image.file().program().execution_plan();
   if (plans == nullptr) return std::nullopt;
@@ -42,15 +43,25 @@ const TargetDescription* find_by_hash(uint32_t hash) {
 Result<const TargetDescription*> target_of(const ProgramImage& image) {
   const pte::Manifest* manifest = image.file().manifest();
   const std::optional<uint32_t> hash = hash_of_payloads(image);
-  const TargetDescription* target = manifest != nullptr ? find_target(manifest->target) : hash ? find_by_hash(*hash) : nullptr;
+  const TargetDescription* target = manifest != nullptr ? find_target(manifest->target)
+                                    : hash              ? find_by_hash(*hash)
+                                                        : nullptr;
   if (target != nullptr || !hash) return target;
   const std::string reason =
-      manifest == nullptr ? fmt::format("the program has microcode for an NPU of hash {:08x}, which no target of this command has", *hash)
-                          : fmt::format("the program was compiled for `{}` by {}, and this command has no such target",
-                                        as_terminal(manifest->target), as_terminal(manifest->tool));
-  return fail(DiagnosticId::kTargetUnknown, reason,
-              fmt::format("compile the model again for one of: {}; or use the command that compiled the program", target_names()),
-              {.file = image.path()});
+      manifest == nullptr
+          ? fmt::format(
+                "the program has microcode for an NPU of hash {:08x}, which no target of this "
+                "command has",
+                *hash)
+          : fmt::format(
+                "the program was compiled for `{}` by {}, and this command has no such target",
+                as_terminal(manifest->target), as_terminal(manifest->tool));
+  return fail(
+      DiagnosticId::kTargetUnknown, reason,
+      fmt::format(
+          "compile the model again for one of: {}; or use the command that compiled the program",
+          target_names()),
+      {.file = image.path()});
 }
 
 }  // namespace dtr

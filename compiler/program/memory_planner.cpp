@@ -26,14 +26,17 @@ class MemoryPlanner {
     map_.steps = std::max(step_, 1);
     for (const TensorRef output : plan_.outputs) touch(output, map_.steps - 1, map_.steps - 1);
     for (uint32_t i = 0; i < range_.size(); ++i) {
-      if (range_[i].first <= range_[i].last) add(MemoryMapEntry::Kind::kTensor, i, plan_.tensors[i].type.bytes(), range_[i]);
+      if (range_[i].first <= range_[i].last)
+        add(MemoryMapEntry::Kind::kTensor, i, plan_.tensors[i].type.bytes(), range_[i]);
     }
   }
 
   MemoryMap place() {
-    // Values first, as densely as they go; constants on their way from flash fit themselves around them.
+    // Values first, as densely as they go; constants on their way from flash fit themselves around
+    // them.
     std::vector<ArenaBuffer> values, staged;
-    for (size_t i = 0; i < buffers_.size(); ++i) (map_.entries[i].staged ? staged : values).push_back(buffers_[i]);
+    for (size_t i = 0; i < buffers_.size(); ++i)
+      (map_.entries[i].staged ? staged : values).push_back(buffers_[i]);
     const ArenaPlan arena = plan_arena(values);
     const std::vector<int64_t> staged_offsets = place_around(values, arena, staged);
     map_.value_bytes = map_.arena_bytes = arena.total;
@@ -46,10 +49,14 @@ class MemoryPlanner {
     map_.max_live_values = arena.max_live;
     measure_live();
     plan_.max_live_bytes = map_.max_live_bytes;
-    const auto after = std::ranges::upper_bound(map_.first_step, static_cast<uint32_t>(map_.max_live_step));
-    map_.max_live_call = after == map_.first_step.begin() ? 0 : static_cast<uint32_t>(after - map_.first_step.begin() - 1);
+    const auto after =
+        std::ranges::upper_bound(map_.first_step, static_cast<uint32_t>(map_.max_live_step));
+    map_.max_live_call = after == map_.first_step.begin()
+                             ? 0
+                             : static_cast<uint32_t>(after - map_.first_step.begin() - 1);
     for (const MemoryMapEntry& entry : map_.entries) {
-      if (entry.kind == MemoryMapEntry::Kind::kTensor) plan_.tensors[entry.index].offset = entry.offset;
+      if (entry.kind == MemoryMapEntry::Kind::kTensor)
+        plan_.tensors[entry.index].offset = entry.offset;
     }
     place_scratch();
     return std::move(map_);
@@ -84,7 +91,8 @@ class MemoryPlanner {
     range.last = std::max(range.last, last);
   }
 
-  void add(MemoryMapEntry::Kind kind, uint32_t index, int64_t bytes, Range range, bool staged = false) {
+  void add(MemoryMapEntry::Kind kind, uint32_t index, int64_t bytes, Range range,
+           bool staged = false) {
     map_.entries.push_back({kind, staged, call_, index, 0, bytes, range.first, range.last});
     buffers_.push_back({bytes, kAlignment, range.first, range.last});
   }
@@ -105,8 +113,10 @@ class MemoryPlanner {
   }
 
   int32_t collect_call(const DelegateCallPlan& call) {
-    const auto steps = static_cast<int32_t>(call.partition == nullptr ? 1 : std::max(call.partition->steps, 1u));
-    const auto touch_all = [&](const std::vector<TensorRef>& refs, const std::vector<OperandUse>* uses) {
+    const auto steps =
+        static_cast<int32_t>(call.partition == nullptr ? 1 : std::max(call.partition->steps, 1u));
+    const auto touch_all = [&](const std::vector<TensorRef>& refs,
+                               const std::vector<OperandUse>* uses) {
       DTR_CHECK(uses == nullptr || uses->size() == refs.size());
       for (size_t i = 0; i < refs.size(); ++i) {
         const Range range = uses == nullptr ? Range{0, steps - 1} : range_of((*uses)[i], steps);
@@ -120,7 +130,8 @@ class MemoryPlanner {
       const InteriorBuffer& buffer = call.partition->buffers[i];
       Range range = range_of(buffer, steps);
       range.first += step_, range.last += step_;
-      add(MemoryMapEntry::Kind::kInterior, i, buffer.bytes, range, buffer.role == BufferRole::kStaging);
+      add(MemoryMapEntry::Kind::kInterior, i, buffer.bytes, range,
+          buffer.role == BufferRole::kStaging);
     }
     return steps;
   }
@@ -132,7 +143,8 @@ class MemoryPlanner {
     return range;
   }
 
-  // The scratch operand spans the delegate's interior buffers; tensors that are dead or not yet born at their steps may lie between.
+  // The scratch operand spans the delegate's interior buffers; tensors that are dead or not yet
+  // born at their steps may lie between.
   void place_scratch() {
     std::vector<std::pair<int64_t, int64_t>> span(plan_.calls.size(), {INT64_MAX, 0});
     for (const MemoryMapEntry& entry : map_.entries) {
@@ -146,12 +158,14 @@ class MemoryPlanner {
       const bool any = span[i].second > 0;
       call->scratch_offset = any ? span[i].first : 0;
       call->scratch_bytes = any ? static_cast<uint32_t>(span[i].second - span[i].first) : 0;
-      call->interior_offsets.assign(call->partition == nullptr ? 0 : call->partition->buffers.size(), 0);
+      call->interior_offsets.assign(
+          call->partition == nullptr ? 0 : call->partition->buffers.size(), 0);
     }
     for (const MemoryMapEntry& entry : map_.entries) {
       if (entry.kind != MemoryMapEntry::Kind::kInterior || entry.bytes == 0) continue;
       auto& call = std::get<DelegateCallPlan>(plan_.calls[entry.call]);
-      call.interior_offsets[entry.index] = static_cast<uint32_t>(entry.offset - call.scratch_offset);
+      call.interior_offsets[entry.index] =
+          static_cast<uint32_t>(entry.offset - call.scratch_offset);
     }
   }
 
@@ -178,16 +192,21 @@ Result<MemoryMap> plan_memory(ProgramPlan& plan, int64_t limit_bytes) {
   if (map.arena_bytes > limit_bytes) {
     Place place;
     if (map.max_live_call < plan.calls.size()) {
-      const Origin& origin = std::visit([](const auto& call) -> const Origin& { return call.origin; }, plan.calls[map.max_live_call]);
+      const Origin& origin =
+          std::visit([](const auto& call) -> const Origin& { return call.origin; },
+                     plan.calls[map.max_live_call]);
       if (!origin.sources.empty() && origin.sources.front() < plan.sources.size()) {
         const SourceOp& source = plan.sources[origin.sources.front()];
-        place = {.node = source.name, .module_path = source.module_path, .source_line = source.source_line};
+        place = {.node = source.name,
+                 .module_path = source.module_path,
+                 .source_line = source.source_line};
       }
     }
     return fail(
         DiagnosticId::kMemoryExceeded,
-        fmt::format("the program needs {} bytes of SRAM, {} has {} (most is live at {}: {} bytes)", map.arena_bytes,
-                    plan.target.empty() ? "the target" : plan.target, limit_bytes, call_name(plan, map.max_live_call), map.max_live_bytes),
+        fmt::format("the program needs {} bytes of SRAM, {} has {} (most is live at {}: {} bytes)",
+                    map.arena_bytes, plan.target.empty() ? "the target" : plan.target, limit_bytes,
+                    call_name(plan, map.max_live_call), map.max_live_bytes),
         "use a smaller input or a target with more SRAM", std::move(place));
   }
   return map;

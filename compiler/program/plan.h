@@ -1,5 +1,6 @@
-// A program as the compiler hands it to the writer: tensors, calls in order, inputs and outputs. Knows nothing of how backends lower;
-// the memory planner fills in the places of buffers, then the delegates' payloads can be encoded.
+// A program as the compiler hands it to the writer: tensors, calls in order, inputs and outputs.
+// Knows nothing of how backends lower; the memory planner fills in the places of buffers, then the
+// delegates' payloads can be encoded.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +25,8 @@ struct TensorRef {
 struct PlanTensor {
   std::string name;  // of the IR value
   Type type;         // quantization goes into the debug map only
-  // Data of a constant in logical contiguous order, as a ConstantPool holds it (the writer brings them into `type.layout`). Must
-  // outlive the plan. A tensor without is planned.
+  // Data of a constant in logical contiguous order, as a ConstantPool holds it (the writer brings
+  // them into `type.layout`). Must outlive the plan. A tensor without is planned.
   std::optional<std::span<const std::byte>> constant = {};
   // The op that makes it, for the debug map; empty for inputs and constants.
   Origin origin = {};
@@ -33,13 +34,16 @@ struct PlanTensor {
   int64_t offset = 0;                // in the arena, set by plan_memory
 };
 
-// One argument of a kernel. A list of tensors may have gaps only where the operator takes optional tensors.
+// One argument of a kernel. A list of tensors may have gaps only where the operator takes optional
+// tensors.
 using TensorRefs = std::vector<std::optional<TensorRef>>;
-using PlanArgument = std::variant<std::monostate, TensorRef, bool, int64_t, double, std::string, Ints, Floats, TensorRefs>;
+using PlanArgument = std::variant<std::monostate, TensorRef, bool, int64_t, double, std::string,
+                                  Ints, Floats, TensorRefs>;
 
 struct KernelCallPlan {
-  std::string kernel;                   // "aten::add.out"
-  std::vector<PlanArgument> arguments;  // in the order of the operator's schema, without the outputs
+  std::string kernel;  // "aten::add.out"
+  std::vector<PlanArgument>
+      arguments;  // in the order of the operator's schema, without the outputs
   std::vector<TensorRef> outputs;
   Origin origin;
   int64_t macs = 0;
@@ -49,11 +53,12 @@ struct KernelCallPlan {
 struct DelegateCallPlan {
   std::string delegate_id;  // "DeuteronBackend"
   std::vector<TensorRef> inputs, outputs;
-  // Steps, live ranges of operands and interior buffers, debug information. Must outlive the plan. Null: the call is one step and
-  // needs no scratch.
+  // Steps, live ranges of operands and interior buffers, debug information. Must outlive the plan.
+  // Null: the call is one step and needs no scratch.
   const LoweredPartition* partition = nullptr;
   Origin origin;
-  // Set by plan_memory: the scratch operand [scratch_offset, + scratch_bytes) of the arena, and each interior buffer's offset in it.
+  // Set by plan_memory: the scratch operand [scratch_offset, + scratch_bytes) of the arena, and
+  // each interior buffer's offset in it.
   int64_t scratch_offset = 0;
   uint32_t scratch_bytes = 0;
   std::vector<uint32_t> interior_offsets = {};
@@ -72,8 +77,9 @@ struct ProgramPlan {
   std::vector<PlanTensor> tensors;
   std::vector<PlanCall> calls;  // in order of execution
   std::vector<TensorRef> inputs, outputs;
-  std::vector<NamedBytes> named_data;  // shared constants and the like; keys starting with "deuteron." are the writer's
-  std::span<const SourceOp> sources;   // for the debug map
+  std::vector<NamedBytes>
+      named_data;  // shared constants and the like; keys starting with "deuteron." are the writer's
+  std::span<const SourceOp> sources;  // for the debug map
 
   std::string target;        // "imxrt700"
   uint32_t target_hash = 0;  // 0: nothing in it depends on the target

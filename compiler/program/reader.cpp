@@ -24,25 +24,35 @@ struct Row {
 };
 
 constexpr std::string_view kCompileAgain = "compile the model again";
-constexpr std::string_view kMatchInput = "give the tensor that `deuteron inspect` shows for this input";
+constexpr std::string_view kMatchInput =
+    "give the tensor that `deuteron inspect` shows for this input";
 
 constexpr std::array kRows{
     Row{pte::Error::kTruncated, DiagnosticId::kPteTruncated, "copy the file again"},
     Row{pte::Error::kNotAProgram, DiagnosticId::kPteNotAProgram, "give a .pte file"},
-    Row{pte::Error::kNewerVersion, DiagnosticId::kPteNewerVersion, "use the tool that compiled it, or a newer one"},
+    Row{pte::Error::kNewerVersion, DiagnosticId::kPteNewerVersion,
+        "use the tool that compiled it, or a newer one"},
     Row{pte::Error::kMalformed, DiagnosticId::kPteMalformed, kCompileAgain},
     Row{pte::Error::kBadChecksum, DiagnosticId::kPteChecksum, "copy the file again"},
-    Row{pte::Error::kMisaligned, DiagnosticId::kRunMemory, "place the program on a 16-byte boundary"},
-    Row{pte::Error::kUnsupported, DiagnosticId::kPteUnsupported, "export without dynamic shapes, control flow and mutable state"},
-    Row{pte::Error::kWrongTarget, DiagnosticId::kPteWrongTarget, "compile the model for this target"},
-    Row{pte::Error::kMissingMethod, DiagnosticId::kPteMissingMethod, "name a method that `deuteron inspect` lists"},
-    Row{pte::Error::kMissingKernel, DiagnosticId::kPteMissingKernel, "add the kernel to the table that the program is loaded with"},
-    Row{pte::Error::kMissingDelegate, DiagnosticId::kPteMissingDelegate, "load the program where this delegate is"},
+    Row{pte::Error::kMisaligned, DiagnosticId::kRunMemory,
+        "place the program on a 16-byte boundary"},
+    Row{pte::Error::kUnsupported, DiagnosticId::kPteUnsupported,
+        "export without dynamic shapes, control flow and mutable state"},
+    Row{pte::Error::kWrongTarget, DiagnosticId::kPteWrongTarget,
+        "compile the model for this target"},
+    Row{pte::Error::kMissingMethod, DiagnosticId::kPteMissingMethod,
+        "name a method that `deuteron inspect` lists"},
+    Row{pte::Error::kMissingKernel, DiagnosticId::kPteMissingKernel,
+        "add the kernel to the table that the program is loaded with"},
+    Row{pte::Error::kMissingDelegate, DiagnosticId::kPteMissingDelegate,
+        "load the program where this delegate is"},
     Row{pte::Error::kMissingData, DiagnosticId::kConstantsMissing,
         "give the tensor file (.ptd) that was written with the program: --tensors FILE.ptd"},
     Row{pte::Error::kNotATensorFile, DiagnosticId::kPtdInvalid, "give a .ptd file"},
-    Row{pte::Error::kArenaTooSmall, DiagnosticId::kRunMemory, "give the memory that the program asks for"},
-    Row{pte::Error::kArenaMisaligned, DiagnosticId::kRunMemory, "place the memory on a 16-byte boundary"},
+    Row{pte::Error::kArenaTooSmall, DiagnosticId::kRunMemory,
+        "give the memory that the program asks for"},
+    Row{pte::Error::kArenaMisaligned, DiagnosticId::kRunMemory,
+        "place the memory on a 16-byte boundary"},
     Row{pte::Error::kNoSuchTensor, DiagnosticId::kRunInput, kMatchInput},
     Row{pte::Error::kInputDtype, DiagnosticId::kRunInput, kMatchInput},
     Row{pte::Error::kInputShape, DiagnosticId::kRunInput, kMatchInput},
@@ -96,7 +106,9 @@ std::string details(const pte::Status& status) {
 std::string tensor_file_text(pte::Error error) {
   constexpr std::string_view kProgram = "the program ";
   const std::string_view text = pte::text(error);
-  return text.starts_with(kProgram) ? fmt::format("the tensor file {}", text.substr(kProgram.size())) : std::string(text);
+  return text.starts_with(kProgram)
+             ? fmt::format("the tensor file {}", text.substr(kProgram.size()))
+             : std::string(text);
 }
 
 template <class Vector>
@@ -108,7 +120,8 @@ uint32_t count(const Vector* vector) {
 class DebugMapVerifier {
  public:
   // `bytes`: of the map.
-  DebugMapVerifier(const pte::DebugMap& map, size_t bytes, const pte::Program& program) : map_(map), program_(program), left_(bytes) {}
+  DebugMapVerifier(const pte::DebugMap& map, size_t bytes, const pte::Program& program)
+      : map_(map), program_(program), left_(bytes) {}
 
   bool run() {
     if (map_.version() != 1 || count(program_.execution_plan()) != 1) return false;
@@ -116,7 +129,8 @@ class DebugMapVerifier {
     if (count(map_.calls()) != count(plan.chains()->Get(0)->instructions())) return false;
     for (uint32_t i = 0; i < count(map_.sources()); ++i) {
       const pte::SourceOperator& source = *map_.sources()->Get(i);
-      if (source.name() == nullptr || source.target() == nullptr || source.module_path() == nullptr || source.source_line() == nullptr) {
+      if (source.name() == nullptr || source.target() == nullptr ||
+          source.module_path() == nullptr || source.source_line() == nullptr) {
         return false;
       }
     }
@@ -125,12 +139,14 @@ class DebugMapVerifier {
       if (call.name() == nullptr || !origin_fits(call.origin())) return false;
       for (uint32_t s = 0; s < count(call.steps()); ++s) {
         const pte::DebugStep& step = *call.steps()->Get(s);
-        if (step.kernel() == nullptr || step.limit() == nullptr || !origin_fits(step.origin())) return false;
+        if (step.kernel() == nullptr || step.limit() == nullptr || !origin_fits(step.origin()))
+          return false;
       }
     }
     for (uint32_t i = 0; i < count(map_.buffers()); ++i) {
       const pte::DebugBuffer& buffer = *map_.buffers()->Get(i);
-      if (buffer.name() == nullptr || buffer.last_step() < buffer.first_step() || !in_arena(plan, buffer.offset(), buffer.bytes()))
+      if (buffer.name() == nullptr || buffer.last_step() < buffer.first_step() ||
+          !in_arena(plan, buffer.offset(), buffer.bytes()))
         return false;
     }
     for (uint32_t i = 0; i < count(map_.tensors()); ++i) {
@@ -140,7 +156,8 @@ class DebugMapVerifier {
   }
 
  private:
-  // A source takes 4 bytes in a map that shares nothing: lists that are shared count each time, so that a small map does not take long.
+  // A source takes 4 bytes in a map that shares nothing: lists that are shared count each time, so
+  // that a small map does not take long.
   bool origin_fits(const pte::DebugOrigin* origin) {
     if (origin == nullptr || count(origin->sources()) > left_) return false;
     left_ -= count(origin->sources());
@@ -152,7 +169,9 @@ class DebugMapVerifier {
 
   bool tensor_fits(const pte::DebugTensor& tensor, const pte::ExecutionPlan& plan) {
     const uint32_t rank = count(tensor.sizes());
-    if (tensor.name() == nullptr || !origin_fits(tensor.origin()) || rank > kMaxRank || count(tensor.dim_order()) != rank) return false;
+    if (tensor.name() == nullptr || !origin_fits(tensor.origin()) || rank > kMaxRank ||
+        count(tensor.dim_order()) != rank)
+      return false;
     uint64_t bytes = byte_size(static_cast<ScalarType>(tensor.scalar_type()));
     if (bytes == 0) return false;
     uint32_t seen = 0;
@@ -163,16 +182,22 @@ class DebugMapVerifier {
       bytes *= static_cast<uint32_t>(tensor.sizes()->Get(i));
       if (bytes > INT32_MAX) return false;
     }
-    if (count(tensor.scales()) != count(tensor.zero_points()) || tensor.axis() >= static_cast<int64_t>(rank)) return false;
-    if (tensor.axis() >= 0 && count(tensor.scales()) != static_cast<uint32_t>(tensor.sizes()->Get(static_cast<uint32_t>(tensor.axis())))) {
+    if (count(tensor.scales()) != count(tensor.zero_points()) ||
+        tensor.axis() >= static_cast<int64_t>(rank))
+      return false;
+    if (tensor.axis() >= 0 &&
+        count(tensor.scales()) !=
+            static_cast<uint32_t>(tensor.sizes()->Get(static_cast<uint32_t>(tensor.axis())))) {
       return false;
     }
     for (uint32_t i = 0; i < count(tensor.readers()); ++i)
       if (!origin_fits(tensor.readers()->Get(i))) return false;
-    if (tensor.call() < -1 || tensor.call() >= static_cast<int64_t>(count(map_.calls()))) return false;
+    if (tensor.call() < -1 || tensor.call() >= static_cast<int64_t>(count(map_.calls())))
+      return false;
     if (tensor.value() >= 0) {
       if (tensor.value() >= static_cast<int64_t>(count(plan.values()))) return false;
-      const pte::Tensor* value = plan.values()->Get(static_cast<uint32_t>(tensor.value()))->val_as_Tensor();
+      const pte::Tensor* value =
+          plan.values()->Get(static_cast<uint32_t>(tensor.value()))->val_as_Tensor();
       return value != nullptr && pte::tensor_bytes(*value) == bytes;
     }
     if (!tensor.in_delegate()) return true;
@@ -180,7 +205,9 @@ class DebugMapVerifier {
   }
 
   static bool in_arena(const pte::ExecutionPlan& plan, uint64_t offset, uint64_t bytes) {
-    const uint64_t arena = count(plan.non_const_buffer_sizes()) > 1 ? static_cast<uint64_t>(plan.non_const_buffer_sizes()->Get(1)) : 0;
+    const uint64_t arena = count(plan.non_const_buffer_sizes()) > 1
+                               ? static_cast<uint64_t>(plan.non_const_buffer_sizes()->Get(1))
+                               : 0;
     return offset <= arena && bytes <= arena - offset;
   }
 
@@ -194,9 +221,14 @@ class DebugMapVerifier {
 Diagnostic to_diagnostic(const pte::Status& status, const std::string& file) {
   const auto* row = std::ranges::find(kRows, status.error, &Row::error);
   DTR_CHECK(row != kRows.end());
-  const bool too_long = status.error == pte::Error::kDelegateRefused && status.detail == static_cast<uint32_t>(npu::Status::kTooMuchWork);
-  const std::string_view fix = too_long ? "make the model smaller, or keep a part of it off the NPU" : row->fix;
-  return {row->id, as_terminal(pte::text(status.error) + details(status)), std::string(fix), {.file = file}};
+  const bool too_long = status.error == pte::Error::kDelegateRefused &&
+                        status.detail == static_cast<uint32_t>(npu::Status::kTooMuchWork);
+  const std::string_view fix =
+      too_long ? "make the model smaller, or keep a part of it off the NPU" : row->fix;
+  return {row->id,
+          as_terminal(pte::text(status.error) + details(status)),
+          std::string(fix),
+          {.file = file}};
 }
 
 constexpr std::align_val_t kAlignment{pte::kFileAlignment};
@@ -217,7 +249,8 @@ Result<ProgramImage> ProgramImage::open(const std::string& path, bool check_chec
   return check(std::move(image), bytes, check_checksum);
 }
 
-Result<ProgramImage> ProgramImage::parse(std::span<const std::byte> bytes, const std::string& file, bool check_checksum) {
+Result<ProgramImage> ProgramImage::parse(std::span<const std::byte> bytes, const std::string& file,
+                                         bool check_checksum) {
   ProgramImage image;
   image.path_ = file;
   image.copied_ = AlignedBytes(bytes);
@@ -225,15 +258,20 @@ Result<ProgramImage> ProgramImage::parse(std::span<const std::byte> bytes, const
   return check(std::move(image), copy, check_checksum);
 }
 
-Result<ProgramImage> ProgramImage::check(ProgramImage image, std::span<const std::byte> bytes, bool check_checksum) {
-  if (const pte::Status status = pte::ProgramFile::open(bytes, check_checksum ? crc32_with_hole : nullptr, &image.file_); !status.ok()) {
+Result<ProgramImage> ProgramImage::check(ProgramImage image, std::span<const std::byte> bytes,
+                                         bool check_checksum) {
+  if (const pte::Status status =
+          pte::ProgramFile::open(bytes, check_checksum ? crc32_with_hole : nullptr, &image.file_);
+      !status.ok()) {
     return tl::unexpected(to_diagnostic(status, image.path_));
   }
   if (const auto stored = image.file_.named_data(pte::kDebugMapKey); !stored.empty()) {
     const auto* data = reinterpret_cast<const uint8_t*>(stored.data());
     flatbuffers::Verifier verifier(data, stored.size());
-    if (!pte::VerifyDebugMapBuffer(verifier) || !DebugMapVerifier(*pte::GetDebugMap(data), stored.size(), image.file_.program()).run()) {
-      return fail(DiagnosticId::kPteDebugMap, "the debug map does not fit its program", std::string(kCompileAgain), {.file = image.path_});
+    if (!pte::VerifyDebugMapBuffer(verifier) ||
+        !DebugMapVerifier(*pte::GetDebugMap(data), stored.size(), image.file_.program()).run()) {
+      return fail(DiagnosticId::kPteDebugMap, "the debug map does not fit its program",
+                  std::string(kCompileAgain), {.file = image.path_});
     }
     image.debug_map_ = pte::GetDebugMap(data);
   }
@@ -248,7 +286,8 @@ Result<TensorFileImage> TensorFileImage::open(const std::string& path) {
   return check(std::move(image), bytes);
 }
 
-Result<TensorFileImage> TensorFileImage::parse(std::span<const std::byte> bytes, const std::string& file) {
+Result<TensorFileImage> TensorFileImage::parse(std::span<const std::byte> bytes,
+                                               const std::string& file) {
   TensorFileImage image;
   image.path_ = file;
   image.copied_ = AlignedBytes(bytes);
@@ -256,16 +295,19 @@ Result<TensorFileImage> TensorFileImage::parse(std::span<const std::byte> bytes,
   return check(std::move(image), copy);
 }
 
-Result<TensorFileImage> TensorFileImage::check(TensorFileImage image, std::span<const std::byte> bytes) {
+Result<TensorFileImage> TensorFileImage::check(TensorFileImage image,
+                                               std::span<const std::byte> bytes) {
   if (const pte::Status status = pte::TensorFile::open(bytes, true, &image.file_); !status.ok()) {
     const Diagnostic of_program = to_diagnostic(status, image.path_);
-    return fail(DiagnosticId::kPtdInvalid, tensor_file_text(status.error), of_program.fix, of_program.place);
+    return fail(DiagnosticId::kPtdInvalid, tensor_file_text(status.error), of_program.fix,
+                of_program.place);
   }
   image.bytes_ = bytes;
   if (!image.file_.names_ascend()) {
     image.order_.resize(image.file_.count());
     std::iota(image.order_.begin(), image.order_.end(), 0U);
-    std::ranges::stable_sort(image.order_, {}, [&](uint32_t index) { return image.file_.name(index); });
+    std::ranges::stable_sort(image.order_, {},
+                             [&](uint32_t index) { return image.file_.name(index); });
     image.file_.set_order(image.order_);
   }
   return image;
@@ -284,9 +326,12 @@ std::vector<std::string> io_names(const pte::ExecutionPlan& plan, bool outputs) 
   std::vector<std::string> names;
   const auto* indices = outputs ? plan.outputs() : plan.inputs();
   for (uint32_t i = 0; i < count(indices); ++i) {
-    const pte::Tensor* tensor = plan.values()->Get(static_cast<uint32_t>(indices->Get(i)))->val_as_Tensor();
+    const pte::Tensor* tensor =
+        plan.values()->Get(static_cast<uint32_t>(indices->Get(i)))->val_as_Tensor();
     const pte::ExtraTensorInfo* extra = tensor == nullptr ? nullptr : tensor->extra_tensor_info();
-    names.push_back(extra == nullptr || extra->fully_qualified_name() == nullptr ? "" : extra->fully_qualified_name()->str());
+    names.push_back(extra == nullptr || extra->fully_qualified_name() == nullptr
+                        ? ""
+                        : extra->fully_qualified_name()->str());
   }
   return names;
 }

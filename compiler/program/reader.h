@@ -18,7 +18,8 @@ namespace pte {
 struct DebugMap;  // device/pte/debug_map.fbs
 }
 
-// What a status of the loader or the runtime means to a user; `file` names the program in the message.
+// What a status of the loader or the runtime means to a user; `file` names the program in the
+// message.
 Diagnostic to_diagnostic(const pte::Status& status, const std::string& file);
 
 // A copy of bytes on a boundary of kFileAlignment.
@@ -38,10 +39,12 @@ class AlignedBytes {
 
 class ProgramImage {
  public:
-  // Maps and checks a file, its debug map included. Errors: kFileNotFound and the ids that start with "pte-".
+  // Maps and checks a file, its debug map included. Errors: kFileNotFound and the ids that start
+  // with "pte-".
   static Result<ProgramImage> open(const std::string& path, bool check_checksum = true);
   // The same from memory (copied, so that it is aligned); `file` names it in messages.
-  static Result<ProgramImage> parse(std::span<const std::byte> bytes, const std::string& file, bool check_checksum = true);
+  static Result<ProgramImage> parse(std::span<const std::byte> bytes, const std::string& file,
+                                    bool check_checksum = true);
 
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return file_.bytes(); }
@@ -50,7 +53,8 @@ class ProgramImage {
   const pte::DebugMap* debug_map() const { return debug_map_; }
 
  private:
-  static Result<ProgramImage> check(ProgramImage image, std::span<const std::byte> bytes, bool check_checksum);
+  static Result<ProgramImage> check(ProgramImage image, std::span<const std::byte> bytes,
+                                    bool check_checksum);
 
   std::string path_;
   std::optional<FileContents> contents_;
@@ -82,7 +86,8 @@ class TensorFileImage {
 
 Result<std::vector<TensorFileImage>> open_tensor_files(std::span<const std::string> paths);
 
-// Names of the inputs of a plan as the model had them, in order; empty where the file has none. `outputs`: of the outputs.
+// Names of the inputs of a plan as the model had them, in order; empty where the file has none.
+// `outputs`: of the outputs.
 std::vector<std::string> io_names(const pte::ExecutionPlan& plan, bool outputs = false);
 
 }  // namespace dtr

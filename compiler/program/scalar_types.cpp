@@ -57,15 +57,18 @@ std::string_view name(ScalarType type) {
 }
 
 Type type_of(ScalarType dtype, std::span<const int32_t> sizes, std::span<const uint8_t> order) {
-  Type type{.dtype = dtype_of(dtype).value_or(DType::kInt16), .shape = Shape(sizes.begin(), sizes.end())};
+  Type type{.dtype = dtype_of(dtype).value_or(DType::kInt16),
+            .shape = Shape(sizes.begin(), sizes.end())};
   const std::vector<int> last = dim_order(Layout::kChannelsLast, type.rank());
-  if (type.rank() >= 3 && std::equal(last.begin(), last.end(), order.begin(), order.end())) type.layout = Layout::kChannelsLast;
+  if (type.rank() >= 3 && std::equal(last.begin(), last.end(), order.begin(), order.end()))
+    type.layout = Layout::kChannelsLast;
   return type;
 }
 
 std::vector<uint8_t> file_dim_order(const Type& type) {
   std::vector<uint8_t> order;
-  for (const int dim : dim_order(type.layout, type.rank())) order.push_back(static_cast<uint8_t>(dim));
+  for (const int dim : dim_order(type.layout, type.rank()))
+    order.push_back(static_cast<uint8_t>(dim));
   return order;
 }
 

@@ -16,8 +16,8 @@ ScalarType scalar_type(DType dtype);
 std::optional<DType> dtype_of(ScalarType type);
 // "f32"; "?" for a number that is none.
 std::string_view name(ScalarType type);
-// A tensor of a program file. Half, which Deuteron does not compute in, reads as its bits; an order that is not channels-last as
-// contiguous.
+// A tensor of a program file. Half, which Deuteron does not compute in, reads as its bits; an order
+// that is not channels-last as contiguous.
 Type type_of(ScalarType dtype, std::span<const int32_t> sizes, std::span<const uint8_t> dim_order);
 // The dimension order of a type as a program file lists it.
 std::vector<uint8_t> file_dim_order(const Type& type);

@@ -1,8 +1,11 @@
-// Collects constants of a program and writes them as a tensor file (.ptd) that Deuteron's and ExecuTorch's runtimes read.
+// Collects constants of a program and writes them as a tensor file (.ptd) that Deuteron's and
+// ExecuTorch's runtimes read.
 //
-// Layout: FlatBuffer with extended header, then segments on 16-byte boundaries. An entry is found by its key, which carries a hash of the
-// tensor: a file of other weights lacks it, so that a program never runs with them. Entries are listed by ascending key, for a binary
-// search; their bytes are in the order of `add`. The last bytes are a checksum, an entry of its own, which ExecuTorch ignores.
+// Layout: FlatBuffer with extended header, then segments on 16-byte boundaries. An entry is found
+// by its key, which carries a hash of the tensor: a file of other weights lacks it, so that a
+// program never runs with them. Entries are listed by ascending key, for a binary search; their
+// bytes are in the order of `add`. The last bytes are a checksum, an entry of its own, which
+// ExecuTorch ignores.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +20,8 @@ namespace dtr {
 
 class TensorFileWriter {
  public:
-  // `data` in the physical order of the type. Returns the key by which a program names it; equal tensors are stored once.
+  // `data` in the physical order of the type. Returns the key by which a program names it; equal
+  // tensors are stored once.
   std::string add(const std::string& name, const Type& type, std::vector<std::byte> data);
   size_t bytes() const { return bytes_; }  // of all tensors
   std::vector<std::byte> finish() const;

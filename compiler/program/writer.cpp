@@ -29,8 +29,8 @@ constexpr uint32_t kHeaderBytes = 32;
 // Constant data in the physical order of their type.
 Bytes in_layout(std::span<const std::byte> data, const Type& type) {
   Bytes result(data.size());
-  reorder(type.shape, byte_size(type.dtype), data.data(), strides(type.shape, Layout::kContiguous), result.data(),
-          strides(type.shape, type.layout));
+  reorder(type.shape, byte_size(type.dtype), data.data(), strides(type.shape, Layout::kContiguous),
+          result.data(), strides(type.shape, type.layout));
   return result;
 }
 
@@ -49,7 +49,8 @@ class ProgramWriter {
     DTR_TRY(check_sizes());
     segments_.emplace_back();  // of the constants
     for (const TensorRef input : plan_.inputs) inputs_.push_back(tensor_value(input));
-    for (const PlanCall& call : plan_.calls) std::visit([&](const auto& planned) { add_call(planned); }, call);
+    for (const PlanCall& call : plan_.calls)
+      std::visit([&](const auto& planned) { add_call(planned); }, call);
     for (const TensorRef output : plan_.outputs) outputs_.push_back(tensor_value(output));
     add_named_data();
 
@@ -67,10 +68,12 @@ class ProgramWriter {
  private:
   Status check_sizes() const {
     for (const PlanTensor& tensor : plan_.tensors) {
-      const bool long_dimension = std::ranges::any_of(tensor.type.shape, [](int64_t size) { return size > INT32_MAX; });
+      const bool long_dimension =
+          std::ranges::any_of(tensor.type.shape, [](int64_t size) { return size > INT32_MAX; });
       if (long_dimension || tensor.type.bytes() > INT32_MAX || tensor.type.rank() > kMaxRank) {
         return fail(DiagnosticId::kProgramTooLarge,
-                    fmt::format("tensor `{}` of shape {} does not fit into a program", tensor.name, to_string(tensor.type.shape)),
+                    fmt::format("tensor `{}` of shape {} does not fit into a program", tensor.name,
+                                to_string(tensor.type.shape)),
                     "use smaller inputs: a tensor may have up to 2 GB and 16 dimensions");
       }
     }
@@ -86,7 +89,8 @@ class ProgramWriter {
 
   // Index of a value that is written once for each content.
   template <class Key, class Create>
-  int32_t shared_value(std::map<Key, int32_t>& known, const Key& key, pte::KernelTypes type, Create create) {
+  int32_t shared_value(std::map<Key, int32_t>& known, const Key& key, pte::KernelTypes type,
+                       Create create) {
     const auto found = known.find(key);
     if (found != known.end()) return found->second;
     const int32_t index = add_value(type, create().Union());
@@ -100,7 +104,8 @@ class ProgramWriter {
       const PlanTensor& tensor = plan_.tensor(ref);
       const std::vector<int32_t> sizes(tensor.type.shape.begin(), tensor.type.shape.end());
       const auto is_it = [&](TensorRef other) { return other == ref; };
-      const bool named = std::ranges::any_of(plan_.inputs, is_it) || std::ranges::any_of(plan_.outputs, is_it);
+      const bool named =
+          std::ranges::any_of(plan_.inputs, is_it) || std::ranges::any_of(plan_.outputs, is_it);
       TensorPlace place{.offset = tensor.offset, .name = named ? tensor.name : std::string()};
       if (tensor.constant) place_constant(tensor, place);
       value = add_tensor(scalar_type(tensor.type.dtype), sizes, file_dim_order(tensor.type), place);
@@ -108,7 +113,8 @@ class ProgramWriter {
     return value;
   }
 
-  // Where a tensor is: in the arena, in constant_segment.offsets (if that index is not 0), or in the tensor file under its name.
+  // Where a tensor is: in the arena, in constant_segment.offsets (if that index is not 0), or in
+  // the tensor file under its name.
   struct TensorPlace {
     int64_t offset = 0;
     uint32_t constant = 0;
@@ -116,16 +122,22 @@ class ProgramWriter {
     bool external = false;
   };
 
-  int32_t add_tensor(ScalarType dtype, const std::vector<int32_t>& sizes, const std::vector<uint8_t>& order, const TensorPlace& place) {
+  int32_t add_tensor(ScalarType dtype, const std::vector<int32_t>& sizes,
+                     const std::vector<uint8_t>& order, const TensorPlace& place) {
     const auto sizes_vector = builder_.CreateVector(sizes);
     const auto order_vector = builder_.CreateVector(order);
     Offset<pte::AllocationDetails> planned;
-    if (place.constant == 0 && !place.external) planned = pte::CreateAllocationDetails(builder_, 1, static_cast<uint32_t>(place.offset), 0);
+    if (place.constant == 0 && !place.external)
+      planned = pte::CreateAllocationDetails(builder_, 1, static_cast<uint32_t>(place.offset), 0);
     Offset<pte::ExtraTensorInfo> extra;
-    const auto location = place.external ? pte::TensorDataLocation::External : pte::TensorDataLocation::Segment;
-    if (!place.name.empty()) extra = pte::CreateExtraTensorInfo(builder_, 0, builder_.CreateSharedString(place.name), location);
-    const auto tensor = pte::CreateTensor(builder_, static_cast<pte::ScalarType>(dtype), 0, sizes_vector, order_vector, place.constant,
-                                          planned, pte::TensorShapeDynamism::Static, extra);
+    const auto location =
+        place.external ? pte::TensorDataLocation::External : pte::TensorDataLocation::Segment;
+    if (!place.name.empty())
+      extra = pte::CreateExtraTensorInfo(builder_, 0, builder_.CreateSharedString(place.name),
+                                         location);
+    const auto tensor = pte::CreateTensor(builder_, static_cast<pte::ScalarType>(dtype), 0,
+                                          sizes_vector, order_vector, place.constant, planned,
+                                          pte::TensorShapeDynamism::Static, extra);
     return add_value(pte::KernelTypes::Tensor, tensor.Union());
   }
 
@@ -133,7 +145,8 @@ class ProgramWriter {
     DTR_CHECK(static_cast<int64_t>(tensor.constant->size()) == tensor.type.bytes());
     Bytes reordered;
     std::span<const std::byte> data = *tensor.constant;
-    if (tensor.type.layout != Layout::kContiguous && tensor.type.rank() >= 3) data = reordered = in_layout(data, tensor.type);
+    if (tensor.type.layout != Layout::kContiguous && tensor.type.rank() >= 3)
+      data = reordered = in_layout(data, tensor.type);
     if (options_.external_constants) {
       place.name = tensor_file_.add(tensor.name, tensor.type, {data.begin(), data.end()});
       place.external = true;
@@ -150,7 +163,9 @@ class ProgramWriter {
     for (auto known = first; known != last; ++known) {
       const auto offset = static_cast<ptrdiff_t>(constant_offsets_[known->second]);
       const auto left = segment.end() - (segment.begin() + offset);
-      if (left >= std::ssize(data) && std::equal(data.begin(), data.end(), segment.begin() + offset)) return known->second;
+      if (left >= std::ssize(data) &&
+          std::equal(data.begin(), data.end(), segment.begin() + offset))
+        return known->second;
     }
     segment.resize(align_up(segment.size()));
     constant_offsets_.push_back(segment.size());
@@ -161,22 +176,26 @@ class ProgramWriter {
   }
 
   int32_t int_value(int64_t value) {
-    return shared_value(ints_, value, pte::KernelTypes::Int, [&] { return pte::CreateInt(builder_, value); });
+    return shared_value(ints_, value, pte::KernelTypes::Int,
+                        [&] { return pte::CreateInt(builder_, value); });
   }
 
   // Overloads of one argument: index of its value.
   int32_t argument(std::monostate) {
-    return shared_value(nulls_, 0, pte::KernelTypes::Null, [&] { return pte::CreateNull(builder_); });
+    return shared_value(nulls_, 0, pte::KernelTypes::Null,
+                        [&] { return pte::CreateNull(builder_); });
   }
   int32_t argument(TensorRef ref) { return tensor_value(ref); }
   int32_t argument(bool value) {
-    return shared_value(bools_, value, pte::KernelTypes::Bool, [&] { return pte::CreateBool(builder_, value); });
+    return shared_value(bools_, value, pte::KernelTypes::Bool,
+                        [&] { return pte::CreateBool(builder_, value); });
   }
   int32_t argument(int64_t value) { return int_value(value); }
   int32_t argument(double value) {
     uint64_t bits = 0;
     std::memcpy(&bits, &value, sizeof bits);
-    return shared_value(doubles_, bits, pte::KernelTypes::Double, [&] { return pte::CreateDouble(builder_, value); });
+    return shared_value(doubles_, bits, pte::KernelTypes::Double,
+                        [&] { return pte::CreateDouble(builder_, value); });
   }
   int32_t argument(const std::string& value) {
     return shared_value(strings_, value, pte::KernelTypes::String,
@@ -197,8 +216,10 @@ class ProgramWriter {
     for (const std::optional<TensorRef>& ref : list) items.push_back(ref ? tensor_value(*ref) : -1);
     const bool gaps = std::ranges::find(items, -1) != items.end();
     const auto vector = builder_.CreateVector(items);
-    return gaps ? add_value(pte::KernelTypes::OptionalTensorList, pte::CreateOptionalTensorList(builder_, vector).Union())
-                : add_value(pte::KernelTypes::TensorList, pte::CreateTensorList(builder_, vector).Union());
+    return gaps ? add_value(pte::KernelTypes::OptionalTensorList,
+                            pte::CreateOptionalTensorList(builder_, vector).Union())
+                : add_value(pte::KernelTypes::TensorList,
+                            pte::CreateTensorList(builder_, vector).Union());
   }
 
   // ---- Instructions ----
@@ -222,15 +243,18 @@ class ProgramWriter {
     for (const TensorRef input : call.inputs) arguments.push_back(tensor_value(input));
     for (const TensorRef output : call.outputs) arguments.push_back(tensor_value(output));
     if (call.partition != nullptr && call.partition->plans_scratch) {
-      arguments.push_back(add_tensor(ScalarType::kByte, {static_cast<int32_t>(call.scratch_bytes)}, {0}, {.offset = call.scratch_offset}));
+      arguments.push_back(add_tensor(ScalarType::kByte, {static_cast<int32_t>(call.scratch_bytes)},
+                                     {0}, {.offset = call.scratch_offset}));
     }
     const auto id = builder_.CreateSharedString(call.delegate_id);
-    const auto data = pte::CreateBackendDelegateDataReference(builder_, pte::DataLocation::Segment, add_segment(call.payload));
+    const auto data = pte::CreateBackendDelegateDataReference(builder_, pte::DataLocation::Segment,
+                                                              add_segment(call.payload));
     const auto specs = builder_.CreateVector(std::vector<Offset<pte::CompileSpec>>());
     delegates_.push_back(pte::CreateBackendDelegate(builder_, id, data, specs));
     payload_bytes_ += static_cast<int64_t>(call.payload.size());
     const auto index = static_cast<int32_t>(delegates_.size() - 1);
-    const auto instruction = pte::CreateDelegateCall(builder_, index, builder_.CreateVector(arguments));
+    const auto instruction =
+        pte::CreateDelegateCall(builder_, index, builder_.CreateVector(arguments));
     add_instruction(pte::InstructionArguments::DelegateCall, instruction.Union());
   }
 
@@ -239,11 +263,13 @@ class ProgramWriter {
   }
 
   int32_t operator_index(const std::string& kernel) {
-    const auto [at, added] = known_operators_.emplace(kernel, static_cast<int32_t>(operators_.size()));
+    const auto [at, added] =
+        known_operators_.emplace(kernel, static_cast<int32_t>(operators_.size()));
     if (added) {
       const size_t dot = kernel.find('.', kernel.find("::"));
       const auto name = builder_.CreateString(kernel.substr(0, dot));
-      const auto overload = builder_.CreateString(dot == std::string::npos ? std::string() : kernel.substr(dot + 1));
+      const auto overload =
+          builder_.CreateString(dot == std::string::npos ? std::string() : kernel.substr(dot + 1));
       operators_.push_back(pte::CreateOperator(builder_, name, overload));
     }
     return at->second;
@@ -258,7 +284,8 @@ class ProgramWriter {
 
   void add_named(std::string_view key, Bytes bytes) {
     const uint32_t segment = add_segment(std::move(bytes));
-    named_data_.push_back(pte::CreateNamedData(builder_, builder_.CreateString(key.data(), key.size()), segment));
+    named_data_.push_back(
+        pte::CreateNamedData(builder_, builder_.CreateString(key.data(), key.size()), segment));
   }
 
   void add_named_data() {
@@ -274,13 +301,15 @@ class ProgramWriter {
     manifest.source_hash = plan_.source_hash;
     manifest.sram_bytes = static_cast<uint64_t>(plan_.arena_bytes);
     manifest.max_live_bytes = static_cast<uint64_t>(plan_.max_live_bytes);
-    manifest.flash_bytes = segments_.front().size() + tensor_file_.bytes() + static_cast<uint64_t>(payload_bytes_);
+    manifest.flash_bytes =
+        segments_.front().size() + tensor_file_.bytes() + static_cast<uint64_t>(payload_bytes_);
     copy_text(manifest.target, plan_.target);
     copy_text(manifest.tool, plan_.tool);
     Bytes manifest_bytes;
     append(manifest_bytes, manifest);
     add_named(pte::kManifestKey, std::move(manifest_bytes));
-    add_named(pte::kChecksumKey, Bytes(sizeof(uint32_t)));  // last: filled in when everything else stands
+    add_named(pte::kChecksumKey,
+              Bytes(sizeof(uint32_t)));  // last: filled in when everything else stands
   }
 
   // ---- File ----
@@ -289,7 +318,8 @@ class ProgramWriter {
   std::span<const std::byte> finish_structure() {
     const auto chain_inputs = builder_.CreateVector(inputs_);
     const auto chain_outputs = builder_.CreateVector(outputs_);
-    const auto chain = pte::CreateChain(builder_, chain_inputs, chain_outputs, builder_.CreateVector(instructions_));
+    const auto chain = pte::CreateChain(builder_, chain_inputs, chain_outputs,
+                                        builder_.CreateVector(instructions_));
     const auto name = builder_.CreateString(plan_.method);
     const auto empty = builder_.CreateString("");
     const auto container = pte::CreateContainerMetadata(builder_, empty, empty);
@@ -300,7 +330,8 @@ class ProgramWriter {
     const auto operators = builder_.CreateVector(operators_);
     const auto delegates = builder_.CreateVector(delegates_);
     const auto memories = builder_.CreateVector(std::vector<int64_t>{0, plan_.arena_bytes});
-    const auto plan = pte::CreateExecutionPlan(builder_, name, container, values, inputs, outputs, chains, operators, delegates, memories);
+    const auto plan = pte::CreateExecutionPlan(builder_, name, container, values, inputs, outputs,
+                                               chains, operators, delegates, memories);
     const auto plans = builder_.CreateVector(std::vector{plan});
 
     std::vector<Offset<pte::DataSegment>> segments;
@@ -310,12 +341,15 @@ class ProgramWriter {
       segments.push_back(pte::CreateDataSegment(builder_, segment_offsets_.back(), segment.size()));
       end = segment_offsets_.back() + segment.size();
     }
-    const auto constants = pte::CreateSubsegmentOffsets(builder_, 0, builder_.CreateVector(constant_offsets_));
+    const auto constants =
+        pte::CreateSubsegmentOffsets(builder_, 0, builder_.CreateVector(constant_offsets_));
     const auto segment_vector = builder_.CreateVector(segments);
     const auto named = builder_.CreateVector(named_data_);
     const auto no_buffers = builder_.CreateVector(std::vector<Offset<pte::Buffer>>());
-    const auto no_data = builder_.CreateVector(std::vector<Offset<pte::BackendDelegateInlineData>>());
-    pte::FinishProgramBuffer(builder_, pte::CreateProgram(builder_, 0, plans, no_buffers, no_data, segment_vector, constants,
+    const auto no_data =
+        builder_.CreateVector(std::vector<Offset<pte::BackendDelegateInlineData>>());
+    pte::FinishProgramBuffer(builder_, pte::CreateProgram(builder_, 0, plans, no_buffers, no_data,
+                                                          segment_vector, constants,
                                                           /*mutable_data_segments=*/0, named));
     return {reinterpret_cast<const std::byte*>(builder_.GetBufferPointer()), builder_.GetSize()};
   }
@@ -347,7 +381,8 @@ class ProgramWriter {
     sizes.external = static_cast<int64_t>(tensor_file_.bytes());
     sizes.payloads = payload_bytes_;
     sizes.debug_map = debug_bytes_;
-    for (const NamedBytes& entry : plan_.named_data) sizes.other += static_cast<int64_t>(entry.bytes.size());
+    for (const NamedBytes& entry : plan_.named_data)
+      sizes.other += static_cast<int64_t>(entry.bytes.size());
     sizes.structure = sizes.file - sizes.constants - sizes.payloads - sizes.debug_map - sizes.other;
     return sizes;
   }
@@ -375,7 +410,8 @@ class ProgramWriter {
   std::vector<Bytes> segments_;  // the first holds the constants
   std::vector<uint64_t> constant_offsets_{0};
   TensorFileWriter tensor_file_;
-  std::unordered_multimap<uint64_t, uint32_t> known_constants_;  // by content hash: index in constant_offsets_
+  std::unordered_multimap<uint64_t, uint32_t>
+      known_constants_;  // by content hash: index in constant_offsets_
   std::vector<uint64_t> segment_offsets_;
   size_t structure_bytes_ = 0;
   size_t segment_base_ = 0;
@@ -389,7 +425,8 @@ Result<SerializedProgram> serialize_program(const ProgramPlan& plan, const Write
   return ProgramWriter(plan, options).write();
 }
 
-Result<ProgramSizes> write_program(const ProgramPlan& plan, const std::string& path, const WriteOptions& options) {
+Result<ProgramSizes> write_program(const ProgramPlan& plan, const std::string& path,
+                                   const WriteOptions& options) {
   DTR_ASSIGN(const SerializedProgram program, serialize_program(plan, options));
   DTR_TRY(write_file(path, program.bytes));
   return program.sizes;

@@ -1,7 +1,9 @@
-// Writes a ProgramPlan as a .pte that Deuteron's and ExecuTorch's runtimes read. Same plan, same bytes.
+// Writes a ProgramPlan as a .pte that Deuteron's and ExecuTorch's runtimes read. Same plan, same
+// bytes.
 //
-// Layout: FlatBuffer with extended header, then segments on 16-byte boundaries: constants, one payload a delegate call, named data. The
-// writer adds three entries of its own to the named data: manifest, debug map and checksum (device/pte/manifest.h).
+// Layout: FlatBuffer with extended header, then segments on 16-byte boundaries: constants, one
+// payload a delegate call, named data. The writer adds three entries of its own to the named data:
+// manifest, debug map and checksum (device/pte/manifest.h).
 #pragma once
 
 #include <cstddef>
@@ -14,7 +16,8 @@ namespace dtr {
 
 struct WriteOptions {
   bool debug_map = true;
-  bool external_constants = false;    // into a tensor file; what lies in payloads of delegates stays there
+  bool external_constants =
+      false;  // into a tensor file; what lies in payloads of delegates stays there
   const MemoryMap* memory = nullptr;  // for the debug map
 };
 
@@ -33,13 +36,18 @@ struct SerializedProgram {
   std::vector<std::byte> tensor_file;  // .ptd, with external constants
   ProgramSizes sizes;
   uint32_t checksum = 0;                 // of `bytes`, as they carry it
-  std::vector<int32_t> value_of_tensor;  // by tensor of the plan: its index among the values of the file; -1: it has none
+  std::vector<int32_t> value_of_tensor;  // by tensor of the plan: its index among the values of the
+                                         // file; -1: it has none
 };
 
-// The plan's memory must be planned and its payloads encoded. Error: kProgramTooLarge (a tensor or the file beyond 2 GB).
-Result<SerializedProgram> serialize_program(const ProgramPlan& plan, const WriteOptions& options = {});
+// The plan's memory must be planned and its payloads encoded. Error: kProgramTooLarge (a tensor or
+// the file beyond 2 GB).
+Result<SerializedProgram> serialize_program(const ProgramPlan& plan,
+                                            const WriteOptions& options = {});
 
-// serialize_program into a file that appears whole or not at all. Errors: those, and kFileNotWritable.
-Result<ProgramSizes> write_program(const ProgramPlan& plan, const std::string& path, const WriteOptions& options = {});
+// serialize_program into a file that appears whole or not at all. Errors: those, and
+// kFileNotWritable.
+Result<ProgramSizes> write_program(const ProgramPlan& plan, const std::string& path,
+                                   const WriteOptions& options = {});
 
 }  // namespace dtr

@@ -11,16 +11,20 @@ namespace {
 
 using Kind = QuantSpec::Kind;
 
-// Groups under construction. Two that turn out to be one are joined (union-find); the indices are made dense at the end.
+// Groups under construction. Two that turn out to be one are joined (union-find); the indices are
+// made dense at the end.
 class Groups {
  public:
   int add(QuantSpec spec, ValueId observed) {
-    groups_.push_back({.spec = spec, .observed = spec.kind == Kind::kFixed ? std::vector<ValueId>{} : std::vector{observed}});
+    groups_.push_back(
+        {.spec = spec,
+         .observed = spec.kind == Kind::kFixed ? std::vector<ValueId>{} : std::vector{observed}});
     parent_.push_back(static_cast<int>(parent_.size()));
     return parent_.back();
   }
   int find(int group) {
-    while (parent_[index(group)] != group) group = parent_[index(group)] = parent_[index(parent_[index(group)])];
+    while (parent_[index(group)] != group)
+      group = parent_[index(group)] = parent_[index(parent_[index(group)])];
     return group;
   }
   QuantizationGroup& at(int group) { return groups_[index(find(group))]; }
@@ -45,7 +49,8 @@ class Groups {
     parent_[index(b)] = a;
     return true;
   }
-  // Whether a group can serve a reader that asks for `spec`; an affine group becomes symmetric where one reader needs that.
+  // Whether a group can serve a reader that asks for `spec`; an affine group becomes symmetric
+  // where one reader needs that.
   bool accept(int group, const QuantSpec& spec) {
     QuantizationGroup& existing = at(group);
     switch (spec.kind) {
@@ -72,7 +77,8 @@ class Groups {
       observed.erase(std::unique(observed.begin(), observed.end()), observed.end());
       result.push_back(std::move(groups_[i]));
     }
-    for (size_t i = 0; i < groups_.size(); ++i) renumber[i] = renumber[index(find(static_cast<int>(i)))];
+    for (size_t i = 0; i < groups_.size(); ++i)
+      renumber[i] = renumber[index(find(static_cast<int>(i)))];
     return result;
   }
 
@@ -84,7 +90,8 @@ class Groups {
 
 class Annotator {
  public:
-  Annotator(const Graph& graph, std::span<const std::unique_ptr<QuantizationPatterns>> patterns) : graph_(graph), patterns_(patterns) {
+  Annotator(const Graph& graph, std::span<const std::unique_ptr<QuantizationPatterns>> patterns)
+      : graph_(graph), patterns_(patterns) {
     annotation_.ops.resize(graph.op_slots());
     annotation_.reasons.resize(graph.op_slots());
     annotation_.verdicts.resize(graph.op_slots());
@@ -106,9 +113,11 @@ class Annotator {
     for (const OpId op : order_) {
       if (!specs[op.index]) continue;
       if (stands_alone(op, specs)) {
-        annotation_.reasons[op.index] = FloatReason{
-            "quantizer-alone", "int8 would cost accuracy for one elementwise operator; what it reads and who reads it are float",
-            "quantize what is around it, or make it the model's output"};
+        annotation_.reasons[op.index] =
+            FloatReason{"quantizer-alone",
+                        "int8 would cost accuracy for one elementwise operator; what it reads and "
+                        "who reads it are float",
+                        "quantize what is around it, or make it the model's output"};
       } else {
         apply(op, std::move(*specs[op.index]));
       }
@@ -129,19 +138,25 @@ class Annotator {
  private:
   tl::expected<OpAnnotation, FloatReason> ask(OpId id) {
     const Op& op = graph_.op(id);
-    const auto empty = [&](ValueId value) { return value.valid() && graph_.type(value).elements() == 0; };
+    const auto empty = [&](ValueId value) {
+      return value.valid() && graph_.type(value).elements() == 0;
+    };
     for (const std::vector<ValueId>* values : {&op.operands, &op.results})
       if (const auto at = std::find_if(values->begin(), values->end(), empty); at != values->end())
-        return tl::unexpected(FloatReason{"quantizer-empty",
-                                          fmt::format("a range comes from elements; `{}` has none, its shape is {}", graph_.value(*at).name,
-                                                      to_string(graph_.type(*at).shape)),
-                                          "remove the operator: it computes nothing"});
-    FloatReason reason{"quantizer-no-pattern", "no backend of the target has a quantization pattern for it"};
+        return tl::unexpected(
+            FloatReason{"quantizer-empty",
+                        fmt::format("a range comes from elements; `{}` has none, its shape is {}",
+                                    graph_.value(*at).name, to_string(graph_.type(*at).shape)),
+                        "remove the operator: it computes nothing"});
+    FloatReason reason{"quantizer-no-pattern",
+                       "no backend of the target has a quantization pattern for it"};
     for (const auto& pattern : patterns_) {
       auto specs = pattern->annotate(graph_, id);
-      annotation_.verdicts[id.index].push_back({pattern->name(), specs ? std::nullopt : std::optional(specs.error())});
+      annotation_.verdicts[id.index].push_back(
+          {pattern->name(), specs ? std::nullopt : std::optional(specs.error())});
       if (specs) {
-        DTR_CHECK(specs->operands.size() == op.operands.size() && specs->results.size() == op.results.size());
+        DTR_CHECK(specs->operands.size() == op.operands.size() &&
+                  specs->results.size() == op.results.size());
         if (auto other = find_not_float(op, *specs)) return tl::unexpected(std::move(*other));
         return specs;
       }
@@ -151,13 +166,15 @@ class Annotator {
     return tl::unexpected(std::move(reason));
   }
 
-  // An elementwise operator between float ones: to quantize and dequantize costs more than it, and codes that are a good range for it need
-  // not be one for who reads it (a division by small numbers).
+  // An elementwise operator between float ones: to quantize and dequantize costs more than it, and
+  // codes that are a good range for it need not be one for who reads it (a division by small
+  // numbers).
   bool stands_alone(OpId id, const std::vector<std::optional<OpAnnotation>>& specs) const {
     const Op& op = graph_.op(id);
     if (!op.def->has_trait(kElementwise)) return false;
     for (const ValueId operand : op.operands)
-      if (const OpId producer = operand.valid() ? graph_.producer(operand) : OpId{}; producer.valid() && specs[producer.index])
+      if (const OpId producer = operand.valid() ? graph_.producer(operand) : OpId{};
+          producer.valid() && specs[producer.index])
         return false;
     for (const ValueId result : op.results) {
       const Value& value = graph_.value(result);
@@ -168,22 +185,29 @@ class Annotator {
     return true;
   }
 
-  // Lengths and deviations by which an operator divides in float, from where they leave the rest of the graph: roots and what makes or
-  // bounds nothing else. In int8 the sum of small squares would be zero, and the quotient no number.
+  // Lengths and deviations by which an operator divides in float, from where they leave the rest of
+  // the graph: roots and what makes or bounds nothing else. In int8 the sum of small squares would
+  // be zero, and the quotient no number.
   void keep_divisors_float(std::vector<std::optional<OpAnnotation>>& specs) {
     std::vector<bool> divides(graph_.op_slots()), of_root(graph_.op_slots());
     const auto reads_to_divide = [&](const Use& use) {
-      return divides[use.op.index] || (graph_.op(use.op).def == &ops::kDivTensor && !specs[use.op.index] && use.operand == 1);
+      return divides[use.op.index] || (graph_.op(use.op).def == &ops::kDivTensor &&
+                                       !specs[use.op.index] && use.operand == 1);
     };
     for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
       const Op& op = graph_.op(*id);
-      const bool light = op.def->has_trait(kElementwise) || op.def->has_trait(kMovesData) || op.def == &ops::kSumDim ||
-                         op.def == &ops::kMeanDim || op.def == &ops::kAmax || op.def == &ops::kAmin;
+      const bool light = op.def->has_trait(kElementwise) || op.def->has_trait(kMovesData) ||
+                         op.def == &ops::kSumDim || op.def == &ops::kMeanDim ||
+                         op.def == &ops::kAmax || op.def == &ops::kAmin;
       if (!specs[id->index] || !light || op.results.size() != 1) continue;
       const Value& value = graph_.value(op.results[0]);
-      if (value.output_uses > 0 || value.uses.empty() || !std::ranges::all_of(value.uses, reads_to_divide)) continue;
+      if (value.output_uses > 0 || value.uses.empty() ||
+          !std::ranges::all_of(value.uses, reads_to_divide))
+        continue;
       divides[id->index] = true;
-      of_root[id->index] = op.def == &ops::kSqrt || std::ranges::any_of(value.uses, [&](const Use& use) { return of_root[use.op.index]; });
+      of_root[id->index] =
+          op.def == &ops::kSqrt ||
+          std::ranges::any_of(value.uses, [&](const Use& use) { return of_root[use.op.index]; });
     }
     for (const OpId id : order_) {
       if (!divides[id.index]) continue;
@@ -191,20 +215,24 @@ class Annotator {
         const OpId producer = operand.valid() ? graph_.producer(operand) : OpId{};
         return producer.valid() && of_root[producer.index];
       };
-      if (!of_root[id.index]) of_root[id.index] = std::ranges::any_of(graph_.op(id).operands, from_root);
+      if (!of_root[id.index])
+        of_root[id.index] = std::ranges::any_of(graph_.op(id).operands, from_root);
       if (!of_root[id.index]) continue;
       specs[id.index].reset();
-      annotation_.reasons[id.index] =
-          FloatReason{"quantizer-divisor", "a float operator divides by the root that it makes; in int8 a small one would be zero",
-                      "divide by a constant, or multiply by a reciprocal that the model computes"};
+      annotation_.reasons[id.index] = FloatReason{
+          "quantizer-divisor",
+          "a float operator divides by the root that it makes; in int8 a small one would be zero",
+          "divide by a constant, or multiply by a reciprocal that the model computes"};
     }
   }
 
   // Only f32 becomes int8. Indices and masks stay as they are, where the specs say so.
   std::optional<FloatReason> find_not_float(const Op& op, const OpAnnotation& specs) const {
-    const auto find = [&](const std::vector<ValueId>& values, const std::vector<QuantSpec>& wanted) {
+    const auto find = [&](const std::vector<ValueId>& values,
+                          const std::vector<QuantSpec>& wanted) {
       for (size_t i = 0; i < values.size(); ++i)
-        if (values[i].valid() && graph_.type(values[i]).dtype != DType::kFloat32 && (wanted.empty() || wanted[i].kind != Kind::kNone))
+        if (values[i].valid() && graph_.type(values[i]).dtype != DType::kFloat32 &&
+            (wanted.empty() || wanted[i].kind != Kind::kNone))
           return values[i];
       return ValueId{};
     };
@@ -212,7 +240,8 @@ class Annotator {
     if (!other.valid()) other = find(op.results, specs.results);
     if (!other.valid()) return std::nullopt;
     return FloatReason{"quantizer-dtype",
-                       fmt::format("only f32 is quantized; `{}` is {}", graph_.value(other).name, name(graph_.type(other).dtype)),
+                       fmt::format("only f32 is quantized; `{}` is {}", graph_.value(other).name,
+                                   name(graph_.type(other).dtype)),
                        "convert the model to float32 where it need not be of another dtype"};
   }
 
@@ -220,7 +249,8 @@ class Annotator {
     const Op& op = graph_.op(id);
     std::vector<int> operand_groups(op.operands.size(), Annotation::kNoGroup);
     for (size_t i = 0; i < op.operands.size(); ++i)
-      if (op.operands[i].valid()) operand_groups[i] = read(id, op.operands[i], specs.operands[i], operand_groups);
+      if (op.operands[i].valid())
+        operand_groups[i] = read(id, op.operands[i], specs.operands[i], operand_groups);
     for (size_t i = 0; i < op.results.size(); ++i) {
       const ValueId result = op.results[i];
       const QuantSpec& spec = specs.results[i];
@@ -231,15 +261,18 @@ class Annotator {
         DTR_CHECK(group != Annotation::kNoGroup);
         if (spec.widens) groups_.observe(group, result);
       } else {
-        DTR_CHECK(spec.kind == Kind::kAffine || spec.kind == Kind::kSymmetric || spec.kind == Kind::kFixed);
+        DTR_CHECK(spec.kind == Kind::kAffine || spec.kind == Kind::kSymmetric ||
+                  spec.kind == Kind::kFixed);
         group = groups_.add(spec, result);
       }
     }
-    annotation_.ops[id.index] = AnnotatedOp{.specs = std::move(specs), .operand_groups = std::move(operand_groups)};
+    annotation_.ops[id.index] =
+        AnnotatedOp{.specs = std::move(specs), .operand_groups = std::move(operand_groups)};
   }
 
   // The group in which an operand is read; operands before it have theirs.
-  int read(OpId reader, ValueId value, const QuantSpec& spec, const std::vector<int>& operand_groups) {
+  int read(OpId reader, ValueId value, const QuantSpec& spec,
+           const std::vector<int>& operand_groups) {
     int& group = annotation_.group_of_value[value.index];
     switch (spec.kind) {
       case Kind::kNone:
@@ -250,13 +283,15 @@ class Annotator {
         const int wanted = operand_groups[spec.operand];
         DTR_CHECK(wanted != Annotation::kNoGroup);
         if (group != Annotation::kNoGroup && groups_.unite(wanted, group)) return wanted;
-        if (group != Annotation::kNoGroup) annotation_.conflicts.push_back({.value = value, .reader = reader, .shared = true});
+        if (group != Annotation::kNoGroup)
+          annotation_.conflicts.push_back({.value = value, .reader = reader, .shared = true});
         groups_.observe(wanted, value);
         if (group == Annotation::kNoGroup && !graph_.is_constant(value)) group = wanted;
         return wanted;
       }
       default:
-        if (graph_.is_constant(value)) return groups_.add(spec, value);  // each reader has its own copy of a constant
+        if (graph_.is_constant(value))
+          return groups_.add(spec, value);  // each reader has its own copy of a constant
         if (group == Annotation::kNoGroup) return group = groups_.add(spec, value);
         if (groups_.accept(group, spec)) return group;
         annotation_.conflicts.push_back({.value = value, .reader = reader});
@@ -268,7 +303,8 @@ class Annotator {
   void observe_what_is_selected() {
     selected_.resize(graph_.value_slots());
     for (auto id = order_.rbegin(); id != order_.rend(); ++id)
-      for (const ValueId result : graph_.op(*id).results) selected_[result.index] = selected(result);
+      for (const ValueId result : graph_.op(*id).results)
+        selected_[result.index] = selected(result);
     for (const ValueId input : graph_.inputs()) selected_[input.index] = selected(input);
     for (uint32_t i = 0; i < selected_.size(); ++i)
       if (!selected_[i].empty()) annotation_.selected.push_back({i});
@@ -285,8 +321,8 @@ class Annotator {
     }
   }
 
-  // The values that hold all that is selected from `value`, behind ops that move data, too; empty: its own elements count. Later values
-  // are known.
+  // The values that hold all that is selected from `value`, behind ops that move data, too; empty:
+  // its own elements count. Later values are known.
   std::vector<ValueId> selected(ValueId value) const {
     constexpr size_t kMost = 8;  // so that chains of wide branches take linear time
     const Value& v = graph_.value(value);
@@ -297,7 +333,8 @@ class Annotator {
       const std::optional<AnnotatedOp>& annotated = annotation_.ops[use.op.index];
       if (!annotated || op.results.size() != 1) return {};
       const std::vector<ValueId>& behind = selected_[op.results[0].index];
-      if (!annotated->specs.selects && (behind.empty() || !op.def->has_trait(kMovesData))) return {};
+      if (!annotated->specs.selects && (behind.empty() || !op.def->has_trait(kMovesData)))
+        return {};
       found.insert(found.end(), behind.begin(), behind.end());
       if (behind.empty()) found.push_back(op.results[0]);
       if (found.size() > kMost) return {};
@@ -317,14 +354,17 @@ class Annotator {
 
 std::optional<int> channel_axis(const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
-  if (op.operands.size() < 2 || !graph.is_constant(op.operands[1]) || graph.is_constant(op.operands[0])) return std::nullopt;
+  if (op.operands.size() < 2 || !graph.is_constant(op.operands[1]) ||
+      graph.is_constant(op.operands[0]))
+    return std::nullopt;
   const auto rank = static_cast<int>(graph.type(op.operands[0]).rank());
   if (op.def == &ops::kLinear) return rank - 1;
   if (op.def == &ops::kConvolution && rank >= 3 && !op.attributes.get<bool>("transposed")) return 1;
   return std::nullopt;
 }
 
-Annotation annotate(const Graph& graph, std::span<const std::unique_ptr<QuantizationPatterns>> patterns) {
+Annotation annotate(const Graph& graph,
+                    std::span<const std::unique_ptr<QuantizationPatterns>> patterns) {
   return Annotator(graph, patterns).run();
 }
 

@@ -15,7 +15,8 @@
 namespace dtr {
 namespace {
 
-// The channels of one value to observe. Sums of floats depend on their order: each sample has its own, added in the samples' order.
+// The channels of one value to observe. Sums of floats depend on their order: each sample has its
+// own, added in the samples' order.
 struct ChannelObserver {
   int axis = 1;
   size_t first_sum = 0;  // of the sample's sums
@@ -36,16 +37,21 @@ Observers observers_of(const Graph& graph, const Annotation& annotation) {
   observers.channels.resize(graph.value_slots());
   for (const QuantizationGroup& group : annotation.groups)
     for (const ValueId value : group.observed)
-      if (!graph.is_constant(value)) observers.values[value.index].emplace(group.spec.observer == QuantSpec::Observer::kHistogram);
+      if (!graph.is_constant(value))
+        observers.values[value.index].emplace(group.spec.observer ==
+                                              QuantSpec::Observer::kHistogram);
   for (const OpId id : graph.ops()) {
     const Op& op = graph.op(id);
-    const std::optional<int> axis = annotation.ops[id.index] ? channel_axis(graph, id) : std::nullopt;
+    const std::optional<int> axis =
+        annotation.ops[id.index] ? channel_axis(graph, id) : std::nullopt;
     if (!axis) continue;
     std::optional<ChannelObserver>& observer = observers.channels[op.operands[0].index];
     if (observer) continue;
-    const auto channels = static_cast<size_t>(graph.type(op.operands[0]).shape[static_cast<size_t>(*axis)]);
+    const auto channels =
+        static_cast<size_t>(graph.type(op.operands[0]).shape[static_cast<size_t>(*axis)]);
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    observer = ChannelObserver{*axis, observers.sums, std::vector<float>(channels, kInfinity), std::vector<float>(channels, -kInfinity)};
+    observer = ChannelObserver{*axis, observers.sums, std::vector<float>(channels, kInfinity),
+                               std::vector<float>(channels, -kInfinity)};
     observers.sums += channels;
   }
   return observers;
@@ -54,13 +60,15 @@ Observers observers_of(const Graph& graph, const Annotation& annotation) {
 // Infinite elements of a result saturate in int8, and nobody computes with them.
 std::vector<float> elements_but_infinite(std::span<const float> elements) {
   std::vector<float> others;
-  std::ranges::copy_if(elements, std::back_inserter(others), [](float element) { return !std::isinf(element); });
+  std::ranges::copy_if(elements, std::back_inserter(others),
+                       [](float element) { return !std::isinf(element); });
   return others;
 }
 
 class Calibrator {
  public:
-  Calibrator(const Program& program, const Graph& graph, const Annotation& annotation, Executor& executor, const Samples& samples)
+  Calibrator(const Program& program, const Graph& graph, const Annotation& annotation,
+             Executor& executor, const Samples& samples)
       : program_(program),
         graph_(graph),
         executor_(executor),
@@ -69,7 +77,8 @@ class Calibrator {
         sums_(samples.size()) {}
 
   Result<CalibrationResult> run(const CalibrationOptions& options) {
-    // Only samples after a failing one are skipped: whichever thread runs what, the first failing sample is reported.
+    // Only samples after a failing one are skipped: whichever thread runs what, the first failing
+    // sample is reported.
     parallel_for(samples_.size(), options.threads, [&](size_t sample) {
       if (sample > first_failed_.load(std::memory_order_relaxed)) return;
       Observers observers = take();
@@ -99,9 +108,14 @@ class Calibrator {
  private:
   ChannelStatistics merged_channels(uint32_t value) const {
     const ChannelObserver& empty = *empty_.channels[value];
-    ChannelStatistics merged{.axis = empty.axis, .min = empty.min, .max = empty.max, .mean = std::vector<double>(empty.min.size())};
-    const auto per_channel = graph_.type({value}).elements() / static_cast<int64_t>(merged.mean.size());
-    const double scale = 1.0 / (static_cast<double>(per_channel) * static_cast<double>(samples_.size()));
+    ChannelStatistics merged{.axis = empty.axis,
+                             .min = empty.min,
+                             .max = empty.max,
+                             .mean = std::vector<double>(empty.min.size())};
+    const auto per_channel =
+        graph_.type({value}).elements() / static_cast<int64_t>(merged.mean.size());
+    const double scale =
+        1.0 / (static_cast<double>(per_channel) * static_cast<double>(samples_.size()));
     for (size_t c = 0; c < merged.mean.size(); ++c) {
       for (const Observers& part : free_) {
         merged.min[c] = std::min(merged.min[c], part.channels[value]->min[c]);
@@ -126,30 +140,38 @@ class Calibrator {
     ValueId bad;
     std::vector<double>& sums = sums_[sample];
     sums.resize(empty_.sums);
-    const auto outputs = executor_.run(samples_.inputs(sample), [&](ValueId value, const TensorView& tensor) {
-      if (bad.valid() || tensor.dtype != DType::kFloat32) return;
-      std::optional<ValueStatistics>& statistics = observers.values[value.index];
-      const bool is_output = graph_.value(value).output_uses > 0;
-      bool finite = statistics ? statistics->observe(tensor.values<float>()) : !is_output || finite_range(tensor.values<float>()).finite;
-      if (!finite && is_output && graph_.value(value).uses.empty()) {
-        const std::vector<float> others = elements_but_infinite(tensor.values<float>());
-        finite = !others.empty() && (statistics ? statistics->observe(others) : finite_range(others).finite);
-      }
-      if (!finite) bad = value;
-      std::optional<ChannelObserver>& channels = observers.channels[value.index];
-      // The executor may hand (N, C, H, W) as (N, H, W, C).
-      const bool logical = tensor.shape == graph_.type(value).shape;
-      if (finite && channels && tensor.elements() > 0)
-        observe_channels(tensor, logical ? static_cast<size_t>(channels->axis) : tensor.shape.size() - 1,
-                         std::span(sums).subspan(channels->first_sum, channels->min.size()), channels->min, channels->max);
-    });
+    const auto outputs =
+        executor_.run(samples_.inputs(sample), [&](ValueId value, const TensorView& tensor) {
+          if (bad.valid() || tensor.dtype != DType::kFloat32) return;
+          std::optional<ValueStatistics>& statistics = observers.values[value.index];
+          const bool is_output = graph_.value(value).output_uses > 0;
+          bool finite = statistics ? statistics->observe(tensor.values<float>())
+                                   : !is_output || finite_range(tensor.values<float>()).finite;
+          if (!finite && is_output && graph_.value(value).uses.empty()) {
+            const std::vector<float> others = elements_but_infinite(tensor.values<float>());
+            finite = !others.empty() &&
+                     (statistics ? statistics->observe(others) : finite_range(others).finite);
+          }
+          if (!finite) bad = value;
+          std::optional<ChannelObserver>& channels = observers.channels[value.index];
+          // The executor may hand (N, C, H, W) as (N, H, W, C).
+          const bool logical = tensor.shape == graph_.type(value).shape;
+          if (finite && channels && tensor.elements() > 0)
+            observe_channels(
+                tensor, logical ? static_cast<size_t>(channels->axis) : tensor.shape.size() - 1,
+                std::span(sums).subspan(channels->first_sum, channels->min.size()), channels->min,
+                channels->max);
+        });
     if (!outputs) return tl::unexpected(outputs.error());
     if (!bad.valid()) return {};
     const OpId producer = graph_.producer(bad);
-    Place place = producer.valid() ? place_of(program_, graph_, producer) : Place{.file = program_.file, .node = graph_.value(bad).name};
-    return fail(DiagnosticId::kCalibrationNotFinite,
-                fmt::format("the float model computes NaN or infinity on calibration sample {}", sample),
-                "check that the samples are preprocessed as the model expects, and the model's weights", std::move(place));
+    Place place = producer.valid() ? place_of(program_, graph_, producer)
+                                   : Place{.file = program_.file, .node = graph_.value(bad).name};
+    return fail(
+        DiagnosticId::kCalibrationNotFinite,
+        fmt::format("the float model computes NaN or infinity on calibration sample {}", sample),
+        "check that the samples are preprocessed as the model expects, and the model's weights",
+        std::move(place));
   }
 
   const Program& program_;
@@ -167,10 +189,12 @@ class Calibrator {
 
 }  // namespace
 
-Result<CalibrationResult> calibrate(const Program& program, const Graph& graph, const Annotation& annotation, Executor& executor,
+Result<CalibrationResult> calibrate(const Program& program, const Graph& graph,
+                                    const Annotation& annotation, Executor& executor,
                                     const Samples& samples, const CalibrationOptions& options) {
   if (samples.size() == 0)
-    return fail(DiagnosticId::kCalibrationMissing, "static quantization needs calibration data and there is not one sample",
+    return fail(DiagnosticId::kCalibrationMissing,
+                "static quantization needs calibration data and there is not one sample",
                 "give samples with --calibrate DATA.npz", {.file = program.file});
   DTR_TRY(samples.check_finite());
   return Calibrator(program, graph, annotation, executor, samples).run(options);

@@ -56,7 +56,8 @@ bool read_numbers(const nlohmann::json& object, const char* key, std::vector<T>&
 std::optional<ValueStatistics> read_elements(const nlohmann::json& entry) {
   std::vector<float> values;
   std::vector<int64_t> counts;
-  if (!read_numbers(entry, "elements", values) || !read_numbers(entry, "counts", counts) || values.size() != counts.size())
+  if (!read_numbers(entry, "elements", values) || !read_numbers(entry, "counts", counts) ||
+      values.size() != counts.size())
     return std::nullopt;
   std::vector<ValueStatistics::Element> elements;
   for (size_t i = 0; i < values.size(); ++i) elements.push_back({values[i], counts[i]});
@@ -70,24 +71,31 @@ std::optional<ValueStatistics> read_statistics(const nlohmann::json& entry) {
   Range range;
   int64_t zeros = 0, count = 0, first_bin = 0;
   int exponent = 0;
-  if (!entry.is_object() || !read_number(entry, "min", range.min) || !read_number(entry, "max", range.max)) return std::nullopt;
-  if (!read_number(entry, "zeros", zeros) || !read_number(entry, "count", count)) return std::nullopt;
+  if (!entry.is_object() || !read_number(entry, "min", range.min) ||
+      !read_number(entry, "max", range.max))
+    return std::nullopt;
+  if (!read_number(entry, "zeros", zeros) || !read_number(entry, "count", count))
+    return std::nullopt;
   const bool with_histogram = entry.contains("bins");
   std::vector<int64_t> bins;
   if (with_histogram &&
-      (!read_number(entry, "exponent", exponent) || !read_number(entry, "first_bin", first_bin) || !read_numbers(entry, "bins", bins)))
+      (!read_number(entry, "exponent", exponent) || !read_number(entry, "first_bin", first_bin) ||
+       !read_numbers(entry, "bins", bins)))
     return std::nullopt;
   ValueStatistics statistics(with_histogram);
-  if (!statistics.restore(range, zeros, count, exponent, first_bin, std::move(bins))) return std::nullopt;
+  if (!statistics.restore(range, zeros, count, exponent, first_bin, std::move(bins)))
+    return std::nullopt;
   return statistics;
 }
 
 std::optional<ChannelStatistics> read_channels(const nlohmann::json& entry) {
   ChannelStatistics channels;
-  if (!entry.is_object() || !read_number(entry, "axis", channels.axis) || !read_numbers(entry, "min", channels.min) ||
-      !read_numbers(entry, "max", channels.max) || !read_numbers(entry, "mean", channels.mean))
+  if (!entry.is_object() || !read_number(entry, "axis", channels.axis) ||
+      !read_numbers(entry, "min", channels.min) || !read_numbers(entry, "max", channels.max) ||
+      !read_numbers(entry, "mean", channels.mean))
     return std::nullopt;
-  if (channels.min.size() != channels.mean.size() || channels.max.size() != channels.mean.size()) return std::nullopt;
+  if (channels.min.size() != channels.mean.size() || channels.max.size() != channels.mean.size())
+    return std::nullopt;
   return channels;
 }
 
@@ -96,7 +104,8 @@ std::optional<ChannelStatistics> read_channels(const nlohmann::json& entry) {
 std::string to_json(const CalibrationResult& calibration) {
   fmt::memory_buffer out;
   const auto at = std::back_inserter(out);
-  fmt::format_to(at, R"({{"format": "{}", "version": {}, "samples": {}, "values": {{)", kFormat, kVersion, calibration.samples);
+  fmt::format_to(at, R"({{"format": "{}", "version": {}, "samples": {}, "values": {{)", kFormat,
+                 kVersion, calibration.samples);
   const char* separator = "\n";
   for (const auto& [name, statistics] : calibration.values) {
     if (const auto& distinct = statistics.distinct()) {
@@ -106,16 +115,18 @@ std::string to_json(const CalibrationResult& calibration) {
         values.push_back(value);
         counts.push_back(count);
       }
-      fmt::format_to(at, R"({}{}: {{"elements": [{}], "counts": [{}]}})", separator, json_quote(name), fmt::join(values, ","),
-                     fmt::join(counts, ","));
+      fmt::format_to(at, R"({}{}: {{"elements": [{}], "counts": [{}]}})", separator,
+                     json_quote(name), fmt::join(values, ","), fmt::join(counts, ","));
       separator = ",\n";
       continue;
     }
-    fmt::format_to(at, R"({}{}: {{"min": {}, "max": {}, "zeros": {}, "count": {})", separator, json_quote(name),
-                   static_cast<double>(statistics.range().min), static_cast<double>(statistics.range().max), statistics.zeros(),
+    fmt::format_to(at, R"({}{}: {{"min": {}, "max": {}, "zeros": {}, "count": {})", separator,
+                   json_quote(name), static_cast<double>(statistics.range().min),
+                   static_cast<double>(statistics.range().max), statistics.zeros(),
                    statistics.count());
     if (statistics.with_histogram())
-      fmt::format_to(at, R"(, "exponent": {}, "first_bin": {}, "bins": [{}])", statistics.exponent(), statistics.first_bin(),
+      fmt::format_to(at, R"(, "exponent": {}, "first_bin": {}, "bins": [{}])",
+                     statistics.exponent(), statistics.first_bin(),
                      fmt::join(statistics.bins(), ","));
     fmt::format_to(at, "}}");
     separator = ",\n";
@@ -123,31 +134,38 @@ std::string to_json(const CalibrationResult& calibration) {
   fmt::format_to(at, "\n}}, \"channels\": {{");
   separator = "\n";
   for (const auto& [name, channels] : calibration.channels) {
-    fmt::format_to(at, R"({}{}: {{"axis": {}, "min": [{}], "max": [{}], "mean": [{}]}})", separator, json_quote(name), channels.axis,
-                   fmt::join(channels.min, ","), fmt::join(channels.max, ","), fmt::join(channels.mean, ","));
+    fmt::format_to(at, R"({}{}: {{"axis": {}, "min": [{}], "max": [{}], "mean": [{}]}})", separator,
+                   json_quote(name), channels.axis, fmt::join(channels.min, ","),
+                   fmt::join(channels.max, ","), fmt::join(channels.mean, ","));
     separator = ",\n";
   }
   fmt::format_to(at, "\n}}}}\n");
   return fmt::to_string(out);
 }
 
-Status save_calibration(const std::string& path, const CalibrationResult& calibration) { return write_file(path, to_json(calibration)); }
+Status save_calibration(const std::string& path, const CalibrationResult& calibration) {
+  return write_file(path, to_json(calibration));
+}
 
 Result<CalibrationResult> parse_calibration(std::string_view text, const std::string& file) {
   const auto invalid = [&](std::string reason, std::string node = {}) {
-    return fail(DiagnosticId::kCalibrationInvalid, std::move(reason), "calibrate again", {.file = file, .node = std::move(node)});
+    return fail(DiagnosticId::kCalibrationInvalid, std::move(reason), "calibrate again",
+                {.file = file, .node = std::move(node)});
   };
   if (std::string fault = json_fault(text); !fault.empty()) return invalid(std::move(fault));
-  const nlohmann::json document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/true);
+  const nlohmann::json document =
+      nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/true);
   if (document.is_discarded() || !document.is_object()) return invalid("not a JSON object");
   const auto format = document.find("format");
-  if (format == document.end() || *format != kFormat) return invalid("not a calibration result of Deuteron");
+  if (format == document.end() || *format != kFormat)
+    return invalid("not a calibration result of Deuteron");
   int64_t version = 0;
   if (!read_number(document, "version", version) || version != kVersion)
     return invalid(fmt::format("version {} of the format, expected {}", version, kVersion));
   CalibrationResult result;
   const auto values = document.find("values");
-  if (!read_number(document, "samples", result.samples) || values == document.end() || !values->is_object())
+  if (!read_number(document, "samples", result.samples) || values == document.end() ||
+      !values->is_object())
     return invalid("`samples` or `values` is missing or of the wrong kind");
   for (const auto& [name, entry] : values->items()) {
     std::optional<ValueStatistics> statistics = read_statistics(entry);
@@ -155,10 +173,12 @@ Result<CalibrationResult> parse_calibration(std::string_view text, const std::st
     result.values.emplace(name, std::move(*statistics));
   }
   const auto channels = document.find("channels");
-  if (channels == document.end() || !channels->is_object()) return invalid("`channels` is missing or of the wrong kind");
+  if (channels == document.end() || !channels->is_object())
+    return invalid("`channels` is missing or of the wrong kind");
   for (const auto& [name, entry] : channels->items()) {
     std::optional<ChannelStatistics> statistics = read_channels(entry);
-    if (!statistics) return invalid("ranges and means of its channels are missing or do not fit together", name);
+    if (!statistics)
+      return invalid("ranges and means of its channels are missing or do not fit together", name);
     result.channels.emplace(name, std::move(*statistics));
   }
   return result;

@@ -22,18 +22,27 @@ constexpr double kMaxBias = 0x1p30;
 
 Place place_of_value(const Program& program, const Graph& graph, ValueId value) {
   const OpId producer = graph.producer(value);
-  return producer.valid() ? place_of(program, graph, producer) : Place{.file = program.file, .node = graph.value(value).name};
+  return producer.valid() ? place_of(program, graph, producer)
+                          : Place{.file = program.file, .node = graph.value(value).name};
 }
 
-tl::unexpected<Diagnostic> constant_not_finite(const Program& program, const Graph& graph, ValueId value, OpId user) {
-  return fail(DiagnosticId::kWeightNotFinite, fmt::format("the constant `{}` holds NaN or infinity", graph.value(value).name),
-              "check the checkpoint that the model was exported from", place_of(program, graph, user));
+tl::unexpected<Diagnostic> constant_not_finite(const Program& program, const Graph& graph,
+                                               ValueId value, OpId user) {
+  return fail(DiagnosticId::kWeightNotFinite,
+              fmt::format("the constant `{}` holds NaN or infinity", graph.value(value).name),
+              "check the checkpoint that the model was exported from",
+              place_of(program, graph, user));
 }
 
 class Converter {
  public:
-  Converter(Program& program, Graph& graph, const Annotation& annotation, const CalibrationResult& calibration)
-      : program_(program), graph_(graph), rewriter_(graph), annotation_(annotation), calibration_(calibration) {}
+  Converter(Program& program, Graph& graph, const Annotation& annotation,
+            const CalibrationResult& calibration)
+      : program_(program),
+        graph_(graph),
+        rewriter_(graph),
+        annotation_(annotation),
+        calibration_(calibration) {}
 
   Result<ConversionReport> run() {
     DTR_ASSIGN(quantizations_, group_quantizations(program_, graph_, annotation_, calibration_));
@@ -68,7 +77,8 @@ class Converter {
                                    .shared = conflict.shared});
   }
 
-  // Values of one quantization that no sample brings to anything but zero: any scale fits, and real data may not fit it.
+  // Values of one quantization that no sample brings to anything but zero: any scale fits, and real
+  // data may not fit it.
   void note_empty(const QuantizationGroup& group) {
     if (group.spec.kind == Kind::kFixed) return;
     ValueId first;
@@ -81,7 +91,9 @@ class Converter {
     if (!first.valid()) return;
     report_.notes.push_back(
         {.id = DiagnosticId::kCalibrationEmpty,
-         .reason = fmt::format("`{}` is zero in every calibration sample; nothing is known of its range", graph_.value(first).name),
+         .reason =
+             fmt::format("`{}` is zero in every calibration sample; nothing is known of its range",
+                         graph_.value(first).name),
          .fix = "give samples that reach it, or check the operators before it",
          .place = place_of_value(program_, graph_, first),
          .severity = Severity::kWarning});
@@ -92,15 +104,18 @@ class Converter {
     const std::vector<ValueId> float_operands = graph_.op(op).operands;
     for (uint32_t i = 0; i < specs.size(); ++i) {
       const ValueId operand = graph_.op(op).operands[i];
-      if (!operand.valid() || specs[i].kind == Kind::kNone || specs[i].kind == Kind::kBias) continue;
-      if (specs[i].kind == Kind::kPerChannel || (graph_.is_constant(operand) && specs[i].kind == Kind::kSymmetric)) {
+      if (!operand.valid() || specs[i].kind == Kind::kNone || specs[i].kind == Kind::kBias)
+        continue;
+      if (specs[i].kind == Kind::kPerChannel ||
+          (graph_.is_constant(operand) && specs[i].kind == Kind::kSymmetric)) {
         DTR_TRY(quantize_weight(op, i, specs[i]));
       } else {
         DTR_TRY(quantize_activation(op, i, annotated.operand_groups[i]));
       }
     }
     for (uint32_t i = 0; i < specs.size(); ++i)
-      if (graph_.op(op).operands[i].valid() && specs[i].kind == Kind::kBias) quantize_bias(op, i, float_operands);
+      if (graph_.op(op).operands[i].valid() && specs[i].kind == Kind::kBias)
+        quantize_bias(op, i, float_operands);
     for (const ValueId result : graph_.op(op).results)
       if (const int group = annotation_.group_of_value[result.index]; group != Annotation::kNoGroup)
         rewriter_.set_element_type(result, DType::kInt8, quantization(group));
@@ -111,7 +126,8 @@ class Converter {
     const ValueId value = graph_.op(op).operands[index];
     const Quantization& wanted = quantization(group);
     if (graph_.is_constant(value)) {
-      const std::span<const float> floats = program_.constants.values<float>(graph_.value(value).constant);
+      const std::span<const float> floats =
+          program_.constants.values<float>(graph_.value(value).constant);
       if (!finite_range(floats).finite) return not_finite(value, op);
       replace_constant(op, index, DType::kInt8, quantize_all(floats, wanted), wanted);
       return {};
@@ -134,27 +150,33 @@ class Converter {
   Status quantize_weight(OpId op, uint32_t index, const QuantSpec& spec) {
     const ValueId value = graph_.op(op).operands[index];
     const Type type = graph_.type(value);
-    const std::span<const float> floats = program_.constants.values<float>(graph_.value(value).constant);
+    const std::span<const float> floats =
+        program_.constants.values<float>(graph_.value(value).constant);
     if (!finite_range(floats).finite) return not_finite(value, op);
-    Quantization q = weight_quantization(floats, type.shape, spec.kind == Kind::kPerChannel ? spec.axis : -1);
+    Quantization q =
+        weight_quantization(floats, type.shape, spec.kind == Kind::kPerChannel ? spec.axis : -1);
     fit_weights(floats, type.shape, q);
     DTR_TRY(widen_for_bias(op, q));
     replace_constant(op, index, DType::kInt8, quantize_all(floats, q, type.shape), q);
     return {};
   }
 
-  // Makes the weight scale of each channel large enough for its bias (operand 2; operand 0 is quantized already).
+  // Makes the weight scale of each channel large enough for its bias (operand 2; operand 0 is
+  // quantized already).
   Status widen_for_bias(OpId op, Quantization& weight) {
     const std::vector<ValueId>& operands = graph_.op(op).operands;
     const std::vector<QuantSpec>& specs = annotation_.ops[op.index]->specs.operands;
     for (size_t i = 0; i < specs.size(); ++i) {
       if (specs[i].kind != Kind::kBias || !operands[i].valid()) continue;
-      const std::span<const float> bias = program_.constants.values<float>(graph_.value(operands[i]).constant);
+      const std::span<const float> bias =
+          program_.constants.values<float>(graph_.value(operands[i]).constant);
       if (!finite_range(bias).finite) return not_finite(operands[i], op);
       const auto input_scale = static_cast<double>(graph_.type(operands[0]).quantization->scale());
       size_t widened = 0;
       for (size_t c = 0; c < bias.size(); ++c) {
-        float& scale = weight.scales[c % weight.scales.size()];  // a transposed convolution's groups share scales
+        float& scale =
+            weight.scales[c %
+                          weight.scales.size()];  // a transposed convolution's groups share scales
         const double least = std::abs(static_cast<double>(bias[c])) / (kMaxBias * input_scale);
         if (static_cast<double>(scale) >= least) continue;
         scale = std::nextafter(static_cast<float>(least), std::numeric_limits<float>::infinity());
@@ -163,7 +185,9 @@ class Converter {
       if (widened > 0)
         report_.notes.push_back(
             {.id = DiagnosticId::kQuantizationBiasWidened,
-             .reason = fmt::format("the bias of {} of {} channels is too large for its weights' scale", widened, bias.size()),
+             .reason =
+                 fmt::format("the bias of {} of {} channels is too large for its weights' scale",
+                             widened, bias.size()),
              .fix = "scale the layer's weights and bias alike, or accept coarser weights",
              .place = place_of(program_, graph_, op),
              .severity = Severity::kWarning});
@@ -173,34 +197,42 @@ class Converter {
 
   void quantize_bias(OpId op, uint32_t index, const std::vector<ValueId>& float_operands) {
     const std::vector<ValueId>& operands = graph_.op(op).operands;
-    const std::span<const float> given = program_.constants.values<float>(graph_.value(operands[index]).constant);
+    const std::span<const float> given =
+        program_.constants.values<float>(graph_.value(operands[index]).constant);
     std::vector<double> real(given.begin(), given.end());
     correct_bias(op, float_operands, real);
     const float input_scale = graph_.type(operands[0]).quantization->scale();
     const Quantization& weight = *graph_.type(operands[1]).quantization;
     Quantization q{.axis = weight.per_channel() ? 0 : -1, .qmin = INT32_MIN, .qmax = INT32_MAX};
     const size_t entries = weight.per_channel() ? real.size() : 1;
-    for (size_t c = 0; c < entries; ++c) q.scales.push_back(input_scale * weight.scales[c % weight.scales.size()]);
+    for (size_t c = 0; c < entries; ++c)
+      q.scales.push_back(input_scale * weight.scales[c % weight.scales.size()]);
     q.zero_points.assign(entries, 0);
     std::vector<int32_t> integers;
     for (size_t c = 0; c < real.size(); ++c)
       integers.push_back(
-          numerics::nearest_code(real[c], static_cast<double>(q.scales[q.per_channel() ? c : 0]), 0, {INT32_MIN, INT32_MAX}));
+          numerics::nearest_code(real[c], static_cast<double>(q.scales[q.per_channel() ? c : 0]), 0,
+                                 {INT32_MIN, INT32_MAX}));
     replace_constant(op, index, DType::kInt32, std::as_bytes(std::span(integers)), q);
   }
 
-  // Rounded weights shift the mean of each output channel by Σ (w_q − w)·E[x]; the bias takes that back.
-  // Source: Nagel et al., Data-Free Quantization Through Weight Equalization and Bias Correction, 2019.
-  void correct_bias(OpId op, const std::vector<ValueId>& float_operands, std::vector<double>& bias) const {
+  // Rounded weights shift the mean of each output channel by Σ (w_q − w)·E[x]; the bias takes that
+  // back. Source: Nagel et al., Data-Free Quantization Through Weight Equalization and Bias
+  // Correction, 2019.
+  void correct_bias(OpId op, const std::vector<ValueId>& float_operands,
+                    std::vector<double>& bias) const {
     const auto at = calibration_.channels.find(graph_.value(float_operands[0]).name);
     const std::optional<int> axis = channel_axis(graph_, op);
     if (at == calibration_.channels.end() || axis != at->second.axis) return;
     const std::vector<double>& mean = at->second.mean;
     const Type& type = graph_.type(graph_.op(op).operands[1]);
-    const std::span<const float> real = program_.constants.values<float>(graph_.value(float_operands[1]).constant);
-    const std::span<const int8_t> rounded = program_.constants.values<int8_t>(graph_.value(graph_.op(op).operands[1]).constant);
+    const std::span<const float> real =
+        program_.constants.values<float>(graph_.value(float_operands[1]).constant);
+    const std::span<const int8_t> rounded =
+        program_.constants.values<int8_t>(graph_.value(graph_.op(op).operands[1]).constant);
     const std::vector<float>& scales = type.quantization->scales;
-    const auto inputs = static_cast<size_t>(type.shape[1]);  // channels that one output channel reads
+    const auto inputs =
+        static_cast<size_t>(type.shape[1]);  // channels that one output channel reads
     const size_t taps = real.size() / (bias.size() * inputs);
     const size_t outputs_per_group = bias.size() * inputs / mean.size();
     if (outputs_per_group == 0) return;
@@ -215,7 +247,8 @@ class Converter {
     }
   }
 
-  static std::vector<int8_t> quantize_all(std::span<const float> floats, const Quantization& q, const Shape& shape = {}) {
+  static std::vector<int8_t> quantize_all(std::span<const float> floats, const Quantization& q,
+                                          const Shape& shape = {}) {
     size_t channels = 1, inner = floats.size();
     if (q.per_channel()) {
       const auto axis = static_cast<size_t>(q.axis);
@@ -227,26 +260,32 @@ class Converter {
     for (size_t at = 0, c = 0; at < floats.size(); at += inner, c = (c + 1) % channels)
       for (size_t i = at; i < at + inner; ++i)
         integers[i] = static_cast<int8_t>(
-            numerics::nearest_code(static_cast<double>(floats[i]), static_cast<double>(q.scales[c]), q.zero_points[c], {q.qmin, q.qmax}));
+            numerics::nearest_code(static_cast<double>(floats[i]), static_cast<double>(q.scales[c]),
+                                   q.zero_points[c], {q.qmin, q.qmax}));
     return integers;
   }
 
-  void replace_constant(OpId op, uint32_t index, DType dtype, const std::vector<int8_t>& values, const Quantization& q) {
+  void replace_constant(OpId op, uint32_t index, DType dtype, const std::vector<int8_t>& values,
+                        const Quantization& q) {
     replace_constant(op, index, dtype, std::as_bytes(std::span(values)), q);
   }
-  void replace_constant(OpId op, uint32_t index, DType dtype, std::span<const std::byte> bytes, const Quantization& q) {
+  void replace_constant(OpId op, uint32_t index, DType dtype, std::span<const std::byte> bytes,
+                        const Quantization& q) {
     const Value& old = graph_.value(graph_.op(op).operands[index]);
     const ConstantId id = program_.constants.add(dtype, bytes);
-    const ValueId value = rewriter_.add_constant({.dtype = dtype, .shape = old.type.shape, .quantization = q}, id, old.name + "_q");
+    const ValueId value = rewriter_.add_constant(
+        {.dtype = dtype, .shape = old.type.shape, .quantization = q}, id, old.name + "_q");
     rewriter_.set_operand(op, index, value);
   }
 
-  // An op that stays float reads dequantized values; a dequantize of the model, of an input that is int8, reads codes.
+  // An op that stays float reads dequantized values; a dequantize of the model, of an input that is
+  // int8, reads codes.
   Status keep_float(OpId op) {
     if (graph_.op(op).def == &ops::kDequantize) return {};
     for (size_t i = 0; i < graph_.op(op).operands.size(); ++i) {
       const ValueId operand = graph_.op(op).operands[i];
-      if (!operand.valid() || graph_.is_constant(operand) || !graph_.type(operand).quantized()) continue;
+      if (!operand.valid() || graph_.is_constant(operand) || !graph_.type(operand).quantized())
+        continue;
       DTR_ASSIGN(const ValueId real, dequantized(operand, op, graph_.op(op).origin));
       rewriter_.set_operand(op, i, real);
     }
@@ -270,31 +309,38 @@ class Converter {
   Result<ValueId> dequantized(ValueId value, OpId before, const Origin& origin) {
     ValueId& real = dequantized_[value];
     if (!real.valid()) {
-      DTR_ASSIGN(real,
-                 rewriter_.insert_value(
-                     before, {.def = &ops::kDequantize, .operands = {value}, .origin = origin, .name = graph_.value(value).name + "_dq"}));
+      DTR_ASSIGN(real, rewriter_.insert_value(before, {.def = &ops::kDequantize,
+                                                       .operands = {value},
+                                                       .origin = origin,
+                                                       .name = graph_.value(value).name + "_dq"}));
     }
     return real;
   }
 
-  tl::unexpected<Diagnostic> not_finite(ValueId value, OpId user) const { return constant_not_finite(program_, graph_, value, user); }
+  tl::unexpected<Diagnostic> not_finite(ValueId value, OpId user) const {
+    return constant_not_finite(program_, graph_, value, user);
+  }
 
-  const Quantization& quantization(int group) const { return quantizations_.at(static_cast<size_t>(group)); }
+  const Quantization& quantization(int group) const {
+    return quantizations_.at(static_cast<size_t>(group));
+  }
 
   Program& program_;
   Graph& graph_;
   Rewriter rewriter_;
   const Annotation& annotation_;
   const CalibrationResult& calibration_;
-  std::vector<Quantization> quantizations_;               // by group
-  std::map<std::pair<ValueId, int>, ValueId> converted_;  // value and group → quantize or requantize of it
+  std::vector<Quantization> quantizations_;  // by group
+  std::map<std::pair<ValueId, int>, ValueId>
+      converted_;  // value and group → quantize or requantize of it
   std::map<ValueId, ValueId> dequantized_;
   ConversionReport report_;
 };
 
 }  // namespace
 
-Result<std::vector<Quantization>> group_quantizations(const Program& program, const Graph& graph, const Annotation& annotation,
+Result<std::vector<Quantization>> group_quantizations(const Program& program, const Graph& graph,
+                                                      const Annotation& annotation,
                                                       const CalibrationResult& calibration) {
   std::vector<Quantization> quantizations;
   for (const QuantizationGroup& group : annotation.groups) {
@@ -303,7 +349,8 @@ Result<std::vector<Quantization>> group_quantizations(const Program& program, co
       continue;
     }
     // A constant is known exactly; only what was observed may turn out smaller than it will be.
-    const bool constant = std::ranges::all_of(group.observed, [&](ValueId id) { return graph.is_constant(id); });
+    const bool constant =
+        std::ranges::all_of(group.observed, [&](ValueId id) { return graph.is_constant(id); });
     const float least = constant ? std::numeric_limits<float>::min() : group.spec.least_scale;
     ValueStatistics merged(group.spec.observer == QuantSpec::Observer::kHistogram);
     for (const ValueId id : group.observed) {
@@ -316,18 +363,22 @@ Result<std::vector<Quantization>> group_quantizations(const Program& program, co
         continue;
       }
       const auto at = calibration.values.find(value.name);
-      if (at == calibration.values.end() || at->second.empty() || at->second.with_histogram() != merged.with_histogram())
-        return fail(DiagnosticId::kCalibrationMismatch, fmt::format("the calibration result has no statistics for `{}`", value.name),
+      if (at == calibration.values.end() || at->second.empty() ||
+          at->second.with_histogram() != merged.with_histogram())
+        return fail(DiagnosticId::kCalibrationMismatch,
+                    fmt::format("the calibration result has no statistics for `{}`", value.name),
                     "calibrate this model again", place_of_value(program, graph, id));
       merged.merge(at->second);
     }
-    quantizations.push_back(group.spec.kind == Kind::kSymmetric ? symmetric_quantization(best_range(merged), least)
-                                                                : best_quantization(merged, least));
+    quantizations.push_back(group.spec.kind == Kind::kSymmetric
+                                ? symmetric_quantization(best_range(merged), least)
+                                : best_quantization(merged, least));
   }
   return quantizations;
 }
 
-Result<ConversionReport> convert(Program& program, Graph& graph, const Annotation& annotation, const CalibrationResult& calibration) {
+Result<ConversionReport> convert(Program& program, Graph& graph, const Annotation& annotation,
+                                 const CalibrationResult& calibration) {
   return Converter(program, graph, annotation, calibration).run();
 }
 

@@ -18,7 +18,8 @@ namespace dtr {
 namespace {
 
 using Specs = tl::expected<OpAnnotation, FloatReason>;
-tl::unexpected<FloatReason> stays_float(std::string reason, std::string remedy, std::string_view id = "quantizer-form") {
+tl::unexpected<FloatReason> stays_float(std::string reason, std::string remedy,
+                                        std::string_view id = "quantizer-form") {
   return tl::unexpected(FloatReason{id, std::move(reason), std::move(remedy)});
 }
 
@@ -27,12 +28,18 @@ constexpr float kSignedScale = 1.0F / 128;  // [−1, 1) around zero point 0
 
 // In the reasons below, "{machine}" stands for the name of who asks.
 
-// Operand and result have ranges of their own. So have means and sums (ExecuTorch: shared): means spread less than what they average, and
-// in the operand's steps would lose most of their bits; sums do not fit the operand's range.
-Specs independent(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::affine()}}; }
+// Operand and result have ranges of their own. So have means and sums (ExecuTorch: shared): means
+// spread less than what they average, and in the operand's steps would lose most of their bits;
+// sums do not fit the operand's range.
+Specs independent(const OpView&) {
+  return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::affine()}};
+}
 
-// The result takes the quantization of the operand, whose elements it moves, selects or interpolates.
-Specs shared(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::shared_with(0)}}; }
+// The result takes the quantization of the operand, whose elements it moves, selects or
+// interpolates.
+Specs shared(const OpView&) {
+  return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::shared_with(0)}};
+}
 
 Specs selecting(Specs specs) {
   specs->selects = true;
@@ -40,7 +47,8 @@ Specs selecting(Specs specs) {
 }
 Specs selected(const OpView& view) { return selecting(shared(view)); }
 
-// As a mean, unless windows at the border divide by less than others: then a mean of codes. The mean of one element is that element.
+// As a mean, unless windows at the border divide by less than others: then a mean of codes. The
+// mean of one element is that element.
 Specs average(const OpView& view) {
   const std::optional<int64_t> divisor = ops::average_divisor(view);
   if (divisor == 1) return selected(view);
@@ -49,22 +57,32 @@ Specs average(const OpView& view) {
 
 // An index is what it is.
 Specs index(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::none()}}; }
-Specs by_index(const OpView&) { return OpAnnotation{{QuantSpec::affine(), QuantSpec::none()}, {QuantSpec::shared_with(0)}}; }
+Specs by_index(const OpView&) {
+  return OpAnnotation{{QuantSpec::affine(), QuantSpec::none()}, {QuantSpec::shared_with(0)}};
+}
 
-Specs unit_interval(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::fixed(kUnitScale, -128)}}; }
+Specs unit_interval(const OpView&) {
+  return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::fixed(kUnitScale, -128)}};
+}
 
-Specs signed_unit_interval(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::fixed(kSignedScale, 0)}}; }
+Specs signed_unit_interval(const OpView&) {
+  return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::fixed(kSignedScale, 0)}};
+}
 
 // A padding value other than zero may lie outside of the operand's range.
 Specs pad(const OpView& view) {
-  return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::shared_with(0, view.attribute_or("value", 0.0) != 0.0)}};
+  return OpAnnotation{{QuantSpec::affine()},
+                      {QuantSpec::shared_with(0, view.attribute_or("value", 0.0) != 0.0)}};
 }
 
-// The bounds of a ReLU become part of the requantization; others are minimum and maximum over codes, in one quantization.
+// The bounds of a ReLU become part of the requantization; others are minimum and maximum over
+// codes, in one quantization.
 Specs clamp(const OpView& view) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  constexpr std::array<std::array<double, 2>, 4> kReluBounds{{{-1, 1}, {0, 1}, {0, 6}, {0, kInfinity}}};
-  const std::array<double, 2> bounds{view.attribute_or("min", -kInfinity), view.attribute_or("max", kInfinity)};
+  constexpr std::array<std::array<double, 2>, 4> kReluBounds{
+      {{-1, 1}, {0, 1}, {0, 6}, {0, kInfinity}}};
+  const std::array<double, 2> bounds{view.attribute_or("min", -kInfinity),
+                                     view.attribute_or("max", kInfinity)};
   for (const auto& relu : kReluBounds)
     if (bounds == relu) return selecting(independent(view));
   return selecting(OpAnnotation{{QuantSpec::affine()}, {QuantSpec::shared_with(0, true)}});
@@ -79,47 +97,60 @@ Specs joined(const OpView& view) {
   return specs;
 }
 
-// Weights per output channel, for linear too (ExecuTorch: per tensor), because the requantization of both is per channel anyway.
+// Weights per output channel, for linear too (ExecuTorch: per tensor), because the requantization
+// of both is per channel anyway.
 Specs weighted(const OpView& view, int channel_axis) {
-  OpAnnotation specs{{QuantSpec::affine(), QuantSpec::channelwise(channel_axis)}, {QuantSpec::affine()}};
+  OpAnnotation specs{{QuantSpec::affine(), QuantSpec::channelwise(channel_axis)},
+                     {QuantSpec::affine()}};
   if (view.operands.size() > 2) specs.operands.push_back(QuantSpec::bias());
   return specs;
 }
-Specs convolution(const OpView& view) { return weighted(view, view.attribute<bool>("transposed") ? 1 : 0); }
+Specs convolution(const OpView& view) {
+  return weighted(view, view.attribute<bool>("transposed") ? 1 : 0);
+}
 Specs linear(const OpView& view) { return weighted(view, 0); }
 
-// Both operands have ranges of their own, with a zero point (ExecuTorch: symmetric), which costs the machine nothing.
+// Both operands have ranges of their own, with a zero point (ExecuTorch: symmetric), which costs
+// the machine nothing.
 Specs product(const OpView& view) {
   if (const int64_t inner = view.operand(0).shape.back(); inner > ops::kMaxQuantizedInner)
     return stays_float(
-        fmt::format("{{machine}} adds at most {} products of two computed values; this one adds {}", ops::kMaxQuantizedInner, inner),
+        fmt::format("{{machine}} adds at most {} products of two computed values; this one adds {}",
+                    ops::kMaxQuantizedInner, inner),
         "split the inner dimension and add the products");
   return OpAnnotation{{QuantSpec::affine(), QuantSpec::affine()}, {QuantSpec::affine()}};
 }
 
 // Weight and bias become fixed-point numbers of their own.
 Specs normalization(const OpView& view) {
-  if (const int64_t count = ops::normalize_shape(view).count(); count > numerics::kMaxNormalizeElements)
+  if (const int64_t count = ops::normalize_shape(view).count();
+      count > numerics::kMaxNormalizeElements)
     return stays_float(
-        fmt::format("{{machine}} normalizes at most {} elements together; these are {}", numerics::kMaxNormalizeElements, count),
+        fmt::format("{{machine}} normalizes at most {} elements together; these are {}",
+                    numerics::kMaxNormalizeElements, count),
         "normalize over fewer dimensions");
   OpAnnotation specs{{QuantSpec::affine()}, {QuantSpec::affine()}};
   specs.operands.resize(view.operands.size(), QuantSpec::none());
   return specs;
 }
 
-// Probabilities of a few classes keep [0, 1]; of many classes, each is so small that ExecuTorch's fixed 1/256 would lose it.
+// Probabilities of a few classes keep [0, 1]; of many classes, each is so small that ExecuTorch's
+// fixed 1/256 would lose it.
 Specs softmax(const OpView& view) {
   constexpr int64_t kFewClasses = 16;
   const Type& x = view.operand(0);
-  const int64_t columns = x.rank() == 0 ? 1 : x.shape[*ops::normalize_dim(view.attribute<int64_t>("dim"), x.rank())];
+  const int64_t columns =
+      x.rank() == 0 ? 1 : x.shape[*ops::normalize_dim(view.attribute<int64_t>("dim"), x.rank())];
   if (columns > numerics::kMaxSoftmaxColumns)
     return stays_float(
-        fmt::format("{{machine}}'s sum holds at most {} exponentials; this one has {}", numerics::kMaxSoftmaxColumns, columns),
+        fmt::format("{{machine}}'s sum holds at most {} exponentials; this one has {}",
+                    numerics::kMaxSoftmaxColumns, columns),
         "take the softmax of fewer elements, or outside of the model");
   if (view.def == &ops::kLogSoftmax)
-    return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::affine().at_least(numerics::kMinLogSoftmaxScale)}};
-  constexpr float kLeastScale = 0x1p-24F;  // of 4,095 equal probabilities each is a code in [0, 255] at 2^-20
+    return OpAnnotation{{QuantSpec::affine()},
+                        {QuantSpec::affine().at_least(numerics::kMinLogSoftmaxScale)}};
+  constexpr float kLeastScale =
+      0x1p-24F;  // of 4,095 equal probabilities each is a code in [0, 255] at 2^-20
   OpAnnotation specs{{QuantSpec::affine()}, {QuantSpec::affine().at_least(kLeastScale)}};
   if (columns <= kFewClasses) specs = *unit_interval(view);
   specs.operands.resize(view.operands.size(), QuantSpec::none());  // the mask
@@ -130,9 +161,10 @@ Specs softmax(const OpView& view) {
 Specs threshold(const OpView& view) {
   const auto at = view.attribute<double>("threshold"), value = view.attribute<double>("value");
   if (at != value)
-    return stays_float(
-        fmt::format("its result jumps from {} to {}; in int8 operands on either side of the threshold share a code", value, at),
-        "give it the threshold as value");
+    return stays_float(fmt::format("its result jumps from {} to {}; in int8 operands on either "
+                                   "side of the threshold share a code",
+                                   value, at),
+                       "give it the threshold as value");
   return selecting(independent(view));
 }
 
@@ -202,18 +234,20 @@ class Int8Patterns final : public QuantizationPatterns {
     for (const Pattern& pattern : kPatterns) {
       if (pattern.op != op.def) continue;
       if (graph.is_constant(op.operands[0]) && !pattern.constant_first)
-        return stays_float("{machine} computes what depends on an input; its first operand is a constant", "compute it before the export",
-                           "quantizer-constant-operand");
+        return stays_float(
+            "{machine} computes what depends on an input; its first operand is a constant",
+            "compute it before the export", "quantizer-constant-operand");
       for (size_t i = 1; pattern.constant_weights && i < op.operands.size(); ++i)
         if (op.operands[i].valid() && !graph.is_constant(op.operands[i]))
-          return stays_float("{machine} needs constant weights; these are computed while the model runs",
-                             "make them parameters or buffers of the module", "quantizer-dynamic-weight");
+          return stays_float(
+              "{machine} needs constant weights; these are computed while the model runs",
+              "make them parameters or buffers of the module", "quantizer-dynamic-weight");
       const BoundOpView view(graph, id);
       return pattern.specs(view);
     }
     if (auto specs = annotate_unary(graph, id)) return std::move(*specs);
-    return stays_float("{machine} has no kernel and no quantization pattern for it", "replace it; `deuteron ops` lists what there is",
-                       "quantizer-no-pattern");
+    return stays_float("{machine} has no kernel and no quantization pattern for it",
+                       "replace it; `deuteron ops` lists what there is", "quantizer-no-pattern");
   }
 
   Int8PatternOptions options_;

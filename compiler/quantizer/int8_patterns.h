@@ -1,6 +1,7 @@
-// How operators become int8: activations per tensor, convolution and linear weights per output channel, int32 biases. All machines that
-// compute to TFLite's integer specification share these rules, so that a value has one quantization whoever reads it.
-// Source of the rules: ExecuTorch's Neutron quantizer, operator by operator; where Deuteron differs on purpose, the table says why.
+// How operators become int8: activations per tensor, convolution and linear weights per output
+// channel, int32 biases. All machines that compute to TFLite's integer specification share these
+// rules, so that a value has one quantization whoever reads it. Source of the rules: ExecuTorch's
+// Neutron quantizer, operator by operator; where Deuteron differs on purpose, the table says why.
 #pragma once
 
 #include <memory>

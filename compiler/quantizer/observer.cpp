@@ -16,16 +16,20 @@ namespace {
 // Smallest exponent: its powers 2^±e are ordinary floats.
 constexpr int kMinExponent = -120;
 
-int64_t bin_of(float x, int exponent) { return static_cast<int64_t>(std::floor(std::ldexp(static_cast<double>(x), -exponent))); }
+int64_t bin_of(float x, int exponent) {
+  return static_cast<int64_t>(std::floor(std::ldexp(static_cast<double>(x), -exponent)));
+}
 
-// The narrowest bins with which `range` takes at most kMaxBins, all of them at indices that a float counts exactly.
+// The narrowest bins with which `range` takes at most kMaxBins, all of them at indices that a float
+// counts exactly.
 int exponent_for(Range range) {
   const float magnitude = std::max(-range.min, range.max);
   const float width = range.max - range.min;  // may be infinite; then the magnitude decides
   int exponent = kMinExponent;
   if (magnitude > 0) exponent = std::max(exponent, std::ilogb(magnitude) - 22);
   if (width > 0 && std::isfinite(width)) exponent = std::max(exponent, std::ilogb(width) - 12);
-  while (bin_of(range.max, exponent) - bin_of(range.min, exponent) >= ValueStatistics::kMaxBins) ++exponent;
+  while (bin_of(range.max, exponent) - bin_of(range.min, exponent) >= ValueStatistics::kMaxBins)
+    ++exponent;
   return exponent;
 }
 
@@ -35,8 +39,9 @@ struct Grid {
   int32_t first;
 };
 
-// Writes the bin of each element, relative to `first`. Exact: factors are powers of two, and truncation is mended to floor by comparing
-// with the bin's own edge, which holds for elements so small that the quotient underflows, too.
+// Writes the bin of each element, relative to `first`. Exact: factors are powers of two, and
+// truncation is mended to floor by comparing with the bin's own edge, which holds for elements so
+// small that the quotient underflows, too.
 void find_bins(std::span<const float> elements, const Grid& grid, int32_t* bins) {
   for (size_t i = 0; i < elements.size(); ++i) {
     const float x = elements[i];
@@ -47,7 +52,8 @@ void find_bins(std::span<const float> elements, const Grid& grid, int32_t* bins)
 
 constexpr size_t kBlock = 1024;
 
-// Four tables in turn, because activations repeat (zeros of a ReLU) and a counter cannot be added to twice in a row at full speed.
+// Four tables in turn, because activations repeat (zeros of a ReLU) and a counter cannot be added
+// to twice in a row at full speed.
 void count_many(std::span<const float> elements, const Grid& grid, std::span<int64_t> counts) {
   constexpr size_t kTables = 4;
   static thread_local std::vector<uint32_t> tables;
@@ -75,8 +81,10 @@ void count_few(std::span<const float> elements, const Grid& grid, std::span<int6
   }
 }
 
-// The distinct elements, in ascending order, with their counts; nullopt if there are more than kMaxDistinct.
-std::optional<std::vector<ValueStatistics::Element>> distinct_elements(std::span<const float> elements) {
+// The distinct elements, in ascending order, with their counts; nullopt if there are more than
+// kMaxDistinct.
+std::optional<std::vector<ValueStatistics::Element>> distinct_elements(
+    std::span<const float> elements) {
   constexpr size_t kSlots = 4 * ValueStatistics::kMaxDistinct;
   static thread_local std::vector<uint16_t> slots;  // 1 + index in `found`; 0: free
   slots.assign(kSlots, 0);
@@ -100,7 +108,8 @@ std::optional<std::vector<ValueStatistics::Element>> distinct_elements(std::span
 
 FiniteRange finite_range(std::span<const float> elements) {
   if (elements.empty()) return {};
-  // Lanes that do not depend on each other, so that the loop becomes SIMD without reordering floating-point sums.
+  // Lanes that do not depend on each other, so that the loop becomes SIMD without reordering
+  // floating-point sums.
   constexpr size_t kLanes = 16;
   std::array<float, kLanes> low, high, poison{};
   std::array<int32_t, kLanes> zero_count{};
@@ -109,7 +118,8 @@ FiniteRange finite_range(std::span<const float> elements) {
   int64_t zeros = 0;
   size_t i = 0;
   while (i + kLanes <= elements.size()) {
-    const size_t stop = std::min(elements.size(), i + (size_t{1} << 24));  // zero_count cannot overflow
+    const size_t stop =
+        std::min(elements.size(), i + (size_t{1} << 24));  // zero_count cannot overflow
     for (; i + kLanes <= stop; i += kLanes) {
       for (size_t lane = 0; lane < kLanes; ++lane) {
         const float x = elements[i + lane];
@@ -138,10 +148,12 @@ FiniteRange finite_range(std::span<const float> elements) {
   return result;
 }
 
-void observe_channels(const TensorView& tensor, size_t axis, std::span<double> sums, std::span<float> low, std::span<float> high) {
+void observe_channels(const TensorView& tensor, size_t axis, std::span<double> sums,
+                      std::span<float> low, std::span<float> high) {
   const size_t channels = sums.size();
   size_t inner = 1;  // elements that lie together in one channel
-  for (size_t i = axis + 1; i < tensor.shape.size(); ++i) inner *= static_cast<size_t>(tensor.shape[i]);
+  for (size_t i = axis + 1; i < tensor.shape.size(); ++i)
+    inner *= static_cast<size_t>(tensor.shape[i]);
   const std::span<const float> elements = tensor.values<float>();
   if (inner > 1) {
     for (size_t at = 0, c = 0; at < elements.size(); at += inner, c = (c + 1) % channels) {
@@ -169,13 +181,16 @@ void observe_channels(const TensorView& tensor, size_t axis, std::span<double> s
   }
 }
 
-bool ValueStatistics::restore(Range range, int64_t zeros, int64_t count, int exponent, int64_t first_bin, std::vector<int64_t> bins) {
+bool ValueStatistics::restore(Range range, int64_t zeros, int64_t count, int exponent,
+                              int64_t first_bin, std::vector<int64_t> bins) {
   if (!std::isfinite(range.min) || !std::isfinite(range.max) || range.min > range.max) return false;
   if (count <= 0 || zeros < 0 || zeros > count) return false;
   if (with_histogram_) {
     if (exponent != exponent_for(range)) return false;
     const int64_t last = bin_of(range.max, exponent);
-    if (first_bin != bin_of(range.min, exponent) || static_cast<int64_t>(bins.size()) != last - first_bin + 1) return false;
+    if (first_bin != bin_of(range.min, exponent) ||
+        static_cast<int64_t>(bins.size()) != last - first_bin + 1)
+      return false;
     int64_t rest = count;
     for (const int64_t bin : bins) {
       if (bin < 0 || bin > rest) return false;
@@ -200,13 +215,16 @@ bool ValueStatistics::restore(std::span<const Element> distinct) {
   *this = ValueStatistics();
   for (size_t i = 0; i < distinct.size(); ++i) {
     const auto& [value, count] = distinct[i];
-    if (!std::isfinite(value) || std::signbit(value) != (value < 0) || (i > 0 && value <= distinct[i - 1].value)) return false;
+    if (!std::isfinite(value) || std::signbit(value) != (value < 0) ||
+        (i > 0 && value <= distinct[i - 1].value))
+      return false;
     if (count <= 0 || count > std::numeric_limits<int64_t>::max() - count_) return false;
     count_ += count;
     if (value == 0) zeros_ = count;
   }
   grow({distinct.front().value, distinct.back().value}, kMinExponent);
-  for (const auto& [value, count] : distinct) bins_[static_cast<size_t>(bin_of(value, exponent_) - first_bin_)] += count;
+  for (const auto& [value, count] : distinct)
+    bins_[static_cast<size_t>(bin_of(value, exponent_) - first_bin_)] += count;
   distinct_.emplace(distinct.begin(), distinct.end());
   return true;
 }
@@ -216,9 +234,11 @@ void ValueStatistics::add_distinct(std::span<const Element> elements) {
   std::vector<Element> all;
   size_t i = 0;
   for (const Element& element : elements) {
-    while (i < distinct_->size() && (*distinct_)[i].value < element.value) all.push_back((*distinct_)[i++]);
+    while (i < distinct_->size() && (*distinct_)[i].value < element.value)
+      all.push_back((*distinct_)[i++]);
     all.push_back(element);
-    if (i < distinct_->size() && (*distinct_)[i].value == element.value) all.back().count += (*distinct_)[i++].count;
+    if (i < distinct_->size() && (*distinct_)[i].value == element.value)
+      all.back().count += (*distinct_)[i++].count;
   }
   all.insert(all.end(), distinct_->begin() + static_cast<std::ptrdiff_t>(i), distinct_->end());
   if (all.size() > kMaxDistinct) {
@@ -230,7 +250,8 @@ void ValueStatistics::add_distinct(std::span<const Element> elements) {
 
 // Widens range and bins to hold `range` as well, with bins of at least 2^exponent.
 void ValueStatistics::grow(Range range, int exponent) {
-  const Range both = empty() ? range : Range{std::min(range.min, range_.min), std::max(range.max, range_.max)};
+  const Range both =
+      empty() ? range : Range{std::min(range.min, range_.min), std::max(range.max, range_.max)};
   if (with_histogram_) {
     const int wider = std::max(exponent, exponent_for(both));
     const int64_t first = bin_of(both.min, wider);
@@ -239,7 +260,8 @@ void ValueStatistics::grow(Range range, int exponent) {
       std::vector<int64_t> bins(size);
       const int shift = std::min(wider - exponent_, 62);
       for (size_t i = 0; i < bins_.size(); ++i)
-        bins[static_cast<size_t>(((first_bin_ + static_cast<int64_t>(i)) >> shift) - first)] += bins_[i];
+        bins[static_cast<size_t>(((first_bin_ + static_cast<int64_t>(i)) >> shift) - first)] +=
+            bins_[i];
       bins_ = std::move(bins);
       exponent_ = wider;
       first_bin_ = first;
@@ -256,7 +278,8 @@ bool ValueStatistics::observe(std::span<const float> elements) {
   count_ += static_cast<int64_t>(elements.size());
   zeros_ += found.zeros;
   if (with_histogram_) {
-    const Grid grid{std::ldexp(1.0F, exponent_), std::ldexp(1.0F, -exponent_), static_cast<int32_t>(first_bin_)};
+    const Grid grid{std::ldexp(1.0F, exponent_), std::ldexp(1.0F, -exponent_),
+                    static_cast<int32_t>(first_bin_)};
     const auto count = elements.size() >= 4 * bins_.size() ? count_many : count_few;
     count(elements, grid, bins_);
   }
@@ -283,18 +306,21 @@ void ValueStatistics::merge(const ValueStatistics& other) {
   zeros_ += other.zeros_;
   const int shift = std::min(exponent_ - other.exponent_, 62);
   for (size_t i = 0; i < other.bins_.size(); ++i)
-    bins_[static_cast<size_t>(((other.first_bin_ + static_cast<int64_t>(i)) >> shift) - first_bin_)] += other.bins_[i];
+    bins_[static_cast<size_t>(((other.first_bin_ + static_cast<int64_t>(i)) >> shift) -
+                              first_bin_)] += other.bins_[i];
 }
 
 namespace {
 
-// Errors of saturation all point inwards and add up in what is computed from them, where errors of rounding cancel.
+// Errors of saturation all point inwards and add up in what is computed from them, where errors of
+// rounding cancel.
 constexpr double kSaturationWeight = 3;
 
 // Sums over the bins, so that the error of any range costs constant time.
 class ErrorModel {
  public:
-  explicit ErrorModel(const ValueStatistics& statistics) : statistics_(statistics), width_(std::ldexp(1.0, statistics.exponent())) {
+  explicit ErrorModel(const ValueStatistics& statistics)
+      : statistics_(statistics), width_(std::ldexp(1.0, statistics.exponent())) {
     const std::span<const int64_t> bins = statistics.bins();
     sums_.resize(bins.size() + 1);
     for (size_t i = 0; i < bins.size(); ++i) {
@@ -304,16 +330,21 @@ class ErrorModel {
     }
   }
 
-  double edge(size_t bin) const { return static_cast<double>(statistics_.first_bin() + static_cast<int64_t>(bin)) * width_; }
+  double edge(size_t bin) const {
+    return static_cast<double>(statistics_.first_bin() + static_cast<int64_t>(bin)) * width_;
+  }
   size_t size() const { return sums_.size() - 1; }
 
-  // Expected squared error of all elements when [low, high] gets 256 codes; bins before `first` and from `last` on saturate.
+  // Expected squared error of all elements when [low, high] gets 256 codes; bins before `first` and
+  // from `last` on saturate.
   double operator()(double low, double high, size_t first, size_t last) const {
     const double step = std::max((high - low) / 255, static_cast<double>(0x1p-149F));
     const Sums under = sums_[first];
     const Sums over = sums_.back() - sums_[last];
-    const double inside = std::max(0.0, sums_[last].n - under.n - static_cast<double>(statistics_.zeros()));
-    return inside * step * step / 12 + kSaturationWeight * (under.squares_about(low) + over.squares_about(high));
+    const double inside =
+        std::max(0.0, sums_[last].n - under.n - static_cast<double>(statistics_.zeros()));
+    return inside * step * step / 12 +
+           kSaturationWeight * (under.squares_about(low) + over.squares_about(high));
   }
 
  private:
@@ -331,7 +362,8 @@ class ErrorModel {
 
 namespace {
 
-// Squared error of the elements, each taken to lie in the middle of its bin, when `range` becomes codes.
+// Squared error of the elements, each taken to lie in the middle of its bin, when `range` becomes
+// codes.
 double quantization_error(const ValueStatistics& statistics, Range range) {
   const Quantization q = affine_quantization(range, std::numeric_limits<float>::min());
   const auto scale = static_cast<double>(q.scale());
@@ -356,9 +388,14 @@ Range best_range(const ValueStatistics& statistics) {
   if (statistics.bins().size() < 3) return full;
   const ErrorModel error(statistics);
   const size_t bins = error.size();
-  const auto low_at = [&](size_t first) { return first == 0 ? static_cast<double>(full.min) : error.edge(first); };
-  const auto high_at = [&](size_t last) { return last == bins ? static_cast<double>(full.max) : error.edge(last); };
-  // Bounds in bins: the range stays around zero. Alternately the best upper end for the lower one and the other way round.
+  const auto low_at = [&](size_t first) {
+    return first == 0 ? static_cast<double>(full.min) : error.edge(first);
+  };
+  const auto high_at = [&](size_t last) {
+    return last == bins ? static_cast<double>(full.max) : error.edge(last);
+  };
+  // Bounds in bins: the range stays around zero. Alternately the best upper end for the lower one
+  // and the other way round.
   size_t first = 0, last = bins;
   double best = error(std::min(low_at(0), 0.0), std::max(high_at(bins), 0.0), 0, bins);
   for (bool changed = true; changed;) {
@@ -380,9 +417,11 @@ Range best_range(const ValueStatistics& statistics) {
       }
     }
   }
-  // The model takes rounding errors to be uniform, which they are not when most elements share few codes.
+  // The model takes rounding errors to be uniform, which they are not when most elements share few
+  // codes.
   const Range clipped{static_cast<float>(low_at(first)), static_cast<float>(high_at(last))};
-  return quantization_error(statistics, clipped) < quantization_error(statistics, full) ? clipped : full;
+  return quantization_error(statistics, clipped) < quantization_error(statistics, full) ? clipped
+                                                                                        : full;
 }
 
 Quantization affine_quantization(Range range, float eps, int32_t qmin, int32_t qmax) {
@@ -391,22 +430,26 @@ Quantization affine_quantization(Range range, float eps, int32_t qmin, int32_t q
   // Halved before the difference where that would overflow.
   const float width = high - low;
   const auto codes = static_cast<float>(qmax - qmin);
-  const float scale = std::max(std::isfinite(width) ? width / codes : (high / 2 - low / 2) / codes * 2, eps);
+  const float scale =
+      std::max(std::isfinite(width) ? width / codes : (high / 2 - low / 2) / codes * 2, eps);
   const float zero = static_cast<float>(qmin) - std::nearbyint(low / scale);
-  const int32_t zero_point = std::clamp(numerics::saturating_cast<int32_t>(static_cast<double>(zero)), qmin, qmax);
+  const int32_t zero_point =
+      std::clamp(numerics::saturating_cast<int32_t>(static_cast<double>(zero)), qmin, qmax);
   return Quantization::per_tensor(scale, zero_point, qmin, qmax);
 }
 
 namespace {
 
-// std::nearbyint below 2^51, beyond that near enough for what saturates; no call, so that loops become SIMD.
+// std::nearbyint below 2^51, beyond that near enough for what saturates; no call, so that loops
+// become SIMD.
 double rounded(double x) {
   constexpr double kIntegersOnly = 0x1.8p52;
   return (x + kIntegersOnly) - kIntegersOnly;
 }
 
-// What `q` costs: the squared errors of the elements; the square of their sum, spread over all of them, because errors of one sign add up
-// in what is computed from the elements; and step²/12 for as many elements that are not known (none for exact zeros).
+// What `q` costs: the squared errors of the elements; the square of their sum, spread over all of
+// them, because errors of one sign add up in what is computed from the elements; and step²/12 for
+// as many elements that are not known (none for exact zeros).
 double exact_error(std::span<const ValueStatistics::Element> elements, const Quantization& q) {
   const auto scale = static_cast<double>(q.scale());
   const double low = q.qmin - q.zero_point(), high = q.qmax - q.zero_point();
@@ -424,12 +467,14 @@ double exact_error(std::span<const ValueStatistics::Element> elements, const Qua
   return (squares + sum * sum / total + unseen / 12) * scale * scale;
 }
 
-// The scale with which the codes that the elements have in `q` are nearest to them (least squares); 0 if all codes are zero.
+// The scale with which the codes that the elements have in `q` are nearest to them (least squares);
+// 0 if all codes are zero.
 double fitted_scale(std::span<const ValueStatistics::Element> elements, const Quantization& q) {
   double products = 0, squares = 0;
   for (const auto& [value, count] : elements) {
-    const double code = std::clamp(rounded(static_cast<double>(value) / static_cast<double>(q.scale())),
-                                   static_cast<double>(q.qmin - q.zero_point()), static_cast<double>(q.qmax - q.zero_point()));
+    const double code = std::clamp(
+        rounded(static_cast<double>(value) / static_cast<double>(q.scale())),
+        static_cast<double>(q.qmin - q.zero_point()), static_cast<double>(q.qmax - q.zero_point()));
     products += static_cast<double>(count) * code * static_cast<double>(value);
     squares += static_cast<double>(count) * code * code;
   }
@@ -450,18 +495,22 @@ Quantization best_quantization(const ValueStatistics& statistics, float eps) {
     const double slack = 255 * scale - (high - low);
     const double below = low == 0 ? 0 : high == 0 ? slack : slack / 2;
     const double lowest = low - below, highest = high + slack - below;
-    if (std::max(-lowest, highest) > static_cast<double>(std::numeric_limits<float>::max())) return false;
-    const Quantization q = affine_quantization({static_cast<float>(lowest), static_cast<float>(highest)}, eps);
+    if (std::max(-lowest, highest) > static_cast<double>(std::numeric_limits<float>::max()))
+      return false;
+    const Quantization q =
+        affine_quantization({static_cast<float>(lowest), static_cast<float>(highest)}, eps);
     const double error = exact_error(elements, q);
     if (error >= least) return false;
     best = q;
     least = error;
     return true;
   };
-  // The error of an outermost element goes up and down once while the scale changes by 1/255. Half a code beyond the range is free.
+  // The error of an outermost element goes up and down once while the scale changes by 1/255. Half
+  // a code beyond the range is free.
   constexpr int kSteps = 4096, kNarrowest = -kSteps / 512, kWidest = kSteps / 15;
   const auto start = static_cast<double>(best.scale());
-  for (int step = kNarrowest; step <= kWidest; ++step) offer(start * (1 + static_cast<double>(step) / kSteps));
+  for (int step = kNarrowest; step <= kWidest; ++step)
+    offer(start * (1 + static_cast<double>(step) / kSteps));
   while (offer(fitted_scale(elements, best))) {
   }
   return best;
@@ -480,19 +529,24 @@ Quantization weight_quantization(std::span<const float> values, const Shape& sha
   const auto channels = static_cast<size_t>(shape[dim]);
   size_t inner = 1;
   for (size_t i = dim + 1; i < shape.size(); ++i) inner *= static_cast<size_t>(shape[i]);
-  Quantization result{.zero_points = std::vector<int32_t>(channels, 0), .axis = axis, .qmin = -127, .qmax = 127};
+  Quantization result{
+      .zero_points = std::vector<int32_t>(channels, 0), .axis = axis, .qmin = -127, .qmax = 127};
   std::vector<Range> ranges(channels);
-  for (size_t at = 0, channel = 0; at < values.size(); at += inner, channel = (channel + 1) % channels) {
+  for (size_t at = 0, channel = 0; at < values.size();
+       at += inner, channel = (channel + 1) % channels) {
     const Range slice = finite_range(values.subspan(at, inner)).range;
-    ranges[channel] = {std::min(ranges[channel].min, slice.min), std::max(ranges[channel].max, slice.max)};
+    ranges[channel] = {std::min(ranges[channel].min, slice.min),
+                       std::max(ranges[channel].max, slice.max)};
   }
-  for (const Range& range : ranges) result.scales.push_back(symmetric_quantization(range, kEps).scale());
+  for (const Range& range : ranges)
+    result.scales.push_back(symmetric_quantization(range, kEps).scale());
   return result;
 }
 
 namespace {
 
-// What a symmetric scale does to weights: their squared error, and the scale with which the same codes are nearest to them.
+// What a symmetric scale does to weights: their squared error, and the scale with which the same
+// codes are nearest to them.
 struct WeightFit {
   double error = 0, scale = 0;
 
@@ -520,7 +574,8 @@ void fit_weights(std::span<const float> values, const Shape& shape, Quantization
   size_t inner = values.size() / channels;
   if (quantization.per_channel()) {
     inner = 1;
-    for (size_t i = static_cast<size_t>(quantization.axis) + 1; i < shape.size(); ++i) inner *= static_cast<size_t>(shape[i]);
+    for (size_t i = static_cast<size_t>(quantization.axis) + 1; i < shape.size(); ++i)
+      inner *= static_cast<size_t>(shape[i]);
   }
   std::vector<std::vector<float>> elements(channels);
   for (size_t at = 0, c = 0; at < values.size(); at += inner, c = (c + 1) % channels)
@@ -530,7 +585,8 @@ void fit_weights(std::span<const float> values, const Shape& shape, Quantization
     const auto narrowest = static_cast<double>(quantization.scales[c]);
     double least = WeightFit(elements[c], narrowest).error;
     const auto offer = [&](double scale) {
-      const auto narrow = static_cast<float>(std::clamp(scale, narrowest, narrowest * (1 + kWidest)));
+      const auto narrow =
+          static_cast<float>(std::clamp(scale, narrowest, narrowest * (1 + kWidest)));
       const double error = WeightFit(elements[c], static_cast<double>(narrow)).error;
       if (error >= least) return;
       least = error;

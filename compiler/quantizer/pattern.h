@@ -1,6 +1,6 @@
-// What a backend says about quantization: per op, how each operand and result becomes int8 (a bias int32). Backends implement
-// QuantizationPatterns; the quantizer resolves the specs of all ops against each other (annotate.h), observes (calibration.h) and
-// rewrites (convert.h).
+// What a backend says about quantization: per op, how each operand and result becomes int8 (a bias
+// int32). Backends implement QuantizationPatterns; the quantizer resolves the specs of all ops
+// against each other (annotate.h), observes (calibration.h) and rewrites (convert.h).
 #pragma once
 
 #include <string>
@@ -11,19 +11,23 @@
 
 namespace dtr {
 
-// Smallest scale of an observed activation, so that one that calibration only saw near zero has a range at all. ExecuTorch's Neutron
-// quantizer has 2^-12, which leaves 8 codes to activations within ±0.001.
+// Smallest scale of an observed activation, so that one that calibration only saw near zero has a
+// range at all. ExecuTorch's Neutron quantizer has 2^-12, which leaves 8 codes to activations
+// within ±0.001.
 inline constexpr float kActivationEps = 0x1p-20F;
 
 struct QuantSpec {
   enum class Kind : uint8_t {
-    kNone,        // stays as it is
-    kAffine,      // int8 per tensor, −128…127, scale and zero point from the observed range
-    kSymmetric,   // int8 per tensor, −127…127, zero point 0; from the observed range, or from the content of a constant
-    kPerChannel,  // constant only: int8, −127…127, zero point 0, one scale for each index along `axis`
-    kBias,        // constant only: int32, scale = scale of operand 0 · scale of operand 1 (per channel if that is)
-    kFixed,       // int8 per tensor, −128…127, `scale` and `zero_point` as given
-    kShared,      // the quantization of operand `operand` of the same op
+    kNone,       // stays as it is
+    kAffine,     // int8 per tensor, −128…127, scale and zero point from the observed range
+    kSymmetric,  // int8 per tensor, −127…127, zero point 0; from the observed range, or from the
+                 // content of a constant
+    kPerChannel,  // constant only: int8, −127…127, zero point 0, one scale for each index along
+                  // `axis`
+    kBias,  // constant only: int32, scale = scale of operand 0 · scale of operand 1 (per channel if
+            // that is)
+    kFixed,   // int8 per tensor, −128…127, `scale` and `zero_point` as given
+    kShared,  // the quantization of operand `operand` of the same op
   };
   enum class Observer : uint8_t { kHistogram, kMinMax };
 
@@ -34,15 +38,22 @@ struct QuantSpec {
   float scale = 0;                           // kFixed
   int32_t zero_point = 0;                    // kFixed
   uint32_t operand = 0;                      // kShared
-  bool widens = false;                       // kShared result: elements may lie outside of the operand's range, so observe them too
+  bool widens = false;  // kShared result: elements may lie outside of the operand's range, so
+                        // observe them too
   bool operator==(const QuantSpec&) const = default;
 
   static QuantSpec none() { return {}; }
-  static QuantSpec affine(Observer with = Observer::kHistogram) { return {.kind = Kind::kAffine, .observer = with}; }
-  static QuantSpec symmetric(Observer with = Observer::kMinMax) { return {.kind = Kind::kSymmetric, .observer = with}; }
+  static QuantSpec affine(Observer with = Observer::kHistogram) {
+    return {.kind = Kind::kAffine, .observer = with};
+  }
+  static QuantSpec symmetric(Observer with = Observer::kMinMax) {
+    return {.kind = Kind::kSymmetric, .observer = with};
+  }
   static QuantSpec channelwise(int along) { return {.kind = Kind::kPerChannel, .axis = along}; }
   static QuantSpec bias() { return {.kind = Kind::kBias}; }
-  static QuantSpec fixed(float s, int32_t zp) { return {.kind = Kind::kFixed, .scale = s, .zero_point = zp}; }
+  static QuantSpec fixed(float s, int32_t zp) {
+    return {.kind = Kind::kFixed, .scale = s, .zero_point = zp};
+  }
   // The same with another smallest scale.
   QuantSpec at_least(float smallest) const {
     QuantSpec spec = *this;
@@ -58,8 +69,9 @@ struct QuantSpec {
 struct OpAnnotation {
   std::vector<QuantSpec> operands;
   std::vector<QuantSpec> results;
-  // The result's elements are elements of the operands, or bounds, and which of them does not depend on the others' exact values:
-  // maximum, clamp, slice. What else such ops read needs no codes of its own; it may saturate.
+  // The result's elements are elements of the operands, or bounds, and which of them does not
+  // depend on the others' exact values: maximum, clamp, slice. What else such ops read needs no
+  // codes of its own; it may saturate.
   bool selects = false;
 };
 

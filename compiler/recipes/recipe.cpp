@@ -15,7 +15,8 @@
 namespace dtr {
 namespace {
 
-// One row per backend: how it and its quantization patterns are made. A backend without patterns leaves ops float.
+// One row per backend: how it and its quantization patterns are made. A backend without patterns
+// leaves ops float.
 struct BackendRow {
   std::string_view name;
   std::unique_ptr<Backend> (*make)(const TargetDescription& target, const BackendOptions& options);
@@ -24,24 +25,35 @@ struct BackendRow {
   bool takes_rest = false;  // whatever has an evaluation in float: the last of a recipe
 };
 
-std::unique_ptr<Backend> make_neutron(const TargetDescription& target, const BackendOptions& options) {
-  std::unique_ptr<DelegateBackend> machine =
-      make_neutron_backend(target.npu, {.row_packing = options.row_packing,
-                                        .schedule = options.schedule,
-                                        .constants_in_sram = options.constants.value_or(target.memory.constants) == ConstantMemory::kSram});
+std::unique_ptr<Backend> make_neutron(const TargetDescription& target,
+                                      const BackendOptions& options) {
+  std::unique_ptr<DelegateBackend> machine = make_neutron_backend(
+      target.npu, {.row_packing = options.row_packing,
+                   .schedule = options.schedule,
+                   .constants_in_sram = options.constants.value_or(target.memory.constants) ==
+                                        ConstantMemory::kSram});
   if (options.converter.command.empty()) return machine;
   return make_neutron_ir_backend(std::move(machine), std::string(target.name), options.converter);
 }
-std::unique_ptr<QuantizationPatterns> neutron_patterns() { return make_int8_patterns({.backend = "neutron", .machine = "the NPU"}); }
-
-std::unique_ptr<Backend> make_cortex_m(const TargetDescription& target, const BackendOptions&) { return make_cortex_m_backend(target); }
-std::unique_ptr<QuantizationPatterns> cortex_m_patterns() {
-  return make_int8_patterns({.backend = "cortex_m", .machine = "the Cortex-M", .divides_tensors = true});
+std::unique_ptr<QuantizationPatterns> neutron_patterns() {
+  return make_int8_patterns({.backend = "neutron", .machine = "the NPU"});
 }
 
-std::unique_ptr<Backend> make_portable(const TargetDescription& target, const BackendOptions&) { return make_portable_backend(target); }
+std::unique_ptr<Backend> make_cortex_m(const TargetDescription& target, const BackendOptions&) {
+  return make_cortex_m_backend(target);
+}
+std::unique_ptr<QuantizationPatterns> cortex_m_patterns() {
+  return make_int8_patterns(
+      {.backend = "cortex_m", .machine = "the Cortex-M", .divides_tensors = true});
+}
 
-std::unique_ptr<Backend> make_executorch(const TargetDescription& target, const BackendOptions&) { return make_executorch_backend(target); }
+std::unique_ptr<Backend> make_portable(const TargetDescription& target, const BackendOptions&) {
+  return make_portable_backend(target);
+}
+
+std::unique_ptr<Backend> make_executorch(const TargetDescription& target, const BackendOptions&) {
+  return make_executorch_backend(target);
+}
 
 constexpr BackendRow kBackends[] = {
     {"cortex_m", make_cortex_m, cortex_m_patterns},
@@ -70,8 +82,9 @@ class PatternsOfSome final : public QuantizationPatterns {
   std::string_view name() const override { return all_->name(); }
   tl::expected<OpAnnotation, FloatReason> annotate(const Graph& graph, OpId op) const override {
     if (exclusions_.excluded(op, backend_))
-      return tl::unexpected(
-          FloatReason{"kept-off", fmt::format("a constraint of the recipe keeps it off `{}`", all_->name()), "change the recipe"});
+      return tl::unexpected(FloatReason{
+          "kept-off", fmt::format("a constraint of the recipe keeps it off `{}`", all_->name()),
+          "change the recipe"});
     return all_->annotate(graph, op);
   }
 
@@ -86,20 +99,24 @@ class PatternsOfSome final : public QuantizationPatterns {
 constexpr std::string_view kShowsNames = "`deuteron compile --emit-ir` shows names and modules";
 
 bool converts(const Graph& graph, OpId op) {
-  return op.valid() && (graph.op(op).def == &ops::kQuantize || graph.op(op).def == &ops::kDequantize);
+  return op.valid() &&
+         (graph.op(op).def == &ops::kQuantize || graph.op(op).def == &ops::kDequantize);
 }
 
 bool reads_input(const Graph& graph, OpId id, const std::string& name) {
   return std::ranges::any_of(graph.op(id).operands, [&](ValueId operand) {
-    while (converts(graph, graph.producer(operand))) operand = graph.op(graph.producer(operand)).operands[0];
-    return operand.valid() && !graph.is_constant(operand) && !graph.producer(operand).valid() && graph.value(operand).name == name;
+    while (converts(graph, graph.producer(operand)))
+      operand = graph.op(graph.producer(operand)).operands[0];
+    return operand.valid() && !graph.is_constant(operand) && !graph.producer(operand).valid() &&
+           graph.value(operand).name == name;
   });
 }
 
 // Outputs are known by the names of the values that the model's operators give them.
 bool makes_output(const Graph& graph, OpId id, const std::string& name) {
   return std::ranges::any_of(graph.outputs(), [&](ValueId output) {
-    while (converts(graph, graph.producer(output))) output = graph.op(graph.producer(output)).operands[0];
+    while (converts(graph, graph.producer(output)))
+      output = graph.op(graph.producer(output)).operands[0];
     return graph.producer(output) == id && graph.value(output).name == name;
   });
 }
@@ -114,28 +131,39 @@ bool lies_in(const Program& program, const Op& op, const std::string& module) {
 bool lies_in_type(const Program& program, const Op& op, std::string_view type) {
   return std::ranges::any_of(op.origin.sources, [&](uint32_t source) {
     return std::ranges::any_of(program.sources[source].module_types, [&](std::string_view known) {
-      return known == type || (known.ends_with(type) && known[known.size() - type.size() - 1] == '.');
+      return known == type ||
+             (known.ends_with(type) && known[known.size() - type.size() - 1] == '.');
     });
   });
 }
 
 bool selects(const Program& program, const Graph& graph, const Selector& selector, OpId id) {
-  const auto fits = [&](const std::vector<std::string>& list, auto matches) { return list.empty() || std::ranges::any_of(list, matches); };
+  const auto fits = [&](const std::vector<std::string>& list, auto matches) {
+    return list.empty() || std::ranges::any_of(list, matches);
+  };
   const Op& op = graph.op(id);
-  return fits(selector.names, [&](const std::string& name) { return has_name(program, graph, id, name); }) &&
-         fits(selector.modules, [&](const std::string& module) { return lies_in(program, op, module); }) &&
-         fits(selector.module_types, [&](const std::string& type) { return lies_in_type(program, op, type); }) &&
-         fits(selector.operators, [&](const std::string& name) { return is_operator(program, graph, id, name); }) &&
-         fits(selector.inputs, [&](const std::string& name) { return reads_input(graph, id, name); }) &&
-         fits(selector.outputs, [&](const std::string& name) { return makes_output(graph, id, name); });
+  return fits(selector.names,
+              [&](const std::string& name) { return has_name(program, graph, id, name); }) &&
+         fits(selector.modules,
+              [&](const std::string& module) { return lies_in(program, op, module); }) &&
+         fits(selector.module_types,
+              [&](const std::string& type) { return lies_in_type(program, op, type); }) &&
+         fits(selector.operators,
+              [&](const std::string& name) { return is_operator(program, graph, id, name); }) &&
+         fits(selector.inputs,
+              [&](const std::string& name) { return reads_input(graph, id, name); }) &&
+         fits(selector.outputs,
+              [&](const std::string& name) { return makes_output(graph, id, name); });
 }
 
 }  // namespace
 
-std::vector<std::string_view> backend_names(const TargetDescription& target, bool that_take_the_rest) {
+std::vector<std::string_view> backend_names(const TargetDescription& target,
+                                            bool that_take_the_rest) {
   std::vector<std::string_view> names;
   for (const BackendRow& row : kBackends)
-    if ((!row.needs_npu || has_npu(target)) && (row.takes_rest || !that_take_the_rest)) names.push_back(row.name);
+    if ((!row.needs_npu || has_npu(target)) && (row.takes_rest || !that_take_the_rest))
+      names.push_back(row.name);
   return names;
 }
 
@@ -149,27 +177,32 @@ ConstantMemory constants_of(const TargetDescription& target, const RecipeSpec& s
 
 Recipe make_recipe(const TargetDescription& target, const RecipeSpec& spec) {
   Recipe recipe;
-  for (const std::string& name : spec.backends) recipe.push_back(row_of(name).make(target, spec.options));
+  for (const std::string& name : spec.backends)
+    recipe.push_back(row_of(name).make(target, spec.options));
   return recipe;
 }
 
-std::vector<std::unique_ptr<QuantizationPatterns>> make_patterns(const RecipeSpec& spec, const Exclusions& exclusions) {
+std::vector<std::unique_ptr<QuantizationPatterns>> make_patterns(const RecipeSpec& spec,
+                                                                 const Exclusions& exclusions) {
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
   for (size_t i = 0; i < spec.backends.size(); ++i) {
     const BackendRow& row = row_of(spec.backends[i]);
-    if (row.patterns != nullptr) patterns.push_back(std::make_unique<PatternsOfSome>(row.patterns(), i, exclusions));
+    if (row.patterns != nullptr)
+      patterns.push_back(std::make_unique<PatternsOfSome>(row.patterns(), i, exclusions));
   }
   return patterns;
 }
 
-Result<Exclusions> Exclusions::resolve(const Program& program, const Graph& graph, const RecipeSpec& spec, bool must_select) {
+Result<Exclusions> Exclusions::resolve(const Program& program, const Graph& graph,
+                                       const RecipeSpec& spec, bool must_select) {
   Exclusions found;
   found.masks_.resize(graph.op_slots());
   for (size_t number = 0; number < spec.constraints.size(); ++number) {
     const Constraint& constraint = spec.constraints[number];
     uint32_t mask = 0;
     for (size_t i = 0; i < spec.backends.size(); ++i)
-      if (std::ranges::find(constraint.keep_off, spec.backends[i]) != constraint.keep_off.end()) mask |= 1U << i;
+      if (std::ranges::find(constraint.keep_off, spec.backends[i]) != constraint.keep_off.end())
+        mask |= 1U << i;
     bool any = false, any_excepted = constraint.except.empty();
     for (const OpId op : graph.ops()) {
       if (!selects(program, graph, constraint.where, op)) continue;
@@ -180,11 +213,15 @@ Result<Exclusions> Exclusions::resolve(const Program& program, const Graph& grap
         any_excepted = true;
     }
     if (!any && must_select)
-      return fail(DiagnosticId::kRecipeInvalid, fmt::format("constraint {} of the recipe selects no operator of the model", number + 1),
-                  std::string(kShowsNames), {.file = program.file});
+      return fail(
+          DiagnosticId::kRecipeInvalid,
+          fmt::format("constraint {} of the recipe selects no operator of the model", number + 1),
+          std::string(kShowsNames), {.file = program.file});
     if (!any_excepted && must_select)
       return fail(DiagnosticId::kRecipeInvalid,
-                  fmt::format("`except` of constraint {} of the recipe selects none of the operators that it selects", number + 1),
+                  fmt::format("`except` of constraint {} of the recipe selects none of the "
+                              "operators that it selects",
+                              number + 1),
                   std::string(kShowsNames), {.file = program.file});
   }
   return found;

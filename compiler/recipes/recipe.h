@@ -1,5 +1,6 @@
-// A recipe: the backends that share a model, in the order in which they are asked, with their options, and what is kept off which of them.
-// A target has one; a file may give another. Here names become backends.
+// A recipe: the backends that share a model, in the order in which they are asked, with their
+// options, and what is kept off which of them. A target has one; a file may give another. Here
+// names become backends.
 #pragma once
 
 #include <memory>
@@ -22,23 +23,26 @@ struct BackendOptions {
   // Of the neutron backend, see docs/npu.md.
   bool row_packing = false;
   NeutronSchedule schedule = NeutronSchedule::kOwn;
-  // NXP's converter makes the payloads of the NPU instead of Deuteron's backend, if it names a command.
+  // NXP's converter makes the payloads of the NPU instead of Deuteron's backend, if it names a
+  // command.
   ConverterOptions converter = {};
 };
 
 // Operators of the model: those that fit every list that is not empty.
 struct Selector {
-  std::vector<std::string> names;            // of nodes, or of the values that they make
-  std::vector<std::string> modules;          // paths; a module is all that lies in it
-  std::vector<std::string> module_types;     // "torch.nn.modules.conv.Conv2d", "Conv2d"; likewise
-  std::vector<std::string> operators;        // "aten.softmax.int", "softmax"
-  std::vector<std::string> inputs, outputs;  // of the model: operators that read one, or that make one
+  std::vector<std::string> names;         // of nodes, or of the values that they make
+  std::vector<std::string> modules;       // paths; a module is all that lies in it
+  std::vector<std::string> module_types;  // "torch.nn.modules.conv.Conv2d", "Conv2d"; likewise
+  std::vector<std::string> operators;     // "aten.softmax.int", "softmax"
+  std::vector<std::string> inputs,
+      outputs;  // of the model: operators that read one, or that make one
 
   bool empty() const { return *this == Selector{}; }
   bool operator==(const Selector&) const = default;
 };
 
-// Backends that do not run what `where` selects and `except` does not. An empty `where` selects everything, an empty `except` nothing.
+// Backends that do not run what `where` selects and `except` does not. An empty `where` selects
+// everything, an empty `except` nothing.
 struct Constraint {
   Selector where, except;
   std::vector<std::string> keep_off;
@@ -55,7 +59,8 @@ RecipeSpec recipe_of(const TargetDescription& target, const BackendOptions& opti
 // Of a JSON file (docs/recipes.md). Errors: kFileNotFound, kRecipeInvalid.
 Result<RecipeSpec> read_recipe(const std::string& path, const TargetDescription& target);
 // The same of its text; `file` names it in messages.
-Result<RecipeSpec> parse_recipe(std::string_view text, const std::string& file, const TargetDescription& target);
+Result<RecipeSpec> parse_recipe(std::string_view text, const std::string& file,
+                                const TargetDescription& target);
 
 ConstantMemory constants_of(const TargetDescription& target, const RecipeSpec& spec);
 
@@ -65,17 +70,22 @@ Recipe make_recipe(const TargetDescription& target, const RecipeSpec& spec);
 class Exclusions {
  public:
   // Errors: kRecipeInvalid, if `must_select` and a constraint selects no operator of the graph.
-  static Result<Exclusions> resolve(const Program& program, const Graph& graph, const RecipeSpec& spec, bool must_select);
+  static Result<Exclusions> resolve(const Program& program, const Graph& graph,
+                                    const RecipeSpec& spec, bool must_select);
 
   // By op slot, a bit for each backend.
   const std::vector<uint32_t>& masks() const { return masks_; }
-  bool excluded(OpId op, size_t backend) const { return op.index < masks_.size() && (masks_[op.index] >> backend & 1U) != 0; }
+  bool excluded(OpId op, size_t backend) const {
+    return op.index < masks_.size() && (masks_[op.index] >> backend & 1U) != 0;
+  }
 
  private:
   std::vector<uint32_t> masks_;
 };
 
-// The quantization patterns of the recipe's backends, in its order; a backend is not asked about ops that it is kept off.
-std::vector<std::unique_ptr<QuantizationPatterns>> make_patterns(const RecipeSpec& spec, const Exclusions& exclusions = {});
+// The quantization patterns of the recipe's backends, in its order; a backend is not asked about
+// ops that it is kept off.
+std::vector<std::unique_ptr<QuantizationPatterns>> make_patterns(const RecipeSpec& spec,
+                                                                 const Exclusions& exclusions = {});
 
 }  // namespace dtr

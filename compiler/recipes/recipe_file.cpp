@@ -22,16 +22,21 @@ class Reader {
     DTR_TRY(check_keys(document, "the recipe", {"backends", "constants", "constraints"}));
     const auto backends = document.find("backends");
     if (backends == document.end() || !backends->is_array() || backends->empty())
-      return invalid("`backends` is not a list of names", "write \"backends\": [\"neutron\", \"cortex_m\", \"portable\"]");
+      return invalid("`backends` is not a list of names",
+                     "write \"backends\": [\"neutron\", \"cortex_m\", \"portable\"]");
     for (const Json& entry : *backends) DTR_TRY(read_backend(entry));
     const std::vector<std::string_view> last = backend_names(target_, true);
     if (std::ranges::find(last, spec_.backends.back()) == last.end())
-      return invalid(fmt::format("the last backend takes what is left; `{}` does not run everything", spec_.backends.back()),
-                     fmt::format("end the list with one of: {}", fmt::join(last, ", ")));
+      return invalid(
+          fmt::format("the last backend takes what is left; `{}` does not run everything",
+                      spec_.backends.back()),
+          fmt::format("end the list with one of: {}", fmt::join(last, ", ")));
     if (const auto constants = document.find("constants"); constants != document.end()) {
       if (*constants != "sram" && *constants != "flash")
-        return invalid(fmt::format("`constants` is {}", constants->dump()), "write \"constants\": \"sram\", or \"flash\"");
-      spec_.options.constants = *constants == "sram" ? ConstantMemory::kSram : ConstantMemory::kFlash;
+        return invalid(fmt::format("`constants` is {}", constants->dump()),
+                       "write \"constants\": \"sram\", or \"flash\"");
+      spec_.options.constants =
+          *constants == "sram" ? ConstantMemory::kSram : ConstantMemory::kFlash;
     }
     if (const auto constraints = document.find("constraints"); constraints != document.end()) {
       if (!constraints->is_array()) return invalid("`constraints` is not a list", kConstraintForm);
@@ -41,17 +46,21 @@ class Reader {
   }
 
  private:
-  static constexpr const char* kConstraintForm = R"(write {"module": "encoder", "keep_off": "neutron"})";
+  static constexpr const char* kConstraintForm =
+      R"(write {"module": "encoder", "keep_off": "neutron"})";
 
   tl::unexpected<Diagnostic> invalid(std::string reason, std::string fix) const {
     return fail(DiagnosticId::kRecipeInvalid, std::move(reason), std::move(fix), {.file = path_});
   }
 
-  Status check_keys(const Json& object, std::string_view what, std::initializer_list<std::string_view> known) const {
-    if (!object.is_object()) return invalid(fmt::format("{} is not an object", what), "see docs/recipes.md");
+  Status check_keys(const Json& object, std::string_view what,
+                    std::initializer_list<std::string_view> known) const {
+    if (!object.is_object())
+      return invalid(fmt::format("{} is not an object", what), "see docs/recipes.md");
     for (const auto& [key, value] : object.items())
       if (std::ranges::find(known, key) == known.end())
-        return invalid(fmt::format("{} has no entry `{}`", what, key), fmt::format("it has: {}", fmt::join(known, ", ")));
+        return invalid(fmt::format("{} has no entry `{}`", what, key),
+                       fmt::format("it has: {}", fmt::join(known, ", ")));
     return {};
   }
 
@@ -70,13 +79,15 @@ class Reader {
       name = entry.value("name", Json());
       if (const auto packing = entry.find("row_packing"); packing != entry.end()) {
         if (!packing->is_boolean() || name != "neutron")
-          return invalid("`row_packing` is true or false, and an option of `neutron`", "see docs/npu.md");
+          return invalid("`row_packing` is true or false, and an option of `neutron`",
+                         "see docs/npu.md");
         spec_.options.row_packing = packing->get<bool>();
       }
     }
     DTR_ASSIGN(std::string backend, read_name(name));
     if (std::ranges::find(spec_.backends, backend) != spec_.backends.end())
-      return invalid(fmt::format("`{}` stands twice in the recipe", backend), "name each backend once");
+      return invalid(fmt::format("`{}` stands twice in the recipe", backend),
+                     "name each backend once");
     spec_.backends.push_back(std::move(backend));
     return {};
   }
@@ -86,7 +97,8 @@ class Reader {
     if (at == object.end()) return {};
     const Json entries = at->is_array() ? *at : Json::array({*at});
     for (const Json& entry : entries) {
-      if (!entry.is_string()) return invalid(fmt::format("`{}` is not a name or a list of names", key), kConstraintForm);
+      if (!entry.is_string())
+        return invalid(fmt::format("`{}` is not a name or a list of names", key), kConstraintForm);
       list.push_back(entry.get<std::string>());
     }
     return {};
@@ -103,28 +115,36 @@ class Reader {
 
   // Who is named with `on` shares what is selected with the last backend alone.
   Status read_constraint(const Json& entry) {
-    DTR_TRY(
-        check_keys(entry, "a constraint", {"name", "module", "module_type", "operator", "input", "output", "except", "keep_off", "on"}));
+    DTR_TRY(check_keys(entry, "a constraint",
+                       {"name", "module", "module_type", "operator", "input", "output", "except",
+                        "keep_off", "on"}));
     Constraint constraint;
     DTR_TRY(read_selector(entry, constraint.where));
     if (const auto except = entry.find("except"); except != entry.end()) {
-      DTR_TRY(check_keys(*except, "`except`", {"name", "module", "module_type", "operator", "input", "output"}));
+      DTR_TRY(check_keys(*except, "`except`",
+                         {"name", "module", "module_type", "operator", "input", "output"}));
       DTR_TRY(read_selector(*except, constraint.except));
     }
     DTR_TRY(read_list(entry, "keep_off", constraint.keep_off));
     std::vector<std::string> on;
     DTR_TRY(read_list(entry, "on", on));
-    if (on.size() + constraint.keep_off.size() == 0 || (!on.empty() && !constraint.keep_off.empty()))
+    if (on.size() + constraint.keep_off.size() == 0 ||
+        (!on.empty() && !constraint.keep_off.empty()))
       return invalid("a constraint says either `keep_off` or `on`", kConstraintForm);
     for (const std::vector<std::string>* names : {&on, &constraint.keep_off})
       for (const std::string& name : *names)
         if (std::ranges::find(spec_.backends, name) == spec_.backends.end())
-          return invalid(fmt::format("a constraint names the backend `{}`, which the recipe does not have", name),
-                         fmt::format("choose from: {}", fmt::join(spec_.backends, ", ")));
+          return invalid(
+              fmt::format("a constraint names the backend `{}`, which the recipe does not have",
+                          name),
+              fmt::format("choose from: {}", fmt::join(spec_.backends, ", ")));
     if (std::ranges::find(constraint.keep_off, spec_.backends.back()) != constraint.keep_off.end())
-      return invalid(fmt::format("nothing is kept off `{}`, which takes what is left", spec_.backends.back()), kConstraintForm);
+      return invalid(
+          fmt::format("nothing is kept off `{}`, which takes what is left", spec_.backends.back()),
+          kConstraintForm);
     for (size_t i = 0; !on.empty() && i + 1 < spec_.backends.size(); ++i)
-      if (std::ranges::find(on, spec_.backends[i]) == on.end()) constraint.keep_off.push_back(spec_.backends[i]);
+      if (std::ranges::find(on, spec_.backends[i]) == on.end())
+        constraint.keep_off.push_back(spec_.backends[i]);
     spec_.constraints.push_back(std::move(constraint));
     return {};
   }
@@ -138,13 +158,17 @@ class Reader {
 
 Result<RecipeSpec> read_recipe(const std::string& path, const TargetDescription& target) {
   DTR_ASSIGN(const FileContents file, FileContents::read(path));
-  return parse_recipe({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path, target);
+  return parse_recipe({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()},
+                      path, target);
 }
 
-Result<RecipeSpec> parse_recipe(std::string_view text, const std::string& file, const TargetDescription& target) {
+Result<RecipeSpec> parse_recipe(std::string_view text, const std::string& file,
+                                const TargetDescription& target) {
   if (std::string fault = json_fault(text); !fault.empty())
-    return fail(DiagnosticId::kRecipeInvalid, std::move(fault), "see docs/recipes.md", {.file = file});
-  return Reader(file, target).read(Json::parse(text, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/true));
+    return fail(DiagnosticId::kRecipeInvalid, std::move(fault), "see docs/recipes.md",
+                {.file = file});
+  return Reader(file, target)
+      .read(Json::parse(text, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/true));
 }
 
 }  // namespace dtr

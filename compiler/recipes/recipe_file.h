@@ -9,6 +9,7 @@
 namespace dtr {
 
 // Backends that a recipe for the target may name, or those of them that may be the last one.
-std::vector<std::string_view> backend_names(const TargetDescription& target, bool that_take_the_rest = false);
+std::vector<std::string_view> backend_names(const TargetDescription& target,
+                                            bool that_take_the_rest = false);
 
 }  // namespace dtr

@@ -54,16 +54,22 @@ std::set<std::string> all_names(const Program& program, bool operators) {
   return names;
 }
 
-tl::unexpected<Diagnostic> unknown(const Program& program, const std::string& name, bool operators) {
+tl::unexpected<Diagnostic> unknown(const Program& program, const std::string& name,
+                                   bool operators) {
   constexpr size_t kNear = 3;
   std::vector<std::pair<size_t, std::string>> near;
-  for (const std::string& known : all_names(program, operators)) near.emplace_back(distance(name, known), known);
+  for (const std::string& known : all_names(program, operators))
+    near.emplace_back(distance(name, known), known);
   std::sort(near.begin(), near.end());
   std::string list;
-  for (size_t i = 0; i < std::min(kNear, near.size()); ++i) list += fmt::format("{}`{}`", i == 0 ? "" : ", ", near[i].second);
-  return fail(DiagnosticId::kNodeUnknown, fmt::format("the model has no {} `{}`", operators ? "node or operator" : "node", name),
-              list.empty() ? std::string("the model is empty") : fmt::format("names that are near: {}", list),
-              {.file = program.file, .node = name});
+  for (size_t i = 0; i < std::min(kNear, near.size()); ++i)
+    list += fmt::format("{}`{}`", i == 0 ? "" : ", ", near[i].second);
+  return fail(
+      DiagnosticId::kNodeUnknown,
+      fmt::format("the model has no {} `{}`", operators ? "node or operator" : "node", name),
+      list.empty() ? std::string("the model is empty")
+                   : fmt::format("names that are near: {}", list),
+      {.file = program.file, .node = name});
 }
 
 }  // namespace
@@ -71,23 +77,31 @@ tl::unexpected<Diagnostic> unknown(const Program& program, const std::string& na
 bool is_operator(const Program& program, const Graph& graph, OpId id, std::string_view name) {
   const Op& op = graph.op(id);
   return names_operator(name, op.def->name) ||
-         std::ranges::any_of(op.origin.sources, [&](uint32_t source) { return names_operator(name, program.sources[source].target); });
+         std::ranges::any_of(op.origin.sources, [&](uint32_t source) {
+           return names_operator(name, program.sources[source].target);
+         });
 }
 
 bool has_name(const Program& program, const Graph& graph, OpId id, std::string_view name) {
   const Op& op = graph.op(id);
-  if (op.origin.sources.empty()) return std::ranges::any_of(op.results, [&](ValueId result) { return graph.value(result).name == name; });
-  return std::ranges::any_of(op.origin.sources, [&](uint32_t source) { return program.sources[source].name == name; });
+  if (op.origin.sources.empty())
+    return std::ranges::any_of(op.results,
+                               [&](ValueId result) { return graph.value(result).name == name; });
+  return std::ranges::any_of(op.origin.sources,
+                             [&](uint32_t source) { return program.sources[source].name == name; });
 }
 
-Result<std::vector<Wish>> resolve_wishes(const Program& program, const std::vector<std::string>& keep_off,
+Result<std::vector<Wish>> resolve_wishes(const Program& program,
+                                         const std::vector<std::string>& keep_off,
                                          const std::vector<std::string>& force_on) {
   const Graph& graph = program.forward();
   std::vector<Wish> wishes(graph.op_slots(), Wish::kNone);
   const auto apply = [&](const std::vector<std::string>& names, Wish wish) -> Status {
     for (const std::string& name : names) {
-      bool found = std::any_of(program.sources.begin(), program.sources.end(),
-                               [&](const SourceOp& source) { return source.name == name || names_operator(name, source.target); });
+      bool found =
+          std::any_of(program.sources.begin(), program.sources.end(), [&](const SourceOp& source) {
+            return source.name == name || names_operator(name, source.target);
+          });
       for (const OpId op : graph.ops())
         if (stands_for(program, graph, op, name)) {
           wishes[op.index] = wish;
@@ -107,9 +121,11 @@ Status stop_at(Program& program, const std::string& node) {
   OpId last;
   for (const OpId id : graph.ops()) {
     const Op& op = graph.op(id);
-    const bool is_source = std::any_of(op.origin.sources.begin(), op.origin.sources.end(),
-                                       [&](uint32_t source) { return program.sources[source].name == node; });
-    const bool is_value = std::any_of(op.results.begin(), op.results.end(), [&](ValueId v) { return graph.value(v).name == node; });
+    const bool is_source =
+        std::any_of(op.origin.sources.begin(), op.origin.sources.end(),
+                    [&](uint32_t source) { return program.sources[source].name == node; });
+    const bool is_value = std::any_of(op.results.begin(), op.results.end(),
+                                      [&](ValueId v) { return graph.value(v).name == node; });
     if (is_source || is_value) last = id;
   }
   if (!last.valid()) return unknown(program, node, false);

@@ -1,4 +1,5 @@
-// Operators that the options of a compilation name: by the name of the node in the model, or by operator ("aten.relu", "relu").
+// Operators that the options of a compilation name: by the name of the node in the model, or by
+// operator ("aten.relu", "relu").
 #pragma once
 
 #include <string>
@@ -8,18 +9,20 @@
 
 namespace dtr {
 
-// Whether an op is of that operator, or was in the model: "softmax" and "aten.softmax.int" name one.
+// Whether an op is of that operator, or was in the model: "softmax" and "aten.softmax.int" name
+// one.
 bool is_operator(const Program& program, const Graph& graph, OpId op, std::string_view name);
 // Whether an op stands for that node; one that stands for none goes by the names of its results.
 bool has_name(const Program& program, const Graph& graph, OpId op, std::string_view name);
 
-// A wish for each op of the graph that stands for a named operator; who is named in both lists is kept off.
-// Errors: kNodeUnknown, with the nearest names.
-Result<std::vector<Wish>> resolve_wishes(const Program& program, const std::vector<std::string>& keep_off,
+// A wish for each op of the graph that stands for a named operator; who is named in both lists is
+// kept off. Errors: kNodeUnknown, with the nearest names.
+Result<std::vector<Wish>> resolve_wishes(const Program& program,
+                                         const std::vector<std::string>& keep_off,
                                          const std::vector<std::string>& force_on);
 
-// Makes the results of the last op that stands for the node the outputs of the program, and removes what only served the others.
-// Errors: kNodeUnknown.
+// Makes the results of the last op that stands for the node the outputs of the program, and removes
+// what only served the others. Errors: kNodeUnknown.
 Status stop_at(Program& program, const std::string& node);
 
 }  // namespace dtr

@@ -12,10 +12,13 @@ namespace {
 
 using Order = std::vector<uint32_t>;
 
-constexpr int64_t kMaxWork = 20'000'000;  // placed neighbours looked at while climbing: about 0.2 s at worst
-constexpr int kMaxIdleRounds = 400;       // rounds without a gain before climbing ends
+constexpr int64_t kMaxWork =
+    20'000'000;  // placed neighbours looked at while climbing: about 0.2 s at worst
+constexpr int kMaxIdleRounds = 400;  // rounds without a gain before climbing ends
 
-int64_t align_up(int64_t value, int64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+int64_t align_up(int64_t value, int64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
 
 // Small generator of our own, so that offsets do not depend on a library's.
 class XorShift {
@@ -50,14 +53,21 @@ class ArenaPlanner {
   }
 
   void try_other_orders() {
-    try_order(sorted([&](uint32_t i) { return std::pair(-buffers_[i].size * (buffers_[i].last - buffers_[i].first + 1), int64_t{0}); }));
-    try_order(sorted([&](uint32_t i) { return std::pair(int64_t{buffers_[i].first} - buffers_[i].last, -buffers_[i].size); }));
-    try_order(sorted([&](uint32_t i) { return std::pair(int64_t{buffers_[i].first}, -buffers_[i].size); }));
-    try_order(sorted([&](uint32_t i) { return std::pair(-int64_t{buffers_[i].last}, -buffers_[i].size); }));
+    try_order(sorted([&](uint32_t i) {
+      return std::pair(-buffers_[i].size * (buffers_[i].last - buffers_[i].first + 1), int64_t{0});
+    }));
+    try_order(sorted([&](uint32_t i) {
+      return std::pair(int64_t{buffers_[i].first} - buffers_[i].last, -buffers_[i].size);
+    }));
+    try_order(sorted(
+        [&](uint32_t i) { return std::pair(int64_t{buffers_[i].first}, -buffers_[i].size); }));
+    try_order(sorted(
+        [&](uint32_t i) { return std::pair(-int64_t{buffers_[i].last}, -buffers_[i].size); }));
     try_order(sorted([&](uint32_t i) { return std::pair(-fullest_[i], -buffers_[i].size); }));
   }
 
-  // Moves a buffer at the top of the arena, or one that holds it up there, to an earlier place in the order.
+  // Moves a buffer at the top of the arena, or one that holds it up there, to an earlier place in
+  // the order.
   void climb() {
     Order order = best_order_;
     int64_t order_total = best_.total;
@@ -74,7 +84,8 @@ class ArenaPlanner {
         for (const uint32_t other : conflicts(index)) candidates.push_back(other);
       }
       for (uint32_t at = 0; at < order.size(); ++at) place_in_order[order[at]] = at;
-      const uint32_t from = place_in_order[candidates[random.below(static_cast<uint32_t>(candidates.size()))]];
+      const uint32_t from =
+          place_in_order[candidates[random.below(static_cast<uint32_t>(candidates.size()))]];
       const uint32_t to = random.below(from + 1);
       Order next = order;
       std::rotate(next.begin() + to, next.begin() + from, next.begin() + from + 1);
@@ -100,11 +111,13 @@ class ArenaPlanner {
 
  private:
   void find_conflicts() {
-    Order by_first = sorted([&](uint32_t i) { return std::pair(int64_t{buffers_[i].first}, int64_t{0}); });
+    Order by_first =
+        sorted([&](uint32_t i) { return std::pair(int64_t{buffers_[i].first}, int64_t{0}); });
     std::vector<std::pair<uint32_t, uint32_t>> pairs;
     std::vector<uint32_t> active;
     for (const uint32_t index : by_first) {
-      std::erase_if(active, [&](uint32_t other) { return buffers_[other].last < buffers_[index].first; });
+      std::erase_if(active,
+                    [&](uint32_t other) { return buffers_[other].last < buffers_[index].first; });
       for (const uint32_t other : active) pairs.emplace_back(index, other);
       active.push_back(index);
     }
@@ -116,7 +129,8 @@ class ArenaPlanner {
     for (const auto& [a, b] : pairs) conflicts_[next[a]++] = b, conflicts_[next[b]++] = a;
   }
 
-  // Bytes live at each step where something begins (the maximum is at one of those), and the bounds that follow from them.
+  // Bytes live at each step where something begins (the maximum is at one of those), and the bounds
+  // that follow from them.
   void measure_live() {
     struct Live {
       int64_t bytes = 0;
@@ -143,7 +157,8 @@ class ArenaPlanner {
     int64_t slack = 0;
     bool same_alignment = true;
     for (const uint32_t index : used_) {
-      slack = std::max(slack, align_up(buffers_[index].size, buffers_[index].alignment) - buffers_[index].size);
+      slack = std::max(
+          slack, align_up(buffers_[index].size, buffers_[index].alignment) - buffers_[index].size);
       same_alignment &= buffers_[index].alignment == buffers_[used_.front()].alignment;
     }
     stop_at_ = max_live_;
@@ -152,8 +167,10 @@ class ArenaPlanner {
       if (same_alignment) stop_at_ = std::max(stop_at_, at.aligned - slack);
     }
     for (const uint32_t index : used_) {
-      auto at = std::ranges::lower_bound(live, int64_t{buffers_[index].first}, {}, &std::pair<int64_t, Live>::first);
-      for (; at != live.end() && at->first <= buffers_[index].last; ++at) fullest_[index] = std::max(fullest_[index], at->second.bytes);
+      auto at = std::ranges::lower_bound(live, int64_t{buffers_[index].first}, {},
+                                         &std::pair<int64_t, Live>::first);
+      for (; at != live.end() && at->first <= buffers_[index].last; ++at)
+        fullest_[index] = std::max(fullest_[index], at->second.bytes);
     }
   }
 
@@ -179,7 +196,8 @@ class ArenaPlanner {
     best_order_ = order;
   }
 
-  // First fit in that order: each buffer goes to the lowest gap between its placed neighbours. Fills offsets_, returns the total.
+  // First fit in that order: each buffer goes to the lowest gap between its placed neighbours.
+  // Fills offsets_, returns the total.
   int64_t place(const Order& order) {
     constexpr int64_t kUnplaced = -1;
     offsets_.assign(buffers_.size(), 0);
@@ -189,7 +207,8 @@ class ArenaPlanner {
       const ArenaBuffer& buffer = buffers_[index];
       taken_.clear();
       for (const uint32_t other : conflicts(index)) {
-        if (offsets_[other] != kUnplaced) taken_.emplace_back(offsets_[other], offsets_[other] + buffers_[other].size);
+        if (offsets_[other] != kUnplaced)
+          taken_.emplace_back(offsets_[other], offsets_[other] + buffers_[other].size);
       }
       work_ += static_cast<int64_t>(conflicts(index).size()) + 1;
       std::ranges::sort(taken_);
@@ -221,21 +240,25 @@ class ArenaPlanner {
 
 }  // namespace
 
-std::vector<int64_t> place_around(std::span<const ArenaBuffer> buffers, const ArenaPlan& plan, std::span<const ArenaBuffer> guests) {
+std::vector<int64_t> place_around(std::span<const ArenaBuffer> buffers, const ArenaPlan& plan,
+                                  std::span<const ArenaBuffer> guests) {
   std::vector<std::pair<ArenaBuffer, int64_t>> placed;
   for (size_t i = 0; i < buffers.size(); ++i)
     if (buffers[i].size > 0) placed.emplace_back(buffers[i], plan.offsets[i]);
   Order order(guests.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return guests[a].size > guests[b].size; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return guests[a].size > guests[b].size; });
   std::vector<int64_t> offsets(guests.size(), 0);
-  std::vector<std::pair<int64_t, int64_t>> taken;  // begin and end of what is live together with the guest
+  std::vector<std::pair<int64_t, int64_t>>
+      taken;  // begin and end of what is live together with the guest
   for (const uint32_t index : order) {
     const ArenaBuffer& guest = guests[index];
     if (guest.size == 0) continue;
     taken.clear();
     for (const auto& [other, offset] : placed)
-      if (other.first <= guest.last && guest.first <= other.last) taken.emplace_back(offset, offset + other.size);
+      if (other.first <= guest.last && guest.first <= other.last)
+        taken.emplace_back(offset, offset + other.size);
     std::sort(taken.begin(), taken.end());
     int64_t at = 0;
     for (const auto& [begin, end] : taken) {

@@ -1,8 +1,10 @@
-// Offsets for buffers that share one arena: two buffers may overlap in space only if they are never live at the same step.
+// Offsets for buffers that share one arena: two buffers may overlap in space only if they are never
+// live at the same step.
 //
-// Method: first fit in several orders (by size, by lifetime, from the fullest step outwards), then hill climbing over the best order:
-// a buffer that ends at the top of the arena, or one of those under it, moves forward. Stops at the lower bound, which is where most
-// networks end at once. Deterministic: same input, same offsets on every machine.
+// Method: first fit in several orders (by size, by lifetime, from the fullest step outwards), then
+// hill climbing over the best order: a buffer that ends at the top of the arena, or one of those
+// under it, moves forward. Stops at the lower bound, which is where most networks end at once.
+// Deterministic: same input, same offsets on every machine.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +29,11 @@ struct ArenaPlan {
 
 ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers);
 
-// Adds `guests` to a plan of `buffers` without moving those: first fit by decreasing size into what they leave free, above them only
-// where nothing is. Returns the offsets of the guests; the end of the highest is the caller's to compare with the plan's total.
-std::vector<int64_t> place_around(std::span<const ArenaBuffer> buffers, const ArenaPlan& plan, std::span<const ArenaBuffer> guests);
+// Adds `guests` to a plan of `buffers` without moving those: first fit by decreasing size into what
+// they leave free, above them only where nothing is. Returns the offsets of the guests; the end of
+// the highest is the caller's to compare with the plan's total.
+std::vector<int64_t> place_around(std::span<const ArenaBuffer> buffers, const ArenaPlan& plan,
+                                  std::span<const ArenaBuffer> guests);
 
 // First fit by decreasing size alone, the baseline that plan_arena never falls behind.
 ArenaPlan plan_arena_greedy(std::span<const ArenaBuffer> buffers);

@@ -20,10 +20,12 @@ constexpr std::array kTable{
 
 constexpr std::array<std::string_view, 3> kSeverityNames{"note", "warning", "error"};
 
-// Whether the reason may have lines: a list, or what a tool printed. Who makes it encodes the names in it (terminal_format, end_of_output).
+// Whether the reason may have lines: a list, or what a tool printed. Who makes it encodes the names
+// in it (terminal_format, end_of_output).
 bool has_list(DiagnosticId id) {
-  constexpr std::array kIds{DiagnosticId::kConstantsMissing, DiagnosticId::kConverterFailed,    DiagnosticId::kFirmwareRun,
-                            DiagnosticId::kNoBackend,        DiagnosticId::kPteMissingDelegate, DiagnosticId::kPteMissingKernel};
+  constexpr std::array kIds{DiagnosticId::kConstantsMissing,   DiagnosticId::kConverterFailed,
+                            DiagnosticId::kFirmwareRun,        DiagnosticId::kNoBackend,
+                            DiagnosticId::kPteMissingDelegate, DiagnosticId::kPteMissingKernel};
   return std::ranges::find(kIds, id) != kIds.end();
 }
 
@@ -38,12 +40,16 @@ const std::vector<DiagnosticInfo>& all_diagnostics() {
 
 std::string to_text(const Diagnostic& diagnostic) {
   const Place& place = diagnostic.place;
-  std::string text = fmt::format("{}[{}]: ", kSeverityNames.at(static_cast<size_t>(diagnostic.severity)), info(diagnostic.id).name);
+  std::string text =
+      fmt::format("{}[{}]: ", kSeverityNames.at(static_cast<size_t>(diagnostic.severity)),
+                  info(diagnostic.id).name);
   if (!place.file.empty()) text += terminal_format("{}: ", place.file);
   if (!place.node.empty()) text += terminal_format("`{}`: ", place.node);
-  text += has_list(diagnostic.id) ? as_terminal_lines(diagnostic.reason) : as_terminal(diagnostic.reason);
+  text += has_list(diagnostic.id) ? as_terminal_lines(diagnostic.reason)
+                                  : as_terminal(diagnostic.reason);
   if (!place.module_path.empty() || !place.source_line.empty())
-    text += terminal_format("\n  at: {}{}{}", place.module_path, place.module_path.empty() || place.source_line.empty() ? "" : ", ",
+    text += terminal_format("\n  at: {}{}{}", place.module_path,
+                            place.module_path.empty() || place.source_line.empty() ? "" : ", ",
                             place.source_line);
   if (!diagnostic.fix.empty()) text += terminal_format("\n  fix: {}", diagnostic.fix);
   return text;
@@ -74,21 +80,26 @@ std::string json_quote(std::string_view text) {
 
 std::string to_json(const Diagnostic& diagnostic) {
   const Place& place = diagnostic.place;
-  return fmt::format(R"({{"severity":"{}","id":"{}","reason":{},"fix":{},"file":{},"node":{},"module_path":{},"source_line":{}}})",
-                     kSeverityNames.at(static_cast<size_t>(diagnostic.severity)), info(diagnostic.id).name, json_quote(diagnostic.reason),
-                     json_quote(diagnostic.fix), json_quote(place.file), json_quote(place.node), json_quote(place.module_path),
-                     json_quote(place.source_line));
+  return fmt::format(
+      R"({{"severity":"{}","id":"{}","reason":{},"fix":{},"file":{},"node":{},"module_path":{},"source_line":{}}})",
+      kSeverityNames.at(static_cast<size_t>(diagnostic.severity)), info(diagnostic.id).name,
+      json_quote(diagnostic.reason), json_quote(diagnostic.fix), json_quote(place.file),
+      json_quote(place.node), json_quote(place.module_path), json_quote(place.source_line));
 }
 
 Diagnostic out_of_memory(std::string_view what, Place place) {
   return {.id = DiagnosticId::kOutOfMemory,
-          .reason = fmt::format("the machine, or a limit on this process, has no memory left for {}", what),
+          .reason = fmt::format(
+              "the machine, or a limit on this process, has no memory left for {}", what),
           .fix = "give it more memory, or smaller files",
           .place = std::move(place)};
 }
 
 void check_failed(const char* condition, const char* file, int line) {
-  fmt::print(stderr, "internal error: {}:{}: check `{}` failed; this is a bug in Deuteron, please report it\n", file, line, condition);
+  fmt::print(
+      stderr,
+      "internal error: {}:{}: check `{}` failed; this is a bug in Deuteron, please report it\n",
+      file, line, condition);
   std::fflush(stderr);
 #ifdef DTR_FUZZ
   std::abort();

@@ -1,7 +1,9 @@
-// What Deuteron says when something is not as it should be. Libraries return diagnostics, tools print them.
+// What Deuteron says when something is not as it should be. Libraries return diagnostics, tools
+// print them.
 //
-// Every kind of diagnostic has one row in `diagnostics.inc`: a stable id that users may search for and scripts may test, and the
-// sentence that explains it in `docs/diagnostics.md` (generated from that table).
+// Every kind of diagnostic has one row in `diagnostics.inc`: a stable id that users may search for
+// and scripts may test, and the sentence that explains it in `docs/diagnostics.md` (generated from
+// that table).
 #pragma once
 
 #include <cstdint>
@@ -48,7 +50,8 @@ const std::vector<DiagnosticInfo>& all_diagnostics();
 
 // "error[npz-missing-array]: cal.npz: input `x`: reason\n  fix: …", no trailing newline.
 std::string to_text(const Diagnostic& diagnostic);
-// One JSON object on one line with keys severity, id, reason, fix, file, node, module_path, source_line.
+// One JSON object on one line with keys severity, id, reason, fix, file, node, module_path,
+// source_line.
 std::string to_json(const Diagnostic& diagnostic);
 // `text` as a JSON string literal, quotes included; invalid UTF-8 becomes U+FFFD.
 std::string json_quote(std::string_view text);
@@ -61,7 +64,8 @@ Diagnostic out_of_memory(std::string_view what, Place place);
 
 }  // namespace dtr
 
-// A broken promise of our own code, never of the input: prints the place and ends the process with exit code 3. Always on.
+// A broken promise of our own code, never of the input: prints the place and ends the process with
+// exit code 3. Always on.
 #define DTR_CHECK(condition)                               \
   do {                                                     \
     if (!(condition)) [[unlikely]]                         \

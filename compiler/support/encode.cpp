@@ -9,18 +9,22 @@ namespace {
 struct Range {
   uint32_t first, last;
 };
-// Characters that nobody sees, or that move others: general category Cc, Cf, Zl and Zp of Unicode 15, without those of scripts (U+0600…).
+// Characters that nobody sees, or that move others: general category Cc, Cf, Zl and Zp of Unicode
+// 15, without those of scripts (U+0600…).
 constexpr std::array kNotPlain{
-    Range{0x0000, 0x001F}, Range{0x007F, 0x009F}, Range{0x00AD, 0x00AD}, Range{0x061C, 0x061C},   Range{0x115F, 0x1160},
-    Range{0x180B, 0x180F}, Range{0x200B, 0x200F}, Range{0x2028, 0x202E}, Range{0x2060, 0x206F},   Range{0x3164, 0x3164},
-    Range{0xFEFF, 0xFEFF}, Range{0xFFA0, 0xFFA0}, Range{0xFFF0, 0xFFFB}, Range{0xE0000, 0xE0FFF},
+    Range{0x0000, 0x001F}, Range{0x007F, 0x009F},   Range{0x00AD, 0x00AD}, Range{0x061C, 0x061C},
+    Range{0x115F, 0x1160}, Range{0x180B, 0x180F},   Range{0x200B, 0x200F}, Range{0x2028, 0x202E},
+    Range{0x2060, 0x206F}, Range{0x3164, 0x3164},   Range{0xFEFF, 0xFEFF}, Range{0xFFA0, 0xFFA0},
+    Range{0xFFF0, 0xFFFB}, Range{0xE0000, 0xE0FFF},
 };
 
 bool is_ascii(std::string_view character) { return static_cast<uint8_t>(character.front()) < 0x80; }
 
 std::string escaped(std::string_view text, const Utf8Character& character) {
-  if (character.length == 0 || character.code < 0x80) return fmt::format("\\x{:02x}", static_cast<uint8_t>(text.front()));
-  return character.code < 0x10000 ? fmt::format("\\u{:04x}", character.code) : fmt::format("\\U{:08x}", character.code);
+  if (character.length == 0 || character.code < 0x80)
+    return fmt::format("\\x{:02x}", static_cast<uint8_t>(text.front()));
+  return character.code < 0x10000 ? fmt::format("\\u{:04x}", character.code)
+                                  : fmt::format("\\U{:08x}", character.code);
 }
 
 // Calls `plain` with each plain character, and adds the others as escapes.
@@ -50,13 +54,17 @@ struct Lines : Line {
   static bool keeps(char letter) { return letter == '\n'; }
 };
 
-// A backslash may continue a line, `*/` ends a comment, `/*` is warned of within one, and `??/` is a backslash in C99.
+// A backslash may continue a line, `*/` ends a comment, `/*` is warned of within one, and `??/` is
+// a backslash in C99.
 struct Comment : Line {
   static void add(std::string& out, std::string_view character) {
     const char before = out.empty() ? '\0' : out.back(), letter = character.front();
-    const bool means_something = letter == '\\' || (letter == '/' && (before == '*' || before == '?')) ||
-                                 (letter == '*' && before == '/') || (letter == '?' && before == '?');
-    out += is_ascii(character) && means_something ? fmt::format("\\x{:02x}", static_cast<unsigned>(letter)) : std::string(character);
+    const bool means_something =
+        letter == '\\' || (letter == '/' && (before == '*' || before == '?')) ||
+        (letter == '*' && before == '/') || (letter == '?' && before == '?');
+    out += is_ascii(character) && means_something
+               ? fmt::format("\\x{:02x}", static_cast<unsigned>(letter))
+               : std::string(character);
   }
 };
 
@@ -77,7 +85,8 @@ Utf8Character first_character(std::string_view text) {
   }
   const bool is_shortest = length < 3 || code >= (length == 3 ? 0x800U : 0x10000U);
   if (!is_shortest || (code >= 0xD800 && code < 0xE000) || code > 0x10FFFF) return {};
-  const bool is_plain = std::ranges::none_of(kNotPlain, [&](const Range& range) { return code >= range.first && code <= range.last; });
+  const bool is_plain = std::ranges::none_of(
+      kNotPlain, [&](const Range& range) { return code >= range.first && code <= range.last; });
   return {length, code, is_plain};
 }
 
@@ -89,7 +98,8 @@ std::string as_c_string(std::string_view text) {
   std::string out = "\"";
   for (const char letter : text) {
     const auto byte = static_cast<uint8_t>(letter);
-    const bool is_plain = byte >= 0x20 && byte < 0x7F && letter != '"' && letter != '\\' && letter != '?';
+    const bool is_plain =
+        byte >= 0x20 && byte < 0x7F && letter != '"' && letter != '\\' && letter != '?';
     out += is_plain ? std::string(1, letter) : fmt::format("\\{:03o}", byte);
   }
   return out + '"';
@@ -104,7 +114,8 @@ std::string as_markdown(std::string_view text) {
   }
   const std::string fence(longest + 1, '`');
   // One space at both ends is not shown.
-  const bool padded = line.empty() || line.front() == '`' || line.back() == '`' || (line.front() == ' ' && line.back() == ' ');
+  const bool padded = line.empty() || line.front() == '`' || line.back() == '`' ||
+                      (line.front() == ' ' && line.back() == ' ');
   return fence + (padded ? " " + line + " " : line) + fence;
 }
 

@@ -23,7 +23,8 @@ struct Descriptor {
 
 Result<FileContents> FileContents::read(const std::string& path, size_t most) {
   const auto refuse = [&](const char* why, const char* fix = "check the path and its permissions") {
-    return fail(DiagnosticId::kFileNotFound, std::string("cannot read the file: ") + why, fix, {.file = path});
+    return fail(DiagnosticId::kFileNotFound, std::string("cannot read the file: ") + why, fix,
+                {.file = path});
   };
   // What is no file is not opened: a pipe waits for its writer, a device may act.
   struct stat status = {};
@@ -40,17 +41,21 @@ Result<FileContents> FileContents::read(const std::string& path, size_t most) {
   ::madvise(address, size, MADV_HUGEPAGE);  // half of the time is faults of small pages
   FileContents file({static_cast<const std::byte*>(address), size});
   for (size_t done = 0; done < size;) {
-    const ssize_t count = ::read(descriptor.fd, static_cast<std::byte*>(address) + done, size - done);
+    const ssize_t count =
+        ::read(descriptor.fd, static_cast<std::byte*>(address) + done, size - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return refuse(std::strerror(errno));
-    if (count == 0) return refuse("it became shorter while it was read", "wait until the program that writes it has ended");
+    if (count == 0)
+      return refuse("it became shorter while it was read",
+                    "wait until the program that writes it has ended");
     done += static_cast<size_t>(count);
   }
   ::mprotect(address, size, PROT_READ);
   return file;
 }
 
-FileContents::FileContents(FileContents&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+FileContents::FileContents(FileContents&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})) {}
 
 FileContents& FileContents::operator=(FileContents&& other) noexcept {
   std::swap(bytes_, other.bytes_);

@@ -1,4 +1,5 @@
-// What a file held when it was read, in memory of its own: what was checked stays as it is, whoever writes or cuts the file.
+// What a file held when it was read, in memory of its own: what was checked stays as it is, whoever
+// writes or cuts the file.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,8 @@ namespace dtr {
 
 class FileContents {
  public:
-  // The file, or its first `most` bytes if it has more. Errors: kFileNotFound (missing, unreadable, no
-  // regular file, cut while it is read). An empty file is an empty span.
+  // The file, or its first `most` bytes if it has more. Errors: kFileNotFound (missing, unreadable,
+  // no regular file, cut while it is read). An empty file is an empty span.
   static Result<FileContents> read(const std::string& path, size_t most = SIZE_MAX);
 
   FileContents(FileContents&& other) noexcept;

@@ -76,7 +76,9 @@ void clean_up_on_signals() {
   }).detach();
 }
 
-std::unique_lock<std::recursive_mutex> hold_off_signals() { return std::unique_lock(registry().mutex); }
+std::unique_lock<std::recursive_mutex> hold_off_signals() {
+  return std::unique_lock(registry().mutex);
+}
 
 Ephemeral::Ephemeral(Entry entry) {
   const auto held = hold_off_signals();

@@ -1,4 +1,5 @@
-// What must not outlive the process when a signal ends it: temporary files and folders, and processes that it started.
+// What must not outlive the process when a signal ends it: temporary files and folders, and
+// processes that it started.
 #pragma once
 
 #include <sys/types.h>
@@ -10,8 +11,9 @@
 
 namespace dtr {
 
-// From now on SIGHUP, SIGINT and SIGTERM first end and remove what is registered below, then end the process as they always do (128 + n to
-// a shell). Those that are ignored stay ignored. Called once, before other threads start: they, too, leave the signals to this.
+// From now on SIGHUP, SIGINT and SIGTERM first end and remove what is registered below, then end
+// the process as they always do (128 + n to a shell). Those that are ignored stay ignored. Called
+// once, before other threads start: they, too, leave the signals to this.
 void clean_up_on_signals();
 
 // While it is held no signal is looked at: for making something and registering it as one step.
@@ -20,8 +22,12 @@ void clean_up_on_signals();
 // Registered for as long as the object lives.
 class Ephemeral {
  public:
-  static Ephemeral path(const std::string& path) { return Ephemeral({.path = path}); }             // a file, or a folder with all in it
-  static Ephemeral process_group(pid_t group) { return Ephemeral({.path = {}, .group = group}); }  // ended, then killed
+  static Ephemeral path(const std::string& path) {
+    return Ephemeral({.path = path});
+  }  // a file, or a folder with all in it
+  static Ephemeral process_group(pid_t group) {
+    return Ephemeral({.path = {}, .group = group});
+  }  // ended, then killed
 
   Ephemeral(Ephemeral&& other) noexcept;
   Ephemeral& operator=(Ephemeral&& other) noexcept;

@@ -45,8 +45,9 @@ class FaultFinder : public nlohmann::json_sax<Json> {
   std::string find() {
     const char* const begin = text_.data();
     furthest_ = begin;
-    Json::sax_parse(CountingIterator(begin, &furthest_), CountingIterator(begin + text_.size(), &furthest_), this,
-                    nlohmann::detail::input_format_t::json, /*strict=*/true, /*ignore_comments=*/true);
+    Json::sax_parse(
+        CountingIterator(begin, &furthest_), CountingIterator(begin + text_.size(), &furthest_),
+        this, nlohmann::detail::input_format_t::json, /*strict=*/true, /*ignore_comments=*/true);
     return fault_;
   }
 
@@ -73,7 +74,8 @@ class FaultFinder : public nlohmann::json_sax<Json> {
     return false;
   }
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
-    const std::string_view what = error.what();  // "[json.exception…] parse error at line 1, column 2: …"
+    const std::string_view what =
+        error.what();  // "[json.exception…] parse error at line 1, column 2: …"
     const size_t at = what.find(" at line ");
     fault_ = at == std::string_view::npos ? what : what.substr(at + 4);
     return false;
@@ -83,7 +85,8 @@ class FaultFinder : public nlohmann::json_sax<Json> {
   int64_t line() const { return 1 + std::count(text_.data(), furthest_, '\n'); }
   bool enter() {
     if (++levels_ <= kMostLevels) return true;
-    fault_ = fmt::format("line {}: arrays and objects are nested deeper than {} levels", line(), kMostLevels);
+    fault_ = fmt::format("line {}: arrays and objects are nested deeper than {} levels", line(),
+                         kMostLevels);
     return false;
   }
   bool leave() {

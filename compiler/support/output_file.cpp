@@ -18,15 +18,20 @@ namespace {
 constexpr std::chrono::milliseconds kReaderLimit(5000), kReaderPause(10);
 
 tl::unexpected<Diagnostic> not_writable(const std::string& path, int error) {
-  if (error == ENXIO) return fail(DiagnosticId::kFileNotWritable, "nobody reads the pipe", "start the reader first", {.file = path});
-  const char* fix = error == ENOENT                                       ? "create the folder first"
-                    : error == ENOSPC                                     ? "free some space or write elsewhere"
-                    : error == EACCES || error == EPERM || error == EROFS ? "choose a folder where you may write"
-                                                                          : "check the path";
-  return fail(DiagnosticId::kFileNotWritable, std::string("cannot write the file: ") + std::strerror(error), fix, {.file = path});
+  if (error == ENXIO)
+    return fail(DiagnosticId::kFileNotWritable, "nobody reads the pipe", "start the reader first",
+                {.file = path});
+  const char* fix = error == ENOENT   ? "create the folder first"
+                    : error == ENOSPC ? "free some space or write elsewhere"
+                    : error == EACCES || error == EPERM || error == EROFS
+                        ? "choose a folder where you may write"
+                        : "check the path";
+  return fail(DiagnosticId::kFileNotWritable,
+              std::string("cannot write the file: ") + std::strerror(error), fix, {.file = path});
 }
 
-// A device or a pipe. To open a pipe waits for its reader, who may never come: he has some seconds. Below 0: errno says why.
+// A device or a pipe. To open a pipe waits for its reader, who may never come: he has some seconds.
+// Below 0: errno says why.
 int open_to_write(const std::string& path) {
   for (auto left = kReaderLimit;; left -= kReaderPause) {
     const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
@@ -39,7 +44,8 @@ int open_to_write(const std::string& path) {
   }
 }
 
-// Where an output goes: a link is followed, also to a file that is not there yet, as `>` of a shell does.
+// Where an output goes: a link is followed, also to a file that is not there yet, as `>` of a shell
+// does.
 Result<std::filesystem::path> written_path(const std::string& path) {
   constexpr int kMostLinks = 40;  // as Linux follows
   std::filesystem::path target = path;
@@ -55,7 +61,9 @@ Result<std::filesystem::path> written_path(const std::string& path) {
 
 }  // namespace
 
-tl::unexpected<Diagnostic> OutputFile::refuse(int error) const { return not_writable(path_, error); }
+tl::unexpected<Diagnostic> OutputFile::refuse(int error) const {
+  return not_writable(path_, error);
+}
 
 Result<OutputFile> OutputFile::create(const std::string& path) {
   struct stat status = {};
@@ -70,7 +78,8 @@ Result<OutputFile> OutputFile::create(const std::string& path) {
   if (!target_path) return tl::unexpected(target_path.error());
   const std::filesystem::path& target = *target_path;
   for (int attempt = 0;; ++attempt) {
-    std::string temporary = target.string() + ".part" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
+    std::string temporary =
+        target.string() + ".part" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
     const auto held = hold_off_signals();
     const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0) {
@@ -134,30 +143,38 @@ Status OutputFile::commit(std::span<OutputFile> files) {
     if (named) continue;
     std::error_code none;
     for (const OutputFile& before : files.first(i))
-      if (std::filesystem::is_regular_file(before.path_, none)) std::filesystem::remove(before.path_, none);
+      if (std::filesystem::is_regular_file(before.path_, none))
+        std::filesystem::remove(before.path_, none);
     return named;
   }
   return {};
 }
 
-Status check_outputs(std::initializer_list<std::string> inputs, std::initializer_list<std::string> outputs) {
+Status check_outputs(std::initializer_list<std::string> inputs,
+                     std::initializer_list<std::string> outputs) {
   const auto same = [](const std::string& given_a, const std::string& given_b) {
-    const auto resolved = [](const std::string& path) { return written_path(path).value_or(path).string(); };
+    const auto resolved = [](const std::string& path) {
+      return written_path(path).value_or(path).string();
+    };
     const std::string a = resolved(given_a), b = resolved(given_b);
     std::error_code error;  // one is not there yet
-    return std::filesystem::weakly_canonical(a, error) == std::filesystem::weakly_canonical(b, error) ||
+    return std::filesystem::weakly_canonical(a, error) ==
+               std::filesystem::weakly_canonical(b, error) ||
            (std::filesystem::is_regular_file(a, error) && std::filesystem::equivalent(a, b, error));
   };
   for (const std::string* output = outputs.begin(); output != outputs.end(); ++output) {
     std::error_code error;
-    if (output->empty() || (std::filesystem::exists(*output, error) && !std::filesystem::is_regular_file(*output, error))) continue;
+    if (output->empty() || (std::filesystem::exists(*output, error) &&
+                            !std::filesystem::is_regular_file(*output, error)))
+      continue;
     for (const std::string& input : inputs)
       if (!input.empty() && same(input, *output))
-        return fail(DiagnosticId::kFileNotWritable, "the output is also an input: it would be lost", "give the output another name",
-                    {.file = *output});
+        return fail(DiagnosticId::kFileNotWritable, "the output is also an input: it would be lost",
+                    "give the output another name", {.file = *output});
     for (const std::string* other = outputs.begin(); other != output; ++other)
       if (!other->empty() && same(*other, *output))
-        return fail(DiagnosticId::kFileNotWritable, "two outputs go to this file", "give each its own name", {.file = *output});
+        return fail(DiagnosticId::kFileNotWritable, "two outputs go to this file",
+                    "give each its own name", {.file = *output});
   }
   return {};
 }
@@ -168,6 +185,8 @@ Status write_file(const std::string& path, std::span<const std::byte> bytes) {
   return file.commit();
 }
 
-Status write_file(const std::string& path, std::string_view text) { return write_file(path, std::as_bytes(std::span(text))); }
+Status write_file(const std::string& path, std::string_view text) {
+  return write_file(path, std::as_bytes(std::span(text)));
+}
 
 }  // namespace dtr

@@ -1,4 +1,5 @@
-// Writes an output as a whole or not at all: the bytes go to a new file beside the target, which takes its name when it is complete.
+// Writes an output as a whole or not at all: the bytes go to a new file beside the target, which
+// takes its name when it is complete.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,8 @@ namespace dtr {
 
 class OutputFile {
  public:
-  // Errors of all functions: kFileNotWritable (folder missing, no permission, no space). A target that is no regular file
+  // Errors of all functions: kFileNotWritable (folder missing, no permission, no space). A target
+  // that is no regular file
   // (/dev/stdout, a pipe) is written directly; a link stays, and what it points at is replaced.
   static Result<OutputFile> create(const std::string& path);
 
@@ -43,8 +45,10 @@ class OutputFile {
   int fd_ = -1;
 };
 
-// Errors: kFileNotWritable, where an output is also an input, or the same file twice. Empty paths are no files.
-Status check_outputs(std::initializer_list<std::string> inputs, std::initializer_list<std::string> outputs);
+// Errors: kFileNotWritable, where an output is also an input, or the same file twice. Empty paths
+// are no files.
+Status check_outputs(std::initializer_list<std::string> inputs,
+                     std::initializer_list<std::string> outputs);
 
 Status write_file(const std::string& path, std::span<const std::byte> bytes);
 Status write_file(const std::string& path, std::string_view text);

@@ -21,15 +21,18 @@ namespace dtr {
 namespace {
 
 tl::unexpected<Diagnostic> failed(const std::string& program, int error) {
-  return fail(DiagnosticId::kFirmwareRun, fmt::format("{} cannot be run: {}", program, std::strerror(error)),
-              error == ENOENT ? "install it; scripts/setup installs all that Deuteron uses" : "check the machine's limits");
+  return fail(DiagnosticId::kFirmwareRun,
+              fmt::format("{} cannot be run: {}", program, std::strerror(error)),
+              error == ENOENT ? "install it; scripts/setup installs all that Deuteron uses"
+                              : "check the machine's limits");
 }
 
 // Reads until the other end closes; false if that takes longer than the limit.
 bool read_all(int pipe, std::chrono::seconds limit, std::string& output) {
   const auto end = std::chrono::steady_clock::now() + limit;
   for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        end - std::chrono::steady_clock::now());
     pollfd ready{.fd = pipe, .events = POLLIN, .revents = 0};
     const int count = left.count() <= 0 ? 0 : ::poll(&ready, 1, static_cast<int>(left.count()));
     if (count < 0 && errno == EINTR) continue;
@@ -44,7 +47,8 @@ bool read_all(int pipe, std::chrono::seconds limit, std::string& output) {
 
 }  // namespace
 
-Result<ProcessResult> run_process(const std::vector<std::string>& arguments, const std::string& folder, std::chrono::seconds limit) {
+Result<ProcessResult> run_process(const std::vector<std::string>& arguments,
+                                  const std::string& folder, std::chrono::seconds limit) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failed(arguments[0], errno);
   posix_spawn_file_actions_t actions;
@@ -54,9 +58,11 @@ Result<ProcessResult> run_process(const std::vector<std::string>& arguments, con
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
   posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
   std::vector<char*> words;
-  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& argument : arguments)
+    words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
-  // A group of its own, so that the limit ends its children too; and all signals, of which we may hold some back.
+  // A group of its own, so that the limit ends its children too; and all signals, of which we may
+  // hold some back.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
@@ -76,9 +82,11 @@ Result<ProcessResult> run_process(const std::vector<std::string>& arguments, con
   if (error == 0) {
     result.timed_out = !read_all(ends[0], limit, result.output);
     if (result.timed_out) ::kill(-child, SIGKILL);
-    // Once it is known to have ended it must not be ended again; once we waited for it its number is another's.
+    // Once it is known to have ended it must not be ended again; once we waited for it its number
+    // is another's.
     siginfo_t info;
-    while (::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+    while (::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) < 0 &&
+           errno == EINTR) {
     }
     group.reset();
     int status = 0;

@@ -15,11 +15,13 @@ struct ProcessResult {
   std::string output;  // standard output and error, as they came
 };
 
-// Runs `arguments[0]`, looked up in PATH, in `folder`, without input. Errors: kFirmwareRun, if it is not there.
-Result<ProcessResult> run_process(const std::vector<std::string>& arguments, const std::string& folder, std::chrono::seconds limit);
+// Runs `arguments[0]`, looked up in PATH, in `folder`, without input. Errors: kFirmwareRun, if it
+// is not there.
+Result<ProcessResult> run_process(const std::vector<std::string>& arguments,
+                                  const std::string& folder, std::chrono::seconds limit);
 
-// The last 2,000 bytes of what a program printed, to stand behind the reason of a diagnostic (":" and each line behind a bar), encoded for
-// a terminal; empty if it printed nothing.
+// The last 2,000 bytes of what a program printed, to stand behind the reason of a diagnostic (":"
+// and each line behind a bar), encoded for a terminal; empty if it printed nothing.
 std::string end_of_output(std::string_view output);
 
 }  // namespace dtr

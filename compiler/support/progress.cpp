@@ -7,7 +7,8 @@
 
 namespace dtr {
 
-TerminalProgress::TerminalProgress(std::string label) : label_(std::move(label)), enabled_(::isatty(STDERR_FILENO) != 0) {}
+TerminalProgress::TerminalProgress(std::string label)
+    : label_(std::move(label)), enabled_(::isatty(STDERR_FILENO) != 0) {}
 
 TerminalProgress::~TerminalProgress() {
   if (shown_ != 0) fmt::print(stderr, "\r\x1b[K");

@@ -1,4 +1,5 @@
-// Progress of long work. Libraries take a ProgressFunction and never print; tools give them a TerminalProgress.
+// Progress of long work. Libraries take a ProgressFunction and never print; tools give them a
+// TerminalProgress.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +9,12 @@
 
 namespace dtr {
 
-// Called with how many of how many pieces are done; may come from several threads, numbers never decrease.
+// Called with how many of how many pieces are done; may come from several threads, numbers never
+// decrease.
 using ProgressFunction = std::function<void(size_t done, size_t total)>;
 
-// One line on stderr, "calibrate 12/100", rewritten in place and erased at the end; silent when stderr is no terminal.
+// One line on stderr, "calibrate 12/100", rewritten in place and erased at the end; silent when
+// stderr is no terminal.
 class TerminalProgress {
  public:
   explicit TerminalProgress(std::string label);

@@ -14,8 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 tl::unexpected<Diagnostic> refuse(const fs::path& path, const std::string& why) {
-  return fail(DiagnosticId::kFileNotWritable, "cannot make a temporary folder: " + why, "set TMPDIR to a folder where you may write",
-              {.file = path.string()});
+  return fail(DiagnosticId::kFileNotWritable, "cannot make a temporary folder: " + why,
+              "set TMPDIR to a folder where you may write", {.file = path.string()});
 }
 
 Result<fs::path> parent_folder() {
@@ -27,7 +27,8 @@ Result<fs::path> parent_folder() {
 }
 
 bool builds_in(const fs::path& folder) {
-  constexpr std::string_view kSafe = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-";
+  constexpr std::string_view kSafe =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-";
   return folder.string().find_first_not_of(kSafe) == std::string::npos;
 }
 
@@ -49,7 +50,8 @@ Result<TemporaryFolder> TemporaryFolder::create_for_build() {
   DTR_ASSIGN(fs::path parent, parent_folder());
   std::error_code none;
   const fs::path absolute = fs::canonical(parent, none);  // CMake follows links
-  if (!builds_in(absolute)) parent = fs::is_directory("/tmp", none) && ::access("/tmp", W_OK) == 0 ? "/tmp" : "/var/tmp";
+  if (!builds_in(absolute))
+    parent = fs::is_directory("/tmp", none) && ::access("/tmp", W_OK) == 0 ? "/tmp" : "/var/tmp";
   return create_in(parent);
 }
 

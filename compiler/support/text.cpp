@@ -36,7 +36,8 @@ std::string TextTable::text(size_t widest) const {
   for (auto& row : rows)
     for (std::string& cell : row) cell = as_terminal(cell);
   for (const auto& row : rows)
-    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], std::min(width_of(row[i]), widest));
+    for (size_t i = 0; i < row.size(); ++i)
+      width[i] = std::max(width[i], std::min(width_of(row[i]), widest));
   std::string all;
   for (const auto& row : rows) {
     std::string line;

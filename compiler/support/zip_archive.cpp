@@ -1,5 +1,6 @@
-// The central directory is read here, with the fields of zip64 that sizes and places of 4 GiB and more are in (Python writes them from 2
-// GiB on); inflating goes straight to zlib, so that several threads may read one archive. Formats: PKWARE's APPNOTE 6.3.
+// The central directory is read here, with the fields of zip64 that sizes and places of 4 GiB and
+// more are in (Python writes them from 2 GiB on); inflating goes straight to zlib, so that several
+// threads may read one archive. Formats: PKWARE's APPNOTE 6.3.
 #include "compiler/support/zip_archive.h"
 
 #include <fmt/format.h>
@@ -30,19 +31,25 @@ class Record {
   uint16_t u16(size_t at) const { return static_cast<uint16_t>(get(at, 2)); }
   uint32_t u32(size_t at) const { return static_cast<uint32_t>(get(at, 4)); }
   uint64_t u64(size_t at) const { return get(at, 8); }
-  std::string_view text(size_t at, size_t bytes) const { return {reinterpret_cast<const char*>(bytes_.data()) + at, bytes}; }
+  std::string_view text(size_t at, size_t bytes) const {
+    return {reinterpret_cast<const char*>(bytes_.data()) + at, bytes};
+  }
 
  private:
   std::span<const std::byte> bytes_;
 };
 
 // The record of so many bytes with this signature at a place; none if it is not there.
-std::optional<Record> record_at(std::span<const std::byte> bytes, uint64_t at, std::string_view signature, size_t size) {
-  if (at > bytes.size() || bytes.size() - at < size || std::memcmp(bytes.data() + at, signature.data(), signature.size()) != 0) return {};
+std::optional<Record> record_at(std::span<const std::byte> bytes, uint64_t at,
+                                std::string_view signature, size_t size) {
+  if (at > bytes.size() || bytes.size() - at < size ||
+      std::memcmp(bytes.data() + at, signature.data(), signature.size()) != 0)
+    return {};
   return Record(bytes.subspan(at));
 }
 
-// Fields of 32 and 16 bits that are full have their values in an extra field or a record of zip64 (APPNOTE 4.3.14, 4.5.3).
+// Fields of 32 and 16 bits that are full have their values in an extra field or a record of zip64
+// (APPNOTE 4.3.14, 4.5.3).
 constexpr uint32_t kInZip64 = 0xFFFFFFFF;
 
 struct Directory {
@@ -51,17 +58,21 @@ struct Directory {
 
 // Where the central directory is, by the record that ends the archive and reaches to its last byte.
 std::optional<Directory> find_directory(std::span<const std::byte> bytes) {
-  constexpr std::string_view kEnd("PK\x05\x06", 4), kLocator("PK\x06\x07", 4), kEnd64("PK\x06\x06", 4);
+  constexpr std::string_view kEnd("PK\x05\x06", 4), kLocator("PK\x06\x07", 4),
+      kEnd64("PK\x06\x06", 4);
   constexpr size_t kEndBytes = 22, kLocatorBytes = 20, kEnd64Bytes = 56, kMaxComment = 0xFFFF;
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const size_t first = text.size() > kEndBytes + kMaxComment ? text.size() - kEndBytes - kMaxComment : 0;
+  const size_t first =
+      text.size() > kEndBytes + kMaxComment ? text.size() - kEndBytes - kMaxComment : 0;
   for (size_t at = text.rfind(kEnd); at != std::string_view::npos && at >= first;
        at = at == 0 ? std::string_view::npos : text.rfind(kEnd, at - 1)) {
     const std::optional<Record> end = record_at(bytes, at, kEnd, kEndBytes);
     if (!end || at + kEndBytes + end->u16(20) != bytes.size()) continue;
     Directory found{.offset = end->u32(16), .size = end->u32(12), .entries = end->u16(10)};
     uint64_t before = at;  // it ends here at the latest
-    if (const auto locator = at < kLocatorBytes ? std::nullopt : record_at(bytes, at - kLocatorBytes, kLocator, kLocatorBytes)) {
+    if (const auto locator = at < kLocatorBytes
+                                 ? std::nullopt
+                                 : record_at(bytes, at - kLocatorBytes, kLocator, kLocatorBytes)) {
       before = locator->u64(8);
       const std::optional<Record> end64 = record_at(bytes, before, kEnd64, kEnd64Bytes);
       if (!end64) return {};
@@ -73,7 +84,8 @@ std::optional<Directory> find_directory(std::span<const std::byte> bytes) {
   return {};
 }
 
-// Takes sizes and place of the local header from the zip64 field of an entry's extra fields; false if they are not there.
+// Takes sizes and place of the local header from the zip64 field of an entry's extra fields; false
+// if they are not there.
 bool read_zip64(const Record& extra, size_t bytes, std::initializer_list<uint64_t*> fields) {
   constexpr uint16_t kId = 1;
   for (size_t at = 0; bytes - at >= 4;) {
@@ -96,14 +108,18 @@ bool read_zip64(const Record& extra, size_t bytes, std::initializer_list<uint64_
 
 }  // namespace
 
-tl::unexpected<Diagnostic> ZipArchive::refuse(DiagnosticId id, std::string reason, std::string_view entry) const {
-  const char* fix = id == DiagnosticId::kZipUnsupported ? "write the archive without encryption, stored or deflated"
-                    : id == DiagnosticId::kZipTooLarge  ? "check where the file comes from; real models and data sets are smaller"
-                                                        : "export or copy the file again; it is not what was written";
+tl::unexpected<Diagnostic> ZipArchive::refuse(DiagnosticId id, std::string reason,
+                                              std::string_view entry) const {
+  const char* fix = id == DiagnosticId::kZipUnsupported
+                        ? "write the archive without encryption, stored or deflated"
+                    : id == DiagnosticId::kZipTooLarge
+                        ? "check where the file comes from; real models and data sets are smaller"
+                        : "export or copy the file again; it is not what was written";
   return fail(id, std::move(reason), fix, {.file = file_, .node = std::string(entry)});
 }
 
-Result<ZipArchive> ZipArchive::open(std::span<const std::byte> bytes, std::string file, ZipLimits limits) {
+Result<ZipArchive> ZipArchive::open(std::span<const std::byte> bytes, std::string file,
+                                    ZipLimits limits) {
   ZipArchive archive(bytes, std::move(file), limits);
   DTR_TRY(archive.list());
   DTR_TRY(archive.check_overlaps());
@@ -113,18 +129,25 @@ Result<ZipArchive> ZipArchive::open(std::span<const std::byte> bytes, std::strin
 Status ZipArchive::list() {
   constexpr std::string_view kCentral("PK\x01\x02", 4), kLocal("PK\x03\x04", 4);
   constexpr size_t kCentralBytes = 46, kLocalBytes = 30, kMaxName = 1023;
-  if (!record_at(bytes_, 0, kLocal, kLocal.size())) return refuse(DiagnosticId::kZipInvalid, "not a zip archive");
+  if (!record_at(bytes_, 0, kLocal, kLocal.size()))
+    return refuse(DiagnosticId::kZipInvalid, "not a zip archive");
   const std::optional<Directory> directory = find_directory(bytes_);
-  if (!directory) return refuse(DiagnosticId::kZipInvalid, "the archive has no end; it is truncated");
-  const auto damaged = [&] { return refuse(DiagnosticId::kZipInvalid, "the central directory is damaged"); };
+  if (!directory)
+    return refuse(DiagnosticId::kZipInvalid, "the archive has no end; it is truncated");
+  const auto damaged = [&] {
+    return refuse(DiagnosticId::kZipInvalid, "the central directory is damaged");
+  };
   const std::span<const std::byte> central = bytes_.subspan(directory->offset, directory->size);
   uint64_t at = 0;
   for (uint64_t index = 0; index < directory->entries; ++index) {
     const std::optional<Record> record = record_at(central, at, kCentral, kCentralBytes);
     if (!record) return damaged();
-    const size_t name_bytes = record->u16(28), extra_bytes = record->u16(30), comment_bytes = record->u16(32);
-    if (name_bytes + extra_bytes + comment_bytes > central.size() - at - kCentralBytes) return damaged();
-    if (name_bytes > kMaxName) return refuse(DiagnosticId::kZipInvalid, "an entry's name is longer than 1023 bytes");
+    const size_t name_bytes = record->u16(28), extra_bytes = record->u16(30),
+                 comment_bytes = record->u16(32);
+    if (name_bytes + extra_bytes + comment_bytes > central.size() - at - kCentralBytes)
+      return damaged();
+    if (name_bytes > kMaxName)
+      return refuse(DiagnosticId::kZipInvalid, "an entry's name is longer than 1023 bytes");
     const uint16_t flags = record->u16(8), method = record->u16(10);
     ZipEntry entry{.name = std::string(record->text(kCentralBytes, name_bytes)),
                    .compressed_size = record->u32(20),
@@ -132,32 +155,47 @@ Status ZipArchive::list() {
                    .crc = record->u32(16),
                    .deflated = method == kDeflated};
     uint64_t local_at = record->u32(42);
-    const bool in_zip64 = entry.size == kInZip64 || entry.compressed_size == kInZip64 || local_at == kInZip64;
-    if (in_zip64 && !read_zip64(Record(central.subspan(at + kCentralBytes + name_bytes)), extra_bytes,
-                                {&entry.size, &entry.compressed_size, &local_at}))
-      return refuse(DiagnosticId::kZipInvalid, "its size is in a field of zip64 that is not there", entry.name);
+    const bool in_zip64 =
+        entry.size == kInZip64 || entry.compressed_size == kInZip64 || local_at == kInZip64;
+    if (in_zip64 && !read_zip64(Record(central.subspan(at + kCentralBytes + name_bytes)),
+                                extra_bytes, {&entry.size, &entry.compressed_size, &local_at}))
+      return refuse(DiagnosticId::kZipInvalid, "its size is in a field of zip64 that is not there",
+                    entry.name);
     at += kCentralBytes + name_bytes + extra_bytes + comment_bytes;
     if (entry.name.ends_with('/')) continue;
-    if ((flags & kEncryptedFlag) != 0) return refuse(DiagnosticId::kZipUnsupported, "the entry is encrypted", entry.name);
+    if ((flags & kEncryptedFlag) != 0)
+      return refuse(DiagnosticId::kZipUnsupported, "the entry is encrypted", entry.name);
     if (method != kDeflated && method != kStored)
-      return refuse(DiagnosticId::kZipUnsupported, fmt::format("compression method {} is not known", method), entry.name);
+      return refuse(DiagnosticId::kZipUnsupported,
+                    fmt::format("compression method {} is not known", method), entry.name);
     const std::optional<Record> local = record_at(bytes_, local_at, kLocal, kLocalBytes);
-    if (!local || local->u16(26) != name_bytes || bytes_.size() - local_at - kLocalBytes < name_bytes ||
+    if (!local || local->u16(26) != name_bytes ||
+        bytes_.size() - local_at - kLocalBytes < name_bytes ||
         local->text(kLocalBytes, name_bytes) != entry.name)
-      return refuse(DiagnosticId::kZipInvalid, "the entry's header is not where the central directory says", entry.name);
+      return refuse(DiagnosticId::kZipInvalid,
+                    "the entry's header is not where the central directory says", entry.name);
     entry.offset = local_at + kLocalBytes + name_bytes + local->u16(28);
 
     if (entry.offset > bytes_.size() || entry.compressed_size > bytes_.size() - entry.offset)
-      return refuse(DiagnosticId::kZipInvalid, "the entry reaches beyond the end of the archive; it is truncated", entry.name);
+      return refuse(DiagnosticId::kZipInvalid,
+                    "the entry reaches beyond the end of the archive; it is truncated", entry.name);
     if (!entry.deflated && entry.compressed_size != entry.size)
-      return refuse(DiagnosticId::kZipInvalid, fmt::format("{} bytes stored, {} announced", entry.compressed_size, entry.size), entry.name);
+      return refuse(DiagnosticId::kZipInvalid,
+                    fmt::format("{} bytes stored, {} announced", entry.compressed_size, entry.size),
+                    entry.name);
     if (entry.deflated && entry.size / kMaxDeflateRatio > entry.compressed_size)
       return refuse(DiagnosticId::kZipTooLarge,
-                    fmt::format("{} compressed bytes cannot hold the announced {}", entry.compressed_size, entry.size), entry.name);
+                    fmt::format("{} compressed bytes cannot hold the announced {}",
+                                entry.compressed_size, entry.size),
+                    entry.name);
     if (entry.deflated && entry.size > limits_.inflated_bytes)
       return refuse(DiagnosticId::kZipTooLarge,
-                    fmt::format("{} bytes after inflating, the limit is {}", entry.size, limits_.inflated_bytes), entry.name);
-    if (entries_.size() == limits_.entries) return refuse(DiagnosticId::kZipTooLarge, fmt::format("more than {} entries", limits_.entries));
+                    fmt::format("{} bytes after inflating, the limit is {}", entry.size,
+                                limits_.inflated_bytes),
+                    entry.name);
+    if (entries_.size() == limits_.entries)
+      return refuse(DiagnosticId::kZipTooLarge,
+                    fmt::format("more than {} entries", limits_.entries));
     if (!by_name_.emplace(entry.name, entries_.size()).second)
       return refuse(DiagnosticId::kZipInvalid, "two entries have this name", entry.name);
     entries_.push_back(std::move(entry));
@@ -169,10 +207,12 @@ Status ZipArchive::list() {
 Status ZipArchive::check_overlaps() const {
   std::vector<const ZipEntry*> sorted;
   for (const ZipEntry& entry : entries_) sorted.push_back(&entry);
-  std::sort(sorted.begin(), sorted.end(), [](const ZipEntry* a, const ZipEntry* b) { return a->offset < b->offset; });
+  std::sort(sorted.begin(), sorted.end(),
+            [](const ZipEntry* a, const ZipEntry* b) { return a->offset < b->offset; });
   for (size_t i = 1; i < sorted.size(); ++i)
     if (sorted[i]->offset < sorted[i - 1]->offset + sorted[i - 1]->compressed_size)
-      return refuse(DiagnosticId::kZipInvalid, fmt::format("the entry overlaps `{}`", sorted[i - 1]->name), sorted[i]->name);
+      return refuse(DiagnosticId::kZipInvalid,
+                    fmt::format("the entry overlaps `{}`", sorted[i - 1]->name), sorted[i]->name);
   return {};
 }
 
@@ -185,14 +225,17 @@ Result<ZipData> ZipArchive::read(const ZipEntry& entry) const {
   const std::span<const std::byte> raw = bytes_.subspan(entry.offset, entry.compressed_size);
   ZipData data{.bytes = raw, .owned = nullptr};
   if (entry.deflated) {
-    if (const uint64_t all = inflated_->fetch_add(entry.size) + entry.size; all > limits_.all_inflated_bytes)
+    if (const uint64_t all = inflated_->fetch_add(entry.size) + entry.size;
+        all > limits_.all_inflated_bytes)
       return refuse(
           DiagnosticId::kZipTooLarge,
-          fmt::format("{} bytes after inflating with the entries read before it, the limit is {}", all, limits_.all_inflated_bytes),
+          fmt::format("{} bytes after inflating with the entries read before it, the limit is {}",
+                      all, limits_.all_inflated_bytes),
           entry.name);
     data.owned = std::make_unique_for_overwrite<std::byte[]>(entry.size);
     z_stream stream{};
-    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return refuse(DiagnosticId::kZipTooLarge, "not enough memory to inflate", entry.name);
+    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
+      return refuse(DiagnosticId::kZipTooLarge, "not enough memory to inflate", entry.name);
     // zlib counts in 32 bits: feed and drain in parts.
     constexpr uint64_t kPart = uint64_t{1} << 30;
     uint64_t taken = 0;
@@ -215,16 +258,20 @@ Result<ZipData> ZipArchive::read(const ZipEntry& entry) const {
     data.bytes = {data.owned.get(), entry.size};
   }
   if (limits_.verify_checksums) {
-    const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(data.bytes.data()), data.bytes.size());
+    const auto crc =
+        crc32_z(0, reinterpret_cast<const Bytef*>(data.bytes.data()), data.bytes.size());
     if (static_cast<uint32_t>(crc) != entry.crc)
-      return refuse(DiagnosticId::kZipCorrupt, fmt::format("checksum {:08x}, expected {:08x}", crc, entry.crc), entry.name);
+      return refuse(DiagnosticId::kZipCorrupt,
+                    fmt::format("checksum {:08x}, expected {:08x}", crc, entry.crc), entry.name);
   }
   return data;
 }
 
 Result<ZipData> ZipArchive::read_text(const ZipEntry& entry) const {
   if (entry.size > limits_.text_bytes)
-    return refuse(DiagnosticId::kZipTooLarge, fmt::format("{} bytes of text, the limit is {}", entry.size, limits_.text_bytes), entry.name);
+    return refuse(DiagnosticId::kZipTooLarge,
+                  fmt::format("{} bytes of text, the limit is {}", entry.size, limits_.text_bytes),
+                  entry.name);
   return read(entry);
 }
 

@@ -1,5 +1,6 @@
-// Reads a zip archive that lies in memory (usually FileContents): stored entries are referred to in place, deflated entries are
-// inflated into their own memory. Everything is checked before it is used: an archive from anywhere is safe to open.
+// Reads a zip archive that lies in memory (usually FileContents): stored entries are referred to in
+// place, deflated entries are inflated into their own memory. Everything is checked before it is
+// used: an archive from anywhere is safe to open.
 #pragma once
 
 #include <atomic>
@@ -18,10 +19,12 @@ namespace dtr {
 
 struct ZipLimits {
   size_t entries = size_t{1} << 20;
-  uint64_t inflated_bytes = uint64_t{1} << 31;      // of one deflated entry; stored entries are bounded by the file
+  uint64_t inflated_bytes = uint64_t{1}
+                            << 31;  // of one deflated entry; stored entries are bounded by the file
   uint64_t all_inflated_bytes = uint64_t{1} << 32;  // of all that is read of an archive
-  uint64_t text_bytes = uint64_t{1} << 26;          // of an entry that is read as text: parsers take many times that
-  bool verify_checksums = true;                     // false: fuzzers reach the code behind the checksum
+  uint64_t text_bytes = uint64_t{1}
+                        << 26;   // of an entry that is read as text: parsers take many times that
+  bool verify_checksums = true;  // false: fuzzers reach the code behind the checksum
 };
 
 struct ZipEntry {
@@ -37,30 +40,39 @@ struct ZipEntry {
 struct ZipData {
   std::span<const std::byte> bytes;
   std::unique_ptr<std::byte[]> owned;
-  std::string_view text() const { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
 };
 
 class ZipArchive {
  public:
-  // `bytes` must outlive the archive; `file` names it in messages. Errors: kZipInvalid (not a zip, truncated, entries that overlap
-  // or repeat a name), kZipUnsupported (encrypted, a compression other than deflate), kZipTooLarge (beyond `limits`).
-  static Result<ZipArchive> open(std::span<const std::byte> bytes, std::string file, ZipLimits limits = {});
+  // `bytes` must outlive the archive; `file` names it in messages. Errors: kZipInvalid (not a zip,
+  // truncated, entries that overlap or repeat a name), kZipUnsupported (encrypted, a compression
+  // other than deflate), kZipTooLarge (beyond `limits`).
+  static Result<ZipArchive> open(std::span<const std::byte> bytes, std::string file,
+                                 ZipLimits limits = {});
 
   // In the order of the central directory; folders are left out.
   const std::vector<ZipEntry>& entries() const { return entries_; }
   const ZipEntry* find(std::string_view name) const;
-  // Entries that nobody reads are not inflated. Errors: kZipCorrupt (checksum or size is wrong), kZipTooLarge (beyond
-  // ZipLimits::all_inflated_bytes together with what was read before).
+  // Entries that nobody reads are not inflated. Errors: kZipCorrupt (checksum or size is wrong),
+  // kZipTooLarge (beyond ZipLimits::all_inflated_bytes together with what was read before).
   Result<ZipData> read(const ZipEntry& entry) const;
-  // The same for an entry that a parser is to read, such as JSON. Errors: those, and kZipTooLarge beyond ZipLimits::text_bytes.
+  // The same for an entry that a parser is to read, such as JSON. Errors: those, and kZipTooLarge
+  // beyond ZipLimits::text_bytes.
   Result<ZipData> read_text(const ZipEntry& entry) const;
 
  private:
   ZipArchive(std::span<const std::byte> bytes, std::string file, ZipLimits limits)
-      : bytes_(bytes), file_(std::move(file)), limits_(limits), inflated_(std::make_unique<std::atomic<uint64_t>>(0)) {}
+      : bytes_(bytes),
+        file_(std::move(file)),
+        limits_(limits),
+        inflated_(std::make_unique<std::atomic<uint64_t>>(0)) {}
   Status list();
   Status check_overlaps() const;
-  tl::unexpected<Diagnostic> refuse(DiagnosticId id, std::string reason, std::string_view entry = {}) const;
+  tl::unexpected<Diagnostic> refuse(DiagnosticId id, std::string reason,
+                                    std::string_view entry = {}) const;
 
   std::span<const std::byte> bytes_;
   std::string file_;

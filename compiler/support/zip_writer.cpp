@@ -31,10 +31,14 @@ zlib_filefunc64_def memory_functions(State& state) {
     return size;
   };
   functions.zread_file = [](voidpf, voidpf, void*, uLong) -> uLong { return 0; };
-  functions.ztell64_file = [](voidpf, voidpf file) -> ZPOS64_T { return static_cast<State*>(file)->position; };
+  functions.ztell64_file = [](voidpf, voidpf file) -> ZPOS64_T {
+    return static_cast<State*>(file)->position;
+  };
   functions.zseek64_file = [](voidpf, voidpf file, ZPOS64_T offset, int origin) -> long {
     auto& in = *static_cast<State*>(file);
-    in.position = offset + (origin == ZLIB_FILEFUNC_SEEK_CUR ? in.position : origin == ZLIB_FILEFUNC_SEEK_END ? in.bytes.size() : 0);
+    in.position = offset + (origin == ZLIB_FILEFUNC_SEEK_CUR   ? in.position
+                            : origin == ZLIB_FILEFUNC_SEEK_END ? in.bytes.size()
+                                                               : 0);
     return 0;
   };
   functions.zclose_file = [](voidpf, voidpf) { return 0; };
@@ -58,11 +62,13 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes, b
   zip_fileinfo info = {};
   info.dosDate = 0x00210000;  // 1980-01-01, the first date that the format knows
   const int zip64 = bytes.size() >= 0xFFFFFFFFU ? 1 : 0;
-  DTR_CHECK(zipOpenNewFileInZip64(state_->zip, name.c_str(), &info, nullptr, 0, nullptr, 0, nullptr, deflate ? Z_DEFLATED : 0,
-                                  Z_DEFAULT_COMPRESSION, zip64) == ZIP_OK);
+  DTR_CHECK(zipOpenNewFileInZip64(state_->zip, name.c_str(), &info, nullptr, 0, nullptr, 0, nullptr,
+                                  deflate ? Z_DEFLATED : 0, Z_DEFAULT_COMPRESSION,
+                                  zip64) == ZIP_OK);
   for (size_t at = 0; at < bytes.size();) {
     const size_t part = std::min<size_t>(bytes.size() - at, size_t{1} << 30);
-    DTR_CHECK(zipWriteInFileInZip(state_->zip, bytes.data() + at, static_cast<unsigned>(part)) == ZIP_OK);
+    DTR_CHECK(zipWriteInFileInZip(state_->zip, bytes.data() + at, static_cast<unsigned>(part)) ==
+              ZIP_OK);
     at += part;
   }
   DTR_CHECK(zipCloseFileInZip(state_->zip) == ZIP_OK);

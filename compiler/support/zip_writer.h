@@ -1,4 +1,5 @@
-// Builds a zip archive in memory. The bytes depend only on what is added: no times, no names of machines.
+// Builds a zip archive in memory. The bytes depend only on what is added: no times, no names of
+// machines.
 #pragma once
 
 #include <cstddef>

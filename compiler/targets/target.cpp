@@ -15,7 +15,8 @@ constexpr uint32_t kMHz = 1'000'000, kKiB = 1u << 10, kMiB = 1u << 20;
 
 // ---- NPUs. docs/npu.md 1 gives the source of every number.
 
-// eIQ Neutron N3-64 of the i.MX RT700. Of its 7.5 MB of SRAM, 0.5 MB stay with the host's firmware and stack.
+// eIQ Neutron N3-64 of the i.MX RT700. Of its 7.5 MB of SRAM, 0.5 MB stay with the host's firmware
+// and stack.
 constexpr npu::Target kNeutronN364{.pipelines = 8,
                                    .macs = 8,
                                    .max_reduction = 65535,
@@ -32,7 +33,8 @@ constexpr npu::Target kNeutronN364{.pipelines = 8,
                                    .sram_bytes = 7 * kMiB,
                                    .clock_hz = 324 * kMHz};
 
-// A quarter of that array on a board of its own. Every number differs, so that one that is taken from another row shows.
+// A quarter of that array on a board of its own. Every number differs, so that one that is taken
+// from another row shows.
 constexpr npu::Target kTest4x4{.pipelines = 4,
                                .macs = 4,
                                .max_reduction = 32767,
@@ -53,18 +55,24 @@ constexpr npu::Target kNoNpu{};
 
 // ---- CPUs
 
-// About what a Cortex-M33 with an FPU needs: instructions counted under QEMU, which has no other cost for a Cortex-M55.
-constexpr FloatCosts kFloatCosts{.element = 10, .move = 4, .quantize = 24, .dequantize = 42, .product = 4};
+// About what a Cortex-M33 with an FPU needs: instructions counted under QEMU, which has no other
+// cost for a Cortex-M55.
+constexpr FloatCosts kFloatCosts{
+    .element = 10, .move = 4, .quantize = 24, .dequantize = 42, .product = 4};
 
-constexpr Cpu cortex_m33(uint32_t clock_hz) { return {"Cortex-M33", cortex_m::Core::kDsp, clock_hz, kFloatCosts}; }
-constexpr Cpu cortex_m55(uint32_t clock_hz) { return {"Cortex-M55", cortex_m::Core::kMve, clock_hz, kFloatCosts}; }
+constexpr Cpu cortex_m33(uint32_t clock_hz) {
+  return {"Cortex-M33", cortex_m::Core::kDsp, clock_hz, kFloatCosts};
+}
+constexpr Cpu cortex_m55(uint32_t clock_hz) {
+  return {"Cortex-M55", cortex_m::Core::kMve, clock_hz, kFloatCosts};
+}
 
 // ---- Published runs
 
 constexpr std::array<std::string_view, 3> kConvolutions{"Conv2d", "Depthwise", "Pool"};
 
-// In percent of the time that is printed: the largest error of the four as they are, and of each when the others alone choose the cost
-// of a call (docs/npu.md 6; bench/calibrate.py holds it).
+// In percent of the time that is printed: the largest error of the four as they are, and of each
+// when the others alone choose the cost of a call (docs/npu.md 6; bench/calibrate.py holds it).
 constexpr uint32_t kPublishedErrorPercent = 44;
 constexpr PublishedRuns kRt700Runs[] = {
     {{true, ConstantMemory::kSram},
@@ -75,66 +83,87 @@ constexpr PublishedRuns kRt700Runs[] = {
      13'570'304,
      "CIFARNet, MobileNetV1-0.25-128, DS-CNN-S",
      kPublishedErrorPercent},
-    {{true, ConstantMemory::kFlash}, kConvolutions, 29, 29, 568'741'376, 568'741'376, "MobileNetV1-1.0-224", kPublishedErrorPercent},
+    {{true, ConstantMemory::kFlash},
+     kConvolutions,
+     29,
+     29,
+     568'741'376,
+     568'741'376,
+     "MobileNetV1-1.0-224",
+     kPublishedErrorPercent},
 };
 
 // ---- One row per target
 
-constexpr Memories kRt700Memory{.sram_bytes = 7 * kMiB, .flash_bytes = 0, .constants = ConstantMemory::kFlash};
+constexpr Memories kRt700Memory{
+    .sram_bytes = 7 * kMiB, .flash_bytes = 0, .constants = ConstantMemory::kFlash};
 
 constexpr std::array kTargets{
     TargetDescription{.name = "imxrt700",
-                      .summary = "i.MX RT700: eIQ Neutron N3-64 beside a Cortex-M33, 324 MHz, 7 MiB SRAM for the program",
+                      .summary = "i.MX RT700: eIQ Neutron N3-64 beside a Cortex-M33, 324 MHz, 7 "
+                                 "MiB SRAM for the program",
                       .recipe = kNeutron,
                       .npu = kNeutronN364,
                       .cpu = cortex_m33(324 * kMHz),
                       .memory = kRt700Memory,
                       .published = kRt700Runs,
                       .is_test = false},
-    TargetDescription{.name = "imxrt700cm",
-                      .summary = "the same, int8 kernels of the Cortex-M33 for what the NPU does not run",
-                      .recipe = kNeutronAndCortexM,
-                      .npu = kNeutronN364,
-                      .cpu = cortex_m33(324 * kMHz),
-                      .memory = kRt700Memory,
-                      .published = kRt700Runs,
-                      .is_test = false},
-    TargetDescription{.name = "cortex-m33",
-                      .summary = "a Cortex-M33 with DSP extension alone; clock and SRAM of Arm's AN505 board",
-                      .recipe = kCortexM,
-                      .npu = kNoNpu,
-                      .cpu = cortex_m33(20 * kMHz),
-                      .memory = {.sram_bytes = 4 * kMiB, .flash_bytes = 4 * kMiB, .constants = ConstantMemory::kFlash},
-                      .published = {},
-                      .is_test = false},
+    TargetDescription{
+        .name = "imxrt700cm",
+        .summary = "the same, int8 kernels of the Cortex-M33 for what the NPU does not run",
+        .recipe = kNeutronAndCortexM,
+        .npu = kNeutronN364,
+        .cpu = cortex_m33(324 * kMHz),
+        .memory = kRt700Memory,
+        .published = kRt700Runs,
+        .is_test = false},
+    TargetDescription{
+        .name = "cortex-m33",
+        .summary = "a Cortex-M33 with DSP extension alone; clock and SRAM of Arm's AN505 board",
+        .recipe = kCortexM,
+        .npu = kNoNpu,
+        .cpu = cortex_m33(20 * kMHz),
+        .memory = {.sram_bytes = 4 * kMiB,
+                   .flash_bytes = 4 * kMiB,
+                   .constants = ConstantMemory::kFlash},
+        .published = {},
+        .is_test = false},
     TargetDescription{.name = "cortex-m55",
                       .summary = "a Cortex-M55 with MVE alone; clock and SRAM of Arm's AN547 board",
                       .recipe = kCortexM,
                       .npu = kNoNpu,
                       .cpu = cortex_m55(32 * kMHz),
-                      .memory = {.sram_bytes = 4 * kMiB, .flash_bytes = 512 * kKiB, .constants = ConstantMemory::kFlash},
+                      .memory = {.sram_bytes = 4 * kMiB,
+                                 .flash_bytes = 512 * kKiB,
+                                 .constants = ConstantMemory::kFlash},
                       .published = {},
                       .is_test = false},
-    TargetDescription{.name = "executorch",
-                      .summary = "ExecuTorch 1.4's own runtime on any machine, with its portable and quantized kernels",
-                      .recipe = kExecutorch,
-                      .npu = kNoNpu,
-                      .cpu = {"any", cortex_m::Core::kDsp, 1000 * kMHz, kFloatCosts},
-                      .memory = {.sram_bytes = INT32_MAX, .flash_bytes = 0, .constants = ConstantMemory::kFlash},
-                      .published = {},
-                      .is_test = false},
+    TargetDescription{
+        .name = "executorch",
+        .summary =
+            "ExecuTorch 1.4's own runtime on any machine, with its portable and quantized kernels",
+        .recipe = kExecutorch,
+        .npu = kNoNpu,
+        .cpu = {"any", cortex_m::Core::kDsp, 1000 * kMHz, kFloatCosts},
+        .memory = {.sram_bytes = INT32_MAX, .flash_bytes = 0, .constants = ConstantMemory::kFlash},
+        .published = {},
+        .is_test = false},
     TargetDescription{.name = "test-4x4",
-                      .summary = "a machine for tests, which nobody builds: an NPU of 4 x 4 lanes at 150 MHz beside a Cortex-M33 at 75 MHz",
+                      .summary = "a machine for tests, which nobody builds: an NPU of 4 x 4 lanes "
+                                 "at 150 MHz beside a Cortex-M33 at 75 MHz",
                       .recipe = kNeutronAndCortexM,
                       .npu = kTest4x4,
                       .cpu = cortex_m33(75 * kMHz),
-                      .memory = {.sram_bytes = 256 * kKiB, .flash_bytes = 2 * kMiB, .constants = ConstantMemory::kFlash},
+                      .memory = {.sram_bytes = 256 * kKiB,
+                                 .flash_bytes = 2 * kMiB,
+                                 .constants = ConstantMemory::kFlash},
                       .published = {},
                       .is_test = true},
 };
 
 constexpr bool is_sound(const TargetDescription& target) {
-  const bool npu = target.npu == kNoNpu || (npu::is_machine(target.npu) && target.npu.sram_bytes == target.memory.sram_bytes);
+  const bool npu = target.npu == kNoNpu || (npu::is_machine(target.npu) &&
+                                            target.npu.sram_bytes == target.memory.sram_bytes);
   return npu && target.cpu.clock_hz > 0 && target.memory.sram_bytes > 0 && !target.recipe.empty();
 }
 constexpr bool are_sound() {
@@ -158,7 +187,8 @@ const TargetDescription* find_target(std::string_view name) {
 
 std::string target_names() {
   std::string names;
-  for (const TargetDescription& target : kTargets) names.append(names.empty() ? "" : ", ").append(target.name);
+  for (const TargetDescription& target : kTargets)
+    names.append(names.empty() ? "" : ", ").append(target.name);
   return names;
 }
 

@@ -1,5 +1,6 @@
-// What a program is compiled for: machines as data, one row each in target.cpp. No field has a default, so that every number of a
-// machine stands in its row. `compiler/recipes/` resolves the names of backends.
+// What a program is compiled for: machines as data, one row each in target.cpp. No field has a
+// default, so that every number of a machine stands in its row. `compiler/recipes/` resolves the
+// names of backends.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,16 @@
 
 namespace dtr {
 
-// Where the constants of a program lie when it starts. In flash: the NPU's are copied to SRAM while it runs. In SRAM: all of the program is
-// placed there by the firmware's start, and the NPU reads its constants where they are.
+// Where the constants of a program lie when it starts. In flash: the NPU's are copied to SRAM while
+// it runs. In SRAM: all of the program is placed there by the firmware's start, and the NPU reads
+// its constants where they are.
 enum class ConstantMemory : uint8_t { kFlash, kSram };
-constexpr std::string_view name(ConstantMemory memory) { return memory == ConstantMemory::kSram ? "sram" : "flash"; }
+constexpr std::string_view name(ConstantMemory memory) {
+  return memory == ConstantMemory::kSram ? "sram" : "flash";
+}
 
-// What the float kernels take, in cycles of the CPU. Int8 kernels have theirs in compiler/backends/cortex_m, by core.
+// What the float kernels take, in cycles of the CPU. Int8 kernels have theirs in
+// compiler/backends/cortex_m, by core.
 struct FloatCosts {
   uint32_t element;     // of a result that is computed
   uint32_t move;        // of a result that is only moved
@@ -47,21 +52,24 @@ struct NpuConfiguration {
   bool operator==(const NpuConfiguration&) const = default;
 };
 
-// Runs of a machine that somebody timed on silicon, all with one configuration: time_error.h compares a program with them.
+// Runs of a machine that somebody timed on silicon, all with one configuration: time_error.h
+// compares a program with them.
 struct PublishedRuns {
   NpuConfiguration configuration;
   std::span<const std::string_view> kernels;  // kinds of calls that occur
   uint32_t fewest_calls, most_calls;
   uint64_t fewest_macs, most_macs;
   std::string_view names;
-  uint32_t error_percent;  // largest error of all published runs of the machine, in percent of the time that is printed
+  uint32_t error_percent;  // largest error of all published runs of the machine, in percent of the
+                           // time that is printed
 };
 
 struct TargetDescription {
-  std::string_view name;                     // as the command line takes it: "imxrt700"
-  std::string_view summary;                  // one line for `deuteron targets`
-  std::span<const std::string_view> recipe;  // backends, first choice first; the last takes everything
-  npu::Target npu;                           // zeros: there is none
+  std::string_view name;     // as the command line takes it: "imxrt700"
+  std::string_view summary;  // one line for `deuteron targets`
+  std::span<const std::string_view>
+      recipe;       // backends, first choice first; the last takes everything
+  npu::Target npu;  // zeros: there is none
   Cpu cpu;
   Memories memory;
   std::span<const PublishedRuns> published;
@@ -70,8 +78,11 @@ struct TargetDescription {
 
 constexpr bool has_npu(const TargetDescription& target) { return target.npu.pipelines > 0; }
 
-// The clock in whose cycles a program's time is counted: the NPU's where there is one, else the CPU's.
-constexpr uint32_t clock_hz(const TargetDescription& target) { return has_npu(target) ? target.npu.clock_hz : target.cpu.clock_hz; }
+// The clock in whose cycles a program's time is counted: the NPU's where there is one, else the
+// CPU's.
+constexpr uint32_t clock_hz(const TargetDescription& target) {
+  return has_npu(target) ? target.npu.clock_hz : target.cpu.clock_hz;
+}
 // Cycles of the CPU in those of `clock_hz`, rounded down.
 constexpr uint64_t from_cpu_cycles(const TargetDescription& target, uint64_t cycles) {
   const uint64_t to = clock_hz(target), from = target.cpu.clock_hz;

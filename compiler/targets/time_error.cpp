@@ -11,9 +11,11 @@
 namespace dtr {
 namespace {
 
-constexpr uint64_t kReach = 2;  // below half of the least and above twice the most nothing resembles
+constexpr uint64_t kReach =
+    2;  // below half of the least and above twice the most nothing resembles
 
-// Largest difference between estimate and counted instructions of a layer, in percent of the estimate, by kernel and core; 0: not counted.
+// Largest difference between estimate and counted instructions of a layer, in percent of the
+// estimate, by kernel and core; 0: not counted.
 struct CpuError {
   std::string_view kernel;
   uint32_t dsp, mve;
@@ -30,8 +32,8 @@ uint32_t cpu_error(const TimedWork& work, std::string_view kernel) {
   return work.target->cpu.core == cortex_m::Core::kMve ? row->mve : row->dsp;
 }
 
-// The CPU's part: cycles, and how far off they may be. Real numbers: sums of the cycles that a damaged trace claims may not fit an integer,
-// and an error stays in proportion to them.
+// The CPU's part: cycles, and how far off they may be. Real numbers: sums of the cycles that a
+// damaged trace claims may not fit an integer, and an error stays in proportion to them.
 struct CpuPart {
   double cycles = 0;
   double error = 0;                         // in cycles
@@ -49,24 +51,34 @@ CpuPart cpu_part(const TimedWork& work) {
   return part;
 }
 
-uint32_t percent_of(double error, double cycles) { return static_cast<uint32_t>(std::ceil(100 * error / cycles - 1e-9)); }
+uint32_t percent_of(double error, double cycles) {
+  return static_cast<uint32_t>(std::ceil(100 * error / cycles - 1e-9));
+}
 
-std::string in_millions(uint64_t count) { return fmt::format("{:.1f}", static_cast<double>(count) / 1e6); }
+std::string in_millions(uint64_t count) {
+  return fmt::format("{:.1f}", static_cast<double>(count) / 1e6);
+}
 
-bool within_reach(uint64_t value, uint64_t least, uint64_t most) { return value >= least / kReach && value <= most * kReach; }
+bool within_reach(uint64_t value, uint64_t least, uint64_t most) {
+  return value >= least / kReach && value <= most * kReach;
+}
 
 std::string cpu_reason(const TimedWork& work, const CpuPart& part, const TimeError& error) {
   if (work.cpu_counted) return "CPU: counted instructions, which are not cycles";
-  if (error.cpu_percent) return fmt::format("CPU: ±{} % of counted instructions, which are not cycles", *error.cpu_percent);
+  if (error.cpu_percent)
+    return fmt::format("CPU: ±{} % of counted instructions, which are not cycles",
+                       *error.cpu_percent);
   if (work.target == nullptr) return "CPU: its core is not known";
   const size_t more = part.not_compared.size() - 1;
-  return fmt::format("CPU: the estimate of {}{} was never held against a count", *part.not_compared.begin(),
+  return fmt::format("CPU: the estimate of {}{} was never held against a count",
+                     *part.not_compared.begin(),
                      more == 0 ? "" : fmt::format(" (and {} more)", more));
 }
 
 // With the work's configuration on its machine; null: none.
 const PublishedRuns* runs_like(const TimedWork& work) {
-  const auto row = std::ranges::find(work.target->published, *work.configuration, &PublishedRuns::configuration);
+  const auto row =
+      std::ranges::find(work.target->published, *work.configuration, &PublishedRuns::configuration);
   return row == work.target->published.end() ? nullptr : &*row;
 }
 
@@ -75,22 +87,27 @@ const PublishedRuns* runs_like(const TimedWork& work) {
 std::string unlike_published_runs(const TimedWork& work) {
   if (!work.whole_run) return "published figures are of whole runs, not of operators";
   if (work.target == nullptr) return "its target is not known";
-  if (!work.configuration) return "its schedule and the place of its constants are not known: the program says them";
+  if (!work.configuration)
+    return "its schedule and the place of its constants are not known: the program says them";
   const NpuConfiguration& own = *work.configuration;
-  if (work.target->published.empty()) return fmt::format("no figure is published for {}", work.target->name);
+  if (work.target->published.empty())
+    return fmt::format("no figure is published for {}", work.target->name);
   const PublishedRuns* row = runs_like(work);
   if (row == nullptr)
-    return own.nxp_like ? fmt::format("no published run has its constants in {}", name(own.constants))
-                        : "no published run has Deuteron's own schedule";
+    return own.nxp_like
+               ? fmt::format("no published run has its constants in {}", name(own.constants))
+               : "no published run has Deuteron's own schedule";
   for (const std::string& kernel : work.npu_kernels)
     if (std::ranges::find(row->kernels, kernel) == row->kernels.end())
       return fmt::format("no published run ({}) has a {}", row->names, kernel);
   if (!within_reach(work.npu_calls, row->fewest_calls, row->most_calls))
-    return fmt::format("published runs ({}) have {} to {} calls, this one has {}", row->names, row->fewest_calls, row->most_calls,
-                       work.npu_calls);
+    return fmt::format("published runs ({}) have {} to {} calls, this one has {}", row->names,
+                       row->fewest_calls, row->most_calls, work.npu_calls);
   if (!within_reach(work.npu_macs, row->fewest_macs, row->most_macs))
-    return fmt::format("published runs ({}) have {} to {} million multiply-accumulates, this one has {}", row->names,
-                       in_millions(row->fewest_macs), in_millions(row->most_macs), in_millions(work.npu_macs));
+    return fmt::format(
+        "published runs ({}) have {} to {} million multiply-accumulates, this one has {}",
+        row->names, in_millions(row->fewest_macs), in_millions(row->most_macs),
+        in_millions(work.npu_macs));
   return {};
 }
 
@@ -102,30 +119,37 @@ TimeError time_error(const TimedWork& work) {
   if (work.npu_cycles > 0) {
     const std::string unlike = unlike_published_runs(work);
     if (unlike.empty()) error.npu_percent = runs_like(work)->error_percent;
-    reasons.push_back(unlike.empty() ? fmt::format("NPU: ±{} % by published runs", *error.npu_percent) : "NPU: " + unlike);
+    reasons.push_back(unlike.empty()
+                          ? fmt::format("NPU: ±{} % by published runs", *error.npu_percent)
+                          : "NPU: " + unlike);
   }
   if (cpu.cycles > 0) {
-    if (cpu.not_compared.empty() && !work.cpu_counted) error.cpu_percent = percent_of(cpu.error, cpu.cycles);
+    if (cpu.not_compared.empty() && !work.cpu_counted)
+      error.cpu_percent = percent_of(cpu.error, cpu.cycles);
     reasons.push_back(cpu_reason(work, cpu, error));
   }
   const bool cpu_is_known = cpu.not_compared.empty();
   if (error.npu_percent && cpu_is_known)
-    error.percent = percent_of(npu_cycles * *error.npu_percent / 100 + cpu.error, npu_cycles + cpu.cycles);
+    error.percent =
+        percent_of(npu_cycles * *error.npu_percent / 100 + cpu.error, npu_cycles + cpu.cycles);
 
   if (error.percent) {
     error.known = fmt::format("simulated ±{} %", *error.percent);
   } else if (work.npu_cycles > 0) {
     error.known = "simulated, not compared with silicon";
   } else {
-    error.known = (work.cpu_counted    ? std::string("of counted instructions")
-                   : error.cpu_percent ? fmt::format("estimated ±{} % of counted instructions", *error.cpu_percent)
-                                       : std::string("estimated")) +
+    error.known = (work.cpu_counted ? std::string("of counted instructions")
+                   : error.cpu_percent
+                       ? fmt::format("estimated ±{} % of counted instructions", *error.cpu_percent)
+                       : std::string("estimated")) +
                   ", not compared with silicon";
   }
   error.reason = fmt::format("{}", fmt::join(reasons, "; "));
   return error;
 }
 
-std::string time_text(double milliseconds, const TimeError& error) { return fmt::format("{:.3f} ms {}", milliseconds, error.known); }
+std::string time_text(double milliseconds, const TimeError& error) {
+  return fmt::format("{:.3f} ms {}", milliseconds, error.known);
+}
 
 }  // namespace dtr

@@ -1,6 +1,8 @@
-// One form for what can be written in several: 1-D convolutions become 2-D ones of height 1 between views; pools of unbatched (C, H, W)
-// operands get a batch of 1 between views; an average pool of one window becomes a mean; a permute that only moves dimensions of extent 1
-// becomes a view; dimensions that attributes name count from the front, sizes of views are explicit, an alpha of 1 is left out.
+// One form for what can be written in several: 1-D convolutions become 2-D ones of height 1 between
+// views; pools of unbatched (C, H, W) operands get a batch of 1 between views; an average pool of
+// one window becomes a mean; a permute that only moves dimensions of extent 1 becomes a view;
+// dimensions that attributes name count from the front, sizes of views are explicit, an alpha of 1
+// is left out.
 #include <algorithm>
 
 #include "compiler/transforms/edit.h"
@@ -15,8 +17,11 @@ class Pass : public EachOpPass<Pass> {
   Status visit(OpId id) {
     const Op& op = graph_.op(id);
     normalize_attributes(id);
-    if (op.def == &ops::kConvolution && graph_.type(op.operands[0]).rank() == 3) return widen_convolution(id);
-    if ((op.def == &ops::kMaxPool2d || op.def == &ops::kAvgPool2d) && graph_.type(op.operands[0]).rank() == 3) return batch_pool(id);
+    if (op.def == &ops::kConvolution && graph_.type(op.operands[0]).rank() == 3)
+      return widen_convolution(id);
+    if ((op.def == &ops::kMaxPool2d || op.def == &ops::kAvgPool2d) &&
+        graph_.type(op.operands[0]).rank() == 3)
+      return batch_pool(id);
     if (op.def == &ops::kAvgPool2d && covers_operand(op)) return mean_instead(id);
     if (op.def == &ops::kPermute && keeps_order(op)) return view_instead(id);
     return {};
@@ -24,10 +29,13 @@ class Pass : public EachOpPass<Pass> {
 
  private:
   Result<ValueId> insert_view(OpId before, ValueId x, const Shape& shape, const Origin& origin) {
-    return rewriter_.insert_value(before, {.def = &ops::kView, .operands = {x}, .attributes = {{"size", shape}}, .origin = origin});
+    return rewriter_.insert_value(
+        before,
+        {.def = &ops::kView, .operands = {x}, .attributes = {{"size", shape}}, .origin = origin});
   }
 
-  // Puts `spec`, an op on views of the operands, and a view back to the old shape in the place of op `id`.
+  // Puts `spec`, an op on views of the operands, and a view back to the old shape in the place of
+  // op `id`.
   Status replace_between_views(OpId id, OpSpec spec) {
     const ValueId old = graph_.op(id).results[0];
     const Type type = graph_.type(old);
@@ -65,9 +73,11 @@ class Pass : public EachOpPass<Pass> {
     if (graph_.is_constant(weight)) {
       Type type = graph_.type(weight);
       type.shape = widened(std::move(type.shape));
-      spec.operands[1] = rewriter_.add_constant(std::move(type), graph_.value(weight).constant, graph_.value(weight).name);
+      spec.operands[1] = rewriter_.add_constant(std::move(type), graph_.value(weight).constant,
+                                                graph_.value(weight).name);
     } else {
-      DTR_ASSIGN(spec.operands[1], insert_view(id, weight, widened(graph_.type(weight).shape), origin));
+      DTR_ASSIGN(spec.operands[1],
+                 insert_view(id, weight, widened(graph_.type(weight).shape), origin));
     }
     return replace_between_views(id, std::move(spec));
   }
@@ -96,22 +106,29 @@ class Pass : public EachOpPass<Pass> {
   Status view_instead(OpId id) {
     const Op& op = graph_.op(id);
     const Shape shape = graph_.type(op.results[0]).shape;
-    DTR_TRY(replace_op(rewriter_, id, {.def = &ops::kView, .operands = {op.operands[0]}, .attributes = {{"size", shape}}}));
+    DTR_TRY(replace_op(
+        rewriter_, id,
+        {.def = &ops::kView, .operands = {op.operands[0]}, .attributes = {{"size", shape}}}));
     ++changes_;
     return {};
   }
 
-  // An average pool with one window, which is the whole operand. A quantized one keeps its rounding.
+  // An average pool with one window, which is the whole operand. A quantized one keeps its
+  // rounding.
   bool covers_operand(const Op& op) const {
     const Type& x = graph_.type(op.operands[0]);
     if (x.rank() != 4 || x.quantized()) return false;
     const Shape& y = graph_.type(op.results[0]).shape;
-    return y[2] == 1 && y[3] == 1 && op.attributes.get<Ints>("kernel_size") == Ints{x.shape[2], x.shape[3]} &&
-           op.attributes.get<Ints>("padding") == Ints{0, 0} && op.attributes.find("divisor_override") == nullptr;
+    return y[2] == 1 && y[3] == 1 &&
+           op.attributes.get<Ints>("kernel_size") == Ints{x.shape[2], x.shape[3]} &&
+           op.attributes.get<Ints>("padding") == Ints{0, 0} &&
+           op.attributes.find("divisor_override") == nullptr;
   }
 
   Status mean_instead(OpId id) {
-    const OpSpec mean{.def = &ops::kMeanDim, .operands = graph_.op(id).operands, .attributes = {{"dim", Ints{2, 3}}, {"keepdim", true}}};
+    const OpSpec mean{.def = &ops::kMeanDim,
+                      .operands = graph_.op(id).operands,
+                      .attributes = {{"dim", Ints{2, 3}}, {"keepdim", true}}};
     DTR_TRY(replace_op(rewriter_, id, mean));
     ++changes_;
     return {};
@@ -134,8 +151,8 @@ class Pass : public EachOpPass<Pass> {
       change_attribute(id, key, std::move(wanted));
     }
     if (op.def == &ops::kView) change_attribute(id, "size", graph_.type(op.results[0]).shape);
-    if ((op.def == &ops::kAddTensor || op.def == &ops::kSubTensor) && op.attributes.find("alpha") != nullptr &&
-        op.attributes.get<double>("alpha") == 1.0) {
+    if ((op.def == &ops::kAddTensor || op.def == &ops::kSubTensor) &&
+        op.attributes.find("alpha") != nullptr && op.attributes.get<double>("alpha") == 1.0) {
       rewriter_.erase_attribute(id, "alpha");
       ++changes_;
     }
@@ -159,7 +176,9 @@ class Pass : public EachOpPass<Pass> {
 
 constinit const PassDef kCanonicalizeShapes{
     .name = "canonicalize_shapes",
-    .summary = "1-D convolutions and unbatched pools to 2-D with a batch, global pools to means, permutes to views, plain attributes",
+    .summary =
+        "1-D convolutions and unbatched pools to 2-D with a batch, global pools to means, permutes "
+        "to views, plain attributes",
     .exactness = Exactness::kExact,
     .keeps_sources = true,
     .run = run_pass<Pass>};

@@ -1,10 +1,13 @@
-// Turns a batch_norm that nothing took into a depthwise convolution with a 1×1 kernel: one product and one sum a channel, which is what it
-// computes, and which the backends and the quantizer know. Runs behind fold_batch_norm.
+// Turns a batch_norm that nothing took into a depthwise convolution with a 1×1 kernel: one product
+// and one sum a channel, which is what it computes, and which the backends and the quantizer know.
+// Runs behind fold_batch_norm.
 //
-// Tensors of two or more than four dimensions are seen as (batch, channels, rest). Not where a parameter is not constant, or no element.
+// Tensors of two or more than four dimensions are seen as (batch, channels, rest). Not where a
+// parameter is not constant, or no element.
 //
-// In a model that came quantized: between dequantize and quantize, with weights of int8, a channel's code ±127, so that fold_quantization
-// makes it one op. What moves or clamps elements may stand before the quantize. Elsewhere the norm stays, in float.
+// In a model that came quantized: between dequantize and quantize, with weights of int8, a
+// channel's code ±127, so that fold_quantization makes it one op. What moves or clamps elements may
+// stand before the quantize. Elsewhere the norm stays, in float.
 #include <algorithm>
 #include <cmath>
 
@@ -20,7 +23,8 @@ class Pass : public GraphPass {
   using GraphPass::GraphPass;
 
   Result<size_t> run() {
-    for (const OpId id : graph_.ops()) quantized_ = quantized_ || graph_.op(id).def == &ops::kQuantize;
+    for (const OpId id : graph_.ops())
+      quantized_ = quantized_ || graph_.op(id).def == &ops::kQuantize;
     DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
       if (graph_.op(id).def == &ops::kBatchNorm) return convolve(id);
       return {};
@@ -39,7 +43,8 @@ class Pass : public GraphPass {
     ValueId x = op.operands[0];
     const bool viewed = type.rank() != 3 && type.rank() != 4;
     if (viewed) {
-      DTR_ASSIGN(x, view(norm, x, {type.shape[0], channels, type.elements() / (type.shape[0] * channels)}));
+      DTR_ASSIGN(x, view(norm, x,
+                         {type.shape[0], channels, type.elements() / (type.shape[0] * channels)}));
     }
     const size_t spatial = graph_.type(x).rank() - 2;
     Shape weight_shape(spatial + 2, 1);
@@ -50,9 +55,11 @@ class Pass : public GraphPass {
       DTR_ASSIGN(weight, quantized_weight(norm, weight_shape, affine->scale, name + ".scale"));
       if (!weight.valid()) return {};
     } else {
-      weight = add_float_constant(program_, rewriter_, type.dtype, weight_shape, affine->scale, name + ".scale");
+      weight = add_float_constant(program_, rewriter_, type.dtype, weight_shape, affine->scale,
+                                  name + ".scale");
     }
-    const ValueId bias = add_float_constant(program_, rewriter_, type.dtype, {channels}, affine->offset, name + ".offset");
+    const ValueId bias = add_float_constant(program_, rewriter_, type.dtype, {channels},
+                                            affine->offset, name + ".offset");
     const auto all = [&](int64_t value) { return Ints(spatial, value); };
     DTR_ASSIGN(ValueId y, rewriter_.insert_value(norm, {.def = &ops::kConvolution,
                                                         .operands = {x, weight, bias},
@@ -73,37 +80,52 @@ class Pass : public GraphPass {
 
   bool between(OpId norm) const {
     if (!graph_.producer_if(graph_.op(norm).operands[0], ops::kDequantize).valid()) return false;
-    for (OpId user = graph_.sole_user(graph_.op(norm).results[0]); user.valid(); user = graph_.sole_user(graph_.op(user).results[0])) {
+    for (OpId user = graph_.sole_user(graph_.op(norm).results[0]); user.valid();
+         user = graph_.sole_user(graph_.op(user).results[0])) {
       const Op& op = graph_.op(user);
       if (op.def == &ops::kQuantize) return true;
-      if (op.operands.size() != 1 || op.results.size() != 1 || !(op.def->has_trait(kMovesData) || clamp_bounds(op))) return false;
+      if (op.operands.size() != 1 || op.results.size() != 1 ||
+          !(op.def->has_trait(kMovesData) || clamp_bounds(op)))
+        return false;
     }
     return false;
   }
 
-  // One number a channel is its code times a step; no step is so small that the bias of its channel would not fit into 32 bits.
-  Result<ValueId> quantized_weight(OpId before, const Shape& shape, const std::vector<double>& scales, const std::string& name) {
+  // One number a channel is its code times a step; no step is so small that the bias of its channel
+  // would not fit into 32 bits.
+  Result<ValueId> quantized_weight(OpId before, const Shape& shape,
+                                   const std::vector<double>& scales, const std::string& name) {
     constexpr int32_t kCodes = 127;
     constexpr double kLeast = 0x1p-12;  // of the greatest step
     double greatest = 0;
     for (const double scale : scales) greatest = std::max(greatest, std::abs(scale) / kCodes);
     if (!std::isnormal(static_cast<float>(greatest * kLeast))) return ValueId{};
-    Quantization quantization{.scales = {}, .zero_points = std::vector<int32_t>(scales.size()), .axis = 0, .qmin = -kCodes, .qmax = kCodes};
+    Quantization quantization{.scales = {},
+                              .zero_points = std::vector<int32_t>(scales.size()),
+                              .axis = 0,
+                              .qmin = -kCodes,
+                              .qmax = kCodes};
     std::vector<int8_t> codes;
     for (const double scale : scales) {
-      quantization.scales.push_back(static_cast<float>(std::max(std::abs(scale) / kCodes, greatest * kLeast)));
+      quantization.scales.push_back(
+          static_cast<float>(std::max(std::abs(scale) / kCodes, greatest * kLeast)));
       const auto step = static_cast<double>(quantization.scales.back());
-      codes.push_back(static_cast<int8_t>(numerics::nearest_code(scale, step, 0, {-kCodes, kCodes})));
+      codes.push_back(
+          static_cast<int8_t>(numerics::nearest_code(scale, step, 0, {-kCodes, kCodes})));
     }
     const ConstantId id = program_.constants.add_values<int8_t>(DType::kInt8, codes);
-    const ValueId weight =
-        rewriter_.add_constant({.dtype = DType::kInt8, .shape = shape, .quantization = std::move(quantization)}, id, name);
-    return rewriter_.insert_value(before, {.def = &ops::kDequantize, .operands = {weight}, .origin = graph_.op(before).origin});
+    const ValueId weight = rewriter_.add_constant(
+        {.dtype = DType::kInt8, .shape = shape, .quantization = std::move(quantization)}, id, name);
+    return rewriter_.insert_value(
+        before,
+        {.def = &ops::kDequantize, .operands = {weight}, .origin = graph_.op(before).origin});
   }
 
   Result<ValueId> view(OpId before, ValueId x, const Shape& shape) {
-    return rewriter_.insert_value(
-        before, {.def = &ops::kView, .operands = {x}, .attributes = {{"size", shape}}, .origin = graph_.op(before).origin});
+    return rewriter_.insert_value(before, {.def = &ops::kView,
+                                           .operands = {x},
+                                           .attributes = {{"size", shape}},
+                                           .origin = graph_.op(before).origin});
   }
 
   bool quantized_ = false;
@@ -111,10 +133,11 @@ class Pass : public GraphPass {
 
 }  // namespace
 
-constinit const PassDef kConvolveBatchNorm{.name = "convolve_batch_norm",
-                                           .summary = "turn a batch_norm that stands alone into a depthwise convolution",
-                                           .exactness = Exactness::kFloatRounding,
-                                           .keeps_sources = true,
-                                           .run = run_pass<Pass>};
+constinit const PassDef kConvolveBatchNorm{
+    .name = "convolve_batch_norm",
+    .summary = "turn a batch_norm that stands alone into a depthwise convolution",
+    .exactness = Exactness::kFloatRounding,
+    .keeps_sources = true,
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

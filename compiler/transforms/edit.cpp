@@ -4,11 +4,14 @@
 
 namespace dtr {
 
-bool is_float_constant(const Graph& graph, ValueId value) { return graph.is_constant(value) && is_float(graph.type(value).dtype); }
+bool is_float_constant(const Graph& graph, ValueId value) {
+  return graph.is_constant(value) && is_float(graph.type(value).dtype);
+}
 
 bool alike(const Graph& graph, ValueId a, ValueId b) {
   const Type &left = graph.type(a), &right = graph.type(b);
-  return left.dtype == right.dtype && left.shape == right.shape && left.quantization == right.quantization;
+  return left.dtype == right.dtype && left.shape == right.shape &&
+         left.quantization == right.quantization;
 }
 
 std::vector<double> constant_doubles(const Program& program, const Graph& graph, ValueId constant) {
@@ -22,14 +25,15 @@ std::vector<double> constant_doubles(const Program& program, const Graph& graph,
   return {values.begin(), values.end()};
 }
 
-ValueId add_float_constant(Program& program, Rewriter& rewriter, DType dtype, Shape shape, std::span<const double> values,
-                           std::string_view name) {
+ValueId add_float_constant(Program& program, Rewriter& rewriter, DType dtype, Shape shape,
+                           std::span<const double> values, std::string_view name) {
   ConstantId id;
   if (dtype == DType::kFloat64) {
     id = program.constants.add_values<double>(dtype, values);
   } else {
     std::vector<float> rounded(values.size());
-    std::transform(values.begin(), values.end(), rounded.begin(), [](double value) { return static_cast<float>(value); });
+    std::transform(values.begin(), values.end(), rounded.begin(),
+                   [](double value) { return static_cast<float>(value); });
     id = program.constants.add_values<float>(dtype, rounded);
   }
   return rewriter.add_constant({.dtype = dtype, .shape = std::move(shape)}, id, name);
@@ -41,11 +45,14 @@ bool is_constant_of(const Program& program, const Graph& graph, ValueId value, d
   const ConstantId id = graph.value(value).constant;
   if (type.dtype == DType::kFloat32) {
     const auto values = program.constants.values<float>(id);
-    return std::all_of(values.begin(), values.end(), [&](float x) { return x == static_cast<float>(wanted); });
+    return std::all_of(values.begin(), values.end(),
+                       [&](float x) { return x == static_cast<float>(wanted); });
   }
   if (type.dtype == DType::kInt8 && type.quantized() && !type.quantization->per_channel()) {
     const auto values = program.constants.values<int8_t>(id);
-    const auto real = [&](int8_t q) { return double{type.quantization->scale()} * (q - type.quantization->zero_point()); };
+    const auto real = [&](int8_t q) {
+      return double{type.quantization->scale()} * (q - type.quantization->zero_point());
+    };
     return std::all_of(values.begin(), values.end(), [&](int8_t q) { return real(q) == wanted; });
   }
   return false;
@@ -76,7 +83,8 @@ Origin origin_back_to(const Graph& graph, ValueId from, OpId last) {
   const auto only_inside = [&](OpId id) {
     return std::ranges::all_of(graph.op(id).results, [&](ValueId result) {
       const Value& value = graph.value(result);
-      return value.output_uses == 0 && std::ranges::all_of(value.uses, [&](const Use& use) { return inside(use.op); });
+      return value.output_uses == 0 &&
+             std::ranges::all_of(value.uses, [&](const Use& use) { return inside(use.op); });
     });
   };
   for (bool grown = true; grown;) {  // an op with two readers in the group joins it after both
@@ -95,13 +103,16 @@ Origin origin_back_to(const Graph& graph, ValueId from, OpId last) {
 }
 
 std::optional<double> uniform_value(const Program& program, const Graph& graph, ValueId value) {
-  if (!value.valid() || !is_float_constant(graph, value) || graph.type(value).elements() == 0) return std::nullopt;
+  if (!value.valid() || !is_float_constant(graph, value) || graph.type(value).elements() == 0)
+    return std::nullopt;
   const auto first = [&](const auto& values) -> std::optional<double> {
-    const bool uniform = std::all_of(values.begin(), values.end(), [&](auto x) { return x == values.front(); });
+    const bool uniform =
+        std::all_of(values.begin(), values.end(), [&](auto x) { return x == values.front(); });
     return uniform ? std::optional<double>(values.front()) : std::nullopt;
   };
   const ConstantId id = graph.value(value).constant;
-  if (graph.type(value).dtype == DType::kFloat64) return first(program.constants.values<double>(id));
+  if (graph.type(value).dtype == DType::kFloat64)
+    return first(program.constants.values<double>(id));
   return first(program.constants.values<float>(id));
 }
 
@@ -109,8 +120,10 @@ std::optional<RealBounds> clamp_bounds(const Op& op) {
   if (op.def == &ops::kRelu) return ops::activation_bounds("relu");
   if (op.def != &ops::kClamp) return std::nullopt;
   const RealBounds none;
-  const RealBounds bounds{op.attributes.get_or("min", none.low), op.attributes.get_or("max", none.high)};
-  return RealBounds{std::min(bounds.low, bounds.high), bounds.high};  // min > max gives max everywhere
+  const RealBounds bounds{op.attributes.get_or("min", none.low),
+                          op.attributes.get_or("max", none.high)};
+  return RealBounds{std::min(bounds.low, bounds.high),
+                    bounds.high};  // min > max gives max everywhere
 }
 
 std::optional<std::string_view> activation_name(const RealBounds& bounds) {
@@ -123,11 +136,13 @@ std::optional<RealBounds> result_bounds(const Op& op) {
   if (op.def == &ops::kSoftmax || op.def == &ops::kSigmoid) return RealBounds{0, 1};
   if (op.def == &ops::kTanh) return RealBounds{-1, 1};
   const AttributeValue* fused = op.attributes.find("activation");
-  return fused != nullptr ? ops::activation_bounds(std::get<std::string>(*fused)) : clamp_bounds(op);
+  return fused != nullptr ? ops::activation_bounds(std::get<std::string>(*fused))
+                          : clamp_bounds(op);
 }
 
 bool takes_activation(const Op& op) {
-  return op.attributes.find("activation") == nullptr && op.def->schema.attribute("activation") != nullptr;
+  return op.attributes.find("activation") == nullptr &&
+         op.def->schema.attribute("activation") != nullptr;
 }
 
 }  // namespace dtr

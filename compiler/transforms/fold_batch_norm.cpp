@@ -1,10 +1,13 @@
-// Folds batch_norm into the convolution or linear that makes its operand: with s = γ / √(var + eps), w' = w·s and b' = (b − mean)·s + β per
-// output channel; else into the one that reads its result, whose input channels it scales and shifts.
+// Folds batch_norm into the convolution or linear that makes its operand: with s = γ / √(var +
+// eps), w' = w·s and b' = (b − mean)·s + β per output channel; else into the one that reads its
+// result, whose input channels it scales and shifts.
 //
-// The normalized dimension must be that of the layer's channels: dimension 1 of a convolution, the last of a linear, so that a linear with
-// a result of three dimensions only folds if a permute brings its features to dimension 1. Permutes and views between the two may stay
-// where they keep that dimension whole. Values between the two have no other user, parameters and weights are constants, the layer before
-// has no fused activation, the layer after does not pad (zeros would have to be shifted too) unless nothing is shifted.
+// The normalized dimension must be that of the layer's channels: dimension 1 of a convolution, the
+// last of a linear, so that a linear with a result of three dimensions only folds if a permute
+// brings its features to dimension 1. Permutes and views between the two may stay where they keep
+// that dimension whole. Values between the two have no other user, parameters and weights are
+// constants, the layer before has no fused activation, the layer after does not pad (zeros would
+// have to be shifted too) unless nothing is shifted.
 #include <fmt/format.h>
 
 #include "compiler/transforms/channel_affine.h"
@@ -51,7 +54,9 @@ class Pass : public GraphPass {
     if (!layer) return remarks_.add(norm, fmt::format("{}; {}", before.error(), layer.error()));
     const Op& op = graph_.op(*layer);
     if (affine->shifts() && !takes_offsets(op))
-      return remarks_.add(norm, fmt::format("{}; {} behind it pads with zeros, which are not normalized", before.error(), op.def->name));
+      return remarks_.add(norm,
+                          fmt::format("{}; {} behind it pads with zeros, which are not normalized",
+                                      before.error(), op.def->name));
     apply_before(program_, rewriter_, *layer, *affine);
     finish_after(rewriter_, norm, x, *layer);
     ++changes_;
@@ -60,10 +65,11 @@ class Pass : public GraphPass {
 
 }  // namespace
 
-constinit const PassDef kFoldBatchNorm{.name = "fold_batch_norm",
-                                       .summary = "fold batch_norm into the convolution or linear before or behind it",
-                                       .exactness = Exactness::kFloatRounding,
-                                       .keeps_sources = true,
-                                       .run = run_pass<Pass>};
+constinit const PassDef kFoldBatchNorm{
+    .name = "fold_batch_norm",
+    .summary = "fold batch_norm into the convolution or linear before or behind it",
+    .exactness = Exactness::kFloatRounding,
+    .keeps_sources = true,
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -1,10 +1,12 @@
-// Folds what scales and shifts the channels of a convolution or linear with quantized weights into their scales and its bias: products,
-// quotients, sums and differences with constants, and batch_norm. That is the simulated fusion of training: the weights are multiplied by
-// γ / √(var + eps) before they are quantized, the result is divided by it, shifted by the bias and normalized after all; what is left of it
-// is a factor of one and a bias.
+// Folds what scales and shifts the channels of a convolution or linear with quantized weights into
+// their scales and its bias: products, quotients, sums and differences with constants, and
+// batch_norm. That is the simulated fusion of training: the weights are multiplied by γ / √(var +
+// eps) before they are quantized, the result is divided by it, shifted by the bias and normalized
+// after all; what is left of it is a factor of one and a bias.
 //
-// A factor of one, but for the rounding of float, leaves the codes and scales of the weights as they were trained. The layer has no fused
-// activation, the values between have no other user, and the factors lie along the layer's output channels.
+// A factor of one, but for the rounding of float, leaves the codes and scales of the weights as
+// they were trained. The layer has no fused activation, the values between have no other user, and
+// the factors lie along the layer's output channels.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -38,7 +40,10 @@ class Pass : public GraphPass {
     const Type& type = graph_.type(codes);
     if (!graph_.is_constant(codes) || type.dtype != DType::kInt8 || !type.quantized()) return {};
     const auto& zero_points = type.quantization->zero_points;
-    return std::all_of(zero_points.begin(), zero_points.end(), [](int32_t zero_point) { return zero_point == 0; }) ? codes : ValueId{};
+    return std::all_of(zero_points.begin(), zero_points.end(),
+                       [](int32_t zero_point) { return zero_point == 0; })
+               ? codes
+               : ValueId{};
   }
 
   void fold(OpId layer) {
@@ -53,7 +58,9 @@ class Pass : public GraphPass {
     std::vector<ValueId> read;  // by each of them
     for (ValueId value = result;;) {
       const OpId next = graph_.sole_user(value);
-      if (!next.valid() || graph_.op(next).results.size() != 1 || graph_.type(graph_.op(next).results[0]) != graph_.type(result)) break;
+      if (!next.valid() || graph_.op(next).results.size() != 1 ||
+          graph_.type(graph_.op(next).results[0]) != graph_.type(result))
+        break;
       if (!append(graph_.op(next), value, axis, affine)) break;
       chain.push_back(next);
       read.push_back(value);
@@ -61,9 +68,12 @@ class Pass : public GraphPass {
     }
     if (chain.empty()) return;
     const auto biases = new_biases(layer, affine);
-    if (!biases) return remarks_.add(chain.front(), "the bias before it is computed while the model runs");
+    if (!biases)
+      return remarks_.add(chain.front(), "the bias before it is computed while the model runs");
     if (!scale_weights(layer, codes, affine.scale))
-      return remarks_.add(chain.front(), "the quantized weights before it cannot take one factor an output channel");
+      return remarks_.add(
+          chain.front(),
+          "the quantized weights before it cannot take one factor an output channel");
     set_bias(layer, *biases);
     Origin origin = graph_.op(layer).origin;
     for (const OpId op : chain) origin = merge(origin, graph_.op(op).origin);
@@ -90,7 +100,9 @@ class Pass : public GraphPass {
     for (size_t c = 0; c < both.scale.size(); ++c) {
       both.scale[c] *= next.scale[c];
       both.offset[c] = both.offset[c] * next.scale[c] + next.offset[c];
-      if (!std::isfinite(static_cast<float>(both.scale[c])) || !std::isfinite(static_cast<float>(both.offset[c]))) return false;
+      if (!std::isfinite(static_cast<float>(both.scale[c])) ||
+          !std::isfinite(static_cast<float>(both.offset[c])))
+        return false;
     }
     affine = std::move(both);
     return true;
@@ -108,34 +120,44 @@ class Pass : public GraphPass {
         const auto values = program_.constants.values<int32_t>(graph_.value(codes).constant);
         for (size_t c = 0; c < biases.size(); ++c) {
           const size_t channel = q.per_channel() ? c : 0;
-          biases[c] = (static_cast<double>(values[c]) - q.zero_points[channel]) * static_cast<double>(q.scales[channel]);
+          biases[c] = (static_cast<double>(values[c]) - q.zero_points[channel]) *
+                      static_cast<double>(q.scales[channel]);
         }
       } else {
         return std::nullopt;
       }
     }
-    for (size_t c = 0; c < biases.size(); ++c) biases[c] = biases[c] * affine.scale[c] + affine.offset[c];
+    for (size_t c = 0; c < biases.size(); ++c)
+      biases[c] = biases[c] * affine.scale[c] + affine.offset[c];
     return biases;
   }
 
   void set_bias(OpId layer, const std::vector<double>& biases) {
     const bool present = operand_or_absent(graph_.op(layer), 2).valid();
-    if (!present && std::all_of(biases.begin(), biases.end(), [](double bias) { return bias == 0; })) return;
+    if (!present &&
+        std::all_of(biases.begin(), biases.end(), [](double bias) { return bias == 0; }))
+      return;
     const std::string name = graph_.value(graph_.op(layer).results[0]).name + ".bias";
     rewriter_.set_operand(layer, 2,
-                          add_float_constant(program_, rewriter_, DType::kFloat32, {static_cast<int64_t>(biases.size())}, biases, name));
+                          add_float_constant(program_, rewriter_, DType::kFloat32,
+                                             {static_cast<int64_t>(biases.size())}, biases, name));
   }
 
-  // Multiplies the weights' scales by one factor an output channel, their codes by its sign. False if the codes cannot be told apart by
-  // output channel (a transposed convolution in groups) or have no negative.
+  // Multiplies the weights' scales by one factor an output channel, their codes by its sign. False
+  // if the codes cannot be told apart by output channel (a transposed convolution in groups) or
+  // have no negative.
   bool scale_weights(OpId layer, ValueId codes, const std::vector<double>& factors) {
-    if (std::all_of(factors.begin(), factors.end(), [](double factor) { return std::abs(factor - 1) <= kOneUpToRounding; })) return true;
+    if (std::all_of(factors.begin(), factors.end(),
+                    [](double factor) { return std::abs(factor - 1) <= kOneUpToRounding; }))
+      return true;
     const Op& op = graph_.op(layer);
     Type type = graph_.type(codes);
     const size_t axis = op.attributes.get_or("transposed", false) ? 1 : 0;
     const auto channels = static_cast<size_t>(type.shape[axis]);
     Quantization& quantization = *type.quantization;
-    if (channels != factors.size() || (quantization.per_channel() && static_cast<size_t>(quantization.axis) != axis)) return false;
+    if (channels != factors.size() ||
+        (quantization.per_channel() && static_cast<size_t>(quantization.axis) != axis))
+      return false;
     if (!quantization.per_channel()) {
       quantization.axis = static_cast<int>(axis);
       quantization.scales.resize(channels, quantization.scales.front());
@@ -147,15 +169,20 @@ class Pass : public GraphPass {
     for (size_t i = 0; i < signed_codes.size(); ++i) {
       const double factor = factors[i / run % channels];
       if (factor < 0 && signed_codes[i] == -128) return false;
-      signed_codes[i] = static_cast<int8_t>(factor < 0 ? -signed_codes[i] : factor > 0 ? signed_codes[i] : 0);
+      signed_codes[i] = static_cast<int8_t>(factor < 0   ? -signed_codes[i]
+                                            : factor > 0 ? signed_codes[i]
+                                                         : 0);
     }
     for (size_t c = 0; c < channels; ++c)
-      if (factors[c] != 0) quantization.scales[c] = static_cast<float>(quantization.scales[c] * std::abs(factors[c]));
+      if (factors[c] != 0)
+        quantization.scales[c] = static_cast<float>(quantization.scales[c] * std::abs(factors[c]));
     for (const float scale : quantization.scales)
       if (!(scale > 0) || !std::isfinite(scale)) return false;
     const std::string name = graph_.value(codes).name;
-    const ValueId scaled = rewriter_.add_constant(type, program_.constants.add_values<int8_t>(DType::kInt8, signed_codes), name);
-    const auto weights = rewriter_.insert_value(layer, {.def = &ops::kDequantize, .operands = {scaled}, .origin = graph_.op(layer).origin});
+    const ValueId scaled = rewriter_.add_constant(
+        type, program_.constants.add_values<int8_t>(DType::kInt8, signed_codes), name);
+    const auto weights = rewriter_.insert_value(
+        layer, {.def = &ops::kDequantize, .operands = {scaled}, .origin = graph_.op(layer).origin});
     if (!weights) return false;
     rewriter_.set_operand(layer, 1, *weights);
     return true;
@@ -166,7 +193,8 @@ class Pass : public GraphPass {
 
 constinit const PassDef kFoldChannelAffine{
     .name = "fold_channel_affine",
-    .summary = "fold factors, sums and batch_norm after quantized weights into their scales and the bias",
+    .summary =
+        "fold factors, sums and batch_norm after quantized weights into their scales and the bias",
     .exactness = Exactness::kFloatRounding,
     .run = run_pass<Pass>};
 

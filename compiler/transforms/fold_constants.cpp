@@ -1,6 +1,6 @@
-// Replaces ops on constants by their result, evaluated in double and rounded once. Quantize and dequantize of constants stay: they are
-// what `fold_quantization` reads. Results that are much larger than what they are made of (a pad, a broadcast) stay ops, because constants
-// cost flash.
+// Replaces ops on constants by their result, evaluated in double and rounded once. Quantize and
+// dequantize of constants stay: they are what `fold_quantization` reads. Results that are much
+// larger than what they are made of (a pad, a broadcast) stay ops, because constants cost flash.
 #include "compiler/ops/on_constants.h"
 #include "compiler/transforms/edit.h"
 
@@ -24,7 +24,8 @@ class Pass : public GraphPass {
 
  private:
   bool foldable(OpId id) const {
-    return ops::reads_only_constants(graph_, id) && ops::result_bytes(graph_, id) <= ops::operand_bytes(graph_, id) + kMaxGrowthBytes;
+    return ops::reads_only_constants(graph_, id) &&
+           ops::result_bytes(graph_, id) <= ops::operand_bytes(graph_, id) + kMaxGrowthBytes;
   }
 
   void fold(OpId id) {
@@ -35,7 +36,8 @@ class Pass : public GraphPass {
     for (size_t i = 0; i < folded.size(); ++i) {
       names.push_back(graph_.value(folded[i]).name);
       const Type& type = graph_.type(folded[i]);
-      constants.push_back(rewriter_.add_constant(type, program_.constants.add(type.dtype, results[i].bytes()), names.back()));
+      constants.push_back(rewriter_.add_constant(
+          type, program_.constants.add(type.dtype, results[i].bytes()), names.back()));
       rewriter_.replace_uses(folded[i], constants.back());
     }
     rewriter_.erase(id);

@@ -1,11 +1,13 @@
 // Folds constant_pad_nd into the padding of the convolution or pool that reads it.
 //
 //   convolution   pads with 0. Not transposed ones, whose padding cuts.
-//   avg_pool2d    pads with 0 and counts the padding: only where the pool counts its own padding, or has none.
-//   max_pool2d    pads with −infinity, which never wins: also 0 where no element of the operand is below 0.
+//   avg_pool2d    pads with 0 and counts the padding: only where the pool counts its own padding,
+//   or has none. max_pool2d    pads with −infinity, which never wins: also 0 where no element of
+//   the operand is below 0.
 //
-// Only spatial dimensions, only padding, no cutting. Pools whose windows may reach beyond the padding (ceil_mode) stay, and so does what
-// would pad more than half of a pool's kernel, which PyTorch refuses.
+// Only spatial dimensions, only padding, no cutting. Pools whose windows may reach beyond the
+// padding (ceil_mode) stay, and so does what would pad more than half of a pool's kernel, which
+// PyTorch refuses.
 #include <limits>
 
 #include "compiler/transforms/edit.h"
@@ -19,7 +21,8 @@ class Pass : public EachOpPass<Pass> {
 
   Status visit(OpId id) {
     const Op& op = graph_.op(id);
-    const bool window = op.def == &ops::kConvolution || op.def == &ops::kAvgPool2d || op.def == &ops::kMaxPool2d;
+    const bool window =
+        op.def == &ops::kConvolution || op.def == &ops::kAvgPool2d || op.def == &ops::kMaxPool2d;
     if (!window) return {};
     // Several pads one after the other fold one by one, innermost last.
     for (OpId pad = pad_before(id); pad.valid() && fold(id, pad); pad = pad_before(id)) continue;
@@ -27,7 +30,9 @@ class Pass : public EachOpPass<Pass> {
   }
 
  private:
-  OpId pad_before(OpId id) const { return graph_.producer_if(graph_.op(id).operands[0], ops::kConstantPadNd); }
+  OpId pad_before(OpId id) const {
+    return graph_.producer_if(graph_.op(id).operands[0], ops::kConstantPadNd);
+  }
 
   bool fold(OpId id, OpId pad) {
     const Op& op = graph_.op(id);
@@ -67,7 +72,8 @@ class Pass : public EachOpPass<Pass> {
     if (op.def == &ops::kConvolution) return value == 0 && !op.attributes.get<bool>("transposed");
     if (op.attributes.get<bool>("ceil_mode")) return false;
     if (op.def == &ops::kMaxPool2d)
-      return value == -std::numeric_limits<double>::infinity() || (value == 0 && never_negative(pad.operands[0]));
+      return value == -std::numeric_limits<double>::infinity() ||
+             (value == 0 && never_negative(pad.operands[0]));
     const Ints& own = op.attributes.get<Ints>("padding");
     const bool has_own = op.attributes.find("padding_end") != nullptr || own != Ints(own.size(), 0);
     return value == 0 && (op.attributes.get<bool>("count_include_pad") || !has_own);
@@ -82,19 +88,22 @@ class Pass : public EachOpPass<Pass> {
   // Whether the op with these attributes on `x` verifies and still makes the same shape.
   bool accepts(const Op& op, const Attributes& attributes, ValueId x) const {
     std::vector<const Type*> types;
-    for (const ValueId operand : op.operands) types.push_back(operand.valid() ? &graph_.type(operand) : nullptr);
+    for (const ValueId operand : op.operands)
+      types.push_back(operand.valid() ? &graph_.type(operand) : nullptr);
     types[0] = &graph_.type(x);
     const OpView view{op.def, types, &attributes, {}};
-    return verify_op(view).has_value() && op.def->infer(view).front().shape == graph_.type(op.results[0]).shape;
+    return verify_op(view).has_value() &&
+           op.def->infer(view).front().shape == graph_.type(op.results[0]).shape;
   }
 };
 
 }  // namespace
 
-constinit const PassDef kFoldPadding{.name = "fold_padding",
-                                     .summary = "fold constant_pad_nd into the padding of the convolution or pool that reads it",
-                                     .exactness = Exactness::kExact,
-                                     .keeps_sources = true,
-                                     .run = run_pass<Pass>};
+constinit const PassDef kFoldPadding{
+    .name = "fold_padding",
+    .summary = "fold constant_pad_nd into the padding of the convolution or pool that reads it",
+    .exactness = Exactness::kExact,
+    .keeps_sources = true,
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

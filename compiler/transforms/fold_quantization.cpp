@@ -1,21 +1,24 @@
-// Conversion of types: what PT2E writes as dequantize → op → quantize becomes the op on quantized types, weights and biases quantized
-// constants. The rules, each exact on the grid of the result but for the rounding of the op's own integer evaluation:
+// Conversion of types: what PT2E writes as dequantize → op → quantize becomes the op on quantized
+// types, weights and biases quantized constants. The rules, each exact on the grid of the result
+// but for the rounding of the op's own integer evaluation:
 //
 //   quantize(dequantize(x))      x, or requantize where the quantizations differ
 //   quantize(constant)           a quantized constant
 //   dequantize(constant) · c     dequantize of the constant with c times its scale, c > 0
-//   move(dequantize(x))          dequantize(move(x)), for ops that move data, relu and max_pool: their results are on x's grid
-//   quantize(move(x))            move(quantize(x)), for ops that move data, and clamps, because quantizing is monotone: so an activation
-//                                 without a quantization of its own before it ends up behind the quantized op, where `fuse_activation`
-//                                 finds it
+//   move(dequantize(x))          dequantize(move(x)), for ops that move data, relu and max_pool:
+//   their results are on x's grid quantize(move(x))            move(quantize(x)), for ops that move
+//   data, and clamps, because quantizing is monotone: so an activation
+//                                 without a quantization of its own before it ends up behind the
+//                                 quantized op, where `fuse_activation` finds it
 //   quantize(cat(dequantize(x), dequantize(y)))
 //                                 cat(requantize(x), requantize(y)), where the quantizations differ
-//   quantize(op(dequantize(x)…)) the op on quantized types, if it has an integer evaluation and accepts these types; `qdq`, so that
-//   it rounds
+//   quantize(op(dequantize(x)…)) the op on quantized types, if it has an integer evaluation and
+//   accepts these types; `qdq`, so that it rounds
 //                                 its result once, as the float op between the two did
 //
-// Weight and bias of a normalization are float constants in that form, too. A float constant of one number is quantized exactly, as code 1
-// or −1. An op with another operand that is not dequantized, or with a float reader of its result, stays float.
+// Weight and bias of a normalization are float constants in that form, too. A float constant of one
+// number is quantized exactly, as code 1 or −1. An op with another operand that is not dequantized,
+// or with a float reader of its result, stays float.
 #include <algorithm>
 #include <cmath>
 
@@ -34,11 +37,15 @@ class Pass : public EachOpPass<Pass> {
 
   Status visit(OpId id) {
     const OpDef* def = graph_.op(id).def;
-    return def == &ops::kQuantize ? fold_quantize(id) : def == &ops::kMulTensor ? scale_constant(id) : sink_dequantize(id);
+    return def == &ops::kQuantize    ? fold_quantize(id)
+           : def == &ops::kMulTensor ? scale_constant(id)
+                                     : sink_dequantize(id);
   }
 
  private:
-  OpId dequantize_before(ValueId value) const { return graph_.producer_if(value, ops::kDequantize); }
+  OpId dequantize_before(ValueId value) const {
+    return graph_.producer_if(value, ops::kDequantize);
+  }
   ValueId quantized_source(ValueId value) const {
     const OpId dequantize = dequantize_before(value);
     return dequantize.valid() ? graph_.op(dequantize).operands[0] : ValueId{};
@@ -55,10 +62,13 @@ class Pass : public EachOpPass<Pass> {
     const Op& op = graph_.op(id);
     for (const size_t side : {size_t{0}, size_t{1}}) {
       const ValueId constant = quantized_source(op.operands[side]), factor = op.operands[1 - side];
-      if (!constant.valid() || !graph_.is_constant(constant) || !is_float_constant(graph_, factor)) continue;
+      if (!constant.valid() || !graph_.is_constant(constant) || !is_float_constant(graph_, factor))
+        continue;
       const Type result = graph_.type(op.results[0]);
       Type type = graph_.type(constant);
-      if (graph_.type(factor).elements() != 1 || type.shape != result.shape || result.dtype != DType::kFloat32) continue;
+      if (graph_.type(factor).elements() != 1 || type.shape != result.shape ||
+          result.dtype != DType::kFloat32)
+        continue;
       const double by = constant_doubles(program_, graph_, factor)[0];
       bool possible = true;
       for (float& scale : type.quantization->scales) {
@@ -66,8 +76,11 @@ class Pass : public EachOpPass<Pass> {
         possible = possible && std::isnormal(scale) && scale > 0;
       }
       if (!possible) continue;
-      const ValueId scaled = rewriter_.add_constant(type, graph_.value(constant).constant, graph_.value(constant).name);
-      DTR_ASSIGN(const ValueId real, rewriter_.insert_value(id, {.def = &ops::kDequantize, .operands = {scaled}, .origin = op.origin}));
+      const ValueId scaled = rewriter_.add_constant(type, graph_.value(constant).constant,
+                                                    graph_.value(constant).name);
+      DTR_ASSIGN(const ValueId real,
+                 rewriter_.insert_value(
+                     id, {.def = &ops::kDequantize, .operands = {scaled}, .origin = op.origin}));
       put_in_place(id, real, result.layout);
       return {};
     }
@@ -85,12 +98,14 @@ class Pass : public EachOpPass<Pass> {
     const Op& op = graph_.op(id);
     if (op.operands.empty() || op.results.size() != 1 || !stays_on_grid(op)) return {};
     const OpId user = graph_.sole_user(op.results[0]);
-    if (user.valid() && graph_.op(user).def == &ops::kQuantize) return {};  // becomes one op with that
+    if (user.valid() && graph_.op(user).def == &ops::kQuantize)
+      return {};  // becomes one op with that
     std::vector<ValueId> operands;
     for (const ValueId operand : op.operands) {
       operands.push_back(quantized_source(operand));
       if (!operands.back().valid() || !per_tensor_int8(operands.back())) return {};
-      if (graph_.type(operands.back()).quantization != graph_.type(operands.front()).quantization) return {};
+      if (graph_.type(operands.back()).quantization != graph_.type(operands.front()).quantization)
+        return {};
     }
     const ValueId old = op.results[0];
     const Type type = graph_.type(old);
@@ -100,7 +115,9 @@ class Pass : public EachOpPass<Pass> {
     spec.quantization = graph_.type(operands.front()).quantization;
     const ValueId moved = insert_accepted(id, std::move(spec), type.layout);
     if (!moved.valid()) return {};
-    DTR_ASSIGN(const ValueId real, rewriter_.insert_value(id, {.def = &ops::kDequantize, .operands = {moved}, .origin = origin}));
+    DTR_ASSIGN(const ValueId real,
+               rewriter_.insert_value(
+                   id, {.def = &ops::kDequantize, .operands = {moved}, .origin = origin}));
     put_in_place(id, real, type.layout);
     rewriter_.rename(moved, name);
     return {};
@@ -114,8 +131,11 @@ class Pass : public EachOpPass<Pass> {
       if (graph_.is_constant(x)) return fold_constant(id);
       const OpId producer = graph_.producer(x);
       if (!producer.valid()) return {};
-      if (graph_.op(producer).def == &ops::kDequantize) return fold_pair(id, graph_.op(producer).operands[0]);
-      if (graph_.sole_user(x) != id || convert(producer, id) || !commutes_with_quantize(graph_.op(producer))) return {};
+      if (graph_.op(producer).def == &ops::kDequantize)
+        return fold_pair(id, graph_.op(producer).operands[0]);
+      if (graph_.sole_user(x) != id || convert(producer, id) ||
+          !commutes_with_quantize(graph_.op(producer)))
+        return {};
       DTR_ASSIGN(id, hoist_quantize(producer, id));
     }
   }
@@ -129,10 +149,12 @@ class Pass : public EachOpPass<Pass> {
       return {};
     }
     const std::string name = graph_.value(graph_.op(quantize).results[0]).name;
-    DTR_ASSIGN(const ValueId rescaled, rewriter_.insert_value(quantize, rounded_once({.def = &ops::kRequantize,
-                                                                                      .operands = {source},
-                                                                                      .origin = graph_.op(quantize).origin,
-                                                                                      .quantization = wanted.quantization})));
+    DTR_ASSIGN(
+        const ValueId rescaled,
+        rewriter_.insert_value(quantize, rounded_once({.def = &ops::kRequantize,
+                                                       .operands = {source},
+                                                       .origin = graph_.op(quantize).origin,
+                                                       .quantization = wanted.quantization})));
     put_in_place(quantize, rescaled, wanted.layout);
     rewriter_.rename(rescaled, name);
     return {};
@@ -141,19 +163,22 @@ class Pass : public EachOpPass<Pass> {
   Status fold_constant(OpId quantize) {
     const Type wanted = type_of_result(quantize);
     const ValueId constant = graph_.op(quantize).operands[0];
-    const Tensor real =
-        Tensor::copy_of(graph_.type(constant).dtype, wanted.shape, program_.constants.bytes(graph_.value(constant).constant));
+    const Tensor real = Tensor::copy_of(graph_.type(constant).dtype, wanted.shape,
+                                        program_.constants.bytes(graph_.value(constant).constant));
     Tensor integers(DType::kInt8, wanted.shape);
-    ops::kQuantize.evaluate_integer(BoundOpView(graph_, quantize), {&real.view(), 1}, {&integers.view(), 1});
+    ops::kQuantize.evaluate_integer(BoundOpView(graph_, quantize), {&real.view(), 1},
+                                    {&integers.view(), 1});
     const ValueId folded =
-        rewriter_.add_constant(wanted, program_.constants.add(DType::kInt8, integers.bytes()), graph_.value(constant).name);
+        rewriter_.add_constant(wanted, program_.constants.add(DType::kInt8, integers.bytes()),
+                               graph_.value(constant).name);
     put_in_place(quantize, folded, wanted.layout);
     return {};
   }
 
   // Quantizing before such an op gives what quantizing after it gives.
   static bool commutes_with_quantize(const Op& op) {
-    return op.operands.size() == 1 && (op.def->has_trait(kMovesData) || clamp_bounds(op).has_value());
+    return op.operands.size() == 1 &&
+           (op.def->has_trait(kMovesData) || clamp_bounds(op).has_value());
   }
 
   // quantize(op(x)) becomes op(quantize(x)); returns the new quantize.
@@ -161,10 +186,10 @@ class Pass : public EachOpPass<Pass> {
     const Type wanted = type_of_result(quantize);
     const Origin origin = graph_.op(op).origin;
     const ValueId x = graph_.op(op).operands[0];
-    DTR_ASSIGN(
-        const OpId hoisted,
-        rewriter_.insert(
-            op, {.def = &ops::kQuantize, .operands = {x}, .origin = graph_.op(quantize).origin, .quantization = wanted.quantization}));
+    DTR_ASSIGN(const OpId hoisted, rewriter_.insert(op, {.def = &ops::kQuantize,
+                                                         .operands = {x},
+                                                         .origin = graph_.op(quantize).origin,
+                                                         .quantization = wanted.quantization}));
     OpSpec spec{.def = graph_.op(op).def,
                 .operands = {graph_.op(hoisted).results[0]},
                 .attributes = graph_.op(op).attributes,
@@ -190,7 +215,8 @@ class Pass : public EachOpPass<Pass> {
   // Makes quantize(op(…)) the op on quantized types, if it has them.
   bool convert(OpId op, OpId quantize) {
     const ValueId result = graph_.op(op).results[0];
-    if (graph_.op(op).def->evaluate_integer == nullptr || graph_.op(op).results.size() != 1) return false;
+    if (graph_.op(op).def->evaluate_integer == nullptr || graph_.op(op).results.size() != 1)
+      return false;
     const Type wanted = type_of_result(quantize);
     OpSpec spec{.def = graph_.op(op).def,
                 .operands = quantized_operands(op),
@@ -209,9 +235,12 @@ class Pass : public EachOpPass<Pass> {
       const Origin origin = spec.origin;
       converted = insert_accepted(op, std::move(spec), wanted.layout);
       if (converted.valid())
-        replacement = insert_accepted(
-            op, rounded_once({.def = &ops::kRequantize, .operands = {converted}, .origin = origin, .quantization = wanted.quantization}),
-            wanted.layout);
+        replacement = insert_accepted(op,
+                                      rounded_once({.def = &ops::kRequantize,
+                                                    .operands = {converted},
+                                                    .origin = origin,
+                                                    .quantization = wanted.quantization}),
+                                      wanted.layout);
     }
     if (!replacement.valid()) return false;
     put_in_place(quantize, replacement, wanted.layout);
@@ -220,15 +249,25 @@ class Pass : public EachOpPass<Pass> {
     return true;
   }
 
-  // Where operands that are moved together have several quantizations, each gets the wanted one: quantizing what was moved does the same.
+  // Where operands that are moved together have several quantizations, each gets the wanted one:
+  // quantizing what was moved does the same.
   void bring_to(OpId before, const Quantization& wanted, std::vector<ValueId>& operands) {
-    const auto quantization = [&](ValueId value) -> const std::optional<Quantization>& { return graph_.type(value).quantization; };
-    const bool one = std::ranges::all_of(operands, [&](ValueId operand) { return quantization(operand) == quantization(operands[0]); });
-    if (one || !std::ranges::all_of(operands, [&](ValueId operand) { return per_tensor_int8(operand); })) return;
+    const auto quantization = [&](ValueId value) -> const std::optional<Quantization>& {
+      return graph_.type(value).quantization;
+    };
+    const bool one = std::ranges::all_of(operands, [&](ValueId operand) {
+      return quantization(operand) == quantization(operands[0]);
+    });
+    if (one ||
+        !std::ranges::all_of(operands, [&](ValueId operand) { return per_tensor_int8(operand); }))
+      return;
     for (ValueId& operand : operands) {
       if (quantization(operand) == wanted) continue;
       const Layout layout = graph_.type(operand).layout;
-      OpSpec spec{.def = &ops::kRequantize, .operands = {operand}, .origin = graph_.op(before).origin, .quantization = wanted};
+      OpSpec spec{.def = &ops::kRequantize,
+                  .operands = {operand},
+                  .origin = graph_.op(before).origin,
+                  .quantization = wanted};
       operand = insert_accepted(before, rounded_once(std::move(spec)), layout);
       DTR_CHECK(operand.valid());
     }
@@ -256,7 +295,8 @@ class Pass : public EachOpPass<Pass> {
     return operands;
   }
 
-  // Their weight and bias are float in the integer form, too, so that an exporter need not have quantized them.
+  // Their weight and bias are float in the integer form, too, so that an exporter need not have
+  // quantized them.
   static bool is_normalization(const Op& op) {
     return op.def == &ops::kLayerNorm || op.def == &ops::kRmsNorm || op.def == &ops::kGroupNorm;
   }
@@ -264,52 +304,73 @@ class Pass : public EachOpPass<Pass> {
     if (is_float_constant(graph_, value)) return value;
     const ValueId source = quantized_source(value);
     if (!source.valid() || !graph_.is_constant(source)) return {};
-    const Tensor real = std::move(ops::evaluate_on_constants(program_, graph_, graph_.producer(value))[0]);
-    return rewriter_.add_constant(graph_.type(value), program_.constants.add(real.dtype(), real.bytes()), graph_.value(value).name);
+    const Tensor real =
+        std::move(ops::evaluate_on_constants(program_, graph_, graph_.producer(value))[0]);
+    return rewriter_.add_constant(graph_.type(value),
+                                  program_.constants.add(real.dtype(), real.bytes()),
+                                  graph_.value(value).name);
   }
 
-  // A float constant of one number, beside a tensor, as int8: code 1 or −1 in steps of its magnitude. Nothing is rounded.
+  // A float constant of one number, beside a tensor, as int8: code 1 or −1 in steps of its
+  // magnitude. Nothing is rounded.
   ValueId exact_number(OpId op, ValueId constant) {
-    const auto value = graph_.op(op).def->has_trait(kElementwise) && graph_.op(op).operands.size() == 2
-                           ? uniform_value(program_, graph_, constant)
-                           : std::nullopt;
+    const auto value =
+        graph_.op(op).def->has_trait(kElementwise) && graph_.op(op).operands.size() == 2
+            ? uniform_value(program_, graph_, constant)
+            : std::nullopt;
     if (!value) return {};
     const auto number = static_cast<float>(*value);
     const Type& type = graph_.type(constant);
     const Type& result = type_of_result(op);
     const ValueId other = graph_.op(op).operands[graph_.op(op).operands[0] == constant ? 1 : 0];
-    if ((number != 0 && !std::isnormal(number)) || graph_.type(other).shape != result.shape) return {};
+    if ((number != 0 && !std::isnormal(number)) || graph_.type(other).shape != result.shape)
+      return {};
     const auto code = static_cast<int8_t>(number > 0 ? 1 : number < 0 ? -1 : 0);
-    return rewriter_.add_constant({.dtype = DType::kInt8,
-                                   .shape = Shape(type.rank(), 1),
-                                   .quantization = Quantization::per_tensor(number == 0 ? 1.0F : std::abs(number), 0)},
-                                  program_.constants.add_values<int8_t>(DType::kInt8, {&code, 1}), graph_.value(constant).name);
+    return rewriter_.add_constant(
+        {.dtype = DType::kInt8,
+         .shape = Shape(type.rank(), 1),
+         .quantization = Quantization::per_tensor(number == 0 ? 1.0F : std::abs(number), 0)},
+        program_.constants.add_values<int8_t>(DType::kInt8, {&code, 1}),
+        graph_.value(constant).name);
   }
 
-  // Operand 2 as int32 constant of scale s_in·s_w: it is that already, has a scale that rounds to another, or is float.
+  // Operand 2 as int32 constant of scale s_in·s_w: it is that already, has a scale that rounds to
+  // another, or is float.
   ValueId quantized_bias(const std::vector<ValueId>& operands) {
     ValueId given = operands[2];  // perhaps a row of a matrix
-    for (OpId view = graph_.producer(given); view.valid() && graph_.op(view).def == &ops::kView; view = graph_.producer(given))
+    for (OpId view = graph_.producer(given); view.valid() && graph_.op(view).def == &ops::kView;
+         view = graph_.producer(given))
       given = graph_.op(view).operands[0];
     const ValueId source = quantized_source(given);
     const ValueId constant = source.valid() ? source : given;
-    if (!graph_.is_constant(constant) || !graph_.type(operands[0]).quantized() || !graph_.type(operands[1]).quantized()) return {};
+    if (!graph_.is_constant(constant) || !graph_.type(operands[0]).quantized() ||
+        !graph_.type(operands[1]).quantized())
+      return {};
     Type type = graph_.type(constant);
     type.shape = graph_.type(operands[2]).shape;
-    if (type.rank() != 1 || (type.dtype != DType::kInt32 && type.dtype != DType::kFloat32)) return {};
+    if (type.rank() != 1 || (type.dtype != DType::kInt32 && type.dtype != DType::kFloat32))
+      return {};
     const Quantization wanted =
-        bias_quantization(*graph_.type(operands[0]).quantization, *graph_.type(operands[1]).quantization, type.shape[0]);
-    const auto scale_of = [](const Quantization& q, size_t c) { return static_cast<double>(q.scales[q.per_channel() ? c : 0]); };
+        bias_quantization(*graph_.type(operands[0]).quantization,
+                          *graph_.type(operands[1]).quantization, type.shape[0]);
+    const auto scale_of = [](const Quantization& q, size_t c) {
+      return static_cast<double>(q.scales[q.per_channel() ? c : 0]);
+    };
     std::vector<int32_t> codes;
     for (size_t c = 0; c < static_cast<size_t>(type.shape[0]); ++c) {
       const double scale = scale_of(wanted, c);
       double code = 0;
       if (type.dtype == DType::kFloat32) {
-        code = static_cast<double>(program_.constants.values<float>(graph_.value(constant).constant)[c]) / scale;
+        code = static_cast<double>(
+                   program_.constants.values<float>(graph_.value(constant).constant)[c]) /
+               scale;
       } else {
-        if (!type.quantized() || type.quantization->zero_points[type.quantization->per_channel() ? c : 0] != 0) return {};
+        if (!type.quantized() ||
+            type.quantization->zero_points[type.quantization->per_channel() ? c : 0] != 0)
+          return {};
         const double ratio = scale_of(*type.quantization, c) / scale;
-        const double stored = program_.constants.values<int32_t>(graph_.value(constant).constant)[c];
+        const double stored =
+            program_.constants.values<int32_t>(graph_.value(constant).constant)[c];
         code = std::abs(ratio - 1) <= 1e-6 ? stored : stored * ratio;
       }
       if (!(std::abs(code) <= double{INT32_MAX})) return {};
@@ -317,9 +378,11 @@ class Pass : public EachOpPass<Pass> {
     }
     const ConstantId id = program_.constants.add_values<int32_t>(DType::kInt32, codes);
     const bool is_that = constant == operands[2] || constant == quantized_source(operands[2]);
-    if (is_that && id == graph_.value(constant).constant && type.quantization == wanted) return constant;
+    if (is_that && id == graph_.value(constant).constant && type.quantization == wanted)
+      return constant;
     const std::string name = graph_.value(constant).name;
-    return rewriter_.add_constant({.dtype = DType::kInt32, .shape = type.shape, .quantization = wanted}, id, name);
+    return rewriter_.add_constant(
+        {.dtype = DType::kInt32, .shape = type.shape, .quantization = wanted}, id, name);
   }
 
   // --- edits ---
@@ -348,9 +411,10 @@ class Pass : public EachOpPass<Pass> {
 
 }  // namespace
 
-constinit const PassDef kFoldQuantization{.name = "fold_quantization",
-                                          .summary = "dequantize → op → quantize becomes the op on quantized types",
-                                          .exactness = Exactness::kQuantization,
-                                          .run = run_pass<Pass>};
+constinit const PassDef kFoldQuantization{
+    .name = "fold_quantization",
+    .summary = "dequantize → op → quantize becomes the op on quantized types",
+    .exactness = Exactness::kQuantization,
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

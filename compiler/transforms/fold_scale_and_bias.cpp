@@ -1,9 +1,11 @@
-// Folds sums, differences, products and quotients with constants into the weights and bias of the convolution or linear beside them:
-// mm + add becomes a linear with bias, the 1 / √d of attention goes into the projection before it, x / 255 into the first layer.
+// Folds sums, differences, products and quotients with constants into the weights and bias of the
+// convolution or linear beside them: mm + add becomes a linear with bias, the 1 / √d of attention
+// goes into the projection before it, x / 255 into the first layer.
 //
-// A constant with one value for each channel must lie along the channels of the layer's result; else, for what scales and shifts the
-// layer's operand, along those of the operand. One with a single value may lie anywhere, and a factor may also pass through an operand of a
-// matmul. The conditions on the layer are those of fold_batch_norm.
+// A constant with one value for each channel must lie along the channels of the layer's result;
+// else, for what scales and shifts the layer's operand, along those of the operand. One with a
+// single value may lie anywhere, and a factor may also pass through an operand of a matmul. The
+// conditions on the layer are those of fold_batch_norm.
 #include <fmt/format.h>
 
 #include "compiler/transforms/channel_affine.h"
@@ -36,7 +38,8 @@ class Pass : public GraphPass {
   void fold_up(OpId id, const ConstantAffine& affine) {
     const auto layer = find_before(affine);
     if (!layer) return;
-    apply_after(program_, rewriter_, *layer, affine.over(static_cast<size_t>(output_channels(graph_, *layer))));
+    apply_after(program_, rewriter_, *layer,
+                affine.over(static_cast<size_t>(output_channels(graph_, *layer))));
     finish_before(rewriter_, id, affine.x, *layer);
     ++changes_;
   }
@@ -48,13 +51,16 @@ class Pass : public GraphPass {
     if (!layer) {
       const OpId beside[] = {graph_.producer(affine.x), graph_.sole_user(graph_.op(id).results[0])};
       for (const OpId op : beside)
-        if (op.valid() && is_layer(graph_.op(op))) return remarks_.add(id, fmt::format("{}; {}", before.error(), layer.error()));
+        if (op.valid() && is_layer(graph_.op(op)))
+          return remarks_.add(id, fmt::format("{}; {}", before.error(), layer.error()));
       return;
     }
     const Op& op = graph_.op(*layer);
     if (affine.function.shifts() && !takes_offsets(op))
-      return remarks_.add(id, fmt::format("{}; {} behind it pads with zeros, which are not shifted", before.error(), op.def->name));
-    apply_before(program_, rewriter_, *layer, affine.over(static_cast<size_t>(input_channels(graph_, *layer))));
+      return remarks_.add(id, fmt::format("{}; {} behind it pads with zeros, which are not shifted",
+                                          before.error(), op.def->name));
+    apply_before(program_, rewriter_, *layer,
+                 affine.over(static_cast<size_t>(input_channels(graph_, *layer))));
     finish_after(rewriter_, id, affine.x, *layer);
     ++changes_;
   }
@@ -62,9 +68,10 @@ class Pass : public GraphPass {
 
 }  // namespace
 
-constinit const PassDef kFoldScaleAndBias{.name = "fold_scale_and_bias",
-                                          .summary = "fold sums and products with constants into the layer before or behind them",
-                                          .exactness = Exactness::kFloatRounding,
-                                          .run = run_pass<Pass>};
+constinit const PassDef kFoldScaleAndBias{
+    .name = "fold_scale_and_bias",
+    .summary = "fold sums and products with constants into the layer before or behind them",
+    .exactness = Exactness::kFloatRounding,
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -1,8 +1,8 @@
-// A convolution of one tap that reads every n-th row or column, because a slice with steps or a pool of one element stands before it,
-// reads them by its own stride. Several fold one by one.
+// A convolution of one tap that reads every n-th row or column, because a slice with steps or a
+// pool of one element stands before it, reads them by its own stride. Several fold one by one.
 //
-// Not where the slice begins behind the first element, where the convolution pads or is transposed, or where the slice leaves out elements
-// at the end that the stride would reach.
+// Not where the slice begins behind the first element, where the convolution pads or is transposed,
+// or where the slice leaves out elements at the end that the stride would reach.
 #include <algorithm>
 
 #include "compiler/ops/movement.h"
@@ -28,14 +28,16 @@ class Pass : public EachOpPass<Pass> {
  private:
   bool has_one_tap(const Op& op) const {
     const Shape& weight = graph_.type(op.operands[1]).shape;
-    return !op.attributes.get<bool>("transposed") && all_are({weight.begin() + 2, weight.end()}, 1) && pads_nothing(op);
+    return !op.attributes.get<bool>("transposed") &&
+           all_are({weight.begin() + 2, weight.end()}, 1) && pads_nothing(op);
   }
   static bool pads_nothing(const Op& op) {
     const Ints& begin = op.attributes.get<Ints>("padding");
     return all_are(begin, 0) && all_are(op.attributes.get_or("padding_end", begin), 0);
   }
 
-  // How many elements apart the op takes them from its operand in each spatial dimension; empty if it does something else.
+  // How many elements apart the op takes them from its operand in each spatial dimension; empty if
+  // it does something else.
   Ints steps_of(OpId id, size_t spatial) const {
     const Op& op = graph_.op(id);
     Ints steps(spatial, 1);
@@ -47,8 +49,11 @@ class Pass : public EachOpPass<Pass> {
       return steps;
     }
     const bool pool = op.def == &ops::kMaxPool2d || op.def == &ops::kAvgPool2d;
-    if (!pool || !all_are(op.attributes.get<Ints>("kernel_size"), 1) || !pads_nothing(op)) return {};
-    if (op.attributes.get_or<int64_t>("divisor_override", 1) != 1 || op.attributes.get<bool>("ceil_mode")) return {};
+    if (!pool || !all_are(op.attributes.get<Ints>("kernel_size"), 1) || !pads_nothing(op))
+      return {};
+    if (op.attributes.get_or<int64_t>("divisor_override", 1) != 1 ||
+        op.attributes.get<bool>("ceil_mode"))
+      return {};
     return op.attributes.get<Ints>("stride");
   }
 
@@ -62,8 +67,11 @@ class Pass : public EachOpPass<Pass> {
     if (steps.empty() || graph_.type(x).rank() != stride.size() + 2) return false;
     if (graph_.type(x).quantization != graph_.type(op.operands[0]).quantization) return false;
     for (size_t i = 0; i < stride.size(); ++i) {
-      if (__builtin_mul_overflow(stride[i], steps[i], &stride[i]) || stride[i] > INT32_MAX) return false;
-      if ((graph_.type(x).shape[i + 2] - 1) / stride[i] + 1 != graph_.type(op.results[0]).shape[i + 2]) return false;
+      if (__builtin_mul_overflow(stride[i], steps[i], &stride[i]) || stride[i] > INT32_MAX)
+        return false;
+      if ((graph_.type(x).shape[i + 2] - 1) / stride[i] + 1 !=
+          graph_.type(op.results[0]).shape[i + 2])
+        return false;
     }
     rewriter_.set_attribute(id, "stride", std::move(stride));
     rewriter_.set_operand(id, 0, x);

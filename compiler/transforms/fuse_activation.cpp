@@ -1,5 +1,6 @@
-// Makes relu and clamp to [0, 6], [0, 1] or [−1, 1] the fused activation of the convolution, linear or add that makes their operand, if
-// nobody else reads that. On quantized types both results have the same quantization: clamping the integers is the same then.
+// Makes relu and clamp to [0, 6], [0, 1] or [−1, 1] the fused activation of the convolution, linear
+// or add that makes their operand, if nobody else reads that. On quantized types both results have
+// the same quantization: clamping the integers is the same then.
 #include "compiler/transforms/edit.h"
 
 namespace dtr::passes {
@@ -14,7 +15,9 @@ Result<size_t> run(Program&, Graph& graph, Remarks&) {
     const auto name = bounds ? activation_name(*bounds) : std::nullopt;
     if (!name) return {};
     const OpId producer = graph.producer(op.operands[0]);
-    if (!producer.valid() || !takes_activation(graph.op(producer)) || graph.sole_user(op.operands[0]) != id) return {};
+    if (!producer.valid() || !takes_activation(graph.op(producer)) ||
+        graph.sole_user(op.operands[0]) != id)
+      return {};
     if (!alike(graph, op.operands[0], op.results[0])) return {};
     rewriter.set_attribute(producer, "activation", std::string(*name));
     rewriter.set_origin(producer, merge(graph.op(producer).origin, op.origin));
@@ -27,10 +30,11 @@ Result<size_t> run(Program&, Graph& graph, Remarks&) {
 
 }  // namespace
 
-constinit const PassDef kFuseActivation{.name = "fuse_activation",
-                                        .summary = "make relu and clamp the fused activation of the op before them",
-                                        .exactness = Exactness::kExact,
-                                        .keeps_sources = true,
-                                        .run = run};
+constinit const PassDef kFuseActivation{
+    .name = "fuse_activation",
+    .summary = "make relu and clamp the fused activation of the op before them",
+    .exactness = Exactness::kExact,
+    .keeps_sources = true,
+    .run = run};
 
 }  // namespace dtr::passes

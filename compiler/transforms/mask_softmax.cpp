@@ -1,10 +1,12 @@
-// A softmax of scores to which a constant was added that excludes some of them (−inf, or −100 and less, as masks of attention have it)
-// becomes a softmax with a mask of those that take part; what else was added stays, and factors of 0 of what is excluded go. So the range
-// of the scores, and their steps in int8, are those of what counts. Views may stand between. Not where a row would be left without any
-// score.
+// A softmax of scores to which a constant was added that excludes some of them (−inf, or −100 and
+// less, as masks of attention have it) becomes a softmax with a mask of those that take part; what
+// else was added stays, and factors of 0 of what is excluded go. So the range of the scores, and
+// their steps in int8, are those of what counts. Views may stand between. Not where a row would be
+// left without any score.
 //
-// So does a softmax of scores in which a mask that is computed puts such a number, or to which zeros with such a number are added. Whether
-// a row is left without any score cannot be known then: if so, the result is zeros, where PyTorch gives NaN for −inf.
+// So does a softmax of scores in which a mask that is computed puts such a number, or to which
+// zeros with such a number are added. Whether a row is left without any score cannot be known then:
+// if so, the result is zeros, where PyTorch gives NaN for −inf.
 #include <algorithm>
 #include <cmath>
 
@@ -14,10 +16,12 @@
 namespace dtr::passes {
 namespace {
 
-// exp(−100 + 83) is 2^-24, what float32 rounds away beside 1: so far may excluded scores be above the others.
+// exp(−100 + 83) is 2^-24, what float32 rounds away beside 1: so far may excluded scores be above
+// the others.
 constexpr double kExcluded = -100;
 
-// Addends up to this exclude: 100 and more below the least of those that do not, because a softmax only knows differences.
+// Addends up to this exclude: 100 and more below the least of those that do not, because a softmax
+// only knows differences.
 double exclusion_limit(const std::vector<double>& addend) {
   double least = 0;
   for (const double value : addend)
@@ -44,10 +48,12 @@ class Pass : public EachOpPass<Pass> {
     const OpId id = graph_.producer_if(value, def);
     if (!id.valid()) return std::nullopt;
     const Op& op = graph_.op(id);
-    if (op.attributes.find("activation") != nullptr || op.attributes.get_or("alpha", 1.0) != 1) return std::nullopt;
+    if (op.attributes.find("activation") != nullptr || op.attributes.get_or("alpha", 1.0) != 1)
+      return std::nullopt;
     const size_t at = is_float_constant(graph_, op.operands[1]) ? 1 : 0;
     const ValueId x = op.operands[1 - at];
-    if (!is_float_constant(graph_, op.operands[at]) || graph_.is_constant(x) || graph_.type(x).shape != graph_.type(value).shape)
+    if (!is_float_constant(graph_, op.operands[at]) || graph_.is_constant(x) ||
+        graph_.type(x).shape != graph_.type(value).shape)
       return std::nullopt;
     return Combined{x, op.operands[at]};
   }
@@ -75,22 +81,30 @@ class Pass : public EachOpPass<Pass> {
     }
     const Shape shape = graph_.type(graph_.op(id).operands[0]).shape;
     const std::vector<int8_t> everywhere = ops::expand_mask(mask.view(), added);
-    if (std::ranges::all_of(everywhere, [](int8_t part) { return part != 0; }) || leaves_empty_row(id, shape, everywhere)) return {};
+    if (std::ranges::all_of(everywhere, [](int8_t part) { return part != 0; }) ||
+        leaves_empty_row(id, shape, everywhere))
+      return {};
 
     const Origin origin = graph_.op(id).origin;
     ValueId x = without_factor(sum->x, mask, constant.shape);
     if (rest) {
-      const ValueId left = add_float_constant(program_, rewriter_, constant.dtype, constant.shape, addend, "added");
-      DTR_ASSIGN(x, rewriter_.insert_value(id, {.def = &ops::kAddTensor, .operands = {x, left}, .origin = origin}));
+      const ValueId left =
+          add_float_constant(program_, rewriter_, constant.dtype, constant.shape, addend, "added");
+      DTR_ASSIGN(x, rewriter_.insert_value(
+                        id, {.def = &ops::kAddTensor, .operands = {x, left}, .origin = origin}));
     }
     for (size_t i = views.size(); i-- > 0;) {
-      DTR_ASSIGN(
-          x, rewriter_.insert_value(
-                 id, {.def = &ops::kView, .operands = {x}, .attributes = {{"size", Ints(graph_.type(views[i]).shape)}}, .origin = origin}));
+      DTR_ASSIGN(x, rewriter_.insert_value(
+                        id, {.def = &ops::kView,
+                             .operands = {x},
+                             .attributes = {{"size", Ints(graph_.type(views[i]).shape)}},
+                             .origin = origin}));
     }
-    const std::span<const std::byte> bytes = views.empty() ? mask.bytes() : std::as_bytes(std::span(everywhere));
-    const ValueId parts = rewriter_.add_constant({.dtype = DType::kBool, .shape = views.empty() ? constant.shape : shape},
-                                                 program_.constants.add(DType::kBool, bytes), "mask");
+    const std::span<const std::byte> bytes =
+        views.empty() ? mask.bytes() : std::as_bytes(std::span(everywhere));
+    const ValueId parts = rewriter_.add_constant(
+        {.dtype = DType::kBool, .shape = views.empty() ? constant.shape : shape},
+        program_.constants.add(DType::kBool, bytes), "mask");
     return set_operands(id, x, parts);
   }
 
@@ -118,12 +132,16 @@ class Pass : public EachOpPass<Pass> {
   OpId excluding_zeros(ValueId value, std::vector<OpId>& moves) const {
     for (OpId id = graph_.producer(value); id.valid(); id = graph_.producer(value)) {
       const Op& op = graph_.op(id);
-      if (op.operands.size() != 1 || (op.def != &ops::kView && op.def != &ops::kExpand && op.def != &ops::kPermute)) break;
+      if (op.operands.size() != 1 ||
+          (op.def != &ops::kView && op.def != &ops::kExpand && op.def != &ops::kPermute))
+        break;
       moves.insert(moves.begin(), id);
       value = op.operands[0];
     }
     const OpId fill = excluding_fill(value);
-    return fill.valid() && uniform_value(program_, graph_, graph_.op(fill).operands[0]) == 0.0 ? fill : OpId{};
+    return fill.valid() && uniform_value(program_, graph_, graph_.op(fill).operands[0]) == 0.0
+               ? fill
+               : OpId{};
   }
 
   // `views` are the results of views between scores and softmax, the last one first.
@@ -132,7 +150,8 @@ class Pass : public EachOpPass<Pass> {
     ValueId x = fill.valid() ? graph_.op(fill).operands[0] : ValueId{};
     std::vector<OpId> moves;
     if (const OpId sum = graph_.producer_if(scores, ops::kAddTensor);
-        sum.valid() && graph_.op(sum).attributes.find("activation") == nullptr && graph_.op(sum).attributes.get_or("alpha", 1.0) == 1)
+        sum.valid() && graph_.op(sum).attributes.find("activation") == nullptr &&
+        graph_.op(sum).attributes.get_or("alpha", 1.0) == 1)
       for (size_t side = 0; side < 2 && !fill.valid(); ++side) {
         moves.clear();
         fill = excluding_zeros(graph_.op(sum).operands[side], moves);
@@ -142,10 +161,14 @@ class Pass : public EachOpPass<Pass> {
 
     const Origin origin = merge(graph_.op(id).origin, graph_.op(fill).origin);
     const auto insert = [&](const OpDef& def, ValueId operand, Attributes attributes) {
-      return rewriter_.insert_value(id, {.def = &def, .operands = {operand}, .attributes = std::move(attributes), .origin = origin});
+      return rewriter_.insert_value(id, {.def = &def,
+                                         .operands = {operand},
+                                         .attributes = std::move(attributes),
+                                         .origin = origin});
     };
     const auto expand = [&](ValueId mask, const Shape& shape) -> Result<ValueId> {
-      return graph_.type(mask).shape == shape ? mask : insert(ops::kExpand, mask, {{"size", Ints(shape)}});
+      return graph_.type(mask).shape == shape ? mask
+                                              : insert(ops::kExpand, mask, {{"size", Ints(shape)}});
     };
     DTR_ASSIGN(ValueId mask, insert(ops::kLogicalNot, graph_.op(fill).operands[1], {}));
     if (!moves.empty()) {
@@ -178,8 +201,10 @@ class Pass : public EachOpPass<Pass> {
   bool leaves_empty_row(OpId id, const Shape& shape, const std::vector<int8_t>& mask) const {
     if (shape.empty() || mask.empty()) return true;
     const int64_t wanted = graph_.op(id).attributes.get<int64_t>("dim");
-    const auto dim = static_cast<size_t>(wanted < 0 ? wanted + static_cast<int64_t>(shape.size()) : wanted);
-    const auto stride = static_cast<size_t>(strides(shape, Layout::kContiguous)[dim]), count = static_cast<size_t>(shape[dim]);
+    const auto dim =
+        static_cast<size_t>(wanted < 0 ? wanted + static_cast<int64_t>(shape.size()) : wanted);
+    const auto stride = static_cast<size_t>(strides(shape, Layout::kContiguous)[dim]),
+               count = static_cast<size_t>(shape[dim]);
     DTR_CHECK(stride > 0 && count > 0);  // there are elements
     std::vector<bool> any(mask.size() / count);
     for (size_t i = 0; i < mask.size(); ++i)
@@ -200,9 +225,10 @@ class Pass : public EachOpPass<Pass> {
 
 }  // namespace
 
-constinit const PassDef kMaskSoftmax{.name = "mask_softmax",
-                                     .summary = "scores that a constant excludes from a softmax take no part in it",
-                                     .exactness = Exactness::kFloatRounding,
-                                     .run = run_pass<Pass>};
+constinit const PassDef kMaskSoftmax{
+    .name = "mask_softmax",
+    .summary = "scores that a constant excludes from a softmax take no part in it",
+    .exactness = Exactness::kFloatRounding,
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -1,5 +1,6 @@
-// Keeps one of several ops that compute the same: same kind, operands, attributes and result types. Constants count as the same operand
-// when content and type are. Layout counts: a copy in another order is not the same value.
+// Keeps one of several ops that compute the same: same kind, operands, attributes and result types.
+// Constants count as the same operand when content and type are. Layout counts: a copy in another
+// order is not the same value.
 #include <unordered_map>
 
 #include "compiler/ir/printer.h"
@@ -36,7 +37,8 @@ class Pass : public GraphPass {
       if (!operand.valid())
         key += '_';
       else if (graph_.is_constant(operand))
-        key += "c" + std::to_string(graph_.value(operand).constant.index) + ":" + print(graph_.type(operand));
+        key += "c" + std::to_string(graph_.value(operand).constant.index) + ":" +
+               print(graph_.type(operand));
       else
         key += std::to_string(operand.index);
     }
@@ -50,9 +52,10 @@ class Pass : public GraphPass {
 
 }  // namespace
 
-constinit const PassDef kMergeCommonSubexpressions{.name = "merge_common_subexpressions",
-                                                   .summary = "keep one of several ops that compute the same",
-                                                   .exactness = Exactness::kExact,
-                                                   .run = run_pass<Pass>};
+constinit const PassDef kMergeCommonSubexpressions{
+    .name = "merge_common_subexpressions",
+    .summary = "keep one of several ops that compute the same",
+    .exactness = Exactness::kExact,
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

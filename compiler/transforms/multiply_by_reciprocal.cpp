@@ -1,5 +1,6 @@
-// Makes x / c for a constant tensor c of several elements x · (1 / c), which the NPU computes; the reciprocals are rounded once. Dividing
-// by one number stays: that is a table. Not where a reciprocal is not finite.
+// Makes x / c for a constant tensor c of several elements x · (1 / c), which the NPU computes; the
+// reciprocals are rounded once. Dividing by one number stays: that is a table. Not where a
+// reciprocal is not finite.
 #include <algorithm>
 #include <cmath>
 
@@ -13,17 +14,23 @@ Result<size_t> run(Program& program, Graph& graph, Remarks&) {
   size_t changes = 0;
   DTR_TRY(for_each_op(graph, [&](OpId id) -> Status {
     const Op& op = graph.op(id);
-    if (op.def != &ops::kDivTensor || !is_float_constant(graph, op.operands[1]) || graph.is_constant(op.operands[0])) return {};
+    if (op.def != &ops::kDivTensor || !is_float_constant(graph, op.operands[1]) ||
+        graph.is_constant(op.operands[0]))
+      return {};
     const ValueId divisor = op.operands[1];
     const Layout layout = graph.type(divisor).layout;
     if (graph.type(divisor).elements() < 2) return {};
     std::vector<double> values = constant_doubles(program, graph, divisor);
     for (double& value : values) value = 1 / value;
-    if (!std::ranges::all_of(values, [](double value) { return std::isfinite(static_cast<float>(value)); })) return {};
-    const ValueId reciprocal = add_float_constant(program, rewriter, graph.type(divisor).dtype, graph.type(divisor).shape, values,
-                                                  graph.value(divisor).name + "_reciprocal");
+    if (!std::ranges::all_of(values,
+                             [](double value) { return std::isfinite(static_cast<float>(value)); }))
+      return {};
+    const ValueId reciprocal =
+        add_float_constant(program, rewriter, graph.type(divisor).dtype, graph.type(divisor).shape,
+                           values, graph.value(divisor).name + "_reciprocal");
     rewriter.set_layout(reciprocal, layout);
-    const Result<ValueId> product = replace_op(rewriter, id, {.def = &ops::kMulTensor, .operands = {op.operands[0], reciprocal}});
+    const Result<ValueId> product = replace_op(
+        rewriter, id, {.def = &ops::kMulTensor, .operands = {op.operands[0], reciprocal}});
     if (!product) return tl::unexpected(product.error());
     ++changes;
     return {};
@@ -33,10 +40,11 @@ Result<size_t> run(Program& program, Graph& graph, Remarks&) {
 
 }  // namespace
 
-constinit const PassDef kMultiplyByReciprocal{.name = "multiply_by_reciprocal",
-                                              .summary = "division by a constant tensor becomes multiplication by its reciprocal",
-                                              .exactness = Exactness::kFloatRounding,
-                                              .keeps_sources = true,
-                                              .run = run};
+constinit const PassDef kMultiplyByReciprocal{
+    .name = "multiply_by_reciprocal",
+    .summary = "division by a constant tensor becomes multiplication by its reciprocal",
+    .exactness = Exactness::kFloatRounding,
+    .keeps_sources = true,
+    .run = run};
 
 }  // namespace dtr::passes

@@ -16,7 +16,8 @@ std::span<const PassDef* const> all_passes() {
 
 const PassDef* find_pass(std::string_view name) {
   const auto table = all_passes();
-  const auto at = std::find_if(table.begin(), table.end(), [&](const PassDef* pass) { return pass->name == name; });
+  const auto at = std::find_if(table.begin(), table.end(),
+                               [&](const PassDef* pass) { return pass->name == name; });
   return at == table.end() ? nullptr : *at;
 }
 

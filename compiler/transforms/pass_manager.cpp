@@ -11,16 +11,19 @@
 namespace dtr {
 namespace {
 
-// Passes shrink graphs or move ops towards a normal form, so that a few rounds suffice; more mean that two undo each other.
+// Passes shrink graphs or move ops towards a normal form, so that a few rounds suffice; more mean
+// that two undo each other.
 constexpr int kMaxRounds = 32;
 
 tl::unexpected<Diagnostic> broke_graph(const PassDef& pass, const Diagnostic& cause) {
-  return fail(DiagnosticId::kPassBrokeGraph, fmt::format("pass {}: {}", pass.name, cause.reason), "Report this as a bug.", cause.place);
+  return fail(DiagnosticId::kPassBrokeGraph, fmt::format("pass {}: {}", pass.name, cause.reason),
+              "Report this as a bug.", cause.place);
 }
 
 class Runner {
  public:
-  Runner(Program& program, Graph& graph, const PassOptions& options) : program_(program), graph_(graph), options_(options) {}
+  Runner(Program& program, Graph& graph, const PassOptions& options)
+      : program_(program), graph_(graph), options_(options) {}
 
   Status start() {
     if (options_.prove == Proof::kNone) return {};
@@ -41,8 +44,9 @@ class Runner {
   Result<std::vector<PassRun>> finish() {
     if (options_.prove == Proof::kOnce)
       if (const Status status = prover_->compare(program_, graph_, loosest_); !status)
-        return fail(DiagnosticId::kPassBrokeGraph, fmt::format("all passes together: {}", status.error().reason), "Report this as a bug.",
-                    status.error().place);
+        return fail(DiagnosticId::kPassBrokeGraph,
+                    fmt::format("all passes together: {}", status.error().reason),
+                    "Report this as a bug.", status.error().place);
     return std::move(runs_);
   }
 
@@ -52,15 +56,18 @@ class Runner {
     Remarks& remarks = options_.remarks != nullptr ? *options_.remarks : unwanted_;
     const auto start = Clock::now();
     DTR_ASSIGN(const size_t changes, pass.run(program_, graph_, remarks));
-    runs_.push_back({&pass, changes, std::chrono::duration<double, std::milli>(Clock::now() - start).count()});
+    runs_.push_back(
+        {&pass, changes, std::chrono::duration<double, std::milli>(Clock::now() - start).count()});
     remarks.settle(pass, program_, graph_);
     if (options_.after_pass) options_.after_pass(pass, program_, graph_, changes);
     if (changes == 0) return changes;
     loosest_ = std::max(loosest_, pass.exactness);
     if (options_.verify_each)
-      if (const Status status = verify(program_, graph_); !status) return broke_graph(pass, status.error());
+      if (const Status status = verify(program_, graph_); !status)
+        return broke_graph(pass, status.error());
     if (options_.prove == Proof::kEachPass)
-      if (const Status status = prover_->step(program_, graph_, pass.exactness); !status) return broke_graph(pass, status.error());
+      if (const Status status = prover_->step(program_, graph_, pass.exactness); !status)
+        return broke_graph(pass, status.error());
     return changes;
   }
 
@@ -75,7 +82,8 @@ class Runner {
 
 }  // namespace
 
-Result<std::vector<PassRun>> run_passes(Program& program, Graph& graph, std::span<const PassDef* const> passes,
+Result<std::vector<PassRun>> run_passes(Program& program, Graph& graph,
+                                        std::span<const PassDef* const> passes,
                                         const PassOptions& options) {
   Runner runner(program, graph, options);
   DTR_TRY(runner.start());
@@ -83,17 +91,21 @@ Result<std::vector<PassRun>> run_passes(Program& program, Graph& graph, std::spa
   return runner.finish();
 }
 
-Result<std::vector<PassRun>> run_pipeline(Program& program, Graph& graph, const Pipeline& pipeline, const PassOptions& options) {
+Result<std::vector<PassRun>> run_pipeline(Program& program, Graph& graph, const Pipeline& pipeline,
+                                          const PassOptions& options) {
   Runner runner(program, graph, options);
   DTR_TRY(runner.start());
   for (int round = 0; round < kMaxRounds; ++round) {
     DTR_ASSIGN(const bool changed, runner.run(pipeline.passes));
     if (!changed) return runner.finish();
   }
-  return fail(DiagnosticId::kPassBrokeGraph, fmt::format("pipeline {} does not come to an end", pipeline.name), "Report this as a bug.");
+  return fail(DiagnosticId::kPassBrokeGraph,
+              fmt::format("pipeline {} does not come to an end", pipeline.name),
+              "Report this as a bug.");
 }
 
-Result<std::optional<Bisection>> bisect(Program& program, Graph& graph, const Pipeline& pipeline, bool to_fix_point, uint64_t seed) {
+Result<std::optional<Bisection>> bisect(Program& program, Graph& graph, const Pipeline& pipeline,
+                                        bool to_fix_point, uint64_t seed) {
   struct Step {
     const PassDef* pass;
     Exactness exactness;  // the loosest until here
@@ -102,7 +114,8 @@ Result<std::optional<Bisection>> bisect(Program& program, Graph& graph, const Pi
   std::vector<Step> steps;
   DTR_ASSIGN(Prover prover, Prover::start(program, graph, seed));
   PassOptions options;
-  options.after_pass = [&](const PassDef& pass, const Program&, const Graph& changed, size_t changes) {
+  options.after_pass = [&](const PassDef& pass, const Program&, const Graph& changed,
+                           size_t changes) {
     if (changes == 0) return;
     const Exactness before = steps.empty() ? Exactness::kExact : steps.back().exactness;
     steps.push_back({&pass, std::max(before, pass.exactness), changed});

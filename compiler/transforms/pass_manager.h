@@ -33,13 +33,15 @@ struct PassRun {
   double milliseconds;  // of the pass itself
 };
 
-// Each pass once, in order. Errors: what a pass reports about the model; kPassBrokeGraph if the verifier or the proof finds that a pass
-// is wrong, with its name.
-Result<std::vector<PassRun>> run_passes(Program& program, Graph& graph, std::span<const PassDef* const> passes,
+// Each pass once, in order. Errors: what a pass reports about the model; kPassBrokeGraph if the
+// verifier or the proof finds that a pass is wrong, with its name.
+Result<std::vector<PassRun>> run_passes(Program& program, Graph& graph,
+                                        std::span<const PassDef* const> passes,
                                         const PassOptions& options = {});
 
 // The list again and again until no pass changes anything.
-Result<std::vector<PassRun>> run_pipeline(Program& program, Graph& graph, const Pipeline& pipeline, const PassOptions& options = {});
+Result<std::vector<PassRun>> run_pipeline(Program& program, Graph& graph, const Pipeline& pipeline,
+                                          const PassOptions& options = {});
 
 // The first of several passes after which a graph computes something else than at the start.
 struct Bisection {
@@ -48,9 +50,11 @@ struct Bisection {
   size_t runs;         // that changed something
   std::string reason;  // output, place and both values
 };
-// Runs the passes as run_passes, or to their fix-point as run_pipeline, and looks for that pass by halving, so that few graphs are
-// evaluated; nullopt if the last graph is good. Changes `program` and `graph` as the passes do. Errors: what a pass reports about the
-// model; what the executor says if a graph cannot be evaluated.
-Result<std::optional<Bisection>> bisect(Program& program, Graph& graph, const Pipeline& pipeline, bool to_fix_point, uint64_t seed);
+// Runs the passes as run_passes, or to their fix-point as run_pipeline, and looks for that pass by
+// halving, so that few graphs are evaluated; nullopt if the last graph is good. Changes `program`
+// and `graph` as the passes do. Errors: what a pass reports about the model; what the executor says
+// if a graph cannot be evaluated.
+Result<std::optional<Bisection>> bisect(Program& program, Graph& graph, const Pipeline& pipeline,
+                                        bool to_fix_point, uint64_t seed);
 
 }  // namespace dtr

@@ -1,7 +1,9 @@
-// A linear that reads the flattened result of a permute reads the flattened operand instead, with the columns of its weight in that order:
-// what a model in channels-last order writes before its classifier.
+// A linear that reads the flattened result of a permute reads the flattened operand instead, with
+// the columns of its weight in that order: what a model in channels-last order writes before its
+// classifier.
 //
-// The permute must leave the dimensions alone that the view leaves alone, and the weight must be a constant; other users keep the old one.
+// The permute must leave the dimensions alone that the view leaves alone, and the weight must be a
+// constant; other users keep the old one.
 #include <algorithm>
 #include <numeric>
 
@@ -21,16 +23,20 @@ class Pass : public EachOpPass<Pass> {
   Status absorb(OpId id) {
     const ValueId x = graph_.op(id).operands[0], weight = graph_.op(id).operands[1];
     const OpId view = graph_.producer_if(x, ops::kView);
-    const OpId permute = view.valid() ? graph_.producer_if(graph_.op(view).operands[0], ops::kPermute) : OpId{};
-    if (!permute.valid() || !graph_.is_constant(weight) || graph_.type(weight).elements() == 0) return {};
+    const OpId permute =
+        view.valid() ? graph_.producer_if(graph_.op(view).operands[0], ops::kPermute) : OpId{};
+    if (!permute.valid() || !graph_.is_constant(weight) || graph_.type(weight).elements() == 0)
+      return {};
     const ValueId source = graph_.op(permute).operands[0];
     const Shape& flat = graph_.type(x).shape;
     const Shape& permuted = graph_.type(graph_.op(view).operands[0]).shape;
     const size_t kept = flat.size() - 1;  // dimensions before the flattened ones
-    if (permuted.size() <= kept || !std::equal(flat.begin(), flat.end() - 1, permuted.begin())) return {};
+    if (permuted.size() <= kept || !std::equal(flat.begin(), flat.end() - 1, permuted.begin()))
+      return {};
     std::vector<size_t> dims;
     for (const int64_t dim : graph_.op(permute).attributes.get<Ints>("dims"))
-      dims.push_back(static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(permuted.size()) : dim));
+      dims.push_back(
+          static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(permuted.size()) : dim));
     for (size_t i = 0; i < kept; ++i)
       if (dims[i] != i) return {};
 
@@ -39,8 +45,10 @@ class Pass : public EachOpPass<Pass> {
     origin.part = 0;
     origin.parts = 2;  // the other is in the weight: no operator of the model has this result
     DTR_ASSIGN(const ValueId unpermuted,
-               rewriter_.insert_value(
-                   id, {.def = &ops::kView, .operands = {source}, .attributes = {{"size", graph_.type(x).shape}}, .origin = origin}));
+               rewriter_.insert_value(id, {.def = &ops::kView,
+                                           .operands = {source},
+                                           .attributes = {{"size", graph_.type(x).shape}},
+                                           .origin = origin}));
     rewriter_.set_layout(unpermuted, graph_.type(x).layout);
     rewriter_.set_operand(id, 0, unpermuted);
     rewriter_.set_operand(id, 1, columns);
@@ -52,11 +60,14 @@ class Pass : public EachOpPass<Pass> {
     return {};
   }
 
-  // The weight with its columns in the order of the permute's operand, of shape `shape`, instead of its result.
-  ValueId reordered(ValueId weight, const std::vector<size_t>& dims, size_t kept, const Shape& shape) {
+  // The weight with its columns in the order of the permute's operand, of shape `shape`, instead of
+  // its result.
+  ValueId reordered(ValueId weight, const std::vector<size_t>& dims, size_t kept,
+                    const Shape& shape) {
     const Type type = graph_.type(weight);
     const ConstantId constant = graph_.value(weight).constant;
-    // The columns as a tensor of rows and the permuted dimensions; stride_of[d] is that of dimension d of the operand.
+    // The columns as a tensor of rows and the permuted dimensions; stride_of[d] is that of
+    // dimension d of the operand.
     std::vector<int64_t> stride_of(shape.size());
     int64_t stride = 1;
     for (size_t i = dims.size(); i-- > kept;) {
@@ -81,9 +92,10 @@ class Pass : public EachOpPass<Pass> {
 
 }  // namespace
 
-constinit const PassDef kPermuteWeights{.name = "permute_weights",
-                                        .summary = "a permute before a flattened linear goes into its weight",
-                                        .exactness = Exactness::kFloatRounding,
-                                        .run = run_pass<Pass>};
+constinit const PassDef kPermuteWeights{
+    .name = "permute_weights",
+    .summary = "a permute before a flattened linear goes into its weight",
+    .exactness = Exactness::kFloatRounding,
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -13,32 +13,32 @@ namespace {
 // clang-format off
 constexpr const PassDef* kFloatPasses[] = {
     &passes::kRemoveDeadCode,             // First: no pass below looks at what nobody reads.
-    &passes::kRemoveIdentities,           // No-ops would stand between ops that the passes below match.
+    &passes::kRemoveIdentities,           // No-ops would hide patterns of the passes below.
     &passes::kSimplifySlices,             // So would slices of slices and of concatenations.
     &passes::kFoldConstants,              // Passes below read weights; the graph may compute them.
     &passes::kRecognizeActivations,       // Before parts of an activation are folded into a layer.
     &passes::kRecognizeNormalizations,    // Likewise of a normalization.
-    &passes::kMaskSoftmax,                // Before ranges are observed: scores of -inf have no range.
+    &passes::kMaskSoftmax,                // Before observers: scores of -inf have no range.
     &passes::kFoldBatchNorm,              // Into the layer before or behind it.
     &passes::kFoldScaleAndBias,           // Products and sums with constants, into the same layers.
     &passes::kConvolveBatchNorm,          // After both: only a batch norm that no layer took.
-    &passes::kFoldPadding,                // Convolutions and pools pad by themselves; a pad alone is a copy.
-    &passes::kFoldStrides,                // A 1x1 convolution need not read what a slice before it drops.
-    &passes::kPermuteWeights,             // A permute before a flattened linear costs nothing in its weight.
-    &passes::kMultiplyByReciprocal,       // The NPU multiplies by a tensor; it does not divide by one.
+    &passes::kFoldPadding,                // Convolutions and pools pad; a pad alone is a copy.
+    &passes::kFoldStrides,                // A 1x1 convolution skips what a slice drops.
+    &passes::kPermuteWeights,             // A permute before a linear is free in its weight.
+    &passes::kMultiplyByReciprocal,       // The NPU multiplies by tensors, does not divide.
     &passes::kSplitJointActivations,      // Brings an activation of a concatenation to its layers.
-    &passes::kFuseActivation,             // Before views of canonical shapes stand behind 1-D layers.
-    &passes::kCanonicalizeShapes,         // Backends have kernels for 2-D layers and batched pools.
+    &passes::kFuseActivation,             // Before canonical shapes add views behind layers.
+    &passes::kCanonicalizeShapes,         // Backends have kernels for 2-D layers.
     &passes::kMergeCommonSubexpressions,  // Last: the passes above leave equal ops behind.
 };
 
 constexpr const PassDef* kQuantizedPasses[] = {
     &passes::kRemoveDeadCode,             // First: no pass below looks at what nobody reads.
     &passes::kFoldConstants,              // Weights that the graph quantizes become int8 constants.
-    &passes::kMergeCommonSubexpressions,  // A value that is quantized twice would keep its op float.
-    &passes::kFoldChannelAffine,          // Before folding, while factors of channels are float ops.
-    &passes::kConvolveBatchNorm,          // Before folding, which makes the convolution one op on int8.
-    &passes::kQuantizeBetween,            // Before folding, which needs both sides of an op quantized.
+    &passes::kMergeCommonSubexpressions,  // A value quantized twice would keep its op float.
+    &passes::kFoldChannelAffine,          // Before folding: factors of channels are float.
+    &passes::kConvolveBatchNorm,          // Before folding makes the convolution int8.
+    &passes::kQuantizeBetween,            // Before folding, which needs both sides int8.
     &passes::kFoldQuantization,           // Passes below see quantized ops, no conversions between.
     &passes::kRemoveDeadCode,             // Folding leaves dequantizes that nobody reads.
     &passes::kRemoveIdentities,           // From here on as in the float pipeline.

@@ -1,8 +1,10 @@
-// A convolution, linear or matmul whose result is quantized only behind a function of it, as PT2E annotates layers with their activation
-// (dequantize → conv → sigmoid → quantize): the value between gets a quantization of its own, so that both run in int8. Its range is where
-// the function is not constant in codes of its result: 6.2 on either side for a sigmoid in steps of 1/256. Not for a function that changes
-// by more than four codes from one step of that range to the next: then int8 in front of it would cost more than two codes, and both stay
-// float. Bounds as those of relu need no such range: `fold_quantization` quantizes before them.
+// A convolution, linear or matmul whose result is quantized only behind a function of it, as PT2E
+// annotates layers with their activation (dequantize → conv → sigmoid → quantize): the value
+// between gets a quantization of its own, so that both run in int8. Its range is where the function
+// is not constant in codes of its result: 6.2 on either side for a sigmoid in steps of 1/256. Not
+// for a function that changes by more than four codes from one step of that range to the next: then
+// int8 in front of it would cost more than two codes, and both stay float. Bounds as those of relu
+// need no such range: `fold_quantization` quantizes before them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,19 +32,24 @@ class Codes {
     const TensorView result{DType::kFloat64, type.shape, reinterpret_cast<std::byte*>(y.data())};
     op_.def->evaluate_double({op_.def, types, &op_.attributes, types}, {&from, 1}, {&result, 1});
     for (double& value : y)
-      value = std::clamp(std::nearbyint(value / static_cast<double>(to_.scale())) + to_.zero_point(), double(to_.qmin), double(to_.qmax));
+      value =
+          std::clamp(std::nearbyint(value / static_cast<double>(to_.scale())) + to_.zero_point(),
+                     double(to_.qmin), double(to_.qmax));
     return y;
   }
   double at(double x) const { return (*this)({x})[0]; }
 
-  // Where the code is another than that of everything beyond: the outermost such x on this side of 0, which `sign` says. kFarthest if
-  // there is none so near.
+  // Where the code is another than that of everything beyond: the outermost such x on this side of
+  // 0, which `sign` says. kFarthest if there is none so near.
   double reach(double sign) const {
     const double beyond = at(sign * kFarthest);
     double outside = kFarthest;
     constexpr int kHalvings = 40;  // to 2^-24
     int halvings = 0;
-    for (; halvings < kHalvings && at(sign * outside / 2) == beyond && at(sign * outside * 0.75) == beyond; ++halvings) outside /= 2;
+    for (; halvings < kHalvings && at(sign * outside / 2) == beyond &&
+           at(sign * outside * 0.75) == beyond;
+         ++halvings)
+      outside /= 2;
     if (halvings == kHalvings) return 0;
     double inside = outside / 2;
     for (int step = 0; step < 24; ++step) {
@@ -61,16 +68,21 @@ class Pass : public EachOpPass<Pass> {
  public:
   using EachOpPass::EachOpPass;
 
-  Status visit(OpId id) { return graph_.op(id).def == &ops::kQuantize ? quantize_operands(id) : Status{}; }
+  Status visit(OpId id) {
+    return graph_.op(id).def == &ops::kQuantize ? quantize_operands(id) : Status{};
+  }
 
  private:
-  bool dequantized(ValueId value) const { return graph_.producer_if(value, ops::kDequantize).valid(); }
+  bool dequantized(ValueId value) const {
+    return graph_.producer_if(value, ops::kDequantize).valid();
+  }
 
   // A layer that could run in int8 if its result were quantized.
   bool is_layer(OpId id) const {
     if (!id.valid()) return false;
     const Op& op = graph_.op(id);
-    const bool multiplies = op.def == &ops::kConvolution || op.def == &ops::kLinear || op.def == &ops::kMatmul;
+    const bool multiplies =
+        op.def == &ops::kConvolution || op.def == &ops::kLinear || op.def == &ops::kMatmul;
     return multiplies && dequantized(op.operands[0]) && dequantized(op.operands[1]);
   }
 
@@ -79,8 +91,10 @@ class Pass : public EachOpPass<Pass> {
     const OpId id = graph_.producer(y);
     if (!id.valid() || graph_.sole_user(y) != quantize) return {};
     const Op& op = graph_.op(id);
-    const bool function = op.operands.size() == 1 && op.def->has_trait(kElementwise) && op.def->evaluate_integer != nullptr &&
-                          op.def->evaluate_double != nullptr && op.def != &ops::kQuantize && op.def != &ops::kDequantize;
+    const bool function = op.operands.size() == 1 && op.def->has_trait(kElementwise) &&
+                          op.def->evaluate_integer != nullptr &&
+                          op.def->evaluate_double != nullptr && op.def != &ops::kQuantize &&
+                          op.def != &ops::kDequantize;
     if (!function || clamp_bounds(op)) return {};
     const ValueId x = op.operands[0];
     if (graph_.sole_user(x) != id || !is_layer(graph_.producer(x))) return {};
@@ -89,27 +103,35 @@ class Pass : public EachOpPass<Pass> {
     const double low = std::min(codes.reach(-1), 0.0), high = std::max(codes.reach(1), 0.0);
     const double step = (high - low) / 255;
     if (low <= -kFarthest || high >= kFarthest || step <= 0) {
-      remarks_.add(id, "what it reads has no quantization, and no range follows from that of its result");
+      remarks_.add(
+          id, "what it reads has no quantization, and no range follows from that of its result");
       return {};
     }
     std::vector<double> grid;
     for (int i = 0; i <= 255; ++i) grid.push_back(low + i * step);
     const std::vector<double> values = codes(grid);
     double change = 0;
-    for (size_t i = 1; i < values.size(); ++i) change = std::max(change, std::abs(values[i] - values[i - 1]));
+    for (size_t i = 1; i < values.size(); ++i)
+      change = std::max(change, std::abs(values[i] - values[i - 1]));
     if (!(change <= kMostCodes)) {
-      remarks_.add(id, fmt::format("what it reads has no quantization; in int8 its result would change by {} codes a step, {} are bearable",
+      remarks_.add(id, fmt::format("what it reads has no quantization; in int8 its result would "
+                                   "change by {} codes a step, {} are bearable",
                                    change, kMostCodes));
       return {};
     }
     const auto scale = static_cast<float>(step);
-    const auto zero_point = numerics::nearest_code(-low, static_cast<double>(scale), -128, {-128, 127});
+    const auto zero_point =
+        numerics::nearest_code(-low, static_cast<double>(scale), -128, {-128, 127});
     const Origin origin = graph_.op(id).origin;
-    DTR_ASSIGN(const ValueId between, rewriter_.insert_value(id, {.def = &ops::kQuantize,
-                                                                  .operands = {x},
-                                                                  .origin = origin,
-                                                                  .quantization = Quantization{{scale}, {zero_point}, -1, -128, 127}}));
-    DTR_ASSIGN(const ValueId real, rewriter_.insert_value(id, {.def = &ops::kDequantize, .operands = {between}, .origin = origin}));
+    DTR_ASSIGN(const ValueId between,
+               rewriter_.insert_value(
+                   id, {.def = &ops::kQuantize,
+                        .operands = {x},
+                        .origin = origin,
+                        .quantization = Quantization{{scale}, {zero_point}, -1, -128, 127}}));
+    DTR_ASSIGN(const ValueId real,
+               rewriter_.insert_value(
+                   id, {.def = &ops::kDequantize, .operands = {between}, .origin = origin}));
     rewriter_.set_operand(id, 0, real);
     ++changes_;
     return {};
@@ -120,7 +142,8 @@ class Pass : public EachOpPass<Pass> {
 
 constinit const PassDef kQuantizeBetween{
     .name = "quantize_between",
-    .summary = "a layer and its activation that are quantized together get a quantization between them",
+    .summary =
+        "a layer and its activation that are quantized together get a quantization between them",
     .exactness = Exactness::kQuantization,
     .run = run_pass<Pass>};
 

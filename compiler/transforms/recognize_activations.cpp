@@ -1,8 +1,10 @@
-// Finds activation functions that a model computes step by step, and puts the one op that they are: silu, hardsigmoid, hardswish, gelu with
-// erf or tanh, mish, softsign. A product is taken apart into one number and its other factors, so that the order in which a model
-// multiplies, and whether it halves or divides by two, does not matter.
+// Finds activation functions that a model computes step by step, and puts the one op that they are:
+// silu, hardsigmoid, hardswish, gelu with erf or tanh, mish, softsign. A product is taken apart
+// into one number and its other factors, so that the order in which a model multiplies, and whether
+// it halves or divides by two, does not matter.
 //
-// Numbers count as equal within 2^-22, what float32 rounds away and not more: x · σ(1.702 x) is no gelu.
+// Numbers count as equal within 2^-22, what float32 rounds away and not more: x · σ(1.702 x) is no
+// gelu.
 #include <cmath>
 #include <numbers>
 
@@ -28,32 +30,39 @@ class Pass : public EachOpPass<Pass> {
 
   Status visit(OpId id) {
     const Op& op = graph_.op(id);
-    if ((op.def != &ops::kMulTensor && op.def != &ops::kDivTensor) || !is_float(graph_.type(op.results[0]).dtype)) return {};
+    if ((op.def != &ops::kMulTensor && op.def != &ops::kDivTensor) ||
+        !is_float(graph_.type(op.results[0]).dtype))
+      return {};
     return recognize(id);
   }
 
  private:
   Status recognize(OpId id) {
     if (graph_.op(id).def == &ops::kDivTensor) {
-      const ValueId x = graph_.op(id).operands[0], distance = less_number(graph_.op(id).operands[1], 1);
+      const ValueId x = graph_.op(id).operands[0],
+                    distance = less_number(graph_.op(id).operands[1], 1);
       if (distance.valid() && reads(distance, ops::kAbs, x)) return put(id, x, ops::kSoftsign);
     }
     const Product product = product_of(graph_.op(id).results[0]);
     if (product.factors.size() == 1 && near(product.number, 1.0 / 6))
-      if (const ValueId x = shifted_relu6(product.factors[0]); x.valid()) return put(id, x, ops::kHardsigmoid);
+      if (const ValueId x = shifted_relu6(product.factors[0]); x.valid())
+        return put(id, x, ops::kHardsigmoid);
     if (product.factors.size() != 2) return {};
     for (const size_t i : {0, 1}) {
       const ValueId x = product.factors[i], gate = product.factors[1 - i];
       if (near(product.number, 1) && reads(gate, ops::kSigmoid, x)) return put(id, x, ops::kSilu);
-      if (near(product.number, 1) && reads(gate, ops::kHardsigmoid, x)) return put(id, x, ops::kHardswish);
+      if (near(product.number, 1) && reads(gate, ops::kHardsigmoid, x))
+        return put(id, x, ops::kHardswish);
       if (near(product.number, 1) && is_tanh_of_softplus(gate, x)) return put(id, x, ops::kMish);
-      if (near(product.number, 1.0 / 6) && shifted_relu6(gate) == x) return put(id, x, ops::kHardswish);
+      if (near(product.number, 1.0 / 6) && shifted_relu6(gate) == x)
+        return put(id, x, ops::kHardswish);
       if (!near(product.number, 0.5)) continue;
       const ValueId bell = less_number(gate, 1);
       if (const OpId erf = graph_.producer_if(bell, ops::kErf);
           erf.valid() && is_scaled(graph_.op(erf).operands[0], std::numbers::sqrt2 / 2, x))
         return put(id, x, ops::kGelu, {{"approximate", std::string("none")}});
-      if (const OpId tanh = graph_.producer_if(bell, ops::kTanh); tanh.valid() && is_gelu_argument(graph_.op(tanh).operands[0], x))
+      if (const OpId tanh = graph_.producer_if(bell, ops::kTanh);
+          tanh.valid() && is_gelu_argument(graph_.op(tanh).operands[0], x))
         return put(id, x, ops::kGelu, {{"approximate", std::string("tanh")}});
     }
     return {};
@@ -62,7 +71,11 @@ class Pass : public EachOpPass<Pass> {
   Status put(OpId id, ValueId x, const OpDef& def, Attributes attributes = {}) {
     if (!alike(graph_, x, graph_.op(id).results[0])) return {};  // broadcast
     Origin origin = origin_back_to(graph_, x, id);
-    DTR_TRY(replace_op(rewriter_, id, {.def = &def, .operands = {x}, .attributes = std::move(attributes), .origin = std::move(origin)}));
+    DTR_TRY(replace_op(rewriter_, id,
+                       {.def = &def,
+                        .operands = {x},
+                        .attributes = std::move(attributes),
+                        .origin = std::move(origin)}));
     ++changes_;
     return {};
   }
@@ -86,13 +99,17 @@ class Pass : public EachOpPass<Pass> {
     if (!whole && def == &ops::kMulTensor) {
       take_apart(graph_.op(id).operands[0], depth + 1, product);
       take_apart(graph_.op(id).operands[1], depth + 1, product);
-    } else if (const auto divisor = def == &ops::kDivTensor ? uniform_value(program_, graph_, graph_.op(id).operands[1]) : std::nullopt;
+    } else if (const auto divisor = def == &ops::kDivTensor
+                                        ? uniform_value(program_, graph_, graph_.op(id).operands[1])
+                                        : std::nullopt;
                !whole && divisor && *divisor != 0) {
       product.number /= *divisor;
       take_apart(graph_.op(id).operands[0], depth + 1, product);
-    } else if (!whole && def == &ops::kPowTensorScalar && graph_.op(id).attributes.get<double>("exponent") == 3) {
+    } else if (!whole && def == &ops::kPowTensorScalar &&
+               graph_.op(id).attributes.get<double>("exponent") == 3) {
       product.factors.insert(product.factors.end(), 3, graph_.op(id).operands[0]);
-    } else if (!whole && def == &ops::kPowTensorScalar && graph_.op(id).attributes.get<double>("exponent") == 2) {
+    } else if (!whole && def == &ops::kPowTensorScalar &&
+               graph_.op(id).attributes.get<double>("exponent") == 2) {
       product.factors.insert(product.factors.end(), 2, graph_.op(id).operands[0]);
     } else {
       product.factors.push_back(value);
@@ -107,7 +124,8 @@ class Pass : public EachOpPass<Pass> {
   // What is added to the number, if the value is such a sum.
   ValueId less_number(ValueId value, double number) const {
     const OpId id = graph_.producer_if(value, ops::kAddTensor);
-    if (!id.valid() || graph_.op(id).attributes.find("activation") != nullptr || graph_.op(id).attributes.get_or("alpha", 1.0) != 1.0)
+    if (!id.valid() || graph_.op(id).attributes.find("activation") != nullptr ||
+        graph_.op(id).attributes.get_or("alpha", 1.0) != 1.0)
       return {};
     for (const size_t i : {0, 1}) {
       const auto added = uniform_value(program_, graph_, graph_.op(id).operands[i]);
@@ -125,8 +143,10 @@ class Pass : public EachOpPass<Pass> {
 
   bool is_tanh_of_softplus(ValueId value, ValueId x) const {
     const OpId id = graph_.producer_if(value, ops::kTanh);
-    const OpId softplus = id.valid() ? graph_.producer_if(graph_.op(id).operands[0], ops::kSoftplus) : OpId{};
-    return softplus.valid() && graph_.op(softplus).operands[0] == x && graph_.op(softplus).attributes.get_or("beta", 1.0) == 1.0;
+    const OpId softplus =
+        id.valid() ? graph_.producer_if(graph_.op(id).operands[0], ops::kSoftplus) : OpId{};
+    return softplus.valid() && graph_.op(softplus).operands[0] == x &&
+           graph_.op(softplus).attributes.get_or("beta", 1.0) == 1.0;
   }
 
   bool is_scaled(ValueId value, double number, ValueId x) const {
@@ -145,7 +165,8 @@ class Pass : public EachOpPass<Pass> {
     };
     if (product.factors.size() == 2)
       for (const size_t i : {0, 1})
-        if (const ValueId square = less_number(product.factors[1 - i], 1); product.factors[i] == x && square.valid() && is_power(square, 2))
+        if (const ValueId square = less_number(product.factors[1 - i], 1);
+            product.factors[i] == x && square.valid() && is_power(square, 2))
           return true;
     if (product.factors.size() != 1) return false;
     const OpId sum = graph_.producer_if(product.factors[0], ops::kAddTensor);
@@ -159,7 +180,8 @@ class Pass : public EachOpPass<Pass> {
 
 constinit const PassDef kRecognizeActivations{
     .name = "recognize_activations",
-    .summary = "silu, hardsigmoid, hardswish, gelu, mish and softsign that are written step by step",
+    .summary =
+        "silu, hardsigmoid, hardswish, gelu, mish and softsign that are written step by step",
     .exactness = Exactness::kFloatRounding,
     .run = run_pass<Pass>};
 

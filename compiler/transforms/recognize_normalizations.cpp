@@ -1,11 +1,13 @@
-// Finds layer and RMS normalizations that a model computes step by step, and puts the one op that they are:
+// Finds layer and RMS normalizations that a model computes step by step, and puts the one op that
+// they are:
 //
 //   layer_norm   d · rsqrt(mean(d²) + eps) with d = x − mean(x)
 //   rms_norm     x · rsqrt(mean(x²) + eps)
 //
-// Division by the square root is the same. Dimensions that are not the last ones, as the channels of an image, are permuted there and back.
-// A product with a constant of the normalized shape behind either becomes its weight, a sum with one behind a layer_norm its bias; not
-// where the norm has another user.
+// Division by the square root is the same. Dimensions that are not the last ones, as the channels
+// of an image, are permuted there and back. A product with a constant of the normalized shape
+// behind either becomes its weight, a sum with one behind a layer_norm its bias; not where the norm
+// has another user.
 #include <algorithm>
 
 #include "compiler/transforms/edit.h"
@@ -19,8 +21,11 @@ class Pass : public EachOpPass<Pass> {
 
   Status visit(OpId id) {
     const Op& op = graph_.op(id);
-    const bool of_two = op.def == &ops::kMulTensor || op.def == &ops::kDivTensor || op.def == &ops::kAddTensor;
-    if (!of_two || !is_float(graph_.type(op.results[0]).dtype) || op.attributes.find("activation") != nullptr) return {};
+    const bool of_two =
+        op.def == &ops::kMulTensor || op.def == &ops::kDivTensor || op.def == &ops::kAddTensor;
+    if (!of_two || !is_float(graph_.type(op.results[0]).dtype) ||
+        op.attributes.find("activation") != nullptr)
+      return {};
     const bool took_parameter = take_parameter(id);
     return took_parameter ? Status{} : recognize(id);
   }
@@ -41,7 +46,8 @@ class Pass : public EachOpPass<Pass> {
       const auto square = mean_square(mean_plus_eps);
       if (!square || square->of != x || !alike(graph_, x, op.results[0])) continue;
       const ValueId centered = without_mean(x, square->dims);
-      DTR_TRY(normalize(id, centered.valid() ? ops::kLayerNorm : ops::kRmsNorm, centered.valid() ? centered : x, square->dims, eps));
+      DTR_TRY(normalize(id, centered.valid() ? ops::kLayerNorm : ops::kRmsNorm,
+                        centered.valid() ? centered : x, square->dims, eps));
       ++changes_;
       return {};
     }
@@ -54,19 +60,29 @@ class Pass : public EachOpPass<Pass> {
     const Shape& shape = graph_.type(x).shape;
     Ints order;  // the normalized dimensions last
     for (size_t i = 0; i < shape.size(); ++i)
-      if (std::ranges::find(dims, static_cast<int64_t>(i)) == dims.end()) order.push_back(static_cast<int64_t>(i));
+      if (std::ranges::find(dims, static_cast<int64_t>(i)) == dims.end())
+        order.push_back(static_cast<int64_t>(i));
     order.insert(order.end(), dims.begin(), dims.end());
     Shape normalized;
     for (const int64_t dim : dims) normalized.push_back(shape[static_cast<size_t>(dim)]);
     const Attributes attributes{{"normalized_shape", normalized}, {"eps", eps}};
-    if (std::ranges::is_sorted(order)) return replaced(id, {.def = &norm, .operands = {x}, .attributes = attributes, .origin = origin});
+    if (std::ranges::is_sorted(order))
+      return replaced(id,
+                      {.def = &norm, .operands = {x}, .attributes = attributes, .origin = origin});
     Ints back(order.size());
-    for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
-    DTR_ASSIGN(const ValueId turned,
-               rewriter_.insert_value(id, {.def = &ops::kPermute, .operands = {x}, .attributes = {{"dims", order}}, .origin = origin}));
-    DTR_ASSIGN(const ValueId y,
-               rewriter_.insert_value(id, {.def = &norm, .operands = {turned}, .attributes = attributes, .origin = origin}));
-    return replaced(id, {.def = &ops::kPermute, .operands = {y}, .attributes = {{"dims", back}}, .origin = origin});
+    for (size_t i = 0; i < order.size(); ++i)
+      back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+    DTR_ASSIGN(const ValueId turned, rewriter_.insert_value(id, {.def = &ops::kPermute,
+                                                                 .operands = {x},
+                                                                 .attributes = {{"dims", order}},
+                                                                 .origin = origin}));
+    DTR_ASSIGN(
+        const ValueId y,
+        rewriter_.insert_value(
+            id, {.def = &norm, .operands = {turned}, .attributes = attributes, .origin = origin}));
+    return replaced(
+        id,
+        {.def = &ops::kPermute, .operands = {y}, .attributes = {{"dims", back}}, .origin = origin});
   }
   Status replaced(OpId id, OpSpec spec) {
     DTR_TRY(replace_op(rewriter_, id, std::move(spec)));
@@ -74,18 +90,23 @@ class Pass : public EachOpPass<Pass> {
   }
 
   // v and eps, if `op` multiplies with rsqrt(v + eps) or divides by √(v + eps).
-  std::optional<std::pair<ValueId, double>> under_root(const Op& op, ValueId root, size_t other) const {
+  std::optional<std::pair<ValueId, double>> under_root(const Op& op, ValueId root,
+                                                       size_t other) const {
     const bool divides = op.def == &ops::kDivTensor;
     if (op.def == &ops::kAddTensor || (divides && other == 1)) return std::nullopt;
     const OpId id = graph_.producer_if(root, divides ? ops::kSqrt : ops::kRsqrt);
-    const OpId sum = id.valid() ? graph_.producer_if(graph_.op(id).operands[0], ops::kAddTensor) : OpId{};
+    const OpId sum =
+        id.valid() ? graph_.producer_if(graph_.op(id).operands[0], ops::kAddTensor) : OpId{};
     if (!sum.valid() || !plain_sum(graph_.op(sum))) return std::nullopt;
     for (const size_t i : {0, 1})
-      if (const auto eps = uniform_value(program_, graph_, graph_.op(sum).operands[i]); eps && *eps >= 0)
+      if (const auto eps = uniform_value(program_, graph_, graph_.op(sum).operands[i]);
+          eps && *eps >= 0)
         return std::pair(graph_.op(sum).operands[1 - i], *eps);
     return std::nullopt;
   }
-  static bool plain_sum(const Op& op) { return op.attributes.find("activation") == nullptr && op.attributes.get_or("alpha", 1.0) == 1.0; }
+  static bool plain_sum(const Op& op) {
+    return op.attributes.find("activation") == nullptr && op.attributes.get_or("alpha", 1.0) == 1.0;
+  }
 
   std::optional<Square> mean_square(ValueId value) const {
     const auto dims = mean_dims(value);
@@ -93,8 +114,10 @@ class Pass : public EachOpPass<Pass> {
     const OpId square = graph_.producer(graph_.op(graph_.producer(value)).operands[0]);
     if (!square.valid()) return std::nullopt;
     const Op& op = graph_.op(square);
-    const bool power = op.def == &ops::kPowTensorScalar && op.attributes.get<double>("exponent") == 2;
-    const bool product = op.def == &ops::kMulTensor && op.operands[0] == op.operands[1] && op.attributes.find("activation") == nullptr;
+    const bool power =
+        op.def == &ops::kPowTensorScalar && op.attributes.get<double>("exponent") == 2;
+    const bool product = op.def == &ops::kMulTensor && op.operands[0] == op.operands[1] &&
+                         op.attributes.find("activation") == nullptr;
     if (!power && !product) return std::nullopt;
     return Square{op.operands[0], *dims};
   }
@@ -127,22 +150,29 @@ class Pass : public EachOpPass<Pass> {
     for (const size_t i : {0, 1}) {
       const ValueId y = op.operands[i];
       ValueId parameter = op.operands[1 - i];
-      if (graph_.sole_user(y) != id || !is_float_constant(graph_, parameter) || !alike(graph_, y, op.results[0])) continue;
-      const OpId turn = graph_.producer_if(y, ops::kPermute);  // back from where `normalize` put the dimensions
-      const OpId norm = turn.valid() ? graph_.producer(graph_.op(turn).operands[0]) : graph_.producer(y);
-      if (!norm.valid() || (turn.valid() && graph_.sole_user(graph_.op(turn).operands[0]) != turn)) continue;
+      if (graph_.sole_user(y) != id || !is_float_constant(graph_, parameter) ||
+          !alike(graph_, y, op.results[0]))
+        continue;
+      const OpId turn =
+          graph_.producer_if(y, ops::kPermute);  // back from where `normalize` put the dimensions
+      const OpId norm =
+          turn.valid() ? graph_.producer(graph_.op(turn).operands[0]) : graph_.producer(y);
+      if (!norm.valid() || (turn.valid() && graph_.sole_user(graph_.op(turn).operands[0]) != turn))
+        continue;
       const Op& before = graph_.op(norm);
       const bool layer = before.def == &ops::kLayerNorm;
       if (!layer && (before.def != &ops::kRmsNorm || !product)) continue;
       const Ints& normalized = before.attributes.get<Ints>("normalized_shape");
       if (turn.valid()) {
-        parameter = turned_parameter(parameter, graph_.op(turn).attributes.get<Ints>("dims"), normalized);
+        parameter =
+            turned_parameter(parameter, graph_.op(turn).attributes.get<Ints>("dims"), normalized);
         if (!parameter.valid()) continue;
       } else if (graph_.type(parameter).shape != normalized) {
         continue;
       }
       // A bias that is there already would have to be multiplied.
-      if (operand_or_absent(before, 2).valid() || (product && operand_or_absent(before, 1).valid())) continue;
+      if (operand_or_absent(before, 2).valid() || (product && operand_or_absent(before, 1).valid()))
+        continue;
       rewriter_.set_operand(norm, product ? 1 : 2, parameter);
       rewriter_.set_origin(norm, merge(graph_.op(norm).origin, graph_.op(id).origin));
       rewriter_.replace(id, y);
@@ -152,8 +182,8 @@ class Pass : public EachOpPass<Pass> {
     return false;
   }
 
-  // A parameter that varies along the normalized dimensions alone, where `order` tells from which of the norm's each dimension comes, in
-  // the shape that the norm takes; invalid for another.
+  // A parameter that varies along the normalized dimensions alone, where `order` tells from which
+  // of the norm's each dimension comes, in the shape that the norm takes; invalid for another.
   ValueId turned_parameter(ValueId parameter, const Ints& order, const Shape& normalized) {
     Shape shape = graph_.type(parameter).shape;
     if (shape.size() > order.size()) return {};
@@ -168,15 +198,17 @@ class Pass : public EachOpPass<Pass> {
     Type type = graph_.type(parameter);
     type.shape = normalized;
     type.layout = Layout::kContiguous;
-    return rewriter_.add_constant(type, graph_.value(parameter).constant, graph_.value(parameter).name);
+    return rewriter_.add_constant(type, graph_.value(parameter).constant,
+                                  graph_.value(parameter).name);
   }
 };
 
 }  // namespace
 
-constinit const PassDef kRecognizeNormalizations{.name = "recognize_normalizations",
-                                                 .summary = "layer and RMS normalizations that are written step by step",
-                                                 .exactness = Exactness::kFloatRounding,
-                                                 .run = run_pass<Pass>};
+constinit const PassDef kRecognizeNormalizations{
+    .name = "recognize_normalizations",
+    .summary = "layer and RMS normalizations that are written step by step",
+    .exactness = Exactness::kFloatRounding,
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

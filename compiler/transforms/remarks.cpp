@@ -12,18 +12,21 @@ namespace dtr {
 
 std::string to_text(const Remark& remark) {
   const std::string& source = remark.place.source_line;
-  return terminal_format("note: `{}`{}: {} left {} as it is: {}", remark.place.node, source.empty() ? "" : terminal_format(" ({})", source),
-                         remark.pass, remark.op, remark.reason);
+  return terminal_format("note: `{}`{}: {} left {} as it is: {}", remark.place.node,
+                         source.empty() ? "" : terminal_format(" ({})", source), remark.pass,
+                         remark.op, remark.reason);
 }
 
 std::string to_json(const Remark& remark) {
-  return fmt::format(R"({{"severity": "note", "pass": "{}", "op": "{}", "reason": {}, "node": {}, "module_path": {}, "source_line": {}}})",
-                     remark.pass, remark.op, json_quote(remark.reason), json_quote(remark.place.node), json_quote(remark.place.module_path),
-                     json_quote(remark.place.source_line));
+  return fmt::format(
+      R"({{"severity": "note", "pass": "{}", "op": "{}", "reason": {}, "node": {}, "module_path": {}, "source_line": {}}})",
+      remark.pass, remark.op, json_quote(remark.reason), json_quote(remark.place.node),
+      json_quote(remark.place.module_path), json_quote(remark.place.source_line));
 }
 
 void Remarks::settle(const PassDef& pass, const Program& program, const Graph& graph) {
-  std::stable_sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) { return a.op < b.op; });
+  std::stable_sort(found_.begin(), found_.end(),
+                   [](const Found& a, const Found& b) { return a.op < b.op; });
   std::set<OpId> repeated;
   for (const Found& found : found_) repeated.insert(found.op);
   std::erase_if(entries_, [&](Entry& entry) {
@@ -36,7 +39,8 @@ void Remarks::settle(const PassDef& pass, const Program& program, const Graph& g
     if (op.erased) continue;
     Place place = place_of(program, graph, found.op);
     if (place.node.empty()) place.node = graph.value(op.results[0]).name;
-    entries_.push_back({found.op, true, {pass.name, op.def->name, std::move(place), std::move(found.reason)}});
+    entries_.push_back(
+        {found.op, true, {pass.name, op.def->name, std::move(place), std::move(found.reason)}});
   }
   found_.clear();
 }

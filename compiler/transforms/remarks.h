@@ -18,16 +18,19 @@ struct Remark {
   Place place;
   std::string reason;
 };
-// "note: `bn` (model.py:2): fold_batch_norm left aten.batch_norm as it is: its operand `c` has another user".
+// "note: `bn` (model.py:2): fold_batch_norm left aten.batch_norm as it is: its operand `c` has
+// another user".
 std::string to_text(const Remark& remark);
-// One JSON object on one line, with keys severity, pass, op, reason, node, module_path, source_line.
+// One JSON object on one line, with keys severity, pass, op, reason, node, module_path,
+// source_line.
 std::string to_json(const Remark& remark);
 
 class Remarks {
  public:
   // By the pass that runs: it left `op` alone because of `reason`.
   void add(OpId op, std::string_view reason) { found_.push_back({op, std::string(reason)}); }
-  // By the pass manager when a pass is through. A remark goes when the pass repeats it for the op, or changes the op after all.
+  // By the pass manager when a pass is through. A remark goes when the pass repeats it for the op,
+  // or changes the op after all.
   void settle(const PassDef& pass, const Program& program, const Graph& graph);
   // What remains, in the order of passes, then of ops.
   std::vector<Remark> list() const;

@@ -1,4 +1,5 @@
-// Erases ops whose results nobody uses, last to first, so that what only they used goes in the same sweep.
+// Erases ops whose results nobody uses, last to first, so that what only they used goes in the same
+// sweep.
 #include "compiler/transforms/edit.h"
 
 namespace dtr::passes {

@@ -1,8 +1,10 @@
-// Removes ops that give back their operand, and joins two of a kind into one: sum with 0, product with 1, view or permute that changes
-// nothing, view of a view, permute of a permute, padding by 0, pools of one element, cat of one operand, requantize to the same, conversion
-// to the same layout, clamps within the bounds that the operand keeps anyway, clamp of a clamp.
+// Removes ops that give back their operand, and joins two of a kind into one: sum with 0, product
+// with 1, view or permute that changes nothing, view of a view, permute of a permute, padding by 0,
+// pools of one element, cat of one operand, requantize to the same, conversion to the same layout,
+// clamps within the bounds that the operand keeps anyway, clamp of a clamp.
 //
-// An op that disappears leaves its origin to nobody: its result is the operand's. One that joins another adds its origin.
+// An op that disappears leaves its origin to nobody: its result is the operand's. One that joins
+// another adds its origin.
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -35,24 +37,31 @@ class Pass : public EachOpPass<Pass> {
     return x.valid() && same_type(op, x) && keeps_elements(op) ? x : ValueId{};
   }
 
-  // Another quantization or shape is something that the op does; another layout only where it was asked for.
+  // Another quantization or shape is something that the op does; another layout only where it was
+  // asked for.
   bool same_type(const Op& op, ValueId x) const {
     const ValueId y = op.results[0];
-    return alike(graph_, x, y) && (op.def != &ops::kToDimOrderCopy || graph_.type(x).layout == graph_.type(y).layout);
+    return alike(graph_, x, y) &&
+           (op.def != &ops::kToDimOrderCopy || graph_.type(x).layout == graph_.type(y).layout);
   }
 
-  // Whether every element of the result, which has the type of the operand, is the operand's at the same place.
+  // Whether every element of the result, which has the type of the operand, is the operand's at the
+  // same place.
   bool keeps_elements(const Op& op) const {
-    if (op.def == &ops::kView || op.def == &ops::kRequantize || op.def == &ops::kToDimOrderCopy) return true;
+    if (op.def == &ops::kView || op.def == &ops::kRequantize || op.def == &ops::kToDimOrderCopy)
+      return true;
     if (op.def == &ops::kCat) return op.operands.size() == 1;
     if (op.def == &ops::kPermute) return is_identity(op.attributes.get<Ints>("dims"));
     if (op.def == &ops::kConstantPadNd) return all_are(op.attributes.get<Ints>("pad"), 0);
     if (op.def == &ops::kMaxPool2d || op.def == &ops::kAvgPool2d)
-      return all_are(op.attributes.get<Ints>("kernel_size"), 1) && all_are(op.attributes.get<Ints>("stride"), 1) &&
+      return all_are(op.attributes.get<Ints>("kernel_size"), 1) &&
+             all_are(op.attributes.get<Ints>("stride"), 1) &&
              op.attributes.get_or<int64_t>("divisor_override", 1) == 1;
-    if (op.def == &ops::kMeanDim || op.def == &ops::kSumDim || op.def == &ops::kAmax || op.def == &ops::kAmin)
-      return true;                                                             // same shape: every reduced dimension has one element
-    if (op.def == &ops::kSliceTensor || op.def == &ops::kExpand) return true;  // same shape: all of it
+    if (op.def == &ops::kMeanDim || op.def == &ops::kSumDim || op.def == &ops::kAmax ||
+        op.def == &ops::kAmin)
+      return true;  // same shape: every reduced dimension has one element
+    if (op.def == &ops::kSliceTensor || op.def == &ops::kExpand)
+      return true;  // same shape: all of it
     if (const auto bounds = clamp_bounds(op)) {
       const OpId producer = graph_.producer(op.operands[0]);
       const auto kept = producer.valid() ? result_bounds(graph_.op(producer)) : std::nullopt;
@@ -68,14 +77,19 @@ class Pass : public EachOpPass<Pass> {
     return std::nullopt;
   }
 
-  // The operand that is not the neutral element, which must be the second one of a difference or quotient, and unscaled.
+  // The operand that is not the neutral element, which must be the second one of a difference or
+  // quotient, and unscaled.
   ValueId beside_neutral(const Op& op, double neutral) const {
     if (op.attributes.find("activation") != nullptr) return {};
-    const bool commutes = (op.def == &ops::kAddTensor && op.attributes.get_or("alpha", 1.0) == 1.0) || op.def == &ops::kMulTensor;
+    const bool commutes =
+        (op.def == &ops::kAddTensor && op.attributes.get_or("alpha", 1.0) == 1.0) ||
+        op.def == &ops::kMulTensor;
     for (const size_t other : {1, 0}) {
       if (other == 0 && !commutes) continue;
       const ValueId x = op.operands[1 - other];
-      if (alike(graph_, x, op.results[0]) && is_constant_of(program_, graph_, op.operands[other], neutral)) return x;
+      if (alike(graph_, x, op.results[0]) &&
+          is_constant_of(program_, graph_, op.operands[other], neutral))
+        return x;
     }
     return {};
   }
@@ -86,25 +100,31 @@ class Pass : public EachOpPass<Pass> {
     if (op.operands.empty() || op.results.size() != 1) return {};
     const OpId inner = graph_.producer(op.operands[0]);
     if (!inner.valid()) return {};
-    if (op.def == &ops::kView && graph_.op(inner).def == &ops::kView) return read_through(id, inner);
+    if (op.def == &ops::kView && graph_.op(inner).def == &ops::kView)
+      return read_through(id, inner);
     if (op.def == &ops::kPermute && graph_.op(inner).def == &ops::kPermute) {
       // A permute of the permuted dimensions; its own dims may be negative.
       const Ints first = non_negative(graph_.op(inner).attributes.get<Ints>("dims"));
       Ints joined;
-      for (const int64_t dim : non_negative(op.attributes.get<Ints>("dims"))) joined.push_back(first[static_cast<size_t>(dim)]);
+      for (const int64_t dim : non_negative(op.attributes.get<Ints>("dims")))
+        joined.push_back(first[static_cast<size_t>(dim)]);
       rewriter_.set_attribute(id, "dims", std::move(joined));
       return read_through(id, inner);
     }
     const auto outer_bounds = clamp_bounds(op);
     const auto inner_bounds = clamp_bounds(graph_.op(inner));
     const bool one_type = same_type(op, graph_.op(inner).operands[0]);
-    if (outer_bounds && inner_bounds && one_type) return join_clamps(id, inner, *outer_bounds, *inner_bounds);
+    if (outer_bounds && inner_bounds && one_type)
+      return join_clamps(id, inner, *outer_bounds, *inner_bounds);
     return {};
   }
 
-  // clamp(clamp(x)) is monotone and the identity where neither bites: one clamp between its limits at ±infinity.
-  Status join_clamps(OpId id, OpId inner, const RealBounds& outer_bounds, const RealBounds& inner_bounds) {
-    const RealBounds joined{outer_bounds.clamp(inner_bounds.low), outer_bounds.clamp(inner_bounds.high)};
+  // clamp(clamp(x)) is monotone and the identity where neither bites: one clamp between its limits
+  // at ±infinity.
+  Status join_clamps(OpId id, OpId inner, const RealBounds& outer_bounds,
+                     const RealBounds& inner_bounds) {
+    const RealBounds joined{outer_bounds.clamp(inner_bounds.low),
+                            outer_bounds.clamp(inner_bounds.high)};
     OpSpec spec{.def = &ops::kClamp,
                 .operands = {graph_.op(inner).operands[0]},
                 .attributes = {{"min", joined.low}, {"max", joined.high}},
@@ -129,7 +149,8 @@ class Pass : public EachOpPass<Pass> {
   }
 
   static bool all_are(const Ints& values, int64_t wanted) {
-    return std::all_of(values.begin(), values.end(), [&](int64_t value) { return value == wanted; });
+    return std::all_of(values.begin(), values.end(),
+                       [&](int64_t value) { return value == wanted; });
   }
   static Ints non_negative(Ints dims) {
     for (int64_t& dim : dims)
@@ -145,9 +166,10 @@ class Pass : public EachOpPass<Pass> {
 
 }  // namespace
 
-constinit const PassDef kRemoveIdentities{.name = "remove_identities",
-                                          .summary = "remove ops that give back their operand; join views, permutes and clamps",
-                                          .exactness = Exactness::kExact,
-                                          .run = run_pass<Pass>};
+constinit const PassDef kRemoveIdentities{
+    .name = "remove_identities",
+    .summary = "remove ops that give back their operand; join views, permutes and clamps",
+    .exactness = Exactness::kExact,
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

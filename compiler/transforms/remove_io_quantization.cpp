@@ -1,7 +1,9 @@
-// Makes inputs that are quantized at once int8 inputs, and outputs that are dequantized last int8 outputs (`deuteron compile --io int8`).
+// Makes inputs that are quantized at once int8 inputs, and outputs that are dequantized last int8
+// outputs (`deuteron compile --io int8`).
 //
-// Every input and output is looked at by itself: an input that something reads in float stays float, as does one that nobody reads. An
-// output that a caller could not read with one scale and zero point, quantized per channel or a bias of int32, stays float as well.
+// Every input and output is looked at by itself: an input that something reads in float stays
+// float, as does one that nobody reads. An output that a caller could not read with one scale and
+// zero point, quantized per channel or a bias of int32, stays float as well.
 #include "compiler/transforms/edit.h"
 
 namespace dtr::passes {
@@ -17,7 +19,8 @@ Result<size_t> run(Program&, Graph& graph, Remarks& remarks) {
     const ValueId integers = graph.op(dequantize).operands[0];
     const Type& type = graph.type(integers);
     if (type.dtype != DType::kInt8 || type.quantization->per_channel()) {
-      remarks.add(dequantize, "the output `" + graph.value(output).name + "` is not int8 with one scale");
+      remarks.add(dequantize,
+                  "the output `" + graph.value(output).name + "` is not int8 with one scale");
       continue;
     }
     output = integers;
@@ -26,17 +29,22 @@ Result<size_t> run(Program&, Graph& graph, Remarks& remarks) {
   const std::vector<ValueId> old = graph.outputs();
   rewriter.set_outputs(std::move(outputs));
   for (const ValueId output : old)
-    if (const OpId op = graph.producer_if(output, ops::kDequantize); op.valid() && !graph.op(op).erased) erase_if_unused(rewriter, op);
+    if (const OpId op = graph.producer_if(output, ops::kDequantize);
+        op.valid() && !graph.op(op).erased)
+      erase_if_unused(rewriter, op);
   for (const ValueId input : std::vector<ValueId>(graph.inputs())) {
     const std::vector<Use> uses = graph.value(input).uses;
     const OpId first = uses.empty() ? OpId{} : uses.front().op;
     if (!first.valid() || graph.op(first).def != &ops::kQuantize) continue;
     const Type type = graph.type(graph.op(first).results[0]);
-    const bool alike = graph.value(input).output_uses == 0 && std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
-                         return graph.op(use.op).def == &ops::kQuantize && graph.type(graph.op(use.op).results[0]) == type;
+    const bool alike = graph.value(input).output_uses == 0 &&
+                       std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+                         return graph.op(use.op).def == &ops::kQuantize &&
+                                graph.type(graph.op(use.op).results[0]) == type;
                        });
     if (!alike) {
-      remarks.add(first, "the input `" + graph.value(input).name + "` is also read in float or in another quantization");
+      remarks.add(first, "the input `" + graph.value(input).name +
+                             "` is also read in float or in another quantization");
       continue;
     }
     rewriter.set_element_type(input, type.dtype, type.quantization);

@@ -1,6 +1,8 @@
-// Slices and concatenations that undo or repeat each other: a slice of a slice along the same dimension is one slice; a slice of a
-// concatenation that lies within one operand is a slice of that operand, or the operand; a concatenation of the parts of a value, in order
-// and without gaps, is the value or one slice of it; a concatenation that only another one along the same dimension reads joins it.
+// Slices and concatenations that undo or repeat each other: a slice of a slice along the same
+// dimension is one slice; a slice of a concatenation that lies within one operand is a slice of
+// that operand, or the operand; a concatenation of the parts of a value, in order and without gaps,
+// is the value or one slice of it; a concatenation that only another one along the same dimension
+// reads joins it.
 //
 // What a slice straddles, and slices with steps in a concatenation, stay.
 #include <algorithm>
@@ -12,7 +14,8 @@
 namespace dtr::passes {
 namespace {
 
-// Operands of a concatenation that takes in others, so that a long chain of them does not cost quadratic time.
+// Operands of a concatenation that takes in others, so that a long chain of them does not cost
+// quadratic time.
 constexpr size_t kMaxJoined = 256;
 
 class Pass : public EachOpPass<Pass> {
@@ -22,8 +25,11 @@ class Pass : public EachOpPass<Pass> {
   Status visit(OpId id) {
     if (graph_.op(id).def == &ops::kCat) return simplify_cat(id);
     if (graph_.op(id).def != &ops::kSliceTensor) return {};
-    if (const OpId inner = graph_.producer_if(graph_.op(id).operands[0], ops::kSliceTensor); inner.valid()) return join(id, inner);
-    if (const OpId cat = graph_.producer_if(graph_.op(id).operands[0], ops::kCat); cat.valid()) return reach_through(id, cat);
+    if (const OpId inner = graph_.producer_if(graph_.op(id).operands[0], ops::kSliceTensor);
+        inner.valid())
+      return join(id, inner);
+    if (const OpId cat = graph_.producer_if(graph_.op(id).operands[0], ops::kCat); cat.valid())
+      return reach_through(id, cat);
     return {};
   }
 
@@ -34,7 +40,8 @@ class Pass : public EachOpPass<Pass> {
   }
   size_t dim_of(const Op& cat) const {
     const auto dim = cat.attributes.get<int64_t>("dim");
-    return static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(graph_.type(cat.results[0]).rank()) : dim);
+    return static_cast<size_t>(
+        dim < 0 ? dim + static_cast<int64_t>(graph_.type(cat.results[0]).rank()) : dim);
   }
   int64_t extent(ValueId value, size_t dim) const { return graph_.type(value).shape[dim]; }
   // Makes `op` a slice of `x`, or `x` where that is all of it.
@@ -61,7 +68,8 @@ class Pass : public EachOpPass<Pass> {
     int64_t step = 1;  // of one element: any
     if (outer.count > 1 && __builtin_mul_overflow(outer.step, first.step, &step)) return {};
     const ops::Slice joined{outer.dim, first.start + outer.start * first.step, outer.count, step};
-    DTR_TRY(make_slice(id, graph_.op(inner).operands[0], joined, merge(graph_.op(id).origin, graph_.op(inner).origin)));
+    DTR_TRY(make_slice(id, graph_.op(inner).operands[0], joined,
+                       merge(graph_.op(id).origin, graph_.op(inner).origin)));
     erase_if_unused(rewriter_, inner);
     return {};
   }
@@ -95,7 +103,8 @@ class Pass : public EachOpPass<Pass> {
       const size_t dim = dim_of(graph_.op(id));
       const ops::Slice first = slice_of(graph_.producer(graph_.op(id).operands[0]));
       const Origin origin = graph_.op(id).origin;
-      return make_slice(id, whole, {dim, first.start, extent(graph_.op(id).results[0], dim), 1}, origin);
+      return make_slice(id, whole, {dim, first.start, extent(graph_.op(id).results[0], dim), 1},
+                        origin);
     }
     return flatten(id);
   }
@@ -125,30 +134,36 @@ class Pass : public EachOpPass<Pass> {
     std::vector<OpId> joined;
     for (const ValueId operand : op.operands) {
       const OpId inner = graph_.producer_if(operand, ops::kCat);
-      const bool joins = inner.valid() && graph_.value(operand).has_one_use() && dim_of(graph_.op(inner)) == dim_of(op);
+      const bool joins = inner.valid() && graph_.value(operand).has_one_use() &&
+                         dim_of(graph_.op(inner)) == dim_of(op);
       if (!joins) {
         operands.push_back(operand);
         continue;
       }
-      operands.insert(operands.end(), graph_.op(inner).operands.begin(), graph_.op(inner).operands.end());
+      operands.insert(operands.end(), graph_.op(inner).operands.begin(),
+                      graph_.op(inner).operands.end());
       origin = merge(origin, graph_.op(inner).origin);
       joined.push_back(inner);
     }
     if (joined.empty() || operands.size() > kMaxJoined) return {};
-    DTR_TRY(replace_op(rewriter_, id, {.def = &ops::kCat, .operands = operands, .attributes = op.attributes, .origin = origin}));
+    DTR_TRY(replace_op(
+        rewriter_, id,
+        {.def = &ops::kCat, .operands = operands, .attributes = op.attributes, .origin = origin}));
     for (const OpId inner : joined) erase_if_unused(rewriter_, inner);
     ++changes_;
     return {};
   }
 
-  std::unordered_map<uint32_t, std::vector<int64_t>> ends_;  // by concatenation, which no rewrite of this pass changes
+  std::unordered_map<uint32_t, std::vector<int64_t>>
+      ends_;  // by concatenation, which no rewrite of this pass changes
 };
 
 }  // namespace
 
-constinit const PassDef kSimplifySlices{.name = "simplify_slices",
-                                        .summary = "join slices of slices, of concatenations and concatenations of slices",
-                                        .exactness = Exactness::kExact,
-                                        .run = run_pass<Pass>};
+constinit const PassDef kSimplifySlices{
+    .name = "simplify_slices",
+    .summary = "join slices of slices, of concatenations and concatenations of slices",
+    .exactness = Exactness::kExact,
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -1,7 +1,9 @@
-// An activation of a concatenation becomes one for each operand, where each operand is made by a convolution, linear or matmul that nobody
-// else reads: there the activation costs nothing, because the call that makes the operand applies it.
+// An activation of a concatenation becomes one for each operand, where each operand is made by a
+// convolution, linear or matmul that nobody else reads: there the activation costs nothing, because
+// the call that makes the operand applies it.
 //
-// A quantized activation goes only if it keeps the quantization: a concatenation has one for all its operands.
+// A quantized activation goes only if it keeps the quantization: a concatenation has one for all
+// its operands.
 #include <algorithm>
 
 #include "compiler/transforms/edit.h"
@@ -9,7 +11,9 @@
 namespace dtr::passes {
 namespace {
 
-bool makes_products(const Op& op) { return op.def == &ops::kConvolution || op.def == &ops::kLinear || op.def == &ops::kMatmul; }
+bool makes_products(const Op& op) {
+  return op.def == &ops::kConvolution || op.def == &ops::kLinear || op.def == &ops::kMatmul;
+}
 
 class Pass : public EachOpPass<Pass> {
  public:
@@ -20,14 +24,18 @@ class Pass : public EachOpPass<Pass> {
  private:
   bool splits(OpId id) const {
     const Op& op = graph_.op(id);
-    if (op.operands.size() != 1 || op.results.size() != 1 || !op.def->has_trait(kElementwise)) return false;
+    if (op.operands.size() != 1 || op.results.size() != 1 || !op.def->has_trait(kElementwise))
+      return false;
     const OpId cat = graph_.producer_if(op.operands[0], ops::kCat);
     if (!cat.valid() || graph_.sole_user(op.operands[0]) != id) return false;
     const Type& joint = graph_.type(op.operands[0]);
-    if (joint.dtype != graph_.type(op.results[0]).dtype || joint.quantization != graph_.type(op.results[0]).quantization) return false;
+    if (joint.dtype != graph_.type(op.results[0]).dtype ||
+        joint.quantization != graph_.type(op.results[0]).quantization)
+      return false;
     return std::ranges::all_of(graph_.op(cat).operands, [&](ValueId operand) {
       const OpId producer = graph_.producer(operand);
-      return producer.valid() && makes_products(graph_.op(producer)) && graph_.value(operand).has_one_use() &&
+      return producer.valid() && makes_products(graph_.op(producer)) &&
+             graph_.value(operand).has_one_use() &&
              graph_.op(producer).attributes.find("activation") == nullptr;
     });
   }
@@ -40,11 +48,13 @@ class Pass : public EachOpPass<Pass> {
       Origin origin = op.origin;
       origin.part = static_cast<uint32_t>(i);
       origin.parts = static_cast<uint32_t>(operands.size());
-      DTR_ASSIGN(const ValueId active, rewriter_.insert_value(cat, {.def = op.def,
-                                                                    .operands = {operands[i]},
-                                                                    .attributes = op.attributes,
-                                                                    .origin = origin,
-                                                                    .quantization = graph_.type(operands[i]).quantization}));
+      DTR_ASSIGN(
+          const ValueId active,
+          rewriter_.insert_value(cat, {.def = op.def,
+                                       .operands = {operands[i]},
+                                       .attributes = op.attributes,
+                                       .origin = origin,
+                                       .quantization = graph_.type(operands[i]).quantization}));
       rewriter_.set_layout(active, graph_.type(operands[i]).layout);
       rewriter_.set_operand(cat, i, active);
     }
@@ -56,9 +66,10 @@ class Pass : public EachOpPass<Pass> {
 
 }  // namespace
 
-constinit const PassDef kSplitJointActivations{.name = "split_joint_activations",
-                                               .summary = "an activation of a concatenation goes to the layers that make its operands",
-                                               .exactness = Exactness::kExact,
-                                               .run = run_pass<Pass>};
+constinit const PassDef kSplitJointActivations{
+    .name = "split_joint_activations",
+    .summary = "an activation of a concatenation goes to the layers that make its operands",
+    .exactness = Exactness::kExact,
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -1,5 +1,6 @@
-// What the runtime asks of an NPU: prepare a program once, run it. The simulator implements it on the host and in firmware; a port to
-// silicon would implement it with the vendor's driver. A table of functions, so that nothing here needs a heap or RTTI. Freestanding.
+// What the runtime asks of an NPU: prepare a program once, run it. The simulator implements it on
+// the host and in firmware; a port to silicon would implement it with the vendor's driver. A table
+// of functions, so that nothing here needs a heap or RTTI. Freestanding.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +40,8 @@ enum class EventKind : uint8_t { kCall, kCopy, kWait };
 struct Event {
   uint32_t command;  // index in the microcode
   EventKind kind;
-  uint64_t start, end;  // kCall: of the host's call, its host cost at the beginning; kCopy: of the copy engine; kWait: of the host's stall
+  uint64_t start, end;  // kCall: of the host's call, its host cost at the beginning; kCopy: of the
+                        // copy engine; kWait: of the host's stall
   uint64_t busy;        // kCall: cycles of the NPU
   uint8_t opcode;       // device/npu/microcode.h
 };
@@ -53,16 +55,19 @@ struct Report {
   uint64_t stall_cycles = 0;  // waits
   uint64_t copied_bytes = 0;
   uint32_t calls = 0;
-  uint32_t peak_scratch_bytes = 0;  // highest byte of scratch touched, 0 if the driver does not watch memory
+  uint32_t peak_scratch_bytes =
+      0;  // highest byte of scratch touched, 0 if the driver does not watch memory
 };
 
 struct Driver {
   void* context;
   // Checks the payload; `handle` names it from now on. The payload must stay where it is.
   Status (*prepare)(void* context, const void* payload, size_t bytes, uint32_t* handle);
-  // Operands in the order of the payload's table (inputs then outputs as listed there). `on_event` may be null.
-  Report (*run)(void* context, uint32_t handle, const Buffer* operands, uint32_t operand_count, Buffer scratch,
-                void (*on_event)(void* event_context, const Event& event), void* event_context);
+  // Operands in the order of the payload's table (inputs then outputs as listed there). `on_event`
+  // may be null.
+  Report (*run)(void* context, uint32_t handle, const Buffer* operands, uint32_t operand_count,
+                Buffer scratch, void (*on_event)(void* event_context, const Event& event),
+                void* event_context);
   void (*unprepare)(void* context, uint32_t handle);
 };
 

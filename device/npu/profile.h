@@ -45,7 +45,8 @@ enum class ProfileUnit : uint8_t {
 inline constexpr uint32_t kProfileMagic = 0x50525444;  // "DTRP"
 inline constexpr uint16_t kProfileVersion = 1;         // another one is refused
 
-// What a device writes of its start and of every run, before the records. One file may hold many of them.
+// What a device writes of its start and of every run, before the records. One file may hold many of
+// them.
 struct ProfileHeader {
   uint32_t magic = kProfileMagic;
   uint16_t version = kProfileVersion;
@@ -68,8 +69,12 @@ constexpr void set_time(ProfileStamp& stamp, uint64_t time) {
   stamp.time_high = static_cast<uint8_t>(time >> 32);
   stamp.time = static_cast<uint32_t>(time);
 }
-constexpr uint64_t time_of(const ProfileStamp& stamp) { return uint64_t{stamp.time_high} << 32 | stamp.time; }
+constexpr uint64_t time_of(const ProfileStamp& stamp) {
+  return uint64_t{stamp.time_high} << 32 | stamp.time;
+}
 // From one time to a later one, although the times began at 0 again in between.
-constexpr uint64_t time_between(uint64_t from, uint64_t to) { return (to - from) & ((uint64_t{1} << kProfileTimeBits) - 1); }
+constexpr uint64_t time_between(uint64_t from, uint64_t to) {
+  return (to - from) & ((uint64_t{1} << kProfileTimeBits) - 1);
+}
 
 }  // namespace dtr::npu

@@ -1,5 +1,6 @@
-// The NPU as parameters. `docs/npu.md` explains the machine; compiler/targets/target.cpp has a row for each one, with every number and
-// its source. No field has a default: a row that leaves one out does not compile. Freestanding.
+// The NPU as parameters. `docs/npu.md` explains the machine; compiler/targets/target.cpp has a row
+// for each one, with every number and its source. No field has a default: a row that leaves one out
+// does not compile. Freestanding.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,13 @@ struct Target {
   uint32_t max_reduction;  // limit of KH · KW · round_up(Cin, N) of one accumulation
   uint32_t max_kernel;     // kernel extent, stride and dilation per axis
   // What only its time depends on.
-  uint32_t accumulators;       // A: 32-bit accumulators per unit, each for another output position
-  uint32_t activation_port;    // bytes per cycle from SRAM to the shared operand
-  uint32_t weight_port;        // bytes per cycle from SRAM to the units' own operands, parameters, tables, second inputs
-  uint32_t write_port;         // bytes per cycle to SRAM
-  uint32_t call_npu_cycles;    // start of a kernel call on the NPU: argument fetch, pipeline fill and drain
+  uint32_t accumulators;     // A: 32-bit accumulators per unit, each for another output position
+  uint32_t activation_port;  // bytes per cycle from SRAM to the shared operand
+  uint32_t weight_port;      // bytes per cycle from SRAM to the units' own operands, parameters,
+                             // tables, second inputs
+  uint32_t write_port;       // bytes per cycle to SRAM
+  uint32_t call_npu_cycles;  // start of a kernel call on the NPU: argument fetch, pipeline fill and
+                             // drain
   uint32_t call_host_cycles;   // host's blocking cost of a kernel call, in NPU cycles
   uint32_t copy_host_cycles;   // host's cost to start a copy, in NPU cycles
   uint32_t copy_setup_cycles;  // latency of the copy engine before the first byte
@@ -31,26 +34,33 @@ struct Target {
   constexpr bool operator==(const Target&) const = default;
 };
 
-// Whether there is such a machine: nothing is divided by zero, no sum of a few of the numbers leaves 32 bits.
+// Whether there is such a machine: nothing is divided by zero, no sum of a few of the numbers
+// leaves 32 bits.
 constexpr bool is_machine(const Target& target) {
   constexpr uint32_t kMostLanes = 1024, kMostCycles = 1u << 24, kMostBytes = 1u << 30;
-  for (const uint32_t lanes : {target.pipelines, target.macs, target.accumulators, target.activation_port, target.weight_port,
-                               target.write_port, target.flash_bytes_per_16_cycles})
+  for (const uint32_t lanes :
+       {target.pipelines, target.macs, target.accumulators, target.activation_port,
+        target.weight_port, target.write_port, target.flash_bytes_per_16_cycles})
     if (lanes == 0 || lanes > kMostLanes) return false;
-  for (const uint32_t cycles : {target.call_npu_cycles, target.call_host_cycles, target.copy_host_cycles, target.copy_setup_cycles})
+  for (const uint32_t cycles : {target.call_npu_cycles, target.call_host_cycles,
+                                target.copy_host_cycles, target.copy_setup_cycles})
     if (cycles > kMostCycles) return false;
-  return target.max_reduction > 0 && target.max_reduction <= 65536 && target.max_kernel > 0 && target.max_kernel <= 4096 &&
-         target.sram_bytes > 0 && target.sram_bytes <= kMostBytes && target.clock_hz > 0;
+  return target.max_reduction > 0 && target.max_reduction <= 65536 && target.max_kernel > 0 &&
+         target.max_kernel <= 4096 && target.sram_bytes > 0 && target.sram_bytes <= kMostBytes &&
+         target.clock_hz > 0;
 }
 
-// Names the microcode that a machine understands. A program of one machine is right on every other of equal hash: boards may differ in
-// clocks, ports, SRAM and flash, if the program's SRAM is there. A machine of another hash refuses it.
-// FNV-1a. The basis is not the usual one: with it, programs for 8 × 8 lanes have the hash that covered the board too when there was
-// one machine only.
+// Names the microcode that a machine understands. A program of one machine is right on every other
+// of equal hash: boards may differ in clocks, ports, SRAM and flash, if the program's SRAM is
+// there. A machine of another hash refuses it. FNV-1a. The basis is not the usual one: with it,
+// programs for 8 × 8 lanes have the hash that covered the board too when there was one machine
+// only.
 constexpr uint32_t format_hash(const Target& target) {
   uint32_t state = 0xED2076D8u;
-  for (const uint32_t field : {target.pipelines, target.macs, target.max_reduction, target.max_kernel})
-    for (uint32_t shift = 0; shift < 32; shift += 8) state = (state ^ ((field >> shift) & 0xFFu)) * 16777619u;
+  for (const uint32_t field :
+       {target.pipelines, target.macs, target.max_reduction, target.max_kernel})
+    for (uint32_t shift = 0; shift < 32; shift += 8)
+      state = (state ^ ((field >> shift) & 0xFFu)) * 16777619u;
   return state;
 }
 

@@ -1,4 +1,5 @@
-// On hosts four bytes a step with four tables of 256 entries (4 KB of constants), on 32-bit devices half a byte and a table of 16 entries.
+// On hosts four bytes a step with four tables of 256 entries (4 KB of constants), on 32-bit devices
+// half a byte and a table of 16 entries.
 #include "device/numerics/crc32.h"
 
 #include <array>
@@ -27,7 +28,8 @@ constexpr uint32_t by_halves(std::span<const std::byte> bytes, uint32_t crc) {
   }
   return crc;
 }
-static_assert(by_halves(std::array{std::byte{'a'}, std::byte{'b'}, std::byte{'c'}}, ~0u) == ~0x352441C2u);  // zlib's of "abc"
+static_assert(by_halves(std::array{std::byte{'a'}, std::byte{'b'}, std::byte{'c'}}, ~0u) ==
+              ~0x352441C2u);  // zlib's of "abc"
 
 constexpr size_t kTables = 4;
 
@@ -45,13 +47,16 @@ consteval std::array<std::array<uint32_t, 256>, kTables> make_tables() {
 
 constexpr auto kCrc = make_tables();
 
-constexpr uint32_t at(std::span<const std::byte> bytes, size_t index) { return static_cast<uint32_t>(bytes[index]); }
+constexpr uint32_t at(std::span<const std::byte> bytes, size_t index) {
+  return static_cast<uint32_t>(bytes[index]);
+}
 
 uint32_t by_words(std::span<const std::byte> bytes, uint32_t crc) {
   size_t i = 0;
   for (; i + kTables <= bytes.size(); i += kTables) {
     uint32_t next = 0;
-    for (size_t byte = 0; byte < kTables; ++byte) next ^= kCrc[kTables - 1 - byte][(crc >> 8 * byte ^ at(bytes, i + byte)) & 0xFFu];
+    for (size_t byte = 0; byte < kTables; ++byte)
+      next ^= kCrc[kTables - 1 - byte][(crc >> 8 * byte ^ at(bytes, i + byte)) & 0xFFu];
     crc = next;
   }
   for (; i < bytes.size(); ++i) crc = (crc >> 8) ^ kCrc[0][(crc ^ at(bytes, i)) & 0xFFu];
@@ -60,7 +65,9 @@ uint32_t by_words(std::span<const std::byte> bytes, uint32_t crc) {
 
 }  // namespace
 
-uint32_t crc32(std::span<const std::byte> bytes, uint32_t crc) { return ~(kHost ? by_words(bytes, ~crc) : by_halves(bytes, ~crc)); }
+uint32_t crc32(std::span<const std::byte> bytes, uint32_t crc) {
+  return ~(kHost ? by_words(bytes, ~crc) : by_halves(bytes, ~crc));
+}
 
 uint32_t crc32_with_hole(std::span<const std::byte> bytes, size_t hole) {
   constexpr std::array<std::byte, 4> kZero{};

@@ -1,13 +1,16 @@
-// Normalization of int8 values: a row minus its mean, divided by its standard deviation (layer, group and instance normalization), or
-// divided by its root mean square, then times a gain plus an offset. Freestanding, constexpr.
+// Normalization of int8 values: a row minus its mean, divided by its standard deviation (layer,
+// group and instance normalization), or divided by its root mean square, then times a gain plus an
+// offset. Freestanding, constexpr.
 //
-// Source: ours; TFLite has no such operator. With d = q − zero_point of n elements, S = Σ d (0 if the mean stays) and ε the real one:
+// Source: ours; TFLite has no such operator. With d = q − zero_point of n elements, S = Σ d (0 if
+// the mean stays) and ε the real one:
 //
 //     (x − mean) / √(variance + ε) = (n·d − S) / √(n·Σd² − S² + n²·ε/s²)
 //
-// Numerator and radicand are exact integers, but for the radicand's last term, which is rounded once when the parameters are made; where n
-// is small, the radicand has fractional bits for it. The inverse square root has 31 bits; the quotient is rounded to 20 fractional bits,
-// its product with the gain to 8, and the sum with the offset to a whole step.
+// Numerator and radicand are exact integers, but for the radicand's last term, which is rounded
+// once when the parameters are made; where n is small, the radicand has fractional bits for it. The
+// inverse square root has 31 bits; the quotient is rounded to 20 fractional bits, its product with
+// the gain to 8, and the sum with the offset to a whole step.
 #pragma once
 
 #include "device/numerics/requantize.h"
@@ -32,8 +35,8 @@ struct NormalizeRow {
   uint64_t epsilon = 0;    // n² · ε / s² in units of 2^−radicand_fraction(n), at most 2^61
 };
 
-// Fractional bits of the radicand of n elements, even. Unless all elements are equal it is at least n − 1: the rounding of its last term is
-// at most 2^−12 of it.
+// Fractional bits of the radicand of n elements, even. Unless all elements are equal it is at least
+// n − 1: the rounding of its last term is at most 2^−12 of it.
 constexpr int radicand_fraction(int64_t count) {
   int bits = 12;
   while (bits > 0 && count > 3) {
@@ -46,13 +49,15 @@ constexpr int radicand_fraction(int64_t count) {
 // n² · ε / s² for elements of that scale, in units of 2^−radicand_fraction(n), limited to 2^61.
 constexpr uint64_t normalize_epsilon(double epsilon, float scale, int64_t count) {
   const double n = static_cast<double>(count), s = static_cast<double>(scale);
-  const double real = n * n * epsilon / (s * s) * static_cast<double>(int64_t{1} << radicand_fraction(count));
+  const double real =
+      n * n * epsilon / (s * s) * static_cast<double>(int64_t{1} << radicand_fraction(count));
   constexpr uint64_t kLargest = uint64_t{1} << 61;
   const auto rounded = saturating_cast<uint64_t>(real + 0.5);
   return rounded < kLargest ? rounded : kLargest;
 }
 
-// How many fractional bits gains get when the largest absolute one is `largest` steps: as many as int32 holds, from 0 to 40.
+// How many fractional bits gains get when the largest absolute one is `largest` steps: as many as
+// int32 holds, from 0 to 40.
 constexpr int gain_shift(double largest) {
   int shift = 0;
   while (shift < 40 && largest * 2 < 1073741824.0) {
@@ -71,7 +76,9 @@ constexpr int32_t to_fixed(double real, int shift) {
 
 namespace internal {
 
-constexpr int64_t rounding_shift_right(int64_t x, int shift) { return shift == 0 ? x : (x + (int64_t{1} << (shift - 1))) >> shift; }
+constexpr int64_t rounding_shift_right(int64_t x, int shift) {
+  return shift == 0 ? x : (x + (int64_t{1} << (shift - 1))) >> shift;
+}
 
 // ⌊√x⌋, a bit at a time.
 constexpr uint64_t integer_square_root(uint64_t x) {
@@ -106,22 +113,29 @@ struct NormalizedRow {
   int64_t count = 0, sum = 0;
   InverseSquareRoot by;
 
-  constexpr NormalizedRow(const NormalizeRow& row, int64_t n, int64_t sum_of_differences, uint64_t sum_of_squares)
+  constexpr NormalizedRow(const NormalizeRow& row, int64_t n, int64_t sum_of_differences,
+                          uint64_t sum_of_squares)
       : count(n),
         sum(row.center ? sum_of_differences : 0),
-        by(inverse_square_root(((static_cast<uint64_t>(n) * sum_of_squares - static_cast<uint64_t>(sum * sum)) << radicand_fraction(n)) +
-                               row.epsilon)) {
+        by(inverse_square_root(
+            ((static_cast<uint64_t>(n) * sum_of_squares - static_cast<uint64_t>(sum * sum))
+             << radicand_fraction(n)) +
+            row.epsilon)) {
     by.half_shift += radicand_fraction(n) / 2;
   }
 
   // The result of the element q − zero_point.
-  constexpr int8_t operator()(int32_t difference, NormalizeParameter parameter, int shift, int32_t zero_point, Range range) const {
-    const int64_t quotient =
-        internal::rounding_shift_right((count * difference - sum) * by.multiplier, 61 - kNormalizedFraction - by.half_shift);
+  constexpr int8_t operator()(int32_t difference, NormalizeParameter parameter, int shift,
+                              int32_t zero_point, Range range) const {
+    const int64_t quotient = internal::rounding_shift_right(
+        (count * difference - sum) * by.multiplier, 61 - kNormalizedFraction - by.half_shift);
     const int down = kNormalizedFraction + shift - kOffsetFraction;
-    const int64_t steps = internal::rounding_shift_right(quotient * parameter.gain, down) + parameter.offset;
+    const int64_t steps =
+        internal::rounding_shift_right(quotient * parameter.gain, down) + parameter.offset;
     const int64_t result = internal::rounding_shift_right(steps, kOffsetFraction) + zero_point;
-    return static_cast<int8_t>(result < range.low ? range.low : result > range.high ? range.high : result);
+    return static_cast<int8_t>(result < range.low    ? range.low
+                               : result > range.high ? range.high
+                                                     : result);
   }
 };
 

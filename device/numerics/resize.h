@@ -1,8 +1,9 @@
 // Resizing of one axis in fixed point, and bilinear interpolation of int8 values.
 //
-// Source: TFLite's RESIZE_BILINEAR for int8 (reference_ops::ResizeBilinearInteger): positions and weights with 10 fractional bits, one
-// rounding at the end, half away from zero. Here positions may have more fractional bits than weights: with 10, as a .tflite file asks for,
-// they step as TFLite's do; with more, as PyTorch's real positions do, whatever the extents.
+// Source: TFLite's RESIZE_BILINEAR for int8 (reference_ops::ResizeBilinearInteger): positions and
+// weights with 10 fractional bits, one rounding at the end, half away from zero. Here positions may
+// have more fractional bits than weights: with 10, as a .tflite file asks for, they step as
+// TFLite's do; with more, as PyTorch's real positions do, whatever the extents.
 #pragma once
 
 #include "device/numerics/requantize.h"
@@ -41,11 +42,14 @@ struct ResizeAxis {
   }
 
  private:
-  constexpr int64_t inside(int64_t index) const { return index < 0 ? 0 : index >= in ? in - 1 : index; }
+  constexpr int64_t inside(int64_t index) const {
+    return index < 0 ? 0 : index >= in ? in - 1 : index;
+  }
 };
 
 // Of the four neighbours `lower row, lower column`, `lower, upper`, `upper, lower`, `upper, upper`.
-constexpr int8_t bilinear(int32_t ll, int32_t lu, int32_t ul, int32_t uu, int32_t row_weight, int32_t column_weight) {
+constexpr int8_t bilinear(int32_t ll, int32_t lu, int32_t ul, int32_t uu, int32_t row_weight,
+                          int32_t column_weight) {
   const int32_t lower = ll * (kResizeOne - column_weight) + lu * column_weight;
   const int32_t upper = ul * (kResizeOne - column_weight) + uu * column_weight;
   const int32_t sum = lower * (kResizeOne - row_weight) + upper * row_weight;

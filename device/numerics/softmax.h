@@ -1,7 +1,8 @@
-// Softmax of int8 values, and its logarithm, in 32-bit fixed point: exponential of negative numbers, sum, reciprocal.
+// Softmax of int8 values, and its logarithm, in 32-bit fixed point: exponential of negative
+// numbers, sum, reciprocal.
 //
-// Source: TFLite's SOFTMAX for int8 (reference_ops::Softmax) with gemmlowp's definitions of exp and 1 / (1 + x). A number "Qm.n"
-// has m integer and n = 31 − m fractional bits.
+// Source: TFLite's SOFTMAX for int8 (reference_ops::Softmax) with gemmlowp's definitions of exp and
+// 1 / (1 + x). A number "Qm.n" has m integer and n = 31 − m fractional bits.
 #pragma once
 
 #include "device/numerics/requantize.h"
@@ -29,18 +30,21 @@ constexpr int32_t exp_of_small_negative(int32_t x) {
   return kExpOfMinusEighth + mul(kExpOfMinusEighth, t + terms_2_to_4);
 }
 
-// exp(x) for x ≤ 0, Q5.26 to Q0.31: the part below a quarter by series, every higher bit of −x by one multiplication.
+// exp(x) for x ≤ 0, Q5.26 to Q0.31: the part below a quarter by series, every higher bit of −x by
+// one multiplication.
 constexpr int32_t exp_of_negative(int32_t x) {
   constexpr int kFraction = 26;
   constexpr int32_t kQuarter = 1 << (kFraction - 2);
   // exp(−2^i) in Q0.31 for i from −2 to 4.
-  constexpr int32_t kFactors[] = {1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242};
+  constexpr int32_t kFactors[] = {1672461947, 1302514674, 790015084, 290630308,
+                                  39332535,   720401,     242};
   if (x == 0) return INT32_MAX;
   const int32_t low = (x & (kQuarter - 1)) - kQuarter;
   int32_t result = exp_of_small_negative(shift_left(low, 5));
   const auto rest = static_cast<int32_t>(static_cast<uint32_t>(low) - static_cast<uint32_t>(x));
   for (int i = 0; i < 7; ++i)
-    if ((rest & (kQuarter << i)) != 0) result = saturating_rounding_doubling_high_mul(result, kFactors[i]);
+    if ((rest & (kQuarter << i)) != 0)
+      result = saturating_rounding_doubling_high_mul(result, kFactors[i]);
   return result;
 }
 
@@ -62,15 +66,17 @@ constexpr int32_t reciprocal_of_one_plus(int32_t x) {
 constexpr int64_t kMaxSoftmaxColumns = 4095;
 
 struct SoftmaxParameters {
-  Requantization to_exponent;    // from differences of quantized values to Q5.26
-  int32_t difference_min = 0;    // differences below it contribute nothing
-  Requantization to_result;      // softmax: 1 / s_out; its logarithm: 2^−10 / s_out
-  Requantization to_difference;  // logarithm: from differences to steps of the result, 16 fractional bits
+  Requantization to_exponent;  // from differences of quantized values to Q5.26
+  int32_t difference_min = 0;  // differences below it contribute nothing
+  Requantization to_result;    // softmax: 1 / s_out; its logarithm: 2^−10 / s_out
+  Requantization
+      to_difference;  // logarithm: from differences to steps of the result, 16 fractional bits
   int32_t zero_point = -128;
 };
 
 // For β = 1; scales > 0. TFLite knows results of scale 1/256 and zero point −128 only.
-constexpr SoftmaxParameters softmax_parameters(float scale, float scale_out = 1.0F / 256, int32_t zero_point = -128) {
+constexpr SoftmaxParameters softmax_parameters(float scale, float scale_out = 1.0F / 256,
+                                               int32_t zero_point = -128) {
   constexpr int kIntegerBits = 5;
   constexpr double kLargest = 2147483647.0;
   const double real = static_cast<double>(scale) * (1 << (31 - kIntegerBits));
@@ -84,13 +90,16 @@ constexpr SoftmaxParameters softmax_parameters(float scale, float scale_out = 1.
           zero_point};
 }
 
-// The same for the logarithm. scale_out ≥ kMinLogSoftmaxScale and scale ≤ kMaxLogSoftmaxRatio · scale_out, or 32 bits overflow.
+// The same for the logarithm. scale_out ≥ kMinLogSoftmaxScale and scale ≤ kMaxLogSoftmaxRatio ·
+// scale_out, or 32 bits overflow.
 constexpr float kMinLogSoftmaxScale = 0x1p-10F;
 constexpr float kMaxLogSoftmaxRatio = 64;
-constexpr SoftmaxParameters log_softmax_parameters(float scale, float scale_out, int32_t zero_point) {
+constexpr SoftmaxParameters log_softmax_parameters(float scale, float scale_out,
+                                                   int32_t zero_point) {
   SoftmaxParameters by = softmax_parameters(scale, scale_out, zero_point);
   by.to_result = quantize_multiplier(1 / (1024 * static_cast<double>(scale_out)));
-  by.to_difference = quantize_multiplier(65536 * static_cast<double>(scale) / static_cast<double>(scale_out));
+  by.to_difference =
+      quantize_multiplier(65536 * static_cast<double>(scale) / static_cast<double>(scale_out));
   return by;
 }
 
@@ -106,8 +115,8 @@ struct SoftmaxRow {
   int32_t highest = -128;
   uint32_t sum = 0;  // Σ exp(x − highest), Q12.19; 0 if no value takes part
 };
-constexpr SoftmaxRow softmax_row(const int8_t* x, int64_t count, int64_t stride, const SoftmaxParameters& by,
-                                 const int8_t* mask = nullptr) {
+constexpr SoftmaxRow softmax_row(const int8_t* x, int64_t count, int64_t stride,
+                                 const SoftmaxParameters& by, const int8_t* mask = nullptr) {
   const auto takes_part = [mask](int64_t i) { return mask == nullptr || mask[i] != 0; };
   SoftmaxRow row;
   for (int64_t i = 0; i < count; ++i)
@@ -116,18 +125,20 @@ constexpr SoftmaxRow softmax_row(const int8_t* x, int64_t count, int64_t stride,
     if (!takes_part(i)) continue;
     const int32_t difference = x[i * stride] - row.highest;
     if (difference >= by.difference_min)
-      row.sum += static_cast<uint32_t>(rounding_divide_by_power_of_two(exponential(difference, by), kSumBits));
+      row.sum += static_cast<uint32_t>(
+          rounding_divide_by_power_of_two(exponential(difference, by), kSumBits));
   }
   return row;
 }
 
 }  // namespace internal
 
-// One row of `count` values at x[0], x[stride], …; y likewise and it may be x. The quotient is brought to the result's scale and rounded
-// in one step, half away from zero, which at scale 1/256 is TFLite's division by a power of two. With a mask, only values whose byte is not
-// 0 take part; the others give 0.
-constexpr void softmax(const int8_t* x, int8_t* y, int64_t count, int64_t stride, const SoftmaxParameters& by,
-                       const int8_t* mask = nullptr) {
+// One row of `count` values at x[0], x[stride], …; y likewise and it may be x. The quotient is
+// brought to the result's scale and rounded in one step, half away from zero, which at scale 1/256
+// is TFLite's division by a power of two. With a mask, only values whose byte is not 0 take part;
+// the others give 0.
+constexpr void softmax(const int8_t* x, int8_t* y, int64_t count, int64_t stride,
+                       const SoftmaxParameters& by, const int8_t* mask = nullptr) {
   const internal::SoftmaxRow row = internal::softmax_row(x, count, stride, by, mask);
   if (row.sum == 0) {
     for (int64_t i = 0; i < count; ++i) y[i * stride] = static_cast<int8_t>(by.zero_point);
@@ -141,9 +152,13 @@ constexpr void softmax(const int8_t* x, int8_t* y, int64_t count, int64_t stride
     const int32_t difference = x[i * stride] - row.highest;
     int64_t result = by.zero_point;
     const bool takes_part = mask == nullptr || mask[i] != 0;
-    if (takes_part && difference >= by.difference_min && shift <= 62) {  // beyond, the quotient is below a half
-      const int32_t product = saturating_rounding_doubling_high_mul(reciprocal, internal::exponential(difference, by));
-      result += (static_cast<int64_t>(product) * by.to_result.multiplier + (int64_t{1} << (shift - 1))) >> shift;
+    if (takes_part && difference >= by.difference_min &&
+        shift <= 62) {  // beyond, the quotient is below a half
+      const int32_t product =
+          saturating_rounding_doubling_high_mul(reciprocal, internal::exponential(difference, by));
+      result +=
+          (static_cast<int64_t>(product) * by.to_result.multiplier + (int64_t{1} << (shift - 1))) >>
+          shift;
     }
     y[i * stride] = static_cast<int8_t>(result < -128 ? -128 : result > 127 ? 127 : result);
   }
@@ -151,8 +166,8 @@ constexpr void softmax(const int8_t* x, int8_t* y, int64_t count, int64_t stride
 
 namespace fixed_point {
 
-// ln(x · 2^−19) as Q5.26 for x ≥ 2^19: bits of the binary logarithm by repeated squaring, then · ln 2. Ours: TFLite's LOG_SOFTMAX has
-// another approximation and one scale, 1/16.
+// ln(x · 2^−19) as Q5.26 for x ≥ 2^19: bits of the binary logarithm by repeated squaring, then ·
+// ln 2. Ours: TFLite's LOG_SOFTMAX has another approximation and one scale, 1/16.
 constexpr int32_t logarithm(uint32_t x) {
   constexpr int kFraction = 26;
   constexpr int64_t kLn2 = 1488522236;  // Q0.31
@@ -170,12 +185,15 @@ constexpr int32_t logarithm(uint32_t x) {
 
 }  // namespace fixed_point
 
-// The logarithm of softmax, x − max − ln Σ exp(x − max): both terms in steps of the result with 16 fractional bits, rounded once.
-constexpr void log_softmax(const int8_t* x, int8_t* y, int64_t count, int64_t stride, const SoftmaxParameters& by) {
+// The logarithm of softmax, x − max − ln Σ exp(x − max): both terms in steps of the result with 16
+// fractional bits, rounded once.
+constexpr void log_softmax(const int8_t* x, int8_t* y, int64_t count, int64_t stride,
+                           const SoftmaxParameters& by) {
   const internal::SoftmaxRow row = internal::softmax_row(x, count, stride, by);
   const int32_t log_of_sum = requantize(fixed_point::logarithm(row.sum), by.to_result);
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t steps = int64_t{requantize(x[i * stride] - row.highest, by.to_difference)} - log_of_sum;
+    const int64_t steps =
+        int64_t{requantize(x[i * stride] - row.highest, by.to_difference)} - log_of_sum;
     const int64_t result = ((steps + (1 << 15)) >> 16) + by.zero_point;
     y[i * stride] = static_cast<int8_t>(result < -128 ? -128 : result > 127 ? 127 : result);
   }

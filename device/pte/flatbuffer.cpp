@@ -10,7 +10,10 @@ constexpr uint32_t kWord = sizeof(uint32_t);
 class Verifier {
  public:
   Verifier(Schema schema, std::span<const std::byte> bytes)
-      : schema_(schema), data_(bytes.data()), size_(static_cast<uint32_t>(bytes.size())), left_(bytes.size() * uint64_t{kMaxSharing}) {}
+      : schema_(schema),
+        data_(bytes.data()),
+        size_(static_cast<uint32_t>(bytes.size())),
+        left_(bytes.size() * uint64_t{kMaxSharing}) {}
 
   bool root() {
     uint32_t at = 0;
@@ -38,7 +41,8 @@ class Verifier {
     return offset - 1 < INT32_MAX && inside(*to, kWord, kWord);
   }
 
-  // Counts bytes that are reached, again if they were reached before. False if they are more than the file can justify.
+  // Counts bytes that are reached, again if they were reached before. False if they are more than
+  // the file can justify.
   bool spend(uint32_t bytes) {
     const bool enough = bytes <= left_;
     left_ -= bytes;
@@ -48,8 +52,8 @@ class Verifier {
   bool vector(uint32_t at, uint32_t element, uint32_t end) {
     const auto count = read<uint32_t>(at);
     const uint32_t items = at + kWord;
-    return count < INT32_MAX / element && inside(items, count * element + end, 1) && (count == 0 || (items & (element - 1)) == 0) &&
-           spend(count * element);
+    return count < INT32_MAX / element && inside(items, count * element + end, 1) &&
+           (count == 0 || (items & (element - 1)) == 0) && spend(count * element);
   }
 
   bool table(uint32_t at, uint32_t which) {
@@ -61,7 +65,9 @@ class Verifier {
     for (const SchemaField& row : schema_) {
       if (row.table != which) continue;
       const uint32_t offset = row.slot < size ? read<uint16_t>(names + row.slot) : 0;
-      if (offset == 0 ? row.kind != FieldKind::kUnion && row.more == kRequired : !field(row, at + offset, before)) return false;
+      if (offset == 0 ? row.kind != FieldKind::kUnion && row.more == kRequired
+                      : !field(row, at + offset, before))
+        return false;
       before = offset == 0 ? 0 : at + offset;
     }
     return true;
@@ -104,6 +110,8 @@ class Verifier {
 
 }  // namespace
 
-bool verify_flatbuffer(Schema schema, std::span<const std::byte> bytes) { return Verifier(schema, bytes).root(); }
+bool verify_flatbuffer(Schema schema, std::span<const std::byte> bytes) {
+  return Verifier(schema, bytes).root();
+}
 
 }  // namespace dtr::pte

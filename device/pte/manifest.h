@@ -7,19 +7,22 @@
 namespace dtr::pte {
 
 // Keys of Deuteron's named-data entries. Other runtimes ignore them.
-inline constexpr std::string_view kChecksumKey = "deuteron.checksum";   // uint32: CRC-32 of the file with these four bytes zero
+inline constexpr std::string_view kChecksumKey =
+    "deuteron.checksum";  // uint32: CRC-32 of the file with these four bytes zero
 inline constexpr std::string_view kManifestKey = "deuteron.manifest";   // Manifest
 inline constexpr std::string_view kDebugMapKey = "deuteron.debug_map";  // device/pte/debug_map.fbs
 
 inline constexpr std::string_view kDelegateId = "DeuteronBackend";
 
 inline constexpr uint32_t kManifestMagic = 0x4D525444;  // "DTRM"
-inline constexpr uint16_t kManifestMajor = 1;           // another major is refused, a newer minor has only more at the end
+inline constexpr uint16_t kManifestMajor =
+    1;  // another major is refused, a newer minor has only more at the end
 inline constexpr uint16_t kManifestMinor = 0;
 
 // What a reader does not know it ignores.
 enum ManifestFlag : uint32_t {
-  kConstantsInSram = 1u << 0,  // the file, and tensor files with its constants, are to lie in SRAM before it runs
+  kConstantsInSram =
+      1u << 0,  // the file, and tensor files with its constants, are to lie in SRAM before it runs
   kNxpLikeSchedule = 1u << 1,  // the NPU's calls are not Deuteron's own: docs/npu.md 7
 };
 
@@ -27,7 +30,8 @@ struct Manifest {
   uint32_t magic = kManifestMagic;
   uint16_t major = kManifestMajor;
   uint16_t minor = kManifestMinor;
-  uint32_t target_hash = 0;     // npu::format_hash of the target's NPU; 0: no part of the program depends on it
+  uint32_t target_hash =
+      0;  // npu::format_hash of the target's NPU; 0: no part of the program depends on it
   uint32_t flags = 0;           // ManifestFlag
   uint64_t source_hash = 0;     // content hash of the model file
   uint64_t sram_bytes = 0;      // planned arena, all memories

@@ -1,4 +1,5 @@
-// Reading a plan that was checked, where the accessors of flatc would each be a function of their own. Freestanding.
+// Reading a plan that was checked, where the accessors of flatc would each be a function of their
+// own. Freestanding.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +8,25 @@
 
 namespace dtr::pte {
 
-// What an offset in a table leads to, by flatc's VT_… of the field; an empty list if the file leaves it out.
+// What an offset in a table leads to, by flatc's VT_… of the field; an empty list if the file
+// leaves it out.
 const void* list_at(const void* table, flatbuffers::voffset_t slot);
 template <class T>
 const flatbuffers::Vector<T>& list(const void* table, flatbuffers::voffset_t slot) {
   return *static_cast<const flatbuffers::Vector<T>*>(list_at(table, slot));
 }
 template <class T>
-const flatbuffers::Vector<flatbuffers::Offset<T>>& tables(const void* table, flatbuffers::voffset_t slot) {
+const flatbuffers::Vector<flatbuffers::Offset<T>>& tables(const void* table,
+                                                          flatbuffers::voffset_t slot) {
   return list<flatbuffers::Offset<T>>(table, slot);
 }
 // A number of 32 bits; 0 if the file leaves it out.
 uint32_t word(const void* table, flatbuffers::voffset_t slot);
 
 // Every table of a value has one field, the same.
-static_assert(Int::VT_INT_VAL == 4 && Bool::VT_BOOL_VAL == 4 && Double::VT_DOUBLE_VAL == 4 && String::VT_STRING_VAL == 4 &&
-              IntList::VT_ITEMS == 4 && DoubleList::VT_ITEMS == 4 && BoolList::VT_ITEMS == 4 && TensorList::VT_ITEMS == 4 &&
+static_assert(Int::VT_INT_VAL == 4 && Bool::VT_BOOL_VAL == 4 && Double::VT_DOUBLE_VAL == 4 &&
+              String::VT_STRING_VAL == 4 && IntList::VT_ITEMS == 4 && DoubleList::VT_ITEMS == 4 &&
+              BoolList::VT_ITEMS == 4 && TensorList::VT_ITEMS == 4 &&
               OptionalTensorList::VT_ITEMS == 4);
 
 // A number, a flag: T() where the file leaves it out.
@@ -33,13 +37,17 @@ T scalar(const EValue& value) {
 // A string (of char, its end not counted) or a list.
 template <class T>
 const flatbuffers::Vector<T>& items(const EValue& value) {
-  return *static_cast<const flatbuffers::Table*>(value.val())->GetPointer<const flatbuffers::Vector<T>*>(IntList::VT_ITEMS);
+  return *static_cast<const flatbuffers::Table*>(value.val())
+              ->GetPointer<const flatbuffers::Vector<T>*>(IntList::VT_ITEMS);
 }
 
-// What a kernel or a delegate call runs, and with which values: both tables have the same two fields.
-static_assert(KernelCall::VT_OP_INDEX == 4 && DelegateCall::VT_DELEGATE_INDEX == 4 && KernelCall::VT_ARGS == 6 &&
-              DelegateCall::VT_ARGS == 6);
-inline uint32_t callee(const Instruction& instruction) { return word(instruction.instr_args(), KernelCall::VT_OP_INDEX); }
+// What a kernel or a delegate call runs, and with which values: both tables have the same two
+// fields.
+static_assert(KernelCall::VT_OP_INDEX == 4 && DelegateCall::VT_DELEGATE_INDEX == 4 &&
+              KernelCall::VT_ARGS == 6 && DelegateCall::VT_ARGS == 6);
+inline uint32_t callee(const Instruction& instruction) {
+  return word(instruction.instr_args(), KernelCall::VT_OP_INDEX);
+}
 inline const flatbuffers::Vector<int32_t>& arguments(const Instruction& instruction) {
   return list<int32_t>(instruction.instr_args(), KernelCall::VT_ARGS);
 }

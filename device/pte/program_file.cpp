@@ -26,9 +26,12 @@ struct Start {
 constexpr uint32_t kIdentifier = 0x32315445, kMagic = 0x30306865;  // "ET12", "eh00"
 constexpr size_t kHeaderAt = offsetof(Start, magic);
 constexpr size_t kShortHeader = 24;
-constexpr size_t kMaxProgramBytes = (size_t{1} << 31) - 2;  // of the FlatBuffer: its offsets are 32 bits wide
+constexpr size_t kMaxProgramBytes =
+    (size_t{1} << 31) - 2;  // of the FlatBuffer: its offsets are 32 bits wide
 
-bool aligned(const void* data, size_t alignment) { return reinterpret_cast<uintptr_t>(data) % alignment == 0; }
+bool aligned(const void* data, size_t alignment) {
+  return reinterpret_cast<uintptr_t>(data) % alignment == 0;
+}
 
 std::span<const std::byte> bytes_of(const void* table, flatbuffers::voffset_t slot) {
   const auto& bytes = list<uint8_t>(table, slot);
@@ -47,7 +50,8 @@ uint32_t word(const void* table, flatbuffers::voffset_t slot) {
   return static_cast<const flatbuffers::Table*>(table)->GetField<uint32_t>(slot, 0);
 }
 
-Status ProgramFile::open(std::span<const std::byte> bytes, ChecksumFunction function, ProgramFile* file) {
+Status ProgramFile::open(std::span<const std::byte> bytes, ChecksumFunction function,
+                         ProgramFile* file) {
   *file = {};
   file->bytes_ = bytes;
   Status status;
@@ -67,12 +71,14 @@ Error ProgramFile::check(ChecksumFunction function, Status* where) {
   for (uint32_t i = 0; i < segments.size(); ++i) {
     where->index = i;
     const DataSegment& at = *segments.Get(i);
-    if (at.offset() > segment_data_.size() || at.size() > segment_data_.size() - at.offset()) return Error::kTruncated;
+    if (at.offset() > segment_data_.size() || at.size() > segment_data_.size() - at.offset())
+      return Error::kTruncated;
   }
   const auto& named = tables<NamedData>(program_, Program::VT_NAMED_DATA);
   for (uint32_t i = 0; i < named.size(); ++i) {
     where->index = i;
-    if (word(named.Get(i), NamedData::VT_SEGMENT_INDEX) >= segments.size()) return Error::kMalformed;
+    if (word(named.Get(i), NamedData::VT_SEGMENT_INDEX) >= segments.size())
+      return Error::kMalformed;
   }
   where->index = 0;
   if (const Error error = check_checksum(function); error != Error::kOk) return error;
@@ -84,17 +90,21 @@ Error ProgramFile::check_header() {
   if (bytes_.data() == nullptr) return Error::kNull;
   if (!aligned(bytes_.data(), kFileAlignment)) return Error::kMisaligned;
   const Start& start = *reinterpret_cast<const Start*>(bytes_.data());
-  if (start.identifier != kIdentifier) return (start.identifier ^ kIdentifier) << 16 == 0 ? Error::kNewerVersion : Error::kNotAProgram;
+  if (start.identifier != kIdentifier)
+    return (start.identifier ^ kIdentifier) << 16 == 0 ? Error::kNewerVersion : Error::kNotAProgram;
   program_size_ = bytes_.size();
   if (start.magic == kMagic) {
     if (start.length < kShortHeader) return Error::kMalformed;
-    if (start.program_size > bytes_.size() || start.segment_base_offset > bytes_.size()) return Error::kTruncated;
+    if (start.program_size > bytes_.size() || start.segment_base_offset > bytes_.size())
+      return Error::kTruncated;
     program_size_ = static_cast<size_t>(start.program_size);
     if (program_size_ < kHeaderAt + kShortHeader) return Error::kMalformed;
     if (const auto base = static_cast<size_t>(start.segment_base_offset); base != 0) {
       if (base < program_size_) return Error::kMalformed;
       segment_data_ = bytes_.subspan(base);
-      if (start.length >= sizeof start - kHeaderAt && start.segment_data_size > segment_data_.size()) return Error::kTruncated;
+      if (start.length >= sizeof start - kHeaderAt &&
+          start.segment_data_size > segment_data_.size())
+        return Error::kTruncated;
     }
   }
   return program_size_ > kMaxProgramBytes ? Error::kMalformed : Error::kOk;
@@ -109,18 +119,23 @@ Error ProgramFile::check_checksum(ChecksumFunction function) {
   if (function == nullptr) return Error::kOk;
   std::memcpy(&expected, stored.data(), sizeof expected);
   checksum_ = Checksum::kGood;
-  return function(bytes_, static_cast<size_t>(stored.data() - bytes_.data())) == expected ? Error::kOk : Error::kBadChecksum;
+  return function(bytes_, static_cast<size_t>(stored.data() - bytes_.data())) == expected
+             ? Error::kOk
+             : Error::kBadChecksum;
 }
 
 Error ProgramFile::check_manifest(Status* where) {
   const std::span<const std::byte> stored = named_data(kManifestKey);
   if (stored.empty()) return Error::kOk;
-  if (stored.size() < sizeof(Manifest) || !aligned(stored.data(), alignof(Manifest))) return Error::kMalformed;
+  if (stored.size() < sizeof(Manifest) || !aligned(stored.data(), alignof(Manifest)))
+    return Error::kMalformed;
   const auto* manifest = reinterpret_cast<const Manifest*>(stored.data());
   if (manifest->magic != kManifestMagic) return Error::kMalformed;
   where->detail = manifest->major;
   if (manifest->major != kManifestMajor) return Error::kNewerVersion;
-  if (manifest->target[sizeof manifest->target - 1] != 0 || manifest->tool[sizeof manifest->tool - 1] != 0) return Error::kMalformed;
+  if (manifest->target[sizeof manifest->target - 1] != 0 ||
+      manifest->tool[sizeof manifest->tool - 1] != 0)
+    return Error::kMalformed;
   manifest_ = manifest;
   return Error::kOk;
 }
@@ -129,7 +144,8 @@ std::span<const std::byte> ProgramFile::segment(uint32_t index) const {
   const auto& segments = tables<DataSegment>(program_, Program::VT_SEGMENTS);
   if (index >= segments.size()) return {};
   const DataSegment& segment = *segments.Get(index);
-  return segment_data_.subspan(static_cast<size_t>(segment.offset()), static_cast<size_t>(segment.size()));
+  return segment_data_.subspan(static_cast<size_t>(segment.offset()),
+                               static_cast<size_t>(segment.size()));
 }
 
 std::span<const std::byte> ProgramFile::named_data(std::string_view key) const {
@@ -142,13 +158,15 @@ std::span<const std::byte> ProgramFile::named_data(std::string_view key) const {
 std::span<const std::byte> ProgramFile::payload(const BackendDelegate& delegate) const {
   const BackendDelegateDataReference& at = *delegate.processed();
   if (at.location() == DataLocation::Segment) return segment(at.index());
-  const auto& inlined = tables<BackendDelegateInlineData>(program_, Program::VT_BACKEND_DELEGATE_DATA);
+  const auto& inlined =
+      tables<BackendDelegateInlineData>(program_, Program::VT_BACKEND_DELEGATE_DATA);
   if (at.location() != DataLocation::Inline || at.index() >= inlined.size()) return {};
   return bytes_of(inlined.Get(at.index()), BackendDelegateInlineData::VT_DATA);
 }
 
 std::span<const std::byte> ProgramFile::constant(uint32_t index) const {
-  if (const SubsegmentOffsets* at = program_->constant_segment(); at != nullptr && at->offsets() != nullptr) {
+  if (const SubsegmentOffsets* at = program_->constant_segment();
+      at != nullptr && at->offsets() != nullptr) {
     const std::span<const std::byte> data = segment(at->segment_index());
     const auto& offsets = *at->offsets();
     if (index >= offsets.size() || offsets.Get(index) > data.size()) return {};
@@ -160,10 +178,13 @@ std::span<const std::byte> ProgramFile::constant(uint32_t index) const {
 }
 
 bool is_external(const Tensor& tensor) {
-  return tensor.extra_tensor_info() != nullptr && tensor.extra_tensor_info()->location() == TensorDataLocation::External;
+  return tensor.extra_tensor_info() != nullptr &&
+         tensor.extra_tensor_info()->location() == TensorDataLocation::External;
 }
 
-std::string_view external_name(const Tensor& tensor) { return tensor.extra_tensor_info()->fully_qualified_name()->string_view(); }
+std::string_view external_name(const Tensor& tensor) {
+  return tensor.extra_tensor_info()->fully_qualified_name()->string_view();
+}
 
 size_t tensor_bytes(const Tensor& tensor) {
   size_t bytes = byte_size(static_cast<dtr::ScalarType>(tensor.scalar_type()));

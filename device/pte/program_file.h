@@ -1,5 +1,6 @@
-// A program file, checked: everything that `open` accepts can be read through the schema without further checks. Freestanding; refers
-// to the bytes, which must outlive it. The one verifier of the format: the host's reader and the device's loader both stand on it.
+// A program file, checked: everything that `open` accepts can be read through the schema without
+// further checks. Freestanding; refers to the bytes, which must outlive it. The one verifier of the
+// format: the host's reader and the device's loader both stand on it.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +23,15 @@ inline constexpr size_t kFileAlignment = 16;  // of the file's first byte, const
 class ProgramFile {
  public:
   enum class Checksum : uint8_t { kAbsent, kGood, kUnchecked };
-  // crc32_with_hole (device/numerics/crc32.h); null: it is not checked, and nothing of it is linked.
+  // crc32_with_hole (device/numerics/crc32.h); null: it is not checked, and nothing of it is
+  // linked.
   using ChecksumFunction = uint32_t (*)(std::span<const std::byte> bytes, size_t hole);
 
   ProgramFile() = default;
-  // Checks header, structure, segments, checksum (if there and wanted), all plans, values, lists and instructions.
-  static Status open(std::span<const std::byte> bytes, ChecksumFunction function, ProgramFile* file);
+  // Checks header, structure, segments, checksum (if there and wanted), all plans, values, lists
+  // and instructions.
+  static Status open(std::span<const std::byte> bytes, ChecksumFunction function,
+                     ProgramFile* file);
 
   const Program& program() const { return *program_; }
   std::span<const std::byte> bytes() const { return bytes_; }
@@ -39,7 +43,8 @@ class ProgramFile {
   // Bytes of a named-data entry; empty if there is none.
   std::span<const std::byte> named_data(std::string_view key) const;
   std::span<const std::byte> payload(const BackendDelegate& delegate) const;
-  // From the first byte of a constant (data_buffer_idx > 0) to the end of its segment or inline buffer.
+  // From the first byte of a constant (data_buffer_idx > 0) to the end of its segment or inline
+  // buffer.
   std::span<const std::byte> constant(uint32_t index) const;
 
  private:
@@ -56,7 +61,8 @@ class ProgramFile {
   Checksum checksum_ = Checksum::kAbsent;
 };
 
-// Whether the data of a tensor lie outside of the program, in a tensor file (device/pte/tensor_file.h), and under which name.
+// Whether the data of a tensor lie outside of the program, in a tensor file
+// (device/pte/tensor_file.h), and under which name.
 bool is_external(const Tensor& tensor);
 std::string_view external_name(const Tensor& tensor);
 

@@ -1,5 +1,6 @@
-// device/pte/program.fbs as a table: what the loader checks of a program before it reads it. Slots are flatc's, so a field that moves
-// cannot be missed; a test holds the table against flatc's own verifier (test/unit/flatbuffer_test.cpp).
+// device/pte/program.fbs as a table: what the loader checks of a program before it reads it. Slots
+// are flatc's, so a field that moves cannot be missed; a test holds the table against flatc's own
+// verifier (test/unit/flatbuffer_test.cpp).
 #pragma once
 
 #include "device/pte/flatbuffer.h"
@@ -99,7 +100,8 @@ inline constexpr SchemaField kFields[] = {
     {kOperator, Operator::VT_NAME, kText, 0, kRequired},
     {kOperator, Operator::VT_OVERLOAD, kText},
     {kInstruction, Instruction::VT_INSTR_ARGS_TYPE, kScalar, 1},
-    {kInstruction, Instruction::VT_INSTR_ARGS, kUnion, kInstructionTables, static_cast<uint8_t>(InstructionArguments::MAX)},
+    {kInstruction, Instruction::VT_INSTR_ARGS, kUnion, kInstructionTables,
+     static_cast<uint8_t>(InstructionArguments::MAX)},
     {kReference, BackendDelegateDataReference::VT_LOCATION, kScalar, 1},
     {kReference, BackendDelegateDataReference::VT_INDEX, kScalar, 4},
     {kDelegate, BackendDelegate::VT_ID, kText, 0, kRequired},

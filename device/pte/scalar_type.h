@@ -6,7 +6,17 @@
 
 namespace dtr {
 
-enum class ScalarType : int8_t { kByte = 0, kChar = 1, kShort = 2, kInt = 3, kLong = 4, kHalf = 5, kFloat = 6, kDouble = 7, kBool = 11 };
+enum class ScalarType : int8_t {
+  kByte = 0,
+  kChar = 1,
+  kShort = 2,
+  kInt = 3,
+  kLong = 4,
+  kHalf = 5,
+  kFloat = 6,
+  kDouble = 7,
+  kBool = 11
+};
 
 // Bytes of one element; 0 for a number that is none of the above.
 constexpr size_t byte_size(ScalarType type) {

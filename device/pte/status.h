@@ -1,4 +1,5 @@
-// What can go wrong while a program is loaded and run. Freestanding: no strings are built, a status points into the program.
+// What can go wrong while a program is loaded and run. Freestanding: no strings are built, a status
+// points into the program.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@ enum class Error : uint8_t {
   kTruncated,      // shorter than its header says
   kNotAProgram,    // no .pte identifier
   kNewerVersion,   // written by a newer schema or tool than this one
-  kMalformed,      // structure or an index in it is wrong; `index` says which plan, value or instruction
+  kMalformed,      // structure or an index in it is wrong; `index` says which plan, value or
+                   // instruction
   kBadChecksum,    // bytes changed since it was written
   kMisaligned,     // the bytes do not start on a 16-byte boundary
   kUnsupported,    // well-formed, but uses something that this runtime does not do
@@ -20,7 +22,8 @@ enum class Error : uint8_t {
   kMissingMethod,  // no method of that name
   kMissingKernel,  // an operator is not in the kernel table; `name`
   kMissingDelegate,
-  kMissingData,     // a constant outside of the program is in no tensor file, or has another type or shape there; `name`
+  kMissingData,  // a constant outside of the program is in no tensor file, or has another type or
+                 // shape there; `name`
   kNotATensorFile,  // no .ptd identifier
   // The caller's memory.
   kArenaTooSmall,    // `index`: which memory, `detail`: bytes needed; index UINT32_MAX: the state
@@ -34,14 +37,16 @@ enum class Error : uint8_t {
   kInputNotSet,   // run without all inputs; they are consumed by each run
   kOutputNotSet,  // an output that the caller must place has no memory
   // Execution; `index` is the instruction, `name` the operator or delegate.
-  kKernelArguments,  // a kernel got other arguments than its schema says, or shapes that do not fit together
+  kKernelArguments,  // a kernel got other arguments than its schema says, or shapes that do not fit
+                     // together
   kKernelDtype,      // a kernel does not do these dtypes
   kDelegateRefused,  // a delegate refused its payload; `detail` is the delegate's own code
   kDelegateFailed,   // a delegate's run failed; `detail` is the delegate's own code
   kStopped,          // the observer ended the run
   // Use of the interface.
   kNotPrepared,  // no program is loaded, or the method was not prepared or was released
-  kNull,         // null was given for bytes that there should be; `index` as that of the memory, input or output
+  kNull,  // null was given for bytes that there should be; `index` as that of the memory, input or
+          // output
 };
 
 inline constexpr Error kLastError = Error::kNull;

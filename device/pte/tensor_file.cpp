@@ -58,11 +58,14 @@ Status TensorFile::open(std::span<const std::byte> bytes, bool check_checksum, T
   if (bytes.size() < kHeaderAt + sizeof(Header)) return {Error::kTruncated};
   if (bytes.data() == nullptr) return {Error::kNull};
   if (reinterpret_cast<uintptr_t>(bytes.data()) % kFileAlignment != 0) return {Error::kMisaligned};
-  if (std::memcmp(bytes.data() + 4, ptd::FlatTensorIdentifier(), 4) != 0) return {Error::kNotATensorFile};
+  if (std::memcmp(bytes.data() + 4, ptd::FlatTensorIdentifier(), 4) != 0)
+    return {Error::kNotATensorFile};
   Header header{};
   std::memcpy(&header, bytes.data() + kHeaderAt, sizeof header);
-  if (std::memcmp(header.magic, "FH01", 4) != 0 || header.length < sizeof header) return {Error::kMalformed};
-  if (header.segment_base_offset > bytes.size() || header.segment_data_size > bytes.size() - header.segment_base_offset) {
+  if (std::memcmp(header.magic, "FH01", 4) != 0 || header.length < sizeof header)
+    return {Error::kMalformed};
+  if (header.segment_base_offset > bytes.size() ||
+      header.segment_data_size > bytes.size() - header.segment_base_offset) {
     return {Error::kTruncated};
   }
   if (header.flatbuffer_offset > header.segment_base_offset ||
@@ -70,38 +73,47 @@ Status TensorFile::open(std::span<const std::byte> bytes, bool check_checksum, T
     return {Error::kMalformed};
   }
   const auto structure = static_cast<size_t>(header.flatbuffer_offset + header.flatbuffer_size);
-  if (structure >= INT32_MAX || !verify_flatbuffer(kSchema, bytes.first(structure))) return {Error::kMalformed};
+  if (structure >= INT32_MAX || !verify_flatbuffer(kSchema, bytes.first(structure)))
+    return {Error::kMalformed};
   const ptd::FlatTensor* root = ptd::GetFlatTensor(bytes.data());
   if (root->version() != 0) return {Error::kNewerVersion, 0, root->version()};
   const uint64_t size = header.segment_data_size;
   const uint32_t segments = root->segments() == nullptr ? 0 : root->segments()->size();
   for (uint32_t i = 0; i < segments; ++i) {
     const ptd::DataSegment& segment = *root->segments()->Get(i);
-    if (segment.offset() > size || segment.size() > size - segment.offset()) return {Error::kTruncated, i};
+    if (segment.offset() > size || segment.size() > size - segment.offset())
+      return {Error::kTruncated, i};
   }
   for (uint32_t i = 0; root->named_data() != nullptr && i < root->named_data()->size(); ++i) {
     const ptd::NamedData& entry = *root->named_data()->Get(i);
     if (entry.segment_index() >= segments) return {Error::kMalformed, i};
   }
   TensorFile opened;
-  opened.segment_data_ = bytes.subspan(static_cast<size_t>(header.segment_base_offset), static_cast<size_t>(size));
+  opened.segment_data_ =
+      bytes.subspan(static_cast<size_t>(header.segment_base_offset), static_cast<size_t>(size));
   opened.root_ = root;
   opened.names_ascend_ = true;
-  for (size_t i = 1; i < opened.count() && opened.names_ascend_; ++i) opened.names_ascend_ = opened.name(i - 1) <= opened.name(i);
+  for (size_t i = 1; i < opened.count() && opened.names_ascend_; ++i)
+    opened.names_ascend_ = opened.name(i - 1) <= opened.name(i);
   if (const ptd::NamedData* entry = opened.find(kChecksumKey); entry != nullptr && check_checksum) {
     const std::span<const std::byte> stored = opened.data(*entry);
     uint32_t expected = 0;
     if (stored.size() != sizeof expected) return {Error::kMalformed};
     std::memcpy(&expected, stored.data(), sizeof expected);
-    if (crc32_with_hole(bytes, static_cast<size_t>(stored.data() - bytes.data())) != expected) return {Error::kBadChecksum};
+    if (crc32_with_hole(bytes, static_cast<size_t>(stored.data() - bytes.data())) != expected)
+      return {Error::kBadChecksum};
   }
   *file = opened;
   return {};
 }
 
-size_t TensorFile::count() const { return root_ == nullptr || root_->named_data() == nullptr ? 0 : root_->named_data()->size(); }
+size_t TensorFile::count() const {
+  return root_ == nullptr || root_->named_data() == nullptr ? 0 : root_->named_data()->size();
+}
 
-const ptd::NamedData& TensorFile::entry(size_t index) const { return *root_->named_data()->Get(static_cast<uint32_t>(index)); }
+const ptd::NamedData& TensorFile::entry(size_t index) const {
+  return *root_->named_data()->Get(static_cast<uint32_t>(index));
+}
 
 std::string_view TensorFile::name(size_t index) const {
   const flatbuffers::String& key = *entry(index).key();
@@ -130,16 +142,20 @@ const ptd::NamedData* TensorFile::find(std::string_view key) const {
 
 std::span<const std::byte> TensorFile::data(const ptd::NamedData& entry) const {
   const ptd::DataSegment& segment = *root_->segments()->Get(entry.segment_index());
-  return segment_data_.subspan(static_cast<size_t>(segment.offset()), static_cast<size_t>(segment.size()));
+  return segment_data_.subspan(static_cast<size_t>(segment.offset()),
+                               static_cast<size_t>(segment.size()));
 }
 
 bool TensorFile::fits(const ptd::NamedData& entry, const Tensor& tensor) const {
   const ptd::TensorLayout* layout = entry.tensor_layout();
   const std::span<const std::byte> bytes = data(entry);
   return layout != nullptr && layout->scalar_type() == static_cast<int8_t>(tensor.scalar_type()) &&
-         same_items(layout->sizes(), tensor.sizes()) && same_items(layout->dim_order(), tensor.dim_order()) &&
+         same_items(layout->sizes(), tensor.sizes()) &&
+         same_items(layout->dim_order(), tensor.dim_order()) &&
          bytes.size() == tensor_bytes(tensor) &&
-         reinterpret_cast<uintptr_t>(bytes.data()) % byte_size(static_cast<dtr::ScalarType>(tensor.scalar_type())) == 0;
+         reinterpret_cast<uintptr_t>(bytes.data()) %
+                 byte_size(static_cast<dtr::ScalarType>(tensor.scalar_type())) ==
+             0;
 }
 
 const std::byte* TensorFiles::search(std::span<const TensorFile> files, const Tensor& tensor) {

@@ -19,7 +19,10 @@ static_assert(static_cast<int>(ScalarType::Bool) == static_cast<int>(dtr::Scalar
 class PlanVerifier {
  public:
   PlanVerifier(const ProgramFile& file, const ExecutionPlan& plan)
-      : file_(file), plan_(plan), values_(tables<EValue>(&plan, ExecutionPlan::VT_VALUES)), left_(file.bytes().size()) {}
+      : file_(file),
+        plan_(plan),
+        values_(tables<EValue>(&plan, ExecutionPlan::VT_VALUES)),
+        left_(file.bytes().size()) {}
 
   // Of a failed check, `at` is the entry of its list.
   Error run(uint32_t& at) {
@@ -31,7 +34,9 @@ class PlanVerifier {
       if (const Error error = check_value(value(at)); error != Error::kOk) return error;
     }
     at = 0;
-    if (!indices_fit(indices(ExecutionPlan::VT_INPUTS)) || !indices_fit(indices(ExecutionPlan::VT_OUTPUTS))) return Error::kMalformed;
+    if (!indices_fit(indices(ExecutionPlan::VT_INPUTS)) ||
+        !indices_fit(indices(ExecutionPlan::VT_OUTPUTS)))
+      return Error::kMalformed;
     const auto& delegates = tables<BackendDelegate>(&plan_, ExecutionPlan::VT_DELEGATES);
     for (; at < delegates.size(); ++at) {
       // Equal parts of a model may share their payload; who prepares them reads it for each.
@@ -43,7 +48,8 @@ class PlanVerifier {
     if (chains.size() != 1) return chains.size() == 0 ? Error::kMalformed : Error::kUnsupported;
     const auto& instructions = tables<Instruction>(chains.Get(0), Chain::VT_INSTRUCTIONS);
     for (; at < instructions.size(); ++at) {
-      if (const Error error = check_instruction(*instructions.Get(at)); error != Error::kOk) return error;
+      if (const Error error = check_instruction(*instructions.Get(at)); error != Error::kOk)
+        return error;
     }
     return Error::kOk;
   }
@@ -52,8 +58,12 @@ class PlanVerifier {
   static Error malformed_unless(bool good) { return good ? Error::kOk : Error::kMalformed; }
 
   const EValue& value(uint32_t index) const { return *values_.Get(index); }
-  const flatbuffers::Vector<int64_t>& sizes() const { return list<int64_t>(&plan_, ExecutionPlan::VT_NON_CONST_BUFFER_SIZES); }
-  const flatbuffers::Vector<int32_t>& indices(flatbuffers::voffset_t slot) const { return list<int32_t>(&plan_, slot); }
+  const flatbuffers::Vector<int64_t>& sizes() const {
+    return list<int64_t>(&plan_, ExecutionPlan::VT_NON_CONST_BUFFER_SIZES);
+  }
+  const flatbuffers::Vector<int32_t>& indices(flatbuffers::voffset_t slot) const {
+    return list<int32_t>(&plan_, slot);
+  }
   bool indices_fit(const flatbuffers::Vector<int32_t>& indices) const {
     for (const int32_t index : indices) {
       if (static_cast<uint32_t>(index) >= values_.size()) return false;
@@ -72,18 +82,21 @@ class PlanVerifier {
         return check_list(items<int64_t>(value), KernelTypes::Int);
       case KernelTypes::TensorList:
       case KernelTypes::OptionalTensorList:
-        return check_list(items<int32_t>(value), KernelTypes::Tensor, value.val_type() == KernelTypes::OptionalTensorList);
+        return check_list(items<int32_t>(value), KernelTypes::Tensor,
+                          value.val_type() == KernelTypes::OptionalTensorList);
       default:
         return value.val_type() <= KernelTypes::MAX ? Error::kOk : Error::kUnsupported;
     }
   }
 
-  // Tensors of a list need memory whether the list is used or not: instructions that share it are not to look at each of them again.
+  // Tensors of a list need memory whether the list is used or not: instructions that share it are
+  // not to look at each of them again.
   template <class T>
   Error check_list(const flatbuffers::Vector<T>& items, KernelTypes type, bool optional = false) {
     for (const T index : items) {
       if (optional && index == -1) continue;
-      if (static_cast<std::make_unsigned_t<T>>(index) >= values_.size() || value(static_cast<uint32_t>(index)).val_type() != type) {
+      if (static_cast<std::make_unsigned_t<T>>(index) >= values_.size() ||
+          value(static_cast<uint32_t>(index)).val_type() != type) {
         return Error::kMalformed;
       }
       if (!has_memory(static_cast<uint32_t>(index))) return Error::kUnsupported;
@@ -96,12 +109,13 @@ class PlanVerifier {
     const auto& sizes = list<int32_t>(&tensor, Tensor::VT_SIZES);
     const auto& order = list<uint8_t>(&tensor, Tensor::VT_DIM_ORDER);
     const uint32_t rank = sizes.size();
-    if (element == 0 || tensor.shape_dynamism() == TensorShapeDynamism::DynamicUnbound || word(&tensor, Tensor::VT_STORAGE_OFFSET) != 0 ||
-        rank > kMaxRank) {
+    if (element == 0 || tensor.shape_dynamism() == TensorShapeDynamism::DynamicUnbound ||
+        word(&tensor, Tensor::VT_STORAGE_OFFSET) != 0 || rank > kMaxRank) {
       return Error::kUnsupported;
     }
     if (order.size() != rank) return Error::kMalformed;
-    auto bytes = static_cast<int32_t>(element);  // fits: sizes, offsets and strides of kernels are 32 bits wide
+    auto bytes = static_cast<int32_t>(
+        element);  // fits: sizes, offsets and strides of kernels are 32 bits wide
     bool empty = false;
     uint32_t seen = 0;
     for (uint32_t i = 0; i < rank; ++i) {
@@ -119,10 +133,12 @@ class PlanVerifier {
     const uint32_t constant = word(&tensor, Tensor::VT_DATA_BUFFER_IDX);
     if (planned != nullptr) {
       // One with data is state with an initial value.
-      return external || constant > 0 ? Error::kUnsupported
-                                      : malformed_unless(planned_fits(*planned, static_cast<uint32_t>(bytes), element));
+      return external || constant > 0
+                 ? Error::kUnsupported
+                 : malformed_unless(planned_fits(*planned, static_cast<uint32_t>(bytes), element));
     }
-    if (external) return malformed_unless(tensor.extra_tensor_info()->fully_qualified_name() != nullptr);
+    if (external)
+      return malformed_unless(tensor.extra_tensor_info()->fully_qualified_name() != nullptr);
     if (constant == 0) return Error::kOk;
     const std::span<const std::byte> data = file_.constant(constant);
     return malformed_unless(data.data() != nullptr && data.size() >= static_cast<uint32_t>(bytes) &&
@@ -131,7 +147,9 @@ class PlanVerifier {
 
   bool planned_fits(const AllocationDetails& at, uint32_t bytes, size_t element) const {
     const uint32_t memory = word(&at, AllocationDetails::VT_MEMORY_ID);
-    if (memory == 0 || memory >= sizes().size() || word(&at, AllocationDetails::VT_MEMORY_OFFSET_HIGH) != 0) return false;
+    if (memory == 0 || memory >= sizes().size() ||
+        word(&at, AllocationDetails::VT_MEMORY_OFFSET_HIGH) != 0)
+      return false;
     const auto size = static_cast<uint32_t>(sizes().Get(memory));
     const uint32_t offset = word(&at, AllocationDetails::VT_MEMORY_OFFSET_LOW);
     return offset <= size && bytes <= size - offset && offset % element == 0;
@@ -141,10 +159,13 @@ class PlanVerifier {
   bool has_memory(uint32_t index) {
     if (value(index).val_type() != KernelTypes::Tensor) return true;
     const Tensor& tensor = *static_cast<const Tensor*>(value(index).val());
-    return word(&tensor, Tensor::VT_DATA_BUFFER_IDX) > 0 || is_external(tensor) || tensor.allocation_info() != nullptr ||
-           is_listed(indices(ExecutionPlan::VT_INPUTS), index) || is_listed(indices(ExecutionPlan::VT_OUTPUTS), index);
+    return word(&tensor, Tensor::VT_DATA_BUFFER_IDX) > 0 || is_external(tensor) ||
+           tensor.allocation_info() != nullptr ||
+           is_listed(indices(ExecutionPlan::VT_INPUTS), index) ||
+           is_listed(indices(ExecutionPlan::VT_OUTPUTS), index);
   }
-  // What is not linear in the file may cost as much as it has bytes, and no more: no small file takes long.
+  // What is not linear in the file may cost as much as it has bytes, and no more: no small file
+  // takes long.
   bool spend(size_t cost) {
     if (cost > left_) return false;
     left_ -= cost;
@@ -161,10 +182,12 @@ class PlanVerifier {
 
   Error check_instruction(const Instruction& instruction) {
     const InstructionArguments type = instruction.instr_args_type();
-    if (instruction.instr_args() == nullptr || type == InstructionArguments::NONE) return Error::kMalformed;
+    if (instruction.instr_args() == nullptr || type == InstructionArguments::NONE)
+      return Error::kMalformed;
     if (type > InstructionArguments::DelegateCall) return Error::kUnsupported;
     const bool is_kernel = type == InstructionArguments::KernelCall;
-    const auto& callees = tables<void>(&plan_, is_kernel ? ExecutionPlan::VT_OPERATORS : ExecutionPlan::VT_DELEGATES);
+    const auto& callees =
+        tables<void>(&plan_, is_kernel ? ExecutionPlan::VT_OPERATORS : ExecutionPlan::VT_DELEGATES);
     const auto& given = arguments(instruction);
     if (callee(instruction) >= callees.size() || !indices_fit(given)) return Error::kMalformed;
     for (const int32_t index : given) {
@@ -185,7 +208,8 @@ Status verify_plans(const ProgramFile& file) {
   const auto& plans = tables<ExecutionPlan>(&file.program(), Program::VT_EXECUTION_PLAN);
   for (uint32_t i = 0; i < plans.size(); ++i) {
     uint32_t at = 0;
-    if (const Error error = PlanVerifier(file, *plans.Get(i)).run(at); error != Error::kOk) return {error, at, i};
+    if (const Error error = PlanVerifier(file, *plans.Get(i)).run(at); error != Error::kOk)
+      return {error, at, i};
   }
   return {};
 }

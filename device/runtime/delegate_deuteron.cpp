@@ -24,7 +24,8 @@ Status prepare(void* context, void* memory, std::span<const std::byte> payload) 
   const auto& deuteron = *static_cast<const DeuteronContext*>(context);
   if (!aligned(payload.data())) return refused(npu::Status::kMisaligned);
   uint32_t handle = 0;
-  const npu::Status status = deuteron.driver.prepare(deuteron.driver.context, payload.data(), payload.size(), &handle);
+  const npu::Status status =
+      deuteron.driver.prepare(deuteron.driver.context, payload.data(), payload.size(), &handle);
   if (status != npu::Status::kOk) return refused(status);
   // The driver has accepted header and table.
   const auto& header = *reinterpret_cast<const npu::Header*>(payload.data());
@@ -45,13 +46,15 @@ Status run(void* context, void* memory, std::span<Value* const> arguments) {
   npu::Buffer operands[npu::kMaxOperands + 1];
   for (size_t i = 0; i < arguments.size(); ++i) {
     const bool written = i == state.operands || state.table[i].kind == npu::OperandKind::kOutput;
-    if (arguments[i]->kind != ValueKind::kTensor || (written && !arguments[i]->tensor.writable)) return failed(npu::Status::kBadOperand);
+    if (arguments[i]->kind != ValueKind::kTensor || (written && !arguments[i]->tensor.writable))
+      return failed(npu::Status::kBadOperand);
     const Tensor& tensor = arguments[i]->tensor;
     if (!aligned(tensor.data)) return failed(npu::Status::kMisaligned);
     operands[i] = {tensor.data, static_cast<uint32_t>(tensor.bytes())};
   }
-  deuteron.report = deuteron.driver.run(deuteron.driver.context, state.handle, operands, state.operands, operands[state.operands],
-                                        deuteron.on_event, deuteron.event_context);
+  deuteron.report =
+      deuteron.driver.run(deuteron.driver.context, state.handle, operands, state.operands,
+                          operands[state.operands], deuteron.on_event, deuteron.event_context);
   return deuteron.report.status == npu::Status::kOk ? Status{} : failed(deuteron.report.status);
 }
 
@@ -63,7 +66,12 @@ void release(void* context, void* memory) {
 }  // namespace
 
 Delegate deuteron_delegate(DeuteronContext& context) {
-  return {.id = pte::kDelegateId, .context = &context, .state_bytes = sizeof(State), .prepare = prepare, .run = run, .release = release};
+  return {.id = pte::kDelegateId,
+          .context = &context,
+          .state_bytes = sizeof(State),
+          .prepare = prepare,
+          .run = run,
+          .release = release};
 }
 
 }  // namespace dtr::runtime

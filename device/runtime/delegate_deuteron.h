@@ -1,5 +1,5 @@
-// The delegate `DeuteronBackend`: NPU microcode, run through the driver interface (device/npu/driver.h). Which driver, the simulator or
-// silicon, is the caller's choice.
+// The delegate `DeuteronBackend`: NPU microcode, run through the driver interface
+// (device/npu/driver.h). Which driver, the simulator or silicon, is the caller's choice.
 #pragma once
 
 #include "device/npu/driver.h"
@@ -16,8 +16,10 @@ struct DeuteronContext {
   npu::Report report = {};  // of the last run
 };
 
-// Delegate::state_bytes of this delegate, for those who reserve memory before the program is loaded.
-inline constexpr size_t kDeuteronStateBytes = 2 * sizeof(uint32_t) + sizeof(std::span<const std::byte>);
+// Delegate::state_bytes of this delegate, for those who reserve memory before the program is
+// loaded.
+inline constexpr size_t kDeuteronStateBytes =
+    2 * sizeof(uint32_t) + sizeof(std::span<const std::byte>);
 
 // Entry for a DelegateTable. `detail` of a failed status is an npu::Status.
 Delegate deuteron_delegate(DeuteronContext& context);

@@ -26,12 +26,15 @@ static_assert(static_cast<int>(DTR_INT8) == static_cast<int>(dtr::ScalarType::kC
               static_cast<int>(DTR_FLOAT32) == static_cast<int>(dtr::ScalarType::kFloat) &&
               static_cast<int>(DTR_BOOL) == static_cast<int>(dtr::ScalarType::kBool));
 
-std::string_view first_method(const Program& program) { return program.method_count() > 0 ? program.method_name(0) : std::string_view(); }
+std::string_view first_method(const Program& program) {
+  return program.method_count() > 0 ? program.method_name(0) : std::string_view();
+}
 
 dtr_status describe(const Tensor* tensor, uint32_t index, dtr_tensor* out) {
   if (out == nullptr) return to_c({Error::kNull, index});
   if (tensor == nullptr) return to_c({Error::kNoSuchTensor, index});
-  *out = {tensor->data, tensor->bytes(), static_cast<dtr_dtype>(tensor->dtype), tensor->rank, tensor->sizes, tensor->dim_order};
+  *out = {tensor->data, tensor->bytes(), static_cast<dtr_dtype>(tensor->dtype),
+          tensor->rank, tensor->sizes,   tensor->dim_order};
   return to_c({});
 }
 
@@ -41,12 +44,14 @@ const Status kNotPrepared{Error::kNotPrepared};
 
 const char* dtr_error_text(dtr_error error) { return dtr::pte::text(static_cast<Error>(error)); }
 
-dtr_status dtr_load(dtr_model* model, const void* program, size_t bytes, const dtr_environment* environment) {
+dtr_status dtr_load(dtr_model* model, const void* program, size_t bytes,
+                    const dtr_environment* environment) {
   if (model == nullptr) return to_c({Error::kNull});
   Model& made = *new (model) Model;
   made.mark = dtr::runtime::mark_of(model);
   if (environment == nullptr) return to_c({Error::kNull});
-  return to_c(Program::load({static_cast<const std::byte*>(program), bytes}, environment->options, &made.program));
+  return to_c(Program::load({static_cast<const std::byte*>(program), bytes}, environment->options,
+                            &made.program));
 }
 
 dtr_status dtr_requirements_of(const dtr_model* model, dtr_requirements* requirements) {
@@ -59,15 +64,18 @@ dtr_status dtr_requirements_of(const dtr_model* model, dtr_requirements* require
   return to_c(status);
 }
 
-dtr_status dtr_prepare(dtr_model* model, dtr_memory state, const dtr_memory* memories, uint32_t memory_count) {
+dtr_status dtr_prepare(dtr_model* model, dtr_memory state, const dtr_memory* memories,
+                       uint32_t memory_count) {
   constexpr uint32_t kMostMemories = 8;
   Model* found = opened(model);
   if (found == nullptr) return to_c(kNotPrepared);
   if (memory_count > kMostMemories) return to_c({Error::kUnsupported, memory_count});
   if (memories == nullptr && memory_count > 0) return to_c({Error::kNull});
   std::array<std::span<std::byte>, kMostMemories> spans{};
-  for (uint32_t i = 0; i < memory_count; ++i) spans[i] = {static_cast<std::byte*>(memories[i].data), memories[i].bytes};
-  return to_c(found->method.prepare(found->program, first_method(found->program), {static_cast<std::byte*>(state.data), state.bytes},
+  for (uint32_t i = 0; i < memory_count; ++i)
+    spans[i] = {static_cast<std::byte*>(memories[i].data), memories[i].bytes};
+  return to_c(found->method.prepare(found->program, first_method(found->program),
+                                    {static_cast<std::byte*>(state.data), state.bytes},
                                     std::span(spans).first(memory_count)));
 }
 
@@ -86,20 +94,25 @@ uint32_t dtr_output_count(const dtr_model* model) {
 
 dtr_status dtr_input(const dtr_model* model, uint32_t index, dtr_tensor* tensor) {
   const Model* found = opened(model);
-  return found == nullptr ? to_c(kNotPrepared) : describe(found->method.input_tensor(index), index, tensor);
+  return found == nullptr ? to_c(kNotPrepared)
+                          : describe(found->method.input_tensor(index), index, tensor);
 }
 
 dtr_status dtr_output(const dtr_model* model, uint32_t index, dtr_tensor* tensor) {
   const Model* found = opened(model);
-  return found == nullptr ? to_c(kNotPrepared) : describe(found->method.output_tensor(index), index, tensor);
+  return found == nullptr ? to_c(kNotPrepared)
+                          : describe(found->method.output_tensor(index), index, tensor);
 }
 
 dtr_status dtr_set_input(dtr_model* model, uint32_t index, const dtr_tensor* tensor) {
   Model* found = opened(model);
   if (found == nullptr) return to_c(kNotPrepared);
-  const bool null = tensor == nullptr || (tensor->rank > 0 && (tensor->sizes == nullptr || tensor->dim_order == nullptr));
+  const bool null =
+      tensor == nullptr ||
+      (tensor->rank > 0 && (tensor->sizes == nullptr || tensor->dim_order == nullptr));
   if (null) return to_c({Error::kNull, index});
-  // C's callers may store any number in the enum, which C++ must not read as one; its size follows the compiler's options.
+  // C's callers may store any number in the enum, which C++ must not read as one; its size follows
+  // the compiler's options.
   uint32_t dtype = 0;
   std::memcpy(&dtype, &tensor->dtype, sizeof tensor->dtype);
   if (dtype > DTR_BOOL) return to_c({Error::kInputDtype, index});
@@ -113,7 +126,8 @@ dtr_status dtr_set_input(dtr_model* model, uint32_t index, const dtr_tensor* ten
 dtr_status dtr_set_output_memory(dtr_model* model, uint32_t index, dtr_memory memory) {
   Model* found = opened(model);
   if (found == nullptr) return to_c(kNotPrepared);
-  return to_c(found->method.set_output_memory(index, {static_cast<std::byte*>(memory.data), memory.bytes}));
+  return to_c(
+      found->method.set_output_memory(index, {static_cast<std::byte*>(memory.data), memory.bytes}));
 }
 
 dtr_status dtr_run(dtr_model* model, const dtr_observer* observer) {
@@ -122,8 +136,14 @@ dtr_status dtr_run(dtr_model* model, const dtr_observer* observer) {
   if (observer == nullptr) return to_c(found->method.run());
   const dtr::runtime::Observer forward{
       .context = const_cast<dtr_observer*>(observer),
-      .before = [](void* context, const Method&, uint32_t step) { return dtr::runtime::before(static_cast<dtr_observer*>(context), step); },
-      .after = [](void* context, const Method&, uint32_t step) { dtr::runtime::after(static_cast<dtr_observer*>(context), step); }};
+      .before =
+          [](void* context, const Method&, uint32_t step) {
+            return dtr::runtime::before(static_cast<dtr_observer*>(context), step);
+          },
+      .after =
+          [](void* context, const Method&, uint32_t step) {
+            dtr::runtime::after(static_cast<dtr_observer*>(context), step);
+          }};
   return to_c(found->method.run(&forward));
 }
 
@@ -140,5 +160,6 @@ const char* dtr_step_name(const dtr_model* model, uint32_t step) {
 
 int dtr_step_is_delegate(const dtr_model* model, uint32_t step) {
   const Model* found = opened(model);
-  return static_cast<int>(found != nullptr && step < found->method.instruction_count() && found->method.is_delegate(step));
+  return static_cast<int>(found != nullptr && step < found->method.instruction_count() &&
+                          found->method.is_delegate(step));
 }

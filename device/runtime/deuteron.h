@@ -1,4 +1,5 @@
-/* Deuteron's runtime for C: loads a compiled program (.pte) and runs it in memory that the caller gives. C99; no heap, no global state.
+/* Deuteron's runtime for C: loads a compiled program (.pte) and runs it in memory that the caller
+ * gives. C99; no heap, no global state.
  *
  *   dtr_load(&model, program, bytes, environment);      checks the program once
  *   dtr_requirements_of(&model, &need);                 how much memory it wants
@@ -7,7 +8,8 @@
  *   dtr_run(&model, NULL);
  *   dtr_output(&model, 0, &tensor);
  *
- * Complete examples: device/runtime/examples/run_model.c on a host, main.c of a firmware project. Two threads may use two models, not one.
+ * Complete examples: device/runtime/examples/run_model.c on a host, main.c of a firmware project.
+ * Two threads may use two models, not one.
  */
 #ifndef DEUTERON_H
 #define DEUTERON_H
@@ -90,24 +92,28 @@ typedef struct dtr_tensor {
   dtr_dtype dtype;
   uint32_t rank;
   const int32_t* sizes;     /* in logical (PyTorch) order */
-  const uint8_t* dim_order; /* logical dimension at each physical position, outermost first: 0 1 2 3, or 0 2 3 1 for channels-last */
+  const uint8_t* dim_order; /* logical dimension at each physical position, outermost first: 0 1 2
+                               3, or 0 2 3 1 for channels-last */
 } dtr_tensor;
 
-/* Kernels and delegates that programs may call. A firmware project has just those of its program behind `model_start`; on a host
- * `dtr_host_environment` has all kernels. */
+/* Kernels and delegates that programs may call. A firmware project has just those of its program
+ * behind `model_start`; on a host `dtr_host_environment` has all kernels. */
 typedef struct dtr_environment dtr_environment;
 const dtr_environment* dtr_host_environment(void);
 
-/* A loaded program. Its fields are the runtime's; it must stay where it is between load and release. Calls with a model that dtr_load has
- * not seen at this place, or with null, change nothing: they return DTR_NOT_PREPARED, counts are 0 and names are "". */
+/* A loaded program. Its fields are the runtime's; it must stay where it is between load and
+ * release. Calls with a model that dtr_load has not seen at this place, or with null, change
+ * nothing: they return DTR_NOT_PREPARED, counts are 0 and names are "". */
 typedef struct dtr_model {
   void* reserved[32];
 } dtr_model;
 
-/* Checks the program, which must outlive the model and is used where it lies; its first method is what runs. After an error the model is
- * empty. The model needs no initialization; one that is prepared is released before it is loaded again. DTR_NULL: the program, with bytes,
- * the environment or the model is null. */
-dtr_status dtr_load(dtr_model* model, const void* program, size_t bytes, const dtr_environment* environment);
+/* Checks the program, which must outlive the model and is used where it lies; its first method is
+ * what runs. After an error the model is empty. The model needs no initialization; one that is
+ * prepared is released before it is loaded again. DTR_NULL: the program, with bytes, the
+ * environment or the model is null. */
+dtr_status dtr_load(dtr_model* model, const void* program, size_t bytes,
+                    const dtr_environment* environment);
 
 typedef struct dtr_requirements {
   size_t state_bytes;
@@ -120,38 +126,46 @@ typedef struct dtr_memory {
   void* data;
   size_t bytes;
 } dtr_memory;
-/* The memories hold inputs, outputs and what lies between them while a run lasts: two models may share theirs if they run in turn and each
- * one's outputs are read before the other runs. The state is of one model. At most 8 memories. DTR_NULL: one that needs bytes is null, or
- * the array is null and the count is not 0. */
-dtr_status dtr_prepare(dtr_model* model, dtr_memory state, const dtr_memory* memories, uint32_t memory_count);
-/* Gives back what delegates hold; dtr_load or dtr_prepare may follow. Until then dtr_run is an error. */
+/* The memories hold inputs, outputs and what lies between them while a run lasts: two models may
+ * share theirs if they run in turn and each one's outputs are read before the other runs. The state
+ * is of one model. At most 8 memories. DTR_NULL: one that needs bytes is null, or the array is null
+ * and the count is not 0. */
+dtr_status dtr_prepare(dtr_model* model, dtr_memory state, const dtr_memory* memories,
+                       uint32_t memory_count);
+/* Gives back what delegates hold; dtr_load or dtr_prepare may follow. Until then dtr_run is an
+ * error. */
 void dtr_release(dtr_model* model);
 
 uint32_t dtr_input_count(const dtr_model* model);
 uint32_t dtr_output_count(const dtr_model* model);
-/* Where input or output `index` lies, and what it must look like. `data` of an input is its place in the planned memory, where it may be
- * written before dtr_set_input: nothing is copied then. */
+/* Where input or output `index` lies, and what it must look like. `data` of an input is its place
+ * in the planned memory, where it may be written before dtr_set_input: nothing is copied then. */
 dtr_status dtr_input(const dtr_model* model, uint32_t index, dtr_tensor* tensor);
 dtr_status dtr_output(const dtr_model* model, uint32_t index, dtr_tensor* tensor);
 
-/* Before every run, since a run uses the memory of its inputs again. dtype, sizes, dimension order and bytes must be those of the program.
- * The data may overlap with the input's place in part. DTR_NULL: data, sizes or dimension order are null, but have entries. */
+/* Before every run, since a run uses the memory of its inputs again. dtype, sizes, dimension order
+ * and bytes must be those of the program. The data may overlap with the input's place in part.
+ * DTR_NULL: data, sizes or dimension order are null, but have entries. */
 dtr_status dtr_set_input(dtr_model* model, uint32_t index, const dtr_tensor* tensor);
-/* Only for an output that the program leaves to the caller (its `data` is null). DTR_NULL: null for an output that has bytes. */
+/* Only for an output that the program leaves to the caller (its `data` is null). DTR_NULL: null for
+ * an output that has bytes. */
 dtr_status dtr_set_output_memory(dtr_model* model, uint32_t index, dtr_memory memory);
 
-/* Told before and after each step; either function may be null. `before` says whether to go on: 0 ends the run with DTR_STOPPED. */
+/* Told before and after each step; either function may be null. `before` says whether to go on: 0
+ * ends the run with DTR_STOPPED. */
 typedef struct dtr_observer {
   void* context;
   int (*before)(void* context, uint32_t step);
   void (*after)(void* context, uint32_t step);
 } dtr_observer;
-/* `observer` may be null. After an error all inputs are to be set again, then the model can be run again. DTR_NOT_PREPARED: the model was
- * not loaded or not prepared, or one of both failed, or it was released. */
+/* `observer` may be null. After an error all inputs are to be set again, then the model can be run
+ * again. DTR_NOT_PREPARED: the model was not loaded or not prepared, or one of both failed, or it
+ * was released. */
 dtr_status dtr_run(dtr_model* model, const dtr_observer* observer);
 
-/* A profile: what the steps of a run and the NPU's commands cost, 16 bytes an event, in memory of the caller. What nobody calls is not
- * linked. Written to a file, header first, `deuteron profile FILE --program M.pte` shows it (docs/profiling.md). */
+/* A profile: what the steps of a run and the NPU's commands cost, 16 bytes an event, in memory of
+ * the caller. What nobody calls is not linked. Written to a file, header first, `deuteron profile
+ * FILE --program M.pte` shows it (docs/profiling.md). */
 typedef struct dtr_profile_record {
   uint32_t words[4];
 } dtr_profile_record;
@@ -162,33 +176,42 @@ typedef struct dtr_profile {
 typedef struct dtr_clock {
   uint64_t (*now)(void* context); /* in cycles of the core */
   void* context;
-  uint32_t bits; /* of the counter, 40 at most: it may begin at 0 again, as long as two events are less apart than that */
+  uint32_t bits; /* of the counter, 40 at most: it may begin at 0 again, as long as two events are
+                    less apart than that */
 } dtr_clock;
 
-/* Room for `count` events: the oldest are kept, the others are counted. Records (null: there is room for none) and clock are used until the
- * last run that is recorded. */
-void dtr_profile_begin(dtr_profile* profile, dtr_profile_record* records, uint32_t count, dtr_clock clock);
-/* dtr_run, recorded behind what the profile holds. The clock is read before observer->before and after observer->after. The NPU's commands
- * are recorded where the project's `model_profile` was told of the profile. */
+/* Room for `count` events: the oldest are kept, the others are counted. Records (null: there is
+ * room for none) and clock are used until the last run that is recorded. */
+void dtr_profile_begin(dtr_profile* profile, dtr_profile_record* records, uint32_t count,
+                       dtr_clock clock);
+/* dtr_run, recorded behind what the profile holds. The clock is read before observer->before and
+ * after observer->after. The NPU's commands are recorded where the project's `model_profile` was
+ * told of the profile. */
 dtr_status dtr_run_profiled(dtr_model* model, const dtr_observer* observer, dtr_profile* profile);
 
-/* dtr_load and dtr_prepare may stand between a start and its stop, which gets what the start returned. A stop of a number that no start
- * returned since the profile was cleared, or that was stopped, writes nothing. */
+/* dtr_load and dtr_prepare may stand between a start and its stop, which gets what the start
+ * returned. A stop of a number that no start returned since the profile was cleared, or that was
+ * stopped, writes nothing. */
 typedef enum dtr_profile_event { DTR_PROFILE_LOAD = 16, DTR_PROFILE_INIT = 17 } dtr_profile_event;
 size_t dtr_profile_start(dtr_profile* profile, dtr_profile_event event);
 void dtr_profile_stop(dtr_profile* profile, size_t started);
 
 uint32_t dtr_profile_count(const dtr_profile* profile); /* events in the buffer */
 uint32_t dtr_profile_lost(const dtr_profile* profile);  /* for which there was no room */
-void dtr_profile_clear(dtr_profile* profile);           /* before the next run: a file has each run with its header */
+void dtr_profile_clear(
+    dtr_profile* profile); /* before the next run: a file has each run with its header */
 
-/* What stands before the records in a file. `program` is the checksum of the program (of a firmware project: `MODEL_CHECKSUM`), `status`
- * what the run returned; `unit` says what the clock counts. */
-typedef enum dtr_profile_unit { DTR_PROFILE_INSTRUCTIONS = 1, DTR_PROFILE_CYCLES = 2 } dtr_profile_unit;
+/* What stands before the records in a file. `program` is the checksum of the program (of a firmware
+ * project: `MODEL_CHECKSUM`), `status` what the run returned; `unit` says what the clock counts. */
+typedef enum dtr_profile_unit {
+  DTR_PROFILE_INSTRUCTIONS = 1,
+  DTR_PROFILE_CYCLES = 2
+} dtr_profile_unit;
 typedef struct dtr_profile_header {
   uint32_t words[9];
 } dtr_profile_header;
-dtr_profile_header dtr_profile_header_of(const dtr_profile* profile, uint32_t program, dtr_status status, dtr_profile_unit unit);
+dtr_profile_header dtr_profile_header_of(const dtr_profile* profile, uint32_t program,
+                                         dtr_status status, dtr_profile_unit unit);
 
 uint32_t dtr_step_count(const dtr_model* model);
 /* Operator or delegate of a step; "" if there is no such step. */

@@ -1,5 +1,6 @@
-// Kernels: functions of ExecuTorch's out-variant convention, found by name in a table that the caller gives. On a device the table
-// holds just the kernels of the program; there is no registration.
+// Kernels: functions of ExecuTorch's out-variant convention, found by name in a table that the
+// caller gives. On a device the table holds just the kernels of the program; there is no
+// registration.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace dtr::runtime {
 using pte::Error;
 using pte::Status;
 
-// Arguments in the order of the operator's schema, the out tensors last; results that repeat them may follow and are ignored.
+// Arguments in the order of the operator's schema, the out tensors last; results that repeat them
+// may follow and are ignored.
 using KernelFunction = Error (*)(std::span<Value* const> arguments);
 
 struct Kernel {
@@ -23,8 +25,8 @@ struct Kernel {
 };
 using KernelTable = std::span<const Kernel>;
 
-// Reads the arguments of a kernel by kind. The first one that does not fit is remembered, and what it returns then is harmless: a
-// kernel reads all of its arguments and asks `good()` once.
+// Reads the arguments of a kernel by kind. The first one that does not fit is remembered, and what
+// it returns then is harmless: a kernel reads all of its arguments and asks `good()` once.
 class Arguments {
  public:
   explicit Arguments(std::span<Value* const> values) : values_(values) {}
@@ -51,29 +53,39 @@ class Arguments {
   }
   // A Scalar: integer, flag or floating point.
   double number(size_t index) {
-    if (index < values_.size() && values_[index]->kind == ValueKind::kInt) return static_cast<double>(values_[index]->integer);
-    if (index < values_.size() && values_[index]->kind == ValueKind::kBool) return values_[index]->flag ? 1.0 : 0.0;
+    if (index < values_.size() && values_[index]->kind == ValueKind::kInt)
+      return static_cast<double>(values_[index]->integer);
+    if (index < values_.size() && values_[index]->kind == ValueKind::kBool)
+      return values_[index]->flag ? 1.0 : 0.0;
     const Value* value = get(index, ValueKind::kDouble);
     return value == nullptr ? 0.0 : value->number;
   }
-  double number_or(size_t index, double fallback) { return is_none(index) ? fallback : number(index); }
+  double number_or(size_t index, double fallback) {
+    return is_none(index) ? fallback : number(index);
+  }
   std::string_view text(size_t index) {
     const Value* value = get(index, ValueKind::kString);
-    return value == nullptr ? std::string_view() : std::string_view(value->string.items, value->string.count);
+    return value == nullptr ? std::string_view()
+                            : std::string_view(value->string.items, value->string.count);
   }
   std::span<const int64_t> ints(size_t index) {
     const Value* value = get(index, ValueKind::kInts);
-    return value == nullptr ? std::span<const int64_t>() : std::span(value->ints.items, value->ints.count);
+    return value == nullptr ? std::span<const int64_t>()
+                            : std::span(value->ints.items, value->ints.count);
   }
   std::span<const double> doubles(size_t index) {
     const Value* value = get(index, ValueKind::kDoubles);
-    return value == nullptr ? std::span<const double>() : std::span(value->doubles.items, value->doubles.count);
+    return value == nullptr ? std::span<const double>()
+                            : std::span(value->doubles.items, value->doubles.count);
   }
   std::span<Value* const> tensors(size_t index) {
     const Value* value = get(index, ValueKind::kTensors);
-    return value == nullptr ? std::span<Value* const>() : std::span(value->tensors.items, value->tensors.count);
+    return value == nullptr ? std::span<Value* const>()
+                            : std::span(value->tensors.items, value->tensors.count);
   }
-  bool is_none(size_t index) const { return index < values_.size() && values_[index]->kind == ValueKind::kNone; }
+  bool is_none(size_t index) const {
+    return index < values_.size() && values_[index]->kind == ValueKind::kNone;
+  }
 
  private:
   static constexpr Tensor kNothing{};

@@ -19,20 +19,24 @@ constexpr uint32_t kState = UINT32_MAX;  // index of its errors
 // Whether bytes of the caller may be used where they lie.
 Error check_address(const void* data) {
   if (data == nullptr) return Error::kNull;
-  return reinterpret_cast<uintptr_t>(data) % kArenaAlignment == 0 ? Error::kOk : Error::kArenaMisaligned;
+  return reinterpret_cast<uintptr_t>(data) % kArenaAlignment == 0 ? Error::kOk
+                                                                  : Error::kArenaMisaligned;
 }
 
 const Instructions& instructions(const pte::ExecutionPlan& plan) {
   return pte::tables<pte::Instruction>(plan.chains()->Get(0), pte::Chain::VT_INSTRUCTIONS);
 }
 
-const Values& values_of(const pte::ExecutionPlan& plan) { return pte::tables<pte::EValue>(&plan, pte::ExecutionPlan::VT_VALUES); }
+const Values& values_of(const pte::ExecutionPlan& plan) {
+  return pte::tables<pte::EValue>(&plan, pte::ExecutionPlan::VT_VALUES);
+}
 const Delegates& delegates_of(const pte::ExecutionPlan& plan) {
   return pte::tables<pte::BackendDelegate>(&plan, pte::ExecutionPlan::VT_DELEGATES);
 }
 
 const flatbuffers::Vector<int32_t>& io_indices(const pte::ExecutionPlan& plan, bool output) {
-  return pte::list<int32_t>(&plan, output ? pte::ExecutionPlan::VT_OUTPUTS : pte::ExecutionPlan::VT_INPUTS);
+  return pte::list<int32_t>(
+      &plan, output ? pte::ExecutionPlan::VT_OUTPUTS : pte::ExecutionPlan::VT_INPUTS);
 }
 
 bool is_delegate_call(const pte::Instruction& instruction) {
@@ -60,12 +64,14 @@ Method::Counts Method::count(const Program& program, const pte::ExecutionPlan& p
   const Delegates& delegates = delegates_of(plan);
   counts.delegates = delegates.size();
   for (const pte::BackendDelegate* delegate : delegates) {
-    counts.delegate_bytes += padded(program.find_delegate(delegate->id()->string_view())->state_bytes);
+    counts.delegate_bytes +=
+        padded(program.find_delegate(delegate->id()->string_view())->state_bytes);
   }
   return counts;
 }
 
-Status Method::requirements(const Program& program, std::string_view name, Requirements* requirements) {
+Status Method::requirements(const Program& program, std::string_view name,
+                            Requirements* requirements) {
   const pte::ExecutionPlan* plan = program.method(name);
   if (plan == nullptr) return {Error::kMissingMethod};
   requirements->counts = count(program, *plan);
@@ -79,17 +85,20 @@ Status Method::requirements(const Program& program, std::string_view name, Requi
   return {};
 }
 
-Status Method::check_memories(std::span<std::byte> state, uint64_t state_bytes, std::span<const std::span<std::byte>> memories) const {
+Status Method::check_memories(std::span<std::byte> state, uint64_t state_bytes,
+                              std::span<const std::span<std::byte>> memories) const {
   const auto& sizes = pte::list<int64_t>(plan_, pte::ExecutionPlan::VT_NON_CONST_BUFFER_SIZES);
   for (uint32_t i = 0; i == 0 || i < sizes.size(); ++i) {
     const uint64_t needed = i == 0 ? state_bytes : static_cast<uint64_t>(sizes.Get(i));
     const uint32_t index = i == 0 ? kState : i - 1;
     const Status too_small{Error::kArenaTooSmall, index, static_cast<uint32_t>(needed)};
-    if (i > memories.size()) return too_small;  // one of no bytes must be there too: tensors are placed in it
+    if (i > memories.size())
+      return too_small;  // one of no bytes must be there too: tensors are placed in it
     const std::span<std::byte> memory = i == 0 ? state : memories[i - 1];
     if (memory.size() < needed) return too_small;
     if (needed == 0) continue;
-    if (const Error error = check_address(memory.data()); error != Error::kOk) return {error, index};
+    if (const Error error = check_address(memory.data()); error != Error::kOk)
+      return {error, index};
   }
   return {};
 }
@@ -107,14 +116,17 @@ Status Method::prepare(const Program& program, std::string_view name, std::span<
     std::memset(state.data(), 0, static_cast<size_t>(state_bytes));
     cut(state.data(), counts);
     read_values(memories);
-    for (uint32_t i = 0; i < counts.kernels; ++i) kernels_[i] = program.find_kernel(operator_name(*plan_, i));
-    status = prepare_delegates(state.data() + static_cast<size_t>(state_bytes - counts.delegate_bytes));
+    for (uint32_t i = 0; i < counts.kernels; ++i)
+      kernels_[i] = program.find_kernel(operator_name(*plan_, i));
+    status =
+        prepare_delegates(state.data() + static_cast<size_t>(state_bytes - counts.delegate_bytes));
   }
   if (!status.ok()) release();
   return status;
 }
 
-// Into arrays, in the order in which their alignment falls. Zeros are values of none, and begin the life of what is trivial.
+// Into arrays, in the order in which their alignment falls. Zeros are values of none, and begin the
+// life of what is trivial.
 void Method::cut(std::byte* state, const Counts& counts) {
   values_ = reinterpret_cast<Value*>(state);
   integers_ = reinterpret_cast<int64_t*>(values_ + counts.values);
@@ -165,7 +177,8 @@ void Method::read_values(std::span<const std::span<std::byte>> memories) {
         const auto& items = pte::items<int64_t>(stored);
         value.kind = ValueKind::kInts;
         value.ints = {integer, items.size()};
-        for (const int64_t index : items) *integer++ = pte::scalar<int64_t>(*all.Get(static_cast<uint32_t>(index)));
+        for (const int64_t index : items)
+          *integer++ = pte::scalar<int64_t>(*all.Get(static_cast<uint32_t>(index)));
         break;
       }
       case pte::KernelTypes::TensorList:
@@ -211,18 +224,25 @@ Status Method::prepare_delegates(std::byte* state) {
 void Method::release() {
   for (; prepared_delegates_ > 0; --prepared_delegates_) {
     const PreparedDelegate& last = delegates_[prepared_delegates_ - 1];
-    if (last.delegate->release != nullptr) last.delegate->release(last.delegate->context, last.state);
+    if (last.delegate->release != nullptr)
+      last.delegate->release(last.delegate->context, last.state);
   }
   plan_ = nullptr;
 }
 
 size_t Method::input_count() const { return io_count(false); }
 size_t Method::output_count() const { return io_count(true); }
-size_t Method::instruction_count() const { return plan_ == nullptr ? 0 : instructions(*plan_).size(); }
+size_t Method::instruction_count() const {
+  return plan_ == nullptr ? 0 : instructions(*plan_).size();
+}
 
-const Value* Method::value(size_t index) const { return plan_ == nullptr || index >= values_of(*plan_).size() ? nullptr : &values_[index]; }
+const Value* Method::value(size_t index) const {
+  return plan_ == nullptr || index >= values_of(*plan_).size() ? nullptr : &values_[index];
+}
 
-size_t Method::io_count(bool output) const { return plan_ == nullptr ? 0 : io_indices(*plan_, output).size(); }
+size_t Method::io_count(bool output) const {
+  return plan_ == nullptr ? 0 : io_indices(*plan_, output).size();
+}
 
 Value* Method::io_value(size_t index, bool output) const {
   if (index >= io_count(output)) return nullptr;
@@ -242,7 +262,8 @@ const Tensor* Method::output_tensor(size_t index) const {
 
 namespace {
 
-// Whether the caller's tensor is what the program plans; nothing of it is read before its rank is known to be the same.
+// Whether the caller's tensor is what the program plans; nothing of it is read before its rank is
+// known to be the same.
 Error check_input(const InputTensor& given, const Tensor& planned) {
   if (given.dtype != planned.dtype) return Error::kInputDtype;
   if (given.sizes.size() != planned.rank) return Error::kInputShape;
@@ -283,16 +304,19 @@ Status Method::set_input(size_t index, const InputTensor& input) {
 
 // What the program says of a tensor.
 const pte::Tensor& Method::stored(const Value& value) const {
-  return *static_cast<const pte::Tensor*>(plan_->values()->Get(static_cast<uint32_t>(&value - values_))->val());
+  return *static_cast<const pte::Tensor*>(
+      plan_->values()->Get(static_cast<uint32_t>(&value - values_))->val());
 }
 
 Status Method::set_output_memory(size_t index, std::span<std::byte> memory) {
   Value* value = io_value(index, true);
   const auto at = static_cast<uint32_t>(index);
-  if (value == nullptr || stored(*value).allocation_info() != nullptr || !value->tensor.writable) return {Error::kNoSuchTensor, at};
+  if (value == nullptr || stored(*value).allocation_info() != nullptr || !value->tensor.writable)
+    return {Error::kNoSuchTensor, at};
   const size_t bytes = value->tensor.bytes();
   if (memory.size() < bytes) return {Error::kArenaTooSmall, at, static_cast<uint32_t>(bytes)};
-  if (const Error error = check_address(memory.data()); bytes > 0 && error != Error::kOk) return {error, at};
+  if (const Error error = check_address(memory.data()); bytes > 0 && error != Error::kOk)
+    return {error, at};
   value->tensor.data = memory.data();
   return {};
 }
@@ -308,7 +332,8 @@ Status Method::run(const Observer* observer) {
   }
   for (uint32_t i = 0; i < output_count(); ++i) {
     const Value* value = io_value(i, true);
-    if (value == nullptr || (value->tensor.data == nullptr && value->tensor.bytes() > 0)) return {Error::kOutputNotSet, i};
+    if (value == nullptr || (value->tensor.data == nullptr && value->tensor.bytes() > 0))
+      return {Error::kOutputNotSet, i};
   }
   for (uint32_t i = 0; i < input_count(); ++i) io_value(i, false)->set = false;
   for (uint32_t i = 0; i < instruction_count(); ++i) {
@@ -319,7 +344,8 @@ Status Method::run(const Observer* observer) {
       const uint32_t callee = pte::callee(instruction);
       const std::span<Value* const> given = arguments(i);
       if (is_delegate_call(instruction)) {
-        status = delegates_[callee].delegate->run(delegates_[callee].delegate->context, delegates_[callee].state, given);
+        status = delegates_[callee].delegate->run(delegates_[callee].delegate->context,
+                                                  delegates_[callee].state, given);
       } else {
         status.error = kernels_[callee](given);
       }
@@ -337,18 +363,22 @@ Status Method::run(const Observer* observer) {
 std::string_view Method::name(size_t instruction) const {
   if (instruction >= instruction_count()) return {};
   const pte::Instruction& stored = *instructions(*plan_).Get(static_cast<uint32_t>(instruction));
-  return is_delegate_call(stored) ? delegates_[pte::callee(stored)].delegate->id : operator_name(*plan_, pte::callee(stored)).name;
+  return is_delegate_call(stored) ? delegates_[pte::callee(stored)].delegate->id
+                                  : operator_name(*plan_, pte::callee(stored)).name;
 }
 
 bool Method::is_delegate(size_t instruction) const {
-  return instruction < instruction_count() &&
-         instructions(*plan_).Get(static_cast<uint32_t>(instruction))->instr_args_as_DelegateCall() != nullptr;
+  return instruction < instruction_count() && instructions(*plan_)
+                                                      .Get(static_cast<uint32_t>(instruction))
+                                                      ->instr_args_as_DelegateCall() != nullptr;
 }
 
 std::span<Value* const> Method::arguments(size_t instruction) const {
   if (instruction >= instruction_count()) return {};
   Value** next = arguments_;
-  for (const int32_t index : pte::arguments(*instructions(*plan_).Get(static_cast<uint32_t>(instruction)))) *next++ = &values_[index];
+  for (const int32_t index :
+       pte::arguments(*instructions(*plan_).Get(static_cast<uint32_t>(instruction))))
+    *next++ = &values_[index];
   return {arguments_, next};
 }
 

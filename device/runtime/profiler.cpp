@@ -6,7 +6,9 @@ using npu::ProfileEvent;
 using npu::ProfileRecord;
 
 Profiler::Profiler(std::span<ProfileRecord> buffer, ProfilerClock clock)
-    : buffer_(buffer), clock_(clock), observer_{.context = this, .before = before, .after = after} {}
+    : buffer_(buffer),
+      clock_(clock),
+      observer_{.context = this, .before = before, .after = after} {}
 
 ProfileRecord* Profiler::take() {
   if (used_ == buffer_.size()) {
@@ -65,7 +67,8 @@ void Profiler::on_npu_event(void* profiler, const npu::Event& event) {
 }
 
 npu::ProfileHeader Profiler::header() const {
-  return {.records = static_cast<uint32_t>(used_), .lost = static_cast<uint32_t>(lost_ < UINT32_MAX ? lost_ : UINT32_MAX)};
+  return {.records = static_cast<uint32_t>(used_),
+          .lost = static_cast<uint32_t>(lost_ < UINT32_MAX ? lost_ : UINT32_MAX)};
 }
 
 void Profiler::rehearse(size_t calls, size_t commands) {
@@ -83,7 +86,8 @@ void Profiler::rehearse(size_t calls, size_t commands) {
 
 bool Profiler::before(void* self, const Method& method, uint32_t instruction) {
   auto& profiler = *static_cast<Profiler*>(self);
-  profiler.current_ = profiler.start(method.is_delegate(instruction) ? ProfileEvent::kDelegate : ProfileEvent::kKernel);
+  profiler.current_ = profiler.start(method.is_delegate(instruction) ? ProfileEvent::kDelegate
+                                                                     : ProfileEvent::kKernel);
   return true;
 }
 
@@ -92,7 +96,8 @@ void Profiler::after(void* self, const Method&, uint32_t) {
   profiler.stop(profiler.current_);
 }
 
-size_t touched_end(std::span<Value* const> arguments, std::span<const std::span<std::byte>> memories, size_t peak_scratch_bytes) {
+size_t touched_end(std::span<Value* const> arguments,
+                   std::span<const std::span<std::byte>> memories, size_t peak_scratch_bytes) {
   size_t end = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i]->kind != ValueKind::kTensor) continue;

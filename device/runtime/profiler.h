@@ -1,6 +1,7 @@
-// Records what a run costs into a buffer that the caller gives: every call of a kernel or a delegate, and inside of a delegate every
-// kernel call, copy and wait of the NPU. Costs nothing where none is given to a run. Once the buffer is full further events are counted,
-// not written: the oldest are kept.
+// Records what a run costs into a buffer that the caller gives: every call of a kernel or a
+// delegate, and inside of a delegate every kernel call, copy and wait of the NPU. Costs nothing
+// where none is given to a run. Once the buffer is full further events are counted, not written:
+// the oldest are kept.
 //
 //   Profiler profiler(records, {now, context});
 //   deuteron_context.on_event = Profiler::on_npu_event, deuteron_context.event_context = &profiler;
@@ -19,8 +20,8 @@
 
 namespace dtr::runtime {
 
-// The host's time in cycles. A counter of fewer bits than 40 begins at 0 again: as long as two events are less apart than that, times are
-// right.
+// The host's time in cycles. A counter of fewer bits than 40 begins at 0 again: as long as two
+// events are less apart than that, times are right.
 struct ProfilerClock {
   uint64_t (*now)(void* context) = nullptr;
   void* context = nullptr;
@@ -33,7 +34,8 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  // Both give and take the event's place; `kLost` where there was no room. A stop of no event that was started writes nothing.
+  // Both give and take the event's place; `kLost` where there was no room. A stop of no event that
+  // was started writes nothing.
   static constexpr size_t kLost = SIZE_MAX;
   size_t start(npu::ProfileEvent event);
   void stop(size_t at);
@@ -48,7 +50,8 @@ class Profiler {
   void clear() { used_ = 0, lost_ = 0; }
   // What goes before the records where they are kept; magic, version and counts are filled in.
   npu::ProfileHeader header() const;
-  // Records so many calls and commands and forgets them and all others: for measuring what that costs.
+  // Records so many calls and commands and forgets them and all others: for measuring what that
+  // costs.
   void rehearse(size_t calls, size_t commands);
 
  private:
@@ -80,12 +83,15 @@ struct ProfiledProgram {
   uint32_t planned_bytes;
   Status (*load)();
   Status (*prepare)();
-  void (*record_npu)(Profiler* profiler);  // tells it of the NPU's commands from now on; null: nobody
-  ProfiledStep (*step)(uint32_t step);     // of the one that ran last
+  void (*record_npu)(
+      Profiler* profiler);              // tells it of the NPU's commands from now on; null: nobody
+  ProfiledStep (*step)(uint32_t step);  // of the one that ran last
 };
 
-// Where in the planned memory the arguments of an instruction end: of the one that ends last. `peak_scratch_bytes`: what a delegate of the
-// NPU touched of its last argument, 0 if that is not known (npu::Report).
-size_t touched_end(std::span<Value* const> arguments, std::span<const std::span<std::byte>> memories, size_t peak_scratch_bytes);
+// Where in the planned memory the arguments of an instruction end: of the one that ends last.
+// `peak_scratch_bytes`: what a delegate of the NPU touched of its last argument, 0 if that is not
+// known (npu::Report).
+size_t touched_end(std::span<Value* const> arguments,
+                   std::span<const std::span<std::byte>> memories, size_t peak_scratch_bytes);
 
 }  // namespace dtr::runtime

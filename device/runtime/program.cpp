@@ -18,7 +18,8 @@ OperatorName operator_name(const pte::ExecutionPlan& plan, uint32_t index) {
   return {GetStringView(op.name()), GetStringView(op.overload())};
 }
 
-Status Program::load(std::span<const std::byte> bytes, const LoadOptions& options, Program* program) {
+Status Program::load(std::span<const std::byte> bytes, const LoadOptions& options,
+                     Program* program) {
   program->kernels_ = options.kernels;
   program->delegates_ = options.delegates;
   program->tensor_files_ = options.tensor_files;
@@ -30,20 +31,25 @@ Status Program::load(std::span<const std::byte> bytes, const LoadOptions& option
 
 Status Program::check(const LoadOptions& options) const {
   const pte::Manifest* manifest = file_.manifest();
-  if (manifest != nullptr && manifest->target_hash != 0 && options.target_hash != 0 && manifest->target_hash != options.target_hash) {
+  if (manifest != nullptr && manifest->target_hash != 0 && options.target_hash != 0 &&
+      manifest->target_hash != options.target_hash) {
     return {Error::kWrongTarget, 0, manifest->target_hash, manifest->target};
   }
   Status missing;
-  const auto report = [&](Error what, uint32_t index, std::string_view name, std::string_view overload) {
+  const auto report = [&](Error what, uint32_t index, std::string_view name,
+                          std::string_view overload) {
     if (missing.ok()) missing = {what, index, 0, name};
     if (options.on_missing != nullptr) options.on_missing(options.context, what, name, overload);
   };
-  for (const pte::ExecutionPlan* plan : pte::tables<pte::ExecutionPlan>(&file_.program(), pte::Program::VT_EXECUTION_PLAN)) {
-    for (uint32_t i = 0; i < pte::list<uint32_t>(plan, pte::ExecutionPlan::VT_OPERATORS).size(); ++i) {
+  for (const pte::ExecutionPlan* plan :
+       pte::tables<pte::ExecutionPlan>(&file_.program(), pte::Program::VT_EXECUTION_PLAN)) {
+    for (uint32_t i = 0; i < pte::list<uint32_t>(plan, pte::ExecutionPlan::VT_OPERATORS).size();
+         ++i) {
       const OperatorName name = operator_name(*plan, i);
       if (find_kernel(name) == nullptr) report(Error::kMissingKernel, i, name.name, name.overload);
     }
-    const auto& delegates = pte::tables<pte::BackendDelegate>(plan, pte::ExecutionPlan::VT_DELEGATES);
+    const auto& delegates =
+        pte::tables<pte::BackendDelegate>(plan, pte::ExecutionPlan::VT_DELEGATES);
     for (uint32_t i = 0; i < delegates.size(); ++i) {
       const std::string_view id = GetStringView(delegates.Get(i)->id());
       if (find_delegate(id) == nullptr) report(Error::kMissingDelegate, i, id, {});
@@ -53,14 +59,18 @@ Status Program::check(const LoadOptions& options) const {
       const pte::EValue& value = *values.Get(i);
       if (value.val_type() != pte::KernelTypes::Tensor) continue;
       const pte::Tensor& tensor = *static_cast<const pte::Tensor*>(value.val());
-      if (pte::is_external(tensor) && constant(tensor) == nullptr) report(Error::kMissingData, i, pte::external_name(tensor), {});
+      if (pte::is_external(tensor) && constant(tensor) == nullptr)
+        report(Error::kMissingData, i, pte::external_name(tensor), {});
     }
   }
   return missing;
 }
 
 size_t Program::method_count() const {
-  return file_.bytes().empty() ? 0 : pte::tables<pte::ExecutionPlan>(&file_.program(), pte::Program::VT_EXECUTION_PLAN).size();
+  return file_.bytes().empty()
+             ? 0
+             : pte::tables<pte::ExecutionPlan>(&file_.program(), pte::Program::VT_EXECUTION_PLAN)
+                   .size();
 }
 
 std::string_view Program::method_name(size_t index) const {
@@ -69,7 +79,8 @@ std::string_view Program::method_name(size_t index) const {
 
 const pte::ExecutionPlan* Program::method(std::string_view name) const {
   for (size_t i = 0; i < method_count(); ++i) {
-    if (method_name(i) == name) return file_.program().execution_plan()->Get(static_cast<uint32_t>(i));
+    if (method_name(i) == name)
+      return file_.program().execution_plan()->Get(static_cast<uint32_t>(i));
   }
   return nullptr;
 }

@@ -1,5 +1,6 @@
-// A program that is loaded: checked against its format, its target, and the kernels and delegates that are there. Refers to the bytes
-// and the tables, which must outlive it; copies nothing, allocates nothing.
+// A program that is loaded: checked against its format, its target, and the kernels and delegates
+// that are there. Refers to the bytes and the tables, which must outlive it; copies nothing,
+// allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +23,11 @@ struct LoadOptions {
   uint32_t target_hash = 0;            // of this machine; 0: do not compare
   // Reads the whole file once. Null: not checked, and its code is not linked.
   pte::ProgramFile::ChecksumFunction checksum = crc32_with_hole;
-  // Called for every kernel (kMissingKernel: name and overload, which may be empty), delegate (kMissingDelegate: id) and constant
-  // (kMissingData: name) that the program needs and that is not there.
-  void (*on_missing)(void* context, Error what, std::string_view name, std::string_view overload) = nullptr;
+  // Called for every kernel (kMissingKernel: name and overload, which may be empty), delegate
+  // (kMissingDelegate: id) and constant (kMissingData: name) that the program needs and that is not
+  // there.
+  void (*on_missing)(void* context, Error what, std::string_view name,
+                     std::string_view overload) = nullptr;
   void* context = nullptr;
 };
 
@@ -38,9 +41,10 @@ OperatorName operator_name(const pte::ExecutionPlan& plan, uint32_t index);
 
 class Program {
  public:
-  // After an error the program is empty. Missing kernels, delegates and constants are the last thing that is checked, so that `on_missing`
-  // has named all of them; the status names the first.
-  static Status load(std::span<const std::byte> bytes, const LoadOptions& options, Program* program);
+  // After an error the program is empty. Missing kernels, delegates and constants are the last
+  // thing that is checked, so that `on_missing` has named all of them; the status names the first.
+  static Status load(std::span<const std::byte> bytes, const LoadOptions& options,
+                     Program* program);
 
   const pte::ProgramFile& file() const { return file_; }
   size_t method_count() const;

@@ -1,4 +1,5 @@
-// Values of a running program: what kernels and delegates get as arguments. Trivial types, no ownership, no heap.
+// Values of a running program: what kernels and delegates get as arguments. Trivial types, no
+// ownership, no heap.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,9 @@
 
 namespace dtr::runtime {
 
-// A dense tensor. `sizes` are in logical (PyTorch) order; `dim_order` names the logical dimension at each physical position, outermost
-// first: contiguous is 0, 1, 2, 3; channels-last is 0, 2, 3, 1.
+// A dense tensor. `sizes` are in logical (PyTorch) order; `dim_order` names the logical dimension
+// at each physical position, outermost first: contiguous is 0, 1, 2, 3; channels-last is 0, 2,
+// 3, 1.
 struct Tensor {
   std::byte* data = nullptr;
   const int32_t* sizes = nullptr;
@@ -34,8 +36,8 @@ struct Tensor {
   }
 };
 
-// Stride in elements of each logical dimension; `strides` has room for tensor.rank entries. They fit 32 bits, as verify_plan limits the
-// extents; of other shapes they wrap.
+// Stride in elements of each logical dimension; `strides` has room for tensor.rank entries. They
+// fit 32 bits, as verify_plan limits the extents; of other shapes they wrap.
 inline void fill_strides(const Tensor& tensor, int32_t* strides) {
   uint32_t stride = 1;
   for (int at = tensor.rank - 1; at >= 0; --at) {
@@ -44,7 +46,8 @@ inline void fill_strides(const Tensor& tensor, int32_t* strides) {
   }
 }
 
-// Whether the elements of both lie in the same physical order (dimensions of extent 1 may stand anywhere).
+// Whether the elements of both lie in the same physical order (dimensions of extent 1 may stand
+// anywhere).
 inline bool same_order(const Tensor& a, const Tensor& b) {
   if (a.rank != b.rank) return false;
   int at = 0;
@@ -65,7 +68,18 @@ inline bool same_shape(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-enum class ValueKind : uint8_t { kNone, kInt, kBool, kDouble, kTensor, kString, kInts, kDoubles, kBools, kTensors };
+enum class ValueKind : uint8_t {
+  kNone,
+  kInt,
+  kBool,
+  kDouble,
+  kTensor,
+  kString,
+  kInts,
+  kDoubles,
+  kBools,
+  kTensors
+};
 
 struct Value {
   template <class T>

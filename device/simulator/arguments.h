@@ -11,10 +11,12 @@
 
 namespace dtr::simulator {
 
-#define DTR_NPU_KERNEL(type, function, opcode) bool arguments_valid(const npu::Target& target, const npu::type& command);
+#define DTR_NPU_KERNEL(type, function, opcode) \
+  bool arguments_valid(const npu::Target& target, const npu::type& command);
 #include "device/npu/commands.inc"
 
-// Sizes are computed in 64 bits and saturate, so a hostile argument can only become too large, never wrap to something small.
+// Sizes are computed in 64 bits and saturate, so a hostile argument can only become too large,
+// never wrap to something small.
 inline constexpr uint64_t kTooLarge = uint64_t{1} << 40;
 
 constexpr uint64_t product(std::initializer_list<uint64_t> factors) {
@@ -40,13 +42,16 @@ struct Access {
   uint64_t run = 0;                 // bytes side by side; all of them if nothing is repeated
   std::array<Repeat, 3> repeats{};  // of runs, innermost first
 };
-// No byte belongs to both; `distance` is from the first byte of `a` to the first of `b`. Boxes whose spans meet are apart if all of their
-// strides are multiples of one period and their runs lie apart inside of it: channels of one tensor, for one.
+// No byte belongs to both; `distance` is from the first byte of `a` to the first of `b`. Boxes
+// whose spans meet are apart if all of their strides are multiples of one period and their runs lie
+// apart inside of it: channels of one tensor, for one.
 bool apart(const Access& a, const Access& b, int64_t distance);
 inline bool same_box(const Access& a, const Access& b) {
-  const auto same = [](const Repeat& x, const Repeat& y) { return x.count == y.count && (x.count == 1 || x.stride == y.stride); };
-  return a.bytes == b.bytes && a.run == b.run && same(a.repeats[0], b.repeats[0]) && same(a.repeats[1], b.repeats[1]) &&
-         same(a.repeats[2], b.repeats[2]);
+  const auto same = [](const Repeat& x, const Repeat& y) {
+    return x.count == y.count && (x.count == 1 || x.stride == y.stride);
+  };
+  return a.bytes == b.bytes && a.run == b.run && same(a.repeats[0], b.repeats[0]) &&
+         same(a.repeats[1], b.repeats[1]) && same(a.repeats[2], b.repeats[2]);
 }
 struct Accesses {
   std::array<Access, 7> list{};  // the output is the last
@@ -54,14 +59,19 @@ struct Accesses {
   std::span<const Access> all() const& { return {list.data(), count}; }
   std::span<const Access> all() && = delete;
 };
-// Boxes are exact, but those of a Move or Reduce and of walks that are no images, which are their whole spans. `Wait` and `End` touch none.
+// Boxes are exact, but those of a Move or Reduce and of walks that are no images, which are their
+// whole spans. `Wait` and `End` touch none.
 Accesses accesses(const npu::Target& target, const npu::Copy& command);
-#define DTR_NPU_KERNEL(type, function, opcode) Accesses accesses(const npu::Target& target, const npu::type& command);
+#define DTR_NPU_KERNEL(type, function, opcode) \
+  Accesses accesses(const npu::Target& target, const npu::type& command);
 #include "device/npu/commands.inc"
 inline Accesses accesses(const npu::Target&, const npu::Wait&) { return {}; }
 inline Accesses accesses(const npu::Target&, const npu::End&) { return {}; }
 
-// A multiplier that is not negative and a shift in [−31, 31]: what numerics::requantize is defined for; with one rounding up to 30.
-constexpr bool rescale_valid(int32_t multiplier, int32_t shift) { return multiplier >= 0 && shift >= -31 && shift <= 31; }
+// A multiplier that is not negative and a shift in [−31, 31]: what numerics::requantize is defined
+// for; with one rounding up to 30.
+constexpr bool rescale_valid(int32_t multiplier, int32_t shift) {
+  return multiplier >= 0 && shift >= -31 && shift <= 31;
+}
 
 }  // namespace dtr::simulator

@@ -16,16 +16,21 @@ static_assert(std::endian::native == std::endian::little, "microcode words are r
 Status check_accesses(const Payload& payload, const Accesses& touched, bool is_copy) {
   for (const Access& access : touched.all()) {
     if (access.bytes == 0) return Status::kBadArgument;
-    if (access.address.region == kConstants && (access.write || !(is_copy || payload.constants_in_sram()))) return Status::kFlashAccess;
-    if (is_copy && !access.write && access.address.region != kConstants) return Status::kBadArgument;
-    if (access.address.offset + access.bytes > payload.region_bytes(access.address.region)) return Status::kOutOfBounds;
+    if (access.address.region == kConstants &&
+        (access.write || !(is_copy || payload.constants_in_sram())))
+      return Status::kFlashAccess;
+    if (is_copy && !access.write && access.address.region != kConstants)
+      return Status::kBadArgument;
+    if (access.address.offset + access.bytes > payload.region_bytes(access.address.region))
+      return Status::kOutOfBounds;
   }
   if (touched.count == 0) return Status::kOk;
   const Access& output = touched.list[touched.count - 1];
   for (const Access& input : touched.all().first(touched.count - 1)) {
     if (input.address.region != output.address.region) continue;
     if (input.in_place && input.address == output.address && same_box(input, output)) continue;
-    if (!apart(input, output, int64_t{output.address.offset} - input.address.offset)) return Status::kBadArgument;
+    if (!apart(input, output, int64_t{output.address.offset} - input.address.offset))
+      return Status::kBadArgument;
   }
   return Status::kOk;
 }
@@ -35,11 +40,14 @@ class Checker {
  public:
   Checker(const Target& target, Payload& payload) : target_(target), payload_(payload) {}
 
-  Status operator()(uint32_t index, const End&) { return index + 1 == payload_.header.command_count ? Status::kOk : Status::kBadArgument; }
+  Status operator()(uint32_t index, const End&) {
+    return index + 1 == payload_.header.command_count ? Status::kOk : Status::kBadArgument;
+  }
   Status operator()(uint32_t, const Copy& command) {
     if (command.ticket != copies_ + 1 || payload_.constants_in_sram()) return Status::kBadArgument;
     ++copies_;
-    if (copies_ - waited_ > payload_.most_copies_in_flight) payload_.most_copies_in_flight = copies_ - waited_;
+    if (copies_ - waited_ > payload_.most_copies_in_flight)
+      payload_.most_copies_in_flight = copies_ - waited_;
     return touch(accesses(target_, command), true);
   }
   Status operator()(uint32_t, const Wait& command) {
@@ -68,8 +76,10 @@ class Checker {
     uint64_t work = 0;
     for (const Access& access : touched.all()) {
       const auto end = static_cast<uint32_t>(access.address.offset + access.bytes);
-      if (access.address.region == kScratch && end > payload_.peak_scratch_bytes) payload_.peak_scratch_bytes = end;
-      const uint64_t box = product({access.run, access.repeats[0].count, access.repeats[1].count, access.repeats[2].count});
+      if (access.address.region == kScratch && end > payload_.peak_scratch_bytes)
+        payload_.peak_scratch_bytes = end;
+      const uint64_t box = product(
+          {access.run, access.repeats[0].count, access.repeats[1].count, access.repeats[2].count});
       work += (box < access.bytes ? box : access.bytes) / kWorkBytes;
     }
     return spend(work);
@@ -128,18 +138,25 @@ Status check_header(const Target& target, std::span<const std::byte> bytes, Payl
   if (bytes.size() < sizeof header) return Status::kTruncated;
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != kMagic) return Status::kBadMagic;
-  if (header.version >> 16 != kVersionMajor || (header.version & 0xFFFFu) > kVersionMinor) return Status::kBadVersion;
+  if (header.version >> 16 != kVersionMajor || (header.version & 0xFFFFu) > kVersionMinor)
+    return Status::kBadVersion;
   const uint64_t microcode_bytes = uint64_t{header.microcode_words} * 4;
   const uint64_t total = uint64_t{header.constants_offset} + header.constants_bytes;
-  if (total > bytes.size() || microcode_bytes > header.constants_offset || microcode_bytes < sizeof header) return Status::kTruncated;
+  if (total > bytes.size() || microcode_bytes > header.constants_offset ||
+      microcode_bytes < sizeof header)
+    return Status::kTruncated;
   result.bytes = bytes.first(static_cast<size_t>(total));
-  if (crc32_with_hole(result.bytes, offsetof(Header, crc32)) != header.crc32) return Status::kBadChecksum;
+  if (crc32_with_hole(result.bytes, offsetof(Header, crc32)) != header.crc32)
+    return Status::kBadChecksum;
   if (!is_machine(target) || header.target_hash != format_hash(target)) return Status::kWrongTarget;
-  if (header.constants_offset % kAlignment != 0 || reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment != 0) return Status::kMisaligned;
+  if (header.constants_offset % kAlignment != 0 ||
+      reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment != 0)
+    return Status::kMisaligned;
   for (const uint32_t word : header.reserved)
     if (word != 0) return Status::kBadArgument;
   if ((header.flags & ~uint32_t{kConstantsInSram}) != 0) return Status::kBadArgument;
-  const uint64_t in_sram = uint64_t{header.scratch_bytes} + (result.constants_in_sram() ? header.constants_bytes : 0);
+  const uint64_t in_sram =
+      uint64_t{header.scratch_bytes} + (result.constants_in_sram() ? header.constants_bytes : 0);
   if (in_sram > target.sram_bytes) return Status::kOutOfBounds;
   return Status::kOk;
 }
@@ -147,7 +164,8 @@ Status check_header(const Target& target, std::span<const std::byte> bytes, Payl
 Status check_operands(const Target& target, const Payload& payload) {
   for (uint32_t i = 0; i < payload.header.operand_count; ++i) {
     const Operand operand = payload.operand(i);
-    if (operand.kind != OperandKind::kInput && operand.kind != OperandKind::kOutput) return Status::kBadArgument;
+    if (operand.kind != OperandKind::kInput && operand.kind != OperandKind::kOutput)
+      return Status::kBadArgument;
     if (operand.bytes == 0 || operand.bytes > target.sram_bytes) return Status::kOutOfBounds;
   }
   return Status::kOk;
@@ -157,7 +175,8 @@ Status check_operands(const Target& target, const Payload& payload) {
 
 Operand Payload::operand(uint32_t index) const {
   Operand operand{};
-  std::memcpy(&operand, bytes.data() + sizeof(Header) + size_t{index} * sizeof operand, sizeof operand);
+  std::memcpy(&operand, bytes.data() + sizeof(Header) + size_t{index} * sizeof operand,
+              sizeof operand);
   return operand;
 }
 
@@ -169,9 +188,11 @@ uint32_t Payload::region_bytes(uint32_t region) const {
 
 Fault decode(const Target& target, std::span<const std::byte> payload, Payload& result) {
   result = {};
-  if (const Status status = check_header(target, payload, result); status != Status::kOk) return {status, 0};
+  if (const Status status = check_header(target, payload, result); status != Status::kOk)
+    return {status, 0};
   if (const Fault fault = check_lengths(result); fault.status != Status::kOk) return fault;
-  if (const Status status = check_operands(target, result); status != Status::kOk) return {status, 0};
+  if (const Status status = check_operands(target, result); status != Status::kOk)
+    return {status, 0};
   Checker checker(target, result);
   if (const Status status = checker.operands(); status != Status::kOk) return {status, 0};
   return visit(result, checker);

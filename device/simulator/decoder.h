@@ -1,5 +1,6 @@
-// Reads an NPU payload and believes nothing: header, checksum, operand table, and each command's length, arguments and addresses are
-// checked once, when a program is prepared, so that running it needs no check of them. Freestanding, no heap.
+// Reads an NPU payload and believes nothing: header, checksum, operand table, and each command's
+// length, arguments and addresses are checked once, when a program is prepared, so that running it
+// needs no check of them. Freestanding, no heap.
 //
 // The format is `device/npu/microcode.h`; this is the simulator's own reading of it.
 #pragma once
@@ -31,14 +32,19 @@ struct Payload {
 
   npu::Operand operand(uint32_t index) const;
   bool constants_in_sram() const { return (header.flags & npu::kConstantsInSram) != 0; }
-  std::span<const std::byte> constants() const { return bytes.subspan(header.constants_offset, header.constants_bytes); }
-  const std::byte* commands() const { return bytes.data() + sizeof(npu::Header) + size_t{header.operand_count} * sizeof(npu::Operand); }
+  std::span<const std::byte> constants() const {
+    return bytes.subspan(header.constants_offset, header.constants_bytes);
+  }
+  const std::byte* commands() const {
+    return bytes.data() + sizeof(npu::Header) + size_t{header.operand_count} * sizeof(npu::Operand);
+  }
   // Bytes of a region; 0 if there is no such region.
   uint32_t region_bytes(uint32_t region) const;
 };
 
-// `payload` must be aligned to npu::kAlignment; `result` is valid if the status is kOk. Nothing is sized or divided by what the payload
-// says before it was compared with `target`, which may be any machine: kWrongTarget if npu::is_machine refuses it.
+// `payload` must be aligned to npu::kAlignment; `result` is valid if the status is kOk. Nothing is
+// sized or divided by what the payload says before it was compared with `target`, which may be any
+// machine: kWrongTarget if npu::is_machine refuses it.
 Fault decode(const npu::Target& target, std::span<const std::byte> payload, Payload& result);
 
 namespace internal {
@@ -55,8 +61,9 @@ npu::Status apply(uint32_t index, const std::byte* arguments, Visitor& visitor) 
 }
 }  // namespace internal
 
-// Calls `visitor(index, command)` with the struct of each command in order; it returns a Status, anything but kOk ends the visit.
-// `commands` holds `count` commands whose lengths have been checked.
+// Calls `visitor(index, command)` with the struct of each command in order; it returns a Status,
+// anything but kOk ends the visit. `commands` holds `count` commands whose lengths have been
+// checked.
 template <class Visitor>
 Fault visit(const std::byte* commands, uint32_t count, Visitor&& visitor) {
   using npu::Opcode;

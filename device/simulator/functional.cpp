@@ -1,4 +1,5 @@
-// Loops in the order of the definition, over the packed operands as the machine reads them. Sums wrap as 32-bit accumulators do.
+// Loops in the order of the definition, over the packed operands as the machine reads them. Sums
+// wrap as 32-bit accumulators do.
 #include "device/simulator/functional.h"
 
 #include <cstring>
@@ -18,7 +19,9 @@ namespace {
 using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
 using numerics::Range;
 
-constexpr numerics::Requantization to_requantization(const Rescale& rescale) { return {rescale.multiplier, rescale.shift}; }
+constexpr numerics::Requantization to_requantization(const Rescale& rescale) {
+  return {rescale.multiplier, rescale.shift};
+}
 
 numerics::BinaryParameters to_binary(BinaryKind kind, const BinaryArguments& a) {
   return {static_cast<numerics::BinaryKind>(kind),
@@ -43,11 +46,13 @@ void for_positions(const Window& w, Body body) {
 }
 
 // Input coordinate of a tap; negative or ≥ the extent where it lies in the padding.
-constexpr int64_t coordinate(uint32_t position, uint32_t stride, uint32_t tap, uint32_t dilation, int32_t pad) {
+constexpr int64_t coordinate(uint32_t position, uint32_t stride, uint32_t tap, uint32_t dilation,
+                             int32_t pad) {
   return static_cast<int64_t>(uint64_t{position} * stride + uint64_t{tap} * dilation) - pad;
 }
 
-// Calls body(kernel_y, kernel_x, the tap's channels or null in the padding) for each tap of a window.
+// Calls body(kernel_y, kernel_x, the tap's channels or null in the padding) for each tap of a
+// window.
 template <class Body>
 void for_taps(const Window& w, const int8_t* input, Position at, Body body) {
   for (uint32_t ky = 0; ky < w.kernel_height; ++ky) {
@@ -55,7 +60,10 @@ void for_taps(const Window& w, const int8_t* input, Position at, Body body) {
     for (uint32_t kx = 0; kx < w.kernel_width; ++kx) {
       const int64_t x = coordinate(at.x, w.stride_width, kx, w.dilation_width, w.pad_left);
       const bool inside = y >= 0 && y < w.in_height && x >= 0 && x < w.in_width;
-      body(ky, kx, inside ? input + place(w.in, at.batch, static_cast<uint32_t>(y), static_cast<uint32_t>(x)) : nullptr);
+      body(ky, kx,
+           inside
+               ? input + place(w.in, at.batch, static_cast<uint32_t>(y), static_cast<uint32_t>(x))
+               : nullptr);
     }
   }
 }
@@ -63,7 +71,8 @@ void for_taps(const Window& w, const int8_t* input, Position at, Body body) {
 // Beginning and epilogue of one accumulator.
 class Finish {
  public:
-  Finish(const Target& target, const Window& window, const Epilogue& epilogue, const ConvolutionMemory& memory)
+  Finish(const Target& target, const Window& window, const Epilogue& epilogue,
+         const ConvolutionMemory& memory)
       : window_(window),
         epilogue_(epilogue),
         memory_(memory),
@@ -83,9 +92,11 @@ class Finish {
                                       epilogue_.zero_point_out,
                                       {epilogue_.clamp_low, epilogue_.clamp_high}};
     const auto sum = static_cast<int32_t>(accumulator);
-    int8_t value = (epilogue_.flags & kOneRounding) != 0 ? stage.with_one_rounding(sum) : stage(sum);
+    int8_t value =
+        (epilogue_.flags & kOneRounding) != 0 ? stage.with_one_rounding(sum) : stage(sum);
     if ((epilogue_.flags & kWithTable) != 0) value = memory_.table[value + 128];
-    if ((epilogue_.flags & kWithAdd) != 0) value = add_(value, memory_.addend[at.of(epilogue_.addend_strides) + channel]);
+    if ((epilogue_.flags & kWithAdd) != 0)
+      value = add_(value, memory_.addend[at.of(epilogue_.addend_strides) + channel]);
     memory_.output[at.of(window_.out) + channel] = value;
   }
 
@@ -124,7 +135,8 @@ void plain::conv2d(const Call& call, const Conv2d& command, const ConvolutionMem
       for_taps(w, memory.input, at, [&](uint32_t ky, uint32_t kx, const int8_t* pixel) {
         for (uint32_t i = 0; i < w.in_channels; ++i) {
           const int32_t value = pixel != nullptr ? pixel[i] : command.pad_value;
-          accumulator += static_cast<uint32_t>(value * memory.weights[weights.index(channel, ky, kx, i)]);
+          accumulator +=
+              static_cast<uint32_t>(value * memory.weights[weights.index(channel, ky, kx, i)]);
         }
       });
       finish(at, channel, accumulator);
@@ -140,9 +152,11 @@ void plain::depthwise(const Call& call, const Depthwise& command, const Convolut
     for (uint32_t channel = 0; channel < w.out_channels; ++channel) {
       uint32_t accumulator = finish.start(at, channel);
       for_taps(w, memory.input, at, [&](uint32_t ky, uint32_t kx, const int8_t* pixel) {
-        const int32_t value = pixel != nullptr ? pixel[channel / outputs_per_input] : command.pad_value;
+        const int32_t value =
+            pixel != nullptr ? pixel[channel / outputs_per_input] : command.pad_value;
         accumulator +=
-            static_cast<uint32_t>(value * memory.weights[depthwise_weight_index(call.target, w, channel, ky * w.kernel_width + kx)]);
+            static_cast<uint32_t>(value * memory.weights[depthwise_weight_index(
+                                              call.target, w, channel, ky * w.kernel_width + kx)]);
       });
       finish(at, channel, accumulator);
     }
@@ -169,13 +183,14 @@ int8_t pool_element(const Pool& command, const int8_t* input, Position at, uint3
     case PoolKind::kMax:
       return static_cast<int8_t>(range.clamp(highest));
     case PoolKind::kAverage:
-      return static_cast<int8_t>(
-          range.clamp(static_cast<int32_t>(numerics::rounded_mean(sum, inside > 0 ? inside : 1))));  // a window of padding alone: 0
+      return static_cast<int8_t>(range.clamp(static_cast<int32_t>(
+          numerics::rounded_mean(sum, inside > 0 ? inside : 1))));  // a window of padding alone: 0
     case PoolKind::kMean:
       break;
   }
   const auto taps = static_cast<int32_t>(w.kernel_height * w.kernel_width);
-  return numerics::OutputStage{to_requantization(command.rescale), command.zero_point_out, range}(sum - taps * command.zero_point_in);
+  return numerics::OutputStage{to_requantization(command.rescale), command.zero_point_out,
+                               range}(sum - taps * command.zero_point_in);
 }
 
 }  // namespace
@@ -188,7 +203,8 @@ void plain::pool(const Call&, const Pool& command, const int8_t* input, int8_t* 
   });
 }
 
-void plain::binary(const Call&, const Binary& command, const int8_t* input_0, const int8_t* input_1, int8_t* output) {
+void plain::binary(const Call&, const Binary& command, const int8_t* input_0, const int8_t* input_1,
+                   int8_t* output) {
   const numerics::BinaryParameters function = to_binary(command.kind, command.arguments);
   uint32_t index[kMoveRank] = {};
   Stream from_0{command.stride_0}, from_1{command.stride_1}, to{command.output_stride};
@@ -196,25 +212,31 @@ void plain::binary(const Call&, const Binary& command, const int8_t* input_0, co
   while (advance(command.extent, kMoveRank, index, from_0, from_1, to));
 }
 
-void plain::lookup(const Call&, const Lookup& command, const int8_t* input, const int8_t* table, int8_t* output) {
+void plain::lookup(const Call&, const Lookup& command, const int8_t* input, const int8_t* table,
+                   int8_t* output) {
   uint32_t index[kMoveRank] = {};
   Stream from{command.input_stride}, to{command.output_stride};
   do output[to.at] = table[input[from.at] + 128];
   while (advance(command.extent, kMoveRank, index, from, to));
 }
 
-void plain::softmax(const Call&, const Softmax& command, const int8_t* input, const int8_t* mask, int8_t* output) {
-  const numerics::SoftmaxParameters parameters{to_requantization(command.input_rescale), command.diff_min,
-                                               to_requantization(command.output_rescale), to_requantization(command.difference),
-                                               command.zero_point_out};
+void plain::softmax(const Call&, const Softmax& command, const int8_t* input, const int8_t* mask,
+                    int8_t* output) {
+  const numerics::SoftmaxParameters parameters{
+      to_requantization(command.input_rescale), command.diff_min,
+      to_requantization(command.output_rescale), to_requantization(command.difference),
+      command.zero_point_out};
   for (uint32_t outer = 0; outer < command.outer; ++outer)
     for (uint32_t inner = 0; inner < command.inner; ++inner) {
       const size_t start = size_t{outer} * command.columns * command.inner + inner;
       if (command.kind == SoftmaxKind::kLogarithm) {
-        numerics::log_softmax(input + start, output + start, command.columns, command.inner, parameters);
+        numerics::log_softmax(input + start, output + start, command.columns, command.inner,
+                              parameters);
       } else {
-        const int8_t* const row = mask == nullptr ? nullptr : mask + size_t{outer % command.mask_rows} * command.columns;
-        numerics::softmax(input + start, output + start, command.columns, command.inner, parameters, row);
+        const int8_t* const row =
+            mask == nullptr ? nullptr : mask + size_t{outer % command.mask_rows} * command.columns;
+        numerics::softmax(input + start, output + start, command.columns, command.inner, parameters,
+                          row);
       }
     }
 }
@@ -226,7 +248,9 @@ void plain::move(const Call&, const Move& command, const int8_t* input, int8_t* 
   while (advance(command.extent, kMoveRank, index, from, to));
 }
 
-void plain::fill(const Call&, const Fill& command, int8_t* output) { std::memset(output, command.value, command.bytes); }
+void plain::fill(const Call&, const Fill& command, int8_t* output) {
+  std::memset(output, command.value, command.bytes);
+}
 
 namespace {
 
@@ -257,7 +281,8 @@ void plain::reduce(const Call&, const Reduce& command, const int8_t* input, int8
     Stream element{command.reduced_stride, from.at};
     if (gives_index(command.kind)) {
       const int64_t found = index_of_extreme(command, input, element);
-      std::memcpy(output + to.at, &found, command.index_bytes);  // little-endian: the low half of it is the shorter index
+      std::memcpy(output + to.at, &found,
+                  command.index_bytes);  // little-endian: the low half of it is the shorter index
       continue;
     }
     do {
@@ -272,14 +297,16 @@ void plain::reduce(const Call&, const Reduce& command, const int8_t* input, int8
 
 void plain::resize(const Call&, const Resize& command, const int8_t* input, int8_t* output) {
   const auto axis = [](const ResizeAxis& a) {
-    return numerics::ResizeAxis{a.in, a.out, a.step, a.start, static_cast<int32_t>(a.fraction_bits)};
+    return numerics::ResizeAxis{a.in, a.out, a.step, a.start,
+                                static_cast<int32_t>(a.fraction_bits)};
   };
   const numerics::ResizeAxis height = axis(command.height), width = axis(command.width);
   const size_t channels = command.channels;
   for (uint32_t b = 0; b < command.batch; ++b) {
     const int8_t* image = input + size_t{b} * command.height.in * command.width.in * channels;
     const auto pixel = [&](int64_t y, int64_t x) {
-      return image + (static_cast<size_t>(y) * command.width.in + static_cast<size_t>(x)) * channels;
+      return image +
+             (static_cast<size_t>(y) * command.width.in + static_cast<size_t>(x)) * channels;
     };
     for (uint32_t y = 0; y < command.height.out; ++y)
       for (uint32_t x = 0; x < command.width.out; ++x, output += channels) {
@@ -290,7 +317,8 @@ void plain::resize(const Call&, const Resize& command, const int8_t* input, int8
         const numerics::ResizeAxis::Taps rows = height.taps(y), columns = width.taps(x);
         const int8_t *ll = pixel(rows.lower, columns.lower), *lu = pixel(rows.lower, columns.upper);
         const int8_t *ul = pixel(rows.upper, columns.lower), *uu = pixel(rows.upper, columns.upper);
-        for (size_t c = 0; c < channels; ++c) output[c] = numerics::bilinear(ll[c], lu[c], ul[c], uu[c], rows.weight, columns.weight);
+        for (size_t c = 0; c < channels; ++c)
+          output[c] = numerics::bilinear(ll[c], lu[c], ul[c], uu[c], rows.weight, columns.weight);
       }
   }
 }
@@ -318,31 +346,38 @@ void for_batch(const Matmul& m, Body body) {
 }  // namespace
 
 void plain::matmul(const Call&, const Matmul& command, const MatmulMemory& memory) {
-  const numerics::OutputStage stage{to_requantization(command.rescale), command.zero_point_out, {command.clamp_low, command.clamp_high}};
+  const numerics::OutputStage stage{to_requantization(command.rescale),
+                                    command.zero_point_out,
+                                    {command.clamp_low, command.clamp_high}};
   for_batch(command, [&](size_t left_offset, size_t right_offset, size_t output_offset) {
     for (uint32_t row = 0; row < command.rows; ++row)
       for (uint32_t column = 0; column < command.columns; ++column) {
         const int8_t* left = memory.left + left_offset + size_t{row} * command.left_row_stride;
-        const int8_t* right = memory.right + right_offset + size_t{column} * command.right_column_stride;
+        const int8_t* right =
+            memory.right + right_offset + size_t{column} * command.right_column_stride;
         int32_t sum = 0;
         for (uint32_t k = 0; k < command.inner; ++k)
           sum += (left[size_t{k} * command.left_inner_stride] - command.zero_point_left) *
                  (right[size_t{k} * command.right_inner_stride] - command.zero_point_right);
         int8_t value = stage(sum);
         if (memory.table != nullptr) value = memory.table[value + 128];
-        memory.output[output_offset + size_t{row} * command.output_row_stride + size_t{column} * command.output_column_stride] = value;
+        memory.output[output_offset + size_t{row} * command.output_row_stride +
+                      size_t{column} * command.output_column_stride] = value;
       }
   });
 }
 
-void plain::normalize(const Call&, const Normalize& command, const int8_t* input, const std::byte* parameters, int8_t* output) {
-  const numerics::NormalizeRow by{command.center != 0, command.zero_point_in, uint64_t{command.epsilon_high} << 32 | command.epsilon_low};
+void plain::normalize(const Call&, const Normalize& command, const int8_t* input,
+                      const std::byte* parameters, int8_t* output) {
+  const numerics::NormalizeRow by{command.center != 0, command.zero_point_in,
+                                  uint64_t{command.epsilon_high} << 32 | command.epsilon_low};
   const uint32_t* const extent = command.extent;
   const auto for_row = [&](uint32_t a, uint32_t b, auto body) {
     for (uint32_t c = 0; c < extent[2]; ++c)
       for (uint32_t d = 0; d < extent[3]; ++d) {
         const auto at = [&](const uint32_t(&stride)[kNormalizeRank]) {
-          return size_t{a} * stride[0] + size_t{b} * stride[1] + size_t{c} * stride[2] + size_t{d} * stride[3];
+          return size_t{a} * stride[0] + size_t{b} * stride[1] + size_t{c} * stride[2] +
+                 size_t{d} * stride[3];
         };
         body(at(command.stride), at(command.parameter_stride));
       }
@@ -360,8 +395,9 @@ void plain::normalize(const Call&, const Normalize& command, const int8_t* input
       for_row(a, b, [&](size_t element, size_t index) {
         numerics::NormalizeParameter parameter;
         std::memcpy(&parameter, parameters + index * sizeof parameter, sizeof parameter);
-        output[element] = row(input[element] - command.zero_point_in, parameter, static_cast<int>(command.gain_shift),
-                              command.zero_point_out, {command.clamp_low, command.clamp_high});
+        output[element] = row(input[element] - command.zero_point_in, parameter,
+                              static_cast<int>(command.gain_shift), command.zero_point_out,
+                              {command.clamp_low, command.clamp_high});
       });
     }
 }
@@ -381,7 +417,8 @@ int64_t index_at(const std::byte* indices, uint32_t i, uint32_t bytes) {
 
 }  // namespace
 
-void plain::gather(const Call&, const Gather& command, const int8_t* input, const std::byte* indices, int8_t* output) {
+void plain::gather(const Call&, const Gather& command, const int8_t* input,
+                   const std::byte* indices, int8_t* output) {
   const size_t inner = command.inner;
   for (uint32_t outer = 0; outer < command.outer; ++outer, input += command.rows * inner)
     for (uint32_t i = 0; i < command.count; ++i, output += inner) {
@@ -394,7 +431,8 @@ void plain::gather(const Call&, const Gather& command, const int8_t* input, cons
     }
 }
 
-int8_t finish_reduction(const Reduce& command, Range range, int32_t highest, int32_t lowest, int32_t sum) {
+int8_t finish_reduction(const Reduce& command, Range range, int32_t highest, int32_t lowest,
+                        int32_t sum) {
   switch (command.kind) {
     case ReduceKind::kMaximum:
       return static_cast<int8_t>(range.clamp(highest));
@@ -406,7 +444,8 @@ int8_t finish_reduction(const Reduce& command, Range range, int32_t highest, int
     case ReduceKind::kIndexOfMinimum:
       break;
   }
-  return numerics::OutputStage{to_requantization(command.rescale), command.zero_point_out, range}(sum);
+  return numerics::OutputStage{to_requantization(command.rescale), command.zero_point_out,
+                               range}(sum);
 }
 
 const Kernels kPlainKernels = {
@@ -417,7 +456,8 @@ const Kernels kPlainKernels = {
 bool ChannelParameters::valid(const Window& window, const Epilogue& epilogue) const {
   const int32_t highest = (epilogue.flags & kOneRounding) != 0 ? 30 : 31;
   for (uint32_t channel = 0; channel < window.out_channels; ++channel)
-    if (!rescale_valid(multiplier(channel), shift(channel)) || shift(channel) > highest) return false;
+    if (!rescale_valid(multiplier(channel), shift(channel)) || shift(channel) > highest)
+      return false;
   return true;
 }
 
@@ -435,8 +475,8 @@ ConvolutionWeights::ConvolutionWeights(const Target& target, const Conv2d& comma
 namespace {
 
 template <class Command>
-Status convolve(void (*kernel)(const Call&, const Command&, const ConvolutionMemory&), const Call& call, const Regions& regions,
-                const Command& command) {
+Status convolve(void (*kernel)(const Call&, const Command&, const ConvolutionMemory&),
+                const Call& call, const Regions& regions, const Command& command) {
   const Epilogue& epilogue = command.epilogue;
   const ConvolutionMemory memory{
       regions.at(command.input),
@@ -445,34 +485,46 @@ Status convolve(void (*kernel)(const Call&, const Command&, const ConvolutionMem
       reinterpret_cast<const std::byte*>(regions.at(command.parameters)),
       (epilogue.flags & kWithTable) != 0 ? regions.at(epilogue.table) : nullptr,
       (epilogue.flags & kWithAdd) != 0 ? regions.at(epilogue.addend) : nullptr,
-      (epilogue.flags & kFromSums) != 0 ? reinterpret_cast<const std::byte*>(regions.at(epilogue.sums)) : nullptr};
-  if (!ChannelParameters(call.target, command.window, memory.parameters).valid(command.window, epilogue)) return Status::kBadArgument;
+      (epilogue.flags & kFromSums) != 0
+          ? reinterpret_cast<const std::byte*>(regions.at(epilogue.sums))
+          : nullptr};
+  if (!ChannelParameters(call.target, command.window, memory.parameters)
+           .valid(command.window, epilogue))
+    return Status::kBadArgument;
   kernel(call, command, memory);
   return Status::kOk;
 }
 
 }  // namespace
 
-Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Conv2d& command) {
+Status run(const Kernels& kernels, const Call& call, const Regions& regions,
+           const Conv2d& command) {
   return convolve(kernels.conv2d, call, regions, command);
 }
-Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Depthwise& command) {
+Status run(const Kernels& kernels, const Call& call, const Regions& regions,
+           const Depthwise& command) {
   return convolve(kernels.depthwise, call, regions, command);
 }
 Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Pool& command) {
   kernels.pool(call, command, regions.at(command.input), regions.at(command.output));
   return Status::kOk;
 }
-Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Binary& command) {
-  kernels.binary(call, command, regions.at(command.input_0), regions.at(command.input_1), regions.at(command.output));
+Status run(const Kernels& kernels, const Call& call, const Regions& regions,
+           const Binary& command) {
+  kernels.binary(call, command, regions.at(command.input_0), regions.at(command.input_1),
+                 regions.at(command.output));
   return Status::kOk;
 }
-Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Lookup& command) {
-  kernels.lookup(call, command, regions.at(command.input), regions.at(command.table), regions.at(command.output));
+Status run(const Kernels& kernels, const Call& call, const Regions& regions,
+           const Lookup& command) {
+  kernels.lookup(call, command, regions.at(command.input), regions.at(command.table),
+                 regions.at(command.output));
   return Status::kOk;
 }
-Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Softmax& command) {
-  kernels.softmax(call, command, regions.at(command.input), command.mask_rows != 0 ? regions.at(command.mask) : nullptr,
+Status run(const Kernels& kernels, const Call& call, const Regions& regions,
+           const Softmax& command) {
+  kernels.softmax(call, command, regions.at(command.input),
+                  command.mask_rows != 0 ? regions.at(command.mask) : nullptr,
                   regions.at(command.output));
   return Status::kOk;
 }
@@ -484,27 +536,35 @@ Status run(const Kernels& kernels, const Call& call, const Regions& regions, con
   kernels.fill(call, command, regions.at(command.output));
   return Status::kOk;
 }
-Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Reduce& command) {
+Status run(const Kernels& kernels, const Call& call, const Regions& regions,
+           const Reduce& command) {
   kernels.reduce(call, command, regions.at(command.input), regions.at(command.output));
   return Status::kOk;
 }
-Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Resize& command) {
+Status run(const Kernels& kernels, const Call& call, const Regions& regions,
+           const Resize& command) {
   kernels.resize(call, command, regions.at(command.input), regions.at(command.output));
   return Status::kOk;
 }
-Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Matmul& command) {
+Status run(const Kernels& kernels, const Call& call, const Regions& regions,
+           const Matmul& command) {
   kernels.matmul(call, command,
                  {regions.at(command.left), regions.at(command.right),
-                  (command.flags & kWithTable) != 0 ? regions.at(command.table) : nullptr, regions.at(command.output)});
+                  (command.flags & kWithTable) != 0 ? regions.at(command.table) : nullptr,
+                  regions.at(command.output)});
   return Status::kOk;
 }
-Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Normalize& command) {
-  kernels.normalize(call, command, regions.at(command.input), reinterpret_cast<const std::byte*>(regions.at(command.parameters)),
+Status run(const Kernels& kernels, const Call& call, const Regions& regions,
+           const Normalize& command) {
+  kernels.normalize(call, command, regions.at(command.input),
+                    reinterpret_cast<const std::byte*>(regions.at(command.parameters)),
                     regions.at(command.output));
   return Status::kOk;
 }
-Status run(const Kernels& kernels, const Call& call, const Regions& regions, const Gather& command) {
-  kernels.gather(call, command, regions.at(command.input), reinterpret_cast<const std::byte*>(regions.at(command.indices)),
+Status run(const Kernels& kernels, const Call& call, const Regions& regions,
+           const Gather& command) {
+  kernels.gather(call, command, regions.at(command.input),
+                 reinterpret_cast<const std::byte*>(regions.at(command.indices)),
                  regions.at(command.output));
   return Status::kOk;
 }

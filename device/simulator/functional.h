@@ -1,5 +1,6 @@
-// What each kernel call does to memory, as a table of functions: the host exchanges single loops for faster ones, nothing else.
-// Addresses are resolved and arguments checked before a kernel sees them. Freestanding, no heap.
+// What each kernel call does to memory, as a table of functions: the host exchanges single loops
+// for faster ones, nothing else. Addresses are resolved and arguments checked before a kernel sees
+// them. Freestanding, no heap.
 #pragma once
 
 #include <cstddef>
@@ -42,16 +43,21 @@ namespace plain {
 void conv2d(const Call&, const npu::Conv2d&, const ConvolutionMemory&);
 void depthwise(const Call&, const npu::Depthwise&, const ConvolutionMemory&);
 void pool(const Call&, const npu::Pool&, const int8_t* input, int8_t* output);
-void binary(const Call&, const npu::Binary&, const int8_t* input_0, const int8_t* input_1, int8_t* output);
-void lookup(const Call&, const npu::Lookup&, const int8_t* input, const int8_t* table, int8_t* output);
-void softmax(const Call&, const npu::Softmax&, const int8_t* input, const int8_t* mask, int8_t* output);  // mask: null without one
+void binary(const Call&, const npu::Binary&, const int8_t* input_0, const int8_t* input_1,
+            int8_t* output);
+void lookup(const Call&, const npu::Lookup&, const int8_t* input, const int8_t* table,
+            int8_t* output);
+void softmax(const Call&, const npu::Softmax&, const int8_t* input, const int8_t* mask,
+             int8_t* output);  // mask: null without one
 void move(const Call&, const npu::Move&, const int8_t* input, int8_t* output);
 void fill(const Call&, const npu::Fill&, int8_t* output);
 void reduce(const Call&, const npu::Reduce&, const int8_t* input, int8_t* output);
 void resize(const Call&, const npu::Resize&, const int8_t* input, int8_t* output);
 void matmul(const Call&, const npu::Matmul&, const MatmulMemory&);
-void normalize(const Call&, const npu::Normalize&, const int8_t* input, const std::byte* parameters, int8_t* output);
-void gather(const Call&, const npu::Gather&, const int8_t* input, const std::byte* indices, int8_t* output);
+void normalize(const Call&, const npu::Normalize&, const int8_t* input, const std::byte* parameters,
+               int8_t* output);
+void gather(const Call&, const npu::Gather&, const int8_t* input, const std::byte* indices,
+            int8_t* output);
 }  // namespace plain
 
 // A kernel for each command, as the plain one is declared.
@@ -68,25 +74,31 @@ struct Regions {
   npu::Buffer scratch;
 
   int8_t* at(npu::Address address) const {
-    void* const region = address.region == npu::kScratch     ? scratch.data
-                         : address.region == npu::kConstants ? constants
-                                                             : operands[address.region - npu::kFirstOperand].data;
+    void* const region = address.region == npu::kScratch ? scratch.data
+                         : address.region == npu::kConstants
+                             ? constants
+                             : operands[address.region - npu::kFirstOperand].data;
     return static_cast<int8_t*>(region) + address.offset;
   }
 };
 
-// Calls the kernel of a command on what its addresses name. kBadArgument: parameters in memory for which no rescale is defined.
-#define DTR_NPU_KERNEL(type, function, opcode) \
-  npu::Status run(const Kernels& kernels, const Call& call, const Regions& regions, const npu::type& command);
+// Calls the kernel of a command on what its addresses name. kBadArgument: parameters in memory for
+// which no rescale is defined.
+#define DTR_NPU_KERNEL(type, function, opcode)                                      \
+  npu::Status run(const Kernels& kernels, const Call& call, const Regions& regions, \
+                  const npu::type& command);
 #include "device/npu/commands.inc"
 
-// The result of a reduction whose elements have these extremes, and this sum of differences to the zero point.
-int8_t finish_reduction(const npu::Reduce& command, numerics::Range range, int32_t highest, int32_t lowest, int32_t sum);
+// The result of a reduction whose elements have these extremes, and this sum of differences to the
+// zero point.
+int8_t finish_reduction(const npu::Reduce& command, numerics::Range range, int32_t highest,
+                        int32_t lowest, int32_t sum);
 
 // Bias, multiplier and shift of a convolution's output channels.
 class ChannelParameters {
  public:
-  ChannelParameters(const npu::Target& target, const npu::Window& window, const std::byte* parameters)
+  ChannelParameters(const npu::Target& target, const npu::Window& window,
+                    const std::byte* parameters)
       : stride_(npu::round_up(window.out_channels, target.pipelines)), parameters_(parameters) {}
   int32_t bias(uint32_t channel) const { return at(channel); }
   int32_t multiplier(uint32_t channel) const { return at(size_t{stride_} + channel); }
@@ -110,8 +122,11 @@ class ConvolutionWeights {
   ConvolutionWeights(const npu::Target& target, const npu::Conv2d& command);
   size_t index(uint32_t channel, uint32_t kernel_y, uint32_t kernel_x, uint32_t in_channel) const {
     const uint32_t lane = by_rows_ ? kernel_x * in_channels_ + in_channel : in_channel;
-    const uint32_t step = (by_rows_ ? kernel_y : kernel_y * kernel_width_ + kernel_x) * steps_per_run_ + lane / macs_;
-    return ((size_t{channel / pipelines_} * steps_ + step) * pipelines_ + channel % pipelines_) * macs_ + lane % macs_;
+    const uint32_t step =
+        (by_rows_ ? kernel_y : kernel_y * kernel_width_ + kernel_x) * steps_per_run_ + lane / macs_;
+    return ((size_t{channel / pipelines_} * steps_ + step) * pipelines_ + channel % pipelines_) *
+               macs_ +
+           lane % macs_;
   }
 
  private:
@@ -122,7 +137,8 @@ class ConvolutionWeights {
 inline size_t place(const npu::Strides& strides, uint32_t batch, uint32_t y, uint32_t x) {
   return size_t{batch} * strides.batch + size_t{y} * strides.row + size_t{x} * strides.pixel;
 }
-inline size_t depthwise_weight_index(const npu::Target& target, const npu::Window& window, uint32_t channel, uint32_t tap) {
+inline size_t depthwise_weight_index(const npu::Target& target, const npu::Window& window,
+                                     uint32_t channel, uint32_t tap) {
   const size_t taps = size_t{window.kernel_height} * window.kernel_width;
   return (channel / target.pipelines * taps + tap) * target.pipelines + channel % target.pipelines;
 }

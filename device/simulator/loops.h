@@ -13,10 +13,11 @@ struct Stream {
   int64_t at = 0;
 };
 
-// Goes to the next index over the first `rank` dimensions, the last of them fastest, and takes the streams along. False if there is
-// none: then index and streams are at the start again.
+// Goes to the next index over the first `rank` dimensions, the last of them fastest, and takes the
+// streams along. False if there is none: then index and streams are at the start again.
 template <class... Streams>
-bool advance(const uint32_t (&extent)[npu::kMoveRank], uint32_t rank, uint32_t (&index)[npu::kMoveRank], Streams&... streams) {
+bool advance(const uint32_t (&extent)[npu::kMoveRank], uint32_t rank,
+             uint32_t (&index)[npu::kMoveRank], Streams&... streams) {
   for (uint32_t d = rank; d-- > 0;) {
     ((streams.at += streams.stride[d]), ...);
     if (++index[d] < extent[d]) return true;

@@ -11,7 +11,9 @@ npu::Event Timeline::copy(uint32_t index, const npu::Copy& command) {
   const uint64_t start = now_ > engine_free_ ? now_ : engine_free_;
   engine_free_ = start + npu::copy_cycles(target_, command);
   arrivals_[command.ticket % arrivals_.size()] = engine_free_;
-  return {index, npu::EventKind::kCopy, start, engine_free_, 0, static_cast<uint8_t>(npu::Opcode::kCopy)};
+  return {index, npu::EventKind::kCopy,
+          start, engine_free_,
+          0,     static_cast<uint8_t>(npu::Opcode::kCopy)};
 }
 
 npu::Event Timeline::wait(uint32_t index, const npu::Wait& command) {

@@ -1,5 +1,5 @@
-// The program's timeline as `docs/npu.md` 3 defines it: the host walks through the commands, copies run beside it in order, one call
-// blocks it. Freestanding; the caller gives the memory.
+// The program's timeline as `docs/npu.md` 3 defines it: the host walks through the commands, copies
+// run beside it in order, one call blocks it. Freestanding; the caller gives the memory.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,10 @@ namespace dtr::simulator {
 
 class Timeline {
  public:
-  // `arrivals`: one entry for each copy that may be in flight at a time (Payload::most_copies_in_flight).
-  Timeline(const npu::Target& target, std::span<uint64_t> arrivals) : target_(target), arrivals_(arrivals) {}
+  // `arrivals`: one entry for each copy that may be in flight at a time
+  // (Payload::most_copies_in_flight).
+  Timeline(const npu::Target& target, std::span<uint64_t> arrivals)
+      : target_(target), arrivals_(arrivals) {}
 
   npu::Event copy(uint32_t index, const npu::Copy& command);
   npu::Event wait(uint32_t index, const npu::Wait& command);

@@ -15,13 +15,16 @@
 namespace dtr {
 namespace {
 
-// Inputs of the program for a sample of the model: the same, or quantized where the program takes int8.
-std::vector<Tensor> program_inputs(const Graph& signature, const Graph& compiled, std::span<const TensorView> sample) {
+// Inputs of the program for a sample of the model: the same, or quantized where the program takes
+// int8.
+std::vector<Tensor> program_inputs(const Graph& signature, const Graph& compiled,
+                                   std::span<const TensorView> sample) {
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < sample.size(); ++i) {
     const DType wanted = signature.type(signature.inputs()[i]).dtype;
     if (wanted == sample[i].dtype) {
-      inputs.push_back(Tensor::copy_of(wanted, sample[i].shape, {sample[i].data, sample[i].bytes()}));
+      inputs.push_back(
+          Tensor::copy_of(wanted, sample[i].shape, {sample[i].data, sample[i].bytes()}));
     } else {
       inputs.push_back(quantized(sample[i], compiled.type(compiled.inputs()[i])));
     }
@@ -29,10 +32,13 @@ std::vector<Tensor> program_inputs(const Graph& signature, const Graph& compiled
   return inputs;
 }
 
-// Whether values that are computed in float are quantized: near a tie, the kernel's float32 may choose the other neighbour.
+// Whether values that are computed in float are quantized: near a tie, the kernel's float32 may
+// choose the other neighbour.
 bool quantizes_computed_floats(const Graph& graph) {
   for (const OpId id : graph.ops())
-    if (const Op& op = graph.op(id); op.def == &ops::kQuantize && graph.producer(op.operands[0]).valid()) return true;
+    if (const Op& op = graph.op(id);
+        op.def == &ops::kQuantize && graph.producer(op.operands[0]).valid())
+      return true;
   return false;
 }
 
@@ -42,8 +48,10 @@ struct OutputDifference {
 };
 
 // The first output that differs from the evaluation of `graph` by more than rounding.
-Result<std::optional<OutputDifference>> first_difference(const Program& program, const Graph& graph, std::span<const TensorView> sample,
-                                                         const Graph& as_compiled, const std::vector<Tensor>& outputs) {
+Result<std::optional<OutputDifference>> first_difference(const Program& program, const Graph& graph,
+                                                         std::span<const TensorView> sample,
+                                                         const Graph& as_compiled,
+                                                         const std::vector<Tensor>& outputs) {
   const std::unique_ptr<Executor> reference = make_reference_executor(program, graph);
   DTR_ASSIGN(const std::vector<Tensor> expected, reference->run(sample));
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -55,12 +63,14 @@ Result<std::optional<OutputDifference>> first_difference(const Program& program,
   return std::nullopt;
 }
 
-tl::unexpected<Diagnostic> refused(const Program& program, const OutputDifference& found, const std::string& because) {
+tl::unexpected<Diagnostic> refused(const Program& program, const OutputDifference& found,
+                                   const std::string& because) {
   const auto& [output, difference] = found;
-  return fail(DiagnosticId::kCheckFailed,
-              fmt::format("output {} differs from the quantized graph at element {}: {} instead of {}; {}", output, difference.index,
-                          difference.actual, difference.expected, because),
-              "please report this with the model", {.file = program.file});
+  return fail(
+      DiagnosticId::kCheckFailed,
+      fmt::format("output {} differs from the quantized graph at element {}: {} instead of {}; {}",
+                  output, difference.index, difference.actual, difference.expected, because),
+      "please report this with the model", {.file = program.file});
 }
 
 // The outputs of a program against those of the float model.
@@ -71,12 +81,15 @@ struct Accuracy {
   std::span<const TensorView> sample;
   bool on_noise;
 
-  Status check(const std::vector<Tensor>& ideal, const std::vector<Tensor>& outputs, double least) const {
+  Status check(const std::vector<Tensor>& ideal, const std::vector<Tensor>& outputs,
+               double least) const {
     for (size_t i = 0; i < outputs.size(); ++i) {
       const ValueId output = original.outputs()[i];
-      if (!is_float(original.type(output).dtype) && !original.type(output).quantized()) continue;  // an index is right or wrong
+      if (!is_float(original.type(output).dtype) && !original.type(output).quantized())
+        continue;  // an index is right or wrong
       const Tensor expected = real_values(ideal[i].view(), original.type(output));
-      const Tensor actual = real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i]));
+      const Tensor actual =
+          real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i]));
       const double decibels = decibels_of(expected, actual);
       if (decibels >= least) continue;
       const double steps = on_noise ? 2 : is_zero(expected) ? 1 : 0;
@@ -86,10 +99,13 @@ struct Accuracy {
       const OpId producer = original.producer(output);
       return fail(
           DiagnosticId::kCheckInaccurate,
-          fmt::format("output {}, `{}`: {:.1f} dB against the float model on {}, at least {:.1f} dB asked for; a program that gives "
+          fmt::format("output {}, `{}`: {:.1f} dB against the float model on {}, at least {:.1f} "
+                      "dB asked for; a program that gives "
                       "nothing but zeros has 0 dB",
-                      i, original.value(output).name, decibels, on_noise ? "noise" : "the first sample", least),
-          "see which operator loses it with --report-quantization, calibrate with real inputs, or accept it with --min-sqnr DB",
+                      i, original.value(output).name, decibels,
+                      on_noise ? "noise" : "the first sample", least),
+          "see which operator loses it with --report-quantization, calibrate with real inputs, or "
+          "accept it with --min-sqnr DB",
           producer.valid() ? place_of(program, original, producer) : Place{.file = program.file});
     }
     return {};
@@ -109,15 +125,18 @@ struct Accuracy {
   double step_of(size_t i) const {
     const ValueId output = as_compiled.outputs()[i];
     const OpId dequantize = as_compiled.producer_if(output, ops::kDequantize);
-    const Type& type = as_compiled.type(dequantize.valid() ? as_compiled.op(dequantize).operands[0] : output);
+    const Type& type =
+        as_compiled.type(dequantize.valid() ? as_compiled.op(dequantize).operands[0] : output);
     return type.quantized() ? static_cast<double>(type.quantization->scale()) : 0;
   }
 
   // Whether the model computes rounding errors: float32 has nothing of what double has.
   Result<bool> lost_in_float(size_t i, const Tensor& expected, double least) const {
     if (is_quantized(original)) return false;
-    DTR_ASSIGN(const std::vector<Tensor> exact, make_reference_executor(program, original, Precision::kDouble)->run(sample));
-    return decibels_of(real_values(exact[i].view(), original.type(original.outputs()[i])), expected) < least;
+    DTR_ASSIGN(const std::vector<Tensor> exact,
+               make_reference_executor(program, original, Precision::kDouble)->run(sample));
+    return decibels_of(real_values(exact[i].view(), original.type(original.outputs()[i])),
+                       expected) < least;
   }
 };
 
@@ -132,7 +151,8 @@ Result<CheckFigures> check_program(const Compilation& compilation, double least_
   const std::vector<TensorView> sample = (samples == nullptr ? *noise : *samples).inputs(0);
 
   DTR_ASSIGN(const std::unique_ptr<Session> session,
-             Session::load(compilation.pte(), program.file, simulator::best_kit(), compilation.tensor_file()));
+             Session::load(compilation.pte(), program.file, simulator::best_kit(),
+                           compilation.tensor_file()));
   const Graph& as_compiled = program.forward();
   const std::vector<Tensor> inputs = program_inputs(session->signature(), as_compiled, sample);
   std::vector<TensorView> views;
@@ -143,12 +163,17 @@ Result<CheckFigures> check_program(const Compilation& compilation, double least_
   DTR_ASSIGN(const std::optional<OutputDifference> difference,
              first_difference(program, compilation.quantized, sample, as_compiled, outputs));
   if (difference) {
-    // What float32 leaves of a badly conditioned function is no error of the program: each operator is judged by itself.
-    DTR_ASSIGN(const std::optional<std::string> wrong, check_operators(program, as_compiled, *session, views, compilation.values));
+    // What float32 leaves of a badly conditioned function is no error of the program: each operator
+    // is judged by itself.
+    DTR_ASSIGN(const std::optional<std::string> wrong,
+               check_operators(program, as_compiled, *session, views, compilation.values));
     if (wrong) return refused(program, *difference, *wrong);
     if (!quantizes_computed_floats(as_compiled)) {
-      DTR_ASSIGN(const bool same, agree_in_double(program, compilation.quantized, sample, as_compiled, views));
-      if (!same) return refused(program, *difference, "every operator is right, but the compiled graph is another function");
+      DTR_ASSIGN(const bool same,
+                 agree_in_double(program, compilation.quantized, sample, as_compiled, views));
+      if (!same)
+        return refused(program, *difference,
+                       "every operator is right, but the compiled graph is another function");
     }
   }
   const std::unique_ptr<Executor> float_model = make_reference_executor(program, original);

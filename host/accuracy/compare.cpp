@@ -76,7 +76,8 @@ double element(const TensorView& tensor, size_t i) {
 
 void Comparison::count(double difference) {
   const BinEnds& ends = bin_ends();
-  ++histogram_[static_cast<size_t>(std::lower_bound(ends.begin(), ends.end(), difference) - ends.begin())];
+  ++histogram_[static_cast<size_t>(std::lower_bound(ends.begin(), ends.end(), difference) -
+                                   ends.begin())];
 }
 
 void Comparison::add_element(double expected, double actual, int64_t index) {
@@ -85,7 +86,8 @@ void Comparison::add_element(double expected, double actual, int64_t index) {
   const double difference = same ? 0 : std::abs(expected - actual);
   const double apart = std::isnan(difference) ? INFINITY : difference;
   if (!same) ++different_;
-  if (!same && !(apart <= tolerance_.absolute + tolerance_.relative * std::abs(expected))) ++beyond_;
+  if (!same && !(apart <= tolerance_.absolute + tolerance_.relative * std::abs(expected)))
+    ++beyond_;
   if (std::isfinite(expected)) {
     largest_ = std::max(largest_, std::abs(expected));
     signal_ += expected * expected;
@@ -106,7 +108,8 @@ void Comparison::add_element(double expected, double actual, int64_t index) {
   if (step_ == 0) return count(apart);
   double steps = apart / step_;
   const double whole = std::round(steps);
-  if (std::abs(steps - whole) * step_ <= 0x1p-20 * std::max(std::abs(expected), std::abs(actual))) steps = whole;
+  if (std::abs(steps - whole) * step_ <= 0x1p-20 * std::max(std::abs(expected), std::abs(actual)))
+    steps = whole;
   max_steps_ = std::max(max_steps_, steps);
   sum_steps_ += steps;
   count(std::round(steps));
@@ -139,7 +142,8 @@ Tensor real_values(const TensorView& tensor, const Type& type) {
   const auto to = real.values<float>();
   const int32_t zero_point = type.quantized() ? type.quantization->zero_point() : 0;
   const float scale = type.quantized() ? type.quantization->scale() : 1;
-  for (size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(element(tensor, i) - zero_point) * scale;
+  for (size_t i = 0; i < to.size(); ++i)
+    to[i] = static_cast<float>(element(tensor, i) - zero_point) * scale;
   return real;
 }
 
@@ -150,7 +154,8 @@ Tensor quantized(const TensorView& real, const Type& type) {
   const auto out = integers.values<int8_t>();
   const float inverse = 1.0F / to.scale();
   for (size_t i = 0; i < out.size(); ++i)
-    out[i] = static_cast<int8_t>(numerics::nearest_code(static_cast<double>(from[i] * inverse), 1, to.zero_point(), {to.qmin, to.qmax}));
+    out[i] = static_cast<int8_t>(numerics::nearest_code(static_cast<double>(from[i] * inverse), 1,
+                                                        to.zero_point(), {to.qmin, to.qmax}));
   return integers;
 }
 

@@ -10,9 +10,10 @@
 
 namespace dtr {
 
-// Signal to quantization noise over all elements added: 10·log10(Σ expected² / Σ (expected − actual)²) dB. No error counts as 99 dB,
-// elements that are not finite where a finite one is expected, NaN for infinity or the other infinity as −99 dB. Elements of which infinity
-// or NaN is expected do not count else: codes have neither.
+// Signal to quantization noise over all elements added: 10·log10(Σ expected² / Σ (expected −
+// actual)²) dB. No error counts as 99 dB, elements that are not finite where a finite one is
+// expected, NaN for infinity or the other infinity as −99 dB. Elements of which infinity or NaN is
+// expected do not count else: codes have neither.
 class Sqnr {
  public:
   void add(const TensorView& expected, const TensorView& actual);  // float32, same shape
@@ -28,16 +29,19 @@ class Sqnr {
 
 struct Difference {
   double max_absolute = 0;
-  double rounding_bound = 0;  // 2^-20 of the largest finite magnitude expected: sums in another order
-  int64_t index = 0;          // where the maximum is, in logical order
+  double rounding_bound =
+      0;              // 2^-20 of the largest finite magnitude expected: sums in another order
+  int64_t index = 0;  // where the maximum is, in logical order
   double expected = 0, actual = 0;
 };
 Difference compare(const TensorView& expected, const TensorView& actual);  // float32, same shape
 
-// Everything that is said about one output over all its samples. Tensors are float32 or integers that int32 holds.
+// Everything that is said about one output over all its samples. Tensors are float32 or integers
+// that int32 holds.
 class Comparison {
  public:
-  // Upper ends of the bins of the histogram of differences; what is beyond the last one, or not finite, counts in one bin more.
+  // Upper ends of the bins of the histogram of differences; what is beyond the last one, or not
+  // finite, counts in one bin more.
   using BinEnds = std::array<double, 8>;
   static constexpr BinEnds kStepEnds = {0, 1, 2, 3, 4, 8, 16, 32};  // rounded to steps
   static constexpr BinEnds kAbsoluteEnds = {0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1};
@@ -48,7 +52,8 @@ class Comparison {
     double relative = 0, absolute = 0;
   };
 
-  // `step` is the quantization step of the output in its own unit (1 for integers); 0: it has none, differences are absolute.
+  // `step` is the quantization step of the output in its own unit (1 for integers); 0: it has none,
+  // differences are absolute.
   explicit Comparison(double step = 0) : step_(step) {}
   Comparison(double step, Tolerance tolerance) : step_(step), tolerance_(tolerance) {}
   // The next sample; same shape and dtype.
@@ -59,20 +64,27 @@ class Comparison {
   uint64_t different() const { return different_; }
   uint64_t beyond_tolerance() const { return beyond_; }
   double step() const { return step_; }
-  // Largest |expected − actual|, infinite where one is NaN or infinite and the other something else; where it is, and both values.
+  // Largest |expected − actual|, infinite where one is NaN or infinite and the other something
+  // else; where it is, and both values.
   double max_absolute() const { return max_absolute_; }
-  double mean_absolute() const { return elements_ == 0 ? 0 : sum_absolute_ / static_cast<double>(elements_); }
+  double mean_absolute() const {
+    return elements_ == 0 ? 0 : sum_absolute_ / static_cast<double>(elements_);
+  }
   uint64_t sample() const { return sample_; }
   int64_t index() const { return index_; }
   double expected() const { return expected_; }
   double actual() const { return actual_; }
-  // The same in steps. A multiple of the step that float arithmetic missed by 2^-20 of the values' magnitude counts as the multiple.
+  // The same in steps. A multiple of the step that float arithmetic missed by 2^-20 of the values'
+  // magnitude counts as the multiple.
   double max_steps() const { return max_steps_; }
-  double mean_steps() const { return elements_ == 0 ? 0 : sum_steps_ / static_cast<double>(elements_); }
+  double mean_steps() const {
+    return elements_ == 0 ? 0 : sum_steps_ / static_cast<double>(elements_);
+  }
   // Counts in steps; of absolute differences if the step is not known.
   const Histogram& histogram() const { return histogram_; }
   const BinEnds& bin_ends() const { return step_ == 0 ? kAbsoluteEnds : kStepEnds; }
-  // Over the finite elements; −99 dB where an element is not finite on one side only, or infinite in another sense.
+  // Over the finite elements; −99 dB where an element is not finite on one side only, or infinite
+  // in another sense.
   double decibels() const;
   double largest_expected() const { return largest_; }  // magnitude, of the finite ones
   // Samples whose largest element stands at the same index.
@@ -94,7 +106,8 @@ class Comparison {
   Histogram histogram_ = {};
 };
 
-// Real values of a tensor of that type: dequantized integers (one scale for the tensor), or its elements as float32.
+// Real values of a tensor of that type: dequantized integers (one scale for the tensor), or its
+// elements as float32.
 Tensor real_values(const TensorView& tensor, const Type& type);
 // Floats to the integers of a quantized type, as the program's own quantize does it.
 Tensor quantized(const TensorView& real, const Type& type);

@@ -31,17 +31,21 @@ Result<std::vector<Output>> stored_results(const OutputSource& source) {
     const Tensor& tensor = *array.tensor;
     const Shape& shape = tensor.shape();
     const int64_t stored = shape.empty() ? 1 : shape[0];
-    const int64_t count = source.samples == 0 ? stored : std::min<int64_t>(stored, static_cast<int64_t>(source.samples));
+    const int64_t count = source.samples == 0
+                              ? stored
+                              : std::min<int64_t>(stored, static_cast<int64_t>(source.samples));
     if (stored == 0)
-      output.unusable = Diagnostic{.id = DiagnosticId::kDataEmpty,
-                                   .reason = fmt::format("the array has shape {}: no sample", to_string(shape)),
-                                   .fix = "store at least one sample",
-                                   .place = {.file = source.path, .node = array.name}};
+      output.unusable =
+          Diagnostic{.id = DiagnosticId::kDataEmpty,
+                     .reason = fmt::format("the array has shape {}: no sample", to_string(shape)),
+                     .fix = "store at least one sample",
+                     .place = {.file = source.path, .node = array.name}};
     output.step = integer_step(tensor.dtype());
     const Shape one(shape.begin() + (shape.empty() ? 0 : 1), shape.end());
     const size_t bytes = static_cast<size_t>(element_count(one)) * byte_size(tensor.dtype());
     for (int64_t i = 0; i < count; ++i)
-      output.samples.push_back(Tensor::copy_of(tensor.dtype(), one, tensor.bytes().subspan(static_cast<size_t>(i) * bytes, bytes)));
+      output.samples.push_back(Tensor::copy_of(
+          tensor.dtype(), one, tensor.bytes().subspan(static_cast<size_t>(i) * bytes, bytes)));
     outputs.push_back(std::move(output));
   }
   return outputs;
@@ -49,7 +53,8 @@ Result<std::vector<Output>> stored_results(const OutputSource& source) {
 
 // Runs `run` on each sample; steps by output.
 template <class Run>
-Result<std::vector<Output>> run_samples(const Samples& samples, size_t limit, const std::vector<double>& steps, const Run& run) {
+Result<std::vector<Output>> run_samples(const Samples& samples, size_t limit,
+                                        const std::vector<double>& steps, const Run& run) {
   const size_t count = limit == 0 ? samples.size() : std::min(limit, samples.size());
   std::vector<Output> outputs;
   for (size_t i = 0; i < count; ++i) {
@@ -74,10 +79,15 @@ std::vector<double> program_steps(const ProgramImage& image) {
     for (const pte::Chain* chain : *plan.chains())
       for (const pte::Instruction* instruction : *chain->instructions()) {
         const pte::KernelCall* call = instruction->instr_args_as_KernelCall();
-        if (call == nullptr || call->args()->size() < 3 || call->args()->Get(call->args()->size() - 1) != output) continue;
-        const pte::Operator* kernel = plan.operators()->Get(static_cast<uint32_t>(call->op_index()));
-        if (kernel->name()->string_view() != "quantized_decomposed::dequantize_per_tensor") continue;
-        if (const pte::Double* scale = plan.values()->Get(static_cast<uint32_t>(call->args()->Get(1)))->val_as_Double())
+        if (call == nullptr || call->args()->size() < 3 ||
+            call->args()->Get(call->args()->size() - 1) != output)
+          continue;
+        const pte::Operator* kernel =
+            plan.operators()->Get(static_cast<uint32_t>(call->op_index()));
+        if (kernel->name()->string_view() != "quantized_decomposed::dequantize_per_tensor")
+          continue;
+        if (const pte::Double* scale =
+                plan.values()->Get(static_cast<uint32_t>(call->args()->Get(1)))->val_as_Double())
           step = scale->double_val();
       }
     steps.push_back(step);
@@ -89,7 +99,10 @@ std::vector<double> model_steps(const Graph& graph) {
   std::vector<double> steps;
   for (const ValueId output : graph.outputs()) {
     const OpId dequantize = graph.producer_if(output, ops::kDequantize);
-    steps.push_back(dequantize.valid() ? static_cast<double>(graph.type(graph.op(dequantize).operands[0]).quantization->scale()) : 0);
+    steps.push_back(dequantize.valid()
+                        ? static_cast<double>(
+                              graph.type(graph.op(dequantize).operands[0]).quantization->scale())
+                        : 0);
   }
   return steps;
 }
@@ -100,23 +113,28 @@ Result<std::vector<Output>> read_outputs(const OutputSource& source) {
   DTR_ASSIGN(const FileKind kind, file_kind(source.path));
   if (kind == FileKind::kArrays) return stored_results(source);
   if (source.data.empty())
-    return fail(DiagnosticId::kCompareNoData, "a program or a model computes its outputs, and there are no data to run it on",
+    return fail(DiagnosticId::kCompareNoData,
+                "a program or a model computes its outputs, and there are no data to run it on",
                 "give samples with --data DATA.npz", {.file = source.path});
   if (kind == FileKind::kProgram) {
-    DTR_ASSIGN(const std::unique_ptr<Session> session, Session::open(source.path, source.tensor_files));
+    DTR_ASSIGN(const std::unique_ptr<Session> session,
+               Session::open(source.path, source.tensor_files));
     DTR_ASSIGN(const Samples samples, Samples::read(session->signature(), source.data));
-    return run_samples(samples, source.samples, program_steps(session->image()), [&](const auto& inputs) { return session->run(inputs); });
+    return run_samples(samples, source.samples, program_steps(session->image()),
+                       [&](const auto& inputs) { return session->run(inputs); });
   }
   DTR_ASSIGN(Program program, read_model(source.path));
   DTR_ASSIGN(const Samples samples, Samples::read(program.forward(), source.data));
   const auto run_model = [&](const Graph& graph, Executor& executor) {
-    return run_samples(samples, source.samples, model_steps(graph), [&](const auto& inputs) { return executor.run(inputs); });
+    return run_samples(samples, source.samples, model_steps(graph),
+                       [&](const auto& inputs) { return executor.run(inputs); });
   };
   if (is_quantized(program.forward())) {
     DTR_ASSIGN(const Compilation model, quantize_model(std::move(program), {}));
     return run_model(model.quantized, *make_reference_executor(model.program, model.quantized));
   }
-  DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_onednn_executor(program, program.forward()));
+  DTR_ASSIGN(const std::unique_ptr<Executor> executor,
+             make_onednn_executor(program, program.forward()));
   return run_model(program.forward(), *executor);
 }
 

@@ -1,4 +1,5 @@
-// What a file makes of data: arrays of results, or a program or model run on samples. What `deuteron compare` compares.
+// What a file makes of data: arrays of results, or a program or model run on samples. What
+// `deuteron compare` compares.
 #pragma once
 
 #include <optional>
@@ -12,23 +13,24 @@ namespace dtr {
 
 struct Output {
   std::string name;
-  double step = 0;              // quantization step in the output's own unit; 1 for integers, 0: not known
-  bool stored = false;          // an array of a file, else computed
+  double step = 0;      // quantization step in the output's own unit; 1 for integers, 0: not known
+  bool stored = false;  // an array of a file, else computed
   std::vector<Tensor> samples;  // one or more, of one dtype and shape; none if `unusable`
   // Why a stored array has no samples: an error only for those who compare it.
   std::optional<Diagnostic> unusable = std::nullopt;
 };
 
 struct OutputSource {
-  std::string path;                            // .npz or .npy: results as they are; .pte, .pt2, .tflite or .ir: run on `data`
-  std::string data;                            // .npz or .npy; empty: none
+  std::string path;  // .npz or .npy: results as they are; .pte, .pt2, .tflite or .ir: run on `data`
+  std::string data;  // .npz or .npy; empty: none
   std::vector<std::string> tensor_files = {};  // .ptd: where constants outside of a program are
   size_t samples = 0;                          // at most; 0: all
 };
 
-// Results: one output an array, its first axis counts samples. Programs and models: `output_0`, …; float models run in float, models
-// with quantized types by the integer reference. Errors: kCompareNoData and those of reading, binding
-// and running; an array of results that cannot be read or holds no sample (kDataEmpty) is `unusable`.
+// Results: one output an array, its first axis counts samples. Programs and models: `output_0`, …;
+// float models run in float, models with quantized types by the integer reference. Errors:
+// kCompareNoData and those of reading, binding and running; an array of results that cannot be read
+// or holds no sample (kDataEmpty) is `unusable`.
 Result<std::vector<Output>> read_outputs(const OutputSource& source);
 
 }  // namespace dtr

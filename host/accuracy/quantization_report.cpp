@@ -18,11 +18,14 @@
 namespace dtr {
 namespace {
 
-bool converts(const OpDef* def) { return def == &ops::kQuantize || def == &ops::kDequantize || def == &ops::kRequantize; }
+bool converts(const OpDef* def) {
+  return def == &ops::kQuantize || def == &ops::kDequantize || def == &ops::kRequantize;
+}
 
 bool is_int8_tensor(const Graph& graph, ValueId value) {
   const Type& type = graph.type(value);
-  return type.quantized() && type.dtype == DType::kInt8 && !type.quantization->per_channel() && !graph.is_constant(value);
+  return type.quantized() && type.dtype == DType::kInt8 && !type.quantization->per_channel() &&
+         !graph.is_constant(value);
 }
 
 // What is known of one value after all samples.
@@ -30,18 +33,26 @@ struct Sums {
   Sqnr total, added;
   Range range{std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};
   uint64_t elements = 0, saturated = 0;
-  double share() const { return elements == 0 ? 0 : static_cast<double>(saturated) / static_cast<double>(elements); }
+  double share() const {
+    return elements == 0 ? 0 : static_cast<double>(saturated) / static_cast<double>(elements);
+  }
 };
 
 class Reporter {
  public:
-  Reporter(const Program& program, const Graph& ideal, const Graph& quantized, std::span<const ValueId> selected)
-      : program_(program), ideal_(ideal), quantized_(quantized), sums_(quantized.value_slots()), selected_(ideal.value_slots()) {
+  Reporter(const Program& program, const Graph& ideal, const Graph& quantized,
+           std::span<const ValueId> selected)
+      : program_(program),
+        ideal_(ideal),
+        quantized_(quantized),
+        sums_(quantized.value_slots()),
+        selected_(ideal.value_slots()) {
     for (const ValueId value : selected) selected_[value.index] = true;
   }
 
   Result<QuantizationReport> run(const Samples& samples, const QuantizationReportOptions& options) {
-    QuantizationReport report{.samples = std::min(samples.size(), options.samples), .bad_db = options.bad_db};
+    QuantizationReport report{.samples = std::min(samples.size(), options.samples),
+                              .bad_db = options.bad_db};
     const std::unique_ptr<Executor> real = make_reference_executor(program_, ideal_);
     const std::unique_ptr<Executor> integer = make_reference_executor(program_, quantized_);
     for (size_t sample = 0; sample < report.samples; ++sample) {
@@ -67,13 +78,15 @@ class Reporter {
   using Tensors = std::map<ValueId, Tensor>;
 
   // Real values of all values that an execution makes.
-  static Result<Tensors> values_of(Executor& executor, const Graph& graph, std::span<const TensorView> inputs) {
+  static Result<Tensors> values_of(Executor& executor, const Graph& graph,
+                                   std::span<const TensorView> inputs) {
     Tensors tensors;
     const auto outputs = executor.run(inputs, [&](ValueId value, const TensorView& view) {
       const Type& type = graph.type(value);
       if (type.quantized() && type.quantization->per_channel()) return;
       const bool plain = !type.quantized() && type.dtype != DType::kFloat32;  // indices
-      tensors[value] = plain ? Tensor::copy_of(view.dtype, view.shape, {view.data, view.bytes()}) : real_values(view, type);
+      tensors[value] = plain ? Tensor::copy_of(view.dtype, view.shape, {view.data, view.bytes()})
+                             : real_values(view, type);
     });
     if (!outputs) return tl::unexpected(outputs.error());
     return tensors;
@@ -105,8 +118,8 @@ class Reporter {
   }
 
   bool counts(ValueId value, ValueId of) const {
-    return of.valid() && is_int8_tensor(quantized_, value) && expected_.contains(of) && actual_.contains(value) &&
-           expected_.at(of).elements() == actual_.at(value).elements();
+    return of.valid() && is_int8_tensor(quantized_, value) && expected_.contains(of) &&
+           actual_.contains(value) && expected_.at(of).elements() == actual_.at(value).elements();
   }
 
   void add_tensor(ValueId value) {
@@ -120,7 +133,8 @@ class Reporter {
       if (x < low || x > high) ++sums.saturated;
     }
     sums.elements += static_cast<uint64_t>(real.elements());
-    sums.total.add(selected_[of.index] ? within_codes(real, value).view() : real.view(), actual_.at(value).view());
+    sums.total.add(selected_[of.index] ? within_codes(real, value).view() : real.view(),
+                   actual_.at(value).view());
   }
 
   void add_result(OpId id, ValueId result) {
@@ -129,7 +143,9 @@ class Reporter {
     if (!counts(result, of)) return;
     const std::optional<Tensor> alone = in_float(id, result);
     if (!alone) return;
-    sums_[result.index].added.add(selected_[of.index] ? within_codes(*alone, result).view() : alone->view(), actual_.at(result).view());
+    sums_[result.index].added.add(
+        selected_[of.index] ? within_codes(*alone, result).view() : alone->view(),
+        actual_.at(result).view());
   }
 
   // The result of the float model's op on the operands that the quantized one had.
@@ -138,7 +154,8 @@ class Reporter {
     if (converts(op.def)) {
       const auto operand = actual_.find(op.operands[0]);
       if (operand == actual_.end()) return std::nullopt;
-      return Tensor::copy_of(operand->second.dtype(), operand->second.shape(), operand->second.bytes());
+      return Tensor::copy_of(operand->second.dtype(), operand->second.shape(),
+                             operand->second.bytes());
     }
     if (op.results.size() != 1 || op.def->evaluate_float == nullptr) return std::nullopt;
     const Op& real = ideal_.op(id);
@@ -147,10 +164,13 @@ class Reporter {
       if (!real.operands[i].valid()) {
         operands.emplace_back();
       } else if (real.operands[i].index >= quantized_.value_slots()) {
-        operands.push_back(expected_.at(real.operands[i]).view());  // a constant of float_counterpart
+        operands.push_back(
+            expected_.at(real.operands[i]).view());  // a constant of float_counterpart
       } else if (ideal_.is_constant(real.operands[i])) {
         const Value& value = ideal_.value(real.operands[i]);  // read only
-        operands.push_back({value.type.dtype, value.type.shape, const_cast<std::byte*>(program_.constants.bytes(value.constant).data())});
+        operands.push_back(
+            {value.type.dtype, value.type.shape,
+             const_cast<std::byte*>(program_.constants.bytes(value.constant).data())});
       } else if (const auto at = actual_.find(op.operands[i]); at != actual_.end()) {
         operands.push_back(at->second.view());
       } else {
@@ -174,7 +194,8 @@ class Reporter {
                                 .saturated = sums.share(),
                                 .sqnr_db = sums.total.decibels(),
                                 .selected = selected_[counterpart(value).index]});
-      if (report.first_bad.empty() && sums.total.decibels() < report.bad_db) report.first_bad = quantized_.value(value).name;
+      if (report.first_bad.empty() && sums.total.decibels() < report.bad_db)
+        report.first_bad = quantized_.value(value).name;
       if (!op.valid()) return;
       const Place place = place_of(program_, quantized_, op);
       report.operators.push_back({.name = place.node,
@@ -210,94 +231,124 @@ Graph float_counterpart(const Graph& quantized) {
   Graph graph = quantized;
   Rewriter rewriter(graph);
   const auto slots = static_cast<uint32_t>(graph.value_slots());
-  const auto is_quantized = [&](ValueId id) { return !graph.value(id).erased && graph.type(id).quantized(); };
+  const auto is_quantized = [&](ValueId id) {
+    return !graph.value(id).erased && graph.type(id).quantized();
+  };
   for (uint32_t i = 0; i < slots; ++i)
-    if (is_quantized({i}) && !graph.is_constant({i})) rewriter.set_element_type({i}, DType::kFloat32, std::nullopt);
+    if (is_quantized({i}) && !graph.is_constant({i}))
+      rewriter.set_element_type({i}, DType::kFloat32, std::nullopt);
   for (OpId op = graph.first_op(), next; op.valid(); op = next) {
     next = graph.op(op).next;
-    if (converts(graph.op(op).def) && !graph.is_constant(graph.op(op).operands[0])) rewriter.replace(op, graph.op(op).operands[0]);
+    if (converts(graph.op(op).def) && !graph.is_constant(graph.op(op).operands[0]))
+      rewriter.replace(op, graph.op(op).operands[0]);
   }
   for (uint32_t i = 0; i < slots; ++i) {
     if (!is_quantized({i})) continue;
     std::vector<Use> uses = graph.value({i}).uses;
     std::erase_if(uses, [&](const Use& use) { return graph.op(use.op).def == &ops::kDequantize; });
     if (uses.empty()) continue;
-    const Result<ValueId> real = rewriter.insert_value(graph.first_op(), {.def = &ops::kDequantize, .operands = {{i}}});
+    const Result<ValueId> real =
+        rewriter.insert_value(graph.first_op(), {.def = &ops::kDequantize, .operands = {{i}}});
     DTR_CHECK(real);
     for (const Use& use : uses) rewriter.set_operand(use.op, use.operand, *real);
   }
   return graph;
 }
 
-Result<QuantizationReport> report_quantization(const Program& program, const Graph& ideal, const Graph& quantized, const Samples& samples,
-                                               std::span<const ValueId> selected, const QuantizationReportOptions& options) {
+Result<QuantizationReport> report_quantization(const Program& program, const Graph& ideal,
+                                               const Graph& quantized, const Samples& samples,
+                                               std::span<const ValueId> selected,
+                                               const QuantizationReportOptions& options) {
   return Reporter(program, ideal, quantized, selected).run(samples, options);
 }
 
 Result<QuantizationReport> report_quantization(const Compilation& compilation) {
   const Samples* samples = compilation.samples();
   if (samples == nullptr)
-    return fail(DiagnosticId::kCalibrationMissing, "the report on quantization runs the model on samples and there are none",
-                "give samples of real inputs with --calibrate DATA.npz", {.file = compilation.program.file});
+    return fail(DiagnosticId::kCalibrationMissing,
+                "the report on quantization runs the model on samples and there are none",
+                "give samples of real inputs with --calibrate DATA.npz",
+                {.file = compilation.program.file});
   const Graph& quantized = compilation.quantized;
-  if (!compilation.conversion) return report_quantization(compilation.program, float_counterpart(quantized), quantized, *samples);
+  if (!compilation.conversion)
+    return report_quantization(compilation.program, float_counterpart(quantized), quantized,
+                               *samples);
   const ConversionReport& conversion = *compilation.conversion;
-  return report_quantization(compilation.program, conversion.float_graph, quantized, *samples, conversion.selected);
+  return report_quantization(compilation.program, conversion.float_graph, quantized, *samples,
+                             conversion.selected);
 }
 
 std::string to_text(const QuantizationReport& report) {
-  const auto percent = [](double share) { return share == 0 ? std::string("-") : terminal_format("{:.3f} %", share * 100); };
+  const auto percent = [](double share) {
+    return share == 0 ? std::string("-") : terminal_format("{:.3f} %", share * 100);
+  };
   std::string text =
-      terminal_format("quantization, {} sample{}\n{:<28} {:>12} {:>12} {:>12} {:>5} {:>10} {:>8}\n", report.samples,
-                      report.samples == 1 ? "" : "s", "tensor", "least", "greatest", "scale", "zero", "saturated", "SQNR dB");
+      terminal_format("quantization, {} sample{}\n{:<28} {:>12} {:>12} {:>12} {:>5} {:>10} {:>8}\n",
+                      report.samples, report.samples == 1 ? "" : "s", "tensor", "least", "greatest",
+                      "scale", "zero", "saturated", "SQNR dB");
   for (const TensorRow& row : report.tensors)
-    text +=
-        terminal_format("{:<28} {:>12.5g} {:>12.5g} {:>12.5g} {:>5} {:>10} {:>8.1f}{}\n", clipped(row.name, 28), row.range.min,
-                        row.range.max, row.scale, row.zero_point, percent(row.saturated), row.sqnr_db, row.selected ? "  selected" : "");
-  text += terminal_format("\n{:<28} {:<28} {:>8} {:>8} {:>10}\n", "operator, worst first", "", "adds dB", "SQNR dB", "saturated");
+    text += terminal_format("{:<28} {:>12.5g} {:>12.5g} {:>12.5g} {:>5} {:>10} {:>8.1f}{}\n",
+                            clipped(row.name, 28), row.range.min, row.range.max, row.scale,
+                            row.zero_point, percent(row.saturated), row.sqnr_db,
+                            row.selected ? "  selected" : "");
+  text += terminal_format("\n{:<28} {:<28} {:>8} {:>8} {:>10}\n", "operator, worst first", "",
+                          "adds dB", "SQNR dB", "saturated");
   for (const ErrorRow& row : report.operators)
-    text += terminal_format("{:<28} {:<28} {:>8.1f} {:>8.1f} {:>10}\n", clipped(row.tensor, 28), clipped(row.op, 28), row.adds_db,
-                            row.sqnr_db, percent(row.saturated));
-  if (!report.float_ops.empty()) text += terminal_format("not quantized: {}\n", fmt::join(report.float_ops, ", "));
+    text += terminal_format("{:<28} {:<28} {:>8.1f} {:>8.1f} {:>10}\n", clipped(row.tensor, 28),
+                            clipped(row.op, 28), row.adds_db, row.sqnr_db, percent(row.saturated));
+  if (!report.float_ops.empty())
+    text += terminal_format("not quantized: {}\n", fmt::join(report.float_ops, ", "));
   const auto bad = std::ranges::find(report.operators, report.first_bad, &ErrorRow::tensor);
   if (report.first_bad.empty()) {
     text += terminal_format("every tensor has {} dB or more\n", report.bad_db);
   } else if (bad == report.operators.end()) {
     text += terminal_format("first bad tensor: the input {}\n", report.first_bad);
   } else {
-    text += terminal_format("first bad operator: {} ({}){}{}{}{}: {:.1f} dB, of which it adds {:.1f} dB\n", bad->name, bad->op,
-                            bad->module_path.empty() ? "" : " in ", bad->module_path, bad->source_line.empty() ? "" : ", ",
-                            bad->source_line, bad->sqnr_db, bad->adds_db);
+    text += terminal_format(
+        "first bad operator: {} ({}){}{}{}{}: {:.1f} dB, of which it adds {:.1f} dB\n", bad->name,
+        bad->op, bad->module_path.empty() ? "" : " in ", bad->module_path,
+        bad->source_line.empty() ? "" : ", ", bad->source_line, bad->sqnr_db, bad->adds_db);
   }
   return text;
 }
 
 namespace {
 
-// JSON has no infinity and no NaN: an infinite element of a result makes its range and its error infinite.
-std::string json_number(double value, int digits) { return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null"; }
-std::string json_decibels(double value) { return std::isfinite(value) ? fmt::format("{:.3f}", value) : "null"; }
+// JSON has no infinity and no NaN: an infinite element of a result makes its range and its error
+// infinite.
+std::string json_number(double value, int digits) {
+  return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
+}
+std::string json_decibels(double value) {
+  return std::isfinite(value) ? fmt::format("{:.3f}", value) : "null";
+}
 
 }  // namespace
 
 std::string to_json(const QuantizationReport& report) {
-  std::string text = fmt::format("{{\"samples\": {}, \"bad_db\": {}, \"first_bad\": {}, \"tensors\": [", report.samples, report.bad_db,
-                                 json_quote(report.first_bad));
+  std::string text =
+      fmt::format("{{\"samples\": {}, \"bad_db\": {}, \"first_bad\": {}, \"tensors\": [",
+                  report.samples, report.bad_db, json_quote(report.first_bad));
   for (const TensorRow& row : report.tensors)
     text += fmt::format(
-        "{}\n  {{\"name\": {}, \"min\": {}, \"max\": {}, \"scale\": {}, \"zero_point\": {}, \"saturated\": {:.6g}, \"sqnr_db\": {}, "
+        "{}\n  {{\"name\": {}, \"min\": {}, \"max\": {}, \"scale\": {}, \"zero_point\": {}, "
+        "\"saturated\": {:.6g}, \"sqnr_db\": {}, "
         "\"selected\": {}}}",
-        &row == report.tensors.data() ? "" : ",", json_quote(row.name), json_number(row.range.min, 9), json_number(row.range.max, 9),
-        json_number(row.scale, 9), row.zero_point, row.saturated, json_decibels(row.sqnr_db), row.selected);
+        &row == report.tensors.data() ? "" : ",", json_quote(row.name),
+        json_number(row.range.min, 9), json_number(row.range.max, 9), json_number(row.scale, 9),
+        row.zero_point, row.saturated, json_decibels(row.sqnr_db), row.selected);
   text += "],\n \"operators\": [";
   for (const ErrorRow& row : report.operators)
     text += fmt::format(
-        "{}\n  {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, \"tensor\": {}, \"adds_db\": {}, "
+        "{}\n  {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, \"tensor\": "
+        "{}, \"adds_db\": {}, "
         "\"sqnr_db\": {}, \"saturated\": {:.6g}}}",
-        &row == report.operators.data() ? "" : ",", json_quote(row.name), json_quote(row.op), json_quote(row.module_path),
-        json_quote(row.source_line), json_quote(row.tensor), json_decibels(row.adds_db), json_decibels(row.sqnr_db), row.saturated);
+        &row == report.operators.data() ? "" : ",", json_quote(row.name), json_quote(row.op),
+        json_quote(row.module_path), json_quote(row.source_line), json_quote(row.tensor),
+        json_decibels(row.adds_db), json_decibels(row.sqnr_db), row.saturated);
   text += "],\n \"float_operators\": [";
-  for (const std::string& name : report.float_ops) text += (&name == report.float_ops.data() ? "" : ", ") + json_quote(name);
+  for (const std::string& name : report.float_ops)
+    text += (&name == report.float_ops.data() ? "" : ", ") + json_quote(name);
   return text + "]}\n";
 }
 

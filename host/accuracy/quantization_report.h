@@ -26,7 +26,8 @@ struct TensorRow {
 struct ErrorRow {
   std::string name, op, module_path, source_line;
   std::string tensor;    // its result
-  double adds_db = 0;    // against the float operator on the same, already quantized, operands: rounding of weights and result
+  double adds_db = 0;    // against the float operator on the same, already quantized, operands:
+                         // rounding of weights and result
   double sqnr_db = 0;    // of the result against the float model
   double saturated = 0;  // of the result
 };
@@ -34,9 +35,9 @@ struct ErrorRow {
 struct QuantizationReport {
   size_t samples = 0;
   double bad_db = 0;
-  std::vector<TensorRow> tensors;      // in program order
-  std::vector<ErrorRow> operators;     // the most added error (relative to the result) first
-  std::string first_bad;               // the first tensor, in program order, below bad_db; empty: none
+  std::vector<TensorRow> tensors;   // in program order
+  std::vector<ErrorRow> operators;  // the most added error (relative to the result) first
+  std::string first_bad;            // the first tensor, in program order, below bad_db; empty: none
   std::vector<std::string> float_ops;  // operators that are not quantized
 };
 
@@ -45,15 +46,19 @@ struct QuantizationReportOptions {
   double bad_db = 10;  // as `deuteron verify`
 };
 
-// The float counterpart of a graph that came quantized: the same ops and ids, constants dequantized, no rounding in between.
+// The float counterpart of a graph that came quantized: the same ops and ids, constants
+// dequantized, no rounding in between.
 Graph float_counterpart(const Graph& quantized);
 
-// Runs `ideal` and `quantized`, which have the same ids, side by side. `selected`: Annotation::selected.
-// Errors: those of the executors.
-Result<QuantizationReport> report_quantization(const Program& program, const Graph& ideal, const Graph& quantized, const Samples& samples,
-                                               std::span<const ValueId> selected = {}, const QuantizationReportOptions& options = {});
+// Runs `ideal` and `quantized`, which have the same ids, side by side. `selected`:
+// Annotation::selected. Errors: those of the executors.
+Result<QuantizationReport> report_quantization(const Program& program, const Graph& ideal,
+                                               const Graph& quantized, const Samples& samples,
+                                               std::span<const ValueId> selected = {},
+                                               const QuantizationReportOptions& options = {});
 
-// Of a compilation that is quantized, on its samples. Errors: kCalibrationMissing (it has none), and those of the executors.
+// Of a compilation that is quantized, on its samples. Errors: kCalibrationMissing (it has none),
+// and those of the executors.
 Result<QuantizationReport> report_quantization(const Compilation& compilation);
 
 std::string to_text(const QuantizationReport& report);

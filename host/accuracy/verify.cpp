@@ -18,12 +18,16 @@ namespace {
 
 // Whether values of that type can be told in real numbers: float, or int8 with one scale.
 bool is_real(const Type& type) {
-  return type.quantized() ? type.dtype == DType::kInt8 && !type.quantization->per_channel() : type.dtype == DType::kFloat32;
+  return type.quantized() ? type.dtype == DType::kInt8 && !type.quantization->per_channel()
+                          : type.dtype == DType::kFloat32;
 }
 
-// What a user calls the result of an operator: of a quantize that a kernel call has taken in, the operators before it.
+// What a user calls the result of an operator: of a quantize that a kernel call has taken in, the
+// operators before it.
 std::string shown_name(const Program& model, uint32_t source, const pte::DebugTensor* tensor) {
-  const auto quantizes = [&](uint32_t i) { return model.sources[i].target.starts_with("quantized_decomposed."); };
+  const auto quantizes = [&](uint32_t i) {
+    return model.sources[i].target.starts_with("quantized_decomposed.");
+  };
   std::string name;
   if (quantizes(source) && tensor != nullptr)
     for (const uint32_t each : *tensor->origin()->sources())
@@ -40,12 +44,14 @@ struct Sum {
 
 }  // namespace
 
-Result<std::vector<LayerError>> verify_layers(Session& session, const Program& model, const Samples& samples, size_t count) {
+Result<std::vector<LayerError>> verify_layers(Session& session, const Program& model,
+                                              const Samples& samples, size_t count) {
   const Graph& graph = model.forward();
   const pte::DebugMap* map = session.image().debug_map();
   if (map == nullptr)
-    return fail(DiagnosticId::kNoDebugMap, "the program has no debug map, so its tensors cannot be found", "compile without --no-debug-map",
-                {.file = session.image().path()});
+    return fail(DiagnosticId::kNoDebugMap,
+                "the program has no debug map, so its tensors cannot be found",
+                "compile without --no-debug-map", {.file = session.image().path()});
   const size_t known = map->sources() == nullptr ? 0 : map->sources()->size();
   bool same = known == model.sources.size();
   for (uint32_t i = 0; same && i < known; ++i) {
@@ -53,18 +59,22 @@ Result<std::vector<LayerError>> verify_layers(Session& session, const Program& m
     same = name != nullptr && name->string_view() == model.sources[i].name;
   }
   if (!same)
-    return fail(DiagnosticId::kVerifyMismatch, "the program was compiled from another model: their operators differ",
+    return fail(DiagnosticId::kVerifyMismatch,
+                "the program was compiled from another model: their operators differ",
                 "give the model that the program was compiled from", {.file = model.file});
   // The value of the model that each source operator makes.
   std::map<ValueId, uint32_t> source_of;
   for (const OpId id : graph.ops()) {
     const Op& op = graph.op(id);
     if (op.def == &ops::kDequantize) continue;  // the same values once more
-    if (!op.origin.sources.empty() && op.results.size() == 1) source_of[op.results[0]] = op.origin.sources.back();
+    if (!op.origin.sources.empty() && op.results.size() == 1)
+      source_of[op.results[0]] = op.origin.sources.back();
   }
-  std::map<uint32_t, ValueId> value_of;  // several ops may stand for one operator: the last is its result
+  std::map<uint32_t, ValueId>
+      value_of;  // several ops may stand for one operator: the last is its result
   for (const OpId id : graph.ops())
-    if (const auto at = source_of.find(graph.op(id).results.front()); at != source_of.end()) value_of[at->second] = at->first;
+    if (const auto at = source_of.find(graph.op(id).results.front()); at != source_of.end())
+      value_of[at->second] = at->first;
 
   DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_model_executor(model, graph));
   Capture capture(*map);
@@ -84,12 +94,16 @@ Result<std::vector<LayerError>> verify_layers(Session& session, const Program& m
       Sum& sum = sums[at->second];
       sum.seen = true;
       sum.sqnr.add(wished.view(), same_shape.view());
-      sum.max_error = std::max(sum.max_error, compare(wished.view(), same_shape.view()).max_absolute);
+      sum.max_error =
+          std::max(sum.max_error, compare(wished.view(), same_shape.view()).max_absolute);
       const pte::DebugTensor& described = *capture.described(at->second);
-      const float half_step = described.scales() != nullptr && described.scales()->size() == 1 ? described.scales()->Get(0) / 2 : 0.0F;
+      const float half_step = described.scales() != nullptr && described.scales()->size() == 1
+                                  ? described.scales()->Get(0) / 2
+                                  : 0.0F;
       const auto expected = wished.values<float>(), got = same_shape.values<float>();
       sum.elements += actual->elements();
-      for (size_t i = 0; i < got.size(); ++i) sum.differing += std::abs(got[i] - expected[i]) > half_step ? 1 : 0;
+      for (size_t i = 0; i < got.size(); ++i)
+        sum.differing += std::abs(got[i] - expected[i]) > half_step ? 1 : 0;
     };
     const Result<std::vector<Tensor>> ideal = executor->run(samples.inputs(sample), observe);
     if (!ideal) return tl::unexpected(ideal.error());
@@ -100,18 +114,23 @@ Result<std::vector<LayerError>> verify_layers(Session& session, const Program& m
     if (!value_of.contains(i)) continue;
     const SourceOp& source = model.sources[i];
     const pte::DebugTensor* described = capture.described(i);
-    LayerError layer{
-        .name = shown_name(model, i, described), .op = source.target, .module_path = source.module_path, .source_line = source.source_line};
+    LayerError layer{.name = shown_name(model, i, described),
+                     .op = source.target,
+                     .module_path = source.module_path,
+                     .source_line = source.source_line};
     const auto sum = sums.find(i);
     if (sum == sums.end() || !sum->second.seen) {
       layer.fused = true;
     } else {
       layer.where = described->in_delegate() ? "npu" : "program";
-      layer.dtype = described->scalar_type() == static_cast<int8_t>(ScalarType::kChar) ? "i8" : "f32";
+      layer.dtype =
+          described->scalar_type() == static_cast<int8_t>(ScalarType::kChar) ? "i8" : "f32";
       layer.sqnr_db = sum->second.sqnr.decibels();
       layer.max_error = sum->second.max_error;
-      layer.differing = static_cast<double>(sum->second.differing) / static_cast<double>(std::max<int64_t>(sum->second.elements, 1));
-      if (layer.dtype == "i8") layer.steps = layer.max_error / static_cast<double>(described->scales()->Get(0));
+      layer.differing = static_cast<double>(sum->second.differing) /
+                        static_cast<double>(std::max<int64_t>(sum->second.elements, 1));
+      if (layer.dtype == "i8")
+        layer.steps = layer.max_error / static_cast<double>(described->scales()->Get(0));
     }
     layers.push_back(std::move(layer));
   }

@@ -1,5 +1,6 @@
-// Layer by layer: what each operator of the model computes in the compiled program, against the model evaluated in float, as PyTorch does;
-// of a model that came quantized, its quantizations included.
+// Layer by layer: what each operator of the model computes in the compiled program, against the
+// model evaluated in float, as PyTorch does; of a model that came quantized, its quantizations
+// included.
 #pragma once
 
 #include <string>
@@ -13,17 +14,21 @@ namespace dtr {
 
 struct LayerError {
   std::string name, op, module_path, source_line;  // of the source operator
-  std::string where;                               // "value" of the program, or "npu": inside a delegate
-  std::string dtype;                               // of the program's tensor
+  std::string where;  // "value" of the program, or "npu": inside a delegate
+  std::string dtype;  // of the program's tensor
   double sqnr_db = 0;
   double max_error = 0;  // largest absolute difference, in real values
   double steps = 0;      // the same in quantization steps; 0 for float tensors
-  double differing = 0;  // share of the elements that are more than half a step apart (float tensors: not equal), 0 to 1
-  bool fused = false;    // computed inside another operator's kernel call: there is nothing to compare
+  double differing = 0;  // share of the elements that are more than half a step apart (float
+                         // tensors: not equal), 0 to 1
+  bool fused =
+      false;  // computed inside another operator's kernel call: there is nothing to compare
 };
 
-// One row for each operator of the model's table whose tensor exists, or is lost to fusion, in the program; in the model's order.
-// Errors: kNoDebugMap, kVerifyMismatch (the program was not compiled from this model), and those of running.
-Result<std::vector<LayerError>> verify_layers(Session& session, const Program& model, const Samples& samples, size_t count);
+// One row for each operator of the model's table whose tensor exists, or is lost to fusion, in the
+// program; in the model's order. Errors: kNoDebugMap, kVerifyMismatch (the program was not compiled
+// from this model), and those of running.
+Result<std::vector<LayerError>> verify_layers(Session& session, const Program& model,
+                                              const Samples& samples, size_t count);
 
 }  // namespace dtr

@@ -14,18 +14,21 @@
 namespace dtr {
 namespace {
 
-constexpr std::string_view kM33 = "-mcpu=cortex-m33 -mfloat-abi=hard", kM55 = "-mcpu=cortex-m55 -mfloat-abi=hard";
+constexpr std::string_view kM33 = "-mcpu=cortex-m33 -mfloat-abi=hard",
+                           kM55 = "-mcpu=cortex-m55 -mfloat-abi=hard";
 
 constexpr std::array kBoards{
     Board{.name = "qemu-an505",
-          .summary = "Arm MPS2+ AN505 in QEMU: Cortex-M33 with FPU and DSP extension, 4 MB for code, 4 MB of RAM",
+          .summary = "Arm MPS2+ AN505 in QEMU: Cortex-M33 with FPU and DSP extension, 4 MB for "
+                     "code, 4 MB of RAM",
           .folder = "device/runtime/ports/qemu_mps2_an505",
           .cpu = kM33,
           .machine = "mps2-an505",
           .core = cortex_m::Core::kDsp,
           .inputs_end = 0x81000000},
     Board{.name = "qemu-an547",
-          .summary = "Arm MPS3 AN547 in QEMU: Cortex-M55 with FPU and MVE, 512 KB for code, 4 MB of RAM",
+          .summary =
+              "Arm MPS3 AN547 in QEMU: Cortex-M55 with FPU and MVE, 512 KB for code, 4 MB of RAM",
           .folder = "device/runtime/ports/qemu_mps3_an547",
           .cpu = kM55,
           .machine = "mps3-an547",
@@ -40,7 +43,8 @@ std::string_view core_text(cortex_m::Core core) {
 // A word of C++ stands in the text.
 bool has_word(std::string_view text, std::string_view word) {
   const auto part_of_word = [&](size_t at) {
-    return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
+    return at < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
   };
   for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1))
     if ((at == 0 || !part_of_word(at - 1)) && !part_of_word(at + word.size())) return true;
@@ -56,7 +60,8 @@ std::string lines(const std::vector<std::string>& items, std::string_view prefix
 // The files of an image: those of each program, and what they share.
 class Project {
  public:
-  Project(std::vector<FirmwareModel> models, const FirmwareOptions& options) : models_(std::move(models)), options_(options) {
+  Project(std::vector<FirmwareModel> models, const FirmwareOptions& options)
+      : models_(std::move(models)), options_(options) {
     for (const FirmwareModel& model : models_) {
       has_npu_ = has_npu_ || model.has_npu();
       kernels_.insert(kernels_.end(), model.kernels().begin(), model.kernels().end());
@@ -66,7 +71,8 @@ class Project {
   Result<std::vector<FirmwareFile>> make() {
     DTR_TRY(check_memory());
     add_sources();
-    for (const FirmwareModel& model : models_) std::ranges::move(model.files(options_), std::back_inserter(files_));
+    for (const FirmwareModel& model : models_)
+      std::ranges::move(model.files(options_), std::back_inserter(files_));
     add_memory();
     add_project_files();
     std::ranges::sort(files_, {}, &FirmwareFile::path);
@@ -74,18 +80,23 @@ class Project {
   }
 
  private:
-  void add(std::string path, std::string_view text) { files_.push_back({std::move(path), std::string(text)}); }
+  void add(std::string path, std::string_view text) {
+    files_.push_back({std::move(path), std::string(text)});
+  }
 
   // Whether a source of kernels has one that is used, or none at all: what several of them share.
   bool is_needed(const EmbeddedFile& source) const {
     bool has_kernels = false;
     for (const KernelRow& row : kernel_rows()) {
-      if (!source.path.starts_with(fmt::format("device/runtime/kernels/{}/", row.family)) || !has_word(source.text, row.function)) continue;
+      if (!source.path.starts_with(fmt::format("device/runtime/kernels/{}/", row.family)) ||
+          !has_word(source.text, row.function))
+        continue;
       if (std::ranges::find(kernels_, row.name, &KernelRow::name) != kernels_.end()) return true;
       has_kernels = true;
     }
-    const bool other_family = std::ranges::none_of(
-        kernels_, [&](const KernelRow& row) { return source.path.starts_with(fmt::format("device/runtime/kernels/{}/", row.family)); });
+    const bool other_family = std::ranges::none_of(kernels_, [&](const KernelRow& row) {
+      return source.path.starts_with(fmt::format("device/runtime/kernels/{}/", row.family));
+    });
     return !has_kernels && !other_family && !source.path.ends_with("/kernels.cpp");
   }
 
@@ -93,11 +104,14 @@ class Project {
     std::vector<std::string> core, kernels, board;
     for (const EmbeddedFile& source : device_sources()) {
       const bool is_code = source.path.ends_with(".cpp");
-      const bool is_npu = source.path.starts_with("device/npu/") || source.path.ends_with("delegate_deuteron.cpp");
+      const bool is_npu =
+          source.path.starts_with("device/npu/") || source.path.ends_with("delegate_deuteron.cpp");
       std::vector<std::string>* list = &core;
       if (source.path.starts_with(kFirmwareTemplates)) continue;
       if (source.path.starts_with("device/runtime/ports/")) {
-        if (!source.path.starts_with(options_.board->folder) && !source.path.starts_with("device/runtime/ports/cortex_m/")) continue;
+        if (!source.path.starts_with(options_.board->folder) &&
+            !source.path.starts_with("device/runtime/ports/cortex_m/"))
+          continue;
         list = &board;
       } else if (source.path.starts_with("device/simulator/")) {
         if (!has_npu_) continue;
@@ -115,14 +129,19 @@ class Project {
     std::vector<std::string> models = {"memory/memory.cpp"};
     if (!options_.tensor_files.empty()) models.emplace_back("memory/tensors.S");
     for (const FirmwareModel& model : models_)
-      for (const std::string_view file : {"model.cpp", "program.S"}) models.push_back(fmt::format("{}/{}", model.name(), file));
+      for (const std::string_view file : {"model.cpp", "program.S"})
+        models.push_back(fmt::format("{}/{}", model.name(), file));
     add("deuteron/sources.cmake",
         fmt::format("set(DEUTERON_MODELS\n{})\n", lines(models, "  ")) +
-            fmt::format("set(DEUTERON_CORE\n{})\nset(DEUTERON_KERNELS\n{})\nset(DEUTERON_BOARD\n{})\nset(DEUTERON_BOARD_FOLDER {})\n"
-                        "set(DEUTERON_RUN_EVENTS {})\n",
-                        lines(core, "  "),
-                        lines(kernels.empty() ? std::vector<std::string>{"deuteron/device/pte/status.cpp"} : kernels, "  "),
-                        lines(board, "  "), options_.board->folder, run_events()));
+            fmt::format(
+                "set(DEUTERON_CORE\n{})\nset(DEUTERON_KERNELS\n{})\nset(DEUTERON_BOARD\n{})\nset("
+                "DEUTERON_BOARD_FOLDER {})\n"
+                "set(DEUTERON_RUN_EVENTS {})\n",
+                lines(core, "  "),
+                lines(kernels.empty() ? std::vector<std::string>{"deuteron/device/pte/status.cpp"}
+                                      : kernels,
+                      "  "),
+                lines(board, "  "), options_.board->folder, run_events()));
     add("deuteron/cpu.cmake", fmt::format("set(DEUTERON_CPU \"{}\")\n", options_.board->cpu));
   }
 
@@ -141,24 +160,31 @@ class Project {
     return bytes << (script->text[digit] == 'M' ? 20 : script->text[digit] == 'K' ? 10 : 0);
   }
 
-  // Arenas, states and programs against the board's memory; what else takes RAM is small (docs/performance.md) and has a stack beside it.
+  // Arenas, states and programs against the board's memory; what else takes RAM is small
+  // (docs/performance.md) and has a stack beside it.
   Status check_memory() const {
     constexpr uint64_t kStackAndData = 20 << 10;
     const std::vector<size_t> planned = planned_bytes();
     const uint64_t arenas = std::accumulate(planned.begin(), planned.end(), uint64_t{0});
     uint64_t state = 0, programs = 0;
-    for (const FirmwareModel& model : models_) state += model.device_state_bytes(), programs += model.program_bytes();
+    for (const FirmwareModel& model : models_)
+      state += model.device_state_bytes(), programs += model.program_bytes();
     for (const TensorFileImage& file : options_.tensor_files) programs += file.bytes().size();
-    const auto check = [&](uint64_t needed, std::string_view region, const std::string& what) -> Status {
+    const auto check = [&](uint64_t needed, std::string_view region,
+                           const std::string& what) -> Status {
       if (const uint64_t bytes = region_bytes(region); needed > bytes)
-        return fail(DiagnosticId::kFirmwareBoard, fmt::format("{}, {} has {}", what, options_.board->name, bytes),
-                    "compile a smaller model, or choose a board with more memory", {.file = models_.front().path()});
+        return fail(DiagnosticId::kFirmwareBoard,
+                    fmt::format("{}, {} has {}", what, options_.board->name, bytes),
+                    "compile a smaller model, or choose a board with more memory",
+                    {.file = models_.front().path()});
       return {};
     };
-    DTR_TRY(
-        check(arenas + state + kStackAndData, "RAM",
-              fmt::format("its memory: {} bytes of arenas, {} of state and {} for stack and data of RAM", arenas, state, kStackAndData)));
-    return check(programs, "PROGRAM", fmt::format("its memory: {} bytes of programs and constants", programs));
+    DTR_TRY(check(
+        arenas + state + kStackAndData, "RAM",
+        fmt::format("its memory: {} bytes of arenas, {} of state and {} for stack and data of RAM",
+                    arenas, state, kStackAndData)));
+    return check(programs, "PROGRAM",
+                 fmt::format("its memory: {} bytes of programs and constants", programs));
   }
 
   // Events of the run that has most of them, and at least those of a start.
@@ -183,7 +209,8 @@ class Project {
     const std::vector<size_t> bytes = planned_bytes();
     std::string declarations, definitions;
     for (size_t i = 0; i < bytes.size(); ++i) {
-      const std::string array = fmt::format("std::byte planned_{}[{}];\n", i, std::max<size_t>(bytes[i], 1));
+      const std::string array =
+          fmt::format("std::byte planned_{}[{}];\n", i, std::max<size_t>(bytes[i], 1));
       declarations += "extern " + array;
       definitions += "alignas(16) [[gnu::section(\".arena\")]] " + array;
     }
@@ -192,10 +219,12 @@ class Project {
       const std::span<const std::byte> file = options_.tensor_files[i].bytes();
       const std::string path = fmt::format("memory/tensors_{}.ptd", i);
       add(path, {reinterpret_cast<const char*>(file.data()), file.size()});
-      declarations += fmt::format("extern \"C\" const std::byte tensors_{0}[], tensors_{0}_end[];  // tensors.S\n", i);
+      declarations += fmt::format(
+          "extern \"C\" const std::byte tensors_{0}[], tensors_{0}_end[];  // tensors.S\n", i);
       incbin += fmt::format(
-          "    .balign 16\n    .global tensors_{0}\n    .global tensors_{0}_end\ntensors_{0}:\n    .incbin \"{1}\"\ntensors_{0}_end:\n", i,
-          path);
+          "    .balign 16\n    .global tensors_{0}\n    .global tensors_{0}_end\ntensors_{0}:\n    "
+          ".incbin \"{1}\"\ntensors_{0}_end:\n",
+          i, path);
     }
     if (!incbin.empty()) {
       // In SRAM if one of the programs wants its constants there: any of them may read them.
@@ -213,21 +242,28 @@ class Project {
     for (const FirmwareModel& model : models_) {
       const std::string& name = model.name();
       includes += fmt::format("#include \"{}/model.h\"\n", name);
-      rows += fmt::format("    {{{0}, {1}::kSteps, {1}::start, {1}::method, {1}::take_npu_cycles, profile::of({1}::kProfiled)}},\n",
-                          as_c_string(model.title()), name);
+      rows += fmt::format(
+          "    {{{0}, {1}::kSteps, {1}::start, {1}::method, {1}::take_npu_cycles, "
+          "profile::of({1}::kProfiled)}},\n",
+          as_c_string(model.title()), name);
       names += fmt::format("{}{}", names.empty() ? "" : ", ", as_markdown(model.title()));
-      tensors += (models_.size() > 1 ? as_markdown(model.title()) + "\n\n" : "") + model.tensor_lines("  ") + "\n";
+      tensors += (models_.size() > 1 ? as_markdown(model.title()) + "\n\n" : "") +
+                 model.tensor_lines("  ") + "\n";
       most_steps = std::max(most_steps, model.steps());
     }
-    add("main.cpp", fill_template("main.cpp.in", {{"INCLUDES", includes}, {"MODELS", rows}, {"MOST_STEPS", fmt::to_string(most_steps)}}));
+    add("main.cpp", fill_template("main.cpp.in", {{"INCLUDES", includes},
+                                                  {"MODELS", rows},
+                                                  {"MOST_STEPS", fmt::to_string(most_steps)}}));
     add("main.c", fill_template("main.c.in", {{"MODEL", models_.front().name()}}));
     add("CMakeLists.txt", firmware_template("CMakeLists.txt.in"));
-    for (const std::string_view name : {"deuteron.cmake", "sizes.py", "stack.py", "toolchain.cmake"})
+    for (const std::string_view name :
+         {"deuteron.cmake", "sizes.py", "stack.py", "toolchain.cmake"})
       add(fmt::format("deuteron/{}", name), firmware_template(name));
-    add("README.md", fill_template("README.md.in", {{"NAME", names},
-                                                    {"BOARD", std::string(options_.board->summary)},
-                                                    {"MACHINE", std::string(options_.board->machine)},
-                                                    {"TENSORS", tensors}}));
+    add("README.md",
+        fill_template("README.md.in", {{"NAME", names},
+                                       {"BOARD", std::string(options_.board->summary)},
+                                       {"MACHINE", std::string(options_.board->machine)},
+                                       {"TENSORS", tensors}}));
   }
 
   std::vector<FirmwareModel> models_;
@@ -241,7 +277,8 @@ class Project {
 std::string word_for(std::string_view name) {
   std::string word = "model_";
   for (const char letter : name) {
-    const bool is_of_word = (letter >= '0' && letter <= '9') || (letter >= 'A' && letter <= 'Z') || (letter >= 'a' && letter <= 'z');
+    const bool is_of_word = (letter >= '0' && letter <= '9') || (letter >= 'A' && letter <= 'Z') ||
+                            (letter >= 'a' && letter <= 'z');
     word += is_of_word ? letter : '_';
   }
   return word;
@@ -257,29 +294,34 @@ Result<const Board*> resolve_board(std::string_view name) {
     if (board.name == name) return &board;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", board.name);
   }
-  return fail(DiagnosticId::kFirmwareBoard, fmt::format("there is no board `{}`", name), "use one of " + names);
+  return fail(DiagnosticId::kFirmwareBoard, fmt::format("there is no board `{}`", name),
+              "use one of " + names);
 }
 
-Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram> programs, const FirmwareOptions& options) {
+Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram> programs,
+                                                const FirmwareOptions& options) {
   DTR_CHECK(!programs.empty());
   std::vector<pte::TensorFile> tensor_files;
   for (const TensorFileImage& file : options.tensor_files) tensor_files.push_back(file.file());
   std::vector<FirmwareModel> models;
   for (const FirmwareProgram& program : programs) {
     const std::string name = programs.size() == 1 ? "model" : word_for(program.name);
-    if (const auto same = std::ranges::find(models, name, &FirmwareModel::name); same != models.end()) {
+    if (const auto same = std::ranges::find(models, name, &FirmwareModel::name);
+        same != models.end()) {
       const std::string& other = programs[static_cast<size_t>(same - models.begin())].name;
       return fail(DiagnosticId::kFirmwareBoard,
                   other == program.name ? fmt::format("two programs are called `{}`", other)
-                                        : fmt::format("`{}` and `{}` are both `{}` as a namespace", other, program.name, name),
+                                        : fmt::format("`{}` and `{}` are both `{}` as a namespace",
+                                                      other, program.name, name),
                   "rename one of the files", {.file = program.image->path()});
     }
     DTR_ASSIGN(FirmwareModel model, FirmwareModel::load(program, name, tensor_files));
     if (const auto core = model.core(); core && *core != options.board->core)
       return fail(DiagnosticId::kFirmwareBoard,
-                  fmt::format("the program's int8 kernels are for {}, {} has {}", core_text(*core), options.board->name,
-                              core_text(options.board->core)),
-                  "compile it with --target cortex-m33 or cortex-m55, or choose the other board", {.file = program.image->path()});
+                  fmt::format("the program's int8 kernels are for {}, {} has {}", core_text(*core),
+                              options.board->name, core_text(options.board->core)),
+                  "compile it with --target cortex-m33 or cortex-m55, or choose the other board",
+                  {.file = program.image->path()});
     models.push_back(std::move(model));
   }
   return Project(std::move(models), options).make();

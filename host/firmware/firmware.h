@@ -1,5 +1,5 @@
-// Programs as a firmware project: what a CMake build needs to make an image for a board, with exactly the memory and the kernels of the
-// programs.
+// Programs as a firmware project: what a CMake build needs to make an image for a board, with
+// exactly the memory and the kernels of the programs.
 #pragma once
 
 #include <span>
@@ -33,17 +33,20 @@ struct FirmwareProgram {
 
 struct FirmwareOptions {
   const Board* board;
-  bool checksum = true;                                // whether the loader holds the programs against theirs
-  std::span<const TensorFileImage> tensor_files = {};  // constants outside of the programs (.ptd), searched in this order
+  bool checksum = true;  // whether the loader holds the programs against theirs
+  std::span<const TensorFileImage> tensor_files =
+      {};  // constants outside of the programs (.ptd), searched in this order
 };
 
 // Where the templates are among the device's sources.
 inline constexpr std::string_view kFirmwareTemplates = "device/runtime/ports/project/";
 
-// Files of the project, sorted by path. A program that is alone is in folder and namespace `model`, several are in `model_NAME` each; they
-// take turns in one set of planned memories. Errors: kPteMissingMethod; kFirmwareBoard, where two programs have one name, a payload is not
-// for the target, int8 kernels are for another core than the board's, or arenas, states, programs and constants are larger than its memory;
-// those of loading a program.
-Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram> programs, const FirmwareOptions& options);
+// Files of the project, sorted by path. A program that is alone is in folder and namespace `model`,
+// several are in `model_NAME` each; they take turns in one set of planned memories. Errors:
+// kPteMissingMethod; kFirmwareBoard, where two programs have one name, a payload is not for the
+// target, int8 kernels are for another core than the board's, or arenas, states, programs and
+// constants are larger than its memory; those of loading a program.
+Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram> programs,
+                                                const FirmwareOptions& options);
 
 }  // namespace dtr

@@ -18,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kListHead =
-    "# What `deuteron firmware` wrote here, a hash and a path a line: a file that differs from it was changed by someone, and is kept.\n";
+    "# What `deuteron firmware` wrote here, a hash and a path a line: a file that differs from it "
+    "was changed by someone, and is kept.\n";
 constexpr size_t kMostNamed = 5;
 
 uint64_t hash_of(const std::string& text) { return content_hash(std::as_bytes(std::span(text))); }
@@ -54,7 +55,8 @@ class ProjectFolder {
   void read_list() {
     const Result<FileContents> file = FileContents::read(at(kWrittenList).string());
     if (!file) return;
-    std::istringstream lines(std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()));
+    std::istringstream lines(
+        std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()));
     for (std::string line; std::getline(lines, line);) {
       std::istringstream words(line);
       uint64_t hash = 0;
@@ -69,22 +71,26 @@ class ProjectFolder {
   Status check_nothing_in_the_way(std::span<const FirmwareFile> files) const {
     std::vector<std::string> others;
     for (const FirmwareFile& file : files)
-      if (const auto there = present(file.path); there && !recorded(file.path) && *there != hash_of(file.text)) others.push_back(file.path);
+      if (const auto there = present(file.path);
+          there && !recorded(file.path) && *there != hash_of(file.text))
+        others.push_back(file.path);
     if (others.empty()) return {};
     const size_t more = others.size() - std::min(others.size(), kMostNamed);
     others.resize(others.size() - more);
-    return fail(DiagnosticId::kFirmwareFolder,
-                fmt::format("it has {}{}, which `deuteron firmware` did not write and would have to replace", fmt::join(others, ", "),
-                            more == 0 ? "" : fmt::format(" and {} more", more)),
-                "choose another folder, or move them away", {.file = folder_.string()});
+    return fail(
+        DiagnosticId::kFirmwareFolder,
+        fmt::format(
+            "it has {}{}, which `deuteron firmware` did not write and would have to replace",
+            fmt::join(others, ", "), more == 0 ? "" : fmt::format(" and {} more", more)),
+        "choose another folder, or move them away", {.file = folder_.string()});
   }
 
   Status put(const std::string& path, const std::string& text) const {
     std::error_code error;
     fs::create_directories(at(path).parent_path(), error);
     if (error)
-      return fail(DiagnosticId::kFileNotWritable, "cannot make the folder: " + error.message(), "choose a folder where you may write",
-                  {.file = at(path).parent_path().string()});
+      return fail(DiagnosticId::kFileNotWritable, "cannot make the folder: " + error.message(),
+                  "choose a folder where you may write", {.file = at(path).parent_path().string()});
     return write_file(at(path).string(), text);
   }
 
@@ -115,7 +121,8 @@ class ProjectFolder {
       changes_.removed.push_back(path);
       std::error_code ignored;
       fs::remove(at(path), ignored);
-      for (fs::path parent = fs::path(path).parent_path(); !parent.empty() && fs::remove(folder_ / parent, ignored);)
+      for (fs::path parent = fs::path(path).parent_path();
+           !parent.empty() && fs::remove(folder_ / parent, ignored);)
         parent = parent.parent_path();  // those that are empty now
     }
   }
@@ -133,7 +140,8 @@ class ProjectFolder {
 
 }  // namespace
 
-Result<FirmwareChanges> write_firmware(std::span<const FirmwareFile> files, const std::string& folder) {
+Result<FirmwareChanges> write_firmware(std::span<const FirmwareFile> files,
+                                       const std::string& folder) {
   return ProjectFolder(folder).write(files);
 }
 

@@ -32,17 +32,20 @@ constexpr KernelRow kKernels[] = {
 };
 
 constexpr const char* kNpuStart =
-    "  npu.driver = (new (npu_memory) dtr::simulator::Simulator(kNpu, slots, arrivals))->driver();\n"
+    "  npu.driver = (new (npu_memory) dtr::simulator::Simulator(kNpu, slots, "
+    "arrivals))->driver();\n"
     "  delegates[0] = dtr::runtime::deuteron_delegate(npu);\n";
 
 constexpr const char* kProfileNpu =
-    " npu.on_event = profiler != nullptr ? dtr::runtime::Profiler::on_npu_event : nullptr, npu.event_context = profiler; ";
+    " npu.on_event = profiler != nullptr ? dtr::runtime::Profiler::on_npu_event : nullptr, "
+    "npu.event_context = profiler; ";
 
 }  // namespace
 
 std::span<const KernelRow> kernel_rows() { return kKernels; }
 
-Result<FirmwareModel> FirmwareModel::load(const FirmwareProgram& program, std::string name, std::span<const pte::TensorFile> tensor_files) {
+Result<FirmwareModel> FirmwareModel::load(const FirmwareProgram& program, std::string name,
+                                          std::span<const pte::TensorFile> tensor_files) {
   FirmwareModel model(*program.image);
   model.name_ = std::move(name);
   model.title_ = as_terminal(program.name);  // the firmware prints it
@@ -57,18 +60,22 @@ Status FirmwareModel::read(std::span<const pte::TensorFile> tensor_files) {
   DTR_TRY(load_program(*image_, delegates, tensor_files, &program_));
   method_ = program_.method_name(0);
   plan_ = program_.method(method_);
-  if (const pte::Status status = runtime::Method::requirements(program_, method_, &need_); !status.ok())
+  if (const pte::Status status = runtime::Method::requirements(program_, method_, &need_);
+      !status.ok())
     return tl::unexpected(to_diagnostic(status, image_->path()));
-  if (const auto* instructions = plan_->chains()->Get(0)->instructions()) steps_ = instructions->size();
+  if (const auto* instructions = plan_->chains()->Get(0)->instructions())
+    steps_ = instructions->size();
   DTR_ASSIGN(const TargetDescription* target, target_of(*image_));
   target_ = npu_of(target);
   if (target != nullptr) core_ = target->cpu.core;
   if (plan_->delegates() == nullptr) return {};
   for (const pte::BackendDelegate* delegate : *plan_->delegates()) {
     simulator::Payload payload;
-    const simulator::Fault fault = simulator::decode(target_, image_->file().payload(*delegate), payload);
+    const simulator::Fault fault =
+        simulator::decode(target_, image_->file().payload(*delegate), payload);
     if (fault.status != npu::Status::kOk)
-      return fail(DiagnosticId::kFirmwareBoard, fmt::format("{} (command {})", npu::text(fault.status), fault.command), {},
+      return fail(DiagnosticId::kFirmwareBoard,
+                  fmt::format("{} (command {})", npu::text(fault.status), fault.command), {},
                   {.file = image_->path()});
     payloads_.push_back(payload.most_copies_in_flight);
     commands_.push_back(payload.header.command_count - 1);  // without its end
@@ -81,7 +88,8 @@ size_t FirmwareModel::events() const {
   size_t events = 1 + steps_;
   if (steps_ > 0)
     for (const pte::Instruction* step : *plan_->chains()->Get(0)->instructions())
-      if (const auto* call = step->instr_args_as_DelegateCall()) events += commands_[static_cast<size_t>(call->delegate_index())];
+      if (const auto* call = step->instr_args_as_DelegateCall())
+        events += commands_[static_cast<size_t>(call->delegate_index())];
   return events;
 }
 
@@ -89,7 +97,8 @@ void FirmwareModel::choose_kernels() {
   if (plan_->operators() == nullptr) return;
   for (uint32_t i = 0; i < plan_->operators()->size(); ++i)
     for (const KernelRow& row : kernel_rows())
-      if (runtime::operator_name(*plan_, i) == row.name && std::ranges::find(kernels_, row.name, &KernelRow::name) == kernels_.end())
+      if (runtime::operator_name(*plan_, i) == row.name &&
+          std::ranges::find(kernels_, row.name, &KernelRow::name) == kernels_.end())
         kernels_.push_back(row);
 }
 
@@ -99,7 +108,9 @@ bool FirmwareModel::constants_in_sram() const {
 }
 
 std::optional<cortex_m::Core> FirmwareModel::core() const {
-  return std::ranges::find(kernels_, "cortex_m", &KernelRow::family) == kernels_.end() ? std::nullopt : std::optional(core_);
+  return std::ranges::find(kernels_, "cortex_m", &KernelRow::family) == kernels_.end()
+             ? std::nullopt
+             : std::optional(core_);
 }
 
 std::vector<size_t> FirmwareModel::memories() const {
@@ -111,29 +122,38 @@ std::vector<size_t> FirmwareModel::memories() const {
 uint64_t FirmwareModel::device_state_bytes() const {
   constexpr uint64_t kValue = 24, kInteger = 8, kPointer = 4;  // of 32 bits
   const runtime::Method::Counts& counts = need_.counts;
-  const uint64_t pointers = counts.list_values + counts.kernels + 2 * uint64_t{counts.delegates} + counts.arguments;
+  const uint64_t pointers =
+      counts.list_values + counts.kernels + 2 * uint64_t{counts.delegates} + counts.arguments;
   const uint64_t copies = has_npu() ? *std::ranges::max_element(payloads_) : 0;
-  return counts.values * kValue + counts.integers * kInteger + pointers * kPointer + counts.delegate_bytes + copies * sizeof(uint64_t);
+  return counts.values * kValue + counts.integers * kInteger + pointers * kPointer +
+         counts.delegate_bytes + copies * sizeof(uint64_t);
 }
 
-std::string FirmwareModel::tensor_lines(std::string_view prefix) const { return tensor_lines(prefix, false) + tensor_lines(prefix, true); }
+std::string FirmwareModel::tensor_lines(std::string_view prefix) const {
+  return tensor_lines(prefix, false) + tensor_lines(prefix, true);
+}
 
 std::string FirmwareModel::tensor_lines(std::string_view prefix, bool outputs) const {
   const std::vector<std::string> names = io_names(*plan_, outputs);
   const auto& indices = *(outputs ? plan_->outputs() : plan_->inputs());
   std::string text;
   for (uint32_t i = 0; i < indices.size(); ++i) {
-    const pte::Tensor* tensor = plan_->values()->Get(static_cast<uint32_t>(indices.Get(i)))->val_as_Tensor();
+    const pte::Tensor* tensor =
+        plan_->values()->Get(static_cast<uint32_t>(indices.Get(i)))->val_as_Tensor();
     if (tensor == nullptr) continue;
     std::vector<int> sizes, order;
     if (tensor->sizes() != nullptr) sizes.assign(tensor->sizes()->begin(), tensor->sizes()->end());
-    if (tensor->dim_order() != nullptr) order.assign(tensor->dim_order()->begin(), tensor->dim_order()->end());
+    if (tensor->dim_order() != nullptr)
+      order.assign(tensor->dim_order()->begin(), tensor->dim_order()->end());
     const auto dtype = dtype_of(static_cast<ScalarType>(tensor->scalar_type()));
     int64_t bytes = static_cast<int64_t>(byte_size(static_cast<ScalarType>(tensor->scalar_type())));
     for (const int size : sizes) bytes *= size;
-    text += fmt::format("{}  {} {}{}{}: {} {}, {} bytes{}\n", prefix, outputs ? "output" : "input", i, names[i].empty() ? "" : " ",
-                        as_c_comment(names[i]), dtype ? dtr::name(*dtype) : "value", fmt::join(sizes, "x"), bytes,
-                        std::ranges::is_sorted(order) ? "" : fmt::format(", dimensions in memory {}", fmt::join(order, ", ")));
+    text += fmt::format("{}  {} {}{}{}: {} {}, {} bytes{}\n", prefix, outputs ? "output" : "input",
+                        i, names[i].empty() ? "" : " ", as_c_comment(names[i]),
+                        dtype ? dtr::name(*dtype) : "value", fmt::join(sizes, "x"), bytes,
+                        std::ranges::is_sorted(order)
+                            ? ""
+                            : fmt::format(", dimensions in memory {}", fmt::join(order, ", ")));
   }
   return text;
 }
@@ -144,15 +164,18 @@ std::vector<FirmwareFile> FirmwareModel::files(const FirmwareOptions& options) c
   marks.emplace_back("MODEL", name_);
   const size_t planned_bytes = std::accumulate(memory_bytes.begin(), memory_bytes.end(), size_t{0});
   return {
-      {name_ + "/program.pte", {reinterpret_cast<const char*>(image_->bytes().data()), image_->bytes().size()}},
+      {name_ + "/program.pte",
+       {reinterpret_cast<const char*>(image_->bytes().data()), image_->bytes().size()}},
       {name_ + "/program.S", fill_template("program.S.in", marks)},
-      {name_ + "/model.h", fill_template("model.h.in", {{"MODEL", name_},
-                                                        {"NAME", as_c_comment(title_)},
-                                                        {"TENSORS", tensor_lines("// ")},
-                                                        {"STEPS", fmt::to_string(steps_)},
-                                                        {"EVENTS", fmt::to_string(events())},
-                                                        {"CHECKSUM", fmt::format("0x{:08x}", trace_program(*image_).checksum)},
-                                                        {"PLANNED", fmt::to_string(planned_bytes)}})},
+      {name_ + "/model.h",
+       fill_template("model.h.in",
+                     {{"MODEL", name_},
+                      {"NAME", as_c_comment(title_)},
+                      {"TENSORS", tensor_lines("// ")},
+                      {"STEPS", fmt::to_string(steps_)},
+                      {"EVENTS", fmt::to_string(events())},
+                      {"CHECKSUM", fmt::format("0x{:08x}", trace_program(*image_).checksum)},
+                      {"PLANNED", fmt::to_string(planned_bytes)}})},
       {name_ + "/model.cpp", code(options)},
   };
 }
@@ -162,65 +185,83 @@ std::string FirmwareModel::code(const FirmwareOptions& options) const {
   std::set<std::string_view> families;
   for (const KernelRow& row : kernels_) {
     families.insert(row.family);
-    kernels += fmt::format("    {{{}, dtr::runtime::{}::{}}},\n", as_c_string(row.name), row.family, row.function);
+    kernels += fmt::format("    {{{}, dtr::runtime::{}::{}}},\n", as_c_string(row.name), row.family,
+                           row.function);
   }
-  if (has_npu()) includes += "#include \"device/runtime/delegate_deuteron.h\"\n#include \"device/simulator/simulator.h\"\n";
-  for (const std::string_view family : families) includes += fmt::format("#include \"device/runtime/kernels/{}/kernels.h\"\n", family);
+  if (has_npu())
+    includes +=
+        "#include \"device/runtime/delegate_deuteron.h\"\n#include "
+        "\"device/simulator/simulator.h\"\n";
+  for (const std::string_view family : families)
+    includes += fmt::format("#include \"device/runtime/kernels/{}/kernels.h\"\n", family);
   for (uint32_t i = 0; i < need_.memories; ++i) {
     spans += fmt::format("{}memory::planned_{}", i == 0 ? "" : ", ", i);
-    in_c += fmt::format("{}{{memory::planned_{}, sizeof memory::planned_{}}}", i == 0 ? "" : ", ", i, i);
+    in_c += fmt::format("{}{{memory::planned_{}, sizeof memory::planned_{}}}", i == 0 ? "" : ", ",
+                        i, i);
   }
   std::string load_options = ".kernels = kKernels";
   if (has_npu()) load_options += ", .delegates = delegates";
   std::string tensor_files, open_tensor_files;
   if (!options.tensor_files.empty()) {
-    tensor_files = fmt::format("dtr::pte::TensorFile tensor_files[{}];\n", options.tensor_files.size());
+    tensor_files =
+        fmt::format("dtr::pte::TensorFile tensor_files[{}];\n", options.tensor_files.size());
     // A file that is damaged stays empty: what it should hold is missing then.
     for (size_t i = 0; i < options.tensor_files.size(); ++i)
       open_tensor_files += fmt::format(
-          "  static_cast<void>(dtr::pte::TensorFile::open({{memory::tensors_{0}, memory::tensors_{0}_end}}, {1}, &tensor_files[{0}]));\n",
+          "  static_cast<void>(dtr::pte::TensorFile::open({{memory::tensors_{0}, "
+          "memory::tensors_{0}_end}}, {1}, &tensor_files[{0}]));\n",
           i, options.checksum);
     load_options += ", .tensor_files = std::span<const dtr::pte::TensorFile>(tensor_files)";
   }
   if (has_npu()) load_options += ", .target_hash = dtr::npu::format_hash(kNpu)";
   if (!options.checksum) load_options += ", .checksum = nullptr";
-  return fill_template("model.cpp.in", {{"MODEL", name_},
-                                        {"INCLUDES", includes},
-                                        {"KERNEL_COUNT", fmt::to_string(kernels_.size())},
-                                        {"KERNELS", kernels},
-                                        {"OBJECTS", npu_objects() + tensor_files},
-                                        {"COUNTS", counts()},
-                                        {"START", std::string(has_npu() ? kNpuStart : "") + open_tensor_files},
-                                        {"OPTIONS", load_options},
-                                        {"MEMORY_COUNT", fmt::to_string(need_.memories)},
-                                        {"MEMORY_SPANS", spans},
-                                        {"MEMORIES_IN_C", in_c},
-                                        {"METHOD", as_c_string(method_)},
-                                        {"NPU_CYCLES", has_npu() ? "std::exchange(npu.report, {}).total_cycles" : "0"},
-                                        {"PROFILE_NPU", has_npu() ? kProfileNpu : ""},
-                                        {"PROFILE_STEP", has_npu() ? "npu.report.total_cycles" : "0"},
-                                        {"PEAK_SCRATCH", has_npu() ? "npu.report.peak_scratch_bytes" : "0"}});
+  return fill_template(
+      "model.cpp.in",
+      {{"MODEL", name_},
+       {"INCLUDES", includes},
+       {"KERNEL_COUNT", fmt::to_string(kernels_.size())},
+       {"KERNELS", kernels},
+       {"OBJECTS", npu_objects() + tensor_files},
+       {"COUNTS", counts()},
+       {"START", std::string(has_npu() ? kNpuStart : "") + open_tensor_files},
+       {"OPTIONS", load_options},
+       {"MEMORY_COUNT", fmt::to_string(need_.memories)},
+       {"MEMORY_SPANS", spans},
+       {"MEMORIES_IN_C", in_c},
+       {"METHOD", as_c_string(method_)},
+       {"NPU_CYCLES", has_npu() ? "std::exchange(npu.report, {}).total_cycles" : "0"},
+       {"PROFILE_NPU", has_npu() ? kProfileNpu : ""},
+       {"PROFILE_STEP", has_npu() ? "npu.report.total_cycles" : "0"},
+       {"PEAK_SCRATCH", has_npu() ? "npu.report.peak_scratch_bytes" : "0"}});
 }
 
 std::string FirmwareModel::counts() const {
   const runtime::Method::Counts& counts = need_.counts;
-  std::string text = fmt::format(".values = {}, .integers = {}, .list_values = {}, .kernels = {}, .delegates = {}, .arguments = {}",
-                                 counts.values, counts.integers, counts.list_values, counts.kernels, counts.delegates, counts.arguments);
-  if (has_npu()) text += fmt::format(", .delegate_bytes = {} * dtr::runtime::padded(dtr::runtime::kDeuteronStateBytes)", payloads_.size());
+  std::string text = fmt::format(
+      ".values = {}, .integers = {}, .list_values = {}, .kernels = {}, .delegates = {}, .arguments "
+      "= {}",
+      counts.values, counts.integers, counts.list_values, counts.kernels, counts.delegates,
+      counts.arguments);
+  if (has_npu())
+    text += fmt::format(
+        ", .delegate_bytes = {} * dtr::runtime::padded(dtr::runtime::kDeuteronStateBytes)",
+        payloads_.size());
   return text;
 }
 
 // The NPU: a model of it that runs on the core, in the place of a driver for silicon.
 std::string FirmwareModel::npu_objects() const {
   if (!has_npu()) return {};
-  const auto fields = std::bit_cast<std::array<uint32_t, sizeof(npu::Target) / sizeof(uint32_t)>>(target_);
+  const auto fields =
+      std::bit_cast<std::array<uint32_t, sizeof(npu::Target) / sizeof(uint32_t)>>(target_);
   const uint32_t copies = *std::ranges::max_element(payloads_);
   return fmt::format(
       "// The NPU: a model of it that runs on this core, in the place of a driver for silicon.\n"
       "constexpr dtr::npu::Target kNpu{{{}}};\n"
       "dtr::simulator::Simulator::Slot slots[{}];\n"
       "uint64_t arrivals[{}];\n"
-      "alignas(dtr::simulator::Simulator) std::byte npu_memory[sizeof(dtr::simulator::Simulator)];\n"
+      "alignas(dtr::simulator::Simulator) std::byte "
+      "npu_memory[sizeof(dtr::simulator::Simulator)];\n"
       "dtr::runtime::DeuteronContext npu;\n"
       "dtr::runtime::Delegate delegates[1];\n\n",
       fmt::join(fields, ", "), payloads_.size(), std::max(copies, 1U));
@@ -237,14 +278,16 @@ std::string_view firmware_template(std::string_view name) {
   return found->text;
 }
 
-std::string fill_template(std::string_view name, const std::vector<std::pair<std::string_view, std::string>>& values) {
+std::string fill_template(std::string_view name,
+                          const std::vector<std::pair<std::string_view, std::string>>& values) {
   std::string_view rest = firmware_template(name);
   std::string text;
   while (!rest.empty()) {
     const size_t begin = std::min(rest.find('@'), rest.size());
     text += rest.substr(0, begin);
     rest.remove_prefix(begin);
-    const auto value = std::ranges::find_if(values, [&](const auto& one) { return rest.starts_with(fmt::format("@{}@", one.first)); });
+    const auto value = std::ranges::find_if(
+        values, [&](const auto& one) { return rest.starts_with(fmt::format("@{}@", one.first)); });
     if (value != values.end()) {
       text += value->second;
       rest.remove_prefix(value->first.size() + 2);

@@ -24,7 +24,8 @@ class FirmwareModel {
  public:
   // Loads the program for its sizes: nothing runs. `name` is its folder and namespace.
   // Errors: those of make_firmware.
-  static Result<FirmwareModel> load(const FirmwareProgram& program, std::string name, std::span<const pte::TensorFile> tensor_files);
+  static Result<FirmwareModel> load(const FirmwareProgram& program, std::string name,
+                                    std::span<const pte::TensorFile> tensor_files);
 
   const std::string& name() const { return name_; }
   const std::string& title() const { return title_; }
@@ -75,6 +76,7 @@ std::vector<std::pair<std::string_view, std::string>> section_marks(bool in_sram
 // A file of device/runtime/ports/project.
 std::string_view firmware_template(std::string_view name);
 // One with each @KEY@ replaced; a value may have marks, which stay.
-std::string fill_template(std::string_view name, const std::vector<std::pair<std::string_view, std::string>>& values);
+std::string fill_template(std::string_view name,
+                          const std::vector<std::pair<std::string_view, std::string>>& values);
 
 }  // namespace dtr

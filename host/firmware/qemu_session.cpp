@@ -26,7 +26,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr const char *kInputs = "inputs.bin", *kOutputs = "outputs.bin", *kRecords = "profile.bin";  // in the folder of the project
+constexpr const char *kInputs = "inputs.bin", *kOutputs = "outputs.bin",
+                     *kRecords = "profile.bin";  // in the folder of the project
 constexpr auto kBuildLimit = 600s, kRunLimit = 600s;
 
 // By its name, or `qemu` for the one with the core that the program was compiled for.
@@ -43,26 +44,35 @@ class QemuSession final : public Session {
       : host_(std::move(host)), board_(board), folder_(std::move(folder)) {
     const pte::ExecutionPlan& plan = *image().file().program().execution_plan()->Get(0);
     for (const int32_t output : *plan.outputs()) {
-      const pte::Tensor& tensor = *plan.values()->Get(static_cast<uint32_t>(output))->val_as_Tensor();
+      const pte::Tensor& tensor =
+          *plan.values()->Get(static_cast<uint32_t>(output))->val_as_Tensor();
       const auto entries = [](const auto* list) {
-        return list == nullptr ? std::span<const std::remove_cvref_t<decltype(*list->data())>>() : std::span(list->data(), list->size());
+        return list == nullptr ? std::span<const std::remove_cvref_t<decltype(*list->data())>>()
+                               : std::span(list->data(), list->size());
       };
-      outputs_.push_back(type_of(static_cast<ScalarType>(tensor.scalar_type()), entries(tensor.sizes()), entries(tensor.dim_order())));
+      outputs_.push_back(type_of(static_cast<ScalarType>(tensor.scalar_type()),
+                                 entries(tensor.sizes()), entries(tensor.dim_order())));
     }
   }
 
   Status build(uint32_t profile_events) {
     const FirmwareProgram program{&image(), std::filesystem::path(image().path()).stem().string()};
-    DTR_ASSIGN(const std::vector<FirmwareFile> files, make_firmware({&program, 1}, {.board = &board_, .tensor_files = tensor_files()}));
+    DTR_ASSIGN(const std::vector<FirmwareFile> files,
+               make_firmware({&program, 1}, {.board = &board_, .tensor_files = tensor_files()}));
     DTR_TRY(write_firmware(files, folder_.path()));
-    std::vector<std::string> configure = {"cmake", "-G", "Ninja", "-S", ".", "-B", "build", "-DDEUTERON_SERIAL=ON"};
+    std::vector<std::string> configure = {"cmake", "-G", "Ninja", "-S",
+                                          ".",     "-B", "build", "-DDEUTERON_SERIAL=ON"};
     if (profile_events != kNoProfile)
-      configure.insert(configure.end(), {"-DDEUTERON_PROFILE=ON", fmt::format("-DDEUTERON_PROFILE_EVENTS={}", profile_events)});
-    for (const std::vector<std::string>& step : {configure, std::vector<std::string>{"cmake", "--build", "build"}}) {
+      configure.insert(
+          configure.end(),
+          {"-DDEUTERON_PROFILE=ON", fmt::format("-DDEUTERON_PROFILE_EVENTS={}", profile_events)});
+    for (const std::vector<std::string>& step :
+         {configure, std::vector<std::string>{"cmake", "--build", "build"}}) {
       DTR_ASSIGN(const ProcessResult result, run_process(step, folder_.path(), kBuildLimit));
       if (result.exit_code != 0)
         return failed(fmt::format("the firmware for {} could not be built", board_.name),
-                      "if a program is missing, scripts/setup installs it; if a section does not fit, the board is too small",
+                      "if a program is missing, scripts/setup installs it; if a section does not "
+                      "fit, the board is too small",
                       result.output);
     }
     return {};
@@ -72,15 +82,18 @@ class QemuSession final : public Session {
   const ProgramImage& image() const override { return host_->image(); }
   std::span<const TensorFileImage> tensor_files() const override { return host_->tensor_files(); }
 
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats, const RunHooks& hooks) override {
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats,
+                                  const RunHooks& hooks) override {
     DTR_TRY(write_inputs(inputs));
     const auto start = std::chrono::steady_clock::now();
     DTR_ASSIGN(const ProcessResult result, start_qemu());
-    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+    const std::chrono::duration<double, std::milli> taken =
+        std::chrono::steady_clock::now() - start;
     if (hooks.recording != nullptr) DTR_TRY(read_recording(*hooks.recording));
     // The exit code alone can lie: the line is the last thing that the firmware says.
     if (result.exit_code != 0 || result.output.find("done 1 samples\n") == std::string::npos)
-      return failed(fmt::format("the firmware on {} {}", board_.name, result.timed_out ? "took too long" : "did not run to its end"),
+      return failed(fmt::format("the firmware on {} {}", board_.name,
+                                result.timed_out ? "took too long" : "did not run to its end"),
                     "run it by hand: deuteron firmware writes the same project", result.output);
     if (stats != nullptr) {
       ++stats->runs;
@@ -91,19 +104,24 @@ class QemuSession final : public Session {
   }
 
  private:
-  tl::unexpected<Diagnostic> failed(const std::string& reason, std::string fix, std::string_view output) const {
-    return fail(DiagnosticId::kFirmwareRun, as_terminal(reason) + end_of_output(output), std::move(fix), {.file = image().path()});
+  tl::unexpected<Diagnostic> failed(const std::string& reason, std::string fix,
+                                    std::string_view output) const {
+    return fail(DiagnosticId::kFirmwareRun, as_terminal(reason) + end_of_output(output),
+                std::move(fix), {.file = image().path()});
   }
 
-  // A program may come from anyone and code of the device may have faults, so the emulated machine gets nothing of the host: no semihosting
-  // (its calls open files and run commands), no network, no monitor. Its three serial ports lead to us and to two files that QEMU opens
-  // before the machine starts; inputs are in its memory (device/runtime/ports/cortex_m/serial.cpp). The sandbox is for faults of QEMU
-  // itself.
+  // A program may come from anyone and code of the device may have faults, so the emulated machine
+  // gets nothing of the host: no semihosting (its calls open files and run commands), no network,
+  // no monitor. Its three serial ports lead to us and to two files that QEMU opens before the
+  // machine starts; inputs are in its memory (device/runtime/ports/cortex_m/serial.cpp). The
+  // sandbox is for faults of QEMU itself.
   Result<ProcessResult> start_qemu() const {
     std::error_code none;
     const auto inputs = std::filesystem::file_size(folder_.path() + "/" + kInputs, none);
-    const std::string loader = fmt::format("loader,file={},addr={:#x},force-raw=on", kInputs, board_.inputs_end - inputs);
-    std::vector<std::string> command = {"qemu-system-arm", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"};
+    const std::string loader =
+        fmt::format("loader,file={},addr={:#x},force-raw=on", kInputs, board_.inputs_end - inputs);
+    std::vector<std::string> command = {"qemu-system-arm", "-nodefaults", "-no-user-config",
+                                        "-display",        "none",        "-no-reboot"};
     for (const auto& [option, value] : {std::pair<std::string, std::string>("-M", board_.machine),
                                         {"-kernel", "build/firmware.elf"},
                                         {"-chardev", "stdio,id=text,signal=off"},
@@ -114,9 +132,13 @@ class QemuSession final : public Session {
                                         {"-icount", "shift=0"}})
       command.insert(command.end(), {option, value});
     std::vector<std::string> sandboxed = command;
-    sandboxed.insert(sandboxed.end(), {"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"});
+    sandboxed.insert(
+        sandboxed.end(),
+        {"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"});
     DTR_ASSIGN(ProcessResult result, run_process(sandboxed, folder_.path(), kRunLimit));
-    const bool lacks_sandbox = result.exit_code != 0 && result.output.find("sandbox support is not enabled") != std::string::npos;
+    const bool lacks_sandbox =
+        result.exit_code != 0 &&
+        result.output.find("sandbox support is not enabled") != std::string::npos;
     return lacks_sandbox ? run_process(command, folder_.path(), kRunLimit) : std::move(result);
   }
 
@@ -160,7 +182,9 @@ class QemuSession final : public Session {
     for (const Type& type : outputs_) {
       Tensor output(type.dtype, type.shape);
       if (at + output.bytes().size() > file.bytes().size())
-        return fail(DiagnosticId::kFirmwareRun, "the firmware wrote fewer bytes than its outputs have", {}, {.file = image().path()});
+        return fail(DiagnosticId::kFirmwareRun,
+                    "the firmware wrote fewer bytes than its outputs have", {},
+                    {.file = image().path()});
       to_logical(type, file.bytes().data() + at, output.view().data);
       at += output.bytes().size();
       outputs.push_back(std::move(output));
@@ -175,7 +199,8 @@ class QemuSession final : public Session {
     std::istringstream lines(output);
     for (std::string line; std::getline(lines, line);) {
       uint64_t step = 0, instructions = 0, cycles = 0;
-      if (std::sscanf(line.c_str(), "step %" SCNu64 " %" SCNu64 " instructions %" SCNu64 " NPU", &step, &instructions, &cycles) != 3)
+      if (std::sscanf(line.c_str(), "step %" SCNu64 " %" SCNu64 " instructions %" SCNu64 " NPU",
+                      &step, &instructions, &cycles) != 3)
         continue;
       stats.instructions.push_back(instructions);
       stats.total_cycles += cycles;
@@ -190,7 +215,8 @@ class QemuSession final : public Session {
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::string_view name, const std::vector<std::string>& tensor_files,
+Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::string_view name,
+                                              const std::vector<std::string>& tensor_files,
                                               uint32_t profile_events) {
   DTR_ASSIGN(std::unique_ptr<Session> host, Session::open(path, tensor_files));
   DTR_ASSIGN(const Board* board, board_for(name, host->image()));

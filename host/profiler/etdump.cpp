@@ -18,8 +18,10 @@ namespace {
 using flatbuffers::Offset;
 using npu::ProfileEvent;
 
-constexpr std::string_view kLoad = "Program::load_method", kInit = "Method::init", kExecute = "Method::execute";
-constexpr std::string_view kOperatorCall = "OPERATOR_CALL", kDelegateCall = "DELEGATE_CALL", kNativeCall = "native_call_";
+constexpr std::string_view kLoad = "Program::load_method", kInit = "Method::init",
+                           kExecute = "Method::execute";
+constexpr std::string_view kOperatorCall = "OPERATOR_CALL", kDelegateCall = "DELEGATE_CALL",
+                           kNativeCall = "native_call_";
 constexpr std::string_view kLoadBlock = "Default", kRunBlock = "Execute";
 
 class Writer {
@@ -35,24 +37,30 @@ class Writer {
   }
 
  private:
-  // What the format has no field for stands in the metadata of the load: key=value, separated by spaces.
+  // What the format has no field for stands in the metadata of the load: key=value, separated by
+  // spaces.
   Offset<etdump::RunData> load_block(const Trace& trace) {
     std::vector<Offset<etdump::Event>> events;
     std::string metadata;
     if (trace.program) {
-      metadata = fmt::format("program={:08x} clock_hz={}", trace.program->checksum, trace.program->clock_hz);
+      metadata = fmt::format("program={:08x} clock_hz={}", trace.program->checksum,
+                             trace.program->clock_hz);
       if (!trace.program->target.empty()) metadata += " target=" + trace.program->target;
     }
-    if (trace.planned_bytes > 0) metadata += fmt::format(" planned_bytes={} used_bytes={}", trace.planned_bytes, trace.used_bytes);
+    if (trace.planned_bytes > 0)
+      metadata +=
+          fmt::format(" planned_bytes={} used_bytes={}", trace.planned_bytes, trace.used_bytes);
     metadata += fmt::format(" unit={}", static_cast<int>(trace.unit));
     if (trace.cost.events > 0)
-      metadata += fmt::format(" cost={:.6g} cost_events={} cost_run={:.0f}", trace.cost.event, trace.cost.events, trace.cost.run);
+      metadata += fmt::format(" cost={:.6g} cost_events={} cost_run={:.0f}", trace.cost.event,
+                              trace.cost.events, trace.cost.run);
     // Times of the machine that simulates are none of the cycles that all other times are.
     const bool simulated = trace.unit == npu::ProfileUnit::kEstimate;
     TraceEvent load{.name = std::string(kLoad)}, init{.name = std::string(kInit)};
     for (const TraceEvent& event : trace.load.events) {
       TraceEvent& known = event.kind == ProfileEvent::kLoad ? load : init;
-      metadata += fmt::format(" {}={}", event.kind == ProfileEvent::kLoad ? "load" : "init", event.end - event.start);
+      metadata += fmt::format(" {}={}", event.kind == ProfileEvent::kLoad ? "load" : "init",
+                              event.end - event.start);
       if (!simulated) known.start = event.start, known.end = event.end;
     }
     events.push_back(profile_event(load, metadata));
@@ -60,16 +68,20 @@ class Writer {
     return block(kLoadBlock, events, allocators(trace));
   }
 
-  // The Inspector takes names of allocators, and stops at events of allocations: the sizes are in the name.
+  // The Inspector takes names of allocators, and stops at events of allocations: the sizes are in
+  // the name.
   static std::vector<std::string> allocators(const Trace& trace) {
     if (trace.planned_bytes == 0) return {};
-    return {fmt::format("planned memory: {} bytes, {} in use at most", trace.planned_bytes, trace.used_bytes)};
+    return {fmt::format("planned memory: {} bytes, {} in use at most", trace.planned_bytes,
+                        trace.used_bytes)};
   }
 
   Offset<etdump::RunData> run_block(const TraceRun& run) {
     std::vector<Offset<etdump::Event>> events;
     std::string metadata;
-    if (!run.complete) metadata = fmt::format("incomplete=1 lost={} error={}", run.lost, static_cast<int>(run.error));
+    if (!run.complete)
+      metadata =
+          fmt::format("incomplete=1 lost={} error={}", run.lost, static_cast<int>(run.error));
     for (const TraceEvent& event : run.events) {
       TraceEvent named = event;
       switch (event.kind) {
@@ -94,12 +106,15 @@ class Writer {
     return block(kRunBlock, events, {}, run.sample);
   }
 
-  Offset<etdump::RunData> block(std::string_view name, const std::vector<Offset<etdump::Event>>& events,
-                                const std::vector<std::string>& allocator_names, int32_t input = -1) {
+  Offset<etdump::RunData> block(std::string_view name,
+                                const std::vector<Offset<etdump::Event>>& events,
+                                const std::vector<std::string>& allocator_names,
+                                int32_t input = -1) {
     std::vector<Offset<etdump::Allocator>> allocators;
     for (const std::string& allocator : allocator_names)
       allocators.push_back(etdump::CreateAllocator(builder_, builder_.CreateString(allocator)));
-    // Each before the call: the bytes do not depend on the order in which a compiler evaluates arguments.
+    // Each before the call: the bytes do not depend on the order in which a compiler evaluates
+    // arguments.
     const auto event_vector = builder_.CreateVector(events);
     const auto allocator_vector = builder_.CreateVector(allocators);
     const auto name_text = builder_.CreateString(name.data(), name.size());
@@ -112,20 +127,27 @@ class Writer {
     if (value.tensor) {
       const auto sizes = builder_.CreateVector(value.tensor->shape);
       const auto steps = builder_.CreateVector(strides(value.tensor->shape, Layout::kContiguous));
-      tensor = etdump::CreateTensor(builder_, static_cast<int8_t>(scalar_type(value.tensor->dtype)), sizes, steps,
-                                    static_cast<int64_t>(value.tensor->offset));
+      tensor = etdump::CreateTensor(builder_, static_cast<int8_t>(scalar_type(value.tensor->dtype)),
+                                    sizes, steps, static_cast<int64_t>(value.tensor->offset));
     }
-    const auto output = value.instruction < 0 ? etdump::CreateBool(builder_, true) : Offset<etdump::Bool>();
-    const auto held =
-        etdump::CreateValue(builder_, value.tensor ? etdump::ValueType::Tensor : etdump::ValueType::Null, tensor, 0, 0, 0, 0, 0, output);
-    return etdump::CreateEvent(builder_, 0, 0, etdump::CreateDebugEvent(builder_, 0, value.instruction, held, value.command));
+    const auto output =
+        value.instruction < 0 ? etdump::CreateBool(builder_, true) : Offset<etdump::Bool>();
+    const auto held = etdump::CreateValue(
+        builder_, value.tensor ? etdump::ValueType::Tensor : etdump::ValueType::Null, tensor, 0, 0,
+        0, 0, 0, output);
+    return etdump::CreateEvent(
+        builder_, 0, 0,
+        etdump::CreateDebugEvent(builder_, 0, value.instruction, held, value.command));
   }
 
   // A delegate's event has an id and no name.
   Offset<etdump::Event> profile_event(const TraceEvent& event, const std::string& metadata = {}) {
-    const auto name = event.command < 0 ? builder_.CreateString(event.name) : Offset<flatbuffers::String>();
-    const auto bytes = builder_.CreateVector(reinterpret_cast<const uint8_t*>(metadata.data()), metadata.size());
-    const auto profile = etdump::CreateProfileEvent(builder_, name, 0, event.instruction, event.command, 0, bytes, event.start, event.end);
+    const auto name =
+        event.command < 0 ? builder_.CreateString(event.name) : Offset<flatbuffers::String>();
+    const auto bytes =
+        builder_.CreateVector(reinterpret_cast<const uint8_t*>(metadata.data()), metadata.size());
+    const auto profile = etdump::CreateProfileEvent(
+        builder_, name, 0, event.instruction, event.command, 0, bytes, event.start, event.end);
     return etdump::CreateEvent(builder_, profile);
   }
 
@@ -139,7 +161,8 @@ class Metadata {
     while (!text.empty()) {
       const size_t end = std::min(text.find(' '), text.size());
       const std::string_view part = text.substr(0, end);
-      if (const size_t equals = part.find('='); equals != std::string_view::npos) values_[part.substr(0, equals)] = part.substr(equals + 1);
+      if (const size_t equals = part.find('='); equals != std::string_view::npos)
+        values_[part.substr(0, equals)] = part.substr(equals + 1);
       text.remove_prefix(std::min(end + 1, text.size()));
     }
   }
@@ -184,20 +207,24 @@ class Reader {
       if (profile == nullptr) continue;
       const std::string_view name = GetStringView(profile->name());
       if (name == kLoad || name == kInit) {
-        trace_.load.events.push_back(described(name == kLoad ? ProfileEvent::kLoad : ProfileEvent::kInit, name, *profile));
+        trace_.load.events.push_back(
+            described(name == kLoad ? ProfileEvent::kLoad : ProfileEvent::kInit, name, *profile));
         if (name == kLoad) read_program(metadata_of(*profile));
-        if (name == kInit && init_) trace_.load.events.back().end = trace_.load.events.back().start + *init_;
+        if (name == kInit && init_)
+          trace_.load.events.back().end = trace_.load.events.back().start + *init_;
       } else if (name == kExecute) {
         ended = true;
         run.events.push_back(described(ProfileEvent::kRun, name, *profile));
         const Metadata metadata(metadata_of(*profile));
         run.lost = metadata.number("lost");
-        if (const uint64_t error = metadata.number("error"); error <= static_cast<uint64_t>(pte::kLastError))
+        if (const uint64_t error = metadata.number("error");
+            error <= static_cast<uint64_t>(pte::kLastError))
           run.error = static_cast<pte::Error>(error);
         if (metadata.has("incomplete")) run.complete = false;
       } else if (name != kOperatorCall) {
         run.events.push_back(operator_event(name, *profile));
-        if (run.events.back().command < 0 && has_name(*profile)) run.events.back().command = named++;
+        if (run.events.back().command < 0 && has_name(*profile))
+          run.events.back().command = named++;
       }
     }
     if (run.events.empty()) return;
@@ -208,10 +235,13 @@ class Reader {
 
   static std::string_view metadata_of(const etdump::ProfileEvent& event) {
     const auto* bytes = event.delegate_debug_metadata();
-    return bytes == nullptr ? std::string_view() : std::string_view(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    return bytes == nullptr
+               ? std::string_view()
+               : std::string_view(reinterpret_cast<const char*>(bytes->data()), bytes->size());
   }
 
-  static TraceEvent described(ProfileEvent kind, std::string_view name, const etdump::ProfileEvent& event) {
+  static TraceEvent described(ProfileEvent kind, std::string_view name,
+                              const etdump::ProfileEvent& event) {
     return {.kind = kind,
             .name = std::string(name),
             .instruction = event.instruction_id(),
@@ -220,28 +250,39 @@ class Reader {
             .end = event.end_time()};
   }
 
-  static bool has_name(const etdump::ProfileEvent& event) { return !GetStringView(event.delegate_debug_id_str()).empty(); }
+  static bool has_name(const etdump::ProfileEvent& event) {
+    return !GetStringView(event.delegate_debug_id_str()).empty();
+  }
 
   static TraceEvent operator_event(std::string_view name, const etdump::ProfileEvent& event) {
     if (event.delegate_debug_id_int() >= 0 || has_name(event)) {
       const std::string_view metadata = metadata_of(event);
-      const ProfileEvent kind = metadata == "Copy" ? ProfileEvent::kCopy : metadata == "Wait" ? ProfileEvent::kWait : ProfileEvent::kCall;
+      const ProfileEvent kind = metadata == "Copy"   ? ProfileEvent::kCopy
+                                : metadata == "Wait" ? ProfileEvent::kWait
+                                                     : ProfileEvent::kCall;
       const bool readable =
-          !has_name(event) && !metadata.empty() && std::ranges::all_of(metadata, [](char c) { return c >= ' ' && c <= '~'; });
-      return described(kind, readable ? metadata : GetStringView(event.delegate_debug_id_str()), event);
+          !has_name(event) && !metadata.empty() &&
+          std::ranges::all_of(metadata, [](char c) { return c >= ' ' && c <= '~'; });
+      return described(kind, readable ? metadata : GetStringView(event.delegate_debug_id_str()),
+                       event);
     }
     if (name == kDelegateCall) return described(ProfileEvent::kDelegate, "delegate", event);
-    return described(ProfileEvent::kKernel, name.starts_with(kNativeCall) ? name.substr(kNativeCall.size()) : name, event);
+    return described(ProfileEvent::kKernel,
+                     name.starts_with(kNativeCall) ? name.substr(kNativeCall.size()) : name, event);
   }
 
   void read_program(std::string_view text) {
     const Metadata metadata(text);
     trace_.planned_bytes = metadata.number("planned_bytes");
     trace_.used_bytes = metadata.number("used_bytes");
-    if (const uint64_t unit = metadata.number("unit"); unit <= static_cast<uint64_t>(npu::ProfileUnit::kCycles))
+    if (const uint64_t unit = metadata.number("unit");
+        unit <= static_cast<uint64_t>(npu::ProfileUnit::kCycles))
       trace_.unit = static_cast<npu::ProfileUnit>(unit);
-    trace_.cost = {.event = metadata.real("cost"), .events = metadata.number("cost_events"), .run = metadata.real("cost_run")};
-    if (metadata.has("load")) trace_.load.events.back().end = trace_.load.events.back().start + metadata.number("load");
+    trace_.cost = {.event = metadata.real("cost"),
+                   .events = metadata.number("cost_events"),
+                   .run = metadata.real("cost_run")};
+    if (metadata.has("load"))
+      trace_.load.events.back().end = trace_.load.events.back().start + metadata.number("load");
     init_ = metadata.has("init") ? std::optional(metadata.number("init")) : std::nullopt;
     if (!metadata.has("program")) return;
     trace_.program = TraceProgram{.checksum = static_cast<uint32_t>(metadata.number("program", 16)),
@@ -249,8 +290,8 @@ class Reader {
                                   .clock_hz = metadata.number("clock_hz")};
   }
 
-  // Clocks of 32 bits wrap, times count from wherever the clock stood, events stand in the order in which they ended: here they begin at 0
-  // and stand in the order in which they began.
+  // Clocks of 32 bits wrap, times count from wherever the clock stood, events stand in the order in
+  // which they ended: here they begin at 0 and stand in the order in which they began.
   static void settle(TraceRun& run) {
     constexpr uint64_t kWrap = uint64_t{1} << 32;
     for (TraceEvent& event : run.events)
@@ -261,13 +302,17 @@ class Reader {
     if (first == UINT64_MAX)
       for (const TraceEvent& event : run.events) first = std::min(first, event.start);
     for (TraceEvent& event : run.events) {
-      if (event.start < first && first < kWrap && event.start + kWrap - first < kWrap / 2) event.start += kWrap, event.end += kWrap;
+      if (event.start < first && first < kWrap && event.start + kWrap - first < kWrap / 2)
+        event.start += kWrap, event.end += kWrap;
       event.start -= std::min(event.start, first);
       event.end = std::max(event.start, event.end - std::min(event.end, first));
     }
-    const auto depth = [](const TraceEvent& event) { return event.kind == ProfileEvent::kRun ? 0 : event.command < 0 ? 1 : 2; };
+    const auto depth = [](const TraceEvent& event) {
+      return event.kind == ProfileEvent::kRun ? 0 : event.command < 0 ? 1 : 2;
+    };
     std::ranges::stable_sort(run.events, [&](const TraceEvent& a, const TraceEvent& b) {
-      return std::tuple(depth(a) > 0, a.instruction, depth(a), a.command) < std::tuple(depth(b) > 0, b.instruction, depth(b), b.command);
+      return std::tuple(depth(a) > 0, a.instruction, depth(a), a.command) <
+             std::tuple(depth(b) > 0, b.instruction, depth(b), b.command);
     });
   }
 
@@ -281,13 +326,16 @@ std::vector<std::byte> to_etdump(const Trace& trace) { return Writer().write(tra
 
 Result<Trace> parse_etdump(std::span<const std::byte> bytes, const std::string& file) {
   const auto damaged = [&](std::string reason) {
-    return fail(DiagnosticId::kTraceDamaged, std::move(reason), "record it again: deuteron run --profile", {.file = file});
+    return fail(DiagnosticId::kTraceDamaged, std::move(reason),
+                "record it again: deuteron run --profile", {.file = file});
   };
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   if (bytes.size() < sizeof(uint32_t) + 8) return damaged("the file is too short for a trace");
-  if (!flatbuffers::BufferHasIdentifier(data, etdump::ETDumpIdentifier(), true)) return damaged("the file is no ETDump");
+  if (!flatbuffers::BufferHasIdentifier(data, etdump::ETDumpIdentifier(), true))
+    return damaged("the file is no ETDump");
   const auto size = flatbuffers::ReadScalar<flatbuffers::uoffset_t>(data);
-  if (size > bytes.size() - sizeof size) return damaged(fmt::format("the trace has {} bytes, the file only {}", size, bytes.size()));
+  if (size > bytes.size() - sizeof size)
+    return damaged(fmt::format("the trace has {} bytes, the file only {}", size, bytes.size()));
   flatbuffers::Verifier verifier(data, bytes.size());
   if (!etdump::VerifySizePrefixedETDumpBuffer(verifier)) return damaged("the trace is damaged");
   Trace trace = Reader().read(*etdump::GetSizePrefixedETDump(data));

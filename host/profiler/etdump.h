@@ -1,7 +1,9 @@
-// ETDump files: what ExecuTorch's Inspector reads. Blocks "Default" (load) and "Execute" (each run); an operator is the two events
-// native_call_NAME and OPERATOR_CALL, a delegate DELEGATE_CALL with one event a command, whose id is the command's index and whose metadata
-// is the kernel's name. Times are cycles. Where values were recorded, each event of an operator has a debug event with the operator's
-// result, or a null, and the block has the number of its sample as bundled input.
+// ETDump files: what ExecuTorch's Inspector reads. Blocks "Default" (load) and "Execute" (each
+// run); an operator is the two events native_call_NAME and OPERATOR_CALL, a delegate DELEGATE_CALL
+// with one event a command, whose id is the command's index and whose metadata is the kernel's
+// name. Times are cycles. Where values were recorded, each event of an operator has a debug event
+// with the operator's result, or a null, and the block has the number of its sample as bundled
+// input.
 #pragma once
 
 #include <cstddef>

@@ -20,14 +20,18 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::string_view kMarker = "ETRECORD_V0", kEdgeProgram = "edge_dialect_exported_program", kDebugHandles = "debug_handle_map",
-                           kDelegates = "delegate_map", kOutputs = "instruction_id_to_num_outs_map", kInputs = "representative_inputs",
-                           kMethod = "forward";
-// Upstream's reader takes any member for a program, unless its name ends like one that belongs to a program.
+constexpr std::string_view kMarker = "ETRECORD_V0", kEdgeProgram = "edge_dialect_exported_program",
+                           kDebugHandles = "debug_handle_map", kDelegates = "delegate_map",
+                           kOutputs = "instruction_id_to_num_outs_map",
+                           kInputs = "representative_inputs", kMethod = "forward";
+// Upstream's reader takes any member for a program, unless its name ends like one that belongs to a
+// program.
 constexpr std::string_view kOurs = "deuteron/operators_constants";
 constexpr std::string_view kEdgeOps = "executorch.exir.dialects.edge.ops.";
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 Json handles_of(const Origin& origin) {
   Json handles = Json::array();
@@ -35,7 +39,8 @@ Json handles_of(const Origin& origin) {
   return handles;
 }
 
-// Every command has an entry, in order: upstream takes for one that has none the last whose digits are in it.
+// Every command has an entry, in order: upstream takes for one that has none the last whose digits
+// are in it.
 Json delegate_json(const OperatorMap& map, int32_t instruction, int32_t commands) {
   Json handles = Json::object();
   for (int32_t command = 0; command < commands; ++command) {
@@ -46,20 +51,28 @@ Json delegate_json(const OperatorMap& map, int32_t instruction, int32_t commands
 }
 
 Json step_json(int32_t instruction, int32_t command, const MappedStep& step) {
-  return {{"instruction", instruction}, {"command", command},           {"kernel", step.kernel}, {"sources", step.origin.sources},
-          {"part", step.origin.part},   {"parts", step.origin.parts},   {"macs", step.macs},     {"bytes", step.bytes},
+  return {{"instruction", instruction}, {"command", command},
+          {"kernel", step.kernel},      {"sources", step.origin.sources},
+          {"part", step.origin.part},   {"parts", step.origin.parts},
+          {"macs", step.macs},          {"bytes", step.bytes},
           {"limit", step.limit},        {"rearranges", step.rearranges}};
 }
 
 Json ours_json(const ProgramImage& image, const OperatorMap& map) {
   const TraceProgram program = trace_program(image);
-  Json json{{"version", 1}, {"program", program.checksum}, {"target", program.target}, {"clock_hz", program.clock_hz}};
+  Json json{{"version", 1},
+            {"program", program.checksum},
+            {"target", program.target},
+            {"clock_hz", program.clock_hz}};
   json["sources"] = Json::array();
   for (const SourceOp& source : map.sources())
-    json["sources"].push_back(
-        {{"name", source.name}, {"op", source.target}, {"module", source.module_path}, {"source_line", source.source_line}});
+    json["sources"].push_back({{"name", source.name},
+                               {"op", source.target},
+                               {"module", source.module_path},
+                               {"source_line", source.source_line}});
   json["steps"] = Json::array();
-  for (const auto& [at, step] : map.steps()) json["steps"].push_back(step_json(at.first, at.second, step));
+  for (const auto& [at, step] : map.steps())
+    json["steps"].push_back(step_json(at.first, at.second, step));
   return json;
 }
 
@@ -75,13 +88,16 @@ std::optional<Number> number_of(std::string_view digits) {
 
 std::map<std::string, uint32_t, std::less<>> debug_handles(const pte::DebugMap& map) {
   std::map<std::string, uint32_t, std::less<>> handles;
-  for (uint32_t i = 0; map.sources() != nullptr && i < map.sources()->size(); ++i) handles[map.sources()->Get(i)->name()->str()] = i + 1;
+  for (uint32_t i = 0; map.sources() != nullptr && i < map.sources()->size(); ++i)
+    handles[map.sources()->Get(i)->name()->str()] = i + 1;
   return handles;
 }
 
-Result<std::vector<std::byte>> to_etrecord(const ProgramImage& image, const pt2::EdgeProgram& edge, std::span<const TensorView> inputs) {
+Result<std::vector<std::byte>> to_etrecord(const ProgramImage& image, const pt2::EdgeProgram& edge,
+                                           std::span<const TensorView> inputs) {
   if (image.debug_map() == nullptr)
-    return fail(DiagnosticId::kNoDebugMap, "a record says what the debug map says and the program has none",
+    return fail(DiagnosticId::kNoDebugMap,
+                "a record says what the debug map says and the program has none",
                 "compile without --no-debug-map", {.file = image.path()});
   const OperatorMap map(*image.debug_map());
   Json handles = Json::object(), delegates = Json::object(), outputs = Json::object();
@@ -89,15 +105,21 @@ Result<std::vector<std::byte>> to_etrecord(const ProgramImage& image, const pt2:
     const int32_t instruction = at->first.first;
     const MappedStep& call = at->second;
     int32_t commands = 0;
-    for (++at; at != map.steps().end() && at->first.first == instruction; ++at) commands = at->first.second + 1;
+    for (++at; at != map.steps().end() && at->first.first == instruction; ++at)
+      commands = at->first.second + 1;
     const std::string key = std::to_string(instruction);
     outputs[key] = 1;
-    // What a delegate's events have, its call has not too: the Inspector adds up the events of a module.
+    // What a delegate's events have, its call has not too: the Inspector adds up the events of a
+    // module.
     handles[key] = commands > 0 ? Json::array() : handles_of(call.origin);
-    if (commands > 0) delegates[key] = {{"name", call.kernel}, {"delegate_map", delegate_json(map, instruction, commands)}};
+    if (commands > 0)
+      delegates[key] = {{"name", call.kernel},
+                        {"delegate_map", delegate_json(map, instruction, commands)}};
   }
   ZipWriter writer;
-  const auto add_text = [&](std::string_view name, const std::string& text) { writer.add(std::string(name), bytes_of(text), true); };
+  const auto add_text = [&](std::string_view name, const std::string& text) {
+    writer.add(std::string(name), bytes_of(text), true);
+  };
   const std::string program = fmt::format("{}/{}", kEdgeProgram, kMethod);
   writer.add(std::string(kMarker), {});
   add_text(program, edge.json);
@@ -110,26 +132,30 @@ Result<std::vector<std::byte>> to_etrecord(const ProgramImage& image, const pt2:
   if (!inputs.empty()) {
     std::vector<pt2::TorchTensor> sample;
     for (const TensorView& input : inputs)
-      sample.push_back({fmt::format("input_{}", sample.size()), Tensor::copy_of(input.dtype, input.shape, {input.data, input.bytes()})});
+      sample.push_back({fmt::format("input_{}", sample.size()),
+                        Tensor::copy_of(input.dtype, input.shape, {input.data, input.bytes()})});
     writer.add(std::string(kInputs), pt2::to_torch_file(sample));
   }
   add_text(kOurs, ours_json(image, map).dump());
   return writer.finish();
 }
 
-// A number without a fraction. Another kind is reported as below: nlohmann::json would convert a float, which may be beyond any integer.
+// A number without a fraction. Another kind is reported as below: nlohmann::json would convert a
+// float, which may be beyond any integer.
 template <class Integer>
 Integer integer(const Json& value) {
   return static_cast<Integer>(value.get_ref<const Json::number_integer_t&>());
 }
 
-// Reads members as they come; nlohmann::json reports by exceptions what is missing or of another kind.
+// Reads members as they come; nlohmann::json reports by exceptions what is missing or of another
+// kind.
 class EtRecordReader {
  public:
   EtRecordReader(const ZipArchive& zip, std::string file) : zip_(zip), file_(std::move(file)) {}
 
   Result<EtRecord> read() {
-    if (zip_.find(kMarker) == nullptr) return damaged("the archive is no ETRecord: it has no member ETRECORD_V0");
+    if (zip_.find(kMarker) == nullptr)
+      return damaged("the archive is no ETRecord: it has no member ETRECORD_V0");
     try {
       DTR_ASSIGN(const Json ours, member(kOurs));
       if (!ours.is_null()) {
@@ -145,7 +171,8 @@ class EtRecordReader {
       DTR_ASSIGN(const Json handles, member(kDebugHandles));
       if (handles.is_null()) return damaged("the record has no debug handles");
       for (const auto& [instruction, value] : handles.at(std::string(kMethod)).items())
-        if (const auto number = number_of<int32_t>(instruction)) record_.calls_[*number] = sources_of(value);
+        if (const auto number = number_of<int32_t>(instruction))
+          record_.calls_[*number] = sources_of(value);
       DTR_ASSIGN(const Json delegates, member(kDelegates));
       if (!delegates.is_null()) read_delegates(delegates.at(std::string(kMethod)));
       return std::move(record_);
@@ -156,7 +183,8 @@ class EtRecordReader {
 
  private:
   tl::unexpected<Diagnostic> damaged(std::string reason) const {
-    return fail(DiagnosticId::kTraceDamaged, std::move(reason), "make it again: deuteron compile --etrecord", {.file = file_});
+    return fail(DiagnosticId::kTraceDamaged, std::move(reason),
+                "make it again: deuteron compile --etrecord", {.file = file_});
   }
 
   Result<Json> member(std::string_view name) const {
@@ -170,7 +198,8 @@ class EtRecordReader {
   bool read_ours(const Json& json) {
     if (json.at("version") != 1) return false;
     record_.program_ =
-        TraceProgram{integer<uint32_t>(json.at("program")), json.at("target").get<std::string>(), integer<uint64_t>(json.at("clock_hz"))};
+        TraceProgram{integer<uint32_t>(json.at("program")), json.at("target").get<std::string>(),
+                     integer<uint64_t>(json.at("clock_hz"))};
     OperatorMap map;
     for (const Json& source : json.at("sources"))
       map.add_source({.name = source.at("name").get<std::string>(),
@@ -179,7 +208,8 @@ class EtRecordReader {
                       .source_line = source.at("source_line").get<std::string>()});
     for (const Json& step : json.at("steps")) {
       MappedStep mapped{.kernel = step.at("kernel").get<std::string>(),
-                        .origin = {.part = integer<uint32_t>(step.at("part")), .parts = integer<uint32_t>(step.at("parts"))},
+                        .origin = {.part = integer<uint32_t>(step.at("part")),
+                                   .parts = integer<uint32_t>(step.at("parts"))},
                         .macs = integer<int64_t>(step.at("macs")),
                         .bytes = integer<uint64_t>(step.at("bytes")),
                         .limit = step.at("limit").get<std::string>(),
@@ -188,7 +218,8 @@ class EtRecordReader {
         mapped.origin.sources.push_back(integer<uint32_t>(source));
         if (mapped.origin.sources.back() >= map.sources().size()) return false;
       }
-      map.add(integer<int32_t>(step.at("instruction")), integer<int32_t>(step.at("command")), std::move(mapped));
+      map.add(integer<int32_t>(step.at("instruction")), integer<int32_t>(step.at("command")),
+              std::move(mapped));
     }
     record_.ours_ = std::move(map);
     return true;
@@ -202,10 +233,11 @@ class EtRecordReader {
     std::string target = node.at("target").get<std::string>();
     if (target.starts_with(kEdgeOps)) target.erase(0, kEdgeOps.size());
     by_handle_[*handle].push_back(static_cast<uint32_t>(record_.sources_.size()));
-    record_.sources_.push_back({.name = node.value("name", std::string()),
-                                .target = std::move(target),
-                                .module_path = pt2::module_path(metadata.value("nn_module_stack", std::string())),
-                                .source_line = pt2::source_line(metadata.value("stack_trace", std::string()))});
+    record_.sources_.push_back(
+        {.name = node.value("name", std::string()),
+         .target = std::move(target),
+         .module_path = pt2::module_path(metadata.value("nn_module_stack", std::string())),
+         .source_line = pt2::source_line(metadata.value("stack_trace", std::string()))});
   }
 
   // A handle, several, or none.
@@ -229,7 +261,8 @@ class EtRecordReader {
       const auto number = number_of<int32_t>(instruction);
       if (!number) continue;
       record_.delegates_[*number];
-      for (const auto& [id, handles] : value.at("delegate_map").items()) record_.delegates_[*number][id] = sources_of(handles);
+      for (const auto& [id, handles] : value.at("delegate_map").items())
+        record_.delegates_[*number][id] = sources_of(handles);
     }
   }
 
@@ -239,7 +272,8 @@ class EtRecordReader {
   EtRecord record_;
 };
 
-Result<EtRecord> EtRecord::parse(std::span<const std::byte> bytes, const std::string& file, ZipLimits limits) {
+Result<EtRecord> EtRecord::parse(std::span<const std::byte> bytes, const std::string& file,
+                                 ZipLimits limits) {
   DTR_ASSIGN(const ZipArchive zip, ZipArchive::open(bytes, file, limits));
   return EtRecordReader(zip, file).read();
 }
@@ -253,15 +287,19 @@ OperatorMap EtRecord::operators(const Trace& trace) const {
   if (ours_) return *ours_;
   OperatorMap map;
   for (const SourceOp& source : sources_) map.add_source(source);
-  for (const auto& [instruction, sources] : calls_) map.add(instruction, -1, {.origin = {.sources = sources}});
+  for (const auto& [instruction, sources] : calls_)
+    map.add(instruction, -1, {.origin = {.sources = sources}});
   for (const TraceRun& run : trace.runs)
     for (const TraceEvent& event : run.events) {
       const auto delegate = delegates_.find(event.instruction);
       if (event.command < 0 || delegate == delegates_.end()) continue;
       auto found = delegate->second.find(std::to_string(event.command));
       if (found == delegate->second.end()) found = delegate->second.find(event.name);
-      const MappedStep* call = map.find(event.instruction, -1);  // what a delegate does not tell apart is all of its call
-      const Origin origin = found != delegate->second.end() ? Origin{.sources = found->second} : call != nullptr ? call->origin : Origin{};
+      const MappedStep* call = map.find(
+          event.instruction, -1);  // what a delegate does not tell apart is all of its call
+      const Origin origin = found != delegate->second.end() ? Origin{.sources = found->second}
+                            : call != nullptr               ? call->origin
+                                                            : Origin{};
       map.add(event.instruction, event.command, {.kernel = event.name, .origin = origin});
     }
   return map;

@@ -1,5 +1,6 @@
-// ExecuTorch's records ("ETRecord"): a zip that tells its Inspector which nodes of the edge program an event of an ETDump stands for. The
-// debug handle of a source operator is its index + 1. Ours have a member more, with what we know of a step beyond that.
+// ExecuTorch's records ("ETRecord"): a zip that tells its Inspector which nodes of the edge program
+// an event of an ETDump stands for. The debug handle of a source operator is its index + 1. Ours
+// have a member more, with what we know of a step beyond that.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,8 @@ namespace dtr {
 // By name of a node.
 std::map<std::string, uint32_t, std::less<>> debug_handles(const pte::DebugMap& map);
 
-// `inputs`: one sample, on which the Inspector evaluates the model to compare a run with; empty: it has none. Errors: kNoDebugMap.
+// `inputs`: one sample, on which the Inspector evaluates the model to compare a run with; empty: it
+// has none. Errors: kNoDebugMap.
 Result<std::vector<std::byte>> to_etrecord(const ProgramImage& image, const pt2::EdgeProgram& edge,
                                            std::span<const TensorView> inputs = {});
 
@@ -30,11 +32,13 @@ class EtRecord {
  public:
   // Any ETRecord, ours or ExecuTorch's. Errors: kFileNotFound, kTraceDamaged, those of ZipArchive.
   static Result<EtRecord> open(const std::string& path);
-  static Result<EtRecord> parse(std::span<const std::byte> bytes, const std::string& file, ZipLimits limits = {});
+  static Result<EtRecord> parse(std::span<const std::byte> bytes, const std::string& file,
+                                ZipLimits limits = {});
 
   // Of the program that it was made with; ExecuTorch's do not say.
   const std::optional<TraceProgram>& program() const { return program_; }
-  // What the events of `trace` stand for: ExecuTorch's delegates may name their events, and the trace says which number has which name.
+  // What the events of `trace` stand for: ExecuTorch's delegates may name their events, and the
+  // trace says which number has which name.
   OperatorMap operators(const Trace& trace) const;
 
  private:

@@ -17,7 +17,9 @@ constexpr double kWorthSaying = 0.15;
 // The array is as busy as it gets.
 constexpr double kWellUsed = 0.8;
 
-double share(uint64_t part, uint64_t whole) { return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole); }
+double share(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
 std::string percent(double part) { return fmt::format("{:.0f} %", 100 * part); }
 std::string plural(uint64_t count, std::string_view what) {
   return fmt::format("{} {}{}", with_thousands(count), what, count == 1 ? "" : "s");
@@ -35,7 +37,9 @@ int64_t channels_of(const pte::DebugTensor& tensor) {
 
 bool shares(const pte::DebugOrigin& origin, const std::vector<uint32_t>& sources) {
   return origin.sources() != nullptr &&
-         std::ranges::any_of(*origin.sources(), [&](uint32_t source) { return std::ranges::find(sources, source) != sources.end(); });
+         std::ranges::any_of(*origin.sources(), [&](uint32_t source) {
+           return std::ranges::find(sources, source) != sources.end();
+         });
 }
 
 Channels channels(const ProgramImage* image, const ProfileRow& row) {
@@ -44,9 +48,11 @@ Channels channels(const ProgramImage* image, const ProfileRow& row) {
   if (map == nullptr || map->tensors() == nullptr) return found;
   for (const pte::DebugTensor* tensor : *map->tensors()) {
     const bool made_here = shares(*tensor->origin(), row.sources);
-    const bool read_here = tensor->readers() != nullptr && std::ranges::any_of(*tensor->readers(), [&](const pte::DebugOrigin* reader) {
-                             return shares(*reader, row.sources);
-                           });
+    const bool read_here =
+        tensor->readers() != nullptr &&
+        std::ranges::any_of(*tensor->readers(), [&](const pte::DebugOrigin* reader) {
+          return shares(*reader, row.sources);
+        });
     if (made_here && !read_here) found.out = channels_of(*tensor);
     if (read_here && !made_here && found.in == 0) found.in = channels_of(*tensor);
   }
@@ -55,12 +61,15 @@ Channels channels(const ProgramImage* image, const ProfileRow& row) {
 
 class Explainer {
  public:
-  Explainer(const Profile& profile, const ProfileRow& row, const ProgramImage* image) : profile_(profile), row_(row), image_(image) {}
+  Explainer(const Profile& profile, const ProfileRow& row, const ProgramImage* image)
+      : profile_(profile), row_(row), image_(image) {}
 
   Explanation run() {
     const Spent& spent = row_.spent;
-    says_.costs = fmt::format("{} cycles, {} of the run", with_thousands(spent.total()), percent(share(spent.total(), profile_.total)));
-    if (const std::string time = profile_.time(row_); !time.empty()) says_.costs += fmt::format(" ({})", time);
+    says_.costs = fmt::format("{} cycles, {} of the run", with_thousands(spent.total()),
+                              percent(share(spent.total(), profile_.total)));
+    if (const std::string time = profile_.time(row_); !time.empty())
+      says_.costs += fmt::format(" ({})", time);
     says_.costs += fmt::format(", in {} ({})", plural(row_.calls, "call"), row_.kernels);
     struct Part {
       uint64_t cycles;
@@ -81,34 +90,45 @@ class Explainer {
   void because(std::string_view sentence) { says_.because.emplace_back(sentence); }
   void change(std::string_view sentence) { says_.to_change.emplace_back(sentence); }
   std::string of_it(uint64_t cycles) const {
-    return fmt::format("{} ({})", with_thousands(cycles), percent(share(cycles, row_.spent.total())));
+    return fmt::format("{} ({})", with_thousands(cycles),
+                       percent(share(cycles, row_.spent.total())));
   }
 
   void say_cpu() {
     std::string kernels;
     bool converts = true;
     for (const ProfileSpan& span : profile_.spans) {
-      if (span.track != ProfileSpan::Track::kHost || span.waits || &profile_.rows[span.row] != &row_) continue;
+      if (span.track != ProfileSpan::Track::kHost || span.waits ||
+          &profile_.rows[span.row] != &row_)
+        continue;
       converts = converts && is_conversion(span);
-      if (kernels.find(span.kernel) == std::string::npos) kernels += (kernels.empty() ? "" : ", ") + span.kernel;
+      if (kernels.find(span.kernel) == std::string::npos)
+        kernels += (kernels.empty() ? "" : ", ") + span.kernel;
     }
-    because(fmt::format("{} cycles are estimated for the Cortex-M, which runs {}", of_it(row_.spent.cpu), kernels));
+    because(fmt::format("{} cycles are estimated for the Cortex-M, which runs {}",
+                        of_it(row_.spent.cpu), kernels));
     if (converts && between_kernels())
-      change("bring what computes in float beside it onto the NPU: `deuteron compile --placement FILE` says why it is not there");
+      change(
+          "bring what computes in float beside it onto the NPU: `deuteron compile --placement "
+          "FILE` says why it is not there");
     else if (converts)
       change("give and take int8: compile with --io int8");
     else if (profile_.target != nullptr && has_npu(*profile_.target))
       change("bring it onto the NPU: `deuteron compile --placement FILE` says why it is not there");
   }
 
-  static bool is_conversion(const ProfileSpan& span) { return span.kernel.find("quantize_per_") != std::string::npos; }
+  static bool is_conversion(const ProfileSpan& span) {
+    return span.kernel.find("quantize_per_") != std::string::npos;
+  }
 
-  // Whether something computes before the row's conversions between float and int8, and behind them: else they are the program's ends.
+  // Whether something computes before the row's conversions between float and int8, and behind
+  // them: else they are the program's ends.
   bool between_kernels() const {
     bool computed = false, converted = false;
     for (const ProfileSpan& span : profile_.spans) {
       const bool kernel = span.track != ProfileSpan::Track::kCopy && !span.waits;
-      if (kernel && is_conversion(span)) converted = converted || (computed && &profile_.rows[span.row] == &row_);
+      if (kernel && is_conversion(span))
+        converted = converted || (computed && &profile_.rows[span.row] == &row_);
       if (!kernel || is_conversion(span)) continue;
       if (converted) return true;
       computed = true;
@@ -117,18 +137,21 @@ class Explainer {
   }
 
   void say_host() {
-    because(fmt::format("{} cycles are the host's: it starts each call of the NPU and each copy", of_it(row_.spent.host)));
+    because(fmt::format("{} cycles are the host's: it starts each call of the NPU and each copy",
+                        of_it(row_.spent.host)));
     if (row_.npu_calls > 1)
       change(fmt::format("fewer calls: it is split into {}", row_.npu_calls));
     else
       change(
-          "more work a call: a call costs the host the same whether it computes little or much; fuse small operators or use fewer, wider "
+          "more work a call: a call costs the host the same whether it computes little or much; "
+          "fuse small operators or use fewer, wider "
           "ones");
   }
 
   void say_stall() {
-    because(fmt::format("{} cycles wait for {} bytes of constants from flash, which what runs before does not hide",
-                        of_it(row_.spent.stall), with_thousands(row_.flash_bytes)));
+    because(fmt::format(
+        "{} cycles wait for {} bytes of constants from flash, which what runs before does not hide",
+        of_it(row_.spent.stall), with_thousands(row_.flash_bytes)));
     if (row_.copying > row_.spent.npu + row_.spent.host)
       change("fewer weights: they take longer to arrive than the operators around them compute");
     else
@@ -139,9 +162,11 @@ class Explainer {
     const double utilization = profile_.utilization(row_);
     std::string sentence = fmt::format("{} cycles the NPU computes", of_it(row_.spent.npu));
     if (row_.macs > 0)
-      sentence += fmt::format(": {} multiply-accumulates, {} of what the array can", with_thousands(static_cast<uint64_t>(row_.macs)),
-                              percent(utilization));
-    if (!row_.limited_by.empty() && row_.limited_by != "array") sentence += fmt::format("; the {} limits it", row_.limited_by);
+      sentence +=
+          fmt::format(": {} multiply-accumulates, {} of what the array can",
+                      with_thousands(static_cast<uint64_t>(row_.macs)), percent(utilization));
+    if (!row_.limited_by.empty() && row_.limited_by != "array")
+      sentence += fmt::format("; the {} limits it", row_.limited_by);
     because(sentence);
     if (row_.macs == 0) return;
     if (utilization >= kWellUsed) {
@@ -151,7 +176,8 @@ class Explainer {
     if (profile_.target == nullptr) return;
     if (row_.kernels.find("Depthwise") != std::string::npos) {
       change(
-          fmt::format("a depthwise convolution has one product for each of the {} a pipeline could add at a time: a grouped or full "
+          fmt::format("a depthwise convolution has one product for each of the {} a pipeline could "
+                      "add at a time: a grouped or full "
                       "convolution of the same "
                       "cycles computes {} times as much",
                       profile_.target->npu.macs, profile_.target->npu.macs));
@@ -161,12 +187,15 @@ class Explainer {
     say_multiple(found.in, profile_.target->npu.macs, "input channels");
     say_multiple(found.out, profile_.target->npu.pipelines, "output channels");
     if (row_.limited_by == "weight port")
-      change(fmt::format("more positions or rows for each weight: only {} outputs share one at a time", profile_.target->npu.accumulators));
+      change(
+          fmt::format("more positions or rows for each weight: only {} outputs share one at a time",
+                      profile_.target->npu.accumulators));
   }
 
   void say_multiple(int64_t channels, uint32_t unit, std::string_view what) {
     if (channels <= 0 || channels % unit == 0) return;
-    change(fmt::format("{} in multiples of {}: {} cost as much as {}", what, unit, channels, (channels + unit - 1) / unit * unit));
+    change(fmt::format("{} in multiples of {}: {} cost as much as {}", what, unit, channels,
+                       (channels + unit - 1) / unit * unit));
   }
 
   void say_added() {
@@ -174,7 +203,8 @@ class Explainer {
     for (const ProfileSpan& span : profile_.spans)
       if (!span.step.rearranges.empty() && &profile_.rows[span.row] == &row_)
         values += fmt::format("{}`{}`", values.empty() ? "" : ", ", span.step.rearranges);
-    because(fmt::format("{} cycles bring {} into another order of bytes", of_it(row_.added), values));
+    because(
+        fmt::format("{} cycles bring {} into another order of bytes", of_it(row_.added), values));
     change("operators around it that take the same layout");
   }
 
@@ -190,22 +220,28 @@ Explanation explain(const Profile& profile, const ProfileRow& row, const Program
   return Explainer(profile, row, image).run();
 }
 
-std::string explain_text(const Profile& profile, const ProgramImage* image, const std::string& name, size_t most) {
+std::string explain_text(const Profile& profile, const ProgramImage* image, const std::string& name,
+                         size_t most) {
   std::vector<const ProfileRow*> rows;
   for (const ProfileRow& row : profile.rows)
     if (!row.sources.empty() && matches(row, name)) rows.push_back(&row);
-  std::ranges::stable_sort(rows, std::greater<>(), [](const ProfileRow* row) { return row->spent.total(); });
+  std::ranges::stable_sort(rows, std::greater<>(),
+                           [](const ProfileRow* row) { return row->spent.total(); });
   std::string text;
   for (size_t i = 0; i < std::min(rows.size(), most); ++i) {
     const ProfileRow& row = *rows[i];
     const Explanation says = explain(profile, row, image);
-    text += terminal_format("{}{}{}{}\n  {}\n", row.name, row.module_path.empty() ? "" : "  in " + row.module_path,
+    text += terminal_format("{}{}{}{}\n  {}\n", row.name,
+                            row.module_path.empty() ? "" : "  in " + row.module_path,
                             row.source_line.empty() ? "" : "  at ", row.source_line, says.costs);
     for (const std::string& sentence : says.because) text += terminal_format("  - {}\n", sentence);
-    for (const std::string& sentence : says.to_change) text += terminal_format("  cheaper: {}\n", sentence);
+    for (const std::string& sentence : says.to_change)
+      text += terminal_format("  cheaper: {}\n", sentence);
     text += "\n";
   }
-  if (rows.size() > most) text += terminal_format("{} more operators cost less; name one to see it\n", rows.size() - most);
+  if (rows.size() > most)
+    text +=
+        terminal_format("{} more operators cost less; name one to see it\n", rows.size() - most);
   return text;
 }
 

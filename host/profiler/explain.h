@@ -18,6 +18,7 @@ struct Explanation {
 Explanation explain(const Profile& profile, const ProfileRow& row, const ProgramImage* image);
 
 // Every row whose name, operator or module has `name` in it, most cycles first; at most `most`.
-std::string explain_text(const Profile& profile, const ProgramImage* image, const std::string& name, size_t most);
+std::string explain_text(const Profile& profile, const ProgramImage* image, const std::string& name,
+                         size_t most);
 
 }  // namespace dtr

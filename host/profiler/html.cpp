@@ -18,8 +18,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// JSON for a script element. In JSON `<` stands only within strings, so that nothing in it can end the element; U+2028 and U+2029 are ends
-// of line to some readers of scripts.
+// JSON for a script element. In JSON `<` stands only within strings, so that nothing in it can end
+// the element; U+2028 and U+2029 are ends of line to some readers of scripts.
 std::string script_json(std::string_view json) {
   std::string text;
   text.reserve(json.size());
@@ -38,21 +38,24 @@ std::string script_json(std::string_view json) {
 }
 
 // The template with each {{name}} replaced; what is put in is not looked at again.
-std::string fill(std::string_view page, std::initializer_list<std::pair<std::string_view, std::string_view>> values) {
+std::string fill(std::string_view page,
+                 std::initializer_list<std::pair<std::string_view, std::string_view>> values) {
   std::string text;
   while (true) {
     const size_t open = page.find("{{");
     text += page.substr(0, open);
     if (open == std::string_view::npos) return text;
     page.remove_prefix(open);
-    const auto found =
-        std::ranges::find_if(values, [&](const auto& value) { return page.substr(2).starts_with(fmt::format("{}}}}}", value.first)); });
+    const auto found = std::ranges::find_if(values, [&](const auto& value) {
+      return page.substr(2).starts_with(fmt::format("{}}}}}", value.first));
+    });
     text += found == values.end() ? page.substr(0, 2) : found->second;
     page.remove_prefix(found == values.end() ? 2 : found->first.size() + 4);
   }
 }
 
-// Names of source operators in a file of compile or verify: fused ones stand as "conv2d_1 + relu_1".
+// Names of source operators in a file of compile or verify: fused ones stand as "conv2d_1 +
+// relu_1".
 bool names_one(const Json& rows, const std::set<std::string_view>& sources) {
   for (const Json& row : rows) {
     std::string_view names = row["name"].get_ref<const std::string&>();
@@ -66,38 +69,53 @@ bool names_one(const Json& rows, const std::set<std::string_view>& sources) {
   return rows.empty();
 }
 
-bool has_fields(const Json& rows, std::initializer_list<const char*> texts, std::initializer_list<const char*> numbers) {
+bool has_fields(const Json& rows, std::initializer_list<const char*> texts,
+                std::initializer_list<const char*> numbers) {
   return rows.is_array() && std::ranges::all_of(rows, [&](const Json& row) {
            return row.is_object() &&
-                  std::ranges::all_of(texts, [&](const char* key) { return row.contains(key) && row[key].is_string(); }) &&
-                  std::ranges::all_of(numbers, [&](const char* key) { return row.contains(key) && row[key].is_number(); });
+                  std::ranges::all_of(
+                      texts,
+                      [&](const char* key) { return row.contains(key) && row[key].is_string(); }) &&
+                  std::ranges::all_of(numbers, [&](const char* key) {
+                    return row.contains(key) && row[key].is_number();
+                  });
          });
 }
 
 bool names_program(const Json& document) {
-  return document.is_object() && document.value("checksum", Json()).is_string() && document.value("target", Json()).is_string();
+  return document.is_object() && document.value("checksum", Json()).is_string() &&
+         document.value("target", Json()).is_string();
 }
 
 bool is_compile_report(const Json& document) {
-  return names_program(document) && document.contains("operators") && has_fields(document["operators"], {"name"}, {}) &&
-         document.contains("refusals") &&
-         has_fields(document["refusals"], {"name", "module_path", "source_line", "reason", "remedy"}, {"cycles_lost"}) &&
-         document.contains("transposes") && has_fields(document["transposes"], {"value", "to"}, {"bytes", "cycles"}) &&
+  return names_program(document) && document.contains("operators") &&
+         has_fields(document["operators"], {"name"}, {}) && document.contains("refusals") &&
+         has_fields(document["refusals"],
+                    {"name", "module_path", "source_line", "reason", "remedy"}, {"cycles_lost"}) &&
+         document.contains("transposes") &&
+         has_fields(document["transposes"], {"value", "to"}, {"bytes", "cycles"}) &&
          (!document.contains("check_sqnr_db") || document["check_sqnr_db"].is_number());
 }
 
 bool is_verify_table(const Json& document) {
   return names_program(document) && document.contains("layers") &&
-         has_fields(document["layers"], {"name", "op", "module_path", "where", "dtype"}, {"sqnr_db", "max_error", "steps", "differing"}) &&
-         std::ranges::all_of(document["layers"], [](const Json& row) { return row.contains("fused") && row["fused"].is_boolean(); });
+         has_fields(document["layers"], {"name", "op", "module_path", "where", "dtype"},
+                    {"sqnr_db", "max_error", "steps", "differing"}) &&
+         std::ranges::all_of(document["layers"], [](const Json& row) {
+           return row.contains("fused") && row["fused"].is_boolean();
+         });
 }
 
 // Text of a file that `command` wrote about the program of the profile; empty for no file.
-Result<std::string> read_addition(const std::string& path, const char* command, bool (*is_valid)(const Json&), const Profile& profile) {
+Result<std::string> read_addition(const std::string& path, const char* command,
+                                  bool (*is_valid)(const Json&), const Profile& profile) {
   if (path.empty()) return std::string();
   DTR_ASSIGN(const FileContents file, FileContents::read(path));
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  const Json document = json_is_too_deep(text) ? Json(Json::value_t::discarded) : Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              file.bytes().size());
+  const Json document = json_is_too_deep(text)
+                            ? Json(Json::value_t::discarded)
+                            : Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded() || !is_valid(document))
     return fail(DiagnosticId::kTraceDamaged, fmt::format("this is not what `{}` writes", command),
                 "write it again for the program of the profile", {.file = path});
@@ -105,24 +123,32 @@ Result<std::string> read_addition(const std::string& path, const char* command, 
   if (profile.id) {
     const std::string id = fmt::format("{:08x} for `{}`", profile.id->checksum, profile.id->target);
     const std::string other =
-        fmt::format("{} for `{}`", document["checksum"].get_ref<const std::string&>(), document["target"].get_ref<const std::string&>());
+        fmt::format("{} for `{}`", document["checksum"].get_ref<const std::string&>(),
+                    document["target"].get_ref<const std::string&>());
     if (id == other) return std::string(text);
-    return fail(DiagnosticId::kReportProgram, fmt::format("it is of program {}, {} is {}", other, profile.program, id), fix,
+    return fail(DiagnosticId::kReportProgram,
+                fmt::format("it is of program {}, {} is {}", other, profile.program, id), fix,
                 {.file = path});
   }
   std::set<std::string_view> sources;
   for (const SourceOp& source : profile.sources) sources.insert(source.name);
-  if (!sources.empty() && !names_one(document[document.contains("layers") ? "layers" : "operators"], sources))
-    return fail(DiagnosticId::kReportProgram, fmt::format("none of its operators is in {}", profile.program), fix, {.file = path});
+  if (!sources.empty() &&
+      !names_one(document[document.contains("layers") ? "layers" : "operators"], sources))
+    return fail(DiagnosticId::kReportProgram,
+                fmt::format("none of its operators is in {}", profile.program), fix,
+                {.file = path});
   return std::string(text);
 }
 
 }  // namespace
 
-Result<std::string> to_html(const Profile& profile, const ProgramImage* image, const HtmlAdditions& additions) {
+Result<std::string> to_html(const Profile& profile, const ProgramImage* image,
+                            const HtmlAdditions& additions) {
   DTR_ASSIGN(const std::string compile_report,
-             read_addition(additions.compile_report, "deuteron compile --report-json", is_compile_report, profile));
-  DTR_ASSIGN(const std::string verify, read_addition(additions.verify, "deuteron verify --json", is_verify_table, profile));
+             read_addition(additions.compile_report, "deuteron compile --report-json",
+                           is_compile_report, profile));
+  DTR_ASSIGN(const std::string verify,
+             read_addition(additions.verify, "deuteron verify --json", is_verify_table, profile));
   const std::span<const EmbeddedFile> sources = html_sources();
   std::string scripts;
   for (const EmbeddedFile& script : sources.subspan(2)) scripts += script.text;

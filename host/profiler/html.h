@@ -15,8 +15,10 @@ struct HtmlAdditions {
   std::string verify;          // `deuteron verify --json`: errors of layers
 };
 
-// `image` may be null, as for to_json. Errors: kFileNotFound; kTraceDamaged for a file that those commands did not write; kReportProgram if
-// it is of another program or target than the profile, or, where that does not say which it is of, has none of its operators.
-Result<std::string> to_html(const Profile& profile, const ProgramImage* image, const HtmlAdditions& additions = {});
+// `image` may be null, as for to_json. Errors: kFileNotFound; kTraceDamaged for a file that those
+// commands did not write; kReportProgram if it is of another program or target than the profile,
+// or, where that does not say which it is of, has none of its operators.
+Result<std::string> to_html(const Profile& profile, const ProgramImage* image,
+                            const HtmlAdditions& additions = {});
 
 }  // namespace dtr

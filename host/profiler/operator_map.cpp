@@ -7,7 +7,8 @@ namespace {
 
 Origin origin_of(const pte::DebugOrigin& stored) {
   Origin origin{.part = stored.part(), .parts = stored.parts()};
-  if (stored.sources() != nullptr) origin.sources.assign(stored.sources()->begin(), stored.sources()->end());
+  if (stored.sources() != nullptr)
+    origin.sources.assign(stored.sources()->begin(), stored.sources()->end());
   return origin;
 }
 
@@ -23,7 +24,8 @@ OperatorMap::OperatorMap(const pte::DebugMap& map) {
   for (uint32_t i = 0; map.calls() != nullptr && i < map.calls()->size(); ++i) {
     const pte::DebugCall& call = *map.calls()->Get(i);
     const auto instruction = static_cast<int32_t>(i);
-    add(instruction, -1, {.kernel = call.name()->str(), .origin = origin_of(*call.origin()), .macs = call.macs()});
+    add(instruction, -1,
+        {.kernel = call.name()->str(), .origin = origin_of(*call.origin()), .macs = call.macs()});
     if (call.steps() == nullptr) continue;
     for (const pte::DebugStep* step : *call.steps())
       add(instruction, static_cast<int32_t>(step->command()),
@@ -43,7 +45,8 @@ const MappedStep* OperatorMap::find(int32_t instruction, int32_t command) const 
 
 const MappedStep* OperatorMap::served(int32_t instruction, int32_t command) const {
   if (const MappedStep* own = find(instruction, command)) return own;
-  for (auto at = steps_.upper_bound({instruction, command}); at != steps_.end() && at->first.first == instruction; ++at)
+  for (auto at = steps_.upper_bound({instruction, command});
+       at != steps_.end() && at->first.first == instruction; ++at)
     if (at->second.kernel != "Copy") return &at->second;
   return nullptr;
 }

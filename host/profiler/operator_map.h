@@ -27,7 +27,8 @@ class OperatorMap {
   explicit OperatorMap(const pte::DebugMap& map);
 
   const std::vector<SourceOp>& sources() const { return sources_; }
-  // `command` −1: the call itself. Null if nothing is known of it. A wait is not in the map: see the call behind it.
+  // `command` −1: the call itself. Null if nothing is known of it. A wait is not in the map: see
+  // the call behind it.
   const MappedStep* find(int32_t instruction, int32_t command) const;
   // What a call or command is there for: itself, or the kernel call that waits for it.
   const MappedStep* served(int32_t instruction, int32_t command) const;
@@ -36,7 +37,9 @@ class OperatorMap {
   const std::map<std::pair<int32_t, int32_t>, MappedStep>& steps() const { return steps_; }
 
   uint32_t add_source(SourceOp source);
-  void add(int32_t instruction, int32_t command, MappedStep step) { steps_[{instruction, command}] = std::move(step); }
+  void add(int32_t instruction, int32_t command, MappedStep step) {
+    steps_[{instruction, command}] = std::move(step);
+  }
 
  private:
   std::vector<SourceOp> sources_;

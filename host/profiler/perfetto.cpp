@@ -1,4 +1,5 @@
-// https://perfetto.dev opens Chrome's trace event format: JSON with one object an event, times in microseconds.
+// https://perfetto.dev opens Chrome's trace event format: JSON with one object an event, times in
+// microseconds.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -19,20 +20,24 @@ class PerfettoWriter {
   PerfettoWriter(const Profile& profile, const ProgramImage* image)
       : profile_(profile), map_(image == nullptr ? nullptr : image->debug_map()) {
     // Without a clock a cycle is shown as a nanosecond.
-    const uint64_t clock = profile.id && profile.id->clock_hz > 0 ? profile.id->clock_hz : 1'000'000'000;
+    const uint64_t clock =
+        profile.id && profile.id->clock_hz > 0 ? profile.id->clock_hz : 1'000'000'000;
     microseconds_ = 1e6 / static_cast<double>(clock);
   }
 
   std::string write() {
-    metadata("process_name", 0, profile_.complete ? profile_.program : profile_.program + " (PARTIAL)");
-    for (const auto& [thread, name] :
-         {std::pair(kHost, "Cortex-M"), std::pair(kNpu, "NPU"), std::pair(kCopy, "copy engine (flash to SRAM)")})
+    metadata("process_name", 0,
+             profile_.complete ? profile_.program : profile_.program + " (PARTIAL)");
+    for (const auto& [thread, name] : {std::pair(kHost, "Cortex-M"), std::pair(kNpu, "NPU"),
+                                       std::pair(kCopy, "copy engine (flash to SRAM)")})
       metadata("thread_name", thread, name);
     for (const ProfileSpan& span : profile_.spans) add(span);
     count_sram();
     Json document{{"displayTimeUnit", "ns"}, {"traceEvents", std::move(events_)}};
     if (profile_.id)
-      document["otherData"] = {{"time", profile_.time()}, {"error", profile_.time_error().reason}, {"machine model", "docs/npu.md"}};
+      document["otherData"] = {{"time", profile_.time()},
+                               {"error", profile_.time_error().reason},
+                               {"machine model", "docs/npu.md"}};
     return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 
@@ -56,7 +61,8 @@ class PerfettoWriter {
   }
 
   void flow(std::string_view phase, int thread, uint64_t time, uint64_t id) {
-    Json event{{"ph", phase}, {"pid", 1}, {"tid", thread}, {"name", "call"}, {"cat", "call"}, {"id", id}, {"ts", at(time)}};
+    Json event{{"ph", phase},   {"pid", 1}, {"tid", thread}, {"name", "call"},
+               {"cat", "call"}, {"id", id}, {"ts", at(time)}};
     if (phase == "f") event["bp"] = "e";
     events_.push_back(std::move(event));
   }
@@ -70,7 +76,8 @@ class PerfettoWriter {
     if (span.step.bytes > 0) arguments["bytes"] = span.step.bytes;
     if (!span.step.limit.empty()) arguments["limited by"] = span.step.limit;
     const std::string name = fmt::format("{}: {}", span.kernel, row.name);
-    if (span.track == ProfileSpan::Track::kCopy) return complete(kCopy, name, span.start, span.end, std::move(arguments));
+    if (span.track == ProfileSpan::Track::kCopy)
+      return complete(kCopy, name, span.start, span.end, std::move(arguments));
     if (span.track == ProfileSpan::Track::kHost) {
       host_ = std::max(host_, span.end);
       return complete(kHost, name, span.start, span.end, std::move(arguments));
@@ -89,11 +96,14 @@ class PerfettoWriter {
     if (map_ == nullptr || map_->buffers() == nullptr) return;
     const StepClock steps(map_);
     for (const ProfileSpan& span : profile_.spans) {
-      const auto step = span.track == ProfileSpan::Track::kCopy || span.waits ? std::nullopt : steps.of(span.instruction, span.command);
+      const auto step = span.track == ProfileSpan::Track::kCopy || span.waits
+                            ? std::nullopt
+                            : steps.of(span.instruction, span.command);
       if (!step) continue;
       uint64_t values = 0, staged = 0;
       for (const pte::DebugBuffer* buffer : *map_->buffers())
-        if (buffer->first_step() <= *step && *step <= buffer->last_step()) (buffer->staged() ? staged : values) += buffer->bytes();
+        if (buffer->first_step() <= *step && *step <= buffer->last_step())
+          (buffer->staged() ? staged : values) += buffer->bytes();
       events_.push_back({{"ph", "C"},
                          {"pid", 1},
                          {"name", "SRAM bytes"},
@@ -112,6 +122,8 @@ class PerfettoWriter {
 
 }  // namespace
 
-std::string to_perfetto(const Profile& profile, const ProgramImage* image) { return PerfettoWriter(profile, image).write(); }
+std::string to_perfetto(const Profile& profile, const ProgramImage* image) {
+  return PerfettoWriter(profile, image).write();
+}
 
 }  // namespace dtr

@@ -19,7 +19,8 @@ constexpr std::string_view kCompilerMade = "made by the compiler";
 
 class Attribution {
  public:
-  Attribution(const Trace& trace, const OperatorMap& map, Profile& profile) : trace_(trace), map_(map), profile_(profile) {}
+  Attribution(const Trace& trace, const OperatorMap& map, Profile& profile)
+      : trace_(trace), map_(map), profile_(profile) {}
 
   void run() {
     if (trace_.runs.empty()) return;
@@ -40,10 +41,14 @@ class Attribution {
       cursor = std::max(cursor, event.start);
       if (event.kind == ProfileEvent::kDelegate) {
         size_t last = at + 1;
-        while (last < shown.events.size() && shown.events[last].instruction == event.instruction && shown.events[last].command >= 0) ++last;
+        while (last < shown.events.size() && shown.events[last].instruction == event.instruction &&
+               shown.events[last].command >= 0)
+          ++last;
         TraceEvent whole = event;
-        if (shown.lost > 0 && last == shown.events.size()) whole.end = whole.start;  // what is behind its last command found no room
-        cursor = std::max(cursor, delegate(whole, std::span(shown.events).subspan(at + 1, last - at - 1)));
+        if (shown.lost > 0 && last == shown.events.size())
+          whole.end = whole.start;  // what is behind its last command found no room
+        cursor = std::max(cursor,
+                          delegate(whole, std::span(shown.events).subspan(at + 1, last - at - 1)));
         at = last;
       } else {
         kernel(event);
@@ -66,13 +71,16 @@ class Attribution {
 
   uint32_t row_of(const MappedStep* step, std::string_view otherwise) {
     const bool known = step != nullptr && !step->origin.sources.empty();
-    const auto key = known ? std::pair(step->origin.sources, std::string()) : std::pair(std::vector<uint32_t>(), std::string(otherwise));
-    const auto [found, inserted] = row_index_.try_emplace(key, static_cast<uint32_t>(profile_.rows.size()));
+    const auto key = known ? std::pair(step->origin.sources, std::string())
+                           : std::pair(std::vector<uint32_t>(), std::string(otherwise));
+    const auto [found, inserted] =
+        row_index_.try_emplace(key, static_cast<uint32_t>(profile_.rows.size()));
     if (!inserted) return found->second;
     ProfileRow row{.sources = key.first, .name = known ? name_of(key.first) : key.second};
     if (known) {
       const SourceOp& first = profile_.sources[row.sources[first_named(row.sources)]];
-      row.op = first.target, row.module_path = first.module_path, row.source_line = first.source_line;
+      row.op = first.target, row.module_path = first.module_path,
+      row.source_line = first.source_line;
     }
     profile_.rows.push_back(std::move(row));
     kernels_.emplace_back();
@@ -80,9 +88,12 @@ class Attribution {
     return found->second;
   }
 
-  bool quantizes(uint32_t source) const { return profile_.sources[source].target.find("quantize_per_") != std::string::npos; }
+  bool quantizes(uint32_t source) const {
+    return profile_.sources[source].target.find("quantize_per_") != std::string::npos;
+  }
   size_t first_named(const std::vector<uint32_t>& sources) const {
-    const auto found = std::ranges::find_if(sources, [&](uint32_t source) { return !quantizes(source); });
+    const auto found =
+        std::ranges::find_if(sources, [&](uint32_t source) { return !quantizes(source); });
     return found == sources.end() ? 0 : static_cast<size_t>(found - sources.begin());
   }
   // "conv2d_1 + relu_1": quantize and dequantize are named only where there is nothing else.
@@ -90,7 +101,8 @@ class Attribution {
     const bool all = quantizes(sources[first_named(sources)]);
     std::string name;
     for (const uint32_t source : sources)
-      if (all || !quantizes(source)) name += (name.empty() ? "" : " + ") + profile_.sources[source].name;
+      if (all || !quantizes(source))
+        name += (name.empty() ? "" : " + ") + profile_.sources[source].name;
     return name;
   }
 
@@ -98,12 +110,14 @@ class Attribution {
     if (cycles > 0) profile_.rows[row_of(nullptr, what)].spent.host += cycles;
   }
 
-  void count(uint32_t row, const std::string& kernel, const MappedStep* step, uint64_t cycles, std::string_view backend) {
+  void count(uint32_t row, const std::string& kernel, const MappedStep* step, uint64_t cycles,
+             std::string_view backend) {
     ProfileRow& counted = profile_.rows[row];
     ++counted.calls;
     counted.npu_calls += backend == kNpu ? 1 : 0;
     ++kernels_[row][kernel];
-    if (counted.backend.find(backend) == std::string::npos) counted.backend += (counted.backend.empty() ? "" : "+") + std::string(backend);
+    if (counted.backend.find(backend) == std::string::npos)
+      counted.backend += (counted.backend.empty() ? "" : "+") + std::string(backend);
     if (step == nullptr) return;
     counted.macs += step->macs;
     if (!step->rearranges.empty()) counted.added += cycles;
@@ -113,7 +127,8 @@ class Attribution {
     }
   }
 
-  void span(ProfileSpan::Track track, const TraceEvent& event, uint32_t row, const MappedStep* step) {
+  void span(ProfileSpan::Track track, const TraceEvent& event, uint32_t row,
+            const MappedStep* step) {
     profile_.spans.push_back({.track = track,
                               .kernel = event.name,
                               .waits = event.kind == ProfileEvent::kWait,
@@ -134,8 +149,8 @@ class Attribution {
     span(ProfileSpan::Track::kHost, event, row, step);
   }
 
-  // Between the commands that are recorded the host starts copies and calls: that time belongs to what it starts. Returns when the last
-  // of them ended: a delegate that was not left has no end.
+  // Between the commands that are recorded the host starts copies and calls: that time belongs to
+  // what it starts. Returns when the last of them ended: a delegate that was not left has no end.
   uint64_t delegate(const TraceEvent& whole, std::span<const TraceEvent> commands) {
     uint64_t cursor = whole.start;
     std::vector<uint32_t> starting;  // rows whose copies the host starts
@@ -162,7 +177,8 @@ class Attribution {
       const bool waits = event.kind == ProfileEvent::kWait;
       const TraceEvent& served = waits ? call_behind(commands, i) : event;
       const MappedStep* step = map_.find(served.instruction, served.command);
-      const uint32_t row = row_of(step, map_.sources().empty() ? std::string_view(served.name) : kCompilerMade);
+      const uint32_t row =
+          row_of(step, map_.sources().empty() ? std::string_view(served.name) : kCompilerMade);
       uint64_t gap = event.start > cursor ? event.start - cursor : 0;
       gap -= start_copies(starting, gap, waits);
       profile_.rows[row].spent.host += gap;
@@ -188,13 +204,17 @@ class Attribution {
     return commands[at];
   }
 
-  // Shares out what the starts of copies took of a gap: all of it where nothing else is in it. Returns that.
+  // Shares out what the starts of copies took of a gap: all of it where nothing else is in it.
+  // Returns that.
   uint64_t start_copies(std::vector<uint32_t>& starting, uint64_t gap, bool all) {
     if (starting.empty()) return 0;
-    const uint64_t each = all ? gap / starting.size() : profile_.target == nullptr ? 0 : profile_.target->npu.copy_host_cycles;
+    const uint64_t each = all                          ? gap / starting.size()
+                          : profile_.target == nullptr ? 0
+                                                       : profile_.target->npu.copy_host_cycles;
     uint64_t taken = 0;
     for (size_t i = 0; i < starting.size(); ++i) {
-      const uint64_t mine = all && i + 1 == starting.size() ? gap - taken : std::min(each, gap - taken);
+      const uint64_t mine =
+          all && i + 1 == starting.size() ? gap - taken : std::min(each, gap - taken);
       profile_.rows[starting[i]].spent.host += mine;
       taken += mine;
     }
@@ -206,12 +226,14 @@ class Attribution {
     for (uint32_t row = 0; row < profile_.rows.size(); ++row) {
       std::string& text = profile_.rows[row].kernels;
       for (const auto& [kernel, times] : kernels_[row])
-        text += fmt::format("{}{}{}", text.empty() ? "" : ", ", kernel, times > 1 ? fmt::format(" x{}", times) : "");
+        text += fmt::format("{}{}{}", text.empty() ? "" : ", ", kernel,
+                            times > 1 ? fmt::format(" x{}", times) : "");
     }
     // Rows in program order are those of first appearance; what is no operator stands last.
     std::vector<uint32_t> order(profile_.rows.size()), place(profile_.rows.size());
     for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_partition(order.begin(), order.end(), [&](uint32_t row) { return !profile_.rows[row].sources.empty(); });
+    std::stable_partition(order.begin(), order.end(),
+                          [&](uint32_t row) { return !profile_.rows[row].sources.empty(); });
     std::vector<ProfileRow> sorted;
     for (uint32_t i = 0; i < order.size(); ++i) {
       place[order[i]] = i;
@@ -240,7 +262,8 @@ TimeError error_of(const Profile& profile, const ProfileRow* row) {
     if (row == nullptr || row == &each) work.npu_cycles += each.spent.total() - each.spent.cpu;
   for (const ProfileSpan& span : profile.spans) {
     if (span.waits || (row != nullptr && &profile.rows[span.row] != row)) continue;
-    if (span.track == ProfileSpan::Track::kHost) work.cpu.push_back({span.kernel, span.end - span.start});
+    if (span.track == ProfileSpan::Track::kHost)
+      work.cpu.push_back({span.kernel, span.end - span.start});
     if (span.track != ProfileSpan::Track::kNpu) continue;
     ++work.npu_calls;
     work.npu_macs += static_cast<uint64_t>(span.step.macs);
@@ -268,26 +291,34 @@ uint64_t Profile::on_operators() const {
 
 double Profile::utilization(const ProfileRow& row) const {
   if (target == nullptr || !has_npu(*target) || row.spent.npu == 0) return 0;
-  return static_cast<double>(row.macs) / (static_cast<double>(row.spent.npu) * target->npu.pipelines * target->npu.macs);
+  return static_cast<double>(row.macs) /
+         (static_cast<double>(row.spent.npu) * target->npu.pipelines * target->npu.macs);
 }
 
 double Profile::milliseconds(uint64_t cycles) const {
-  return !id || id->clock_hz == 0 ? 0 : static_cast<double>(cycles) / static_cast<double>(id->clock_hz) * 1e3;
+  return !id || id->clock_hz == 0
+             ? 0
+             : static_cast<double>(cycles) / static_cast<double>(id->clock_hz) * 1e3;
 }
 
 TimeError Profile::time_error() const { return error_of(*this, nullptr); }
 TimeError Profile::time_error(const ProfileRow& row) const { return error_of(*this, &row); }
 
-std::string Profile::time() const { return !id || id->clock_hz == 0 ? std::string() : time_text(milliseconds(total), time_error()); }
+std::string Profile::time() const {
+  return !id || id->clock_hz == 0 ? std::string() : time_text(milliseconds(total), time_error());
+}
 std::string Profile::time(const ProfileRow& row) const {
-  return !id || id->clock_hz == 0 ? std::string() : time_text(milliseconds(row.spent.total()), time_error(row));
+  return !id || id->clock_hz == 0 ? std::string()
+                                  : time_text(milliseconds(row.spent.total()), time_error(row));
 }
 
 std::optional<NpuConfiguration> npu_configuration(const ProgramImage& image) {
   const pte::Manifest* manifest = image.file().manifest();
   if (manifest == nullptr) return std::nullopt;
   return NpuConfiguration{.nxp_like = (manifest->flags & pte::kNxpLikeSchedule) != 0,
-                          .constants = (manifest->flags & pte::kConstantsInSram) != 0 ? ConstantMemory::kSram : ConstantMemory::kFlash};
+                          .constants = (manifest->flags & pte::kConstantsInSram) != 0
+                                           ? ConstantMemory::kSram
+                                           : ConstantMemory::kFlash};
 }
 
 Profile make_profile(const Trace& trace, const OperatorMap& map, std::string program) {
@@ -301,7 +332,8 @@ Profile make_profile(const Trace& trace, const OperatorMap& map, std::string pro
                   .cost = trace.cost,
                   .own_unit = trace.program ? trace.own_unit() : std::string_view()};
   for (const TraceEvent& event : trace.load.events)
-    if (event.end > event.start) (event.kind == ProfileEvent::kLoad ? profile.load : profile.init) = event.end - event.start;
+    if (event.end > event.start)
+      (event.kind == ProfileEvent::kLoad ? profile.load : profile.init) = event.end - event.start;
   Attribution(trace, map, profile).run();
   for (const TraceRun& run : trace.runs) profile.run_totals.push_back(total_of(run));
   return profile;

@@ -1,4 +1,5 @@
-// A trace told in terms of the user's model: every cycle of a run on the source operators that it was spent for, or listed apart.
+// A trace told in terms of the user's model: every cycle of a run on the source operators that it
+// was spent for, or listed apart.
 #pragma once
 
 #include <cstdint>
@@ -40,17 +41,20 @@ struct ProfileSpan {
   MappedStep step;
 };
 
-// What one set of source operators costs: those that are fused share their calls, parts of a split one stand together.
+// What one set of source operators costs: those that are fused share their calls, parts of a split
+// one stand together.
 struct ProfileRow {
   std::vector<uint32_t> sources;  // into Profile::sources; empty: no operator
-  std::string name;               // "conv2d_1 + relu_1"; of a row without operator what it is: "enter the delegate"
-  std::string op;                 // "aten.conv2d.default", of the first
+  std::string
+      name;  // "conv2d_1 + relu_1"; of a row without operator what it is: "enter the delegate"
+  std::string op;  // "aten.conv2d.default", of the first
   std::string module_path, source_line;
   std::string backend;  // "NPU", "CPU"; both where it needs both
   std::string kernels;  // "Conv2d", "Conv2d x4, Move"
   Spent spent;
-  uint64_t copying = 0;    // cycles of the copy engine, beside the rest
-  uint64_t added = 0;      // of `spent`: in what the compiler added, to bring values into another order of bytes
+  uint64_t copying = 0;  // cycles of the copy engine, beside the rest
+  uint64_t added =
+      0;  // of `spent`: in what the compiler added, to bring values into another order of bytes
   uint32_t calls = 0;      // of kernels, on the NPU and the CPU
   uint32_t npu_calls = 0;  // of them
   int64_t macs = 0;
@@ -79,10 +83,12 @@ struct Profile {
   std::string_view own_unit;
   std::vector<std::string> missing;  // what is not known, why, and what to give: a sentence each
 
-  std::string_view unit() const;                    // of times: "cycles"; what ExecuTorch wrote counts the "ticks" of its host
-  uint64_t on_operators() const;                    // cycles on rows with sources
-  double utilization(const ProfileRow& row) const;  // of the array, while the NPU is busy; 0 if not known
-  double milliseconds(uint64_t cycles) const;       // at the target's clock; 0 if not known
+  std::string_view unit()
+      const;  // of times: "cycles"; what ExecuTorch wrote counts the "ticks" of its host
+  uint64_t on_operators() const;  // cycles on rows with sources
+  double utilization(
+      const ProfileRow& row) const;  // of the array, while the NPU is busy; 0 if not known
+  double milliseconds(uint64_t cycles) const;  // at the target's clock; 0 if not known
   // What is known of the error of that, for the run and for a row of it.
   TimeError time_error() const;
   TimeError time_error(const ProfileRow& row) const;

@@ -1,4 +1,5 @@
-// What devices write of their starts and runs (`profile.bin`): headers with their records, device/npu/profile.h.
+// What devices write of their starts and runs (`profile.bin`): headers with their records,
+// device/npu/profile.h.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +19,11 @@ struct ProfileBlock {
 };
 
 // `file` names them in messages. Errors: kTraceDamaged.
-Result<std::vector<ProfileBlock>> parse_blocks(std::span<const std::byte> bytes, const std::string& file);
+Result<std::vector<ProfileBlock>> parse_blocks(std::span<const std::byte> bytes,
+                                               const std::string& file);
 
-// The blocks of a file that are of this program. Errors: those, kFileNotFound, and kTraceProgram if there is none.
+// The blocks of a file that are of this program. Errors: those, kFileNotFound, and kTraceProgram if
+// there is none.
 Result<Trace> read_records(const std::string& path, const ProgramImage& image);
 
 }  // namespace dtr

@@ -21,10 +21,12 @@ struct ProfileTable {
 std::string to_text(const Profile& profile, const ProfileTable& table);
 // One line; nothing where it was not measured.
 std::string recording_cost(const Profile& profile);
-// Two profiles side by side, operator by operator, by name; what got slower first. As JSON: those lines, and all that is known of both.
+// Two profiles side by side, operator by operator, by name; what got slower first. As JSON: those
+// lines, and all that is known of both.
 std::string compare_text(const Profile& before, const Profile& after, const ProfileTable& table);
 std::string compare_csv(const Profile& before, const Profile& after, const ProfileTable& table);
-std::string compare_json(const Profile& before, const ProgramImage* before_image, const Profile& after, const ProgramImage* after_image,
+std::string compare_json(const Profile& before, const ProgramImage* before_image,
+                         const Profile& after, const ProgramImage* after_image,
                          const ProfileTable& table);
 
 struct ComparedRow {
@@ -33,15 +35,19 @@ struct ComparedRow {
   int64_t change() const { return static_cast<int64_t>(after) - static_cast<int64_t>(before); }
 };
 // Those lines.
-std::vector<ComparedRow> compared_rows(const Profile& before, const Profile& after, const ProfileTable& table);
+std::vector<ComparedRow> compared_rows(const Profile& before, const Profile& after,
+                                       const ProfileTable& table);
 // One line a row of the table, with a header.
 std::string to_csv(const Profile& profile, const ProfileTable& table);
-// Everything that is known: docs/profiling.md has the fields. `image` may be null: then nothing of memory and tensors.
+// Everything that is known: docs/profiling.md has the fields. `image` may be null: then nothing of
+// memory and tensors.
 std::string to_json(const Profile& profile, const ProgramImage* image);
-// Chrome's trace event format: tracks for host, NPU and copy engine, flows from the host's calls to the NPU, a counter of SRAM.
+// Chrome's trace event format: tracks for host, NPU and copy engine, flows from the host's calls to
+// the NPU, a counter of SRAM.
 std::string to_perfetto(const Profile& profile, const ProgramImage* image);
 
-// Whether a row's operator, module or kernels have the text in their names; all rows have the empty one.
+// Whether a row's operator, module or kernels have the text in their names; all rows have the empty
+// one.
 bool matches(const ProfileRow& row, const std::string& filter);
 // Where the totals of a run lie, of all its rows.
 Spent spent(const Profile& profile);

@@ -54,7 +54,10 @@ Json row_json(const Profile& profile, const ProfileRow& row) {
 Json spans_json(const Profile& profile, const StepClock& steps) {
   Json spans = Json::array();
   for (const ProfileSpan& span : profile.spans) {
-    Json entry{{"track", name(span.track)}, {"kernel", span.kernel}, {"row", span.row}, {"instruction", span.instruction}};
+    Json entry{{"track", name(span.track)},
+               {"kernel", span.kernel},
+               {"row", span.row},
+               {"instruction", span.instruction}};
     if (span.command >= 0) entry["command"] = span.command;
     if (span.waits) entry["waits"] = true;
     entry["start"] = span.start;
@@ -65,7 +68,8 @@ Json spans_json(const Profile& profile, const StepClock& steps) {
     if (span.step.bytes > 0) entry["bytes"] = span.step.bytes;
     if (!span.step.limit.empty()) entry["limit"] = span.step.limit;
     if (!span.step.rearranges.empty()) entry["rearranges"] = span.step.rearranges;
-    if (span.step.origin.parts > 1) entry["part"] = fmt::format("{} of {}", span.step.origin.part + 1, span.step.origin.parts);
+    if (span.step.origin.parts > 1)
+      entry["part"] = fmt::format("{} of {}", span.step.origin.part + 1, span.step.origin.parts);
     spans.push_back(std::move(entry));
   }
   return spans;
@@ -96,11 +100,15 @@ Json tensor_json(const pte::DebugTensor& tensor) {
   bool contiguous = true;
   for (uint32_t i = 0; tensor.dim_order() != nullptr && i < tensor.dim_order()->size(); ++i)
     contiguous = contiguous && tensor.dim_order()->Get(i) == i;
-  Json json{{"name", tensor.name()->str()}, {"dtype", name(static_cast<ScalarType>(tensor.scalar_type()))}, {"shape", Json::array()}};
+  Json json{{"name", tensor.name()->str()},
+            {"dtype", name(static_cast<ScalarType>(tensor.scalar_type()))},
+            {"shape", Json::array()}};
   if (tensor.sizes() != nullptr)
     for (const int32_t size : *tensor.sizes()) json["shape"].push_back(size);
   json["layout"] = contiguous ? "contiguous" : "channels_last";
-  json["place"] = tensor.value() >= 0 ? "planned" : tensor.in_delegate() ? "inside the delegate" : "fused away";
+  json["place"] = tensor.value() >= 0    ? "planned"
+                  : tensor.in_delegate() ? "inside the delegate"
+                                         : "fused away";
   json["call"] = tensor.call();
   if (tensor.scales() != nullptr && tensor.scales()->size() == 1) {
     json["scale"] = tensor.scales()->Get(0);
@@ -109,7 +117,8 @@ Json tensor_json(const pte::DebugTensor& tensor) {
   json["from"] = sources_of(*tensor.origin());
   json["readers"] = Json::array();
   if (tensor.readers() != nullptr)
-    for (const pte::DebugOrigin* reader : *tensor.readers()) json["readers"].push_back(sources_of(*reader));
+    for (const pte::DebugOrigin* reader : *tensor.readers())
+      json["readers"].push_back(sources_of(*reader));
   return json;
 }
 
@@ -132,7 +141,9 @@ std::string to_json(const Profile& profile, const ProgramImage* image) {
   }
   json["unit"] = profile.unit();
   json["simulated"] = profile.id.has_value();
-  const auto or_null = [](std::optional<uint32_t> percent) { return percent ? Json(*percent) : Json(); };
+  const auto or_null = [](std::optional<uint32_t> percent) {
+    return percent ? Json(*percent) : Json();
+  };
   const TimeError error = profile.time_error();
   if (profile.id) {
     json["time_error_percent"] = or_null(error.percent);
@@ -154,42 +165,55 @@ std::string to_json(const Profile& profile, const ProgramImage* image) {
   json["spent"] = {{"npu", all.npu}, {"host", all.host}, {"stall", all.stall}, {"cpu", all.cpu}};
   json["on_operators"] = profile.on_operators();
   if (profile.target != nullptr && has_npu(*profile.target))
-    json["array"] = {{"pipelines", profile.target->npu.pipelines}, {"macs", profile.target->npu.macs}};
+    json["array"] = {{"pipelines", profile.target->npu.pipelines},
+                     {"macs", profile.target->npu.macs}};
   if (profile.target != nullptr) json["sram_bytes"] = profile.target->memory.sram_bytes;
   json["planned_bytes"] = profile.planned_bytes;
   json["used_bytes"] = profile.used_bytes;
-  constexpr std::string_view kUnits[] = {"estimate", "instructions", "cycles"};  // by npu::ProfileUnit
+  constexpr std::string_view kUnits[] = {"estimate", "instructions",
+                                         "cycles"};  // by npu::ProfileUnit
   json["cpu_times"] = kUnits[static_cast<size_t>(profile.cpu_unit)];
   if (!profile.own_unit.empty()) json["own_unit"] = profile.own_unit;
   if (profile.load) json["load"] = *profile.load;
   if (profile.init) json["init"] = *profile.init;
   if (profile.cost.events > 0)
-    json["recording"] = {{"event", profile.cost.event}, {"events", profile.cost.events}, {"run", profile.cost.run}};
+    json["recording"] = {
+        {"event", profile.cost.event}, {"events", profile.cost.events}, {"run", profile.cost.run}};
   if (image != nullptr) {
-    if (const pte::Manifest* manifest = image->file().manifest()) json["flash_bytes"] = manifest->flash_bytes;
+    if (const pte::Manifest* manifest = image->file().manifest())
+      json["flash_bytes"] = manifest->flash_bytes;
     json["program_bytes"] = image->bytes().size();
   }
   json["sources"] = Json::array();
   for (const SourceOp& source : profile.sources)
-    json["sources"].push_back(
-        {{"name", source.name}, {"op", source.target}, {"module", source.module_path}, {"source_line", source.source_line}});
+    json["sources"].push_back({{"name", source.name},
+                               {"op", source.target},
+                               {"module", source.module_path},
+                               {"source_line", source.source_line}});
   json["rows"] = Json::array();
   for (const ProfileRow& row : profile.rows) json["rows"].push_back(row_json(profile, row));
   json["spans"] = spans_json(profile, StepClock(map));
   json["memory"] = map == nullptr ? Json::array() : memory_json(*map);
   json["tensors"] = Json::array();
   if (map != nullptr && map->tensors() != nullptr)
-    for (const pte::DebugTensor* tensor : *map->tensors()) json["tensors"].push_back(tensor_json(*tensor));
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";  // names of a model may be any bytes
+    for (const pte::DebugTensor* tensor : *map->tensors())
+      json["tensors"].push_back(tensor_json(*tensor));
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) +
+         "\n";  // names of a model may be any bytes
 }
 
-std::string compare_json(const Profile& before, const ProgramImage* before_image, const Profile& after, const ProgramImage* after_image,
+std::string compare_json(const Profile& before, const ProgramImage* before_image,
+                         const Profile& after, const ProgramImage* after_image,
                          const ProfileTable& table) {
   Json rows = Json::array();
   for (const ComparedRow& row : compared_rows(before, after, table))
-    rows.push_back({{"name", row.name}, {"before", row.before}, {"after", row.after}, {"change", row.change()}});
+    rows.push_back({{"name", row.name},
+                    {"before", row.before},
+                    {"after", row.after},
+                    {"change", row.change()}});
   return fmt::format("{{\"version\": 1,\n\"rows\": {},\n\"before\": {},\"after\": {}}}\n",
-                     rows.dump(1, ' ', false, Json::error_handler_t::replace), to_json(before, before_image), to_json(after, after_image));
+                     rows.dump(1, ' ', false, Json::error_handler_t::replace),
+                     to_json(before, before_image), to_json(after, after_image));
 }
 
 }  // namespace dtr

@@ -12,14 +12,18 @@ namespace {
 
 std::string number(uint64_t value) { return value == 0 ? "" : with_thousands(value); }
 std::string percent(uint64_t part, uint64_t whole) {
-  return whole == 0 ? "" : fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+  return whole == 0 ? ""
+                    : fmt::format("{:.1f} %",
+                                  100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
 // Rows that belong together in a view, added up.
-ProfileRow& add_up(std::map<std::string, ProfileRow>& groups, const std::string& name, const ProfileRow& row) {
+ProfileRow& add_up(std::map<std::string, ProfileRow>& groups, const std::string& name,
+                   const ProfileRow& row) {
   ProfileRow& group = groups.try_emplace(name, ProfileRow{.name = name}).first->second;
   group.spent += row.spent;
-  group.copying += row.copying, group.added += row.added, group.calls += row.calls, group.macs += row.macs;
+  group.copying += row.copying, group.added += row.added, group.calls += row.calls,
+      group.macs += row.macs;
   group.flash_bytes += row.flash_bytes, group.sram_bytes += row.sram_bytes;
   return group;
 }
@@ -27,7 +31,8 @@ ProfileRow& add_up(std::map<std::string, ProfileRow>& groups, const std::string&
 // "features.3.conv" and what it lies in: "features", "features.3", each as deep as it is.
 std::vector<std::string> modules_of(const std::string& path, size_t depth) {
   std::vector<std::string> modules;
-  for (size_t at = 0; at != std::string::npos && !path.empty() && (depth == 0 || modules.size() < depth);) {
+  for (size_t at = 0;
+       at != std::string::npos && !path.empty() && (depth == 0 || modules.size() < depth);) {
     at = path.find('.', at);
     modules.push_back(path.substr(0, at));
     if (at != std::string::npos) ++at;
@@ -35,7 +40,8 @@ std::vector<std::string> modules_of(const std::string& path, size_t depth) {
   return modules;
 }
 
-// A span counts for its kernel; what the host spends on it lies between spans and is shared out by the row's own.
+// A span counts for its kernel; what the host spends on it lies between spans and is shared out by
+// the row's own.
 std::vector<ProfileRow> by_kernel(const Profile& profile, const ProfileTable& table) {
   std::map<std::string, ProfileRow> groups;
   Spent seen;
@@ -92,14 +98,17 @@ std::vector<ProfileRow> rows_of(const Profile& profile, const ProfileTable& tabl
   }
   if (!table.program_order)
     std::ranges::stable_sort(rows, std::greater<>(), [&](const ProfileRow& row) {
-      return table.view == ProfileView::kMemory ? row.flash_bytes + row.sram_bytes : row.spent.total();
+      return table.view == ProfileView::kMemory ? row.flash_bytes + row.sram_bytes
+                                                : row.spent.total();
     });
   return rows;
 }
 
 std::string indented(const std::string& module) {
   const auto level = static_cast<size_t>(std::ranges::count(module, '.'));
-  return module.starts_with('(') ? module : std::string(2 * level, ' ') + module.substr(module.rfind('.') + 1);
+  return module.starts_with('(')
+             ? module
+             : std::string(2 * level, ' ') + module.substr(module.rfind('.') + 1);
 }
 
 std::string_view view_name(ProfileView view) {
@@ -130,7 +139,8 @@ std::string_view counted(npu::ProfileUnit unit) {
 
 std::string own_time(const Profile& profile, uint64_t time) {
   if (profile.own_unit == "ns") return fmt::format("{:.3f} ms", static_cast<double>(time) / 1e6);
-  return fmt::format("{} {}", with_thousands(time), profile.own_unit.empty() ? "of the trace's clock" : profile.own_unit);
+  return fmt::format("{} {}", with_thousands(time),
+                     profile.own_unit.empty() ? "of the trace's clock" : profile.own_unit);
 }
 
 // A start is not part of a run.
@@ -138,42 +148,58 @@ std::string before_run(const Profile& profile) {
   if (!profile.load && !profile.init) return {};
   std::string text = "  before the run:";
   if (profile.load) text += " load " + own_time(profile, *profile.load);
-  if (profile.init) text += (profile.load ? ", init " : " init ") + own_time(profile, *profile.init);
+  if (profile.init)
+    text += (profile.load ? ", init " : " init ") + own_time(profile, *profile.init);
   return text + (profile.own_unit == "ns" ? " of the computer that simulated\n" : "\n");
 }
 
 std::string totals(const Profile& profile) {
   const Spent all = spent(profile);
   std::string text = fmt::format("{} {}", with_thousands(profile.total), profile.unit());
-  if (profile.id && profile.id->clock_hz > 0) text += fmt::format(" = {}, at {} MHz", profile.time(), profile.id->clock_hz / 1'000'000);
+  if (profile.id && profile.id->clock_hz > 0)
+    text += fmt::format(" = {}, at {} MHz", profile.time(), profile.id->clock_hz / 1'000'000);
   if (const std::string reason = profile.time_error().reason; profile.id && !reason.empty())
-    text += fmt::format("\n  {} (docs/{}.md)", reason, profile.target == nullptr || has_npu(*profile.target) ? "npu" : "targets");
+    text += fmt::format("\n  {} (docs/{}.md)", reason,
+                        profile.target == nullptr || has_npu(*profile.target) ? "npu" : "targets");
   if (!profile.id)
-    text += fmt::format("\n  delegates {} ({}), beside their events {} ({}), kernels {} ({})\n", with_thousands(all.npu),
-                        percent(all.npu, profile.total), with_thousands(all.host), percent(all.host, profile.total),
+    text += fmt::format("\n  delegates {} ({}), beside their events {} ({}), kernels {} ({})\n",
+                        with_thousands(all.npu), percent(all.npu, profile.total),
+                        with_thousands(all.host), percent(all.host, profile.total),
                         with_thousands(all.cpu), percent(all.cpu, profile.total));
   else
-    text +=
-        fmt::format("\n  NPU computes {} ({}), host starts calls and copies {} ({}), waits for flash {} ({}), Cortex-M kernels {} ({}{})\n",
-                    with_thousands(all.npu), percent(all.npu, profile.total), with_thousands(all.host), percent(all.host, profile.total),
-                    with_thousands(all.stall), percent(all.stall, profile.total), with_thousands(all.cpu), percent(all.cpu, profile.total),
-                    counted(profile.cpu_unit));
+    text += fmt::format(
+        "\n  NPU computes {} ({}), host starts calls and copies {} ({}), waits for flash {} ({}), "
+        "Cortex-M kernels {} ({}{})\n",
+        with_thousands(all.npu), percent(all.npu, profile.total), with_thousands(all.host),
+        percent(all.host, profile.total), with_thousands(all.stall),
+        percent(all.stall, profile.total), with_thousands(all.cpu), percent(all.cpu, profile.total),
+        counted(profile.cpu_unit));
   text += fmt::format("  on named operators {}\n", percent(profile.on_operators(), profile.total));
   text += before_run(profile) + recording_cost(profile);
   if (!profile.complete)
     text += profile.lost > 0
-                ? fmt::format("  PARTIAL: {} events found no room in the profile buffer; these are the first {} of {} cycles\n",
-                              with_thousands(profile.lost), with_thousands(profile.total),
-                              with_thousands(profile.run_totals.empty() ? profile.total : profile.run_totals.back()))
+                ? fmt::format(
+                      "  PARTIAL: {} events found no room in the profile buffer; these are the "
+                      "first {} of {} cycles\n",
+                      with_thousands(profile.lost), with_thousands(profile.total),
+                      with_thousands(profile.run_totals.empty() ? profile.total
+                                                                : profile.run_totals.back()))
                 : fmt::format("  PARTIAL: the run did not end{}\n",
-                              profile.error == pte::Error::kOk ? "" : fmt::format(": {}", pte::text(profile.error)));
-  if (profile.spans.empty()) text += "  NO EVENTS: none was recorded, or the program has no operators\n";
-  for (const std::string& sentence : profile.missing) text += terminal_format("  NOT KNOWN: {}\n", sentence);
+                              profile.error == pte::Error::kOk
+                                  ? ""
+                                  : fmt::format(": {}", pte::text(profile.error)));
+  if (profile.spans.empty())
+    text += "  NO EVENTS: none was recorded, or the program has no operators\n";
+  for (const std::string& sentence : profile.missing)
+    text += terminal_format("  NOT KNOWN: {}\n", sentence);
   return text;
 }
 
 std::string no_match(const ProfileTable& table) {
-  return table.filter.empty() ? "" : terminal_format("no operator, module or kernel has `{}` in its name\n", table.filter);
+  return table.filter.empty()
+             ? ""
+             : terminal_format("no operator, module or kernel has `{}` in its name\n",
+                               table.filter);
 }
 
 std::string quoted(const std::string& text) {
@@ -193,20 +219,24 @@ std::string recording_cost(const Profile& profile) {
   const RecordingCost& cost = profile.cost;
   if (cost.events == 0) return {};
   const double all = cost.event * static_cast<double>(cost.events);
-  return fmt::format("  recording cost {:.3g} {} an event, {:.2g} % of the run{} with its {} events, none of it in the cycles\n",
-                     cost.event, profile.own_unit, cost.run > 0 ? 100 * all / cost.run : 0,
-                     profile.own_unit == "ns" ? " on the computer that simulated" : "", with_thousands(cost.events));
+  return fmt::format(
+      "  recording cost {:.3g} {} an event, {:.2g} % of the run{} with its {} events, none of it "
+      "in the cycles\n",
+      cost.event, profile.own_unit, cost.run > 0 ? 100 * all / cost.run : 0,
+      profile.own_unit == "ns" ? " on the computer that simulated" : "",
+      with_thousands(cost.events));
 }
 
 std::string to_text(const Profile& profile, const ProfileTable& table) {
   std::string text = totals(profile) + "\n";
   const std::vector<ProfileRow> listed = rows_of(profile, table);
   if (table.view == ProfileView::kMemory) {
-    TextTable rows({"operator", "kernels", "from flash", "SRAM bytes", "copying", "waiting", std::string(profile.unit())},
+    TextTable rows({"operator", "kernels", "from flash", "SRAM bytes", "copying", "waiting",
+                    std::string(profile.unit())},
                    {false, false, true, true, true, true, true});
     for (const ProfileRow& row : listed)
-      rows.add({row.name, row.kernels, number(row.flash_bytes), number(row.sram_bytes), number(row.copying), number(row.spent.stall),
-                number(row.spent.total())});
+      rows.add({row.name, row.kernels, number(row.flash_bytes), number(row.sram_bytes),
+                number(row.copying), number(row.spent.stall), number(row.spent.total())});
     return text + rows.text(40) + (listed.empty() ? no_match(table) : "");
   }
   const bool operators = table.view == ProfileView::kOperator;
@@ -216,7 +246,8 @@ std::string to_text(const Profile& profile, const ProfileTable& table) {
     header.insert(header.end(), {"module", "runs on", "kernels"});
     right.insert(right.end(), {false, false, false});
   }
-  header.insert(header.end(), {std::string(profile.unit()), "share", "NPU", "host", "waiting", "CPU", "MACs", "util"});
+  header.insert(header.end(), {std::string(profile.unit()), "share", "NPU", "host", "waiting",
+                               "CPU", "MACs", "util"});
   right.insert(right.end(), 8, true);
   if (operators) {
     header.emplace_back("limited by");
@@ -224,20 +255,24 @@ std::string to_text(const Profile& profile, const ProfileTable& table) {
   }
   TextTable rows(std::move(header), std::move(right));
   for (const ProfileRow& row : listed) {
-    std::vector<std::string> cells{table.view == ProfileView::kModule ? indented(row.name) : row.name};
+    std::vector<std::string> cells{table.view == ProfileView::kModule ? indented(row.name)
+                                                                      : row.name};
     if (operators) cells.insert(cells.end(), {row.module_path, row.backend, row.kernels});
     const double utilization = profile.utilization(row);
-    cells.insert(cells.end(), {with_thousands(row.spent.total()), percent(row.spent.total(), profile.total), number(row.spent.npu),
-                               number(row.spent.host), number(row.spent.stall), number(row.spent.cpu),
-                               number(static_cast<uint64_t>(std::max<int64_t>(row.macs, 0))),
-                               row.macs > 0 && utilization > 0 ? fmt::format("{:.0f} %", 100 * utilization) : ""});
+    cells.insert(
+        cells.end(),
+        {with_thousands(row.spent.total()), percent(row.spent.total(), profile.total),
+         number(row.spent.npu), number(row.spent.host), number(row.spent.stall),
+         number(row.spent.cpu), number(static_cast<uint64_t>(std::max<int64_t>(row.macs, 0))),
+         row.macs > 0 && utilization > 0 ? fmt::format("{:.0f} %", 100 * utilization) : ""});
     if (operators) cells.push_back(row.limited_by);
     rows.add(std::move(cells));
   }
   return text + rows.text(operators ? 32 : 48) + (listed.empty() ? no_match(table) : "");
 }
 
-std::vector<ComparedRow> compared_rows(const Profile& before, const Profile& after, const ProfileTable& table) {
+std::vector<ComparedRow> compared_rows(const Profile& before, const Profile& after,
+                                       const ProfileTable& table) {
   std::vector<ComparedRow> compared;
   std::map<std::string, size_t> index;
   const auto at = [&](const std::string& name) -> ComparedRow& {
@@ -253,40 +288,55 @@ std::vector<ComparedRow> compared_rows(const Profile& before, const Profile& aft
 
 std::string compare_text(const Profile& before, const Profile& after, const ProfileTable& table) {
   const auto signed_number = [](int64_t value) {
-    return fmt::format("{}{}", value < 0 ? "-" : value > 0 ? "+" : "", with_thousands(static_cast<uint64_t>(value < 0 ? -value : value)));
+    return fmt::format("{}{}",
+                       value < 0   ? "-"
+                       : value > 0 ? "+"
+                                   : "",
+                       with_thousands(static_cast<uint64_t>(value < 0 ? -value : value)));
   };
   const auto change_percent = [](const ComparedRow& row) {
     return row.before == 0 ? std::string("new")
-                           : fmt::format("{:+.1f} %", 100.0 * static_cast<double>(row.change()) / static_cast<double>(row.before));
+                           : fmt::format("{:+.1f} %", 100.0 * static_cast<double>(row.change()) /
+                                                          static_cast<double>(row.before));
   };
-  TextTable rows({std::string(view_name(table.view)), "before", "after", "change", ""}, {false, true, true, true, true});
+  TextTable rows({std::string(view_name(table.view)), "before", "after", "change", ""},
+                 {false, true, true, true, true});
   const std::vector<ComparedRow> compared = compared_rows(before, after, table);
   for (const ComparedRow& row : compared)
-    rows.add({row.name, with_thousands(row.before), with_thousands(row.after), signed_number(row.change()),
+    rows.add({row.name, with_thousands(row.before), with_thousands(row.after),
+              signed_number(row.change()),
               row.after == 0 && row.before > 0 ? "gone" : change_percent(row)});
   const auto clock = [](const Profile& profile) { return profile.id ? profile.id->clock_hz : 0; };
   const ComparedRow whole{.before = before.total, .after = after.total};
-  rows.add({"total", with_thousands(whole.before), with_thousands(whole.after), signed_number(whole.change()), change_percent(whole)});
+  rows.add({"total", with_thousands(whole.before), with_thousands(whole.after),
+            signed_number(whole.change()), change_percent(whole)});
   std::string text = rows.text(56) + (compared.empty() ? no_match(table) : "");
   for (const auto& [profile, which] : {std::pair(&before, "before"), std::pair(&after, "after")})
-    for (const std::string& sentence : profile->missing) text += terminal_format("{}: {}\n", which, sentence);
-  if (before.unit() != after.unit()) text += fmt::format("before in {}, after in {}: nothing to compare\n", before.unit(), after.unit());
+    for (const std::string& sentence : profile->missing)
+      text += terminal_format("{}: {}\n", which, sentence);
+  if (before.unit() != after.unit())
+    text +=
+        fmt::format("before in {}, after in {}: nothing to compare\n", before.unit(), after.unit());
   if (clock(before) != clock(after) && clock(before) > 0 && clock(after) > 0)
-    text += fmt::format("cycles of two clocks, {} and {} MHz: {} before, {} after\n", clock(before) / 1'000'000, clock(after) / 1'000'000,
-                        before.time(), after.time());
+    text += fmt::format("cycles of two clocks, {} and {} MHz: {} before, {} after\n",
+                        clock(before) / 1'000'000, clock(after) / 1'000'000, before.time(),
+                        after.time());
   return text;
 }
 
 std::string to_csv(const Profile& profile, const ProfileTable& table) {
   std::string text = fmt::format(
-      "{},op,module,source_line,backend,kernels,{},npu,host,stall,cpu,copying,added,calls,macs,utilization,flash_bytes,sram_bytes,"
+      "{},op,module,source_line,backend,kernels,{},npu,host,stall,cpu,copying,added,calls,macs,"
+      "utilization,flash_bytes,sram_bytes,"
       "limited_by\n",
       view_name(table.view), profile.unit());
   for (const ProfileRow& row : rows_of(profile, table)) {
-    for (const std::string& cell : {row.name, row.op, row.module_path, row.source_line, row.backend, row.kernels})
+    for (const std::string& cell :
+         {row.name, row.op, row.module_path, row.source_line, row.backend, row.kernels})
       text += quoted(cell) + ",";
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{:.4f},{},{},{}\n", row.spent.total(), row.spent.npu, row.spent.host, row.spent.stall,
-                        row.spent.cpu, row.copying, row.added, row.calls, row.macs, profile.utilization(row), row.flash_bytes,
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{:.4f},{},{},{}\n", row.spent.total(),
+                        row.spent.npu, row.spent.host, row.spent.stall, row.spent.cpu, row.copying,
+                        row.added, row.calls, row.macs, profile.utilization(row), row.flash_bytes,
                         row.sram_bytes, quoted(row.limited_by));
   }
   return text;

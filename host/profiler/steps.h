@@ -1,4 +1,5 @@
-// Steps of the memory plan: a kernel of the CPU is one, a delegate's call as many as the NPU has kernel calls in it.
+// Steps of the memory plan: a kernel of the CPU is one, a delegate's call as many as the NPU has
+// kernel calls in it.
 #pragma once
 
 #include <cstdint>

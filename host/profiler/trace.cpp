@@ -17,17 +17,21 @@ using npu::ProfileEvent;
 
 class RunDecoder {
  public:
-  RunDecoder(const ProgramImage& image, npu::ProfileUnit unit) : image_(image), plan_(*image.file().program().execution_plan()->Get(0)) {
+  RunDecoder(const ProgramImage& image, npu::ProfileUnit unit)
+      : image_(image), plan_(*image.file().program().execution_plan()->Get(0)) {
     const pte::Manifest* manifest = image.file().manifest();
     const TargetDescription* target = manifest == nullptr ? nullptr : find_target(manifest->target);
-    if (unit != npu::ProfileUnit::kEstimate && target != nullptr && clock_hz(*target) != target->cpu.clock_hz) two_clocks_ = target;
+    if (unit != npu::ProfileUnit::kEstimate && target != nullptr &&
+        clock_hz(*target) != target->cpu.clock_hz)
+      two_clocks_ = target;
   }
 
   TraceRun run(std::span<const npu::ProfileRecord> records, uint64_t lost) {
     run_.complete = lost == 0;
     run_.lost = lost;
     for (const npu::ProfileRecord& record : records) add(record);
-    if (two_clocks_ != nullptr && !run_.events.empty() && run_.events.front().kind == ProfileEvent::kRun)
+    if (two_clocks_ != nullptr && !run_.events.empty() &&
+        run_.events.front().kind == ProfileEvent::kRun)
       run_.events.front().end = on_timeline(run_.events.front().end);
     return std::move(run_);
   }
@@ -71,13 +75,17 @@ class RunDecoder {
     run_.events.push_back(std::move(event));
   }
 
-  // A device counts cycles of its CPU, and within a delegate those of the NPU: the sum of both has no clock. What the CPU took becomes
-  // cycles of the timeline; `own_` is where the last step ended by the device's count, `now_` where it ends on the timeline.
-  uint64_t on_timeline(uint64_t own) const { return now_ + from_cpu_cycles(*two_clocks_, own > own_ ? own - own_ : 0); }
+  // A device counts cycles of its CPU, and within a delegate those of the NPU: the sum of both has
+  // no clock. What the CPU took becomes cycles of the timeline; `own_` is where the last step ended
+  // by the device's count, `now_` where it ends on the timeline.
+  uint64_t on_timeline(uint64_t own) const {
+    return now_ + from_cpu_cycles(*two_clocks_, own > own_ ? own - own_ : 0);
+  }
   void move_to_timeline(TraceEvent& event) {
     const uint64_t took = event.end > event.start ? event.end - event.start : 0;
     const uint64_t start = on_timeline(event.start);
-    now_ = start + (event.kind == ProfileEvent::kDelegate ? took : from_cpu_cycles(*two_clocks_, took));
+    now_ = start +
+           (event.kind == ProfileEvent::kDelegate ? took : from_cpu_cycles(*two_clocks_, took));
     own_ = event.end;
     event.start = start, event.end = now_;
   }
@@ -90,7 +98,8 @@ class RunDecoder {
       const bool overloaded = op.overload() != nullptr && op.overload()->size() > 0;
       return overloaded ? op.name()->str() + "." + op.overload()->str() : op.name()->str();
     }
-    const auto delegate = static_cast<uint32_t>(instructions->Get(index)->instr_args_as_DelegateCall()->delegate_index());
+    const auto delegate = static_cast<uint32_t>(
+        instructions->Get(index)->instr_args_as_DelegateCall()->delegate_index());
     return plan_.delegates()->Get(delegate)->id()->str();
   }
 
@@ -109,7 +118,8 @@ class RunDecoder {
   const pte::ExecutionPlan& plan_;
   TraceRun run_;
   uint64_t begin_ = 0, delegate_start_ = 0;
-  const TargetDescription* two_clocks_ = nullptr;  // the device's, if its CPU and NPU have different ones
+  const TargetDescription* two_clocks_ =
+      nullptr;  // the device's, if its CPU and NPU have different ones
   uint64_t own_ = 0, now_ = 0;
   int32_t instruction_ = -1, command_ = -1;
 };
@@ -118,16 +128,19 @@ class RunDecoder {
 
 TraceProgram trace_program(const ProgramImage& image) {
   TraceProgram program;
-  if (const auto stored = image.file().named_data(pte::kChecksumKey); stored.size() == sizeof program.checksum)
+  if (const auto stored = image.file().named_data(pte::kChecksumKey);
+      stored.size() == sizeof program.checksum)
     std::memcpy(&program.checksum, stored.data(), sizeof program.checksum);
   if (const pte::Manifest* manifest = image.file().manifest()) {
     program.target = manifest->target;
-    if (const TargetDescription* target = find_target(program.target)) program.clock_hz = clock_hz(*target);
+    if (const TargetDescription* target = find_target(program.target))
+      program.clock_hz = clock_hz(*target);
   }
   return program;
 }
 
-TraceRun decode_run(std::span<const npu::ProfileRecord> records, uint64_t lost, const ProgramImage& image, npu::ProfileUnit unit) {
+TraceRun decode_run(std::span<const npu::ProfileRecord> records, uint64_t lost,
+                    const ProgramImage& image, npu::ProfileUnit unit) {
   return RunDecoder(image, unit).run(records, lost);
 }
 
@@ -143,7 +156,8 @@ std::string_view Trace::own_unit() const {
   return "cycles";
 }
 
-void add_records(Trace& trace, const npu::ProfileHeader& header, std::span<const npu::ProfileRecord> records, const ProgramImage& image,
+void add_records(Trace& trace, const npu::ProfileHeader& header,
+                 std::span<const npu::ProfileRecord> records, const ProgramImage& image,
                  uint64_t own_run) {
   trace.unit = header.unit;
   trace.planned_bytes = header.planned_bytes;
@@ -155,10 +169,13 @@ void add_records(Trace& trace, const npu::ProfileHeader& header, std::span<const
     for (const npu::ProfileRecord& record : records) {
       if (record.stop.event == ProfileEvent::kNone) continue;
       const uint64_t start = npu::time_between(begin, npu::time_of(record.start));
-      trace.load.events.push_back({.kind = record.start.event,
-                                   .name = record.start.event == ProfileEvent::kLoad ? "Program::load_method" : "Method::init",
-                                   .start = start,
-                                   .end = start + npu::time_between(npu::time_of(record.start), npu::time_of(record.stop))});
+      trace.load.events.push_back(
+          {.kind = record.start.event,
+           .name =
+               record.start.event == ProfileEvent::kLoad ? "Program::load_method" : "Method::init",
+           .start = start,
+           .end =
+               start + npu::time_between(npu::time_of(record.start), npu::time_of(record.stop))});
     }
     return;
   }
@@ -175,16 +192,20 @@ void add_records(Trace& trace, const npu::ProfileHeader& header, std::span<const
 std::string describe_trace(const Trace& trace) {
   std::string text = "trace";
   if (trace.program)
-    text += terminal_format(" of program {:08x}{}{}, clock {} Hz", trace.program->checksum, trace.program->target.empty() ? "" : " for ",
-                            trace.program->target, trace.program->clock_hz);
+    text += terminal_format(" of program {:08x}{}{}, clock {} Hz", trace.program->checksum,
+                            trace.program->target.empty() ? "" : " for ", trace.program->target,
+                            trace.program->clock_hz);
   text += terminal_format(": {} run{}\n", trace.runs.size(), trace.runs.size() == 1 ? "" : "s");
   for (size_t i = 0; i < trace.runs.size(); ++i) {
     const TraceRun& run = trace.runs[i];
-    text += terminal_format("  run {}{}\n", i, run.complete ? "" : terminal_format(": partial, {} events lost", run.lost));
+    text +=
+        terminal_format("  run {}{}\n", i,
+                        run.complete ? "" : terminal_format(": partial, {} events lost", run.lost));
     for (const TraceEvent& event : run.events) {
       std::string place = event.instruction < 0 ? "" : terminal_format("{}", event.instruction);
       if (event.command >= 0) place += terminal_format(".{}", event.command);
-      text += terminal_format("    {:<8} {:>12} {:>12}  {}\n", place, event.start, event.end, event.name);
+      text += terminal_format("    {:<8} {:>12} {:>12}  {}\n", place, event.start, event.end,
+                              event.name);
     }
   }
   return text;

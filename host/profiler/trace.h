@@ -25,14 +25,16 @@ TraceProgram trace_program(const ProgramImage& image);
 
 struct TraceEvent {
   npu::ProfileEvent kind = npu::ProfileEvent::kNone;
-  std::string name;             // "aten::add.out", "DeuteronBackend"; of a command of the NPU its kernel: "Conv2d", "Copy"
+  std::string name;  // "aten::add.out", "DeuteronBackend"; of a command of the NPU its kernel:
+                     // "Conv2d", "Copy"
   int32_t instruction = -1;     // of the program; -1: of none
   int32_t command = -1;         // of the delegate's microcode
   uint64_t start = 0, end = 0;  // cycles from the beginning of the run
   bool operator==(const TraceEvent&) const = default;
 };
 
-// A tensor beside an event, contiguous in logical order at `offset` of the debug buffer, a file of its own.
+// A tensor beside an event, contiguous in logical order at `offset` of the debug buffer, a file of
+// its own.
 struct TraceTensor {
   DType dtype = DType::kFloat32;
   Shape shape;
@@ -54,7 +56,8 @@ struct TraceRun {
   uint64_t lost = 0;                   // events for which there was no room
   pte::Error error = pte::Error::kOk;  // that ended it
   int32_t sample = -1;                 // of the input; -1: not recorded
-  std::vector<TraceValue> values;      // if asked for: one for each event of an operator, then the outputs
+  std::vector<TraceValue>
+      values;  // if asked for: one for each event of an operator, then the outputs
   bool operator==(const TraceRun&) const = default;
 };
 
@@ -75,16 +78,20 @@ struct Trace {
   npu::ProfileUnit unit = npu::ProfileUnit::kEstimate;  // of the times of kernels of the CPU
   RecordingCost cost;
 
-  // Of what the recording machine itself took: times of `load`, and the cost. "ns" where it simulates the one that the times are of.
+  // Of what the recording machine itself took: times of `load`, and the cost. "ns" where it
+  // simulates the one that the times are of.
   std::string_view own_unit() const;
 };
 
-// The records of one run. They say which events there were, in order; the program says what they are.
-TraceRun decode_run(std::span<const npu::ProfileRecord> records, uint64_t lost, const ProgramImage& image,
-                    npu::ProfileUnit unit = npu::ProfileUnit::kEstimate);
+// The records of one run. They say which events there were, in order; the program says what they
+// are.
+TraceRun decode_run(std::span<const npu::ProfileRecord> records, uint64_t lost,
+                    const ProgramImage& image, npu::ProfileUnit unit = npu::ProfileUnit::kEstimate);
 
-// Adds a run, or if the records are of a start that. `own_run`: what it took in Trace::own_unit; 0: its times say it.
-void add_records(Trace& trace, const npu::ProfileHeader& header, std::span<const npu::ProfileRecord> records, const ProgramImage& image,
+// Adds a run, or if the records are of a start that. `own_run`: what it took in Trace::own_unit; 0:
+// its times say it.
+void add_records(Trace& trace, const npu::ProfileHeader& header,
+                 std::span<const npu::ProfileRecord> records, const ProgramImage& image,
                  uint64_t own_run = 0);
 
 // One line an event.

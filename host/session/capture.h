@@ -1,5 +1,6 @@
-// What operators compute inside of a compiled program: their results, taken out of planned memory as soon as they are complete. A program
-// keeps most of them only for a moment, many of them inside of the NPU's partitions; the debug map says where and when.
+// What operators compute inside of a compiled program: their results, taken out of planned memory
+// as soon as they are complete. A program keeps most of them only for a moment, many of them inside
+// of the NPU's partitions; the debug map says where and when.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +17,15 @@ class Capture {
   // The map must outlive the capture.
   explicit Capture(const pte::DebugMap& map);
 
-  // Lets a run hand over its tensors; those of the run before are dropped. The hooks refer to the capture.
+  // Lets a run hand over its tensors; those of the run before are dropped. The hooks refer to the
+  // capture.
   void watch(RunHooks& hooks);
 
-  // Both by index of a source operator. The tensor of the program that is its result: the last one whose last source it is; null if there
-  // is none, as for parts of split operators.
+  // Both by index of a source operator. The tensor of the program that is its result: the last one
+  // whose last source it is; null if there is none, as for parts of split operators.
   const pte::DebugTensor* described(uint32_t source) const;
-  // Its elements as the program has them, in logical order; null if it is lost to fusion or the run did not come to it.
+  // Its elements as the program has them, in logical order; null if it is lost to fusion or the run
+  // did not come to it.
   const Tensor* stored(uint32_t source) const;
   // As float32: dequantized where it has one scale; none for other integers.
   std::optional<Tensor> real(uint32_t source) const;

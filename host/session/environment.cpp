@@ -1,4 +1,5 @@
-// All kernels of this build, for programs on a host; a firmware project has a table with those of its program instead.
+// All kernels of this build, for programs on a host; a firmware project has a table with those of
+// its program instead.
 #include "device/runtime/environment.h"
 
 #include <vector>
@@ -9,7 +10,8 @@
 const dtr_environment* dtr_host_environment(void) {
   static const auto kernels = [] {
     std::vector<dtr::runtime::Kernel> all;
-    for (const dtr::runtime::KernelTable table : {dtr::runtime::portable::kernels(), dtr::runtime::cortex_m::kernels()}) {
+    for (const dtr::runtime::KernelTable table :
+         {dtr::runtime::portable::kernels(), dtr::runtime::cortex_m::kernels()}) {
       all.insert(all.end(), table.begin(), table.end());
     }
     return all;

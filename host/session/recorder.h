@@ -9,13 +9,14 @@ namespace dtr {
 
 class TraceRecorder {
  public:
-  // `events`: room in the buffer of a run, where the session is of this machine; the oldest are kept. The session must outlive the
-  // recorder.
+  // `events`: room in the buffer of a run, where the session is of this machine; the oldest are
+  // kept. The session must outlive the recorder.
   explicit TraceRecorder(Session& session, size_t events);
 
-  // Session::run; what was recorded is kept even if it fails. `values`: records them too, of the sample of that number.
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats& stats, ValueRecorder* values = nullptr,
-                                  int32_t sample = -1);
+  // Session::run; what was recorded is kept even if it fails. `values`: records them too, of the
+  // sample of that number.
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats& stats,
+                                  ValueRecorder* values = nullptr, int32_t sample = -1);
   const Trace& trace() const { return trace_; }
   bool empty() const { return trace_.runs.empty(); }  // nothing was recorded before an error
 

@@ -26,7 +26,9 @@
 namespace dtr {
 namespace {
 
-Type type_of(const runtime::Tensor& tensor) { return type_of(tensor.dtype, tensor.shape(), tensor.order()); }
+Type type_of(const runtime::Tensor& tensor) {
+  return type_of(tensor.dtype, tensor.shape(), tensor.order());
+}
 
 // 16-byte aligned memory, zeros. What is not touched costs nothing.
 class Arena {
@@ -56,8 +58,12 @@ std::string_view missing_kind(pte::Error what) {
 class HostSession final : public Session {
  public:
   // `target`: what the program was compiled for; null: nothing in it depends on a machine.
-  HostSession(ProgramImage image, const TargetDescription* target, const simulator::Kit& kit, std::vector<TensorFileImage> tensor_files)
-      : image_(std::move(image)), target_(target), tensor_files_(std::move(tensor_files)), simulator_(npu_of(target), kit) {
+  HostSession(ProgramImage image, const TargetDescription* target, const simulator::Kit& kit,
+              std::vector<TensorFileImage> tensor_files)
+      : image_(std::move(image)),
+        target_(target),
+        tensor_files_(std::move(tensor_files)),
+        simulator_(npu_of(target), kit) {
     for (const TensorFileImage& file : tensor_files_) opened_.push_back(file.file());
   }
 
@@ -91,7 +97,8 @@ class HostSession final : public Session {
   const ProgramImage& image() const override { return image_; }
   std::span<const TensorFileImage> tensor_files() const override { return tensor_files_; }
 
-  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats, const RunHooks& hooks) override {
+  Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats,
+                                  const RunHooks& hooks) override {
     for (size_t i = 0; i < inputs.size(); ++i) DTR_TRY(set_input(i, inputs[i]));
     hooks_ = &hooks;
     watch_touches_ = stats != nullptr || hooks.recording != nullptr;
@@ -103,7 +110,8 @@ class HostSession final : public Session {
     const pte::Status status = method_.run(&observer);
     if (hooks.recording != nullptr) finish_recording(*hooks.recording, status);
     DTR_TRY(check(status));
-    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+    const std::chrono::duration<double, std::milli> taken =
+        std::chrono::steady_clock::now() - start;
     if (stats != nullptr) {
       ++stats->runs;
       stats->milliseconds.push_back(taken.count());
@@ -140,14 +148,15 @@ class HostSession final : public Session {
   Status check_planned() const {
     const uint64_t most = target_ == nullptr ? INT32_MAX : target_->memory.sram_bytes;
     if (planned_bytes_ <= most) return {};
-    return fail(DiagnosticId::kRunMemory,
-                fmt::format("the program plans {} bytes of memory, {} has {}", planned_bytes_,
-                            target_ == nullptr ? "no machine that it can be for" : target_->name, most),
-                "compile a smaller model, or for a target with more memory", {.file = image_.path()});
+    return fail(
+        DiagnosticId::kRunMemory,
+        fmt::format("the program plans {} bytes of memory, {} has {}", planned_bytes_,
+                    target_ == nullptr ? "no machine that it can be for" : target_->name, most),
+        "compile a smaller model, or for a target with more memory", {.file = image_.path()});
   }
   Status no_memory(uint64_t bytes) const {
-    return fail(DiagnosticId::kRunMemory, fmt::format("this machine does not give {} bytes", bytes), "run it where there is more memory",
-                {.file = image_.path()});
+    return fail(DiagnosticId::kRunMemory, fmt::format("this machine does not give {} bytes", bytes),
+                "run it where there is more memory", {.file = image_.path()});
   }
 
   Status describe() {
@@ -157,15 +166,20 @@ class HostSession final : public Session {
     for (size_t i = 0; i < method_.input_count(); ++i) {
       const runtime::Tensor* tensor = method_.input_tensor(i);
       if (tensor == nullptr)
-        return fail(DiagnosticId::kPteUnsupported, fmt::format("input {} of the program is not a tensor", i), {}, {.file = image_.path()});
+        return fail(DiagnosticId::kPteUnsupported,
+                    fmt::format("input {} of the program is not a tensor", i), {},
+                    {.file = image_.path()});
       DTR_TRY(check_order(*tensor, "input", i));
-      rewriter.add_input(type_of(*tensor), names[i].empty() ? fmt::format("input_{}", i) : names[i]);
+      rewriter.add_input(type_of(*tensor),
+                         names[i].empty() ? fmt::format("input_{}", i) : names[i]);
       if (!inputs_[i].resize(tensor->bytes())) return no_memory(tensor->bytes());
     }
     for (size_t i = 0; i < method_.output_count(); ++i) {
       const runtime::Tensor* tensor = method_.output_tensor(i);
       if (tensor == nullptr)
-        return fail(DiagnosticId::kPteUnsupported, fmt::format("output {} of the program is not a tensor", i), {}, {.file = image_.path()});
+        return fail(DiagnosticId::kPteUnsupported,
+                    fmt::format("output {} of the program is not a tensor", i), {},
+                    {.file = image_.path()});
       DTR_TRY(check_order(*tensor, "output", i));
     }
     return {};
@@ -175,8 +189,10 @@ class HostSession final : public Session {
   Status check_order(const runtime::Tensor& tensor, std::string_view what, size_t index) const {
     const Type type = type_of(tensor);
     const std::vector<int> order = dim_order(type.layout, type.rank());
-    if (std::equal(order.begin(), order.end(), tensor.order().begin(), tensor.order().end())) return {};
-    return fail(DiagnosticId::kPteUnsupported, fmt::format("{} {} is neither contiguous nor channels-last", what, index), {},
+    if (std::equal(order.begin(), order.end(), tensor.order().begin(), tensor.order().end()))
+      return {};
+    return fail(DiagnosticId::kPteUnsupported,
+                fmt::format("{} {} is neither contiguous nor channels-last", what, index), {},
                 {.file = image_.path()});
   }
 
@@ -186,14 +202,20 @@ class HostSession final : public Session {
     DTR_TRY(check_input(*this, index, input));
     const std::span<std::byte> data = inputs_[index].span();
     to_physical(type, input.data, data.data());
-    return check(method_.set_input(
-        index,
-        {.data = data.data(), .bytes = data.size(), .dtype = planned.dtype, .sizes = planned.shape(), .dim_order = planned.order()}));
+    return check(method_.set_input(index, {.data = data.data(),
+                                           .bytes = data.size(),
+                                           .dtype = planned.dtype,
+                                           .sizes = planned.shape(),
+                                           .dim_order = planned.order()}));
   }
 
-  // The clock is that of the simulated machine: the NPU's cycles, and for a kernel of the CPU what the compiler expects of it.
+  // The clock is that of the simulated machine: the NPU's cycles, and for a kernel of the CPU what
+  // the compiler expects of it.
   void start_recording(Recording& recording) {
-    profiler_.emplace(recording.buffer, runtime::ProfilerClock{[](void* self) { return static_cast<HostSession*>(self)->clock_; }, this});
+    profiler_.emplace(
+        recording.buffer,
+        runtime::ProfilerClock{[](void* self) { return static_cast<HostSession*>(self)->clock_; },
+                               this});
     clock_ = 0;
     profiler_->start(npu::ProfileEvent::kRun);
   }
@@ -210,7 +232,8 @@ class HostSession final : public Session {
     profiler_.reset();
   }
   static uint64_t nanoseconds() {
-    return static_cast<uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+    return static_cast<uint64_t>(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
   }
   uint64_t kernel_cycles(uint32_t instruction) const {
     const pte::DebugMap* map = image_.debug_map();
@@ -230,7 +253,8 @@ class HostSession final : public Session {
     if (self->hooks_->after_instruction) self->hooks_->after_instruction(instruction, method);
     const npu::Report npu = std::exchange(self->context_.report, {});
     if (self->profiler_) {
-      self->clock_ += method.is_delegate(instruction) ? npu.total_cycles : self->kernel_cycles(instruction);
+      self->clock_ +=
+          method.is_delegate(instruction) ? npu.total_cycles : self->kernel_cycles(instruction);
       self->profiler_->observer().after(&*self->profiler_, method, instruction);
     }
     npu::Report& sum = self->report_;
@@ -242,13 +266,15 @@ class HostSession final : public Session {
     sum.calls += npu.calls;
     if (self->watch_touches_)
       self->touched_ = std::max<uint64_t>(
-          self->touched_, runtime::touched_end(method.arguments(instruction), self->memories_, npu.calls > 0 ? npu.peak_scratch_bytes : 0));
+          self->touched_, runtime::touched_end(method.arguments(instruction), self->memories_,
+                                               npu.calls > 0 ? npu.peak_scratch_bytes : 0));
   }
 
   static void on_event(void* context, const npu::Event& event) {
     auto* self = static_cast<HostSession*>(context);
     if (self->profiler_) runtime::Profiler::on_npu_event(&*self->profiler_, event);
-    if (self->hooks_->after_event) self->hooks_->after_event(self->instruction_, event, self->arenas_.front().span());
+    if (self->hooks_->after_event)
+      self->hooks_->after_event(self->instruction_, event, self->arenas_.front().span());
   }
 
   ProgramImage image_;
@@ -280,9 +306,11 @@ class HostSession final : public Session {
 
 namespace {
 
-Result<std::unique_ptr<Session>> start(ProgramImage image, const simulator::Kit& kit, std::vector<TensorFileImage> tensor_files = {}) {
+Result<std::unique_ptr<Session>> start(ProgramImage image, const simulator::Kit& kit,
+                                       std::vector<TensorFileImage> tensor_files = {}) {
   DTR_ASSIGN(const TargetDescription* target, target_of(image));
-  auto session = std::make_unique<HostSession>(std::move(image), target, kit, std::move(tensor_files));
+  auto session =
+      std::make_unique<HostSession>(std::move(image), target, kit, std::move(tensor_files));
   DTR_TRY(session->start());
   return session;
 }
@@ -293,41 +321,47 @@ Status check_input(const Session& session, size_t index, const TensorView& input
   const Type& type = session.signature().type(session.signature().inputs()[index]);
   if (input.dtype == type.dtype && input.shape == type.shape) return {};
   return fail(DiagnosticId::kRunInput,
-              fmt::format("input {} is {} {}, the program takes {} {}", index, name(input.dtype), to_string(input.shape), name(type.dtype),
-                          to_string(type.shape)),
+              fmt::format("input {} is {} {}, the program takes {} {}", index, name(input.dtype),
+                          to_string(input.shape), name(type.dtype), to_string(type.shape)),
               "give data of the program's shape and dtype", {.file = session.image().path()});
 }
 
-Status load_program(const ProgramImage& image, runtime::DelegateTable delegates, std::span<const pte::TensorFile> tensor_files,
-                    runtime::Program* program) {
+Status load_program(const ProgramImage& image, runtime::DelegateTable delegates,
+                    std::span<const pte::TensorFile> tensor_files, runtime::Program* program) {
   std::string missing;
-  const runtime::LoadOptions options{.kernels = dtr_host_environment()->options.kernels,
-                                     .delegates = delegates,
-                                     .tensor_files = tensor_files,
-                                     .checksum = nullptr,
-                                     .on_missing =
-                                         [](void* context, pte::Error what, std::string_view name, std::string_view overload) {
-                                           auto& list = *static_cast<std::string*>(context);
-                                           list += terminal_format("\n  {} {}{}{}", missing_kind(what), name, overload.empty() ? "" : ".",
-                                                                   overload);
-                                         },
-                                     .context = &missing};
-  if (const pte::Status status = runtime::Program::load(image.bytes(), options, program); !status.ok()) {
+  const runtime::LoadOptions options{
+      .kernels = dtr_host_environment()->options.kernels,
+      .delegates = delegates,
+      .tensor_files = tensor_files,
+      .checksum = nullptr,
+      .on_missing =
+          [](void* context, pte::Error what, std::string_view name, std::string_view overload) {
+            auto& list = *static_cast<std::string*>(context);
+            list += terminal_format("\n  {} {}{}{}", missing_kind(what), name,
+                                    overload.empty() ? "" : ".", overload);
+          },
+      .context = &missing};
+  if (const pte::Status status = runtime::Program::load(image.bytes(), options, program);
+      !status.ok()) {
     Diagnostic diagnostic = to_diagnostic(status, image.path());
     if (!missing.empty()) diagnostic.reason += ":" + missing;
     return tl::unexpected(std::move(diagnostic));
   }
-  if (program->method_count() == 0) return fail(DiagnosticId::kPteMissingMethod, "the program has no method", {}, {.file = image.path()});
+  if (program->method_count() == 0)
+    return fail(DiagnosticId::kPteMissingMethod, "the program has no method", {},
+                {.file = image.path()});
   return {};
 }
 
-Result<std::unique_ptr<Session>> Session::open(const std::string& path, const std::vector<std::string>& tensor_files) {
+Result<std::unique_ptr<Session>> Session::open(const std::string& path,
+                                               const std::vector<std::string>& tensor_files) {
   DTR_ASSIGN(ProgramImage image, ProgramImage::open(path));
   DTR_ASSIGN(std::vector<TensorFileImage> opened, open_tensor_files(tensor_files));
   return start(std::move(image), simulator::best_kit(), std::move(opened));
 }
 
-Result<std::unique_ptr<Session>> Session::load(std::span<const std::byte> bytes, const std::string& file, const simulator::Kit& kit,
+Result<std::unique_ptr<Session>> Session::load(std::span<const std::byte> bytes,
+                                               const std::string& file, const simulator::Kit& kit,
                                                std::span<const std::byte> tensor_file) {
   DTR_ASSIGN(ProgramImage image, ProgramImage::parse(bytes, file));
   std::vector<TensorFileImage> opened;

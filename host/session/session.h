@@ -1,4 +1,5 @@
-// A program on the host: the device's runtime with its kernels, the NPU simulated. Takes and gives tensors in logical order.
+// A program on the host: the device's runtime with its kernels, the NPU simulated. Takes and gives
+// tensors in logical order.
 #pragma once
 
 #include <functional>
@@ -21,8 +22,9 @@ struct RunStats {
   uint64_t runs = 0;
   uint64_t total_cycles = 0, busy_cycles = 0, host_cycles = 0, stall_cycles = 0;  // of the last run
   uint32_t npu_calls = 0;                                                         // of the last run
-  uint64_t copied_bytes = 0;                                                      // flash → SRAM, of the last run
-  uint64_t sram_touched_bytes = 0;     // highest byte of the planned memory that any instruction touched
+  uint64_t copied_bytes = 0;  // flash → SRAM, of the last run
+  uint64_t sram_touched_bytes =
+      0;  // highest byte of the planned memory that any instruction touched
   std::vector<double> milliseconds;    // wall time of each run
   std::vector<uint64_t> instructions;  // of each step of the last run, where a core executes them
 };
@@ -40,25 +42,31 @@ struct Recording {
 
 // What may watch a run. `arena` is the first planned memory, where delegates' scratch lies.
 struct RunHooks {
-  std::function<void(uint32_t instruction, const npu::Event& event, std::span<const std::byte> arena)> after_event = {};
+  std::function<void(uint32_t instruction, const npu::Event& event,
+                     std::span<const std::byte> arena)>
+      after_event = {};
   std::function<void(uint32_t instruction, const runtime::Method& method)> after_instruction = {};
   Recording* recording = nullptr;  // of this run
 };
 
-// Loads an image, whose checksum was checked when it was read, with all kernels. The tables must outlive the program.
-// Errors: ids pte-*; the reason names every kernel, delegate and tensor that is missing. kPteMissingMethod, if it has no method.
-Status load_program(const ProgramImage& image, runtime::DelegateTable delegates, std::span<const pte::TensorFile> tensor_files,
-                    runtime::Program* program);
+// Loads an image, whose checksum was checked when it was read, with all kernels. The tables must
+// outlive the program. Errors: ids pte-*; the reason names every kernel, delegate and tensor that
+// is missing. kPteMissingMethod, if it has no method.
+Status load_program(const ProgramImage& image, runtime::DelegateTable delegates,
+                    std::span<const pte::TensorFile> tensor_files, runtime::Program* program);
 
 class Session {
  public:
-  // Errors: kFileNotFound, ids pte-* (every missing kernel and delegate is named), run-*; kTargetUnknown (target_of); kRunMemory, if the
-  // program plans more memory than its target has (2^31 − 1 bytes where the target is not known), or than this machine gives.
-  // `tensor_files`: where constants outside of the program are (.ptd).
-  static Result<std::unique_ptr<Session>> open(const std::string& path, const std::vector<std::string>& tensor_files = {});
-  // The same from memory (copied); `file` names the program in messages. The NPU is simulated with the kernels of `kit`.
-  // `tensor_file`: bytes of a .ptd; none: empty.
-  static Result<std::unique_ptr<Session>> load(std::span<const std::byte> bytes, const std::string& file,
+  // Errors: kFileNotFound, ids pte-* (every missing kernel and delegate is named), run-*;
+  // kTargetUnknown (target_of); kRunMemory, if the program plans more memory than its target has
+  // (2^31 − 1 bytes where the target is not known), or than this machine gives. `tensor_files`:
+  // where constants outside of the program are (.ptd).
+  static Result<std::unique_ptr<Session>> open(const std::string& path,
+                                               const std::vector<std::string>& tensor_files = {});
+  // The same from memory (copied); `file` names the program in messages. The NPU is simulated with
+  // the kernels of `kit`. `tensor_file`: bytes of a .ptd; none: empty.
+  static Result<std::unique_ptr<Session>> load(std::span<const std::byte> bytes,
+                                               const std::string& file,
                                                const simulator::Kit& kit = simulator::best_kit(),
                                                std::span<const std::byte> tensor_file = {});
   virtual ~Session() = default;
@@ -67,8 +75,11 @@ class Session {
   virtual const Graph& signature() const = 0;
   virtual const ProgramImage& image() const = 0;
   virtual std::span<const TensorFileImage> tensor_files() const = 0;
-  // One run. `inputs` as the signature's inputs, contiguous in logical order. Adds to `stats`. Not thread-safe: one session a thread.
-  virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats = nullptr, const RunHooks& hooks = {}) = 0;
+  // One run. `inputs` as the signature's inputs, contiguous in logical order. Adds to `stats`. Not
+  // thread-safe: one session a thread.
+  virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
+                                          RunStats* stats = nullptr,
+                                          const RunHooks& hooks = {}) = 0;
 };
 
 // kRunInput, if dtype or shape are not those of the signature's input.

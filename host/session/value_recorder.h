@@ -1,4 +1,5 @@
-// What operators gave in runs that are recorded, for numeric comparison by ExecuTorch's Inspector: the debug buffer beside an ETDump.
+// What operators gave in runs that are recorded, for numeric comparison by ExecuTorch's Inspector:
+// the debug buffer beside an ETDump.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,9 @@ class ValueRecorder {
   static Result<ValueRecorder> create(const ProgramImage& image);
 
   void watch(RunHooks& hooks) { capture_.watch(hooks); }
-  // Puts the values of the run that was watched into `run`. The Inspector compares an event with the last of its operators, so every event
-  // gets the result of that one, which is stored once: codes for a quantize, else real values; integers as they are.
+  // Puts the values of the run that was watched into `run`. The Inspector compares an event with
+  // the last of its operators, so every event gets the result of that one, which is stored once:
+  // codes for a quantize, else real values; integers as they are.
   void finish(TraceRun& run, std::span<const Tensor> outputs);
   // What came since the last call; offsets count from the first.
   std::vector<std::byte> take_bytes();

@@ -25,7 +25,8 @@ HWY_INLINE Rescale same_rescale(const npu::Rescale& rescale) {
           hn::Set(d, rescale.shift > 0 ? 0 : -rescale.shift)};
 }
 
-// numerics::BinaryParameters of one kind, a vector at a time; values are q − zero_point, left-shifted by the caller where sums want that.
+// numerics::BinaryParameters of one kind, a vector at a time; values are q − zero_point,
+// left-shifted by the caller where sums want that.
 template <npu::BinaryKind kKind>
 struct BinaryLanes {
   Rescale rescale_0, rescale_1, rescale;
@@ -44,13 +45,15 @@ struct BinaryLanes {
   HWY_INLINE V32 prepare_0(V32 q) const {
     const V32 x = hn::Sub(q, zero_0);
     if constexpr (kKind <= npu::BinaryKind::kSubtract) return rescale_0(hn::ShiftLeft<20>(x));
-    if constexpr (kKind == npu::BinaryKind::kMaximum || kKind == npu::BinaryKind::kMinimum) return rescale_0(x);
+    if constexpr (kKind == npu::BinaryKind::kMaximum || kKind == npu::BinaryKind::kMinimum)
+      return rescale_0(x);
     return x;
   }
   HWY_INLINE V32 prepare_1(V32 q) const {
     const V32 y = hn::Sub(q, zero_1);
     if constexpr (kKind <= npu::BinaryKind::kSubtract) return rescale_1(hn::ShiftLeft<20>(y));
-    if constexpr (kKind == npu::BinaryKind::kMaximum || kKind == npu::BinaryKind::kMinimum) return rescale_1(y);
+    if constexpr (kKind == npu::BinaryKind::kMaximum || kKind == npu::BinaryKind::kMinimum)
+      return rescale_1(y);
     return y;
   }
   HWY_INLINE V32 operator()(V32 x, V32 y) const {
@@ -64,7 +67,8 @@ struct BinaryLanes {
 };
 
 template <npu::BinaryKind kKind>
-void binary_of(const npu::Binary& command, const int8_t* input_0, const int8_t* input_1, int8_t* output) {
+void binary_of(const npu::Binary& command, const int8_t* input_0, const int8_t* input_1,
+               int8_t* output) {
   const D32 d;
   const hn::Rebind<int8_t, D32> d8;
   constexpr size_t kStep = hn::MaxLanes(D32());
@@ -72,7 +76,8 @@ void binary_of(const npu::Binary& command, const int8_t* input_0, const int8_t* 
   const BinaryLanes<kKind> lanes(command.arguments);
   const size_t count = command.extent[kInner];
   const bool moves_0 = command.stride_0[kInner] != 0, moves_1 = command.stride_1[kInner] != 0;
-  const auto load = [&](const int8_t* from) HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(d8, from)); };
+  const auto load = [&](const int8_t* from)
+                        HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(d8, from)); };
   const auto load_rest = [&](const int8_t* from, size_t rest) HWY_ATTR {
     int8_t bytes[kStep] = {};
     std::memcpy(bytes, from, rest);
@@ -99,7 +104,8 @@ void binary_of(const npu::Binary& command, const int8_t* input_0, const int8_t* 
   } while (advance(command.extent, kInner, index, stream_0, stream_1, stream));
 }
 
-inline void binary(const Call& call, const npu::Binary& command, const int8_t* input_0, const int8_t* input_1, int8_t* output) {
+inline void binary(const Call& call, const npu::Binary& command, const int8_t* input_0,
+                   const int8_t* input_1, int8_t* output) {
   constexpr uint32_t kInner = npu::kMoveRank - 1;
   const auto in_step = [](int32_t stride) { return stride == 0 || stride == 1; };
   const bool dense = command.output_stride[kInner] == 1 || command.extent[kInner] == 1;

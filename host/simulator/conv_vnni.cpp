@@ -1,5 +1,6 @@
-// A tile of positions × vectors of accumulators stays in registers while the segments of the window go by; then it is rescaled and
-// stored. The functions name their instruction set one by one, so that nothing else of the program is compiled for it.
+// A tile of positions × vectors of accumulators stays in registers while the segments of the window
+// go by; then it is rescaled and stored. The functions name their instruction set one by one, so
+// that nothing else of the program is compiled for it.
 #include <cstddef>
 
 #include "host/simulator/conv_vnni.h"
@@ -17,9 +18,10 @@ namespace dtr::simulator {
 namespace {
 
 // Sixteen times numerics::requantize, with the output's zero point and clamp, for any accumulator.
-// High multiply: (a · b + 2^30) >> 31 in 64 bits, even and odd lanes apart; b ≥ 0, so it cannot saturate. Division by 2^right: shift,
-// plus one where the remainder exceeds half (of a negative number: half and one), as numerics::rounding_divide_by_power_of_two.
-// clamp(x + zero_point, low, high) = clamp(x, low − zero_point, high − zero_point) + zero_point, which cannot overflow.
+// High multiply: (a · b + 2^30) >> 31 in 64 bits, even and odd lanes apart; b ≥ 0, so it cannot
+// saturate. Division by 2^right: shift, plus one where the remainder exceeds half (of a negative
+// number: half and one), as numerics::rounding_divide_by_power_of_two. clamp(x + zero_point, low,
+// high) = clamp(x, low − zero_point, high − zero_point) + zero_point, which cannot overflow.
 struct Rescaler {
   __m512i multiplier, multiplier_odd, left, right, mask, half;
   __m512i low, high, zero_point;
@@ -40,8 +42,10 @@ struct Rescaler {
     const __m512i nudge = _mm512_set1_epi64(int64_t{1} << 30);
     const __m512i x = _mm512_sllv_epi32(accumulator, left);
     const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, multiplier), nudge);
-    const __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), multiplier_odd), nudge);
-    const __m512i product = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 31), _mm512_slli_epi64(odd, 1));
+    const __m512i odd =
+        _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), multiplier_odd), nudge);
+    const __m512i product =
+        _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 31), _mm512_slli_epi64(odd, 1));
     const __m512i remainder = _mm512_and_si512(product, mask);
     const __m512i threshold = _mm512_add_epi32(half, _mm512_srli_epi32(product, 31));
     const __mmask16 up = _mm512_cmpgt_epi32_mask(remainder, threshold);
@@ -61,7 +65,8 @@ struct TameRescaler {
   DTR_VNNI_INLINE void load(const VnniBlock& block, uint32_t vector) {
     multiplier = _mm512_loadu_si512(block.multiplier + vector * kVnniLanes);
     multiplier_odd = _mm512_srli_epi64(multiplier, 32);
-    left_and_one = _mm512_add_epi32(_mm512_loadu_si512(block.left_shift + vector * kVnniLanes), _mm512_set1_epi32(1));
+    left_and_one = _mm512_add_epi32(_mm512_loadu_si512(block.left_shift + vector * kVnniLanes),
+                                    _mm512_set1_epi32(1));
     right = _mm512_loadu_si512(block.right_shift + vector * kVnniLanes);
     rounding = _mm512_loadu_si512(block.rounding + vector * kVnniLanes);
     divides = _mm512_test_epi32_mask(right, right);
@@ -72,8 +77,10 @@ struct TameRescaler {
     const __m512i nudge = _mm512_set1_epi64(int64_t{1} << 31);
     const __m512i x = _mm512_sllv_epi32(accumulator, left_and_one);
     const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, multiplier), nudge);
-    const __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), multiplier_odd), nudge);
-    const __m512i product = _mm512_castps_si512(_mm512_mask_movehdup_ps(_mm512_castsi512_ps(odd), 0x5555, _mm512_castsi512_ps(even)));
+    const __m512i odd =
+        _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), multiplier_odd), nudge);
+    const __m512i product = _mm512_castps_si512(
+        _mm512_mask_movehdup_ps(_mm512_castsi512_ps(odd), 0x5555, _mm512_castsi512_ps(even)));
     const __m512i sign = _mm512_maskz_srai_epi32(divides, product, 31);
     const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(product, rounding), sign);
     const __m128i bytes = _mm512_cvtsepi32_epi8(_mm512_srav_epi32(sum, right));
@@ -81,8 +88,8 @@ struct TameRescaler {
   }
 };
 
-// Sixteen times numerics::requantize_with_one_rounding, with zero point and clamp as above, in 64 bits. The shift is at least 1, and
-// |a · b| + half of 2^shift stays below 2^63.
+// Sixteen times numerics::requantize_with_one_rounding, with zero point and clamp as above, in 64
+// bits. The shift is at least 1, and |a · b| + half of 2^shift stays below 2^63.
 struct OneRoundingRescaler {
   __m512i multiplier, multiplier_odd, shift_even, shift_odd, half_even, half_odd;
   __m512i low, high, zero_point;
@@ -103,11 +110,13 @@ struct OneRoundingRescaler {
     zero_point = _mm512_set1_epi32(block.zero_point);
   }
   DTR_VNNI_INLINE __m512i round(__m512i product, __m512i half, __m512i shift) const {
-    return _mm512_min_epi64(_mm512_max_epi64(_mm512_srav_epi64(_mm512_add_epi64(product, half), shift), low), high);
+    return _mm512_min_epi64(
+        _mm512_max_epi64(_mm512_srav_epi64(_mm512_add_epi64(product, half), shift), low), high);
   }
   DTR_VNNI_INLINE __m128i operator()(__m512i accumulator) const {
     const __m512i even = round(_mm512_mul_epi32(accumulator, multiplier), half_even, shift_even);
-    const __m512i odd = round(_mm512_mul_epi32(_mm512_srli_epi64(accumulator, 32), multiplier_odd), half_odd, shift_odd);
+    const __m512i odd = round(_mm512_mul_epi32(_mm512_srli_epi64(accumulator, 32), multiplier_odd),
+                              half_odd, shift_odd);
     const __m512i joined = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
     return _mm512_cvtepi32_epi8(_mm512_add_epi32(joined, zero_point));
   }
@@ -118,8 +127,9 @@ DTR_VNNI_INLINE inline uint32_t existing(const VnniBlock& block, uint32_t positi
   return position < block.positions ? position : block.positions - 1;
 }
 
-// Vectors of output channels, and rows of them for positions, as chains of members instead of arrays: the compiler keeps members in
-// registers, but stores an array that a loop indexes in every step, even if it unrolls the loop.
+// Vectors of output channels, and rows of them for positions, as chains of members instead of
+// arrays: the compiler keeps members in registers, but stores an array that a loop indexes in every
+// step, even if it unrolls the loop.
 template <uint32_t kCount>
 struct Vectors {
   __m512i head;
@@ -184,7 +194,8 @@ DTR_VNNI void convolve_tile(const VnniBlock& block, const AnyRescaler* by, uint3
     const int8_t* weights = block.weights;
     for (uint32_t s = 0; s < block.segment_count; ++s) {
       size_t at = block.segments[s];
-      for (uint32_t step = 0; step < block.steps; ++step, at += kVnniDepth, weights += size_t{kVectors} * sizeof(__m512i)) {
+      for (uint32_t step = 0; step < block.steps;
+           ++step, at += kVnniDepth, weights += size_t{kVectors} * sizeof(__m512i)) {
         Vectors<kVectors> loaded;
         loaded.load(weights);
         tile.step(at, loaded);
@@ -194,10 +205,13 @@ DTR_VNNI void convolve_tile(const VnniBlock& block, const AnyRescaler* by, uint3
   }
   for (uint32_t n = 0; n < kVectors; ++n) {
     const uint32_t channels = block.channels - n * kVnniLanes;
-    const auto mask = static_cast<__mmask16>(channels >= kVnniLanes ? 0xFFFFu : (1u << channels) - 1);
+    const auto mask =
+        static_cast<__mmask16>(channels >= kVnniLanes ? 0xFFFFu : (1u << channels) - 1);
     for (uint32_t m = 0; m < kRows; ++m) {
-      int8_t* to = block.output + size_t{existing(block, position + m)} * block.output_stride + n * kVnniLanes;
-      _mm_mask_storeu_epi8(to, mask, by[n](_mm512_load_si512(&sums[(m * kVectors + n) * kVnniLanes])));
+      int8_t* to = block.output + size_t{existing(block, position + m)} * block.output_stride +
+                   n * kVnniLanes;
+      _mm_mask_storeu_epi8(to, mask,
+                           by[n](_mm512_load_si512(&sums[(m * kVectors + n) * kVnniLanes])));
     }
   }
 }
@@ -207,7 +221,8 @@ DTR_VNNI void convolve_with(const VnniBlock& block) {
   AnyRescaler by[kVectors];
   for (uint32_t n = 0; n < kVectors; ++n) by[n].load(block, n);
   uint32_t position = 0;
-  for (; position + kRows <= block.positions; position += kRows) convolve_tile<kRows, kVectors>(block, by, position);
+  for (; position + kRows <= block.positions; position += kRows)
+    convolve_tile<kRows, kVectors>(block, by, position);
   const uint32_t rest = block.positions - position;
   if (rest == 1) return convolve_tile<1, kVectors>(block, by, position);
   if (rest > 1 && rest <= 3) return convolve_tile<3, kVectors>(block, by, position);
@@ -217,14 +232,16 @@ DTR_VNNI void convolve_with(const VnniBlock& block) {
 template <uint32_t kRows, uint32_t kVectors>
 DTR_VNNI void convolve(const VnniBlock& block) {
   if (block.one_rounding) return convolve_with<kRows, kVectors, OneRoundingRescaler>(block);
-  return block.tame ? convolve_with<kRows, kVectors, TameRescaler>(block) : convolve_with<kRows, kVectors, Rescaler>(block);
+  return block.tame ? convolve_with<kRows, kVectors, TameRescaler>(block)
+                    : convolve_with<kRows, kVectors, Rescaler>(block);
 }
 
 }  // namespace
 
 bool vnni_supported() {
-  return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
-         __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512vnni") != 0;
+  return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+         __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+         __builtin_cpu_supports("avx512vnni") != 0;
 }
 
 void vnni_convolve(const VnniBlock& block) {
@@ -244,10 +261,12 @@ DTR_VNNI void vnni_to_unsigned(const int8_t* from, void* to, size_t count) {
   auto* out = static_cast<uint8_t*>(to);
   const __m512i flip = _mm512_set1_epi8(-128);
   size_t i = 0;
-  for (; i + 64 <= count; i += 64) _mm512_storeu_si512(out + i, _mm512_xor_si512(_mm512_loadu_si512(from + i), flip));
+  for (; i + 64 <= count; i += 64)
+    _mm512_storeu_si512(out + i, _mm512_xor_si512(_mm512_loadu_si512(from + i), flip));
   if (i == count) return;
   const __mmask64 mask = (__mmask64{1} << (count - i)) - 1;
-  _mm512_mask_storeu_epi8(out + i, mask, _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, from + i), flip));
+  _mm512_mask_storeu_epi8(out + i, mask,
+                          _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, from + i), flip));
 }
 
 }  // namespace dtr::simulator

@@ -1,4 +1,5 @@
-// Convolution with AVX-512 VNNI (vpdpbusd): products of unsigned activations (q + 128) and signed weights, four a lane.
+// Convolution with AVX-512 VNNI (vpdpbusd): products of unsigned activations (q + 128) and signed
+// weights, four a lane.
 #pragma once
 
 #include <cstdint>

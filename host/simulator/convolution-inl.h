@@ -1,4 +1,5 @@
-// Convolutions for each of Highway's targets, over padded bands of 16-bit values. Compiled once a target.
+// Convolutions for each of Highway's targets, over padded bands of 16-bit values. Compiled once a
+// target.
 #if defined(DTR_SIMULATOR_HOST_CONVOLUTION_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef DTR_SIMULATOR_HOST_CONVOLUTION_INL_H
 #undef DTR_SIMULATOR_HOST_CONVOLUTION_INL_H
@@ -31,28 +32,34 @@ inline void widen(const int8_t* from, void* to, size_t count) {
   const D16 d;
   const hn::Rebind<int8_t, D16> d8;
   size_t i = 0;
-  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) hn::StoreU(hn::PromoteTo(d, hn::LoadU(d8, from + i)), d, out + i);
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d))
+    hn::StoreU(hn::PromoteTo(d, hn::LoadU(d8, from + i)), d, out + i);
   for (; i < count; ++i) out[i] = from[i];
 }
 
 HWY_INLINE Rescale rescale_at(const PackedConvolution& packed, size_t at) {
   const D32 d;
-  return {hn::LoadU(d, &packed.multiplier[at]), hn::LoadU(d, &packed.left_shift[at]), hn::LoadU(d, &packed.right_shift[at])};
+  return {hn::LoadU(d, &packed.multiplier[at]), hn::LoadU(d, &packed.left_shift[at]),
+          hn::LoadU(d, &packed.right_shift[at])};
 }
 
 HWY_INLINE OneRounding one_rounding_at(const PackedConvolution& packed, size_t at) {
   const D32 d;
-  const V32 net = hn::Sub(hn::LoadU(d, &packed.right_shift[at]), hn::LoadU(d, &packed.left_shift[at]));
+  const V32 net =
+      hn::Sub(hn::LoadU(d, &packed.right_shift[at]), hn::LoadU(d, &packed.left_shift[at]));
   return {hn::LoadU(d, &packed.multiplier[at]), hn::Add(net, hn::Set(d, 31))};
 }
 
 HWY_INLINE TameRescale tame_rescale_at(const PackedConvolution& packed, size_t at) {
   const D32 d;
-  return {hn::LoadU(d, &packed.multiplier[at]), hn::Add(hn::LoadU(d, &packed.left_shift[at]), hn::Set(d, 1)),
-          hn::LoadU(d, &packed.right_shift[at]), hn::LoadU(d, &packed.rounding[at]), hn::LoadU(d, &packed.sign_mask[at])};
+  return {hn::LoadU(d, &packed.multiplier[at]),
+          hn::Add(hn::LoadU(d, &packed.left_shift[at]), hn::Set(d, 1)),
+          hn::LoadU(d, &packed.right_shift[at]), hn::LoadU(d, &packed.rounding[at]),
+          hn::LoadU(d, &packed.sign_mask[at])};
 }
 
-// ---- Convolution: a tile of positions × two vectors of output channels; one step takes a pair of input values.
+// ---- Convolution: a tile of positions × two vectors of output channels; one step takes a pair of
+// input values.
 
 #if HWY_TARGET <= HWY_AVX3
 constexpr uint32_t kTileRows = 8;
@@ -62,7 +69,8 @@ constexpr uint32_t kTileRows = 4;
 constexpr uint32_t kTileVectors = 2;
 constexpr uint32_t kBlockChannels = kTileVectors * static_cast<uint32_t>(kLanes);
 
-// Runs of consecutive values that a window reads: whole kernel rows, or pixels where they are apart.
+// Runs of consecutive values that a window reads: whole kernel rows, or pixels where they are
+// apart.
 struct Runs {
   bool rows;
   uint32_t values, count, pairs;
@@ -72,20 +80,24 @@ struct Runs {
         count(rows ? w.kernel_height : w.kernel_height * w.kernel_width),
         pairs((values + 1) / 2) {}
   size_t offset(const Plan& plan, uint32_t run) const {
-    return rows ? plan.tap_offset(run, 0) : plan.tap_offset(run / plan.window.kernel_width, run % plan.window.kernel_width);
+    return rows ? plan.tap_offset(run, 0)
+                : plan.tap_offset(run / plan.window.kernel_width, run % plan.window.kernel_width);
   }
 };
 
 // Conv2d, or a Depthwise that is_dense.
 template <class Command>
-void pack_dense(const npu::Target& target, const Command& command, const int8_t* weights, const std::byte* parameters,
-                PackedConvolution& packed) {
-  packed.usable = !npu::with_sums(command.epilogue) && make_plan(command.window, command.pad_value, 2, false, packed.plan);
+void pack_dense(const npu::Target& target, const Command& command, const int8_t* weights,
+                const std::byte* parameters, PackedConvolution& packed) {
+  packed.usable = !npu::with_sums(command.epilogue) &&
+                  make_plan(command.window, command.pad_value, 2, false, packed.plan);
   if (!packed.usable) return;
   const npu::Window& w = command.window;
   const Runs runs(w);
   const uint32_t blocks = npu::div_up(w.out_channels, kBlockChannels);
-  packed.weights.assign(size_t{blocks} * runs.count * runs.pairs * kBlockChannels * 2 * sizeof(int16_t), std::byte{0});
+  packed.weights.assign(
+      size_t{blocks} * runs.count * runs.pairs * kBlockChannels * 2 * sizeof(int16_t),
+      std::byte{0});
   auto* to = reinterpret_cast<int16_t*>(packed.weights.data());
   std::vector<int8_t> row(size_t{w.kernel_width} * w.in_channels);
   std::vector<uint32_t> magnitudes(w.out_channels);
@@ -100,7 +112,8 @@ void pack_dense(const npu::Target& target, const Command& command, const int8_t*
         magnitudes[channel] += static_cast<uint32_t>(std::abs(row[i]));
       }
     }
-  pack_parameters(target, w, command.epilogue, parameters, magnitudes, size_t{blocks} * kBlockChannels, packed);
+  pack_parameters(target, w, command.epilogue, parameters, magnitudes,
+                  size_t{blocks} * kBlockChannels, packed);
 }
 
 struct Tile {
@@ -117,8 +130,8 @@ struct Tile {
   const int16_t* window(uint32_t position) const { return band + plan.offsets[existing(position)]; }
 };
 
-// Vectors of sums as a chain of members instead of an array: the compiler keeps members in registers, but stores an array that a loop
-// indexes in every step, even if it unrolls the loop.
+// Vectors of sums as a chain of members instead of an array: the compiler keeps members in
+// registers, but stores an array that a loop indexes in every step, even if it unrolls the loop.
 template <uint32_t kRows>
 struct Sums {
   V32 first, second;  // kTileVectors
@@ -152,15 +165,16 @@ struct Sums<0> {
   HWY_INLINE void store(int32_t*) const {}
 };
 
-// Positions [first, first + kRows), those beyond the last repeat it, by one block of channels. The sums leave the registers before they
-// are rescaled, which needs many itself.
+// Positions [first, first + kRows), those beyond the last repeat it, by one block of channels. The
+// sums leave the registers before they are rescaled, which needs many itself.
 template <uint32_t kRows>
 HWY_INLINE void convolve_tile(const Tile& tile, uint32_t block, uint32_t first) {
   const D16 d16;
   const size_t channel = size_t{block} * kBlockChannels;
   HWY_ALIGN int32_t buffer[kRows * kBlockChannels];
   {
-    const auto* weights = reinterpret_cast<const int16_t*>(tile.packed.weights.data()) + channel * tile.runs.count * tile.runs.pairs * 2;
+    const auto* weights = reinterpret_cast<const int16_t*>(tile.packed.weights.data()) +
+                          channel * tile.runs.count * tile.runs.pairs * 2;
     Sums<kRows> sums;
     sums.start(tile, channel, first);
     for (uint32_t run = 0; run < tile.runs.count; ++run) {
@@ -176,7 +190,8 @@ HWY_INLINE void convolve_tile(const Tile& tile, uint32_t block, uint32_t first) 
     if (at >= out_channels) return;
     const auto finish = [&](auto rescaled) HWY_ATTR {
       for (uint32_t m = 0; m < kRows; ++m)
-        store_int8(rescaled(hn::Load(D32(), &buffer[m * kBlockChannels + n * kLanes])), out_channels - at,
+        store_int8(rescaled(hn::Load(D32(), &buffer[m * kBlockChannels + n * kLanes])),
+                   out_channels - at,
                    tile.output + tile.existing(first + m) * tile.output_stride + at);
     };
     if (tile.packed.tame) {
@@ -204,8 +219,10 @@ void convolve(const Call& call, const Command& command, const ConvolutionMemory&
   const Plan& plan = packed->plan;
   const npu::Window& w = plan.window;
   const Runs runs(w);
-  const Limit limit{command.epilogue.clamp_low, command.epilogue.clamp_high, command.epilogue.zero_point_out};
-  const BandOutput outputs(kit()->kernels, call, command.window, command.epilogue, memory, plan, false);
+  const Limit limit{command.epilogue.clamp_low, command.epilogue.clamp_high,
+                    command.epilogue.zero_point_out};
+  const BandOutput outputs(kit()->kernels, call, command.window, command.epilogue, memory, plan,
+                           false);
   std::byte* band = context.band_of(plan.band_bytes());
   for (uint32_t image = 0; image < w.batch; ++image) {
     for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
@@ -222,7 +239,8 @@ void convolve(const Call& call, const Command& command, const ConvolutionMemory&
                       outputs.pixel_stride()};
       for (uint32_t block = 0; block * kBlockChannels < w.out_channels; ++block) {
         uint32_t position = 0;
-        for (; position + 1 < tile.positions; position += kTileRows) convolve_tile<kTileRows>(tile, block, position);
+        for (; position + 1 < tile.positions; position += kTileRows)
+          convolve_tile<kTileRows>(tile, block, position);
         if (position < tile.positions) convolve_tile<1>(tile, block, position);
       }
       outputs.finish(first, tile.positions);
@@ -230,16 +248,19 @@ void convolve(const Call& call, const Command& command, const ConvolutionMemory&
   }
 }
 
-// ---- Depthwise: lanes are channels. Two taps make a pair: interleaving their values in blocks of 128 bits gives two vectors, whose
-// channels lie in an order of their own; weights and parameters are packed in that order and packing the results undoes it.
+// ---- Depthwise: lanes are channels. Two taps make a pair: interleaving their values in blocks of
+// 128 bits gives two vectors, whose channels lie in an order of their own; weights and parameters
+// are packed in that order and packing the results undoes it.
 //
-// A row of outputs is taken as one run of values, positions and channels together, if channels repeat after few vectors; else each
-// position is a run of its own.
+// A row of outputs is taken as one run of values, positions and channels together, if channels
+// repeat after few vectors; else each position is a run of its own.
 
 constexpr size_t kRunLanes = 2 * kLanes;  // channels of one block
 
 // Place in a run of the value in lane `lane` of half `half` after interleaving.
-constexpr size_t interleaved(size_t half, size_t lane) { return lane / 4 * 8 + half * 4 + lane % 4; }
+constexpr size_t interleaved(size_t half, size_t lane) {
+  return lane / 4 * 8 + half * 4 + lane % 4;
+}
 
 struct RunLength {
   bool whole_rows;
@@ -253,10 +274,12 @@ struct RunLength {
   }
 };
 
-inline void pack_depthwise(const npu::Target& target, const npu::Depthwise& command, const int8_t* weights, const std::byte* parameters,
+inline void pack_depthwise(const npu::Target& target, const npu::Depthwise& command,
+                           const int8_t* weights, const std::byte* parameters,
                            PackedConvolution& packed) {
   if (is_dense(command)) return pack_dense(target, command, weights, parameters, packed);
-  packed.usable = !npu::with_sums(command.epilogue) && make_plan(command.window, command.pad_value, 2, true, packed.plan);
+  packed.usable = !npu::with_sums(command.epilogue) &&
+                  make_plan(command.window, command.pad_value, 2, true, packed.plan);
   if (!packed.usable) return;
   const npu::Window& w = command.window;
   const RunLength run(w);
@@ -264,14 +287,16 @@ inline void pack_depthwise(const npu::Target& target, const npu::Depthwise& comm
   std::vector<uint32_t> magnitudes(w.out_channels);
   for (uint32_t channel = 0; channel < w.out_channels; ++channel)
     for (uint32_t tap = 0; tap < taps; ++tap)
-      magnitudes[channel] += static_cast<uint32_t>(std::abs(weights[depthwise_weight_index(target, w, channel, tap)]));
+      magnitudes[channel] +=
+          static_cast<uint32_t>(std::abs(weights[depthwise_weight_index(target, w, channel, tap)]));
   PackedConvolution plain;
   pack_parameters(target, w, command.epilogue, parameters, magnitudes, w.out_channels, plain);
   packed.tame = plain.tame;
   packed.one_rounding = plain.one_rounding;
-  constexpr AlignedVector<int32_t> PackedConvolution::*kLists[] = {&PackedConvolution::bias,       &PackedConvolution::multiplier,
-                                                                   &PackedConvolution::left_shift, &PackedConvolution::right_shift,
-                                                                   &PackedConvolution::rounding,   &PackedConvolution::sign_mask};
+  constexpr AlignedVector<int32_t> PackedConvolution::*kLists[] = {
+      &PackedConvolution::bias,       &PackedConvolution::multiplier,
+      &PackedConvolution::left_shift, &PackedConvolution::right_shift,
+      &PackedConvolution::rounding,   &PackedConvolution::sign_mask};
   for (const auto list : kLists) (packed.*list).assign(run.blocks * kRunLanes, 0);
   packed.weights.assign(run.blocks * pairs * kRunLanes * 2 * sizeof(int16_t), std::byte{0});
   auto* to = reinterpret_cast<int16_t*>(packed.weights.data());
@@ -294,8 +319,9 @@ enum class Rounding : uint8_t { kTame, kTwice, kOnce };
 
 // `length` values from `input`, whose channels start at the first block.
 template <Rounding kRounding>
-void depthwise_run(const PackedConvolution& packed, const std::vector<uint32_t>& taps, size_t blocks, const Limit& limit,
-                   const int16_t* input, size_t length, int8_t* output) {
+void depthwise_run(const PackedConvolution& packed, const std::vector<uint32_t>& taps,
+                   size_t blocks, const Limit& limit, const int16_t* input, size_t length,
+                   int8_t* output) {
   const D32 d;
   const D16 d16;
   const hn::Rebind<int8_t, D16> d8;
@@ -310,7 +336,8 @@ void depthwise_run(const PackedConvolution& packed, const std::vector<uint32_t>&
       const V16 a = hn::LoadU(d16, input + taps[tap] + at);
       const V16 b = hn::LoadU(d16, input + taps[tap + 1] + at);
       low = multiply_pairs(hn::InterleaveLower(d16, a, b), hn::Load(d16, weights), low);
-      high = multiply_pairs(hn::InterleaveUpper(d16, a, b), hn::Load(d16, weights + kRunLanes), high);
+      high =
+          multiply_pairs(hn::InterleaveUpper(d16, a, b), hn::Load(d16, weights + kRunLanes), high);
     }
     if constexpr (kRounding == Rounding::kTame) {
       low = tame_rescale_at(packed, parameter)(low);
@@ -324,8 +351,8 @@ void depthwise_run(const PackedConvolution& packed, const std::vector<uint32_t>&
     }
     auto bytes = hn::DemoteTo(d8, hn::ReorderDemote2To(d16, low, high));
     if constexpr (kRounding == Rounding::kTame)
-      bytes =
-          hn::Min(hn::Max(bytes, hn::Set(d8, static_cast<int8_t>(limit.clamp_low))), hn::Set(d8, static_cast<int8_t>(limit.clamp_high)));
+      bytes = hn::Min(hn::Max(bytes, hn::Set(d8, static_cast<int8_t>(limit.clamp_low))),
+                      hn::Set(d8, static_cast<int8_t>(limit.clamp_high)));
     if (at + kRunLanes <= length) {
       hn::StoreU(bytes, d8, output + at);
     } else {
@@ -337,7 +364,8 @@ void depthwise_run(const PackedConvolution& packed, const std::vector<uint32_t>&
   }
 }
 
-inline void depthwise(const Call& call, const npu::Depthwise& command, const ConvolutionMemory& memory) {
+inline void depthwise(const Call& call, const npu::Depthwise& command,
+                      const ConvolutionMemory& memory) {
   if (is_dense(command)) return convolve(call, command, memory);
   auto& context = *static_cast<KitContext*>(call.context);
   const PackedConvolution* packed = context.packed[call.command];
@@ -351,12 +379,15 @@ inline void depthwise(const Call& call, const npu::Depthwise& command, const Con
   const RunLength run(w);
   std::vector<uint32_t> taps;  // an even number; the weights of the last one may be 0
   for (uint32_t y = 0; y < w.kernel_height; ++y)
-    for (uint32_t x = 0; x < w.kernel_width; ++x) taps.push_back(static_cast<uint32_t>(plan.tap_offset(y, x)));
+    for (uint32_t x = 0; x < w.kernel_width; ++x)
+      taps.push_back(static_cast<uint32_t>(plan.tap_offset(y, x)));
   if (taps.size() % 2 != 0) taps.push_back(taps.back());
 
-  const Limit limit{command.epilogue.clamp_low, command.epilogue.clamp_high, command.epilogue.zero_point_out};
+  const Limit limit{command.epilogue.clamp_low, command.epilogue.clamp_high,
+                    command.epilogue.zero_point_out};
   const size_t row_elements = size_t{w.out_width} * w.out_channels;
-  const BandOutput outputs(kit()->kernels, call, command.window, command.epilogue, memory, plan, true);
+  const BandOutput outputs(kit()->kernels, call, command.window, command.epilogue, memory, plan,
+                           true);
   const auto run_values = packed->tame           ? depthwise_run<Rounding::kTame>
                           : packed->one_rounding ? depthwise_run<Rounding::kOnce>
                                                  : depthwise_run<Rounding::kTwice>;
@@ -375,7 +406,8 @@ inline void depthwise(const Call& call, const npu::Depthwise& command, const Con
           continue;
         }
         for (uint32_t x = 0; x < w.out_width; ++x)
-          run_values(*packed, taps, run.blocks, limit, values + offsets[x], w.out_channels, output + size_t{x} * w.out_channels);
+          run_values(*packed, taps, run.blocks, limit, values + offsets[x], w.out_channels,
+                     output + size_t{x} * w.out_channels);
       }
       outputs.finish(first, size_t{count} * w.out_width);
     }

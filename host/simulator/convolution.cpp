@@ -6,12 +6,14 @@
 
 namespace dtr::simulator {
 
-void pack_parameters(const npu::Target& target, const npu::Window& window, const npu::Epilogue& epilogue, const std::byte* parameters,
-                     std::span<const uint32_t> magnitudes, size_t count, PackedConvolution& packed) {
+void pack_parameters(const npu::Target& target, const npu::Window& window,
+                     const npu::Epilogue& epilogue, const std::byte* parameters,
+                     std::span<const uint32_t> magnitudes, size_t count,
+                     PackedConvolution& packed) {
   constexpr int32_t kMostRight = 22;
   const ChannelParameters from(target, window, parameters);
-  for (AlignedVector<int32_t>* list :
-       {&packed.bias, &packed.multiplier, &packed.left_shift, &packed.right_shift, &packed.rounding, &packed.sign_mask})
+  for (AlignedVector<int32_t>* list : {&packed.bias, &packed.multiplier, &packed.left_shift,
+                                       &packed.right_shift, &packed.rounding, &packed.sign_mask})
     list->assign(count, 0);
   packed.one_rounding = (epilogue.flags & npu::kOneRounding) != 0;
   packed.tame = !packed.one_rounding;
@@ -23,18 +25,20 @@ void pack_parameters(const npu::Target& target, const npu::Window& window, const
     packed.multiplier[channel] = from.multiplier(channel);
     packed.left_shift[channel] = left;
     packed.right_shift[channel] = right;
-    const uint64_t bound = static_cast<uint64_t>(std::abs(int64_t{bias})) + 128 * uint64_t{magnitudes[channel]};
+    const uint64_t bound =
+        static_cast<uint64_t>(std::abs(int64_t{bias})) + 128 * uint64_t{magnitudes[channel]};
     if (right > kMostRight || bound << (left + 1) > INT32_MAX) {
       packed.tame = false;
       continue;
     }
-    packed.rounding[channel] = (right > 0 ? 1 << (right - 1) : 0) + epilogue.zero_point_out * (1 << right);
+    packed.rounding[channel] =
+        (right > 0 ? 1 << (right - 1) : 0) + epilogue.zero_point_out * (1 << right);
     packed.sign_mask[channel] = right > 0 ? -1 : 0;
   }
 }
 
-void read_kernel_row(const npu::Target& target, const npu::Conv2d& command, const int8_t* weights, uint32_t channel, uint32_t kernel_y,
-                     int8_t* row) {
+void read_kernel_row(const npu::Target& target, const npu::Conv2d& command, const int8_t* weights,
+                     uint32_t channel, uint32_t kernel_y, int8_t* row) {
   const npu::Window& w = command.window;
   const ConvolutionWeights at(target, command);
   const bool joined = command.packing == npu::Packing::kRows;
@@ -42,38 +46,46 @@ void read_kernel_row(const npu::Target& target, const npu::Conv2d& command, cons
   const size_t step_bytes = size_t{target.pipelines} * target.macs;
   for (uint32_t x = 0; x < (joined ? 1 : w.kernel_width); ++x) {
     const int8_t* from = weights + at.index(channel, kernel_y, x, 0);
-    for (uint32_t i = 0; i < run; i += target.macs, from += step_bytes) std::memcpy(row + i, from, std::min(target.macs, run - i));
+    for (uint32_t i = 0; i < run; i += target.macs, from += step_bytes)
+      std::memcpy(row + i, from, std::min(target.macs, run - i));
     row += run;
   }
 }
 
-void read_kernel_row(const npu::Target& target, const npu::Depthwise& command, const int8_t* weights, uint32_t channel, uint32_t kernel_y,
-                     int8_t* row) {
+void read_kernel_row(const npu::Target& target, const npu::Depthwise& command,
+                     const int8_t* weights, uint32_t channel, uint32_t kernel_y, int8_t* row) {
   const uint32_t columns = command.window.kernel_width;
-  for (uint32_t x = 0; x < columns; ++x) row[x] = weights[depthwise_weight_index(target, command.window, channel, kernel_y * columns + x)];
+  for (uint32_t x = 0; x < columns; ++x)
+    row[x] =
+        weights[depthwise_weight_index(target, command.window, channel, kernel_y * columns + x)];
 }
 
 namespace {
 
 bool evenly_spaced(const npu::Strides& strides, const npu::Window& w, bool across_rows) {
-  return strides.row == uint64_t{strides.pixel} * w.out_width && (!across_rows || strides.batch == uint64_t{strides.row} * w.out_height);
+  return strides.row == uint64_t{strides.pixel} * w.out_width &&
+         (!across_rows || strides.batch == uint64_t{strides.row} * w.out_height);
 }
 
 }  // namespace
 
-BandOutput::BandOutput(const Kernels& kernels, const Call& call, const npu::Window& window, const npu::Epilogue& epilogue,
-                       const ConvolutionMemory& memory, const Plan& plan, bool dense)
+BandOutput::BandOutput(const Kernels& kernels, const Call& call, const npu::Window& window,
+                       const npu::Epilogue& epilogue, const ConvolutionMemory& memory,
+                       const Plan& plan, bool dense)
     : kernels_(kernels),
       call_(call),
       window_(window),
       epilogue_(epilogue),
       memory_(memory),
       staged_(memory.table != nullptr || memory.addend != nullptr ||
-              !evenly_spaced(window.out, window, plan.window.out_height != window.out_height || plan.window.batch != window.batch) ||
+              !evenly_spaced(window.out, window,
+                             plan.window.out_height != window.out_height ||
+                                 plan.window.batch != window.batch) ||
               (dense && window.out.pixel != window.out_channels)),
-      buffer_(staged_
-                  ? static_cast<KitContext*>(call.context)->staging_of(size_t{plan.band_rows} * plan.window.out_width * window.out_channels)
-                  : nullptr) {}
+      buffer_(staged_ ? static_cast<KitContext*>(call.context)
+                            ->staging_of(size_t{plan.band_rows} * plan.window.out_width *
+                                         window.out_channels)
+                      : nullptr) {}
 
 // `count` elements of one position, or of several without gaps between them.
 void BandOutput::finish_run(int8_t* values, size_t first, uint32_t count) const {
@@ -86,7 +98,8 @@ void BandOutput::finish_run(int8_t* values, size_t first, uint32_t count) const 
   if (memory_.addend != nullptr) {
     npu::Binary add = npu::dense_binary(npu::BinaryKind::kAdd, count);
     add.arguments = epilogue_.add;
-    kernels_.binary(call_, add, values, memory_.addend + offset(epilogue_.addend_strides, first), output);
+    kernels_.binary(call_, add, values, memory_.addend + offset(epilogue_.addend_strides, first),
+                    output);
   }
   if (memory_.table == nullptr && memory_.addend == nullptr) std::memcpy(output, values, count);
 }
@@ -94,11 +107,14 @@ void BandOutput::finish_run(int8_t* values, size_t first, uint32_t count) const 
 void BandOutput::finish(size_t first, size_t count) const {
   if (!staged_) return;
   const uint32_t channels = window_.out_channels;
-  const auto gapless = [&](const npu::Strides& strides) { return strides.pixel == channels && evenly_spaced(strides, window_, true); };
+  const auto gapless = [&](const npu::Strides& strides) {
+    return strides.pixel == channels && evenly_spaced(strides, window_, true);
+  };
   const bool with_addend = memory_.addend != nullptr;
   if (gapless(window_.out) && (!with_addend || gapless(epilogue_.addend_strides)))
     return finish_run(buffer_, first, static_cast<uint32_t>(count * channels));
-  const bool whole_rows = window_.out.pixel == channels && (!with_addend || epilogue_.addend_strides.pixel == channels);
+  const bool whole_rows =
+      window_.out.pixel == channels && (!with_addend || epilogue_.addend_strides.pixel == channels);
   for (size_t done = 0; done < count;) {
     const size_t rest_of_row = window_.out_width - (first + done) % window_.out_width;
     const size_t run = whole_rows ? std::min(rest_of_row, count - done) : 1;

@@ -1,4 +1,5 @@
-// The kit for every instruction set that Highway knows: products of 16-bit pairs, since it has no product of bytes.
+// The kit for every instruction set that Highway knows: products of 16-bit pairs, since it has no
+// product of bytes.
 #include <algorithm>
 #include <cstring>
 

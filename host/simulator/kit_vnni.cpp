@@ -21,7 +21,8 @@ struct Segments {
     const bool rows = w.dilation_width == 1;
     bytes = rows ? w.kernel_width * w.in_channels : w.in_channels;
     for (uint32_t y = 0; y < w.kernel_height; ++y)
-      for (uint32_t x = 0; x < (rows ? 1 : w.kernel_width); ++x) offsets.push_back(static_cast<uint32_t>(plan.tap_offset(y, x)));
+      for (uint32_t x = 0; x < (rows ? 1 : w.kernel_width); ++x)
+        offsets.push_back(static_cast<uint32_t>(plan.tap_offset(y, x)));
   }
   uint32_t steps() const { return (bytes + kVnniDepth - 1) / kVnniDepth; }
 };
@@ -30,22 +31,27 @@ struct Segments {
 struct Blocks {
   uint32_t vectors, count;
   explicit Blocks(uint32_t channels)
-      : vectors((channels + kVnniLanes - 1) / kVnniLanes), count((vectors + kVnniMostVectors - 1) / kVnniMostVectors) {}
-  uint32_t first(uint32_t block) const { return static_cast<uint32_t>(uint64_t{vectors} * block / count); }
+      : vectors((channels + kVnniLanes - 1) / kVnniLanes),
+        count((vectors + kVnniMostVectors - 1) / kVnniMostVectors) {}
+  uint32_t first(uint32_t block) const {
+    return static_cast<uint32_t>(uint64_t{vectors} * block / count);
+  }
 };
 
 // Conv2d, or a Depthwise that is_dense.
 template <class Command>
-void pack_dense(const Target& target, const Command& command, const int8_t* weights, const std::byte* parameters,
-                PackedConvolution& packed) {
-  packed.usable = !with_sums(command.epilogue) && make_plan(command.window, command.pad_value, 1, false, packed.plan);
+void pack_dense(const Target& target, const Command& command, const int8_t* weights,
+                const std::byte* parameters, PackedConvolution& packed) {
+  packed.usable = !with_sums(command.epilogue) &&
+                  make_plan(command.window, command.pad_value, 1, false, packed.plan);
   if (!packed.usable) return;
   const Window& w = command.window;
   const Segments segments(packed.plan);
   const uint32_t steps = segments.steps();
   const Blocks blocks(w.out_channels);
   const size_t vector_bytes = size_t{kVnniLanes} * kVnniDepth;
-  packed.weights.assign(segments.offsets.size() * steps * blocks.vectors * vector_bytes, std::byte{0});
+  packed.weights.assign(segments.offsets.size() * steps * blocks.vectors * vector_bytes,
+                        std::byte{0});
   std::vector<uint32_t> sums(w.out_channels), magnitudes(w.out_channels);
   std::vector<int8_t> row(size_t{w.kernel_width} * w.in_channels);
   const auto segments_in_row = static_cast<uint32_t>(row.size() / segments.bytes);
@@ -69,9 +75,11 @@ void pack_dense(const Target& target, const Command& command, const int8_t* weig
     }
     block_start += segments.offsets.size() * steps * step_bytes;
   }
-  pack_parameters(target, w, command.epilogue, parameters, magnitudes, size_t{blocks.vectors} * kVnniLanes, packed);
+  pack_parameters(target, w, command.epilogue, parameters, magnitudes,
+                  size_t{blocks.vectors} * kVnniLanes, packed);
   for (uint32_t channel = 0; channel < w.out_channels; ++channel)
-    packed.bias[channel] = static_cast<int32_t>(static_cast<uint32_t>(packed.bias[channel]) - 128 * sums[channel]);
+    packed.bias[channel] =
+        static_cast<int32_t>(static_cast<uint32_t>(packed.bias[channel]) - 128 * sums[channel]);
 }
 
 template <class Command>
@@ -87,7 +95,8 @@ void convolve(const Call& call, const Command& command, const ConvolutionMemory&
   const Window& w = plan.window;
   const Segments segments(plan);
   const Blocks blocks(w.out_channels);
-  const BandOutput outputs(vnni_kit()->kernels, call, command.window, command.epilogue, memory, plan, false);
+  const BandOutput outputs(vnni_kit()->kernels, call, command.window, command.epilogue, memory,
+                           plan, false);
   std::byte* band = context.band_of(plan.band_bytes());
   for (uint32_t image = 0; image < w.batch; ++image) {
     for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
@@ -121,7 +130,8 @@ void convolve(const Call& call, const Command& command, const ConvolutionMemory&
         block.output_stride = outputs.pixel_stride();
         block.channels = std::min(w.out_channels - first, block.vectors * kVnniLanes);
         vnni_convolve(block);
-        weights += size_t{block.segment_count} * block.steps * block.vectors * kVnniLanes * kVnniDepth;
+        weights +=
+            size_t{block.segment_count} * block.steps * block.vectors * kVnniLanes * kVnniDepth;
       }
       outputs.finish(first_position, size_t{rows} * w.out_width);
     }
@@ -135,11 +145,12 @@ const Kit& base_kit() {
 }
 
 void depthwise(const Call& call, const Depthwise& command, const ConvolutionMemory& memory) {
-  is_dense(command) ? convolve(call, command, memory) : base_kit().kernels.depthwise(call, command, memory);
+  is_dense(command) ? convolve(call, command, memory)
+                    : base_kit().kernels.depthwise(call, command, memory);
 }
 
-void pack_depthwise(const Target& target, const Depthwise& command, const int8_t* weights, const std::byte* parameters,
-                    PackedConvolution& packed) {
+void pack_depthwise(const Target& target, const Depthwise& command, const int8_t* weights,
+                    const std::byte* parameters, PackedConvolution& packed) {
   is_dense(command) ? pack_dense(target, command, weights, parameters, packed)
                     : base_kit().pack_depthwise(target, command, weights, parameters, packed);
 }

@@ -1,4 +1,5 @@
-// Microcode as text, for people: header, operands, one line a command with what it computes, where its data lie and its cycles.
+// Microcode as text, for people: header, operands, one line a command with what it computes, where
+// its data lie and its cycles.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,8 @@
 // Matrix products for each of Highway's targets. Compiled once a target.
 //
-// Both operands become 16-bit differences to their zero points: of the left one rows, of the right one pairs of neighbours along the
-// inner dimension, column by column, so that a pair of the left one, repeated in all lanes, multiplies a vector of columns.
+// Both operands become 16-bit differences to their zero points: of the left one rows, of the right
+// one pairs of neighbours along the inner dimension, column by column, so that a pair of the left
+// one, repeated in all lanes, multiplies a vector of columns.
 #if defined(DTR_SIMULATOR_HOST_MATMUL_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef DTR_SIMULATOR_HOST_MATMUL_INL_H
 #undef DTR_SIMULATOR_HOST_MATMUL_INL_H
@@ -32,7 +33,8 @@ class MatmulLoops {
         context_(*static_cast<KitContext*>(call.context)),
         pairs_((command.inner + 1) / 2),
         padded_columns_((command.columns + kLanes - 1) / kLanes * kLanes),
-        rescale_{hn::Set(D32(), command.rescale.multiplier), hn::Set(D32(), std::max(command.rescale.shift, 0)),
+        rescale_{hn::Set(D32(), command.rescale.multiplier),
+                 hn::Set(D32(), std::max(command.rescale.shift, 0)),
                  hn::Set(D32(), std::max(-command.rescale.shift, 0))},
         limit_{command.clamp_low, command.clamp_high, command.zero_point_out} {
     const size_t right_bytes = size_t{pairs_} * padded_columns_ * 2 * sizeof(int16_t);
@@ -71,7 +73,8 @@ class MatmulLoops {
       const int8_t* row = from + size_t{k} * command_.right_inner_stride;
       int16_t* to = right_ + size_t{k / 2} * padded_columns_ * 2 + k % 2;
       for (uint32_t column = 0; column < command_.columns; ++column)
-        to[size_t{column} * 2] = static_cast<int16_t>(row[size_t{column} * command_.right_column_stride] - command_.zero_point_right);
+        to[size_t{column} * 2] = static_cast<int16_t>(
+            row[size_t{column} * command_.right_column_stride] - command_.zero_point_right);
     }
   }
   void pack_left(const int8_t* from) {
@@ -79,7 +82,8 @@ class MatmulLoops {
       const int8_t* values = from + size_t{row} * command_.left_row_stride;
       int16_t* to = left_ + size_t{row} * pairs_ * 2;
       for (uint32_t k = 0; k < command_.inner; ++k)
-        to[k] = static_cast<int16_t>(values[size_t{k} * command_.left_inner_stride] - command_.zero_point_left);
+        to[k] = static_cast<int16_t>(values[size_t{k} * command_.left_inner_stride] -
+                                     command_.zero_point_left);
       if (command_.inner % 2 != 0) to[command_.inner] = 0;
     }
   }
@@ -91,7 +95,8 @@ class MatmulLoops {
       for (uint32_t row = 0; row < command_.rows; row += kRows) {
         const uint32_t rows = std::min(kRows, command_.rows - row);
         std::array<const int16_t*, kRows> values{};  // rows that do not exist repeat the last one
-        for (uint32_t r = 0; r < kRows; ++r) values[r] = left_ + size_t{row + std::min(r, rows - 1)} * pairs_ * 2;
+        for (uint32_t r = 0; r < kRows; ++r)
+          values[r] = left_ + size_t{row + std::min(r, rows - 1)} * pairs_ * 2;
         V32 sum_0 = hn::Zero(d), sum_1 = sum_0, sum_2 = sum_0, sum_3 = sum_0;
         const int16_t* right = right_ + size_t{column} * 2;
         for (uint32_t k = 0; k < pairs_; ++k, right += size_t{padded_columns_} * 2) {
@@ -109,7 +114,9 @@ class MatmulLoops {
         const uint32_t columns = std::min(kLanes, command_.columns - column);
         const V32 sums[kRows] = {sum_0, sum_1, sum_2, sum_3};
         for (uint32_t r = 0; r < rows; ++r)
-          store(sums[r], columns, output + size_t{row + r} * command_.output_row_stride + size_t{column} * command_.output_column_stride);
+          store(sums[r], columns,
+                output + size_t{row + r} * command_.output_row_stride +
+                    size_t{column} * command_.output_column_stride);
       }
   }
 
@@ -132,7 +139,9 @@ class MatmulLoops {
   int16_t* left_ = nullptr;
 };
 
-inline void matmul(const Call& call, const npu::Matmul& command, const MatmulMemory& memory) { MatmulLoops(call, command, memory).run(); }
+inline void matmul(const Call& call, const npu::Matmul& command, const MatmulMemory& memory) {
+  MatmulLoops(call, command, memory).run();
+}
 
 #endif  // fixed-size vectors
 

@@ -10,16 +10,20 @@ using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of
 // Ranges of scratch that hold constants: start → (end, offset of the constant at the start).
 class Staged {
  public:
-  explicit Staged(const Target& target, std::vector<std::optional<StagedOperands>>& result) : target_(target), result_(result) {}
+  explicit Staged(const Target& target, std::vector<std::optional<StagedOperands>>& result)
+      : target_(target), result_(result) {}
 
   Status operator()(uint32_t, const Copy& command) {
     if (command.destination.region != kScratch) return Status::kOk;
     overwrite(command.destination.offset, command.bytes);
-    ranges_[command.destination.offset] = {uint64_t{command.destination.offset} + command.bytes, command.source.offset};
+    ranges_[command.destination.offset] = {uint64_t{command.destination.offset} + command.bytes,
+                                           command.source.offset};
     return Status::kOk;
   }
   Status operator()(uint32_t index, const Conv2d& command) { return convolution(index, command); }
-  Status operator()(uint32_t index, const Depthwise& command) { return convolution(index, command); }
+  Status operator()(uint32_t index, const Depthwise& command) {
+    return convolution(index, command);
+  }
   template <class Command>
   Status operator()(uint32_t, const Command& command) {
     written(command);
@@ -44,7 +48,8 @@ class Staged {
   void written(const Command& command) {
     const Accesses touched = accesses(target_, command);
     for (const Access& access : touched.all())
-      if (access.write && access.address.region == kScratch) overwrite(access.address.offset, access.bytes);
+      if (access.write && access.address.region == kScratch)
+        overwrite(access.address.offset, access.bytes);
   }
 
   std::optional<uint32_t> constant_at(const Access& access) const {
@@ -81,7 +86,8 @@ class Staged {
 
 }  // namespace
 
-std::vector<std::optional<StagedOperands>> staged_operands(const Target& target, const Payload& payload) {
+std::vector<std::optional<StagedOperands>> staged_operands(const Target& target,
+                                                           const Payload& payload) {
   std::vector<std::optional<StagedOperands>> result(payload.header.command_count);
   visit(payload, Staged(target, result));
   return result;

@@ -21,15 +21,18 @@ namespace HWY_NAMESPACE {
 
 #if !HWY_HAVE_SCALABLE && HWY_TARGET != HWY_SCALAR
 
-// Dimensions that continue each other in input and output are joined; what remains inside is one copy where both sides are dense.
+// Dimensions that continue each other in input and output are joined; what remains inside is one
+// copy where both sides are dense.
 inline void move(const Call& call, const npu::Move& command, const int8_t* input, int8_t* output) {
   npu::Move joined = command;
   uint32_t kept = npu::kMoveRank;  // dimensions [kept, rank) of `joined` are in use
   for (uint32_t d = npu::kMoveRank; d-- > 0;) {
     const uint32_t extent = command.extent[d];
     if (extent == 1) continue;
-    const bool continues = kept < npu::kMoveRank && int64_t{joined.input_stride[kept]} * joined.extent[kept] == command.input_stride[d] &&
-                           int64_t{joined.output_stride[kept]} * joined.extent[kept] == command.output_stride[d];
+    const bool continues =
+        kept < npu::kMoveRank &&
+        int64_t{joined.input_stride[kept]} * joined.extent[kept] == command.input_stride[d] &&
+        int64_t{joined.output_stride[kept]} * joined.extent[kept] == command.output_stride[d];
     if (continues) {
       joined.extent[kept] *= extent;
       continue;
@@ -41,7 +44,8 @@ inline void move(const Call& call, const npu::Move& command, const int8_t* input
   }
   for (uint32_t d = 0; d < kept; ++d) joined.extent[d] = 1;
   constexpr uint32_t kInner = npu::kMoveRank - 1;
-  const bool dense = kept < npu::kMoveRank && joined.input_stride[kInner] == 1 && joined.output_stride[kInner] == 1;
+  const bool dense = kept < npu::kMoveRank && joined.input_stride[kInner] == 1 &&
+                     joined.output_stride[kInner] == 1;
   if (!dense) return kPlainKernels.move(call, joined, input, output);
   uint32_t index[npu::kMoveRank] = {};
   Stream from{joined.input_stride}, to{joined.output_stride};
@@ -49,8 +53,10 @@ inline void move(const Call& call, const npu::Move& command, const int8_t* input
   while (advance(joined.extent, kInner, index, from, to));
 }
 
-// Results whose elements are neighbours go by in blocks that stay in L1; else what is reduced to one result, if that is one run.
-inline void reduce(const Call& call, const npu::Reduce& command, const int8_t* input, int8_t* output) {
+// Results whose elements are neighbours go by in blocks that stay in L1; else what is reduced to
+// one result, if that is one run.
+inline void reduce(const Call& call, const npu::Reduce& command, const int8_t* input,
+                   int8_t* output) {
   constexpr uint32_t kInner = npu::kMoveRank - 1;
   constexpr uint32_t kBlock = 256;
   if (command.kind == npu::ReduceKind::kSumOfBytes || npu::gives_index(command.kind))
@@ -85,7 +91,8 @@ inline void reduce(const Call& call, const npu::Reduce& command, const int8_t* i
     } while (advance(command.extent, kInner, index, from, to));
     return;
   }
-  if (command.reduced_stride[kInner] != 1) return kPlainKernels.reduce(call, command, input, output);
+  if (command.reduced_stride[kInner] != 1)
+    return kPlainKernels.reduce(call, command, input, output);
   const uint32_t run = command.reduced_extent[kInner];
   do {
     int32_t sum = 0;

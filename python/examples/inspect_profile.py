@@ -5,7 +5,8 @@
     deuteron run m.pte --input DATA.npz --samples 1 --profile m.etdump
     inspect_profile.py m.etdump m.etrecord [MODULE …] [--debug-buffer m.buffer]
 
-Times are cycles of the target's clock. Of every command of the NPU the Inspector shows its number, and as metadata its kernel.
+Times are cycles of the target's clock. Of every command of the NPU the Inspector shows its number,
+and as metadata its kernel.
 """
 import argparse
 import warnings
@@ -18,23 +19,46 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("trace")
     parser.add_argument("record")
-    parser.add_argument("modules", nargs="*", help="modules to add up, such as features.3; default: every module with operators in it")
-    parser.add_argument("--debug-buffer", help="what `deuteron run --debug-buffer` wrote for the first calibration sample")
+    parser.add_argument(
+        "modules",
+        nargs="*",
+        help="modules to add up, such as features.3; default: every module with operators in it",
+    )
+    parser.add_argument(
+        "--debug-buffer",
+        help="what `deuteron run --debug-buffer` wrote for the first calibration sample",
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    inspector = Inspector(etdump_path=arguments.trace, etrecord=arguments.record, debug_buffer_path=arguments.debug_buffer,
-                          source_time_scale=TimeScale.CYCLES, target_time_scale=TimeScale.CYCLES,
-                          delegate_metadata_parser=lambda metadatas: {"kernel": bytes(metadatas[0]).decode()})
+    inspector = Inspector(
+        etdump_path=arguments.trace,
+        etrecord=arguments.record,
+        debug_buffer_path=arguments.debug_buffer,
+        source_time_scale=TimeScale.CYCLES,
+        target_time_scale=TimeScale.CYCLES,
+        delegate_metadata_parser=lambda metadatas: {"kernel": bytes(metadatas[0]).decode()},
+    )
     inspector.print_data_tabular(include_delegate_debug_data=True)
 
     # The same as a pandas data frame: the five events that cost most.
     frame = inspector.to_dataframe(include_delegate_debug_data=True)
     commands = frame[frame["is_delegated_op"] == True]  # noqa: E712
     print("\nMost expensive commands of the NPU")
-    print(commands.nlargest(5, "avg (cycles)")[["event_name", "kernel", "avg (cycles)", "op_types"]].to_string(index=False))
+    print(
+        commands.nlargest(5, "avg (cycles)")[
+            ["event_name", "kernel", "avg (cycles)", "op_types"]
+        ].to_string(index=False)
+    )
 
-    # Copies run beside the computation and the host's part of a call lies between its events: these sums are not shares of the run.
-    stacks = [stack for block in inspector.event_blocks for event in block.events for stack in event.module_hierarchy.values() if stack]
+    # Copies run beside the computation and the host's part of a call lies between its events: these
+    # sums are not shares of the run.
+    stacks = [
+        stack
+        for block in inspector.event_blocks
+        for event in block.events
+        for stack in event.module_hierarchy.values()
+        if stack
+    ]
     modules = arguments.modules or sorted({list(stack.values())[-1][0] for stack in stacks} - {""})
     print("\nCycles of events by module")
     for module in modules:

@@ -1,8 +1,11 @@
-"""Quantization-aware training of models/digits_cnn: prepare with Deuteron, train in PyTorch, compile the result.
+"""Quantization-aware training of models/digits_cnn: prepare with Deuteron, train in PyTorch,
+compile the result.
 
-    python python/examples/qat_digits_cnn.py [--deuteron build/release/deuteron] [--epochs 2] [--output digits_qat.pt2]
+    python python/examples/qat_digits_cnn.py [--deuteron build/release/deuteron] [--epochs 2]
+    [--output digits_qat.pt2]
 
-Needs torch 2.13 and scikit-learn, which has the images. Prints the accuracy of the float model, of the trained one with its fake
+Needs torch 2.13 and scikit-learn, which has the images. Prints the accuracy of the float model, of
+the trained one with its fake
 quantization, and of the compiled program.
 """
 import argparse
@@ -20,11 +23,14 @@ MODEL = ROOT / "models/digits_cnn"
 
 
 def digits():
-    """Training images and labels; the split is that of models/make_models.py, whose test half is MODEL/test.npz."""
+    """Training images and labels; the split is that of models/make_models.py, whose test half is
+    MODEL/test.npz."""
     data = load_digits()
     images = torch.from_numpy((data.images / 16.0).astype(np.float32))[:, None]
     images = F.interpolate(images, (16, 16), mode="bilinear", align_corners=False).numpy()
-    x, _, y, _ = train_test_split(images, data.target.astype(np.int64), test_size=0.3, random_state=0, stratify=data.target)
+    x, _, y, _ = train_test_split(
+        images, data.target.astype(np.int64), test_size=0.3, random_state=0, stratify=data.target
+    )
     return torch.from_numpy(x), torch.from_numpy(y)
 
 
@@ -36,7 +42,8 @@ def accuracy(model):
 
 
 def train(model, epochs, batch=32, rate=1e-4):
-    """Holds the outputs near those of the float model. The export takes one image at a time, so gradients are summed over a batch."""
+    """Holds the outputs near those of the float model. The export takes one image at a time, so
+    gradients are summed over a batch."""
     x, y = digits()
     teacher = torch.export.load(str(MODEL / "float.pt2")).module()
     with torch.no_grad():
@@ -49,7 +56,9 @@ def train(model, epochs, batch=32, rate=1e-4):
             optimizer.zero_grad()
             for i in pick:
                 output = model(x[i][None])
-                loss = (F.cross_entropy(output, y[i][None]) + F.mse_loss(output, wanted[i][None])) / len(pick)
+                loss = (
+                    F.cross_entropy(output, y[i][None]) + F.mse_loss(output, wanted[i][None])
+                ) / len(pick)
                 loss.backward()
                 total += loss.item() * len(pick) / len(x)
             optimizer.step()
@@ -68,16 +77,35 @@ def main():
     prepared = str(Path(arguments.output).with_suffix(".prepared.pt2"))
     program = str(Path(arguments.output).with_suffix(".pte"))
 
-    subprocess.run([arguments.deuteron, "qat-prepare", str(MODEL / "float.pt2"), "--calibrate", str(MODEL / "calibration.npz"), "-o", prepared],
-                   check=True)
+    subprocess.run(
+        [
+            arguments.deuteron,
+            "qat-prepare",
+            str(MODEL / "float.pt2"),
+            "--calibrate",
+            str(MODEL / "calibration.npz"),
+            "-o",
+            prepared,
+        ],
+        check=True,
+    )
     model = torch.export.load(prepared).module()
-    model.quantization.observer_on.zero_()  # ranges stay as calibrated: the average over single images would be too narrow
+    # ranges stay as calibrated: the average over single images would be too narrow
+    model.quantization.observer_on.zero_()
     train(model, arguments.epochs)
     example = (torch.zeros(1, 1, 16, 16),)
     torch.export.save(torch.export.export(model, example), arguments.output)
     subprocess.run([arguments.deuteron, "compile", arguments.output, "-o", program], check=True)
-    print(f"float model {accuracy(torch.export.load(str(MODEL / 'float.pt2')).module()):.4f}, trained {accuracy(model):.4f}", flush=True)
-    subprocess.run([arguments.deuteron, "eval", program, "--data", str(MODEL / "test.npz")], check=True)
+    print(
+        (
+            f"float model {accuracy(torch.export.load(str(MODEL / 'float.pt2')).module()):.4f},"
+            f" trained {accuracy(model):.4f}"
+        ),
+        flush=True,
+    )
+    subprocess.run(
+        [arguments.deuteron, "eval", program, "--data", str(MODEL / "test.npz")], check=True
+    )
 
 
 if __name__ == "__main__":

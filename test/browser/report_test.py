@@ -25,7 +25,12 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 MODELS = {"digits_cnn": "test.npz", "ic_resnet8": "calibration.npz", "kws_dscnn": "test.npz"}
 VIEWS = ["summary", "timeline", "operators", "modules", "roofline", "memory", "graph"]
 HOSTILE = "<img src=x onerror=\"document.title='broken'\"></script><b>"
-FOREIGN = {"unit": "ticks", "simulated": False, "clock_hz": 0, "missing": ["memory and tensors: give the program"]}
+FOREIGN = {
+    "unit": "ticks",
+    "simulated": False,
+    "clock_hz": 0,
+    "missing": ["memory and tensors: give the program"],
+}
 MANY = 2000
 LOAD_SECONDS = 1.0
 LOAD_TRIES = 5  # the fastest counts: other work on the machine is not the page's
@@ -35,8 +40,13 @@ folder = None
 
 
 def deuteron(*words):
-    done = subprocess.run([arguments.deuteron, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [arguments.deuteron, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
     if done.returncode > 1 or (done.returncode == 1 and words[0] != "verify"):
         sys.exit(f"test-browser: deuteron {' '.join(map(str, words))} failed:\n{done.stdout}")
 
@@ -44,18 +54,66 @@ def deuteron(*words):
 def make_report(name):
     model, data = ROOT / "models" / name, MODELS[name]
     file = lambda suffix: folder / f"{name}{suffix}"
-    deuteron("compile", model / "float.pt2", "--calibrate", model / "calibration.npz", "-o", file(".pte"), "--report-json", file(".compile.json"))
-    deuteron("run", file(".pte"), "--input", model / data, "--samples", 1, "--profile", file(".etdump"))
-    deuteron("verify", file(".pte"), "--against", model / "float.pt2", "--data", model / data, "--json", file(".verify.json"))
-    deuteron("profile", file(".etdump"), "--program", file(".pte"), "--html", file(".html"), "--json", file(".json"), "--compile-report",
-             file(".compile.json"), "--verify", file(".verify.json"))
+    deuteron(
+        "compile",
+        model / "float.pt2",
+        "--calibrate",
+        model / "calibration.npz",
+        "-o",
+        file(".pte"),
+        "--report-json",
+        file(".compile.json"),
+    )
+    deuteron(
+        "run", file(".pte"), "--input", model / data, "--samples", 1, "--profile", file(".etdump")
+    )
+    deuteron(
+        "verify",
+        file(".pte"),
+        "--against",
+        model / "float.pt2",
+        "--data",
+        model / data,
+        "--json",
+        file(".verify.json"),
+    )
+    deuteron(
+        "profile",
+        file(".etdump"),
+        "--program",
+        file(".pte"),
+        "--html",
+        file(".html"),
+        "--json",
+        file(".json"),
+        "--compile-report",
+        file(".compile.json"),
+        "--verify",
+        file(".verify.json"),
+    )
 
 
 def make_quantized_report():
     """Of a model that its exporter quantized in part: some of its operators stay on the CPU."""
     file = lambda suffix: folder / f"quantized{suffix}"
-    deuteron("compile", ROOT / "models" / "digits_cnn" / "quantized.pt2", "-o", file(".pte"), "--report-json", file(".compile.json"))
-    deuteron("profile", file(".pte"), "--html", file(".html"), "--json", file(".json"), "--compile-report", file(".compile.json"))
+    deuteron(
+        "compile",
+        ROOT / "models" / "digits_cnn" / "quantized.pt2",
+        "-o",
+        file(".pte"),
+        "--report-json",
+        file(".compile.json"),
+    )
+    deuteron(
+        "profile",
+        file(".pte"),
+        "--html",
+        file(".html"),
+        "--json",
+        file(".json"),
+        "--compile-report",
+        file(".compile.json"),
+    )
 
 
 def with_profile(source, name, change):
@@ -63,7 +121,13 @@ def with_profile(source, name, change):
     page = (folder / f"{source}.html").read_text()
     profile = change(json.loads((folder / f"{source}.json").read_text()))
     data = json.dumps(profile).replace("<", "\\u003c")
-    page = re.sub(r'(id="profile-data">).*?(</script>)', lambda found: found[1] + data + found[2], page, count=1, flags=re.DOTALL)
+    page = re.sub(
+        r'(id="profile-data">).*?(</script>)',
+        lambda found: found[1] + data + found[2],
+        page,
+        count=1,
+        flags=re.DOTALL,
+    )
     (folder / f"{name}.html").write_text(page)
     (folder / f"{name}.json").write_text(json.dumps(profile))
 
@@ -72,16 +136,28 @@ class Browser:
     def __init__(self):
         options = Options()
         options.binary_location = "/usr/bin/chromium"
-        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1400,1000",
-                         "--force-prefers-reduced-motion"):
+        for argument in (
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--window-size=1400,1000",
+            "--force-prefers-reduced-motion",
+        ):
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
 
     def requests(self):
         """Addresses that pages asked for since the last call."""
-        messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        return [message["params"]["request"]["url"] for message in messages if message["method"] == "Network.requestWillBeSent"]
+        messages = [
+            json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")
+        ]
+        return [
+            message["params"]["request"]["url"]
+            for message in messages
+            if message["method"] == "Network.requestWillBeSent"
+        ]
 
 
 class ReportTest(unittest.TestCase):
@@ -101,9 +177,17 @@ class ReportTest(unittest.TestCase):
         self.open(self.report)
 
     def tearDown(self):
-        complaints = [entry for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+        complaints = [
+            entry
+            for entry in self.driver.get_log("browser")
+            if entry["level"] in ("SEVERE", "WARNING")
+        ]
         self.assertEqual(complaints, [])
-        foreign = [address for address in self.browser.requests() if not address.startswith(("file://", "data:"))]
+        foreign = [
+            address
+            for address in self.browser.requests()
+            if not address.startswith(("file://", "data:"))
+        ]
         self.assertEqual(foreign, [])
 
     def open(self, name):
@@ -123,7 +207,9 @@ class ReportTest(unittest.TestCase):
 
     def frame(self):
         """Until what was asked for is drawn."""
-        self.driver.execute_async_script("const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done));")
+        self.driver.execute_async_script(
+            "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done));"
+        )
 
     def selected(self):
         found = self.all("#selected-name")
@@ -141,18 +227,25 @@ class ReportTest(unittest.TestCase):
 
     def picture(self, name):
         """A number of what is drawn: tells whether it changed."""
-        drawn = self.driver.execute_script("return arguments[0].toDataURL()", self.one(f'[data-view="{name}"] canvas'))
+        drawn = self.driver.execute_script(
+            "return arguments[0].toDataURL()", self.one(f'[data-view="{name}"] canvas')
+        )
         return hashlib.sha256(drawn.encode()).hexdigest()
 
     def column(self, index):
-        return [cell.text for cell in self.all(f'[data-view="operators"] tbody td:nth-child({index + 1})')]
+        return [
+            cell.text
+            for cell in self.all(f'[data-view="operators"] tbody td:nth-child({index + 1})')
+        ]
 
     def click_canvas(self, name, x, y):
         """At a place in the drawing, in pixels from its upper left corner."""
         canvas = self.one(f'[data-view="{name}"] canvas')
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
         box = canvas.rect
-        ActionChains(self.driver).move_to_element_with_offset(canvas, int(x - box["width"] / 2), int(y - box["height"] / 2)).click().perform()
+        ActionChains(self.driver).move_to_element_with_offset(
+            canvas, int(x - box["width"] / 2), int(y - box["height"] / 2)
+        ).click().perform()
         self.frame()
 
 
@@ -175,9 +268,15 @@ class Figures(ReportTest):
                 self.assertIn("docs/npu.md", text)
                 self.assertIn("324 MHz", text)
                 for kind, cycles in self.profile["spent"].items():
-                    self.assertEqual(figures(self.one(f"#spent-{kind} td:nth-child(2)").text), [cycles])
+                    self.assertEqual(
+                        figures(self.one(f"#spent-{kind} td:nth-child(2)").text), [cycles]
+                    )
                 milliseconds = float(re.search(r"([\d.]+) ms", text)[1])
-                self.assertAlmostEqual(milliseconds, self.profile["milliseconds"], delta=self.profile["milliseconds"] / 1000)
+                self.assertAlmostEqual(
+                    milliseconds,
+                    self.profile["milliseconds"],
+                    delta=self.profile["milliseconds"] / 1000,
+                )
                 self.assertGreater(len(self.all(".advice li")), 0)
                 for word in ("undefined", "NaN", "[object", "false", "null"):
                     self.assertNotIn(word, text)
@@ -194,14 +293,29 @@ class Figures(ReportTest):
             cycles[kind] = cycles.get(kind, 0) + figures(took)[0]
             self.press(Keys.ARROW_RIGHT)
         spent = self.profile["spent"]
-        self.assertEqual(cycles, {"host starts calls and copies": spent["host"], "waiting for flash": spent["stall"], "Cortex-M kernels": spent["cpu"]})
+        self.assertEqual(
+            cycles,
+            {
+                "host starts calls and copies": spent["host"],
+                "waiting for flash": spent["stall"],
+                "Cortex-M kernels": spent["cpu"],
+            },
+        )
 
     def test_advice(self):
         self.open("quantized")
         text = self.one("#panel-summary .advice").text
-        inside = [span["end"] - span["start"] for span in self.profile["spans"] if "quantize_per_" in span["kernel"]][1:-2]  # the last value is quantized and dequantized
+        inside = [
+            span["end"] - span["start"]
+            for span in self.profile["spans"]
+            if "quantize_per_" in span["kernel"]
+        ][
+            1:-2
+        ]  # the last value is quantized and dequantized
         self.assertGreater(sum(inside), 0)
-        self.assertIn(f"{sum(inside):,} of them convert between float and int8 inside of the network", text)
+        self.assertIn(
+            f"{sum(inside):,} of them convert between float and int8 inside of the network", text
+        )
         self.assertIn("The NPU does not run hardswish: ", text)
         self.view("placement")
         self.one('[data-view="placement"] tbody td').click()
@@ -211,9 +325,14 @@ class Figures(ReportTest):
     def test_operators(self):
         self.view("operators")
         rows = sorted(self.profile["rows"], key=lambda row: -row["cycles"])
-        self.assertEqual([figures(text)[0] for text in self.column(1)], [row["cycles"] for row in rows])
+        self.assertEqual(
+            [figures(text)[0] for text in self.column(1)], [row["cycles"] for row in rows]
+        )
         self.assertEqual(self.column(0), [row["name"] for row in rows])
-        self.assertEqual([figures(text) for text in self.column(7)], [[row["macs"]] if row["macs"] else [] for row in rows])
+        self.assertEqual(
+            [figures(text) for text in self.column(7)],
+            [[row["macs"]] if row["macs"] else [] for row in rows],
+        )
 
     def test_every_operator_says_what_is_known(self):
         self.view("operators")
@@ -244,15 +363,23 @@ class Figures(ReportTest):
     def test_accuracy_and_placement(self):
         layers = json.loads((folder / f"{self.report}.verify.json").read_text())["layers"]
         self.view("accuracy")
-        own = sorted((layer for layer in layers if not layer["fused"]), key=lambda layer: layer["sqnr_db"])
+        own = sorted(
+            (layer for layer in layers if not layer["fused"]), key=lambda layer: layer["sqnr_db"]
+        )
         shown = [cell.text for cell in self.all('[data-view="accuracy"] tbody td:nth-child(1)')]
         self.assertEqual(shown, [layer["name"] for layer in own])
         self.view("placement")
-        self.assertEqual(len(self.all('[data-view="placement"] tbody tr')), len(json.loads((folder / f"{self.report}.compile.json").read_text())["refusals"]))
+        self.assertEqual(
+            len(self.all('[data-view="placement"] tbody tr')),
+            len(json.loads((folder / f"{self.report}.compile.json").read_text())["refusals"]),
+        )
 
     def test_memory(self):
         self.view("memory")
-        live = [sum_of_live(self.profile["memory"], step) for step in range(1 + max(buffer["last_step"] for buffer in self.profile["memory"]))]
+        live = [
+            sum_of_live(self.profile["memory"], step)
+            for step in range(1 + max(buffer["last_step"] for buffer in self.profile["memory"]))
+        ]
         text = self.one("#panel-memory").text
         self.assertIn(f"most live bytes: {max(live):,}", text)
         self.assertIn(f"step {live.index(max(live))}", text)
@@ -274,7 +401,11 @@ class Figures(ReportTest):
 
 def sum_of_live(buffers, step):
     taken, end = 0, 0
-    for start, stop in sorted((buffer["offset"], buffer["offset"] + buffer["bytes"]) for buffer in buffers if buffer["first_step"] <= step <= buffer["last_step"]):
+    for start, stop in sorted(
+        (buffer["offset"], buffer["offset"] + buffer["bytes"])
+        for buffer in buffers
+        if buffer["first_step"] <= step <= buffer["last_step"]
+    ):
         taken += max(0, stop - max(start, end))
         end = max(end, stop)
     return taken
@@ -284,9 +415,16 @@ class Mouse(ReportTest):
     def test_selection_is_everywhere(self):
         self.view("timeline")
         canvas = self.one('[data-view="timeline"] canvas').rect
-        span = max((each for each in self.profile["spans"] if each["track"] == "npu"), key=lambda each: each["end"] - each["start"])
+        span = max(
+            (each for each in self.profile["spans"] if each["track"] == "npu"),
+            key=lambda each: each["end"] - each["start"],
+        )
         middle = (span["start"] + span["end"]) / 2
-        self.click_canvas("timeline", 65 + middle / self.profile["total_cycles"] * (canvas["width"] - 67), 8 + 74 + 32)
+        self.click_canvas(
+            "timeline",
+            65 + middle / self.profile["total_cycles"] * (canvas["width"] - 67),
+            8 + 74 + 32,
+        )
         name = self.profile["rows"][span["row"]]["name"]
         self.assertEqual(self.selected(), name)
         self.view("operators")
@@ -317,14 +455,20 @@ class Mouse(ReportTest):
         self.assertEqual(head(0).get_attribute("aria-sort"), "ascending")
         head(1).find_element(By.TAG_NAME, "button").click()
         head(1).find_element(By.TAG_NAME, "button").click()
-        self.assertEqual([figures(text)[0] for text in self.column(1)], sorted(row["cycles"] for row in self.profile["rows"]))
+        self.assertEqual(
+            [figures(text)[0] for text in self.column(1)],
+            sorted(row["cycles"] for row in self.profile["rows"]),
+        )
 
     def test_filter(self):
         self.view("operators")
         self.one('[data-view="operators"] input').send_keys("RELU")
         fitting = [row for row in self.profile["rows"] if "relu" in row["name"]]
         self.assertEqual(len(self.all('[data-view="operators"] tbody tr')), len(fitting))
-        self.assertIn(f"{len(fitting)} of {len(self.profile['rows'])}", self.one('[data-view="operators"] .toolbar').text)
+        self.assertIn(
+            f"{len(fitting)} of {len(self.profile['rows'])}",
+            self.one('[data-view="operators"] .toolbar').text,
+        )
         self.one('[data-view="operators"] input').send_keys("no such operator")
         self.assertEqual(self.all('[data-view="operators"] tbody tr'), [])
 
@@ -334,7 +478,9 @@ class Mouse(ReportTest):
         unfold.click()
         self.assertTrue(all(leaf.is_displayed() for leaf in self.all("#panel-modules .leaf")))
         fold.click()
-        self.assertEqual([leaf for leaf in self.all("#panel-modules .leaf") if leaf.is_displayed()], [])
+        self.assertEqual(
+            [leaf for leaf in self.all("#panel-modules .leaf") if leaf.is_displayed()], []
+        )
         self.one("#panel-modules summary").click()
         self.assertEqual(len(self.all("#panel-modules details[open]")), 1)
 
@@ -351,11 +497,15 @@ class Mouse(ReportTest):
                 canvas = self.one(f'[data-view="{name}"] canvas')
                 before = self.picture(name)
                 self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
-                ActionChains(self.driver).scroll_from_origin(ScrollOrigin.from_element(canvas), 0, -200).perform()
+                ActionChains(self.driver).scroll_from_origin(
+                    ScrollOrigin.from_element(canvas), 0, -200
+                ).perform()
                 self.frame()
                 self.assertNotEqual(self.picture(name), before, "wheel")
                 before = self.picture(name)
-                ActionChains(self.driver).move_to_element(canvas).click_and_hold().move_by_offset(-80, 10).release().perform()
+                ActionChains(self.driver).move_to_element(canvas).click_and_hold().move_by_offset(
+                    -80, 10
+                ).release().perform()
                 self.frame()
                 self.assertNotEqual(self.picture(name), before, "drag")
                 self.one(f'[data-view="{name}"] button[aria-label="Show all"]').click()
@@ -364,13 +514,29 @@ class Mouse(ReportTest):
                     self.assertEqual(self.picture(name), whole)
 
     def test_tensors_of_the_graph(self):
-        tensor = next(each for each in self.profile["tensors"] if "scale" in each and each["place"] == "inside the delegate")
+        tensor = next(
+            each
+            for each in self.profile["tensors"]
+            if "scale" in each and each["place"] == "inside the delegate"
+        )
         self.view("operators")
-        name = next(row["name"] for row in self.profile["rows"] if set(row["sources"]) & set(tensor["from"]))
-        next(line for line in self.all('[data-view="operators"] tbody tr') if line.find_element(By.TAG_NAME, "td").text == name).find_element(By.TAG_NAME, "td").click()
+        name = next(
+            row["name"] for row in self.profile["rows"] if set(row["sources"]) & set(tensor["from"])
+        )
+        next(
+            line
+            for line in self.all('[data-view="operators"] tbody tr')
+            if line.find_element(By.TAG_NAME, "td").text == name
+        ).find_element(By.TAG_NAME, "td").click()
         next(link for link in self.all("#details li button") if link.text == tensor["name"]).click()
         details = self.one("#details").text
-        for text in (tensor["name"], f"{tensor['scale']:.5f}"[:6], str(tensor["zero_point"]), tensor["layout"], tensor["place"]):
+        for text in (
+            tensor["name"],
+            f"{tensor['scale']:.5f}"[:6],
+            str(tensor["zero_point"]),
+            tensor["layout"],
+            tensor["place"],
+        ):
             self.assertIn(text, details)
 
     def test_advice_selects(self):
@@ -380,7 +546,9 @@ class Mouse(ReportTest):
         self.assertEqual(self.selected(), name)
 
     def test_theme(self):
-        ground = lambda: self.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+        ground = lambda: self.driver.execute_script(
+            "return getComputedStyle(document.body).backgroundColor"
+        )
         button = self.one("#theme")
         seen = {}
         for _ in range(3):
@@ -388,14 +556,23 @@ class Mouse(ReportTest):
             button.click()
         self.assertNotEqual(seen["Theme: light"], seen["Theme: dark"])
         for system in ("dark", "light"):  # the page hears of it with its next frame
-            self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": system}]})
+            self.driver.execute_cdp_cmd(
+                "Emulation.setEmulatedMedia",
+                {"features": [{"name": "prefers-color-scheme", "value": system}]},
+            )
             WebDriverWait(self.driver, 5).until(lambda _: ground() == seen[f"Theme: {system}"])
 
     def test_narrow_window(self):
         self.driver.set_window_size(500, 800)
         for name in VIEWS:
             self.view(name)
-            self.assertLessEqual(self.driver.execute_script("return document.documentElement.scrollWidth - innerWidth"), 0, name)
+            self.assertLessEqual(
+                self.driver.execute_script(
+                    "return document.documentElement.scrollWidth - innerWidth"
+                ),
+                0,
+                name,
+            )
 
 
 class Keyboard(ReportTest):
@@ -439,9 +616,21 @@ class Keyboard(ReportTest):
     def test_table(self):
         self.focus("#tab-operators")
         self.press(Keys.ENTER)
-        self.tab_to(("data-row", str(max(range(len(self.profile["rows"])), key=lambda i: self.profile["rows"][i]["cycles"]))))
+        self.tab_to(
+            (
+                "data-row",
+                str(
+                    max(
+                        range(len(self.profile["rows"])),
+                        key=lambda i: self.profile["rows"][i]["cycles"],
+                    )
+                ),
+            )
+        )
         self.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
-        self.assertEqual(self.selected(), sorted(self.profile["rows"], key=lambda row: -row["cycles"])[2]["name"])
+        self.assertEqual(
+            self.selected(), sorted(self.profile["rows"], key=lambda row: -row["cycles"])[2]["name"]
+        )
 
     def test_graph_follows_edges(self):
         self.view("graph")
@@ -463,7 +652,11 @@ class Keyboard(ReportTest):
         while self.status("roofline") not in points:
             points.add(self.status("roofline"))
             self.press(Keys.ARROW_RIGHT)
-        expected = [row for row in self.profile["rows"] if row["macs"] > 0 and row["sram_bytes"] > 0 and row["npu"] > 0]
+        expected = [
+            row
+            for row in self.profile["rows"]
+            if row["macs"] > 0 and row["sram_bytes"] > 0 and row["npu"] > 0
+        ]
         self.assertEqual(len(points), len(expected))
         for row in expected:
             text = f"{row['name']}; {row['macs'] / row['sram_bytes']:.2f} MACs per byte"
@@ -475,7 +668,13 @@ class Limits(ReportTest):
         fastest = LOAD_SECONDS + 1
         for _ in range(LOAD_TRIES):
             self.open("many")
-            fastest = min(fastest, self.driver.execute_script("return performance.getEntriesByType('navigation')[0].loadEventEnd") / 1000)
+            fastest = min(
+                fastest,
+                self.driver.execute_script(
+                    "return performance.getEntriesByType('navigation')[0].loadEventEnd"
+                )
+                / 1000,
+            )
             if fastest < LOAD_SECONDS:
                 break
         self.assertLess(fastest, LOAD_SECONDS)
@@ -496,8 +695,12 @@ class Limits(ReportTest):
         self.assertEqual(len(self.column(0)), 200)
         self.focus('[data-view="operators"] tbody tr')
         self.press(Keys.END)
-        self.assertEqual(self.driver.switch_to.active_element.find_element(By.CSS_SELECTOR, "td:nth-child(2)").text,
-                         f"{min(row['cycles'] for row in self.profile['rows']):,}")
+        self.assertEqual(
+            self.driver.switch_to.active_element.find_element(
+                By.CSS_SELECTOR, "td:nth-child(2)"
+            ).text,
+            f"{min(row['cycles'] for row in self.profile['rows']):,}",
+        )
 
     def test_hostile_names(self):
         self.open("hostile")
@@ -517,7 +720,9 @@ class Limits(ReportTest):
 
     def test_foreign_trace(self):
         self.open("foreign")
-        self.assertEqual(self.one("#warning").text, "Not known: memory and tensors: give the program.")
+        self.assertEqual(
+            self.one("#warning").text, "Not known: memory and tensors: give the program."
+        )
         summary = self.one("#panel-summary").text
         self.assertIn("Ticks", summary)
         for word in ("cycles", "Cycles", "simulated"):
@@ -527,7 +732,9 @@ class Limits(ReportTest):
         self.open("bare")
         for name in VIEWS:
             self.view(name)
-            self.assertEqual("--program" in self.one(f"#panel-{name}").text, name in ("memory", "graph"), name)
+            self.assertEqual(
+                "--program" in self.one(f"#panel-{name}").text, name in ("memory", "graph"), name
+            )
 
 
 def hostile(profile):
@@ -542,7 +749,16 @@ def hostile(profile):
 
 def bare(profile):
     for row in profile["rows"]:
-        row.update(sources=[], name=row["kernels"], op="", module="", source_line="", macs=0, limited_by="", utilization=0)
+        row.update(
+            sources=[],
+            name=row["kernels"],
+            op="",
+            module="",
+            source_line="",
+            macs=0,
+            limited_by="",
+            utilization=0,
+        )
     del profile["flash_bytes"]
     return profile | {"sources": [], "memory": [], "tensors": []}
 
@@ -578,7 +794,9 @@ def main():
         make_quantized_report()
         with_profile("digits_cnn", "many", lambda profile: large_profile(profile, MANY))
         with_profile("ic_resnet8", "hostile", hostile)
-        with_profile("ic_resnet8", "partial", lambda profile: profile | {"complete": False, "lost_events": 3})
+        with_profile(
+            "ic_resnet8", "partial", lambda profile: profile | {"complete": False, "lost_events": 3}
+        )
         with_profile("ic_resnet8", "bare", bare)
         with_profile("ic_resnet8", "foreign", lambda profile: bare(profile) | FOREIGN)
         if arguments.pictures:

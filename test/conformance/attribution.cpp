@@ -1,5 +1,6 @@
-// The judge shares nothing with the compiler's debug map: operators and who takes whose results come from the JSON of the .pt2, kernels
-// and who reads what was written by whom from the decoded microcode.
+// The judge shares nothing with the compiler's debug map: operators and who takes whose results
+// come from the JSON of the .pt2, kernels and who reads what was written by whom from the decoded
+// microcode.
 #include "test/conformance/attribution.h"
 
 #include <fmt/format.h>
@@ -33,7 +34,8 @@ std::string kind_of(std::string target) {
   return target;
 }
 
-// Operators that give what they take, in other places, another type or another shape, or that no input changes: they may need no call.
+// Operators that give what they take, in other places, another type or another shape, or that no
+// input changes: they may need no call.
 const Names kMoves = {"alias",
                       "cat",
                       "chunk",
@@ -83,19 +85,24 @@ const Names kProducts = {"addmm",
                          "matmul",
                          "mm",
                          "scaled_dot_product_attention"};
-const Names kPools = {"adaptive_avg_pool2d", "adaptive_max_pool2d", "avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d"};
-const Names kReductions = {"amax", "amin", "argmax", "argmin", "logsumexp", "max", "mean", "min", "sum"};
-const Names kNormalizations = {"batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"};
+const Names kPools = {"adaptive_avg_pool2d", "adaptive_max_pool2d", "avg_pool1d",
+                      "avg_pool2d",          "max_pool1d",          "max_pool2d"};
+const Names kReductions = {"amax", "amin", "argmax", "argmin", "logsumexp",
+                           "max",  "mean", "min",    "sum"};
+const Names kNormalizations = {"batch_norm", "group_norm", "instance_norm", "layer_norm",
+                               "rms_norm"};
 const Names kSoftmaxes = {"log_softmax", "logsumexp", "scaled_dot_product_attention", "softmax"};
 const Names kResizes = {"upsample_bilinear2d", "upsample_nearest2d"};
 const Names kGathers = {"embedding", "index_select"};
 const Names kClamps = {"clamp", "hardtanh"};
-const Names kSteps = {"logsumexp", "scaled_dot_product_attention"};  // several kernels compute one of them
+const Names kSteps = {"logsumexp",
+                      "scaled_dot_product_attention"};  // several kernels compute one of them
 const Names kRescales = {"quantize_per_channel", "quantize_per_tensor"};
 
 // An operator of no list above: one element at a time.
 bool is_elementwise(const std::string& kind) {
-  for (const Names* list : {&kMoves, &kProducts, &kPools, &kReductions, &kNormalizations, &kSoftmaxes, &kResizes, &kGathers})
+  for (const Names* list : {&kMoves, &kProducts, &kPools, &kReductions, &kNormalizations,
+                            &kSoftmaxes, &kResizes, &kGathers})
     if (list->contains(kind)) return false;
   return true;
 }
@@ -131,7 +138,8 @@ class Exported {
     return nodes_[at->second].target == target ? static_cast<int>(at->second) : -1;
   }
 
-  // Whether an operator of `to` takes a result of one of `from`, directly or through operators that only move data.
+  // Whether an operator of `to` takes a result of one of `from`, directly or through operators that
+  // only move data.
   bool feeds(const std::set<size_t>& from, const std::set<size_t>& to) const {
     std::vector<size_t> open(to.begin(), to.end());
     std::set<size_t> seen;
@@ -141,7 +149,8 @@ class Exported {
       if (from.contains(node)) return true;
       if (!seen.insert(node).second) continue;
       for (const size_t taken : nodes_[node].takes)
-        if (from.contains(taken) || to.contains(taken) || nodes_[taken].moves) open.push_back(taken);
+        if (from.contains(taken) || to.contains(taken) || nodes_[taken].moves)
+          open.push_back(taken);
     }
     return false;
   }
@@ -152,7 +161,8 @@ class Exported {
     for (const nlohmann::json& input : graph["inputs"])
       if (const auto name = input.find("as_tensor"); name != input.end()) {
         const auto text = (*name)["name"].get<std::string>();
-        if (!text.starts_with("p_") && !text.starts_with("b_") && !text.starts_with("c_")) computed.insert(text);
+        if (!text.starts_with("p_") && !text.starts_with("b_") && !text.starts_with("c_"))
+          computed.insert(text);
       }
     for (const nlohmann::json& each : graph["nodes"]) {
       Node node{.target = each["target"].get<std::string>()};
@@ -176,7 +186,8 @@ class Exported {
           by_name_[name] = nodes_.size();
           if (first.empty()) first = name;
         }
-      // Parts of a list are named by getitem operators, which the file does not keep; the list itself by its operator.
+      // Parts of a list are named by getitem operators, which the file does not keep; the list
+      // itself by its operator.
       if (const auto name = each.find("name"); name != each.end() && name->is_string())
         by_name_[first = name->get<std::string>()] = nodes_.size();
       names_.push_back(first);
@@ -184,21 +195,27 @@ class Exported {
     }
   }
 
-  // Operators that change nothing with these arguments: pools and reductions of one element each, limits that are none, and sums that give
-  // the codes of an addend: of a value with itself, whose scale is double, and with a constant, which may be zeros.
-  static bool is_identity(const nlohmann::json& graph, const nlohmann::json& each, const Node& node) {
-    const std::vector<std::string> taken = tensors(each["inputs"][0]["arg"]), given = tensors(each["outputs"]);
+  // Operators that change nothing with these arguments: pools and reductions of one element each,
+  // limits that are none, and sums that give the codes of an addend: of a value with itself, whose
+  // scale is double, and with a constant, which may be zeros.
+  static bool is_identity(const nlohmann::json& graph, const nlohmann::json& each,
+                          const Node& node) {
+    const std::vector<std::string> taken = tensors(each["inputs"][0]["arg"]),
+                                   given = tensors(each["outputs"]);
     if (kReductions.contains(node.kind) || node.kind.starts_with("adaptive_"))
-      return !taken.empty() && !given.empty() && elements(graph, taken[0]) == elements(graph, given[0]);
+      return !taken.empty() && !given.empty() &&
+             elements(graph, taken[0]) == elements(graph, given[0]);
     if (kPools.contains(node.kind)) {
       for (const nlohmann::json& input : each["inputs"])
         if (input["name"] == "kernel_size")
-          return std::ranges::all_of(input["arg"]["as_ints"], [](const auto& extent) { return extent == 1; });
+          return std::ranges::all_of(input["arg"]["as_ints"],
+                                     [](const auto& extent) { return extent == 1; });
       return false;
     }
     if (kClamps.contains(node.kind))
       return std::ranges::none_of(each["inputs"], [](const nlohmann::json& input) {
-        return std::ranges::any_of(input["arg"], [](const nlohmann::json& value) { return value.is_number(); });
+        return std::ranges::any_of(input["arg"],
+                                   [](const nlohmann::json& value) { return value.is_number(); });
       });
     if (node.kind != "add") return false;
     const std::vector<std::string> other = tensors(each["inputs"][1]["arg"]);
@@ -207,7 +224,8 @@ class Exported {
 
   static int64_t elements(const nlohmann::json& graph, const std::string& tensor) {
     int64_t count = 1;
-    for (const nlohmann::json& size : graph["tensor_values"][tensor]["sizes"]) count *= size.value("as_int", int64_t{0});
+    for (const nlohmann::json& size : graph["tensor_values"][tensor]["sizes"])
+      count *= size.value("as_int", int64_t{0});
     return count;
   }
 
@@ -230,10 +248,12 @@ class Exported {
   std::map<std::string, size_t, std::less<>> by_name_;
 };
 
-bool any(const Exported& file, const std::set<size_t>& operators, std::initializer_list<const Names*> kinds, bool elementwise = false) {
+bool any(const Exported& file, const std::set<size_t>& operators,
+         std::initializer_list<const Names*> kinds, bool elementwise = false) {
   return std::ranges::any_of(operators, [&](size_t node) {
     const std::string& kind = file.nodes()[node].kind;
-    return (elementwise && is_elementwise(kind)) || std::ranges::any_of(kinds, [&](const Names* list) { return list->contains(kind); });
+    return (elementwise && is_elementwise(kind)) ||
+           std::ranges::any_of(kinds, [&](const Names* list) { return list->contains(kind); });
   });
 }
 
@@ -242,17 +262,39 @@ using npu::End;
 bool fits(const Exported&, const std::set<size_t>&, const npu::Copy&) { return true; }
 bool fits(const Exported&, const std::set<size_t>&, const npu::Move&) { return true; }
 bool fits(const Exported&, const std::set<size_t>&, const npu::Fill&) { return true; }
-bool fits(const Exported& file, const std::set<size_t>& by, const npu::Conv2d&) { return any(file, by, {&kProducts}); }
-bool fits(const Exported& file, const std::set<size_t>& by, const npu::Depthwise&) { return any(file, by, {&kProducts, &kNormalizations}); }
-bool fits(const Exported& file, const std::set<size_t>& by, const npu::Pool&) { return any(file, by, {&kPools, &kReductions}); }
-bool fits(const Exported& file, const std::set<size_t>& by, const npu::Reduce&) { return any(file, by, {&kPools, &kReductions}); }
-bool fits(const Exported& file, const std::set<size_t>& by, const npu::Softmax&) { return any(file, by, {&kSoftmaxes}); }
-bool fits(const Exported& file, const std::set<size_t>& by, const npu::Normalize&) { return any(file, by, {&kNormalizations}); }
-bool fits(const Exported& file, const std::set<size_t>& by, const npu::Resize&) { return any(file, by, {&kResizes}); }
-bool fits(const Exported& file, const std::set<size_t>& by, const npu::Gather&) { return any(file, by, {&kGathers}); }
-bool fits(const Exported& file, const std::set<size_t>& by, const npu::Matmul&) { return any(file, by, {&kProducts}); }
-bool fits(const Exported& file, const std::set<size_t>& by, const npu::Binary&) { return any(file, by, {&kSteps}, true); }
-bool fits(const Exported& file, const std::set<size_t>& by, const npu::Lookup&) { return any(file, by, {&kSteps, &kRescales}, true); }
+bool fits(const Exported& file, const std::set<size_t>& by, const npu::Conv2d&) {
+  return any(file, by, {&kProducts});
+}
+bool fits(const Exported& file, const std::set<size_t>& by, const npu::Depthwise&) {
+  return any(file, by, {&kProducts, &kNormalizations});
+}
+bool fits(const Exported& file, const std::set<size_t>& by, const npu::Pool&) {
+  return any(file, by, {&kPools, &kReductions});
+}
+bool fits(const Exported& file, const std::set<size_t>& by, const npu::Reduce&) {
+  return any(file, by, {&kPools, &kReductions});
+}
+bool fits(const Exported& file, const std::set<size_t>& by, const npu::Softmax&) {
+  return any(file, by, {&kSoftmaxes});
+}
+bool fits(const Exported& file, const std::set<size_t>& by, const npu::Normalize&) {
+  return any(file, by, {&kNormalizations});
+}
+bool fits(const Exported& file, const std::set<size_t>& by, const npu::Resize&) {
+  return any(file, by, {&kResizes});
+}
+bool fits(const Exported& file, const std::set<size_t>& by, const npu::Gather&) {
+  return any(file, by, {&kGathers});
+}
+bool fits(const Exported& file, const std::set<size_t>& by, const npu::Matmul&) {
+  return any(file, by, {&kProducts});
+}
+bool fits(const Exported& file, const std::set<size_t>& by, const npu::Binary&) {
+  return any(file, by, {&kSteps}, true);
+}
+bool fits(const Exported& file, const std::set<size_t>& by, const npu::Lookup&) {
+  return any(file, by, {&kSteps, &kRescales}, true);
+}
 
 // Loops of a strided walk, outermost first: how often, how many bytes apart.
 using Loops = std::vector<std::pair<uint32_t, int64_t>>;
@@ -291,7 +333,8 @@ class Flow {
     touch(
         command,
         [&](uint32_t region, size_t offset) {
-          if (offset < writer_[region].size() && writer_[region][offset] != kNobody) sources.insert(writer_[region][offset]);
+          if (offset < writer_[region].size() && writer_[region][offset] != kNobody)
+            sources.insert(writer_[region][offset]);
         },
         [&](uint32_t region, size_t offset) {
           if (offset < writer_[region].size()) writer_[region][offset] = index;
@@ -311,10 +354,14 @@ class Flow {
         const uint64_t run = each.run == 0 ? each.bytes : each.run;
         const auto& r = each.repeats;
         const auto loop = [](const simulator::Repeat& repeat) {
-          return std::pair(static_cast<uint32_t>(repeat.count), static_cast<int64_t>(repeat.stride));
+          return std::pair(static_cast<uint32_t>(repeat.count),
+                           static_cast<int64_t>(repeat.stride));
         };
-        const auto visit = [&](uint32_t region, size_t offset) { writes ? write(region, offset) : read(region, offset); };
-        walk(each.address, {loop(r[2]), loop(r[1]), loop(r[0]), {static_cast<uint32_t>(run), 1}}, visit);
+        const auto visit = [&](uint32_t region, size_t offset) {
+          writes ? write(region, offset) : read(region, offset);
+        };
+        walk(each.address, {loop(r[2]), loop(r[1]), loop(r[0]), {static_cast<uint32_t>(run), 1}},
+             visit);
       }
   }
   // Walks whose boxes are only their spans.
@@ -346,17 +393,29 @@ class Flow {
   }
   template <class Read, class Write>
   void touch(const npu::Matmul& c, Read&& read, Write&& write) const {
-    const auto matrix = [&](npu::Address at, const uint32_t(&batch)[npu::kMatmulBatchRank], std::pair<uint32_t, int64_t> rows,
-                            std::pair<uint32_t, int64_t> columns, const auto& visit) {
-      walk(at, {{c.batch[0], batch[0]}, {c.batch[1], batch[1]}, {c.batch[2], batch[2]}, {c.batch[3], batch[3]}, rows, columns}, visit);
+    const auto matrix = [&](npu::Address at, const uint32_t(&batch)[npu::kMatmulBatchRank],
+                            std::pair<uint32_t, int64_t> rows, std::pair<uint32_t, int64_t> columns,
+                            const auto& visit) {
+      walk(at,
+           {{c.batch[0], batch[0]},
+            {c.batch[1], batch[1]},
+            {c.batch[2], batch[2]},
+            {c.batch[3], batch[3]},
+            rows,
+            columns},
+           visit);
     };
-    matrix(c.left, c.left_batch_stride, {c.rows, c.left_row_stride}, {c.inner, c.left_inner_stride}, read);
-    matrix(c.right, c.right_batch_stride, {c.inner, c.right_inner_stride}, {c.columns, c.right_column_stride}, read);
+    matrix(c.left, c.left_batch_stride, {c.rows, c.left_row_stride}, {c.inner, c.left_inner_stride},
+           read);
+    matrix(c.right, c.right_batch_stride, {c.inner, c.right_inner_stride},
+           {c.columns, c.right_column_stride}, read);
     if ((c.flags & npu::kWithTable) != 0) walk(c.table, {{256, 1}}, read);
-    matrix(c.output, c.output_batch_stride, {c.rows, c.output_row_stride}, {c.columns, c.output_column_stride}, write);
+    matrix(c.output, c.output_batch_stride, {c.rows, c.output_row_stride},
+           {c.columns, c.output_column_stride}, write);
   }
 
-  static Loops loops(const uint32_t (&extent)[npu::kMoveRank], const int32_t (&stride)[npu::kMoveRank]) {
+  static Loops loops(const uint32_t (&extent)[npu::kMoveRank],
+                     const int32_t (&stride)[npu::kMoveRank]) {
     Loops loops;
     for (uint32_t d = 0; d < npu::kMoveRank; ++d) loops.emplace_back(extent[d], stride[d]);
     return loops;
@@ -391,7 +450,8 @@ class Judge {
   bool delegate(int32_t instruction, const npu::Target& target, std::span<const std::byte> bytes) {
     const AlignedBytes aligned(bytes);
     simulator::Payload payload;
-    if (simulator::decode(target, aligned.bytes(), payload).status != npu::Status::kOk) return false;
+    if (simulator::decode(target, aligned.bytes(), payload).status != npu::Status::kOk)
+      return false;
     Flow flow(target, payload);
     simulator::visit(payload, [&](uint32_t index, const auto& command) {
       judge(flow, instruction, index, command);
@@ -417,14 +477,15 @@ class Judge {
     ++commands_;
     const std::set<uint32_t> writers = flow.run(index, command);
     const std::set<size_t>& own = operators_[{instruction, static_cast<int32_t>(index)}];
-    const std::string where =
-        fmt::format("command {} of call {} (opcode 0x{:02x})", index, instruction, static_cast<int>(Command::kOpcode));
+    const std::string where = fmt::format("command {} of call {} (opcode 0x{:02x})", index,
+                                          instruction, static_cast<int>(Command::kOpcode));
     if (own.empty()) return complain(where + " is on no operator");
     if (!fits(file_, own, command)) complain(fmt::format("{} is on {}", where, names(own)));
     for (const uint32_t writer : writers) {
       const std::set<size_t>& before = operators_[{instruction, static_cast<int32_t>(writer)}];
       if (!before.empty() && !file_.feeds(before, own))
-        complain(fmt::format("{} is on {} and reads what command {} wrote, on {}", where, names(own), writer, names(before)));
+        complain(fmt::format("{} is on {} and reads what command {} wrote, on {}", where,
+                             names(own), writer, names(before)));
     }
   }
 
@@ -446,7 +507,8 @@ class Judge {
 
 }  // namespace
 
-Status judge_attribution(const std::filesystem::path& model, const Session& session, const Profile& profile, Check& check) {
+Status judge_attribution(const std::filesystem::path& model, const Session& session,
+                         const Profile& profile, Check& check) {
   DTR_ASSIGN(const Exported file, Exported::read(model));
   Judge judge(file, profile);
   const pte::ProgramFile& program = session.image().file();
@@ -455,8 +517,10 @@ Status judge_attribution(const std::filesystem::path& model, const Session& sess
   for (uint32_t i = 0; i < instructions.size(); ++i)
     if (const auto* call = instructions.Get(i)->instr_args_as_DelegateCall())
       if (!judge.delegate(static_cast<int32_t>(i), npu_of(profile.target),
-                          program.payload(*plan.delegates()->Get(static_cast<uint32_t>(call->delegate_index())))))
-        return fail(DiagnosticId::kPteMalformed, fmt::format("the payload of call {} cannot be read", i), {}, {.file = model});
+                          program.payload(*plan.delegates()->Get(
+                              static_cast<uint32_t>(call->delegate_index())))))
+        return fail(DiagnosticId::kPteMalformed,
+                    fmt::format("the payload of call {} cannot be read", i), {}, {.file = model});
   judge.coverage();
   check.figures = {{"commands", judge.commands()}};
   check.text = judge.text();

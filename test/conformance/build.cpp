@@ -8,17 +8,21 @@
 
 namespace dtr::conformance {
 
-Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, const TargetDescription& target) {
-  return build(std::move(program), samples, CompileSettings{.target = &target, .weigh_costs = false, .threads = 1});
+Result<std::unique_ptr<Built>> build(Program program, const Samples* samples,
+                                     const TargetDescription& target) {
+  return build(std::move(program), samples,
+               CompileSettings{.target = &target, .weigh_costs = false, .threads = 1});
 }
 
-Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, const CompileSettings& settings) {
+Result<std::unique_ptr<Built>> build(Program program, const Samples* samples,
+                                     const CompileSettings& settings) {
   CompileSettings with_samples = settings;
   with_samples.samples = samples;
   auto built = std::make_unique<Built>();
   DTR_ASSIGN(built->compiled, compile_model(std::move(program), with_samples));
   const Compilation& compiled = built->compiled;
-  DTR_ASSIGN(built->session, Session::load(compiled.pte(), compiled.program.file, simulator::best_kit(), compiled.tensor_file()));
+  DTR_ASSIGN(built->session, Session::load(compiled.pte(), compiled.program.file,
+                                           simulator::best_kit(), compiled.tensor_file()));
   return built;
 }
 
@@ -26,7 +30,9 @@ void flip_input_layouts(Graph& graph) {
   Rewriter rewriter(graph);
   for (const ValueId input : graph.inputs())
     if (graph.type(input).rank() >= 3)
-      rewriter.set_layout(input, graph.type(input).layout == Layout::kContiguous ? Layout::kChannelsLast : Layout::kContiguous);
+      rewriter.set_layout(input, graph.type(input).layout == Layout::kContiguous
+                                     ? Layout::kChannelsLast
+                                     : Layout::kContiguous);
 }
 
 bool LayoutProof::same_cycles() const {

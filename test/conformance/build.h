@@ -16,10 +16,13 @@ struct Built {
 
 // Quantized models as they are, float ones calibrated with `samples`.
 // Everything that can runs on the NPU, even where the CPU would be faster.
-Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, const TargetDescription& target = *find_target("imxrt700"));
-Result<std::unique_ptr<Built>> build(Program program, const Samples* samples, const CompileSettings& settings);
+Result<std::unique_ptr<Built>> build(Program program, const Samples* samples,
+                                     const TargetDescription& target = *find_target("imxrt700"));
+Result<std::unique_ptr<Built>> build(Program program, const Samples* samples,
+                                     const CompileSettings& settings);
 
-// Gives every input of rank 3 and more the other layout: what an export with the other strides says.
+// Gives every input of rank 3 and more the other layout: what an export with the other strides
+// says.
 void flip_input_layouts(Graph& graph);
 
 // What becomes of a model when its inputs have the other layout.

@@ -35,14 +35,17 @@ TensorView sample_of(const Tensor& array, size_t index) {
 }
 
 const Tensor* find(const std::vector<NamedTensor>& arrays, const std::string& name) {
-  const auto at = std::find_if(arrays.begin(), arrays.end(), [&](const NamedTensor& array) { return array.name == name; });
+  const auto at = std::find_if(arrays.begin(), arrays.end(),
+                               [&](const NamedTensor& array) { return array.name == name; });
   return at == arrays.end() ? nullptr : &at->tensor;
 }
 
-// Steps of an output: the scale of the last quantized value before it, 1 for integers; 0 if there is none.
+// Steps of an output: the scale of the last quantized value before it, 1 for integers; 0 if there
+// is none.
 double step_of(const Graph& graph, ValueId output) {
   for (ValueId value = output;;) {
-    if (graph.type(value).quantized()) return value == output ? 1 : static_cast<double>(graph.type(value).quantization->scale());
+    if (graph.type(value).quantized())
+      return value == output ? 1 : static_cast<double>(graph.type(value).quantization->scale());
     const OpId op = graph.producer(value);
     if (!op.valid() || graph.op(op).operands.empty()) return 0;
     value = graph.op(op).operands[0];
@@ -57,14 +60,18 @@ Result<T> taken(Result<T> answer, Check& check) {
 }
 
 // Whether values that are floats agree but for the order of sums, and integers to the last one.
-bool same(const Comparison& comparison) { return comparison.max_absolute() <= comparison.largest_expected() * 0x1p-20; }
+bool same(const Comparison& comparison) {
+  return comparison.max_absolute() <= comparison.largest_expected() * 0x1p-20;
+}
 
 struct Path {
-  int arithmetic = 0;              // operators that compute, on the longest path from an input or a constant
-  double mean_steps = kMeanSteps;  // allowed on average, for the operator on the way that has most ties
+  int arithmetic = 0;  // operators that compute, on the longest path from an input or a constant
+  double mean_steps =
+      kMeanSteps;  // allowed on average, for the operator on the way that has most ties
 };
 
-// For each value the longest path to it. Operators that move data or change its type compute nothing.
+// For each value the longest path to it. Operators that move data or change its type compute
+// nothing.
 std::vector<Path> paths(const Graph& graph) {
   std::vector<Path> paths(graph.value_slots());
   for (const OpId id : graph.ops()) {
@@ -76,10 +83,13 @@ std::vector<Path> paths(const Graph& graph) {
         longest.mean_steps = std::max(longest.mean_steps, paths[operand.index].mean_steps);
       }
     const std::string_view name = op.def->name;
-    const bool computes = !op.def->has_trait(kMovesData) && name != "quantize" && name != "dequantize";
+    const bool computes =
+        !op.def->has_trait(kMovesData) && name != "quantize" && name != "dequantize";
     longest.arithmetic += computes ? 1 : 0;
-    if (name == "aten.upsample_bilinear2d") longest.mean_steps = std::max(longest.mean_steps, kMeanStepsOfInterpolations);
-    if (name == "aten.mean.dim" || name == "aten.avg_pool2d") longest.mean_steps = kMeanStepsOfMeans;
+    if (name == "aten.upsample_bilinear2d")
+      longest.mean_steps = std::max(longest.mean_steps, kMeanStepsOfInterpolations);
+    if (name == "aten.mean.dim" || name == "aten.avg_pool2d")
+      longest.mean_steps = kMeanStepsOfMeans;
     for (const ValueId result : op.results) paths[result.index] = longest;
   }
   return paths;
@@ -100,10 +110,13 @@ class Case {
       quantized_model(quantized);
       layouts(quantized);
     }
-    for (int part = 0; std::filesystem::exists(folder_ / fmt::format("neutron_ir_{}.tflite", part)); ++part) neutron_ir(part);
+    for (int part = 0; std::filesystem::exists(folder_ / fmt::format("neutron_ir_{}.tflite", part));
+         ++part)
+      neutron_ir(part);
     Check placed{.name = "placement"};
     const std::filesystem::path kept = folder_ / "upstream.json";
-    const Status judged = judge_placement(own_ && !std::filesystem::exists(kept) ? std::filesystem::path() : kept, reports_, placed);
+    const Status judged = judge_placement(
+        own_ && !std::filesystem::exists(kept) ? std::filesystem::path() : kept, reports_, placed);
     if (!judged) return failed(placed, judged.error());
     sink_(placed);
     sink_({.name = "operators", .state = State::kPassed, .figures = {{"names", operators_}}});
@@ -131,7 +144,8 @@ class Case {
     sink_(check);
   }
 
-  // Builds a model of the case and runs all samples; the outputs of the program and of the integer reference by sample.
+  // Builds a model of the case and runs all samples; the outputs of the program and of the integer
+  // reference by sample.
   struct Run {
     std::unique_ptr<Built> built;
     std::vector<std::vector<Tensor>> outputs, reference;
@@ -139,13 +153,15 @@ class Case {
   Result<Run> build_and_run(const std::string& file, Check& check) {
     DTR_ASSIGN(Program program, taken(read_model(folder_ / file), check));
     const Graph signature = program.forward();
-    DTR_ASSIGN(const Samples samples, Samples::bind(signature, calibration_, folder_ / "calibration.npz"));
+    DTR_ASSIGN(const Samples samples,
+               Samples::bind(signature, calibration_, folder_ / "calibration.npz"));
     note_operators(signature);
     Run run;
     DTR_ASSIGN(run.built, taken(build(std::move(program), &samples), check));
     note_operators(run.built->compiled.quantized);
     note_operators(run.built->compiled.program.forward());
-    const auto reference = make_reference_executor(run.built->compiled.program, run.built->compiled.quantized);
+    const auto reference =
+        make_reference_executor(run.built->compiled.program, run.built->compiled.quantized);
     for (size_t i = 0; i < samples.size(); ++i) {
       DTR_ASSIGN(std::vector<Tensor> out, run.built->session->run(samples.inputs(i)));
       DTR_ASSIGN(std::vector<Tensor> wanted, reference->run(samples.inputs(i)));
@@ -155,7 +171,8 @@ class Case {
     return run;
   }
 
-  // Integers equal to the last one; floats that come from floating-point operators but for the order of sums.
+  // Integers equal to the last one; floats that come from floating-point operators but for the
+  // order of sums.
   void equal(const std::string& name, const Run& run) {
     Check check{.name = name};
     uint64_t elements = 0;
@@ -165,9 +182,10 @@ class Case {
         comparison.add(run.reference[sample][k].view(), run.outputs[sample][k].view());
         elements += comparison.elements();
         if (!same(comparison))
-          check.text =
-              fmt::format("output {} of sample {}: {} of {} elements differ, element {} is {} instead of {}", k, sample,
-                          comparison.different(), comparison.elements(), comparison.index(), comparison.actual(), comparison.expected());
+          check.text = fmt::format(
+              "output {} of sample {}: {} of {} elements differ, element {} is {} instead of {}", k,
+              sample, comparison.different(), comparison.elements(), comparison.index(),
+              comparison.actual(), comparison.expected());
       }
     if (elements == 0) return nothing(check);
     check.judge(check.text.empty());
@@ -178,15 +196,19 @@ class Case {
   void profile(const std::string& name, const std::string& file, const Run& run) {
     const Result<Trace> trace = record_zeros(*run.built->session);
     if (!trace) return failed({.name = "cycles " + name}, trace.error());
-    const Profile profile = make_profile(*trace, OperatorMap(*run.built->session->image().debug_map()), name);
+    const Profile profile =
+        make_profile(*trace, OperatorMap(*run.built->session->image().debug_map()), name);
     cycles("cycles " + name, run, profile);
     Check check{.name = "attribution " + name};
-    if (const Status judged = judge_attribution(folder_ / file, *run.built->session, profile, check); !judged)
+    if (const Status judged =
+            judge_attribution(folder_ / file, *run.built->session, profile, check);
+        !judged)
       return failed(check, judged.error());
     sink_(check);
   }
 
-  // Where the cycles of a run are: of 100 at least 99 on operators of the model, unless nothing is left of it, and none twice or nowhere.
+  // Where the cycles of a run are: of 100 at least 99 on operators of the model, unless nothing is
+  // left of it, and none twice or nowhere.
   void cycles(const std::string& name, const Run& run, const Profile& profile) {
     Check check{.name = name};
     const Graph& placed = run.built->compiled.program.forward();
@@ -197,25 +219,31 @@ class Case {
       if (row.sources.empty() && row.spent.total() > 0) rest[row.name] += row.spent.total();
     const bool conserved = spent(profile).total() == profile.total;
     check.judge(conserved && (!left || profile.on_operators() * 100 >= profile.total * 99));
-    check.figures = {{"cycles", profile.total}, {"on_operators", profile.on_operators()}, {"rest", rest}};
+    check.figures = {
+        {"cycles", profile.total}, {"on_operators", profile.on_operators()}, {"rest", rest}};
     if (!check.passed())
-      check.text = fmt::format("{} of {} cycles are on operators, the rest: {}{}", profile.on_operators(), profile.total,
-                               check.figures["rest"].dump(), conserved ? "" : "; the sum is another one");
+      check.text = fmt::format("{} of {} cycles are on operators, the rest: {}{}",
+                               profile.on_operators(), profile.total, check.figures["rest"].dump(),
+                               conserved ? "" : "; the sum is another one");
     sink_(check);
   }
 
   // int8 has no infinity: where PyTorch's result is infinite, nothing is compared.
-  static void add_finite(Comparison& comparison, const TensorView& expected, const TensorView& actual) {
+  static void add_finite(Comparison& comparison, const TensorView& expected,
+                         const TensorView& actual) {
     if (expected.dtype != DType::kFloat32) return comparison.add(expected, actual);
-    Tensor wanted = Tensor::copy_of(expected.dtype, expected.shape, {expected.data, expected.bytes()});
+    Tensor wanted =
+        Tensor::copy_of(expected.dtype, expected.shape, {expected.data, expected.bytes()});
     Tensor got = Tensor::copy_of(actual.dtype, actual.shape, {actual.data, actual.bytes()});
     for (size_t i = 0; i < wanted.values<float>().size(); ++i)
-      if (std::isinf(wanted.values<float>()[i])) wanted.values<float>()[i] = got.values<float>()[i] = 0;
+      if (std::isinf(wanted.values<float>()[i]))
+        wanted.values<float>()[i] = got.values<float>()[i] = 0;
     comparison.add(wanted.view(), got.view());
   }
 
   // Output k of all samples against an array of expected.npz.
-  std::optional<Comparison> compare_output(const Run& run, size_t k, const std::string& array, double step, Check& check) const {
+  std::optional<Comparison> compare_output(const Run& run, size_t k, const std::string& array,
+                                           double step, Check& check) const {
     const Tensor* expected = find(expected_, fmt::format("{}_{}", array, k));
     if (expected == nullptr) {
       check.text = fmt::format("expected.npz has no {}_{}", array, k);
@@ -225,8 +253,8 @@ class Case {
     for (size_t sample = 0; sample < run.outputs.size(); ++sample) {
       const TensorView wanted = sample_of(*expected, sample), got = run.outputs[sample][k].view();
       if (wanted.shape != got.shape || wanted.dtype != got.dtype) {
-        check.text = fmt::format("output {} is {} {}, PyTorch's {} {}", k, name(got.dtype), to_string(got.shape), name(wanted.dtype),
-                                 to_string(wanted.shape));
+        check.text = fmt::format("output {} is {} {}, PyTorch's {} {}", k, name(got.dtype),
+                                 to_string(got.shape), name(wanted.dtype), to_string(wanted.shape));
         return std::nullopt;
       }
       add_finite(comparison, wanted, got);
@@ -237,7 +265,8 @@ class Case {
   // Whether TFLite's results on these samples are stored, and ours equal them.
   bool same_as_tflite(const Run& run, size_t k) const {
     const auto stored = read_npz(DTR_SOURCE "/test/conformance/exceptions.npz");
-    const Tensor* results = stored ? find(*stored, fmt::format("{}_{}", folder_.filename().string(), k)) : nullptr;
+    const Tensor* results =
+        stored ? find(*stored, fmt::format("{}_{}", folder_.filename().string(), k)) : nullptr;
     if (results == nullptr) return false;
     Comparison comparison;
     for (size_t sample = 0; sample < run.outputs.size(); ++sample) {
@@ -253,7 +282,8 @@ class Case {
     Comparison comparison;
     const Tensor* ideal = find(expected_, fmt::format("float_output_{}", k));
     const Tensor* quantized = find(expected_, fmt::format("quantized_output_{}", k));
-    if (ideal != nullptr && quantized != nullptr) add_finite(comparison, ideal->view(), quantized->view());
+    if (ideal != nullptr && quantized != nullptr)
+      add_finite(comparison, ideal->view(), quantized->view());
     return comparison.decibels();
   }
 
@@ -264,8 +294,10 @@ class Case {
     if (run->outputs.empty() || run->outputs[0].empty()) return nothing(check);
     check.figures["outputs"] = nlohmann::json::array();
     for (size_t k = 0; k < run->outputs[0].size(); ++k) {
-      const double step = step_of(run->built->compiled.quantized, run->built->compiled.quantized.outputs()[k]);
-      const std::optional<Comparison> comparison = compare_output(*run, k, "float_output", step, check);
+      const double step =
+          step_of(run->built->compiled.quantized, run->built->compiled.quantized.outputs()[k]);
+      const std::optional<Comparison> comparison =
+          compare_output(*run, k, "float_output", step, check);
       if (!comparison) break;
       const double upstream = own_ ? kGood : upstream_decibels(k), ours = comparison->decibels();
       check.figures["outputs"].push_back({{"sqnr_db", ours}, {"upstream_sqnr_db", upstream}});
@@ -273,9 +305,11 @@ class Case {
       const bool poor = own_ || (post_training_ && upstream < kPoorUpstream);
       if (comparison->largest_expected() == 0) {
         if (comparison->max_steps() > 1)
-          wrong = fmt::format("output {} is zero everywhere, ours up to {:.2f} steps", k, comparison->max_steps());
+          wrong = fmt::format("output {} is zero everywhere, ours up to {:.2f} steps", k,
+                              comparison->max_steps());
       } else if (ours < upstream - kMaxLoss || (poor && ours < kGood)) {
-        wrong = fmt::format("output {}: {:.1f} dB{}{}", k, ours, own_ ? "" : fmt::format(", upstream {:.1f} dB", upstream),
+        wrong = fmt::format("output {}: {:.1f} dB{}{}", k, ours,
+                            own_ ? "" : fmt::format(", upstream {:.1f} dB", upstream),
                             poor ? ", 30 dB wanted" : "");
       }
       if (!wrong.empty()) check.text += (check.text.empty() ? "" : "; ") + wrong;
@@ -298,11 +332,12 @@ class Case {
     for (size_t k = 0; k < run->outputs[0].size() && check.text.empty(); ++k) {
       const Path& way = path[graph.outputs()[k].index];
       const double step = step_of(graph, graph.outputs()[k]);
-      const std::optional<Comparison> comparison = compare_output(*run, k, "quantized_output", step, check);
+      const std::optional<Comparison> comparison =
+          compare_output(*run, k, "quantized_output", step, check);
       if (!comparison) break;
       const double most = comparison->max_steps(), mean = comparison->mean_steps();
-      const double share =
-          static_cast<double>(comparison->different()) / static_cast<double>(std::max<uint64_t>(comparison->elements(), 1));
+      const double share = static_cast<double>(comparison->different()) /
+                           static_cast<double>(std::max<uint64_t>(comparison->elements(), 1));
       check.figures["outputs"].push_back({{"step", step},
                                           {"arithmetic", way.arithmetic},
                                           {"max_steps", most},
@@ -314,10 +349,11 @@ class Case {
       // Without a quantized value on the way, both evaluate in float.
       if (step == 0 ? !same(*comparison) : most > way.arithmetic || mean > way.mean_steps) {
         check.text = fmt::format(
-            "output {}: up to {:.2f} steps for {} operators, mean {:.4f} of {}, {:.1f} % of elements differ; element {} "
+            "output {}: up to {:.2f} steps for {} operators, mean {:.4f} of {}, {:.1f} % of "
+            "elements differ; element {} "
             "of sample {} is {} instead of {}",
-            k, most, way.arithmetic, mean, way.mean_steps, share * 100, comparison->index(), comparison->sample(), comparison->actual(),
-            comparison->expected());
+            k, most, way.arithmetic, mean, way.mean_steps, share * 100, comparison->index(),
+            comparison->sample(), comparison->actual(), comparison->expected());
         if (same_as_tflite(*run, k)) check.text += "; TFLite's reference kernels give the same";
       }
     }
@@ -337,7 +373,8 @@ class Case {
 
   Status layouts(const std::filesystem::path& model, Check& check) const {
     DTR_ASSIGN(const Program program, taken(read_model(model), check));
-    DTR_ASSIGN(const Samples samples, Samples::bind(program.forward(), calibration_, folder_ / "calibration.npz"));
+    DTR_ASSIGN(const Samples samples,
+               Samples::bind(program.forward(), calibration_, folder_ / "calibration.npz"));
     DTR_ASSIGN(const LayoutProof proof, prove_layouts(model, samples, 2));
     if (proof.compared == 0) {
       check.state = State::kNotCompared;
@@ -345,10 +382,13 @@ class Case {
       return {};
     }
     check.judge(proof.equal && proof.same_cycles());
-    check.figures = {{"cycles", proof.cycles}, {"conversions", proof.conversions}, {"conversion_cycles", proof.conversion_cycles}};
+    check.figures = {{"cycles", proof.cycles},
+                     {"conversions", proof.conversions},
+                     {"conversion_cycles", proof.conversion_cycles}};
     if (!proof.equal) check.text = "the results differ";
     if (!proof.same_cycles())
-      check.text += fmt::format("{} cycles as exported, {} with the other layout", proof.cycles[0], proof.cycles[1]);
+      check.text += fmt::format("{} cycles as exported, {} with the other layout", proof.cycles[0],
+                                proof.cycles[1]);
     return {};
   }
 
@@ -361,15 +401,18 @@ class Case {
 
   // Tensors of rank 4 are NHWC in the file and in the arrays, NCHW in the program.
   static Tensor logical(const TensorView& stored) {
-    if (stored.shape.size() != 4) return Tensor::copy_of(stored.dtype, stored.shape, {stored.data, stored.bytes()});
+    if (stored.shape.size() != 4)
+      return Tensor::copy_of(stored.dtype, stored.shape, {stored.data, stored.bytes()});
     const Shape shape = {stored.shape[0], stored.shape[3], stored.shape[1], stored.shape[2]};
     Tensor tensor(stored.dtype, shape);
     const size_t size = byte_size(stored.dtype);
-    const std::vector<int64_t> from = strides(shape, Layout::kChannelsLast), to = strides(shape, Layout::kContiguous);
+    const std::vector<int64_t> from = strides(shape, Layout::kChannelsLast),
+                               to = strides(shape, Layout::kContiguous);
     for (int64_t i = 0; i < tensor.elements(); ++i) {
       int64_t source = 0;
       for (size_t dim = 0; dim < 4; ++dim) source += i / to[dim] % shape[dim] * from[dim];
-      std::copy_n(stored.data + static_cast<size_t>(source) * size, size, tensor.view().data + static_cast<size_t>(i) * size);
+      std::copy_n(stored.data + static_cast<size_t>(source) * size, size,
+                  tensor.view().data + static_cast<size_t>(i) * size);
     }
     return tensor;
   }
@@ -377,7 +420,8 @@ class Case {
   static Status neutron_ir(const std::filesystem::path& model, Check& check) {
     const std::filesystem::path data = std::filesystem::path(model).replace_extension(".npz");
     DTR_ASSIGN(Program program, taken(read_model(model), check));
-    DTR_ASSIGN(const std::unique_ptr<Built> built, taken(build(std::move(program), nullptr), check));
+    DTR_ASSIGN(const std::unique_ptr<Built> built,
+               taken(build(std::move(program), nullptr), check));
     if (!std::filesystem::exists(data)) {
       check.state = State::kNotCompared;
       check.text = "no stored outputs: TFLite's reference does not run it";
@@ -393,30 +437,36 @@ class Case {
       std::vector<TensorView> views;
       for (size_t i = 0; i < inputs; ++i) {
         const Tensor* array = find(arrays, fmt::format("input_{}", i));
-        if (array == nullptr) return fail(DiagnosticId::kDataMissingArray, fmt::format("no input_{}", i), {}, {.file = data});
+        if (array == nullptr)
+          return fail(DiagnosticId::kDataMissingArray, fmt::format("no input_{}", i), {},
+                      {.file = data});
         tensors.push_back(logical(sample_of(*array, sample)));
       }
       for (const Tensor& tensor : tensors) views.push_back(tensor.view());
       DTR_ASSIGN(const std::vector<Tensor> outputs, built->session->run(views));
       for (size_t k = 0; k < outputs.size(); ++k) {
         const Tensor* array = find(arrays, fmt::format("output_{}", k));
-        if (array == nullptr) return fail(DiagnosticId::kDataMissingArray, fmt::format("no output_{}", k), {}, {.file = data});
+        if (array == nullptr)
+          return fail(DiagnosticId::kDataMissingArray, fmt::format("no output_{}", k), {},
+                      {.file = data});
         const Tensor wanted = logical(sample_of(*array, sample));
         if (wanted.shape() != outputs[k].shape() || wanted.dtype() != outputs[k].dtype()) {
-          check.text = fmt::format("output {} is {} {}, TFLite's {} {}", k, name(outputs[k].dtype()), to_string(outputs[k].shape()),
+          check.text = fmt::format("output {} is {} {}, TFLite's {} {}", k,
+                                   name(outputs[k].dtype()), to_string(outputs[k].shape()),
                                    name(wanted.dtype()), to_string(wanted.shape()));
           return {};
         }
         const uint64_t before = all.different();
         all.add(wanted.view(), outputs[k].view());
         if (all.different() > before && check.text.empty())
-          check.text =
-              fmt::format("output {} of sample {}: element {} is {} instead of {}", k, sample, all.index(), all.actual(), all.expected());
+          check.text = fmt::format("output {} of sample {}: element {} is {} instead of {}", k,
+                                   sample, all.index(), all.actual(), all.expected());
       }
     }
     check.judge(all.elements() > 0 && all.different() == 0);
     check.figures = {{"elements", all.elements()}, {"different", all.different()}};
-    if (!check.passed()) check.text += fmt::format(" ({} of {} elements differ)", all.different(), all.elements());
+    if (!check.passed())
+      check.text += fmt::format(" ({} of {} elements differ)", all.different(), all.elements());
     return {};
   }
 
@@ -426,7 +476,8 @@ class Case {
   bool own_ = false;  // without anything of upstream's
   std::vector<NamedTensor> calibration_, expected_;
   std::vector<PlacementReport> reports_;
-  std::set<std::string> operators_;  // that occur in the imported, the quantized or the placed graphs
+  std::set<std::string>
+      operators_;  // that occur in the imported, the quantized or the placed graphs
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
-// converter-stand-in [MODE] --input FILE --output FILE --target NAME: stands in for NXP's converter in tests. It converts nothing: the
-// model that it is given becomes the weights of one NeutronGraph, behind microcode that has nothing but its header. MODE is how it
-// misbehaves: fail, hang, rubbish, nothing, two (operators), another-name, no-blocks; or `profile`: a payload of version 1.
+// converter-stand-in [MODE] --input FILE --output FILE --target NAME: stands in for NXP's converter
+// in tests. It converts nothing: the model that it is given becomes the weights of one
+// NeutronGraph, behind microcode that has nothing but its header. MODE is how it misbehaves: fail,
+// hang, rubbish, nothing, two (operators), another-name, no-blocks; or `profile`: a payload of
+// version 1.
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -38,17 +40,21 @@ class Wrapper {
   explicit Wrapper(const std::string& mode) : mode_(mode) {}
 
   std::vector<uint8_t> wrap(const tflite::ModelFile& model, std::span<const std::byte> file) {
-    for (const int32_t index : model.inputs) inputs_.push_back(copy(model.tensors[static_cast<size_t>(index)]));
-    for (const int32_t index : model.outputs) outputs_.push_back(copy(model.tensors[static_cast<size_t>(index)]));
+    for (const int32_t index : model.inputs)
+      inputs_.push_back(copy(model.tensors[static_cast<size_t>(index)]));
+    for (const int32_t index : model.outputs)
+      outputs_.push_back(copy(model.tensors[static_cast<size_t>(index)]));
     const bool profile = mode_ == "profile";
     std::vector<int32_t> operands = inputs_, results = outputs_;
-    const std::vector<uint8_t> code = microcode(file.size(), inputs_.size(), outputs_.size(), profile);
+    const std::vector<uint8_t> code =
+        microcode(file.size(), inputs_.size(), outputs_.size(), profile);
     const std::vector<uint8_t> weights(reinterpret_cast<const uint8_t*>(file.data()),
                                        reinterpret_cast<const uint8_t*>(file.data()) + file.size());
     const std::vector<uint8_t> kernels{1, 2, 3};
-    for (const auto& [name, bytes] : {std::pair("microcode", code), {"weights", weights}, {"kernels", kernels}})
-      operands.push_back(
-          add(name, fb::TensorType::UINT8, {static_cast<int32_t>(bytes.size())}, mode_ == "no-blocks" ? std::vector<uint8_t>() : bytes));
+    for (const auto& [name, bytes] :
+         {std::pair("microcode", code), {"weights", weights}, {"kernels", kernels}})
+      operands.push_back(add(name, fb::TensorType::UINT8, {static_cast<int32_t>(bytes.size())},
+                             mode_ == "no-blocks" ? std::vector<uint8_t>() : bytes));
     results.push_back(add("scratch", fb::TensorType::UINT8, {4096}, {}));
     if (profile) {
       results.push_back(add("profile", fb::TensorType::UINT8, {64}, {}));
@@ -59,10 +65,12 @@ class Wrapper {
 
  private:
   int32_t copy(const tflite::TensorInfo& tensor) {
-    return add(mode_ == "another-name" ? tensor.name + "_2" : tensor.name, tensor.type, {tensor.shape.begin(), tensor.shape.end()}, {});
+    return add(mode_ == "another-name" ? tensor.name + "_2" : tensor.name, tensor.type,
+               {tensor.shape.begin(), tensor.shape.end()}, {});
   }
 
-  int32_t add(const std::string& name, fb::TensorType type, const std::vector<int32_t>& shape, const std::vector<uint8_t>& data) {
+  int32_t add(const std::string& name, fb::TensorType type, const std::vector<int32_t>& shape,
+              const std::vector<uint8_t>& data) {
     uint32_t buffer = 0;
     if (!data.empty()) {
       buffer = static_cast<uint32_t>(buffers_.size());
@@ -70,18 +78,22 @@ class Wrapper {
       buffers_.push_back(fb::CreateBuffer(builder_, builder_.CreateVector(data)));
     }
     const auto sizes = builder_.CreateVector(shape);
-    tensors_.push_back(fb::CreateTensor(builder_, sizes, type, buffer, builder_.CreateString(name)));
+    tensors_.push_back(
+        fb::CreateTensor(builder_, sizes, type, buffer, builder_.CreateString(name)));
     return static_cast<int32_t>(tensors_.size() - 1);
   }
 
-  std::vector<uint8_t> finish(const std::vector<int32_t>& operands, const std::vector<int32_t>& results) {
+  std::vector<uint8_t> finish(const std::vector<int32_t>& operands,
+                              const std::vector<int32_t>& results) {
     const auto name = builder_.CreateString("NeutronGraph");
     const auto code =
-        fb::CreateOperatorCode(builder_, static_cast<int8_t>(fb::BuiltinOperator::CUSTOM), name, 1, fb::BuiltinOperator::CUSTOM);
+        fb::CreateOperatorCode(builder_, static_cast<int8_t>(fb::BuiltinOperator::CUSTOM), name, 1,
+                               fb::BuiltinOperator::CUSTOM);
     std::vector<flatbuffers::Offset<fb::Operator>> operators;
     for (int i = 0; i < (mode_ == "two" ? 2 : 1); ++i) {
       const auto operand_vector = builder_.CreateVector(operands);
-      operators.push_back(fb::CreateOperator(builder_, 0, operand_vector, builder_.CreateVector(results)));
+      operators.push_back(
+          fb::CreateOperator(builder_, 0, operand_vector, builder_.CreateVector(results)));
     }
     const auto tensors = builder_.CreateVector(tensors_);
     const auto inputs = builder_.CreateVector(inputs_);
@@ -90,7 +102,8 @@ class Wrapper {
     const auto graph = fb::CreateSubGraph(builder_, tensors, inputs, outputs, operator_vector);
     const auto codes = builder_.CreateVector(&code, 1);
     const auto graphs = builder_.CreateVector(&graph, 1);
-    fb::FinishModelBuffer(builder_, fb::CreateModel(builder_, 3, codes, graphs, 0, builder_.CreateVector(buffers_)));
+    fb::FinishModelBuffer(
+        builder_, fb::CreateModel(builder_, 3, codes, graphs, 0, builder_.CreateVector(buffers_)));
     return {builder_.GetBufferPointer(), builder_.GetBufferPointer() + builder_.GetSize()};
   }
 
@@ -126,6 +139,8 @@ int main(int argc, char** argv) {
   }
   std::vector<uint8_t> bytes{'r', 'u', 'b', 'b', 'i', 's', 'h'};
   if (mode != "rubbish") bytes = Wrapper(mode).wrap(*model, file->bytes());
-  std::ofstream(output, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(output, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
   return 0;
 }

@@ -19,14 +19,16 @@ namespace {
 // Indices are small.
 Tensor pseudo_random(const Type& type, uint64_t seed) {
   Tensor tensor(type.dtype, type.shape);
-  const std::vector<std::byte> bytes = seeded_values(type.dtype, static_cast<size_t>(type.elements()), seed);
+  const std::vector<std::byte> bytes =
+      seeded_values(type.dtype, static_cast<size_t>(type.elements()), seed);
   if (type.dtype == DType::kInt8) std::ranges::copy(bytes, tensor.view().data);
   return tensor;
 }
 
 Shape lies_as(const Type& type) {
   Shape shape;
-  for (const int dim : dim_order(type.layout, type.rank())) shape.push_back(type.shape[static_cast<size_t>(dim)]);
+  for (const int dim : dim_order(type.layout, type.rank()))
+    shape.push_back(type.shape[static_cast<size_t>(dim)]);
   return shape;
 }
 
@@ -36,13 +38,17 @@ NamedTensor as_it_lies(std::string name, const Type& type, const Tensor& tensor)
   return array;
 }
 
-Result<std::vector<NamedTensor>> run(const Program& program, const Graph& graph, std::span<const Tensor> inputs,
-                                     std::span<const Type> output_types, const std::string& prefix) {
+Result<std::vector<NamedTensor>> run(const Program& program, const Graph& graph,
+                                     std::span<const Tensor> inputs,
+                                     std::span<const Type> output_types,
+                                     const std::string& prefix) {
   std::vector<TensorView> views;
   for (const Tensor& input : inputs) views.push_back(input.view());
-  DTR_ASSIGN(const std::vector<Tensor> results, make_reference_executor(program, graph)->run(views));
+  DTR_ASSIGN(const std::vector<Tensor> results,
+             make_reference_executor(program, graph)->run(views));
   std::vector<NamedTensor> arrays;
-  for (size_t i = 0; i < results.size(); ++i) arrays.push_back(as_it_lies(prefix + std::to_string(i), output_types[i], results[i]));
+  for (size_t i = 0; i < results.size(); ++i)
+    arrays.push_back(as_it_lies(prefix + std::to_string(i), output_types[i], results[i]));
   return arrays;
 }
 
@@ -59,7 +65,8 @@ Result<NeutronIrCase> make_case(const Program& program, const Graph& graph, uint
   DTR_ASSIGN(made.outputs, run(program, graph, inputs, output_types, "output_"));
 
   const AlignedBytes bytes(made.model);
-  DTR_ASSIGN(const tflite::ModelFile file, tflite::ModelFile::open(bytes.bytes(), "neutron_ir.tflite"));
+  DTR_ASSIGN(const tflite::ModelFile file,
+             tflite::ModelFile::open(bytes.bytes(), "neutron_ir.tflite"));
   for (const tflite::OperatorInfo& op : file.operators) made.operators.push_back(op.name);
   DTR_ASSIGN(const tflite::Import read, tflite::parse_tflite(bytes.bytes(), "neutron_ir.tflite"));
   const Graph& read_graph = read.program.forward();
@@ -74,17 +81,22 @@ Result<NeutronIrCase> make_case(const Program& program, const Graph& graph, uint
     read_inputs.emplace_back(type.dtype, type.shape);
     to_logical(type, made.inputs[i].tensor.bytes().data(), read_inputs.back().view().data);
   }
-  for (const ValueId output : read_graph.outputs()) read_types.push_back(as_file(read_graph.type(output)));
+  for (const ValueId output : read_graph.outputs())
+    read_types.push_back(as_file(read_graph.type(output)));
   DTR_ASSIGN(made.read_back, run(read.program, read_graph, read_inputs, read_types, "read_back_"));
   return made;
 }
 
 }  // namespace
 
-Result<std::vector<NeutronIrCase>> neutron_ir_cases(const std::string& path, const Samples* samples) {
+Result<std::vector<NeutronIrCase>> neutron_ir_cases(const std::string& path,
+                                                    const Samples* samples) {
   const TargetDescription& target = *find_target("imxrt700");
-  const CompileSettings settings{
-      .target = &target, .backend = {.converter = {.command = "none"}}, .samples = samples, .weigh_costs = false, .threads = 1};
+  const CompileSettings settings{.target = &target,
+                                 .backend = {.converter = {.command = "none"}},
+                                 .samples = samples,
+                                 .weigh_costs = false,
+                                 .threads = 1};
   DTR_ASSIGN(Compilation model, quantize_model(path, settings));
   Program& program = model.program;
   Graph& graph = program.forward();
@@ -95,7 +107,8 @@ Result<std::vector<NeutronIrCase>> neutron_ir_cases(const std::string& path, con
   std::vector<NeutronIrCase> cases;
   for (const Unit& unit : partition(graph, placement, recipe))
     if (recipe[unit.backend]->as_delegate() != nullptr) {
-      DTR_ASSIGN(cases.emplace_back(), make_case(program, extract(graph, unit), 1 + 100 * cases.size()));
+      DTR_ASSIGN(cases.emplace_back(),
+                 make_case(program, extract(graph, unit), 1 + 100 * cases.size()));
     }
   return cases;
 }

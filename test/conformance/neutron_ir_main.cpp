@@ -1,5 +1,6 @@
-// deuteron-neutron-ir MODEL FOLDER: writes CASE_K.tflite for each NPU partition of a model, and CASE_K.npz with inputs and what it should
-// compute, for test/interop/neutron_ir.py. CASE is the name of the model's folder; calibration.npz beside a float model calibrates it.
+// deuteron-neutron-ir MODEL FOLDER: writes CASE_K.tflite for each NPU partition of a model, and
+// CASE_K.npz with inputs and what it should compute, for test/interop/neutron_ir.py. CASE is the
+// name of the model's folder; calibration.npz beside a float model calibrates it.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -22,9 +23,11 @@ Status write_cases(const std::filesystem::path& model, const std::filesystem::pa
     DTR_ASSIGN(arrays, read_tensors(data));
     DTR_ASSIGN(samples, Samples::bind(program.forward(), arrays, data));
   }
-  DTR_ASSIGN(std::vector<conformance::NeutronIrCase> cases, conformance::neutron_ir_cases(model, samples ? &*samples : nullptr));
+  DTR_ASSIGN(std::vector<conformance::NeutronIrCase> cases,
+             conformance::neutron_ir_cases(model, samples ? &*samples : nullptr));
   for (size_t i = 0; i < cases.size(); ++i) {
-    const std::string base = folder / fmt::format("{}_{}", model.parent_path().filename().string(), i);
+    const std::string base =
+        folder / fmt::format("{}_{}", model.parent_path().filename().string(), i);
     DTR_TRY(write_file(base + ".tflite", cases[i].model));
     std::vector<NamedTensor> all;
     for (auto* list : {&cases[i].inputs, &cases[i].outputs, &cases[i].read_back})

@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
-"""Proves the causes in exceptions.json, and stores in exceptions.npz what TFLite computes where that is the cause.
+"""Proves the causes in exceptions.json, and stores in exceptions.npz what TFLite computes where
+that is the cause.
 
     prove_exceptions.py SHARED/conformance build/release/deuteron [--write] [CASE …]
 
-Needs PyTorch 2.13, ExecuTorch 1.4, LiteRT and NumPy: `make test-interop` runs it in its environment. Without --write exceptions.npz must hold
+Needs PyTorch 2.13, ExecuTorch 1.4, LiteRT and NumPy: `make test-interop` runs it in its
+environment. Without --write exceptions.npz must hold
 what TFLite computes now.
 
-Where rounding is the cause, upstream's Neutron IR of the whole graph runs on LiteRT's reference kernels (BUILTIN_REF) with the calibration
-samples, and deuteron-conformance demands that ours equals the stored result. The real result of the quantized input, in double precision,
+Where rounding is the cause, upstream's Neutron IR of the whole graph runs on LiteRT's reference
+kernels (BUILTIN_REF) with the calibration
+samples, and deuteron-conformance demands that ours equals the stored result. The real result of the
+quantized input, in double precision,
 says how TFLite's differs from PyTorch's: every such element is a tie ("ties").
 
-Where an SQNR of few elements is the cause ("few-elements"), both quantized models run on 400 multiples (1/4 to 1) of the calibration samples,
-whose elements fall anywhere between the codes: ours is not more than 1 dB below upstream's there. The other causes are asserted one by one.
+Where an SQNR of few elements is the cause ("few-elements"), both quantized models run on 400
+multiples (1/4 to 1) of the calibration samples,
+whose elements fall anywhere between the codes: ours is not more than 1 dB below upstream's there.
+The other causes are asserted one by one.
 """
 import argparse
 import json
@@ -52,7 +58,8 @@ class Trace(torch.fx.Interpreter):
 
 
 def real_codes(model, sample):
-    """Results of the whole graph in steps of its output, from the quantized input on in double precision and not rounded."""
+    """Results of the whole graph in steps of its output, from the quantized input on in double
+    precision and not rounded."""
 
     class Real(torch.fx.Interpreter):
         inner = set()
@@ -61,7 +68,11 @@ def real_codes(model, sample):
             name = str(node.target)
             if "dequantize_per_tensor" in name:
                 value = self.env[node.args[0]]
-                return value if node.args[0] in self.inner else (value.double() - node.args[2]) * np.float64(np.float32(node.args[1]))
+                return (
+                    value
+                    if node.args[0] in self.inner
+                    else (value.double() - node.args[2]) * np.float64(np.float32(node.args[1]))
+                )
             if "quantize_per_tensor" in name and node.args[0].op != "placeholder":
                 self.inner.add(node)
                 self.step = np.float64(np.float32(node.args[1]))
@@ -76,18 +87,26 @@ def tflite(folder, samples):
     """Results on the samples, dequantized, in PyTorch's logical order."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    interpreter = Interpreter(str(folder / "neutron_ir_0.tflite"), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    interpreter = Interpreter(
+        str(folder / "neutron_ir_0.tflite"),
+        experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+    )
     interpreter.allocate_tensors()
     (into,), (out,) = interpreter.get_input_details(), interpreter.get_output_details()
     results = []
     for sample in samples:
         scale, zero = into["quantization"]
-        x = np.clip(np.round(sample[0].numpy() * np.float32(1 / np.float32(scale))) + zero, -128, 127).astype(np.int8)
+        x = np.clip(
+            np.round(sample[0].numpy() * np.float32(1 / np.float32(scale))) + zero, -128, 127
+        ).astype(np.int8)
         x = x if x.shape == tuple(into["shape"]) else x.transpose(0, 2, 3, 1)
         interpreter.set_tensor(into["index"], x)
         interpreter.invoke()
         scale, zero = out["quantization"]
-        results.append((interpreter.get_tensor(out["index"]).astype(np.int32) - zero).astype(np.float32) * np.float32(scale))
+        results.append(
+            (interpreter.get_tensor(out["index"]).astype(np.int32) - zero).astype(np.float32)
+            * np.float32(scale)
+        )
     return np.stack(results), np.float32(scale)
 
 
@@ -96,31 +115,48 @@ def ties(folder):
     samples = [inputs(folder, i) for i in range(len(expected))]
     result, scale = tflite(folder, samples)
     result = result.reshape(expected.shape)
-    real = np.stack([real_codes(quantized_model(folder), sample) for sample in samples]).reshape(expected.shape)
+    real = np.stack([real_codes(quantized_model(folder), sample) for sample in samples]).reshape(
+        expected.shape
+    )
     differs = result != expected
     assert differs.any()
     assert (np.abs(real - np.floor(real) - 0.5)[differs] < 1e-5).all(), folder.name
     assert np.abs(result / scale - real).max() < 0.5 + 1e-5, folder.name
     steps = np.abs(result - expected).mean() / scale
-    return result, f"{differs.sum()} of {differs.size} elements differ, at most {np.abs(result / scale - real).max():.3f} steps from the real result; mean {steps:.4f}"
+    return (
+        result,
+        (
+            f"{differs.sum()} of {differs.size} elements differ, at most"
+            f" {np.abs(result / scale - real).max():.3f} steps from the real result; mean"
+            f" {steps:.4f}"
+        ),
+    )
 
 
 def ours(folder, model, x=None):
-    """Our output 0 on the samples `x`, by default those of the case: compiled as the conformance run does, everything on the NPU."""
+    """Our output 0 on the samples `x`, by default those of the case: compiled as the conformance
+    run does, everything on the NPU."""
     with tempfile.TemporaryDirectory() as work:
         program, samples, results = (Path(work) / name for name in ("model.pte", "x.npz", "y.npz"))
         data = np.load(folder / "calibration.npz")
-        np.savez(samples, **({name: data[name] for name in data.files} if x is None else {"input_0": x}))
+        np.savez(
+            samples, **({name: data[name] for name in data.files} if x is None else {"input_0": x})
+        )
         ranges = ["--calibrate", folder / "calibration.npz"] if model == "float.pt2" else []
-        for command in (["compile", folder / model, *ranges, "--force-on", "all", "-o", program],
-                        ["run", program, "--input", samples, "--output", results]):
+        for command in (
+            ["compile", folder / model, *ranges, "--force-on", "all", "-o", program],
+            ["run", program, "--input", samples, "--output", results],
+        ):
             subprocess.run([deuteron, *command], check=True, stdout=subprocess.DEVNULL)
         return np.load(results)["output_0"]
 
 
 def twice(folder):
-    """The stored outputs are those of the model on its own output: tanh_ overwrote the samples before they were used again. On the samples
-    as they are stored ours is within 30 dB of tanh(x), and of the quantized model within a step of PyTorch's evaluation."""
+    """The stored outputs are those of the model on its own output: tanh_ overwrote the samples
+    before they were used again. On the samples
+    as they are stored ours is within 30 dB of tanh(x), and of the quantized model within a step of
+    PyTorch's evaluation.
+    """
     stored = np.load(folder / "expected.npz")["float_output_0"]
     samples = [inputs(folder, sample)[0] for sample in range(len(stored))]
     ideal = np.stack([torch.tanh(x).numpy() for x in samples])
@@ -131,15 +167,20 @@ def twice(folder):
     assert quality >= 30, quality
     model = quantized_model(folder)
     evaluated = np.stack([model(x.clone()).detach().numpy() for x in samples])
-    step = [node.args[1] for node in model.graph.nodes if "quantize_per_tensor" in str(node.target)][-1]
+    step = [
+        node.args[1] for node in model.graph.nodes if "quantize_per_tensor" in str(node.target)
+    ][-1]
     steps = np.abs(ours(folder, "quantized.pt2").reshape(evaluated.shape) - evaluated) / step
     assert steps.max() < 1 + 1e-3 and steps.mean() <= 0.002, (steps.max(), steps.mean())
-    return (f"the stored output is tanh(tanh(x)); ours is tanh(x) at {quality:.1f} dB, and PyTorch's quantized model on those samples "
-            f"within {steps.max():.3g} steps")
+    return (
+        f"the stored output is tanh(tanh(x)); ours is tanh(x) at {quality:.1f} dB, and PyTorch's"
+        f" quantized model on those samples within {steps.max():.3g} steps"
+    )
 
 
 def zero_by_zero(folder):
-    """Elements divide 0 by 0; NaN becomes code 0 when PyTorch casts it to int8, a real 82 steps above zero."""
+    """Elements divide 0 by 0; NaN becomes code 0 when PyTorch casts it to int8, a real 82 steps
+    above zero."""
     stored = np.load(folder / "expected.npz")["quantized_output_0"]
     trace = Trace(quantized_model(folder))
     result = trace.run(*inputs(folder, 0))
@@ -162,7 +203,10 @@ def few_elements(folder):
     x = x * multiples.reshape(-1, *[1] * (x.ndim - 1))
     results = ours(folder, "float.pt2", x)
     models = (module(folder, "float.pt2"), quantized_model(folder))
-    ideal, upstream = (np.stack([model(torch.from_numpy(each.copy())).detach().numpy() for each in x]) for model in models)
+    ideal, upstream = (
+        np.stack([model(torch.from_numpy(each.copy())).detach().numpy() for each in x])
+        for model in models
+    )
     count = np.load(folder / "expected.npz")["float_output_0"].size
     gain = decibels(ideal, results.reshape(ideal.shape)) - decibels(ideal, upstream)
     assert count < 64 and gain >= -1, (folder.name, count, gain)
@@ -170,26 +214,38 @@ def few_elements(folder):
 
 
 def exact_sum(folder):
-    """Upstream's sum shares its operand's scale and zero point: codes add up without an error, or saturate."""
+    """Upstream's sum shares its operand's scale and zero point: codes add up without an error, or
+    saturate."""
     model = quantized_model(folder)
     for sample, wanted in enumerate(np.load(folder / "expected.npz")["quantized_output_0"]):
         trace = Trace(model)
         trace.run(*inputs(folder, sample))
-        quantizations = {node.args[1:3] for node in model.graph.nodes if "quantize_per_tensor" in str(node.target)}
+        quantizations = {
+            node.args[1:3]
+            for node in model.graph.nodes
+            if "quantize_per_tensor" in str(node.target)
+        }
         assert len(quantizations) == 1
         scale, zero = quantizations.pop()
         total = trace.seen["dequantize_per_tensor"].numpy().sum(1, keepdims=True)
-        assert np.abs(np.clip(total, (-128 - zero) * scale, (127 - zero) * scale) - wanted).max() < 1e-3 * scale
+        assert (
+            np.abs(np.clip(total, (-128 - zero) * scale, (127 - zero) * scale) - wanted).max()
+            < 1e-3 * scale
+        )
     return "upstream's output is the sum of the quantized input"
 
 
 def int8_before_division(folder):
-    """The largest output divides a small dividend by almost nothing: half a step of operand and result each is more of it than 30 dB allow."""
+    """The largest output divides a small dividend by almost nothing: half a step of operand and
+    result each is more of it than 30 dB allow."""
     stored, model = np.load(folder / "expected.npz")["float_output_0"], module(folder, "float.pt2")
     traces = [Trace(model) for _ in stored]
     for sample, trace in enumerate(traces):
         trace.run(*inputs(folder, sample))
-    steps = [(max(t.seen[name].max() for t in traces) - min(t.seen[name].min() for t in traces)) / 255 for name in ("x", "prelu")]
+    steps = [
+        (max(t.seen[name].max() for t in traces) - min(t.seen[name].min() for t in traces)) / 255
+        for name in ("x", "prelu")
+    ]
     sample, element = divmod(int(np.abs(stored).argmax()), stored[0].size)
     dividend = traces[sample].seen["prelu"].flatten()[element]
     assert dividend > 0  # where the prelu hands on what it reads
@@ -198,7 +254,13 @@ def int8_before_division(folder):
     return f"two roundings of the dividend {dividend:.4f} leave {left:.1f} dB of the largest output"
 
 
-PROOFS = {"int8-before-division": int8_before_division, "few-elements": few_elements, "shared-scale": exact_sum, "overwritten": twice, "zero-by-zero": zero_by_zero}
+PROOFS = {
+    "int8-before-division": int8_before_division,
+    "few-elements": few_elements,
+    "shared-scale": exact_sum,
+    "overwritten": twice,
+    "zero-by-zero": zero_by_zero,
+}
 
 
 def main():
@@ -224,7 +286,9 @@ def main():
         np.savez_compressed(HERE / "exceptions.npz", **stored)
         return 0
     kept = np.load(HERE / "exceptions.npz")
-    wrong = [name for name in stored if name not in kept or not np.array_equal(kept[name], stored[name])]
+    wrong = [
+        name for name in stored if name not in kept or not np.array_equal(kept[name], stored[name])
+    ]
     if not options.cases:
         wrong += sorted(set(kept.files) - set(stored))
     for name in wrong:

@@ -15,8 +15,8 @@ namespace dtr::conformance {
 namespace {
 
 // Kinds of checks, as columns.
-constexpr std::array<std::string_view, 8> kColumns = {"float",       "quantized", "equal",      "cycles",
-                                                      "attribution", "layout",    "neutron_ir", "placement"};
+constexpr std::array<std::string_view, 8> kColumns = {
+    "float", "quantized", "equal", "cycles", "attribution", "layout", "neutron_ir", "placement"};
 constexpr size_t kNeutronIr = 6;
 static_assert(kColumns[kNeutronIr] == "neutron_ir");
 
@@ -31,13 +31,17 @@ struct Counts {
   size_t passed = 0, failed = 0, refused = 0, not_compared = 0;
 
   void add(State state) {
-    ++(state == State::kPassed ? passed : state == State::kRefused ? refused : state == State::kNotCompared ? not_compared : failed);
+    ++(state == State::kPassed        ? passed
+       : state == State::kRefused     ? refused
+       : state == State::kNotCompared ? not_compared
+                                      : failed);
   }
   size_t all() const { return passed + failed + refused + not_compared; }
   // "55/63, 8 refused".
   std::string text() const {
     if (all() == 0) return "-";
-    return fmt::format("{}/{}{}{}", passed, all(), refused == 0 ? "" : fmt::format(", {} refused", refused),
+    return fmt::format("{}/{}{}{}", passed, all(),
+                       refused == 0 ? "" : fmt::format(", {} refused", refused),
                        not_compared == 0 ? "" : fmt::format(", {} not compared", not_compared));
   }
 };
@@ -50,15 +54,20 @@ struct Row {
 
   void add(const CaseResult& result, const Exceptions& exceptions) {
     ++cases;
-    good_cases += std::all_of(result.checks.begin(), result.checks.end(), [](const Check& check) { return check.passed(); }) ? 1 : 0;
+    good_cases += std::all_of(result.checks.begin(), result.checks.end(),
+                              [](const Check& check) { return check.passed(); })
+                      ? 1
+                      : 0;
     for (const Check& check : result.checks) {
       const size_t column = column_of(check.name);
       if (column == kColumns.size()) continue;
       counts[column].add(check.state);
-      if (!check.figures.contains("outputs") || exceptions.contains({result.name, check.name})) continue;
+      if (!check.figures.contains("outputs") || exceptions.contains({result.name, check.name}))
+        continue;
       for (const nlohmann::json& output : check.figures["outputs"]) {
         if (output.contains("sqnr_db"))
-          least_gain = std::min(least_gain, output["sqnr_db"].get<double>() - output["upstream_sqnr_db"].get<double>());
+          least_gain = std::min(least_gain, output["sqnr_db"].get<double>() -
+                                                output["upstream_sqnr_db"].get<double>());
         if (output.contains("max_steps")) {
           most_steps = std::max(most_steps, output["max_steps"].get<double>());
           most_mean = std::max(most_mean, output["mean_steps"].get<double>());
@@ -75,14 +84,16 @@ struct Row {
     return cells;
   }
   std::vector<std::string> figures() const {
-    return {least_gain > 1e8 ? "-" : fmt::format("{:+.1f}", least_gain), most_steps < 0 ? "-" : fmt::format("{:.4g}", most_steps),
+    return {least_gain > 1e8 ? "-" : fmt::format("{:+.1f}", least_gain),
+            most_steps < 0 ? "-" : fmt::format("{:.4g}", most_steps),
             most_mean < 0 ? "-" : fmt::format("{:.4f}", most_mean),
             elements == 0 ? "-" : fmt::format("{:.2f}", different / elements * 100)};
   }
 };
 
 // Rows by group, the last one "all".
-std::vector<std::pair<std::string, Row>> rows_of(const std::vector<CaseResult>& results, const Exceptions& exceptions) {
+std::vector<std::pair<std::string, Row>> rows_of(const std::vector<CaseResult>& results,
+                                                 const Exceptions& exceptions) {
   std::map<std::string, Row> groups;
   Row all;
   for (const CaseResult& result : results) {
@@ -118,15 +129,20 @@ std::string cycles_sentence(const std::vector<CaseResult>& results) {
   for (const CaseResult& result : results)
     for (const Check& check : result.checks) {
       if (!check.figures.contains("on_operators")) continue;
-      const double all = check.figures["cycles"].get<double>(), placed = check.figures["on_operators"].get<double>();
+      const double all = check.figures["cycles"].get<double>(),
+                   placed = check.figures["on_operators"].get<double>();
       total += all, on_operators += placed;
       if (placed > 0) least = std::min(least, placed / all);
-      for (const auto& [kind, cycles] : check.figures["rest"].items()) rest[kind] += cycles.get<double>();
+      for (const auto& [kind, cycles] : check.figures["rest"].items())
+        rest[kind] += cycles.get<double>();
     }
   if (total == 0) return "";
-  std::string text = fmt::format("\nOf the cycles of all programs {:.3f} % lie on named operators, of a single one at least {:.2f} %",
-                                 on_operators / total * 100, least * 100);
-  for (const auto& [kind, cycles] : rest) text += fmt::format("; {:.3f} %: {}", cycles / total * 100, kind);
+  std::string text = fmt::format(
+      "\nOf the cycles of all programs {:.3f} % lie on named operators, of a single one at least "
+      "{:.2f} %",
+      on_operators / total * 100, least * 100);
+  for (const auto& [kind, cycles] : rest)
+    text += fmt::format("; {:.3f} %: {}", cycles / total * 100, kind);
   return text + ".\n";
 }
 
@@ -134,20 +150,25 @@ std::string cycles_sentence(const std::vector<CaseResult>& results) {
 std::string neutron_ir_sentence(const Row& all) {
   const Counts& counts = all.counts[kNeutronIr];
   return fmt::format(
-      "\nOf {} files of Neutron IR {} are compiled, run and equal; {} are not equal, {} are refused and {} not compared, as named below.\n",
+      "\nOf {} files of Neutron IR {} are compiled, run and equal; {} are not equal, {} are "
+      "refused and {} not compared, as named below.\n",
       counts.all(), counts.passed, counts.failed, counts.refused, counts.not_compared);
 }
 
 std::string exception_rows(const Exceptions& exceptions, State state) {
   std::string text;
   for (const auto& [key, exception] : exceptions)
-    if (exception.state == state) text += fmt::format("| `{}` | {} | {} | {} |\n", key.first, key.second, exception.says, exception.cause);
+    if (exception.state == state)
+      text += fmt::format("| `{}` | {} | {} | {} |\n", key.first, key.second, exception.says,
+                          exception.cause);
   return text;
 }
 
 std::string exception_table(const Exceptions& exceptions, State state) {
   const std::string rows = exception_rows(exceptions, state);
-  return rows.empty() ? "None.\n" : "| case | check | what the check says | cause |\n|---|---|---|---|\n" + rows;
+  return rows.empty()
+             ? "None.\n"
+             : "| case | check | what the check says | cause |\n|---|---|---|---|\n" + rows;
 }
 
 std::string one_line(std::string text) {
@@ -162,13 +183,17 @@ Result<Exceptions> read_exceptions(const std::string& path) {
   const nlohmann::json document = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   Exceptions exceptions;
   for (const auto& [list, state] :
-       {std::pair("exceptions", State::kFailed), std::pair("refused", State::kRefused), std::pair("not compared", State::kNotCompared)}) {
+       {std::pair("exceptions", State::kFailed), std::pair("refused", State::kRefused),
+        std::pair("not compared", State::kNotCompared)}) {
     if (!document.is_object() || !document.contains(list))
-      return fail(DiagnosticId::kFileNotFound, fmt::format("no list \"{}\"", list), "give --exceptions FILE", {.file = path});
+      return fail(DiagnosticId::kFileNotFound, fmt::format("no list \"{}\"", list),
+                  "give --exceptions FILE", {.file = path});
     for (const nlohmann::json& entry : document[list]) {
       const std::string says = entry.value("says", "");  // an empty one would be part of any text
-      if (says.empty()) return fail(DiagnosticId::kFileNotFound, "an exception says nothing", {}, {.file = path});
-      exceptions[{entry.value("case", ""), entry.value("check", "")}] = {.state = state, .says = says, .cause = entry.value("cause", "")};
+      if (says.empty())
+        return fail(DiagnosticId::kFileNotFound, "an exception says nothing", {}, {.file = path});
+      exceptions[{entry.value("case", ""), entry.value("check", "")}] = {
+          .state = state, .says = says, .cause = entry.value("cause", "")};
     }
   }
   return exceptions;
@@ -185,14 +210,19 @@ Verdict judge(const std::vector<CaseResult>& results, const Exceptions& exceptio
       }
       failing.insert(check.name);
       const auto known = exceptions.find({result.name, check.name});
-      if (known != exceptions.end() && known->second.state == check.state && check.text.find(known->second.says) != std::string::npos) {
-        ++(check.state == State::kRefused ? verdict.refused : check.state == State::kNotCompared ? verdict.not_compared : verdict.excepted);
+      if (known != exceptions.end() && known->second.state == check.state &&
+          check.text.find(known->second.says) != std::string::npos) {
+        ++(check.state == State::kRefused       ? verdict.refused
+           : check.state == State::kNotCompared ? verdict.not_compared
+                                                : verdict.excepted);
       } else {
-        verdict.failures.push_back(fmt::format("{} {}: {}: {}", result.name, check.name, name(check.state), one_line(check.text)));
+        verdict.failures.push_back(fmt::format("{} {}: {}: {}", result.name, check.name,
+                                               name(check.state), one_line(check.text)));
       }
     }
     for (const auto& [key, exception] : exceptions)
-      if (key.first == result.name && !failing.contains(key.second)) verdict.stale.push_back(key.first + " " + key.second);
+      if (key.first == result.name && !failing.contains(key.second))
+        verdict.stale.push_back(key.first + " " + key.second);
   }
   return verdict;
 }
@@ -203,20 +233,23 @@ std::vector<std::string> missing_operators(const std::vector<CaseResult>& result
   for (const CaseResult& result : results)
     for (const Check& check : result.checks)
       if (check.name == "operators")
-        for (const nlohmann::json& name : check.figures["names"]) missing.erase(name.get<std::string>());
+        for (const nlohmann::json& name : check.figures["names"])
+          missing.erase(name.get<std::string>());
   return {missing.begin(), missing.end()};
 }
 
 std::string group_table(const std::vector<CaseResult>& results, const Exceptions& exceptions) {
   std::string text;
-  const auto add = [&](const std::string& name, std::vector<std::string> cells, const std::vector<std::string>& more) {
+  const auto add = [&](const std::string& name, std::vector<std::string> cells,
+                       const std::vector<std::string>& more) {
     cells.insert(cells.end(), more.begin(), more.end());
     text += fmt::format("{:<32}", name);
     for (const std::string& cell : cells) text += fmt::format(" {:>10}", cell);
     text += "\n";
   };
   add("group", check_heads(), kFigureHeads);
-  for (const auto& [name, row] : rows_of(results, exceptions)) add(name, row.checks(), row.figures());
+  for (const auto& [name, row] : rows_of(results, exceptions))
+    add(name, row.checks(), row.figures());
   return text;
 }
 
@@ -249,7 +282,8 @@ program leaves to the CPU what is faster there.
 | placement | Nothing that upstream delegates is left to the CPU, both models. |
 
 )",
-                                 results.size(), kMeanSteps, kMeanStepsOfInterpolations, kMeanStepsOfMeans, kAttributionRule);
+                                 results.size(), kMeanSteps, kMeanStepsOfInterpolations,
+                                 kMeanStepsOfMeans, kAttributionRule);
   text += markdown_head("group", check_heads());
   for (const auto& [name, row] : rows) text += markdown_row(name, row.checks());
   text += neutron_ir_sentence(rows.back().second) + R"(
@@ -282,8 +316,9 @@ Compiled, but nothing says what the result should be.
 )" + exception_table(exceptions, State::kNotCompared);
 }
 
-std::vector<std::string> stale_lines(const std::string& page, const std::vector<CaseResult>& results, const Exceptions& exceptions,
-                                     bool full_set) {
+std::vector<std::string> stale_lines(const std::string& page,
+                                     const std::vector<CaseResult>& results,
+                                     const Exceptions& exceptions, bool full_set) {
   std::vector<std::string> stale;
   const auto lines_of = [](const std::string& text) {
     std::vector<std::string> lines;
@@ -295,14 +330,16 @@ std::vector<std::string> stale_lines(const std::string& page, const std::vector<
   if (full_set) {
     wanted = conformance::page(results, exceptions);
   } else {
-    for (const State state : {State::kFailed, State::kRefused, State::kNotCompared}) wanted += exception_rows(exceptions, state);
+    for (const State state : {State::kFailed, State::kRefused, State::kNotCompared})
+      wanted += exception_rows(exceptions, state);
   }
   const std::vector<std::string> ours = lines_of(wanted), theirs = lines_of(page);
   const std::set<std::string> known(ours.begin(), ours.end()), said(theirs.begin(), theirs.end());
   for (const std::string& line : ours)
     if (!said.contains(line)) stale.push_back("lacks: " + line);
   for (const std::string& line : theirs)
-    if (!known.contains(line) && (full_set || line.starts_with("| `"))) stale.push_back("should not say: " + line);
+    if (!known.contains(line) && (full_set || line.starts_with("| `")))
+      stale.push_back("should not say: " + line);
   return stale;
 }
 

@@ -16,7 +16,10 @@ namespace dtr::conformance {
 namespace {
 
 nlohmann::json to_json(const Check& check) {
-  return {{"check", check.name}, {"state", name(check.state)}, {"text", check.text}, {"figures", check.figures}};
+  return {{"check", check.name},
+          {"state", name(check.state)},
+          {"text", check.text},
+          {"figures", check.figures}};
 }
 
 Check check_from_json(const nlohmann::json& object) {
@@ -30,7 +33,9 @@ Check check_from_json(const nlohmann::json& object) {
           .figures = object.value("figures", nlohmann::json::object())};
 }
 
-std::string to_line(const Check& check) { return to_json(check).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"; }
+std::string to_line(const Check& check) {
+  return to_json(check).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
 
 // A line of a worker that has said everything.
 constexpr std::string_view kLastWord = "end\n";
@@ -65,7 +70,9 @@ class Worker {
     errors_.fd = errors[0];
   }
 
-  std::array<pollfd, 2> events() const { return {pollfd{answers_.fd, POLLIN, 0}, pollfd{errors_.fd, POLLIN, 0}}; }
+  std::array<pollfd, 2> events() const {
+    return {pollfd{answers_.fd, POLLIN, 0}, pollfd{errors_.fd, POLLIN, 0}};
+  }
   // Reads what is there; true when the process has ended.
   bool read_on() {
     answers_.read_on();
@@ -76,19 +83,25 @@ class Worker {
   CaseResult result() {
     int status = 0;
     waitpid(process_, &status, 0);
-    CaseResult result{.name = name_, .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()};
+    CaseResult result{
+        .name = name_,
+        .seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()};
     std::string_view text = answers_.text;
     const bool complete = text.ends_with(kLastWord);
     if (complete) text.remove_suffix(kLastWord.size());
     for (size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1))
-      result.checks.push_back(check_from_json(nlohmann::json::parse(text.substr(0, end), nullptr, /*allow_exceptions=*/false)));
+      result.checks.push_back(check_from_json(
+          nlohmann::json::parse(text.substr(0, end), nullptr, /*allow_exceptions=*/false)));
     if (!complete)
-      result.checks.push_back({.name = "crash",
-                               .text = fmt::format("{}{}",
-                                                   !WIFSIGNALED(status)          ? fmt::format("exit code {}", WEXITSTATUS(status))
-                                                   : WTERMSIG(status) == SIGALRM ? std::string("took too long")
-                                                                                 : fmt::format("signal {}", WTERMSIG(status)),
-                                                   errors_.text.empty() ? "" : ": " + errors_.text)});
+      result.checks.push_back(
+          {.name = "crash",
+           .text = fmt::format(
+               "{}{}",
+               !WIFSIGNALED(status)          ? fmt::format("exit code {}", WEXITSTATUS(status))
+               : WTERMSIG(status) == SIGALRM ? std::string("took too long")
+                                             : fmt::format("signal {}", WTERMSIG(status)),
+               errors_.text.empty() ? "" : ": " + errors_.text)});
     return result;
   }
 
@@ -124,7 +137,8 @@ void run_cases(const std::vector<std::filesystem::path>& cases, const WorkerOpti
   const size_t jobs = options.jobs == 0 ? default_threads() : options.jobs;
   std::vector<Worker> workers;
   for (size_t next = 0; next < cases.size() || !workers.empty();) {
-    while (workers.size() < jobs && next < cases.size()) workers.emplace_back(cases[next++], options.seconds);
+    while (workers.size() < jobs && next < cases.size())
+      workers.emplace_back(cases[next++], options.seconds);
     std::vector<pollfd> events;
     for (const Worker& worker : workers)
       for (const pollfd& event : worker.events()) events.push_back(event);

@@ -1,4 +1,5 @@
-// Runs cases in processes of their own, several at once: a crash of one is a line of text, not the end of the run.
+// Runs cases in processes of their own, several at once: a crash of one is a line of text, not the
+// end of the run.
 #pragma once
 
 #include <filesystem>
@@ -24,8 +25,9 @@ struct WorkerOptions {
   unsigned seconds = 120;  // a case that takes longer is stopped
 };
 
-// Calls `done` for every case, in the order in which they end. A case that ends without its last word (crash, time limit) has a check
-// named "crash" with what it printed to standard error. The caller has one thread.
+// Calls `done` for every case, in the order in which they end. A case that ends without its last
+// word (crash, time limit) has a check named "crash" with what it printed to standard error. The
+// caller has one thread.
 void run_cases(const std::vector<std::filesystem::path>& cases, const WorkerOptions& options,
                const std::function<void(const CaseResult&)>& done);
 

@@ -2,9 +2,12 @@
 
     python make_observer_vectors.py        (torch 2.13, torchao as ExecuTorch 1.4 brings it, numpy)
 
-For each distribution NAME: `NAME` [batches, elements], seen batch by batch, and `NAME_min_max`, `NAME_histogram`, `NAME_symmetric`:
-[scale, zero_point] of MinMaxObserver and HistogramObserver (int8, per tensor affine, −128…127, eps 2^-12) and of a symmetric
-MinMaxObserver (−127…127, default eps). `weights` [channels, elements] and `weights_scales`: PerChannelMinMaxObserver, symmetric.
+For each distribution NAME: `NAME` [batches, elements], seen batch by batch, and `NAME_min_max`,
+`NAME_histogram`, `NAME_symmetric`:
+[scale, zero_point] of MinMaxObserver and HistogramObserver (int8, per tensor affine, −128…127, eps
+2^-12) and of a symmetric
+MinMaxObserver (−127…127, default eps). `weights` [channels, elements] and `weights_scales`:
+PerChannelMinMaxObserver, symmetric.
 """
 from pathlib import Path
 
@@ -38,14 +41,26 @@ def parameters(observer, batches):
 
 
 for name, batches in distributions.items():
-    affine = dict(dtype=torch.int8, qscheme=torch.per_tensor_affine, quant_min=-128, quant_max=127, eps=2**-12)
+    affine = dict(
+        dtype=torch.int8,
+        qscheme=torch.per_tensor_affine,
+        quant_min=-128,
+        quant_max=127,
+        eps=2**-12,
+    )
     arrays[name] = batches.numpy()
     arrays[f"{name}_min_max"] = parameters(MinMaxObserver(**affine), batches)
     arrays[f"{name}_histogram"] = parameters(HistogramObserver(**affine), batches)
     arrays[f"{name}_symmetric"] = parameters(
-        MinMaxObserver(dtype=torch.int8, qscheme=torch.per_tensor_symmetric, quant_min=-127, quant_max=127), batches)
+        MinMaxObserver(
+            dtype=torch.int8, qscheme=torch.per_tensor_symmetric, quant_min=-127, quant_max=127
+        ),
+        batches,
+    )
 weights = torch.randn(5, 3, 3) * torch.tensor([1, 0.1, 1e-3, 1e-9, 0]).reshape(5, 1, 1)
-observer = PerChannelMinMaxObserver(ch_axis=0, dtype=torch.int8, qscheme=torch.per_channel_symmetric, quant_min=-127, quant_max=127)
+observer = PerChannelMinMaxObserver(
+    ch_axis=0, dtype=torch.int8, qscheme=torch.per_channel_symmetric, quant_min=-127, quant_max=127
+)
 observer(weights)
 arrays["weights"] = weights.numpy()
 arrays["weights_scales"] = observer.calculate_qparams()[0].numpy().astype(np.float64)

@@ -1,6 +1,8 @@
-// Bad input on a device: the main of a firmware project (test/e2e/firmware.py puts it there). One per cent of all single-bit flips of the
-// program, truncations, other versions and targets, memory too small or misaligned, inputs missing. Each must end in an error or, where the
-// flipped bit means nothing, in the same outputs; nothing outside of the given memory may change, and the program itself may not.
+// Bad input on a device: the main of a firmware project (test/e2e/firmware.py puts it there). One
+// per cent of all single-bit flips of the program, truncations, other versions and targets, memory
+// too small or misaligned, inputs missing. Each must end in an error or, where the flipped bit
+// means nothing, in the same outputs; nothing outside of the given memory may change, and the
+// program itself may not.
 #include <array>
 #include <cstring>
 
@@ -20,7 +22,8 @@ using dtr::runtime::Program;
 using dtr::runtime::Status;
 using dtr::runtime::Tensor;
 
-constexpr size_t kStride = 101;  // of the flipped bits; odd, so that all eight of a byte have their turn
+constexpr size_t kStride =
+    101;  // of the flipped bits; odd, so that all eight of a byte have their turn
 
 // Memory that is given away in part; the rest must keep its pattern.
 class Guarded {
@@ -71,7 +74,8 @@ Error run(Method& method, const Program& program, const Memory& memory) {
   if (program.method_count() == 0) return Error::kMissingMethod;
   const std::string_view name = program.method_name(0);
   Method::Requirements need;
-  if (const Status status = Method::requirements(program, name, &need); !status.ok()) return status.error;
+  if (const Status status = Method::requirements(program, name, &need); !status.ok())
+    return status.error;
   std::array<std::span<std::byte>, 1> arenas;
   // More than there is: the caller says no.
   if (need.memories > arenas.size() || need.state_bytes > kMostGiven) return Error::kArenaTooSmall;
@@ -79,15 +83,18 @@ Error run(Method& method, const Program& program, const Memory& memory) {
     if (need.memory_bytes(0) > kMostGiven) return Error::kArenaTooSmall;
     arenas[0] = arena_memory.give(need.memory_bytes(0) - memory.arena_less, memory.arena_shift);
   }
-  Status status = method.prepare(program, name, state_memory.give(need.state_bytes - memory.state_less, memory.state_shift),
-                                 std::span(arenas).first(need.memories));
+  Status status = method.prepare(
+      program, name, state_memory.give(need.state_bytes - memory.state_less, memory.state_shift),
+      std::span(arenas).first(need.memories));
   if (!status.ok()) return status.error;
   for (size_t i = 0; memory.inputs && i < method.input_count(); ++i) {
     const Tensor* tensor = method.input_tensor(i);
     if (tensor == nullptr || tensor->bytes() > kMostGiven) return Error::kNoSuchTensor;
     const std::span<std::byte> data = input_memory.give(tensor->bytes());
-    for (size_t b = 0; b < data.size(); ++b) data[b] = static_cast<std::byte>(b % 4 == 3 ? 0x3F : b * 37);  // floats below 2, any integers
-    status = method.set_input(i, {data.data(), data.size(), tensor->dtype, tensor->shape(), tensor->order()});
+    for (size_t b = 0; b < data.size(); ++b)
+      data[b] = static_cast<std::byte>(b % 4 == 3 ? 0x3F : b * 37);  // floats below 2, any integers
+    status = method.set_input(
+        i, {data.data(), data.size(), tensor->dtype, tensor->shape(), tensor->order()});
     if (!status.ok()) return status.error;
   }
   return method.run().error;
@@ -95,12 +102,14 @@ Error run(Method& method, const Program& program, const Memory& memory) {
 
 bool as_expected(const Method& method) {
   const Tensor* output = method.output_tensor(0);
-  return output != nullptr && output->bytes() == expected_bytes && std::memcmp(output->data, expected, expected_bytes) == 0;
+  return output != nullptr && output->bytes() == expected_bytes &&
+         std::memcmp(output->data, expected, expected_bytes) == 0;
 }
 
-// Loads and runs the bytes. Whether they have to give the expected outputs, if they run, depends on what was done to them.
-Error attempt(std::span<const std::byte> bytes, const LoadOptions& options, const char* what, uint64_t at, bool any_result = false,
-              const Memory& memory = {}) {
+// Loads and runs the bytes. Whether they have to give the expected outputs, if they run, depends on
+// what was done to them.
+Error attempt(std::span<const std::byte> bytes, const LoadOptions& options, const char* what,
+              uint64_t at, bool any_result = false, const Memory& memory = {}) {
   Program program;
   Method method;
   Status status = Program::load(bytes, options, &program);
@@ -109,7 +118,8 @@ Error attempt(std::span<const std::byte> bytes, const LoadOptions& options, cons
     if (status.ok() && !any_result && !as_expected(method)) fail(what, at);
   }
   method.release();
-  if (!program_memory.intact() || !state_memory.intact() || !arena_memory.intact() || !input_memory.intact())
+  if (!program_memory.intact() || !state_memory.intact() || !arena_memory.intact() ||
+      !input_memory.intact())
     fail("memory outside was written", at);
   return status.error;
 }
@@ -147,12 +157,14 @@ int main() {
     ++(attempt(bytes, checked, "another result", bit) == Error::kOk ? harmless : refused);
     if (attempt(bytes, unchecked, "another result", bit, true) != Error::kOk) ++found_without;
     flipped = good[bit / 8];
-    if (std::memcmp(bytes.data(), good.data(), good.size()) != 0) fail("the program was written", bit);
+    if (std::memcmp(bytes.data(), good.data(), good.size()) != 0)
+      fail("the program was written", bit);
   }
   for (size_t size = 0; size < good.size(); size += 7) {
     const std::span<std::byte> part = program_memory.give(size);
     std::memcpy(part.data(), good.data(), size);
-    if (attempt(part, unchecked, "a part of the program", size) == Error::kOk) fail("a part of the program runs", size);
+    if (attempt(part, unchecked, "a part of the program", size) == Error::kOk)
+      fail("a part of the program runs", size);
   }
   bytes = program_memory.give(good.size(), 4);
   std::memcpy(bytes.data(), good.data(), good.size());
@@ -163,7 +175,8 @@ int main() {
   bytes[7] = std::byte{'3'};
   expect(attempt(bytes, checked, "newer schema", 0), Error::kNewerVersion, "a newer schema");
   bytes[7] = good[7];
-  for (size_t i = 0; i + sizeof(dtr::pte::Manifest) <= bytes.size(); i += alignof(dtr::pte::Manifest)) {
+  for (size_t i = 0; i + sizeof(dtr::pte::Manifest) <= bytes.size();
+       i += alignof(dtr::pte::Manifest)) {
     auto& manifest = *reinterpret_cast<dtr::pte::Manifest*>(bytes.data() + i);
     if (manifest.magic != dtr::pte::kManifestMagic) continue;
     ++manifest.major;
@@ -175,7 +188,9 @@ int main() {
     std::memcpy(bytes.data(), good.data(), good.size());
   }
 
-  const auto with = [&](const Memory& memory) { return attempt(bytes, checked, "wrong memory", 0, false, memory); };
+  const auto with = [&](const Memory& memory) {
+    return attempt(bytes, checked, "wrong memory", 0, false, memory);
+  };
   expect(with({.state_less = 1}), Error::kArenaTooSmall, "a small state");
   expect(with({.state_shift = 8}), Error::kArenaMisaligned, "a misaligned state");
   expect(with({.arena_less = 1}), Error::kArenaTooSmall, "a small arena");

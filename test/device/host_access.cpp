@@ -1,6 +1,8 @@
-// What an image that a program took over would try on the host: the main of a firmware project (test/e2e/hostile_names.py puts it there and
-// writes the folder for FOLDER). It calls semihosting to run a command, to read, write, rename and remove files, and skips each call that
-// is a fault; what it could read is printed. With semihosting all of it works, which shows that the attempts are real.
+// What an image that a program took over would try on the host: the main of a firmware project
+// (test/e2e/hostile_names.py puts it there and writes the folder for FOLDER). It calls semihosting
+// to run a command, to read, write, rename and remove files, and skips each call that is a fault;
+// what it could read is printed. With semihosting all of it works, which shows that the attempts
+// are real.
 #include <cstdint>
 #include <cstring>
 
@@ -31,7 +33,9 @@ uint32_t call(Operation operation, const void* arguments) {
   return r0;
 }
 
-uint32_t word(const void* pointer) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(pointer)); }
+uint32_t word(const void* pointer) {
+  return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(pointer));
+}
 uint32_t length(const char* text) { return static_cast<uint32_t>(std::strlen(text)); }
 
 uint32_t open_file(const char* path, uint32_t mode) {
@@ -45,7 +49,8 @@ alignas(512) uint32_t vectors[64];
 void skip_faults() {
   volatile uint32_t& table = *reinterpret_cast<volatile uint32_t*>(0xE000ED08);
   std::memcpy(vectors, reinterpret_cast<const void*>(table), 16 * sizeof(uint32_t));
-  for (const int fault : {3, 4, 5, 6, 7, 12}) vectors[fault] = word(reinterpret_cast<const void*>(skip_call));
+  for (const int fault : {3, 4, 5, 6, 7, 12})
+    vectors[fault] = word(reinterpret_cast<const void*>(skip_call));
   table = word(vectors);
   asm volatile("dsb\n isb" : : : "memory");
 }
@@ -76,7 +81,8 @@ int main() {
   call(Operation::kWrite, to_write);
   call(Operation::kClose, &writing);
 
-  constexpr const char *kFrom = FOLDER "/to_rename", *kTo = FOLDER "/renamed", *kRemoved = FOLDER "/to_remove";
+  constexpr const char *kFrom = FOLDER "/to_rename", *kTo = FOLDER "/renamed",
+                       *kRemoved = FOLDER "/to_remove";
   const uint32_t names[] = {word(kFrom), length(kFrom), word(kTo), length(kTo)};
   call(Operation::kRename, names);
   const uint32_t removed[] = {word(kRemoved), length(kRemoved)};

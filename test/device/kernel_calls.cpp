@@ -1,5 +1,6 @@
-// Calls of kernels on a device: those of the file `calls.bin` (test/fuzz/kernel_calls.cpp), with patterns between the blocks of memory.
-// Each must end in the result that the host had, without a fault, and the patterns must stay. Kernels that are not linked are left out.
+// Calls of kernels on a device: those of the file `calls.bin` (test/fuzz/kernel_calls.cpp), with
+// patterns between the blocks of memory. Each must end in the result that the host had, without a
+// fault, and the patterns must stay. Kernels that are not linked are left out.
 #include <cstring>
 
 #include "device/runtime/kernels/cortex_m/kernels.h"
@@ -71,7 +72,9 @@ KernelFunction find(std::string_view name) {
   return nullptr;
 }
 
-bool read(dtr::port::HostFile& file, void* to, size_t bytes) { return file.read({static_cast<std::byte*>(to), bytes}) == bytes; }
+bool read(dtr::port::HostFile& file, void* to, size_t bytes) {
+  return file.read({static_cast<std::byte*>(to), bytes}) == bytes;
+}
 
 }  // namespace
 
@@ -88,7 +91,8 @@ int main() {
     struct {
       uint32_t bytes, result, flags;
     } head;
-    if (!read(file, &head, sizeof head) || head.bytes > sizeof file_bytes || !read(file, file_bytes, (head.bytes + 3) / 4 * 4)) {
+    if (!read(file, &head, sizeof head) || head.bytes > sizeof file_bytes ||
+        !read(file, file_bytes, (head.bytes + 3) / 4 * 4)) {
       print("calls.bin is broken\n");
       return 2;
     }
@@ -105,8 +109,11 @@ int main() {
     ++run;
     const Error error = kernel(call.arguments());
     if (error == Error::kOk) ++accepted;
-    const bool refused = error == Error::kKernelArguments && (head.flags & KernelCall::kMayRefuse) != 0;
-    const uint32_t result = (head.flags & KernelCall::kErrorAlone) != 0 ? KernelCall::result_of_error(error) : call.result(error);
+    const bool refused =
+        error == Error::kKernelArguments && (head.flags & KernelCall::kMayRefuse) != 0;
+    const uint32_t result = (head.flags & KernelCall::kErrorAlone) != 0
+                                ? KernelCall::result_of_error(error)
+                                : call.result(error);
     const bool same = refused || result == head.result;
     if (same && memory.intact()) continue;
     ++failures;

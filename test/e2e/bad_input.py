@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Kind of damage × loader, through the command: exit code 1, a stable id, a place and a fix, and nothing left behind. Standard library only.
+"""Kind of damage × loader, through the command: exit code 1, a stable id, a place and a fix, and
+nothing left behind. Standard library only.
 
     bad_input.py DEUTERON
 """
@@ -23,7 +24,12 @@ ran = 0
 def npy(shape, values, descr="<f4", kind="f"):
     head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)}, }}".encode()
     head += b" " * (-(len(head) + 11) % 64) + b"\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack(f"<{len(values)}{kind}", *values)
+    return (
+        b"\x93NUMPY\x01\x00"
+        + struct.pack("<H", len(head))
+        + head
+        + struct.pack(f"<{len(values)}{kind}", *values)
+    )
 
 
 def npz(path, **arrays):
@@ -49,7 +55,12 @@ def edited_model(path, edit, source=MODEL / "float.pt2"):
 def expect(deuteron, name, ids, *command, outputs=(), code=1):
     global ran
     ran += 1
-    done = subprocess.run([str(deuteron), "--diagnostics", "json", *map(str, command)], text=True, stdin=subprocess.DEVNULL, capture_output=True)
+    done = subprocess.run(
+        [str(deuteron), "--diagnostics", "json", *map(str, command)],
+        text=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
     problem = None
     try:
         message = json.loads(done.stderr.strip().splitlines()[-1])
@@ -65,7 +76,12 @@ def expect(deuteron, name, ids, *command, outputs=(), code=1):
         problem = "no reason"
     elif not (message["file"] or message["node"]):
         problem = f"no place: {message}"
-    left = [str(file) for output in outputs for file in Path(output).parent.glob("*") if Path(output).name in file.name]
+    left = [
+        str(file)
+        for output in outputs
+        for file in Path(output).parent.glob("*")
+        if Path(output).name in file.name
+    ]
     if left:
         problem = f"left behind: {left}"
     if problem:
@@ -76,9 +92,19 @@ def survive(deuteron, name, *command):
     """Damage that may hit weights alone: the command works, or refuses with a reason."""
     global ran
     ran += 1
-    done = subprocess.run([str(deuteron), "--diagnostics", "json", *map(str, command)], text=True, stdin=subprocess.DEVNULL, capture_output=True)
+    done = subprocess.run(
+        [str(deuteron), "--diagnostics", "json", *map(str, command)],
+        text=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
     said = done.stderr.strip().splitlines()
-    if done.returncode == 0 or (done.returncode == 1 and said and said[-1].startswith("{") and json.loads(said[-1])["reason"]):
+    if done.returncode == 0 or (
+        done.returncode == 1
+        and said
+        and said[-1].startswith("{")
+        and json.loads(said[-1])["reason"]
+    ):
         return
     failures.append(f"{name}: exit code {done.returncode}: {done.stderr[-500:]}")
 
@@ -100,7 +126,9 @@ def models(deuteron, work, good):
     compile_of("pt2 folder", {"file-not-found"}, work)
     for share in (3, 30, 60, 95):
         (work / "cut.pt2").write_bytes(data[: len(data) * share // 100])
-        compile_of(f"pt2 truncated to {share} %", {"zip-invalid", "model-unknown"}, work / "cut.pt2")
+        compile_of(
+            f"pt2 truncated to {share} %", {"zip-invalid", "model-unknown"}, work / "cut.pt2"
+        )
     flipped = bytearray(data)
     flipped[data.index(b'"graph_module"') + 5] ^= 1
     (work / "flip.pt2").write_bytes(flipped)
@@ -115,17 +143,49 @@ def models(deuteron, work, good):
     def edit(name, ids, change):
         compile_of(f"pt2 {name}", ids, edited_model(work / "edited.pt2", change))
 
-    edit("unsupported operator", {"pt2-unsupported-operator"}, lambda m: graph_nodes(m)[2].update(target="torch.ops.aten.bessel_j0.default"))
-    edit("control flow", {"pt2-control-flow"}, lambda m: graph_nodes(m)[2].update(target="torch.ops.higher_order.cond"))
-    edit("undefined name", {"pt2-undefined-name"}, lambda m: graph_nodes(m)[2]["inputs"][0].update(arg={"as_tensor": {"name": "nowhere"}}))
-    edit("cycle", {"pt2-undefined-name"}, lambda m: graph_nodes(m)[0]["inputs"][0].update(arg={"as_tensor": {"name": "relu"}}))
-    edit("absurd shape", {"pt2-type-mismatch", "pt2-weight-size", "ir-invalid", "pt2-invalid"},
-         lambda m: m["graph_module"]["graph"]["tensor_values"]["x"].update(sizes=[{"as_int": 1 << 40}] * 4))
-    edit("symbolic shape", {"pt2-symbolic-shape"},
-         lambda m: m["graph_module"]["graph"]["tensor_values"]["x"].update(sizes=[{"as_expr": {"expr_str": "s0", "hint": {"as_int": 1}}}] + [{"as_int": 8}] * 3))
+    edit(
+        "unsupported operator",
+        {"pt2-unsupported-operator"},
+        lambda m: graph_nodes(m)[2].update(target="torch.ops.aten.bessel_j0.default"),
+    )
+    edit(
+        "control flow",
+        {"pt2-control-flow"},
+        lambda m: graph_nodes(m)[2].update(target="torch.ops.higher_order.cond"),
+    )
+    edit(
+        "undefined name",
+        {"pt2-undefined-name"},
+        lambda m: graph_nodes(m)[2]["inputs"][0].update(arg={"as_tensor": {"name": "nowhere"}}),
+    )
+    edit(
+        "cycle",
+        {"pt2-undefined-name"},
+        lambda m: graph_nodes(m)[0]["inputs"][0].update(arg={"as_tensor": {"name": "relu"}}),
+    )
+    edit(
+        "absurd shape",
+        {"pt2-type-mismatch", "pt2-weight-size", "ir-invalid", "pt2-invalid"},
+        lambda m: m["graph_module"]["graph"]["tensor_values"]["x"].update(
+            sizes=[{"as_int": 1 << 40}] * 4
+        ),
+    )
+    edit(
+        "symbolic shape",
+        {"pt2-symbolic-shape"},
+        lambda m: m["graph_module"]["graph"]["tensor_values"]["x"].update(
+            sizes=[{"as_expr": {"expr_str": "s0", "hint": {"as_int": 1}}}] + [{"as_int": 8}] * 3
+        ),
+    )
     edit("newer schema", {"pt2-version"}, lambda m: m["schema_version"].update(major=99))
-    edit("float16 input", {"pt2-unsupported-dtype"}, lambda m: m["graph_module"]["graph"]["tensor_values"]["x"].update(dtype=6))
-    with zipfile.ZipFile(MODEL / "float.pt2") as old, zipfile.ZipFile(work / "weightless.pt2", "w") as new:
+    edit(
+        "float16 input",
+        {"pt2-unsupported-dtype"},
+        lambda m: m["graph_module"]["graph"]["tensor_values"]["x"].update(dtype=6),
+    )
+    with zipfile.ZipFile(MODEL / "float.pt2") as old, zipfile.ZipFile(
+        work / "weightless.pt2", "w"
+    ) as new:
         for member in old.infolist():
             if not member.filename.endswith("weight_3"):
                 new.writestr(member.filename, old.read(member))
@@ -138,46 +198,159 @@ def models(deuteron, work, good):
         damaged = bytearray(bytes_of)
         damaged[at : at + 16] = b"\xff" * 16
         (work / "bad.tflite").write_bytes(damaged)
-        survive(deuteron, f"tflite damaged at {at}", "compile", work / "bad.tflite", "-o", work / "damaged.pte")
+        survive(
+            deuteron,
+            f"tflite damaged at {at}",
+            "compile",
+            work / "bad.tflite",
+            "-o",
+            work / "damaged.pte",
+        )
 
 
 def calibration(deuteron, work):
     out = work / "cal.pte"
 
     def compile_with(name, ids, path):
-        expect(deuteron, f"calibration {name}", ids, "compile", MODEL / "float.pt2", "--calibrate", path, "-o", out, outputs=[out])
+        expect(
+            deuteron,
+            f"calibration {name}",
+            ids,
+            "compile",
+            MODEL / "float.pt2",
+            "--calibrate",
+            path,
+            "-o",
+            out,
+            outputs=[out],
+        )
 
-    expect(deuteron, "calibration none", {"calibration-missing"}, "compile", MODEL / "float.pt2", "-o", out, outputs=[out])
+    expect(
+        deuteron,
+        "calibration none",
+        {"calibration-missing"},
+        "compile",
+        MODEL / "float.pt2",
+        "-o",
+        out,
+        outputs=[out],
+    )
     compile_with("missing file", {"file-not-found"}, work / "none.npz")
-    compile_with("other shape", {"data-shape"}, npz(work / "a.npz", input=npy((2, 1, 7, 16), [0.5] * 224)))
-    compile_with("other dtype", {"data-dtype"}, npz(work / "b.npz", input=npy((1, 1, 16, 16), [1] * 256, "<i4", "i")))
-    compile_with("other name", {"data-missing-array"}, npz(work / "c.npz", image=npy((1, 1, 16, 16), [0.5] * 256), other=npy((1,), [1.0])))
-    compile_with("NaN", {"data-not-finite"}, npz(work / "d.npz", input=npy((1, 1, 16, 16), [0.5] * 255 + [float("nan")])))
+    compile_with(
+        "other shape", {"data-shape"}, npz(work / "a.npz", input=npy((2, 1, 7, 16), [0.5] * 224))
+    )
+    compile_with(
+        "other dtype",
+        {"data-dtype"},
+        npz(work / "b.npz", input=npy((1, 1, 16, 16), [1] * 256, "<i4", "i")),
+    )
+    compile_with(
+        "other name",
+        {"data-missing-array"},
+        npz(work / "c.npz", image=npy((1, 1, 16, 16), [0.5] * 256), other=npy((1,), [1.0])),
+    )
+    compile_with(
+        "NaN",
+        {"data-not-finite"},
+        npz(work / "d.npz", input=npy((1, 1, 16, 16), [0.5] * 255 + [float("nan")])),
+    )
     compile_with("no sample", {"data-empty"}, npz(work / "e.npz", input=npy((0, 1, 16, 16), [])))
-    compile_with("array too short", {"npy-invalid", "zip-invalid"}, npz(work / "f.npz", input=npy((9, 1, 16, 16), [0.5] * 64)))
-    compile_with("absurd size", {"npy-invalid", "zip-too-large"}, npz(work / "g.npz", input=npy((1 << 40, 1 << 20, 8, 8), [0.5])))
-    compile_with("complex", {"npy-unsupported"}, npz(work / "h.npz", input=npy((1, 1, 16, 16), [0.5] * 512, "<c8")))
+    compile_with(
+        "array too short",
+        {"npy-invalid", "zip-invalid"},
+        npz(work / "f.npz", input=npy((9, 1, 16, 16), [0.5] * 64)),
+    )
+    compile_with(
+        "absurd size",
+        {"npy-invalid", "zip-too-large"},
+        npz(work / "g.npz", input=npy((1 << 40, 1 << 20, 8, 8), [0.5])),
+    )
+    compile_with(
+        "complex",
+        {"npy-unsupported"},
+        npz(work / "h.npz", input=npy((1, 1, 16, 16), [0.5] * 512, "<c8")),
+    )
     (work / "text.npz").write_text("not an archive")
     compile_with("text", {"zip-invalid", "npy-invalid", "model-unknown"}, work / "text.npz")
     whole = (MODEL / "calibration.npz").read_bytes()
     (work / "cut.npz").write_bytes(whole[: len(whole) // 2])
     compile_with("truncated", {"zip-invalid"}, work / "cut.npz")
-    for option in (["--save-calibration", work / "ranges.json"], ["--load-calibration", MODEL / "test.npz"], ["--observer", "min-max"]):
-        expect(deuteron, f"calibration of a quantized model: {option[0]}", {"calibration-unused"}, "compile", MODEL / "quantized.pt2", *option, "-o", out,
-               outputs=[out, work / "ranges.json"])
-    for model in (ROOT / "models/mlperf_tiny/kws_dscnn_int8.tflite", ROOT / "test/lit/passes/fold_quantization.ir"):
-        expect(deuteron, f"training of {model.name}", {"qat-not-export"}, "qat-prepare", model, "-o", out, outputs=[out])
-    expect(deuteron, "training of a program", {"model-unknown"}, "qat-prepare", ROOT / "test/data/pte/small.pte", "-o", out, outputs=[out])
+    for option in (
+        ["--save-calibration", work / "ranges.json"],
+        ["--load-calibration", MODEL / "test.npz"],
+        ["--observer", "min-max"],
+    ):
+        expect(
+            deuteron,
+            f"calibration of a quantized model: {option[0]}",
+            {"calibration-unused"},
+            "compile",
+            MODEL / "quantized.pt2",
+            *option,
+            "-o",
+            out,
+            outputs=[out, work / "ranges.json"],
+        )
+    for model in (
+        ROOT / "models/mlperf_tiny/kws_dscnn_int8.tflite",
+        ROOT / "test/lit/passes/fold_quantization.ir",
+    ):
+        expect(
+            deuteron,
+            f"training of {model.name}",
+            {"qat-not-export"},
+            "qat-prepare",
+            model,
+            "-o",
+            out,
+            outputs=[out],
+        )
+    expect(
+        deuteron,
+        "training of a program",
+        {"model-unknown"},
+        "qat-prepare",
+        ROOT / "test/data/pte/small.pte",
+        "-o",
+        out,
+        outputs=[out],
+    )
 
 
 def programs(deuteron, work, good):
     program = work / "good.pte"
-    subprocess.run([deuteron, "compile", MODEL / "float.pt2", "--calibrate", good, "-o", program], check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    subprocess.run(
+        [deuteron, "compile", MODEL / "float.pt2", "--calibrate", good, "-o", program],
+        check=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
     data, bad, out = program.read_bytes(), work / "bad.pte", work / "result.npz"
 
-    def run(name, content, ids={"pte-checksum", "pte-malformed", "pte-not-a-program", "pte-truncated", "pte-newer-version"}):
+    def run(
+        name,
+        content,
+        ids={
+            "pte-checksum",
+            "pte-malformed",
+            "pte-not-a-program",
+            "pte-truncated",
+            "pte-newer-version",
+        },
+    ):
         bad.write_bytes(content)
-        expect(deuteron, f"pte {name}", ids, "run", bad, "--input", MODEL / "calibration.npz", "--output", out, outputs=[out])
+        expect(
+            deuteron,
+            f"pte {name}",
+            ids,
+            "run",
+            bad,
+            "--input",
+            MODEL / "calibration.npz",
+            "--output",
+            out,
+            outputs=[out],
+        )
 
     run("empty", b"")
     run("text", b"hello, this is not a program at all")
@@ -187,16 +360,82 @@ def programs(deuteron, work, good):
         flipped = bytearray(data)
         flipped[at] ^= 0x10
         run(f"flipped at {at}", bytes(flipped))
-    expect(deuteron, "run input of another shape", {"data-shape"}, "run", program, "--input", npz(work / "s.npz", input=npy((1, 1, 9, 16), [0.5] * 144)))
-    expect(deuteron, "run raw input too short", {"data-shape"}, "run", program, "--input", _raw(work / "x.bin", 10))
-    expect(deuteron, "eval without labels", {"data-missing-array"}, "eval", program, "--data", MODEL / "calibration.npz")
-    expect(deuteron, "eval with other labels", {"data-missing-array"}, "eval", program, "--data", MODEL / "test.npz", "--labels", "klass")
-    expect(deuteron, "verify against another model", {"verify-mismatch"}, "verify", program, "--against", ROOT / "models/kws_dscnn/float.pt2", "--data",
-           ROOT / "models/kws_dscnn/calibration.npz")
+    expect(
+        deuteron,
+        "run input of another shape",
+        {"data-shape"},
+        "run",
+        program,
+        "--input",
+        npz(work / "s.npz", input=npy((1, 1, 9, 16), [0.5] * 144)),
+    )
+    expect(
+        deuteron,
+        "run raw input too short",
+        {"data-shape"},
+        "run",
+        program,
+        "--input",
+        _raw(work / "x.bin", 10),
+    )
+    expect(
+        deuteron,
+        "eval without labels",
+        {"data-missing-array"},
+        "eval",
+        program,
+        "--data",
+        MODEL / "calibration.npz",
+    )
+    expect(
+        deuteron,
+        "eval with other labels",
+        {"data-missing-array"},
+        "eval",
+        program,
+        "--data",
+        MODEL / "test.npz",
+        "--labels",
+        "klass",
+    )
+    expect(
+        deuteron,
+        "verify against another model",
+        {"verify-mismatch"},
+        "verify",
+        program,
+        "--against",
+        ROOT / "models/kws_dscnn/float.pt2",
+        "--data",
+        ROOT / "models/kws_dscnn/calibration.npz",
+    )
     stripped = work / "stripped.pte"
-    subprocess.run([deuteron, "compile", MODEL / "float.pt2", "--calibrate", good, "-o", stripped, "--no-debug-map"], check=True, stdin=subprocess.DEVNULL,
-                   capture_output=True)
-    expect(deuteron, "verify without debug map", {"no-debug-map"}, "verify", stripped, "--against", MODEL / "float.pt2", "--data", good)
+    subprocess.run(
+        [
+            deuteron,
+            "compile",
+            MODEL / "float.pt2",
+            "--calibrate",
+            good,
+            "-o",
+            stripped,
+            "--no-debug-map",
+        ],
+        check=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
+    expect(
+        deuteron,
+        "verify without debug map",
+        {"no-debug-map"},
+        "verify",
+        stripped,
+        "--against",
+        MODEL / "float.pt2",
+        "--data",
+        good,
+    )
 
 
 def _raw(path, size):
@@ -205,16 +444,54 @@ def _raw(path, size):
 
 
 def outputs(deuteron, work, good):
-    expect(deuteron, "output folder missing", {"file-not-writable"}, "compile", MODEL / "float.pt2", "--calibrate", good, "-o", work / "no/such/folder.pte")
+    expect(
+        deuteron,
+        "output folder missing",
+        {"file-not-writable"},
+        "compile",
+        MODEL / "float.pt2",
+        "--calibrate",
+        good,
+        "-o",
+        work / "no/such/folder.pte",
+    )
     if os.path.exists("/dev/full"):
-        expect(deuteron, "no space", {"file-not-writable"}, "compile", MODEL / "float.pt2", "--calibrate", good, "-o", "/dev/full")
-    expect(deuteron, "unknown target", {"target-unknown"}, "compile", MODEL / "float.pt2", "--calibrate", good, "--target", "toaster", "-o", work / "t.pte",
-           outputs=[work / "t.pte"])
+        expect(
+            deuteron,
+            "no space",
+            {"file-not-writable"},
+            "compile",
+            MODEL / "float.pt2",
+            "--calibrate",
+            good,
+            "-o",
+            "/dev/full",
+        )
+    expect(
+        deuteron,
+        "unknown target",
+        {"target-unknown"},
+        "compile",
+        MODEL / "float.pt2",
+        "--calibrate",
+        good,
+        "--target",
+        "toaster",
+        "-o",
+        work / "t.pte",
+        outputs=[work / "t.pte"],
+    )
 
 
 def usage(deuteron):
     global ran
-    for arguments in ([], ["compile"], ["fly"], ["run", "--input"], ["compile", "x.pt2", "--observer", "sharp"]):
+    for arguments in (
+        [],
+        ["compile"],
+        ["fly"],
+        ["run", "--input"],
+        ["compile", "x.pt2", "--observer", "sharp"],
+    ):
         ran += 1
         done = subprocess.run([deuteron, *arguments], stdin=subprocess.DEVNULL, capture_output=True)
         if done.returncode != 2:
@@ -224,8 +501,12 @@ def usage(deuteron):
 def main():
     deuteron, good = Path(sys.argv[1]).resolve(), MODEL / "calibration.npz"
     with tempfile.TemporaryDirectory() as folder:
-        for name, part in (("models", lambda w: models(deuteron, w, good)), ("calibration", lambda w: calibration(deuteron, w)),
-                           ("programs", lambda w: programs(deuteron, w, good)), ("outputs", lambda w: outputs(deuteron, w, good))):
+        for name, part in (
+            ("models", lambda w: models(deuteron, w, good)),
+            ("calibration", lambda w: calibration(deuteron, w)),
+            ("programs", lambda w: programs(deuteron, w, good)),
+            ("outputs", lambda w: outputs(deuteron, w, good)),
+        ):
             work = Path(folder) / name
             work.mkdir()
             part(work)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Keywords that change what an operator means, unusual shapes and dtypes (test/data/pt2_edge): computed as PyTorch does, or refused with these words,
+"""Keywords that change what an operator means, unusual shapes and dtypes (test/data/pt2_edge):
+computed as PyTorch does, or refused with these words,
 never ignored. Standard library only.
 
     edge_cases.py DEUTERON
@@ -30,40 +31,121 @@ REFUSED = {
     "float16": ("pt2-unsupported-dtype", "the input has dtype float16"),
     "bfloat16": ("pt2-unsupported-dtype", "the input has dtype bfloat16"),
     "complex64": ("pt2-unsupported-dtype", "the input has dtype complex64"),
-    "mean_dtype": ("pt2-unsupported-argument", "aten.mean.dim: it computes in f64, its operand is f32"),
-    "int64_times_float": ("pt2-unsupported-argument",
-                          "aten.mul.Tensor: operand 1 is i64 without quantization, expected float or i8 quantized per tensor"),
-    "softmax_float64": ("pt2-unsupported-argument", "aten.softmax.int: it converts its input from f32 first"),
-    "bool_result": ("pt2-unsupported-argument", "aten.gt.Scalar: `self` is computed while the model runs"),
-    "where_computed": ("pt2-unsupported-argument", "aten.gt.Scalar: `self` is computed while the model runs"),
+    "mean_dtype": (
+        "pt2-unsupported-argument",
+        "aten.mean.dim: it computes in f64, its operand is f32",
+    ),
+    "int64_times_float": (
+        "pt2-unsupported-argument",
+        (
+            "aten.mul.Tensor: operand 1 is i64 without quantization, expected float or i8 quantized"
+            " per tensor"
+        ),
+    ),
+    "softmax_float64": (
+        "pt2-unsupported-argument",
+        "aten.softmax.int: it converts its input from f32 first",
+    ),
+    "bool_result": (
+        "pt2-unsupported-argument",
+        "aten.gt.Scalar: `self` is computed while the model runs",
+    ),
+    "where_computed": (
+        "pt2-unsupported-argument",
+        "aten.gt.Scalar: `self` is computed while the model runs",
+    ),
     "index_pairs": ("pt2-unsupported-argument", "aten.index.Tensor: it indexes several dimensions"),
-    "var_of_one": ("pt2-unsupported-argument", "aten.var.dim: the variance of 1 elements with a correction of 1"),
-    "max_pool_indices": ("pt2-unsupported-argument", "aten.max_pool2d_with_indices.default: output 1 (`getitem_1`) is used, only 1 are supported"),
-    "int32_added": ("pt2-unsupported-argument",
-                    "aten.add.Tensor: operand 0 is i32 without quantization, expected float or i8 quantized per tensor"),
-    "dropout_training": ("pt2-unsupported-argument", "aten.dropout.default: dropout in training mode"),
-    "no_batch_convolution": ("pt2-unsupported-argument",
-                             "aten.conv2d.default: operand 0x2x4x4 and weight 3x2x3x3, expected extents of 1 to 1073741824"),
-    "sibling_views": ("pt2-mutated-state", "the operator overwrites `clone`, of which `select` is a view that is read later"),
-    "unknown_in_place": ("pt2-unsupported-operator", "1 kind of operator not supported: aten.trunc_.default (1×)"),
-    "rank_17": ("program-too-large", f"tensor `inputs_0` of shape {'x'.join(['1'] * 15)}x2x3 does not fit into a program"),
+    "var_of_one": (
+        "pt2-unsupported-argument",
+        "aten.var.dim: the variance of 1 elements with a correction of 1",
+    ),
+    "max_pool_indices": (
+        "pt2-unsupported-argument",
+        (
+            "aten.max_pool2d_with_indices.default: output 1 (`getitem_1`) is used, only 1 are"
+            " supported"
+        ),
+    ),
+    "int32_added": (
+        "pt2-unsupported-argument",
+        (
+            "aten.add.Tensor: operand 0 is i32 without quantization, expected float or i8 quantized"
+            " per tensor"
+        ),
+    ),
+    "dropout_training": (
+        "pt2-unsupported-argument",
+        "aten.dropout.default: dropout in training mode",
+    ),
+    "no_batch_convolution": (
+        "pt2-unsupported-argument",
+        (
+            "aten.conv2d.default: operand 0x2x4x4 and weight 3x2x3x3, expected extents of 1 to"
+            " 1073741824"
+        ),
+    ),
+    "sibling_views": (
+        "pt2-mutated-state",
+        "the operator overwrites `clone`, of which `select` is a view that is read later",
+    ),
+    "unknown_in_place": (
+        "pt2-unsupported-operator",
+        "1 kind of operator not supported: aten.trunc_.default (1×)",
+    ),
+    "rank_17": (
+        "program-too-large",
+        f"tensor `inputs_0` of shape {'x'.join(['1'] * 15)}x2x3 does not fit into a program",
+    ),
 }
 # Whose operator there is not: neither compared nor counted as good.
 MISSING = {"div_floor", "div_trunc", "round_decimals", "upsample_antialias", "upsample_bicubic"}
 # IR texts: name, text, id, reason.
 TEXTS = [
-    ("elements beyond 32 bits", "graph @forward(%x: f32[65536,65536]) { %y: f32[65536,65536] = aten.relu(%x) return %y }", "memory-exceeded",
-     "`x` of shape 65536x65536 has 4294967296 elements; imxrt700 has 7340032 bytes of SRAM"),
-    ("bytes beyond 32 bits", "graph @forward(%x: f32[1,3,20000,20000]) { %y: f32[1,3,20000,20000] = aten.relu(%x) return %y }", "memory-exceeded",
-     "`x` of shape 1x3x20000x20000 has 1200000000 elements; imxrt700 has 7340032 bytes of SRAM"),
-    ("quantized elements beyond 32 bits",
-     "graph @forward(%x: i8[70000,70000] quant<0.1>) { %y: i8[70000,70000] quant<0.1> = aten.relu(%x) return %y }", "memory-exceeded",
-     "`x` of shape 70000x70000 has 4900000000 elements; imxrt700 has 7340032 bytes of SRAM"),
-    ("broadcast beyond 32 bits", "graph @forward(%x: f32[65536,1], %z: f32[1,65536]) { %y: f32[65536,65536] = aten.add.Tensor(%x, %z) return %y }",
-     "ir-invalid", "aten.add.Tensor: the result would have the shape 65536x65536"),
-    ("shape beyond 64 bits", "graph @forward(%x: f32[4294967296,4294967296,16]) { return %x }", "ir-syntax", "impossible shape 4294967296x4294967296x16"),
-    ("float64", "graph @forward(%x: f64[3]) { %y: f64[3] = aten.relu(%x) return %y }", "pt2-unsupported-dtype",
-     "`x` is f64; programs compute in f32 and in int8"),
+    (
+        "elements beyond 32 bits",
+        "graph @forward(%x: f32[65536,65536]) { %y: f32[65536,65536] = aten.relu(%x) return %y }",
+        "memory-exceeded",
+        "`x` of shape 65536x65536 has 4294967296 elements; imxrt700 has 7340032 bytes of SRAM",
+    ),
+    (
+        "bytes beyond 32 bits",
+        (
+            "graph @forward(%x: f32[1,3,20000,20000]) { %y: f32[1,3,20000,20000] = aten.relu(%x)"
+            " return %y }"
+        ),
+        "memory-exceeded",
+        "`x` of shape 1x3x20000x20000 has 1200000000 elements; imxrt700 has 7340032 bytes of SRAM",
+    ),
+    (
+        "quantized elements beyond 32 bits",
+        (
+            "graph @forward(%x: i8[70000,70000] quant<0.1>) { %y: i8[70000,70000] quant<0.1> ="
+            " aten.relu(%x) return %y }"
+        ),
+        "memory-exceeded",
+        "`x` of shape 70000x70000 has 4900000000 elements; imxrt700 has 7340032 bytes of SRAM",
+    ),
+    (
+        "broadcast beyond 32 bits",
+        (
+            "graph @forward(%x: f32[65536,1], %z: f32[1,65536]) { %y: f32[65536,65536] ="
+            " aten.add.Tensor(%x, %z) return %y }"
+        ),
+        "ir-invalid",
+        "aten.add.Tensor: the result would have the shape 65536x65536",
+    ),
+    (
+        "shape beyond 64 bits",
+        "graph @forward(%x: f32[4294967296,4294967296,16]) { return %x }",
+        "ir-syntax",
+        "impossible shape 4294967296x4294967296x16",
+    ),
+    (
+        "float64",
+        "graph @forward(%x: f64[3]) { %y: f64[3] = aten.relu(%x) return %y }",
+        "pt2-unsupported-dtype",
+        "`x` is f64; programs compute in f32 and in int8",
+    ),
 ]
 
 
@@ -74,11 +156,14 @@ def arrays(path):
         for member in archive.namelist():
             data = archive.read(member)
             length = struct.unpack("<H", data[8:10])[0]
-            head = ast.literal_eval(data[10:10 + length].decode())
-            body = data[10 + length:]
+            head = ast.literal_eval(data[10 : 10 + length].decode())
+            body = data[10 + length :]
             kind = FORMATS.get(head["descr"])
             if kind is not None:
-                result[member.removesuffix(".npy")] = (head["shape"], struct.unpack(f"<{math.prod(head['shape'])}{kind}", body))
+                result[member.removesuffix(".npy")] = (
+                    head["shape"],
+                    struct.unpack(f"<{math.prod(head['shape'])}{kind}", body),
+                )
     return result
 
 
@@ -96,13 +181,25 @@ def message_of(done):
 
 
 def run(*command):
-    return subprocess.run([str(part) for part in command], text=True, stdin=subprocess.DEVNULL, capture_output=True)
+    return subprocess.run(
+        [str(part) for part in command], text=True, stdin=subprocess.DEVNULL, capture_output=True
+    )
 
 
 def computed(deuteron, name, program, work):
     """What differs from PyTorch, or None."""
     output = work / "out.npz"
-    done = run(deuteron, "--diagnostics", "json", "run", program, "--input", CASES / f"{name}.npz", "--output", output)
+    done = run(
+        deuteron,
+        "--diagnostics",
+        "json",
+        "run",
+        program,
+        "--input",
+        CASES / f"{name}.npz",
+        "--output",
+        output,
+    )
     if done.returncode:
         return f"does not run: {message_of(done)['reason']}"
     expected, actual = arrays(CASES / f"{name}.npz"), arrays(output)
@@ -128,35 +225,84 @@ def main():
         for path in sorted(CASES.glob("*.pt2")):
             name, data = path.stem, path.with_suffix(".npz")
             calibration = ["--calibrate", data] if data.exists() else ["--calibrate-random", 1]
-            done = run(deuteron, "--diagnostics", "json", "compile", path, *calibration, "-o", program)
+            done = run(
+                deuteron, "--diagnostics", "json", "compile", path, *calibration, "-o", program
+            )
             ran += 1
             if done.returncode == 0:
-                problem = f"compiles, expected {REFUSED[name][0]}" if name in REFUSED else computed(deuteron, name, program, work)
+                problem = (
+                    f"compiles, expected {REFUSED[name][0]}"
+                    if name in REFUSED
+                    else computed(deuteron, name, program, work)
+                )
             else:
                 message = message_of(done)
-                if message["id"] == "pt2-unsupported-operator" and done.returncode == 1 and name in MISSING:
+                if (
+                    message["id"] == "pt2-unsupported-operator"
+                    and done.returncode == 1
+                    and name in MISSING
+                ):
                     missing.append(name)
                     continue
                 said = (message["id"], message["reason"])
-                problem = None if done.returncode == 1 and said == REFUSED.get(name) else f"{said[0]}: {said[1]}"
+                problem = (
+                    None
+                    if done.returncode == 1 and said == REFUSED.get(name)
+                    else f"{said[0]}: {said[1]}"
+                )
             if problem:
                 failures.append(f"{name}: {problem}")
             for target in TARGETS if name in EVERYWHERE else ():
                 for io in ("float", "int8"):
-                    done = run(deuteron, "--diagnostics", "json", "compile", path, *calibration, "--target", target, "--io", io, "-o", program)
+                    done = run(
+                        deuteron,
+                        "--diagnostics",
+                        "json",
+                        "compile",
+                        path,
+                        *calibration,
+                        "--target",
+                        target,
+                        "--io",
+                        io,
+                        "-o",
+                        program,
+                    )
                     ran += 1
-                    problem = message_of(done)["reason"] if done.returncode else computed(deuteron, name, program, work) if io == "float" else None
+                    problem = (
+                        message_of(done)["reason"]
+                        if done.returncode
+                        else computed(deuteron, name, program, work)
+                        if io == "float"
+                        else None
+                    )
                     if problem:
                         failures.append(f"{name} for {target}, {io}: {problem}")
-        failures += [f"{name}: its operator is not refused any more, take it off MISSING" for name in sorted(MISSING - set(missing))]
+        failures += [
+            f"{name}: its operator is not refused any more, take it off MISSING"
+            for name in sorted(MISSING - set(missing))
+        ]
         for name, text, wanted, reason in TEXTS:
             ran += 1
             (work / "case.ir").write_text(text)
-            done = run(deuteron, "--diagnostics", "json", "compile", work / "case.ir", "--calibrate-random", 1, "-o", program)
+            done = run(
+                deuteron,
+                "--diagnostics",
+                "json",
+                "compile",
+                work / "case.ir",
+                "--calibrate-random",
+                1,
+                "-o",
+                program,
+            )
             message = message_of(done)
             if done.returncode != 1 or message["id"] != wanted or reason not in message["reason"]:
                 failures.append(f"{name}: {message['id']}: {message['reason']}")
-    print(f"{ran - len(failures)} of {ran} cases good, {len(missing)} refused because there is no such operator: {', '.join(missing)}")
+    print(
+        f"{ran - len(failures)} of {ran} cases good, {len(missing)} refused because there is no"
+        f" such operator: {', '.join(missing)}"
+    )
     finish(failures)
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Programs as firmware under QEMU: outputs byte for byte those of the host's runtime, the NPU's cycles too; images without heap, exceptions and static
+"""Programs as firmware under QEMU: outputs byte for byte those of the host's runtime, the NPU's
+cycles too; images without heap, exceptions and static
 constructors. Standard library only.
 
     firmware.py DEUTERON
@@ -22,25 +23,66 @@ import firmware_sizes  # noqa: E402: the section of docs/performance.md that has
 
 DIGITS = ROOT / "models/digits_cnn"
 KEYWORDS = ROOT / "models/kws_dscnn"
-FORBIDDEN = re.compile(r"\b(malloc|calloc|realloc|free|_sbrk|abort|__cxa_\w+|_Unwind_\w+|_Zn[aw]\w+|_Zd[al]P\w+)$")
+FORBIDDEN = re.compile(
+    r"\b(malloc|calloc|realloc|free|_sbrk|abort|__cxa_\w+|_Unwind_\w+|_Zn[aw]\w+|_Zd[al]P\w+)$"
+)
 MOST_STACK = 4096
 failures = []
 
 
 def run(*command, code=0, cwd=None):
-    done = subprocess.run(list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd)
+    done = subprocess.run(
+        list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd
+    )
     if done.returncode != code:
-        failures.append(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
+        failures.append(
+            f"{' '.join(map(str, command))}: exit code"
+            f" {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}"
+        )
     return done.stdout + done.stderr
 
 
 def same_on_qemu(deuteron, folder, model, data, target, board, samples=1, options=()):
     name = " ".join((f"{model.parent.name} for {target} on {board}", *options))
     program = folder / f"{model.parent.name}_{target}{''.join(options)}.pte"
-    run(deuteron, "compile", model, *([] if "quantized" in model.name else ["--calibrate", data]), "--target", target, *options, "-o", program)
+    run(
+        deuteron,
+        "compile",
+        model,
+        *([] if "quantized" in model.name else ["--calibrate", data]),
+        "--target",
+        target,
+        *options,
+        "-o",
+        program,
+    )
     host, device = folder / "host.npz", folder / "device.npz"
-    run(deuteron, "run", program, "--input", data, "--samples", samples, "--output", host, "--stats-json", folder / "host.json")
-    text = run(deuteron, "run", program, "--input", data, "--samples", samples, "--on", board, "--output", device)
+    run(
+        deuteron,
+        "run",
+        program,
+        "--input",
+        data,
+        "--samples",
+        samples,
+        "--output",
+        host,
+        "--stats-json",
+        folder / "host.json",
+    )
+    text = run(
+        deuteron,
+        "run",
+        program,
+        "--input",
+        data,
+        "--samples",
+        samples,
+        "--on",
+        board,
+        "--output",
+        device,
+    )
     if failures:
         return program
     if host.read_bytes() != device.read_bytes():
@@ -54,12 +96,15 @@ def same_on_qemu(deuteron, folder, model, data, target, board, samples=1, option
 
 
 def check_image(deuteron, folder, program):
-    """The project that a user builds: no heap, exceptions, constructors; the user's own files stay; sizes."""
+    """The project that a user builds: no heap, exceptions, constructors; the user's own files stay;
+    sizes."""
     project = folder / "project"
     run(deuteron, "firmware", program, "-o", project)
     (project / "main.cpp").write_text((project / "main.cpp").read_text() + "// mine\n")
     again = run(deuteron, "firmware", program, "-o", project)
-    if "kept main.cpp, which was changed\n" not in again or not (project / "main.cpp").read_text().endswith("// mine\n"):
+    if "kept main.cpp, which was changed\n" not in again or not (
+        project / "main.cpp"
+    ).read_text().endswith("// mine\n"):
         failures.append(f"main.cpp of the user was not kept:\n{again}")
     device_project.build(run, project)
     image = project / "build/firmware.elf"
@@ -79,14 +124,18 @@ def check_image(deuteron, folder, program):
 
 
 def check_places(deuteron, folder, flash, sram):
-    """A program lies in the board's flash, or in its RAM, where the start copies it; two of one image each where its own says."""
+    """A program lies in the board's flash, or in its RAM, where the start copies it; two of one
+    image each where its own says."""
     project = folder / "places"
     shutil.copy(flash, folder / "a.pte")
     shutil.copy(sram, folder / "b.pte")
     run(deuteron, "firmware", folder / "a.pte", folder / "b.pte", "-o", project)
     device_project.build(run, project)
     symbols = run("arm-none-eabi-nm", project / "build/firmware.elf")
-    for name, begin, end in (("model_a_program", 0x80000000, 0x81000000), ("model_b_program", 0x38000000, 0x38400000)):
+    for name, begin, end in (
+        ("model_a_program", 0x80000000, 0x81000000),
+        ("model_b_program", 0x38000000, 0x38400000),
+    ):
         at = re.search(rf"^([0-9a-f]+) \w {name}$", symbols, re.MULTILINE)
         if not at or not begin <= int(at.group(1), 16) < end:
             failures.append(f"{name} lies at {at.group(1) if at else 'no place'}")
@@ -95,7 +144,7 @@ def check_places(deuteron, folder, flash, sram):
 def data_of(npz, name):
     """Bytes of a stored array: what is behind the header."""
     npy = zipfile.ZipFile(npz).read(name)
-    return npy[10 + int.from_bytes(npy[8:10], "little"):]
+    return npy[10 + int.from_bytes(npy[8:10], "little") :]
 
 
 def run_image(folder, image, *options, code=0):
@@ -103,22 +152,46 @@ def run_image(folder, image, *options, code=0):
 
 
 def check_two_programs(deuteron, folder, programs):
-    """Two programs take turns in one arena, without the checksum; the first also from C. Each time the outputs are the host's."""
+    """Two programs take turns in one arena, without the checksum; the first also from C. Each time
+    the outputs are the host's."""
     project = folder / "two"
-    run(deuteron, "firmware", *(program for program, _, _ in programs), "--no-checksum", "-o", project)
+    run(
+        deuteron,
+        "firmware",
+        *(program for program, _, _ in programs),
+        "--no-checksum",
+        "-o",
+        project,
+    )
     device_project.build(run, project, targets=["firmware", "firmware_c", "sizes"])
     run("cmake", "--build", project / "build", "--target", "stack")
     inputs, expected = [], []
     for program, data, sample_bytes in programs:
-        run(deuteron, "run", program, "--input", data, "--samples", 2, "--output", folder / "host.npz")
-        given, outputs = data_of(data, "input.npy"), data_of(folder / "host.npz", zipfile.ZipFile(folder / "host.npz").namelist()[0])
-        inputs.append([given[:sample_bytes], given[sample_bytes:2 * sample_bytes]])
-        expected.append([outputs[:len(outputs) // 2], outputs[len(outputs) // 2:]])
-    (project / "inputs.bin").write_bytes(b"".join(inputs[model][sample] for sample in range(2) for model in range(len(programs))))
+        run(
+            deuteron,
+            "run",
+            program,
+            "--input",
+            data,
+            "--samples",
+            2,
+            "--output",
+            folder / "host.npz",
+        )
+        given, outputs = data_of(data, "input.npy"), data_of(
+            folder / "host.npz", zipfile.ZipFile(folder / "host.npz").namelist()[0]
+        )
+        inputs.append([given[:sample_bytes], given[sample_bytes : 2 * sample_bytes]])
+        expected.append([outputs[: len(outputs) // 2], outputs[len(outputs) // 2 :]])
+    (project / "inputs.bin").write_bytes(
+        b"".join(inputs[model][sample] for sample in range(2) for model in range(len(programs)))
+    )
     text = run_image(project, "build/firmware.elf")
     if "done 2 samples\n" not in text:
         failures.append(f"two programs: {text}")
-    elif (project / "outputs.bin").read_bytes() != b"".join(expected[model][sample] for sample in range(2) for model in range(len(programs))):
+    elif (project / "outputs.bin").read_bytes() != b"".join(
+        expected[model][sample] for sample in range(2) for model in range(len(programs))
+    ):
         failures.append("two programs: outputs differ from the host's")
     whole = (project / "inputs.bin").read_bytes()
     first = programs[0][2]
@@ -136,11 +209,35 @@ def check_two_programs(deuteron, folder, programs):
 def check_tensor_file(deuteron, folder):
     """Constants in a file of their own become part of the image; without it they are named."""
     program, tensors, data = folder / "outside.pte", folder / "outside.ptd", DIGITS / "test.npz"
-    run(deuteron, "compile", DIGITS / "quantized.pt2", "--target", "cortex-m33", "--external-constants", tensors, "-o", program)
+    run(
+        deuteron,
+        "compile",
+        DIGITS / "quantized.pt2",
+        "--target",
+        "cortex-m33",
+        "--external-constants",
+        tensors,
+        "-o",
+        program,
+    )
     outputs = []
     for place in ("host", "qemu-an505"):
         outputs.append(folder / f"outside_{place}.npz")
-        run(deuteron, "run", program, "--tensors", tensors, "--input", data, "--samples", 1, "--on", place, "--output", outputs[-1])
+        run(
+            deuteron,
+            "run",
+            program,
+            "--tensors",
+            tensors,
+            "--input",
+            data,
+            "--samples",
+            1,
+            "--on",
+            place,
+            "--output",
+            outputs[-1],
+        )
     if not failures and outputs[0].read_bytes() != outputs[1].read_bytes():
         failures.append("a tensor file on the device: outputs differ from the host's")
     message = run(deuteron, "firmware", program, "-o", folder / "p", code=1)
@@ -149,35 +246,61 @@ def check_tensor_file(deuteron, folder):
 
 
 def check_sizes(deuteron, folder):
-    """Bytes of the keyword model's image and instructions at load: within their bounds, and those of docs/performance.md."""
+    """Bytes of the keyword model's image and instructions at load: within their bounds, and those
+    of docs/performance.md."""
     sizes = firmware_sizes.measure(deuteron, folder)
-    core, everything, without = sizes["parts"]["loader and executor"], sizes["parts"]["in all"], sizes["without_checksum"]
-    print(f"loader and executor {core[0]} bytes, in all {everything[0]}, RAM {everything[1]}, load {sizes['load']} instructions, "
-          f"{without['load']} without the checksum")
-    if core[0] > firmware_sizes.MOST_CORE or everything[0] > firmware_sizes.MOST_TEXT or everything[1] > firmware_sizes.MOST_RAM:
-        failures.append(f"more than {firmware_sizes.MOST_CORE} bytes of loader and executor, {firmware_sizes.MOST_TEXT} of text or "
-                        f"{firmware_sizes.MOST_RAM} of RAM: {sizes['parts']}")
+    core, everything, without = (
+        sizes["parts"]["loader and executor"],
+        sizes["parts"]["in all"],
+        sizes["without_checksum"],
+    )
+    print(
+        f"loader and executor {core[0]} bytes, in all {everything[0]}, RAM {everything[1]}, load"
+        f" {sizes['load']} instructions, {without['load']} without the checksum"
+    )
+    if (
+        core[0] > firmware_sizes.MOST_CORE
+        or everything[0] > firmware_sizes.MOST_TEXT
+        or everything[1] > firmware_sizes.MOST_RAM
+    ):
+        failures.append(
+            f"more than {firmware_sizes.MOST_CORE} bytes of loader and executor,"
+            f" {firmware_sizes.MOST_TEXT} of text or {firmware_sizes.MOST_RAM} of RAM:"
+            f" {sizes['parts']}"
+        )
     if "checksum" in without["parts"] or not 0 < without["load"] < sizes["load"]:
         failures.append("the checksum is there though it is left out")
     recorded = json.loads((ROOT / "bench/performance.json").read_text())["firmware"]
     for key, now in sizes.items():
-        if key == "load" and abs(now - recorded[key]) <= recorded[key] // 1000:  # the board's timer interrupts
+        if (
+            key == "load" and abs(now - recorded[key]) <= recorded[key] // 1000
+        ):  # the board's timer interrupts
             continue
-        if key == "without_checksum" and abs(now["load"] - recorded[key]["load"]) <= recorded[key]["load"] // 1000:
+        if (
+            key == "without_checksum"
+            and abs(now["load"] - recorded[key]["load"]) <= recorded[key]["load"] // 1000
+        ):
             now = now | {"load": recorded[key]["load"]}
         if now != recorded[key]:
-            failures.append(f"docs/performance.md, Firmware: {key} is {now} now, {recorded[key]} on the page (make bench)")
+            failures.append(
+                f"docs/performance.md, Firmware: {key} is {now} now, {recorded[key]} on the page"
+                " (make bench)"
+            )
     return folder / "kws.pte"
 
 
 def check_bad_input(deuteron, folder, program):
-    """Damaged programs and wrong memory on the device: errors, no faults, nothing written outside (test/device/bad_input.cpp)."""
+    """Damaged programs and wrong memory on the device: errors, no faults, nothing written outside
+    (test/device/bad_input.cpp)."""
     project = folder / f"bad_{program.stem}"
     run(deuteron, "firmware", program, "-o", project)
     shutil.copy(ROOT / "test/device/bad_input.cpp", project / "main.cpp")
     device_project.build(run, project)
     text = run_image(project, "build/firmware.elf")
-    flips = re.search(r"(\d+) flips: (\d+) refused, (\d+) harmless; without the checksum (\d+) refused\ndone\n", text)
+    flips = re.search(
+        r"(\d+) flips: (\d+) refused, (\d+) harmless; without the checksum (\d+) refused\ndone\n",
+        text,
+    )
     if not flips or int(flips.group(2)) < 9 * int(flips.group(3)):
         failures.append(f"bad input of {program.name}:\n{text[-1500:]}")
     else:
@@ -190,18 +313,62 @@ def check_refusals(deuteron, folder, program):
     file = folder / "file"
     file.write_text("")
     for name, words, command, environment in (
-        ("no such board", ("error[firmware-board]: there is no board `evk`", "use one of qemu-an505, qemu-an547"),
-         ["firmware", program, "--board", "evk", "-o", folder / "p"], None),
-        ("one program twice", ("error[firmware-board]", "two programs are called `digits_cnn_imxrt700`"), ["firmware", program, program, "-o", folder / "p"], None),
-        ("another core", ("error[firmware-board]: ", "the program's int8 kernels are for a core with the DSP extension alone, qemu-an547 has a core with MVE",
-                          "compile it with --target cortex-m33 or cortex-m55, or choose the other board"),
-         ["firmware", folder / "digits_cnn_cortex-m33.pte", "--board", "qemu-an547", "-o", folder / "p"], None),
+        (
+            "no such board",
+            ("error[firmware-board]: there is no board `evk`", "use one of qemu-an505, qemu-an547"),
+            ["firmware", program, "--board", "evk", "-o", folder / "p"],
+            None,
+        ),
+        (
+            "one program twice",
+            ("error[firmware-board]", "two programs are called `digits_cnn_imxrt700`"),
+            ["firmware", program, program, "-o", folder / "p"],
+            None,
+        ),
+        (
+            "another core",
+            (
+                "error[firmware-board]: ",
+                (
+                    "the program's int8 kernels are for a core with the DSP extension alone,"
+                    " qemu-an547 has a core with MVE"
+                ),
+                "compile it with --target cortex-m33 or cortex-m55, or choose the other board",
+            ),
+            [
+                "firmware",
+                folder / "digits_cnn_cortex-m33.pte",
+                "--board",
+                "qemu-an547",
+                "-o",
+                folder / "p",
+            ],
+            None,
+        ),
         ("no program", ("error[pte-truncated]",), ["firmware", wrong, "-o", folder / "p"], None),
-        ("a file where the folder should be", ("error[file-not-writable]",), ["firmware", program, "-o", file], None),
-        ("no tools", ("error[firmware-run]: cmake cannot be run: No such file or directory", "scripts/setup"),
-         ["run", program, "--input", DIGITS / "test.npz", "--on", "qemu"], {"PATH": str(folder)}),
+        (
+            "a file where the folder should be",
+            ("error[file-not-writable]",),
+            ["firmware", program, "-o", file],
+            None,
+        ),
+        (
+            "no tools",
+            (
+                "error[firmware-run]: cmake cannot be run: No such file or directory",
+                "scripts/setup",
+            ),
+            ["run", program, "--input", DIGITS / "test.npz", "--on", "qemu"],
+            {"PATH": str(folder)},
+        ),
     ):
-        done = subprocess.run([deuteron, *map(str, command)], text=True, stdin=subprocess.DEVNULL, capture_output=True, env=environment)
+        done = subprocess.run(
+            [deuteron, *map(str, command)],
+            text=True,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=environment,
+        )
         if done.returncode != 1 or any(word not in done.stderr for word in words):
             failures.append(f"{name}: exit code {done.returncode}\n{done.stderr}")
 
@@ -210,15 +377,56 @@ def main():
     deuteron = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        program = same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "imxrt700", "qemu", 2)
-        same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "cortex-m33", "qemu-an505")
-        same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "cortex-m55", "qemu-an547")
-        in_sram = same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "imxrt700", "qemu", 2, ("--constants", "sram"))
-        same_on_qemu(deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "cortex-m55", "qemu-an547", 1, ("--constants", "sram"))
+        program = same_on_qemu(
+            deuteron, folder, DIGITS / "quantized.pt2", DIGITS / "test.npz", "imxrt700", "qemu", 2
+        )
+        same_on_qemu(
+            deuteron,
+            folder,
+            DIGITS / "quantized.pt2",
+            DIGITS / "test.npz",
+            "cortex-m33",
+            "qemu-an505",
+        )
+        same_on_qemu(
+            deuteron,
+            folder,
+            DIGITS / "quantized.pt2",
+            DIGITS / "test.npz",
+            "cortex-m55",
+            "qemu-an547",
+        )
+        in_sram = same_on_qemu(
+            deuteron,
+            folder,
+            DIGITS / "quantized.pt2",
+            DIGITS / "test.npz",
+            "imxrt700",
+            "qemu",
+            2,
+            ("--constants", "sram"),
+        )
+        same_on_qemu(
+            deuteron,
+            folder,
+            DIGITS / "quantized.pt2",
+            DIGITS / "test.npz",
+            "cortex-m55",
+            "qemu-an547",
+            1,
+            ("--constants", "sram"),
+        )
         check_places(deuteron, folder, program, in_sram)
         check_image(deuteron, folder, program)
         keywords = check_sizes(deuteron, folder)
-        check_two_programs(deuteron, folder, ((program, DIGITS / "test.npz", 16 * 16 * 4), (keywords, KEYWORDS / "test.npz", 49 * 10 * 4)))
+        check_two_programs(
+            deuteron,
+            folder,
+            (
+                (program, DIGITS / "test.npz", 16 * 16 * 4),
+                (keywords, KEYWORDS / "test.npz", 49 * 10 * 4),
+            ),
+        )
         check_tensor_file(deuteron, folder)
         check_bad_input(deuteron, folder, ROOT / "test/data/pte/small.pte")
         check_refusals(deuteron, folder, program)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Small files that unfold to much, through the command, in an address space of 400 MB: refused with
-an id and exit code 1, or read without what nobody wants of them. And models in whatever memory: they
+an id and exit code 1, or read without what nobody wants of them. And models in whatever memory:
+they
 run, or the message is out-of-memory. Standard library only.
 
     memory.py DEUTERON DEUTERON_OPT
@@ -52,24 +53,48 @@ CONVOLUTION = """graph @forward(%x: f32[1,512,3,3]) {
 
 
 def sweep(what, first, *command):
-    """With every limit the command runs, or says that memory ends; what the loader of the system says of too little for it does not count."""
+    """With every limit the command runs, or says that memory ends; what the loader of the system
+    says of too little for it does not count."""
     ended, said = {}, set()
-    for megabytes in range(first, first + 176, 4):  # less than the command needs to begin, more than the model needs to run
-        run = subprocess.run([*map(str, command)], capture_output=True, text=True, preexec_fn=lambda limit=megabytes << 20: limit_memory(limit))
+    for megabytes in range(
+        first, first + 176, 4
+    ):  # less than the command needs to begin, more than the model needs to run
+        run = subprocess.run(
+            [*map(str, command)],
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda limit=megabytes << 20: limit_memory(limit),
+        )
         good = run.returncode == 0 or (run.returncode == 1 and "error[out-of-memory]" in run.stderr)
         ended[megabytes] = run.returncode
-        said.add(run.stderr.strip().split("memory left for ")[-1].splitlines()[0] if run.returncode == 1 else "")
+        said.add(
+            run.stderr.strip().split("memory left for ")[-1].splitlines()[0]
+            if run.returncode == 1
+            else ""
+        )
         if not good and run.returncode != 127:
-            failures.append(f"{what} in {megabytes} MB: exit code {run.returncode}, {run.stderr.strip()[-300:]}")
+            failures.append(
+                f"{what} in {megabytes} MB: exit code {run.returncode}, {run.stderr.strip()[-300:]}"
+            )
     codes = list(ended.values())
     if 0 not in codes or 1 not in codes:
         failures.append(f"{what}: no limit lets it run, or none is too small: {ended}")
-    print(f"{what}: exit codes 1 and 0 {codes.count(1)} and {codes.count(0)} times; no memory for {', '.join(sorted(said - {''}))}")
+    print(
+        f"{what}: exit codes 1 and 0 {codes.count(1)} and {codes.count(0)} times; no memory for"
+        f" {', '.join(sorted(said - {''}))}"
+    )
 
 
 def check(what, expected_code, expected_text, *arguments):
-    threads = ["--threads", "2"] if "compile" in arguments else []  # as many stacks on every machine
-    run = subprocess.run([DEUTERON, *map(str, arguments), *threads], capture_output=True, text=True, preexec_fn=limit_memory)
+    threads = (
+        ["--threads", "2"] if "compile" in arguments else []
+    )  # as many stacks on every machine
+    run = subprocess.run(
+        [DEUTERON, *map(str, arguments), *threads],
+        capture_output=True,
+        text=True,
+        preexec_fn=limit_memory,
+    )
     output = run.stdout + run.stderr
     good = run.returncode == expected_code and expected_text in output
     if not good:
@@ -81,36 +106,120 @@ with tempfile.TemporaryDirectory() as folder:
     folder = Path(folder)
     program = folder / "p.pte"
 
-    with zipfile.ZipFile(folder / "large.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    with zipfile.ZipFile(
+        folder / "large.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1
+    ) as archive:
         write_zeros(archive, "x", 300 << 10)
-    check("an array that does not fit", 1, "error[out-of-memory]", "compile", MODEL, "--calibrate", folder / "large.npz", "-o", program)
-    check("the same as JSON", 1, '"id":"out-of-memory"', "--diagnostics", "json", "compile", MODEL, "--calibrate",
-          folder / "large.npz", "-o", program)
+    check(
+        "an array that does not fit",
+        1,
+        "error[out-of-memory]",
+        "compile",
+        MODEL,
+        "--calibrate",
+        folder / "large.npz",
+        "-o",
+        program,
+    )
+    check(
+        "the same as JSON",
+        1,
+        '"id":"out-of-memory"',
+        "--diagnostics",
+        "json",
+        "compile",
+        MODEL,
+        "--calibrate",
+        folder / "large.npz",
+        "-o",
+        program,
+    )
 
-    with zipfile.ZipFile(MODEL.parent / "calibration.npz") as good, zipfile.ZipFile(folder / "many.npz", "w", zipfile.ZIP_DEFLATED,
-                                                                                   compresslevel=1) as archive:
+    with zipfile.ZipFile(MODEL.parent / "calibration.npz") as good, zipfile.ZipFile(
+        folder / "many.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1
+    ) as archive:
         for i in range(12):
             write_zeros(archive, f"other_{i}", 50 << 10)
         for member in good.namelist():
             archive.writestr(member, good.read(member))
-    check("arrays that no input takes", 0, "program", "compile", MODEL, "--calibrate", folder / "many.npz", "-o", program)
+    check(
+        "arrays that no input takes",
+        0,
+        "program",
+        "compile",
+        MODEL,
+        "--calibrate",
+        folder / "many.npz",
+        "-o",
+        program,
+    )
 
-    with zipfile.ZipFile(MODEL) as old, zipfile.ZipFile(folder / "bomb.pt2", "w", zipfile.ZIP_DEFLATED) as new:
+    with zipfile.ZipFile(MODEL) as old, zipfile.ZipFile(
+        folder / "bomb.pt2", "w", zipfile.ZIP_DEFLATED
+    ) as new:
         for member in old.namelist():
             data = old.read(member)
-            new.writestr(member, data + b" " * (100 << 20) if member.endswith("model.json") else data)
-    check("JSON that unfolds", 1, "error[zip-too-large]", "compile", folder / "bomb.pt2", "--calibrate-random", 1, "-o", program)
+            new.writestr(
+                member, data + b" " * (100 << 20) if member.endswith("model.json") else data
+            )
+    check(
+        "JSON that unfolds",
+        1,
+        "error[zip-too-large]",
+        "compile",
+        folder / "bomb.pt2",
+        "--calibrate-random",
+        1,
+        "-o",
+        program,
+    )
 
     deep = "[" * DEEP + "]" * DEEP
-    for text in (f'{{"backends": [{deep}]}}', f'{{"backends": ["neutron", "portable"], "constraints": [{{"name": {deep}, "keep_off": "neutron"}}]}}'):
+    for text in (
+        f'{{"backends": [{deep}]}}',
+        (
+            f'{{"backends": ["neutron", "portable"], "constraints": [{{"name": {deep}, "keep_off":'
+            ' "neutron"}]}'
+        ),
+    ):
         (folder / "recipe.json").write_text(text)
-        check("a recipe that is nested deep", 1, "error[recipe-invalid]", "compile", MODEL, "--recipe", folder / "recipe.json", "--calibrate-random",
-              1, "-o", program)
-    check("a program to profile", 0, "program", "compile", MODEL, "--calibrate-random", 1, "-o", program)
+        check(
+            "a recipe that is nested deep",
+            1,
+            "error[recipe-invalid]",
+            "compile",
+            MODEL,
+            "--recipe",
+            folder / "recipe.json",
+            "--calibrate-random",
+            1,
+            "-o",
+            program,
+        )
+    check(
+        "a program to profile",
+        0,
+        "program",
+        "compile",
+        MODEL,
+        "--calibrate-random",
+        1,
+        "-o",
+        program,
+    )
     (folder / "report.json").write_text(f'{{"checksum": {deep}, "target": "a"}}')
     for option in ("--compile-report", "--verify"):
-        check(f"{option} that is nested deep", 1, "error[trace-damaged]", "profile", program, "--html", folder / "x.html", option,
-              folder / "report.json")
+        check(
+            f"{option} that is nested deep",
+            1,
+            "error[trace-damaged]",
+            "profile",
+            program,
+            "--html",
+            folder / "x.html",
+            option,
+            folder / "report.json",
+        )
 
     model, data = folder / "m.ir", folder / "m.npz"
     model.write_text(CONVOLUTION)

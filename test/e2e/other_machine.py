@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Every verb on a machine that is not the first one: `test-4x4` has another array, other clocks and less SRAM. Outputs are LiteRT's and the integer reference's
-byte for byte; cycles, clocks and limits are the machine's own. A program for a machine that the command does not know is refused by name. Standard library only.
+"""Every verb on a machine that is not the first one: `test-4x4` has another array, other clocks and
+less SRAM. Outputs are LiteRT's and the integer reference's
+byte for byte; cycles, clocks and limits are the machine's own. A program for a machine that the
+command does not know is refused by name. Standard library only.
 
     other_machine.py DEUTERON
 """
@@ -23,9 +25,14 @@ failures = []
 
 
 def run(*command, code=0):
-    done = subprocess.run(list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True)
+    done = subprocess.run(
+        list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True
+    )
     if done.returncode != code:
-        failures.append(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
+        failures.append(
+            f"{' '.join(map(str, command))}: exit code"
+            f" {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}"
+        )
     return done.stdout + done.stderr
 
 
@@ -37,18 +44,26 @@ def expect(what, holds, seen=""):
 def array(npz, name):
     """The bytes of a stored array, without its header."""
     npy = zipfile.ZipFile(npz).read(name)
-    return npy[10 + int.from_bytes(npy[8:10], "little"):]
+    return npy[10 + int.from_bytes(npy[8:10], "little") :]
 
 
 def write_samples(path, data, shape):
-    """SAMPLES images as PyTorch orders them, of a shape (channels, height, width), from bytes whose innermost dimension are the channels."""
+    """SAMPLES images as PyTorch orders them, of a shape (channels, height, width), from bytes whose
+    innermost dimension are the channels."""
     channels, height, width = shape
     size = channels * height * width
-    images = [data[i * size:(i + 1) * size] for i in range(SAMPLES)]
-    header = f"{{'descr': '|i1', 'fortran_order': False, 'shape': ({SAMPLES}, 1, {channels}, {height}, {width}), }}"
+    images = [data[i * size : (i + 1) * size] for i in range(SAMPLES)]
+    header = (
+        f"{{'descr': '|i1', 'fortran_order': False, 'shape': ({SAMPLES}, 1, {channels}, {height},"
+        f" {width}), }}"
+    )
     header += " " * (63 - (10 + len(header)) % 64) + "\n"
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
-                     + b"".join(image[c::channels] for image in images for c in range(channels)))
+    path.write_bytes(
+        b"\x93NUMPY\x01\x00"
+        + struct.pack("<H", len(header))
+        + header.encode()
+        + b"".join(image[c::channels] for image in images for c in range(channels))
+    )
 
 
 def compiled(deuteron, folder, model, target):
@@ -58,8 +73,13 @@ def compiled(deuteron, folder, model, target):
 
 
 def check_tflite(deuteron, folder, name, shape):
-    """An int8 model: its outputs are those that LiteRT computed, on both machines; only the time differs."""
-    model, vectors, data = TINY / f"{name}_int8.tflite", TINY / f"{name}_int8.npz", folder / "samples.npy"
+    """An int8 model: its outputs are those that LiteRT computed, on both machines; only the time
+    differs."""
+    model, vectors, data = (
+        TINY / f"{name}_int8.tflite",
+        TINY / f"{name}_int8.npz",
+        folder / "samples.npy",
+    )
     expected = array(vectors, "output_0.npy")
     write_samples(data, array(vectors, "input_0.npy"), shape)
     figures = {}
@@ -67,19 +87,36 @@ def check_tflite(deuteron, folder, name, shape):
         program, figures[target] = compiled(deuteron, folder, model, target)
         text = run(deuteron, "run", program, "--input", data, "--output", folder / "out.npz")
         made = array(folder / "out.npz", "output_0.npy")
-        expect(f"{name} on {target} is not what LiteRT computes", made and made == expected[:len(made)], text)
+        expect(
+            f"{name} on {target} is not what LiteRT computes",
+            made and made == expected[: len(made)],
+            text,
+        )
         run(deuteron, "compare", model, program, "--data", data, "--samples", 2, "--max-steps", 0)
     own, first = figures[OWN], figures[FIRST]
-    expect(f"{name}: the report's target", own["target"] == OWN and own["clock_hz"] == CLOCK, own["target"])
-    expect(f"{name}: fewer lanes take more cycles", own["npu_busy_cycles"] > 2 * first["npu_busy_cycles"], own["npu_busy_cycles"])
+    expect(
+        f"{name}: the report's target",
+        own["target"] == OWN and own["clock_hz"] == CLOCK,
+        own["target"],
+    )
+    expect(
+        f"{name}: fewer lanes take more cycles",
+        own["npu_busy_cycles"] > 2 * first["npu_busy_cycles"],
+        own["npu_busy_cycles"],
+    )
     # 4,000 cycles a call and 200 a copy; of the other machine 8,000 and 400.
     for target, call, copy in ((OWN, 4000, 200), (FIRST, 8000, 400)):
         rest = figures[target]["npu_host_cycles"] - call * figures[target]["npu_calls"]
         expect(f"{name} on {target}: the host's cycles", rest >= 0 and rest % copy == 0, rest)
-    # The same kernels on the CPU, whose clock is half the NPU's here: twice the cycles of the program's clock.
-    cpu = [sum(row["cpu_cycles"] for row in figures[target]["operators"]) for target in (OWN, FIRST)]
+    # The same kernels on the CPU, whose clock is half the NPU's here: twice the cycles of the
+    # program's clock.
+    cpu = [
+        sum(row["cpu_cycles"] for row in figures[target]["operators"]) for target in (OWN, FIRST)
+    ]
     expect(f"{name}: the CPU's cycles are those of the NPU's clock", cpu[0] == 2 * cpu[1], cpu)
-    print(f"{name}: {own['npu_total_cycles']} cycles on {OWN}, {first['npu_total_cycles']} on {FIRST}")
+    print(
+        f"{name}: {own['npu_total_cycles']} cycles on {OWN}, {first['npu_total_cycles']} on {FIRST}"
+    )
 
 
 def check_verbs(deuteron, folder, program, report):
@@ -87,42 +124,116 @@ def check_verbs(deuteron, folder, program, report):
     model, data = DIGITS / "quantized.pt2", DIGITS / "test.npz"
     total = report["npu_total_cycles"] + report["cpu_cycles"]
     stats = folder / "stats.json"
-    run(deuteron, "run", program, "--input", data, "--samples", 1, "--output", folder / "host.npz", "--stats-json", stats)
-    expect("run: cycles", json.loads(stats.read_text())["npu_total_cycles"] == report["npu_total_cycles"], stats.read_text())
+    run(
+        deuteron,
+        "run",
+        program,
+        "--input",
+        data,
+        "--samples",
+        1,
+        "--output",
+        folder / "host.npz",
+        "--stats-json",
+        stats,
+    )
+    expect(
+        "run: cycles",
+        json.loads(stats.read_text())["npu_total_cycles"] == report["npu_total_cycles"],
+        stats.read_text(),
+    )
 
-    accuracy = [re.search(r"accuracy of the int8 program +(\S+)", run(deuteron, "eval", each, "--data", data)) for each in (program, folder / f"{FIRST}.pte")]
+    accuracy = [
+        re.search(
+            r"accuracy of the int8 program +(\S+)", run(deuteron, "eval", each, "--data", data)
+        )
+        for each in (program, folder / f"{FIRST}.pte")
+    ]
     expect("eval: accuracy", all(accuracy) and accuracy[0][1] == accuracy[1][1], accuracy)
 
-    run(deuteron, "verify", program, "--against", model, "--data", data, "--samples", 2, "--json", folder / "verify.json")
+    run(
+        deuteron,
+        "verify",
+        program,
+        "--against",
+        model,
+        "--data",
+        data,
+        "--samples",
+        2,
+        "--json",
+        folder / "verify.json",
+    )
 
     text = run(deuteron, "profile", program, "--json", folder / "profile.json")
     profile = json.loads((folder / "profile.json").read_text())
     expect("profile: clock", profile["clock_hz"] == CLOCK and "at 150 MHz" in text, text)
-    expect("profile: array", profile["array"] == {"pipelines": LANES, "macs": LANES}, profile["array"])
+    expect(
+        "profile: array", profile["array"] == {"pipelines": LANES, "macs": LANES}, profile["array"]
+    )
     expect("profile: SRAM", profile["sram_bytes"] == SRAM, profile["sram_bytes"])
     expect("profile: total", f"{total:,}" in text or str(total) in text, text)
-    expect("profile: says how well the time is known", "no figure is published for test-4x4" in text, text)
+    expect(
+        "profile: says how well the time is known",
+        "no figure is published for test-4x4" in text,
+        text,
+    )
 
     text = run(deuteron, "explain", program, "--most", 20)
-    expect("explain: the array's size", "one product for each of the 4 a pipeline could add" in text, text)
+    expect(
+        "explain: the array's size",
+        "one product for each of the 4 a pipeline could add" in text,
+        text,
+    )
 
     text = run(deuteron, "inspect", program)
     own = re.search(r"target test-4x4 \(hash ([0-9a-f]{8})\)", text)
-    expect("inspect: the microcode is listed", own and f"microcode 2.0 target={own[1]}" in text and " end\n" in text and "refused" not in text, text)
+    expect(
+        "inspect: the microcode is listed",
+        own
+        and f"microcode 2.0 target={own[1]}" in text
+        and " end\n" in text
+        and "refused" not in text,
+        text,
+    )
     return profile
 
 
 def check_firmware(deuteron, folder, program, report, profile):
-    """A project has the machine's numbers, and runs as the host does; what it records is told in the cycles of the program's clock."""
+    """A project has the machine's numbers, and runs as the host does; what it records is told in
+    the cycles of the program's clock."""
     run(deuteron, "firmware", program, "-o", folder / "project")
     code = "".join(path.read_text() for path in (folder / "project").glob("*/model.cpp"))
-    expect("firmware: the machine", f"kNpu{{{LANES}, {LANES}, 32767, 2048, 4, 4, 4, 4, 48, 4000, 200, 100, 32, {SRAM}, {CLOCK}}}" in code, code[:2000])
+    expect(
+        "firmware: the machine",
+        f"kNpu{{{LANES}, {LANES}, 32767, 2048, 4, 4, 4, 4, 48, 4000, 200, 100, 32, {SRAM},"
+        f" {CLOCK}}}" in code,
+        code[:2000],
+    )
     trace, stats = folder / "device.etdump", folder / "device.json"
-    text = run(deuteron, "run", program, "--input", DIGITS / "test.npz", "--samples", 1, "--on", "qemu", "--output", folder / "device.npz", "--stats-json", stats,
-               "--profile", trace)
+    text = run(
+        deuteron,
+        "run",
+        program,
+        "--input",
+        DIGITS / "test.npz",
+        "--samples",
+        1,
+        "--on",
+        "qemu",
+        "--output",
+        folder / "device.npz",
+        "--stats-json",
+        stats,
+        "--profile",
+        trace,
+    )
     if failures:
         return
-    expect("firmware: outputs", (folder / "device.npz").read_bytes() == (folder / "host.npz").read_bytes())
+    expect(
+        "firmware: outputs",
+        (folder / "device.npz").read_bytes() == (folder / "host.npz").read_bytes(),
+    )
     expect("firmware: NPU cycles", f"{report['npu_total_cycles']} NPU cycles" in text, text)
     run(deuteron, "profile", trace, "--program", program, "--json", folder / "device_profile.json")
     device = json.loads((folder / "device_profile.json").read_text())
@@ -131,28 +242,42 @@ def check_firmware(deuteron, folder, program, report, profile):
         expect(f"firmware: recorded cycles, {part}", found == expected, (found, expected))
     # An instruction is a cycle of the CPU, two of the program's clock.
     kernels = [row["cpu"] for row in device["rows"] if row["cpu"] > 0]
-    expect("firmware: the CPU's cycles", kernels and all(cycles % (CLOCK // CPU_CLOCK) == 0 for cycles in kernels), kernels)
-    print(f"{program.name} on QEMU: {sum(kernels)} cycles of the CPU, {report['cpu_cycles']} estimated")
+    expect(
+        "firmware: the CPU's cycles",
+        kernels and all(cycles % (CLOCK // CPU_CLOCK) == 0 for cycles in kernels),
+        kernels,
+    )
+    print(
+        f"{program.name} on QEMU: {sum(kernels)} cycles of the CPU,"
+        f" {report['cpu_cycles']} estimated"
+    )
 
 
 def check_too_large(deuteron, folder):
     """The limits in a message are the machine's."""
     graph = folder / "large.ir"
-    graph.write_text("graph @forward(%x: i8[1,600,500] quant<0.05>) {\n"
-                     "  %y: i8[1,600,500] quant<0.05> = aten.relu(%x)\n  return %y\n}\n")
+    graph.write_text(
+        "graph @forward(%x: i8[1,600,500] quant<0.05>) {\n"
+        "  %y: i8[1,600,500] quant<0.05> = aten.relu(%x)\n  return %y\n}\n"
+    )
     text = run(deuteron, "compile", graph, "--target", OWN, "-o", folder / "large.pte", code=1)
     expect("compile: too large", "test-4x4 has 262144 bytes of SRAM" in text, text)
     run(deuteron, "compile", graph, "--target", FIRST, "-o", folder / "large.pte")
 
 
 def changed(program, name, change):
-    """The program with other bytes and the checksum that belongs to them: the CRC-32 of the file with the checksum's own four bytes zero."""
+    """The program with other bytes and the checksum that belongs to them: the CRC-32 of the file
+    with the checksum's own four bytes zero."""
     data = bytearray(program.read_bytes())
-    at = next(at for at in range(0, len(data) - 3, 4)
-              if zlib.crc32(bytes(data[:at]) + bytes(4) + bytes(data[at + 4:])).to_bytes(4, "little") == data[at:at + 4])
+    at = next(
+        at
+        for at in range(0, len(data) - 3, 4)
+        if zlib.crc32(bytes(data[:at]) + bytes(4) + bytes(data[at + 4 :])).to_bytes(4, "little")
+        == data[at : at + 4]
+    )
     change(data)
-    data[at:at + 4] = bytes(4)
-    data[at:at + 4] = zlib.crc32(bytes(data)).to_bytes(4, "little")
+    data[at : at + 4] = bytes(4)
+    data[at : at + 4] = zlib.crc32(bytes(data)).to_bytes(4, "little")
     other = program.with_name(f"{name}.pte")
     other.write_bytes(data)
     return other
@@ -160,36 +285,80 @@ def changed(program, name, change):
 
 def renamed(program, to):
     """The program with another target in its manifest."""
+
     def change(data):
         name = data.index(OWN.encode() + bytes(1), data.index(b"DTRM"))
-        data[name:name + 32] = to.encode().ljust(32, b"\0")
+        data[name : name + 32] = to.encode().ljust(32, b"\0")
+
     return changed(program, to, change)
 
 
 def check_no_manifest(deuteron, folder, program, report):
     """Without a manifest the microcode itself says which machine it is for."""
+
     def change(data):
         key = data.index(b"deuteron.manifest")
-        data[key:key + 17] = b"deuteron.manifesT"
+        data[key : key + 17] = b"deuteron.manifesT"
+
     other, stats = changed(program, "no_manifest", change), folder / "stats.json"
     expect("inspect: no manifest", "target test-4x4" not in run(deuteron, "inspect", other))
-    run(deuteron, "run", other, "--input", DIGITS / "test.npz", "--samples", 1, "--output", folder / "other.npz", "--stats-json", stats)
-    expect("run without a manifest: outputs", (folder / "other.npz").read_bytes() == (folder / "host.npz").read_bytes())
-    expect("run without a manifest: cycles", json.loads(stats.read_text())["npu_total_cycles"] == report["npu_total_cycles"], stats.read_text())
+    run(
+        deuteron,
+        "run",
+        other,
+        "--input",
+        DIGITS / "test.npz",
+        "--samples",
+        1,
+        "--output",
+        folder / "other.npz",
+        "--stats-json",
+        stats,
+    )
+    expect(
+        "run without a manifest: outputs",
+        (folder / "other.npz").read_bytes() == (folder / "host.npz").read_bytes(),
+    )
+    expect(
+        "run without a manifest: cycles",
+        json.loads(stats.read_text())["npu_total_cycles"] == report["npu_total_cycles"],
+        stats.read_text(),
+    )
 
 
 def check_unknown(deuteron, folder, program):
-    """Each verb refuses a program for a machine that it does not know; inspect shows the rest of it."""
+    """Each verb refuses a program for a machine that it does not know; inspect shows the rest of
+    it."""
     other = renamed(program, "moon-9x9")
     data = DIGITS / "test.npz"
-    for words in (["run", other, "--input", data], ["run", other, "--input", data, "--on", "qemu"], ["eval", other, "--data", data],
-                  ["verify", other, "--against", DIGITS / "quantized.pt2", "--data", data], ["profile", other], ["explain", other],
-                  ["compare", other, program, "--data", data], ["firmware", other, "-o", folder / "other"]):
+    for words in (
+        ["run", other, "--input", data],
+        ["run", other, "--input", data, "--on", "qemu"],
+        ["eval", other, "--data", data],
+        ["verify", other, "--against", DIGITS / "quantized.pt2", "--data", data],
+        ["profile", other],
+        ["explain", other],
+        ["compare", other, program, "--data", data],
+        ["firmware", other, "-o", folder / "other"],
+    ):
         text = run(deuteron, *words, code=1)
-        for part in ("target-unknown", "compiled for `moon-9x9` by deuteron", "compile the model again for one of: imxrt700,"):
-            expect(f"{words[0]} of a program for an unknown machine has no `{part}`", part in text, text)
+        for part in (
+            "target-unknown",
+            "compiled for `moon-9x9` by deuteron",
+            "compile the model again for one of: imxrt700,",
+        ):
+            expect(
+                f"{words[0]} of a program for an unknown machine has no `{part}`",
+                part in text,
+                text,
+            )
     text = run(deuteron, "inspect", other)
-    expect("inspect of a program for an unknown machine", "target moon-9x9" in text and "; not listed: the program was compiled for `moon-9x9`" in text, text)
+    expect(
+        "inspect of a program for an unknown machine",
+        "target moon-9x9" in text
+        and "; not listed: the program was compiled for `moon-9x9`" in text,
+        text,
+    )
     # A machine that is known, but whose NPU is another one.
     text = run(deuteron, "run", renamed(program, FIRST), "--input", data, code=1)
     expect("run on another NPU", "the NPU program was compiled for another machine" in text, text)
@@ -200,13 +369,34 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         text = run(deuteron, "targets")
-        expect("targets", re.search(r"^test-4x4\n  a machine for tests.*\n.*\n  NPU: 4 pipelines x 4 MACs, 150 MHz; CPU: Cortex-M33, 75 MHz\n  SRAM: 256 KiB", text,
-                                    re.MULTILINE), text)
+        expect(
+            "targets",
+            re.search(
+                (
+                    r"^test-4x4\n  a machine for tests.*\n.*\n  NPU: 4 pipelines x 4 MACs, 150 MHz;"
+                    r" CPU: Cortex-M33, 75 MHz\n  SRAM: 256 KiB"
+                ),
+                text,
+                re.MULTILINE,
+            ),
+            text,
+        )
         for name, shape in (("kws_dscnn", (1, 49, 10)), ("ic_resnet8", (3, 32, 32))):
             check_tflite(deuteron, folder, name, shape)
         compiled(deuteron, folder, DIGITS / "quantized.pt2", FIRST)
         program, report = compiled(deuteron, folder, DIGITS / "quantized.pt2", OWN)
-        run(deuteron, "compare", DIGITS / "quantized.pt2", program, "--data", DIGITS / "test.npz", "--samples", SAMPLES, "--max-steps", 0)
+        run(
+            deuteron,
+            "compare",
+            DIGITS / "quantized.pt2",
+            program,
+            "--data",
+            DIGITS / "test.npz",
+            "--samples",
+            SAMPLES,
+            "--max-steps",
+            0,
+        )
         profile = check_verbs(deuteron, folder, program, report)
         check_firmware(deuteron, folder, program, report, profile)
         check_too_large(deuteron, folder)

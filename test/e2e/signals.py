@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Signals that end the command while it works: it ends by them, and nothing of it is left, no program that it started, no temporary folder and no
+"""Signals that end the command while it works: it ends by them, and nothing of it is left, no
+program that it started, no temporary folder and no
 part of an output. Standard library only.
 
     signals.py DEUTERON
@@ -16,7 +17,10 @@ from checks import finish
 
 DIGITS = Path(__file__).resolve().parents[2] / "models/digits_cnn"
 # Programs in place of a converter: one with a child, one that does not listen.
-CONVERTERS = {"willing": "sleep 1000 & wait", "deaf": "trap '' HUP INT TERM; sleep 1000 & wait; sleep 1000"}
+CONVERTERS = {
+    "willing": "sleep 1000 & wait",
+    "deaf": "trap '' HUP INT TERM; sleep 1000 & wait; sleep 1000",
+}
 failures = []
 
 
@@ -42,11 +46,28 @@ def end(deuteron, kind, number, folder):
     for made in (temporary, outputs):
         made.mkdir()
     converter = folder / "converter"
-    converter.write_text(f"#!/bin/sh\necho $$ > {started}.part && mv {started}.part {started}\n{CONVERTERS[kind]}\n")
+    converter.write_text(
+        f"#!/bin/sh\necho $$ > {started}.part && mv {started}.part {started}\n{CONVERTERS[kind]}\n"
+    )
     converter.chmod(0o755)
-    process = subprocess.Popen([deuteron, "compile", DIGITS / "quantized.pt2", "--converter", str(converter), "-o", outputs / "digits.pte",
-                                "--external-constants", outputs / "digits.ptd"], env={**os.environ, "TMPDIR": str(temporary)},
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        [
+            deuteron,
+            "compile",
+            DIGITS / "quantized.pt2",
+            "--converter",
+            str(converter),
+            "-o",
+            outputs / "digits.pte",
+            "--external-constants",
+            outputs / "digits.ptd",
+        ],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     if not wait_until(started.exists):
         failures.append(f"{name}: the converter was not started: {process.communicate()[0]}")
         return
@@ -67,8 +88,19 @@ def end(deuteron, kind, number, folder):
 def ignored(deuteron, folder):
     """A shell starts what runs in the background with SIGINT ignored: that stays so."""
     (folder / "tmp").mkdir()
-    process = subprocess.Popen([deuteron, "compile", DIGITS / "float.pt2", "--calibrate", DIGITS / "calibration.npz", "-o", folder / "digits.pte"],
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN), stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [
+            deuteron,
+            "compile",
+            DIGITS / "float.pt2",
+            "--calibrate",
+            DIGITS / "calibration.npz",
+            "-o",
+            folder / "digits.pte",
+        ],
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        stdout=subprocess.DEVNULL,
+    )
     while process.poll() is None:
         process.send_signal(signal.SIGINT)
         time.sleep(0.02)
@@ -78,7 +110,12 @@ def ignored(deuteron, folder):
 
 def main():
     deuteron = Path(sys.argv[1]).resolve()
-    for kind, number in (("willing", signal.SIGINT), ("willing", signal.SIGTERM), ("willing", signal.SIGHUP), ("deaf", signal.SIGTERM)):
+    for kind, number in (
+        ("willing", signal.SIGINT),
+        ("willing", signal.SIGTERM),
+        ("willing", signal.SIGHUP),
+        ("deaf", signal.SIGTERM),
+    ):
         with tempfile.TemporaryDirectory() as folder:
             end(deuteron, kind, number, Path(folder))
     with tempfile.TemporaryDirectory() as folder:

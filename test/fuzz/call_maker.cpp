@@ -62,15 +62,22 @@ constexpr int64_t kIntegers[] = {0,
                                  INT64_MIN,
                                  INT64_MAX - 1,
                                  INT64_MIN + 1};
-constexpr int32_t kExtents[] = {0, 0, 1, 2, 3, 4, 5, 8, 16, 17, 255, 256, 1 << 10, 1 << 15, 1 << 16, 1 << 20, 1 << 28, 1 << 30, INT32_MAX};
-constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kReals[] = {0.0,        -0.0,       1.0,         -1.0,        0.5,    2.0,     127.5,     128,        -128.5, 255,  256,
-                             1e-12,      1e-38,      1e-40,       1e-45,       5e-324, 1e-300,  1e300,     -1e300,     3.4e38, 1e10, -1e10,
-                             2147483647, 2147483648, -2147483648, -2147483649, 9.3e18, -9.3e18, kInfinity, -kInfinity, kNan};
-constexpr ScalarType kTypes[] = {ScalarType::kByte, ScalarType::kChar,  ScalarType::kShort,  ScalarType::kInt, ScalarType::kLong,
-                                 ScalarType::kHalf, ScalarType::kFloat, ScalarType::kDouble, ScalarType::kBool};
+constexpr int32_t kExtents[] = {0,       0,       1,       2,       3,        4,       5,
+                                8,       16,      17,      255,     256,      1 << 10, 1 << 15,
+                                1 << 16, 1 << 20, 1 << 28, 1 << 30, INT32_MAX};
+constexpr double kInfinity = std::numeric_limits<double>::infinity(),
+                 kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kReals[] = {
+    0.0,         -0.0,        1.0,    -1.0,    0.5,       2.0,        127.5,      128,
+    -128.5,      255,         256,    1e-12,   1e-38,     1e-40,      1e-45,      5e-324,
+    1e-300,      1e300,       -1e300, 3.4e38,  1e10,      -1e10,      2147483647, 2147483648,
+    -2147483648, -2147483649, 9.3e18, -9.3e18, kInfinity, -kInfinity, kNan};
+constexpr ScalarType kTypes[] = {ScalarType::kByte,  ScalarType::kChar,   ScalarType::kShort,
+                                 ScalarType::kInt,   ScalarType::kLong,   ScalarType::kHalf,
+                                 ScalarType::kFloat, ScalarType::kDouble, ScalarType::kBool};
 
-// The product of the extents, zeros as ones, times the size of an element, and that of what it really takes.
+// The product of the extents, zeros as ones, times the size of an element, and that of what it
+// really takes.
 bool keeps_contract(const TensorSpec& tensor) {
   int64_t product = static_cast<int64_t>(byte_size(tensor.dtype)), bytes = product;
   if (tensor.sizes.size() > kMaxRank) return false;
@@ -96,7 +103,8 @@ void for_each_tensor(Call& call, F f) {
 bool keeps_contract(Call& call) {
   bool good = true;
   size_t tensors = 0;
-  for_each_tensor(call, [&](const TensorSpec& tensor) { good &= keeps_contract(tensor) && ++tensors <= 16; });
+  for_each_tensor(
+      call, [&](const TensorSpec& tensor) { good &= keeps_contract(tensor) && ++tensors <= 16; });
   return good;
 }
 
@@ -122,7 +130,8 @@ uint64_t Draws::bits() {
 
 int64_t Draws::between(int64_t low, int64_t high) {
   if (high <= low) return low;
-  return low + static_cast<int64_t>(bits() % (static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1));
+  return low + static_cast<int64_t>(bits() %
+                                    (static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1));
 }
 
 // ---- breaking
@@ -141,7 +150,8 @@ void break_tensor(TensorSpec& tensor, size_t tensors, Draws& draws) {
     case 3: {
       if (rank == 0) break;
       int32_t& size = tensor.sizes[draws.below(rank)];
-      size = static_cast<int32_t>(std::min<int64_t>(int64_t{size} + draws.pick({-1, 1, 1, 4}), INT32_MAX));
+      size = static_cast<int32_t>(
+          std::min<int64_t>(int64_t{size} + draws.pick({-1, 1, 1, 4}), INT32_MAX));
       break;
     }
     case 4:
@@ -157,7 +167,8 @@ void break_tensor(TensorSpec& tensor, size_t tensors, Draws& draws) {
       tensor.dtype = kTypes[draws.below(std::size(kTypes))];
       break;
     case 6:
-      for (size_t i = rank; i > 1; --i) std::swap(tensor.order[i - 1], tensor.order[draws.below(i)]);
+      for (size_t i = rank; i > 1; --i)
+        std::swap(tensor.order[i - 1], tensor.order[draws.below(i)]);
       break;
     case 7:
       tensor.writable = !tensor.writable;
@@ -187,19 +198,27 @@ void mark_shared(Call& call) {
 // Another extent in the place of one, in all tensors and lists.
 void replace_extent(Call& call, Draws& draws) {
   std::vector<int64_t> found;
-  for_each_tensor(call, [&](const TensorSpec& tensor) { found.insert(found.end(), tensor.sizes.begin(), tensor.sizes.end()); });
+  for_each_tensor(call, [&](const TensorSpec& tensor) {
+    found.insert(found.end(), tensor.sizes.begin(), tensor.sizes.end());
+  });
   if (found.empty()) return;
   const int64_t from = found[draws.below(found.size())];
   const int32_t to = kExtents[draws.below(std::size(kExtents))];
-  for_each_tensor(call, [&](TensorSpec& tensor) { std::ranges::replace(tensor.sizes, static_cast<int32_t>(from), to); });
+  for_each_tensor(call, [&](TensorSpec& tensor) {
+    std::ranges::replace(tensor.sizes, static_cast<int32_t>(from), to);
+  });
   for (Argument& argument : call.arguments) {
-    if (auto* list = std::get_if<Numbers>(&argument)) std::ranges::replace(*list, from, int64_t{to});
-    if (auto* number = std::get_if<int64_t>(&argument); number != nullptr && *number == from && draws.chance(50)) *number = to;
+    if (auto* list = std::get_if<Numbers>(&argument))
+      std::ranges::replace(*list, from, int64_t{to});
+    if (auto* number = std::get_if<int64_t>(&argument);
+        number != nullptr && *number == from && draws.chance(50))
+      *number = to;
   }
 }
 
 int64_t next_to(int64_t number, Draws& draws) {
-  return static_cast<int64_t>(static_cast<uint64_t>(number) + draws.pick<uint64_t>({1, UINT64_MAX}));
+  return static_cast<int64_t>(static_cast<uint64_t>(number) +
+                              draws.pick<uint64_t>({1, UINT64_MAX}));
 }
 
 void break_numbers(Numbers& numbers, Draws& draws) {
@@ -220,7 +239,8 @@ void break_numbers(Numbers& numbers, Draws& draws) {
       }
       break;
     default:
-      if (!numbers.empty()) numbers[draws.below(numbers.size())] = kIntegers[draws.below(std::size(kIntegers))];
+      if (!numbers.empty())
+        numbers[draws.below(numbers.size())] = kIntegers[draws.below(std::size(kIntegers))];
       break;
   }
 }
@@ -234,12 +254,14 @@ void break_call(Call& call, Draws& draws) {
   if (draws.chance(20)) return replace_extent(call, draws);
   if (draws.chance(3)) return call.arguments.pop_back();
   if (draws.chance(3))
-    return std::swap(call.arguments[draws.below(call.arguments.size())], call.arguments[draws.below(call.arguments.size())]);
+    return std::swap(call.arguments[draws.below(call.arguments.size())],
+                     call.arguments[draws.below(call.arguments.size())]);
   Argument& argument = call.arguments[draws.below(call.arguments.size())];
   if (draws.chance(3)) {
     argument = std::monostate();
   } else if (auto* number = std::get_if<int64_t>(&argument)) {
-    *number = draws.chance(20) ? next_to(*number, draws) : kIntegers[draws.below(std::size(kIntegers))];
+    *number =
+        draws.chance(20) ? next_to(*number, draws) : kIntegers[draws.below(std::size(kIntegers))];
   } else if (auto* real = std::get_if<double>(&argument)) {
     *real = kReals[draws.below(std::size(kReals))];
   } else if (auto* flag = std::get_if<bool>(&argument)) {
@@ -247,7 +269,8 @@ void break_call(Call& call, Draws& draws) {
   } else if (auto* numbers = std::get_if<Numbers>(&argument)) {
     break_numbers(*numbers, draws);
   } else if (auto* reals = std::get_if<Reals>(&argument)) {
-    if (!reals->empty()) (*reals)[draws.below(reals->size())] = kReals[draws.below(std::size(kReals))];
+    if (!reals->empty())
+      (*reals)[draws.below(reals->size())] = kReals[draws.below(std::size(kReals))];
   } else if (auto* text = std::get_if<std::string>(&argument)) {
     text->push_back('x');
   } else if (auto* tensor = std::get_if<TensorSpec>(&argument)) {
@@ -286,7 +309,8 @@ class Encoder {
       add(block.bytes.data(), block.bytes.size());
     }
     number(static_cast<uint8_t>(call.arguments.size()));
-    for (const Argument& argument : call.arguments) std::visit([&](const auto& value) { write(value); }, argument);
+    for (const Argument& argument : call.arguments)
+      std::visit([&](const auto& value) { write(value); }, argument);
     return std::move(bytes_);
   }
 
@@ -300,7 +324,8 @@ class Encoder {
     uint32_t offset = 0;
   };
 
-  // A block for each tensor that does not lie in another one's; a tensor behind the end of its block makes that longer.
+  // A block for each tensor that does not lie in another one's; a tensor behind the end of its
+  // block makes that longer.
   void place() {
     where_.resize(tensors_.size());
     std::vector<size_t> owner(tensors_.size());
@@ -311,11 +336,13 @@ class Encoder {
         where_[i] = {where_[*tensor.inside].block, where_[*tensor.inside].offset + tensor.delta};
         Block& block = blocks_[where_[i].block];
         while ((block.misalignment + where_[i].offset) % element != 0) ++where_[i].offset;
-        if (block.bytes.size() < where_[i].offset + bytes_of(tensor)) block.bytes.resize(where_[i].offset + bytes_of(tensor));
+        if (block.bytes.size() < where_[i].offset + bytes_of(tensor))
+          block.bytes.resize(where_[i].offset + bytes_of(tensor));
         continue;
       }
       where_[i] = {blocks_.size(), 0};
-      blocks_.push_back({static_cast<uint8_t>(tensor.misalignment / element * element), std::vector<std::byte>(bytes_of(tensor))});
+      blocks_.push_back({static_cast<uint8_t>(tensor.misalignment / element * element),
+                         std::vector<std::byte>(bytes_of(tensor))});
       fill(tensor, blocks_.back().bytes);
     }
   }
@@ -333,15 +360,21 @@ class Encoder {
     Draws draws(draws_.bits());
     const bool wild = draws.chance(10);
     const auto real = [&] {
-      return wild && draws.chance(20) ? kReals[draws.below(std::size(kReals))] : static_cast<double>(draws.between(-4000, 4000)) / 1000;
+      return wild && draws.chance(20) ? kReals[draws.below(std::size(kReals))]
+                                      : static_cast<double>(draws.between(-4000, 4000)) / 1000;
     };
     switch (tensor.fill) {
       case Fill::kFloats:
       case Fill::kPositive:
         if (tensor.dtype == ScalarType::kFloat) {
-          each<float>(bytes, [&] { return static_cast<float>(tensor.fill == Fill::kFloats ? real() : std::fabs(real()) / 100 + 0.001); });
+          each<float>(bytes, [&] {
+            return static_cast<float>(
+                tensor.fill == Fill::kFloats ? real() : std::fabs(real()) / 100 + 0.001);
+          });
         } else if (tensor.dtype == ScalarType::kDouble) {
-          each<double>(bytes, [&] { return tensor.fill == Fill::kFloats ? real() : std::fabs(real()) / 100 + 0.001; });
+          each<double>(bytes, [&] {
+            return tensor.fill == Fill::kFloats ? real() : std::fabs(real()) / 100 + 0.001;
+          });
         }
         break;
       case Fill::kFlags:
@@ -349,22 +382,27 @@ class Encoder {
         break;
       case Fill::kBelow: {
         const auto value = [&] {
-          return wild && draws.chance(20) ? kIntegers[draws.below(std::size(kIntegers))]
-                                          : draws.between(0, std::max<int64_t>(tensor.below - 1, 0));
+          return wild && draws.chance(20)
+                     ? kIntegers[draws.below(std::size(kIntegers))]
+                     : draws.between(0, std::max<int64_t>(tensor.below - 1, 0));
         };
         if (tensor.dtype == ScalarType::kLong) each<int64_t>(bytes, value);
-        if (tensor.dtype == ScalarType::kInt) each<int32_t>(bytes, [&] { return static_cast<int32_t>(value()); });
-        if (tensor.dtype == ScalarType::kChar) each<int8_t>(bytes, [&] { return static_cast<int8_t>(value()); });
+        if (tensor.dtype == ScalarType::kInt)
+          each<int32_t>(bytes, [&] { return static_cast<int32_t>(value()); });
+        if (tensor.dtype == ScalarType::kChar)
+          each<int8_t>(bytes, [&] { return static_cast<int8_t>(value()); });
         break;
       }
       case Fill::kMultipliers:
         each<int32_t>(bytes, [&] {
-          return static_cast<int32_t>(wild ? draws.pick<int64_t>({0, 1, INT32_MAX, 1 << 30}) : draws.between(1 << 30, INT32_MAX));
+          return static_cast<int32_t>(wild ? draws.pick<int64_t>({0, 1, INT32_MAX, 1 << 30})
+                                           : draws.between(1 << 30, INT32_MAX));
         });
         break;
       case Fill::kShifts:
         each<int32_t>(bytes, [&] {
-          return static_cast<int32_t>(wild ? draws.pick<int64_t>({-31, 30, 29, 0, -1, -30}) : draws.between(-14, 1));
+          return static_cast<int32_t>(wild ? draws.pick<int64_t>({-31, 30, 29, 0, -1, -30})
+                                           : draws.between(-14, 1));
         });
         break;
       case Fill::kBytes:
@@ -441,12 +479,14 @@ std::optional<Call> make_call(const std::string& kernel, Draws& draws) {
 
 bool uses_libm(const std::string& kernel) {
   // Functions of one element that are exact arithmetic; the others of unary.cpp call libm.
-  constexpr std::string_view kExact[] = {"ceil",  "floor", "hardshrink", "hardsigmoid", "leaky_relu", "neg",  "reciprocal",
-                                         "round", "rsqrt", "sign",       "softshrink",  "softsign",   "sqrt", "threshold"};
+  constexpr std::string_view kExact[] = {
+      "ceil",  "floor", "hardshrink", "hardsigmoid", "leaky_relu", "neg",  "reciprocal",
+      "round", "rsqrt", "sign",       "softshrink",  "softsign",   "sqrt", "threshold"};
   const std::string_view file = portable_file(kernel);
   if (file != "unary") return file == "sigmoid" || file == "softmax" || file == "tanh";
   const size_t begin = kernel.find("::") + 2;
-  return std::ranges::find(kExact, std::string_view(kernel).substr(begin, kernel.find('.') - begin)) == std::end(kExact);
+  return std::ranges::find(kExact, std::string_view(kernel).substr(
+                                       begin, kernel.find('.') - begin)) == std::end(kExact);
 }
 
 DrawnCall draw_call(const std::string& kernel, Draws& draws) {
@@ -460,7 +500,8 @@ DrawnCall draw_call(const std::string& kernel, Draws& draws) {
     if (keeps_contract(call)) made = std::move(call);
   }
   mark_shared(*made);
-  for_each_tensor(*made, [&](const TensorSpec& tensor) { drawn.shares_memory |= tensor.inside.has_value(); });
+  for_each_tensor(
+      *made, [&](const TensorSpec& tensor) { drawn.shares_memory |= tensor.inside.has_value(); });
   drawn.bytes = Encoder(draws).encode(*made);
   return drawn;
 }

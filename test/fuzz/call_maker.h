@@ -1,5 +1,6 @@
-// Makes arguments of kernels for the kernel fuzzer: of each kernel a valid call with random shapes and parameters, in which mostly one or
-// two things are then broken. Every tensor keeps to what verify_plan guarantees (device/runtime/kernels/checks.h); nothing else holds.
+// Makes arguments of kernels for the kernel fuzzer: of each kernel a valid call with random shapes
+// and parameters, in which mostly one or two things are then broken. Every tensor keeps to what
+// verify_plan guarantees (device/runtime/kernels/checks.h); nothing else holds.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,8 @@
 
 namespace dtr::fuzz {
 
-// Numbers that follow from a seed and, as long as there are any, from bytes: one byte changed changes one number.
+// Numbers that follow from a seed and, as long as there are any, from bytes: one byte changed
+// changes one number.
 class Draws {
  public:
   explicit Draws(uint64_t seed, std::span<const uint8_t> bytes = {}) : seed_(seed), bytes_(bytes) {}
@@ -46,14 +48,16 @@ struct TensorSpec {
   Fill fill = Fill::kBytes;
   int64_t below = 1;             // kBelow
   uint8_t misalignment = 0;      // bytes behind a 16-byte boundary
-  std::optional<size_t> inside;  // lies in the memory of that tensor of the call instead, `delta` bytes behind its start
+  std::optional<size_t> inside;  // lies in the memory of that tensor of the call instead, `delta`
+                                 // bytes behind its start
   uint32_t delta = 0;
 };
 
 using Numbers = std::vector<int64_t>;
 using Reals = std::vector<double>;
 using TensorList = std::vector<std::optional<TensorSpec>>;
-using Argument = std::variant<std::monostate, int64_t, bool, double, TensorSpec, std::string, Numbers, Reals, TensorList>;
+using Argument = std::variant<std::monostate, int64_t, bool, double, TensorSpec, std::string,
+                              Numbers, Reals, TensorList>;
 
 struct Call {
   std::string kernel;
@@ -78,7 +82,8 @@ struct DrawnCall {
 // A call of the kernel: valid, or with one or two things broken.
 DrawnCall draw_call(const std::string& kernel, Draws& draws);
 
-// Whether results come out of the C library's transcendental functions: they differ between libraries in the last bit.
+// Whether results come out of the C library's transcendental functions: they differ between
+// libraries in the last bit.
 bool uses_libm(const std::string& kernel);
 
 }  // namespace dtr::fuzz

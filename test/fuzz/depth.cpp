@@ -21,14 +21,18 @@ struct Counts {
 Counts& counts() {
   static Counts* const shared = [] {
     DTR_CHECK(stages().size() <= kMaxStages);
-    void* memory = mmap(nullptr, sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        mmap(nullptr, sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     DTR_CHECK(memory != MAP_FAILED);
     return new (memory) Counts;
   }();
   return *shared;
 }
 
-double share(size_t stage) { return executed() == 0 ? 0 : static_cast<double>(reached(stage)) / static_cast<double>(executed()); }
+double share(size_t stage) {
+  return executed() == 0 ? 0
+                         : static_cast<double>(reached(stage)) / static_cast<double>(executed());
+}
 
 }  // namespace
 
@@ -53,8 +57,8 @@ std::string depth_line() {
   std::string line = fmt::format("{} inputs", executed());
   const char* separator = ": ";
   for (size_t i = 0; i < stages().size(); ++i) {
-    line +=
-        fmt::format("{}{} {} ({:.1f} %, floor {:g} %)", separator, stages()[i].name, reached(i), 100 * share(i), 100 * stages()[i].floor);
+    line += fmt::format("{}{} {} ({:.1f} %, floor {:g} %)", separator, stages()[i].name, reached(i),
+                        100 * share(i), 100 * stages()[i].floor);
     separator = ", ";
   }
   return line;

@@ -15,7 +15,8 @@ struct Stage {
   double floor;  // share of the inputs, 0 to 1
 };
 
-// Each target defines it: the stages in the order in which an input passes them, at most kMaxStages.
+// Each target defines it: the stages in the order in which an input passes them, at most
+// kMaxStages.
 std::span<const Stage> stages();
 inline constexpr size_t kMaxStages = 6;
 

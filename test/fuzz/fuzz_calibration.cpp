@@ -1,4 +1,5 @@
-// Any text as saved calibration: refused, or written and read again to the same, and a model quantized with it.
+// Any text as saved calibration: refused, or written and read again to the same, and a model
+// quantized with it.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,18 +20,21 @@ constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.1}, {"quantized", 0.1}};
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size) {  // NOLINT(readability-identifier-naming)
   using namespace dtr;
   fuzz::Depth depth;
   std::optional<CalibrationResult> calibration;
-  if (auto parsed = parse_calibration({reinterpret_cast<const char*>(data), size}, "fuzz.json")) calibration = std::move(*parsed);
+  if (auto parsed = parse_calibration({reinterpret_cast<const char*>(data), size}, "fuzz.json"))
+    calibration = std::move(*parsed);
   if (!calibration) return 0;
   const auto again = parse_calibration(to_json(*calibration), "again.json");
   DTR_CHECK(again.has_value() && *again == *calibration);
   depth.reach(kRead);
   for (const char* model : {"image", "sequence"}) {
     const auto quantized =
-        quantize_model(fuzz::read_sample(model), {.target = find_target("imxrt700"), .ranges = &*calibration, .threads = 1});
+        quantize_model(fuzz::read_sample(model),
+                       {.target = find_target("imxrt700"), .ranges = &*calibration, .threads = 1});
     if (!quantized) continue;
     DTR_CHECK(verify(quantized->program).has_value());
     depth.reach(kQuantized);

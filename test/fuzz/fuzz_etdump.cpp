@@ -16,7 +16,8 @@ constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.23}, {"told", 0.23}};
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size) {  // NOLINT(readability-identifier-naming)
   dtr::fuzz::Depth depth;
   const auto trace = dtr::parse_etdump(std::as_bytes(std::span(data, size)), "fuzz.etdump");
   if (!trace) return 0;

@@ -1,4 +1,5 @@
-// Any bytes as a record: refused, or one that tells a trace. Checksums are off, so that damage reaches the JSON.
+// Any bytes as a record: refused, or one that tells a trace. Checksums are off, so that damage
+// reaches the JSON.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,11 +18,12 @@ constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.48}, {"told", 0.48}};
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size) {  // NOLINT(readability-identifier-naming)
   dtr::fuzz::Depth depth;
   using dtr::npu::ProfileEvent;
-  const auto record =
-      dtr::EtRecord::parse(std::as_bytes(std::span(data, size)), "fuzz.etrecord", {.inflated_bytes = 1 << 24, .verify_checksums = false});
+  const auto record = dtr::EtRecord::parse(std::as_bytes(std::span(data, size)), "fuzz.etrecord",
+                                           {.inflated_bytes = 1 << 24, .verify_checksums = false});
   if (!record) return 0;
   depth.reach(kRead);
   dtr::Trace trace;

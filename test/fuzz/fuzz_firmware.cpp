@@ -1,5 +1,6 @@
-// Any text as the list of what was written into a firmware project (deuteron/written.txt): the project is written again, and nothing
-// outside of its folder is touched, whatever paths the list has.
+// Any text as the list of what was written into a firmware project (deuteron/written.txt): the
+// project is written again, and nothing outside of its folder is touched, whatever paths the list
+// has.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -23,14 +24,16 @@ constexpr dtr::fuzz::Stage kStages[] = {{"written", 0.45}, {"followed", 0.33}};
 
 void write(const fs::path& path, std::string_view text) {
   fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary).write(text.data(), static_cast<std::streamsize>(text.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(text.data(), static_cast<std::streamsize>(text.size()));
 }
 
 }  // namespace
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size) {  // NOLINT(readability-identifier-naming)
   using namespace dtr;
   fuzz::Depth depth;
   const auto temporary = TemporaryFolder::create();
@@ -43,7 +46,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
   write(folder / "model/model.cpp", "a");     // as the list of the seed says
   write(folder / "model/model.h", "edited");  // other than the list says
   write(folder / "old/unused.h", "a");        // not written any more
-  const FirmwareFile files[] = {{"model/model.cpp", "b"}, {"model/model.h", "b"}, {"README.md", "b"}, {"model/model.pte", "b"}};
+  const FirmwareFile files[] = {{"model/model.cpp", "b"},
+                                {"model/model.h", "b"},
+                                {"README.md", "b"},
+                                {"model/model.pte", "b"}};
   const auto changes = write_firmware(files, folder.string());
   DTR_CHECK(fs::exists(outer / "precious.txt") && fs::exists(outer / "next/precious.txt"));
   DTR_CHECK(std::distance(fs::directory_iterator(outer), {}) == 3);

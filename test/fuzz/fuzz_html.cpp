@@ -1,5 +1,5 @@
-// Any text as the report of a compilation and as the table of `verify`, which `profile --html` reads: refused, or in a page in which
-// nothing of it ends the script that holds it.
+// Any text as the report of a compilation and as the table of `verify`, which `profile --html`
+// reads: refused, or in a page in which nothing of it ends the script that holds it.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -27,7 +27,9 @@ struct Shown {
 
 size_t count_ends(const std::string& page) {
   size_t count = 0;
-  for (size_t at = page.find("</script"); at != std::string::npos; at = page.find("</script", at + 1)) ++count;
+  for (size_t at = page.find("</script"); at != std::string::npos;
+       at = page.find("</script", at + 1))
+    ++count;
   return count;
 }
 
@@ -38,7 +40,8 @@ Shown show() {
   DTR_CHECK(image.has_value() && session.has_value());
   const auto trace = dtr::record_zeros(**session);
   DTR_CHECK(trace.has_value());
-  dtr::Profile profile = dtr::make_profile(*trace, dtr::OperatorMap(*image->debug_map()), "image.pte");
+  dtr::Profile profile =
+      dtr::make_profile(*trace, dtr::OperatorMap(*image->debug_map()), "image.pte");
   const auto page = dtr::to_html(profile, &*image);
   DTR_CHECK(page.has_value());
   return {std::move(*image), std::move(profile), count_ends(*page)};
@@ -48,15 +51,18 @@ Shown show() {
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size) {  // NOLINT(readability-identifier-naming)
   using namespace dtr;
   fuzz::Depth depth;
   static const Shown shown = show();
   static const auto temporary = TemporaryFolder::create();
   DTR_CHECK(temporary.has_value());
   const std::string path = (std::filesystem::path(temporary->path()) / "report.json").string();
-  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
-  for (const HtmlAdditions& additions : {HtmlAdditions{.compile_report = path}, HtmlAdditions{.verify = path}}) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+  for (const HtmlAdditions& additions :
+       {HtmlAdditions{.compile_report = path}, HtmlAdditions{.verify = path}}) {
     const auto page = to_html(shown.profile, &shown.image, additions);
     if (!page) continue;
     DTR_CHECK(count_ends(*page) == shown.scripts);

@@ -1,5 +1,5 @@
-// Any text as a program: refused, or a program that verifies, prints to what reads back the same, and goes through all pipelines with its
-// results unchanged (where evaluating it is cheap).
+// Any text as a program: refused, or a program that verifies, prints to what reads back the same,
+// and goes through all pipelines with its results unchanged (where evaluating it is cheap).
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -36,7 +36,8 @@ bool cheap(const dtr::Graph& graph) {
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size) {  // NOLINT(readability-identifier-naming)
   dtr::fuzz::Depth depth;
   auto program = dtr::parse_program({reinterpret_cast<const char*>(data), size}, "fuzz.ir");
   if (!program) return 0;
@@ -48,8 +49,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
   for (dtr::Graph& graph : program->graphs) {
     const bool evaluate = cheap(graph);
     for (const dtr::Pipeline& pipeline : dtr::all_pipelines()) {
-      const auto runs = dtr::run_pipeline(*program, graph, pipeline,
-                                          {.verify_each = true, .prove = evaluate ? dtr::Proof::kEachPass : dtr::Proof::kNone});
+      const auto runs = dtr::run_pipeline(
+          *program, graph, pipeline,
+          {.verify_each = true, .prove = evaluate ? dtr::Proof::kEachPass : dtr::Proof::kNone});
       DTR_CHECK(runs.has_value() || runs.error().id != dtr::DiagnosticId::kPassBrokeGraph);
     }
     depth.reach(kTransformed);

@@ -1,5 +1,6 @@
-// Kernels on hostile arguments: none may read or write outside of its tensors, divide by zero, overflow, or take longer than its tensors
-// justify, whatever a program says. The input decides which kernels run and every number of the first call; further calls follow from it.
+// Kernels on hostile arguments: none may read or write outside of its tensors, divide by zero,
+// overflow, or take longer than its tensors justify, whatever a program says. The input decides
+// which kernels run and every number of the first call; further calls follow from it.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +20,8 @@ constexpr dtr::fuzz::Stage kStages[] = {{"most calls accepted", 0.7}};
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size) {  // NOLINT(readability-identifier-naming)
   using namespace dtr::fuzz;
   constexpr int kCalls = 16;
   Depth depth;
@@ -32,7 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
                 i == 0 ? std::span(data + head, size - head) : std::span<const uint8_t>());
     const NamedKernel& kernel = all_kernels()[draws.below(all_kernels().size())];
     const DrawnCall call = draw_call(kernel.name, draws);
-    if (!call.bytes.empty() && run_call(kernel, call.bytes).error == dtr::runtime::Error::kOk) ++accepted;
+    if (!call.bytes.empty() && run_call(kernel, call.bytes).error == dtr::runtime::Error::kOk)
+      ++accepted;
   }
   if (2 * accepted >= kCalls) depth.reach(kAccepted);
   return 0;

@@ -1,5 +1,6 @@
-// Any bytes as an NPU payload, its checksum and target set right so that damage reaches the commands: refused with a status, or run with
-// the same bytes and cycles on the core's plain loops and on the host's fast kernels.
+// Any bytes as an NPU payload, its checksum and target set right so that damage reaches the
+// commands: refused with a status, or run with the same bytes and cycles on the core's plain loops
+// and on the host's fast kernels.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -48,7 +49,8 @@ struct Work {
   uint64_t cycles = 0;
   template <class Command>
   Status operator()(uint32_t, const Command& command) {
-    if constexpr (requires { npu::cycles(kTarget, command).total; }) cycles += npu::cycles(kTarget, command).total;
+    if constexpr (requires { npu::cycles(kTarget, command).total; })
+      cycles += npu::cycles(kTarget, command).total;
     return Status::kOk;
   }
 };
@@ -60,9 +62,11 @@ struct Memory {
   explicit Memory(const simulator::Payload& payload) : scratch(payload.header.scratch_bytes) {
     for (uint32_t i = 0; i < payload.header.operand_count; ++i) {
       operands.emplace_back(payload.operand(i).bytes);
-      for (size_t k = 0; k < operands.back().size(); ++k) operands.back()[k] = static_cast<std::byte>(k * 89 + i);
+      for (size_t k = 0; k < operands.back().size(); ++k)
+        operands.back()[k] = static_cast<std::byte>(k * 89 + i);
     }
-    for (Bytes& operand : operands) buffers.push_back({operand.data(), static_cast<uint32_t>(operand.size())});
+    for (Bytes& operand : operands)
+      buffers.push_back({operand.data(), static_cast<uint32_t>(operand.size())});
   }
   Buffer scratch_buffer() { return {scratch.data(), static_cast<uint32_t>(scratch.size())}; }
 };
@@ -71,7 +75,8 @@ struct Memory {
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size) {  // NOLINT(readability-identifier-naming)
   dtr::fuzz::Depth depth;
   const auto bytes = std::as_bytes(std::span(data, size));
   Bytes payload(bytes.begin(), bytes.end());
@@ -81,7 +86,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
   if (simulator::decode(kTarget, payload, decoded).status != Status::kOk) return 0;
   depth.reach(kDecoded);
   uint64_t memory_bytes = decoded.header.scratch_bytes;
-  for (uint32_t i = 0; i < decoded.header.operand_count; ++i) memory_bytes += decoded.operand(i).bytes;
+  for (uint32_t i = 0; i < decoded.header.operand_count; ++i)
+    memory_bytes += decoded.operand(i).bytes;
   Work work;
   simulator::visit(decoded, work);
   if (memory_bytes > 1 << 16 || work.cycles > 1 << 15) return 0;
@@ -92,13 +98,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
   Memory fast(decoded);
   const Report report = host.run(handle, fast.buffers, fast.scratch_buffer());
   host.unprepare(handle);
-  if (report.status != Status::kOk && report.status != Status::kBadArgument) return 0;  // the watch has refused it
+  if (report.status != Status::kOk && report.status != Status::kBadArgument)
+    return 0;  // the watch has refused it
 
   Memory plain(decoded);
   std::vector<uint64_t> arrivals(decoded.most_copies_in_flight);
   const Report expected =
-      simulator::execute(kTarget, decoded, plain.buffers, plain.scratch_buffer(), simulator::kPlainKernels, nullptr, arrivals, {});
-  DTR_CHECK(report.status == expected.status && report.command == expected.command && report.total_cycles == expected.total_cycles);
+      simulator::execute(kTarget, decoded, plain.buffers, plain.scratch_buffer(),
+                         simulator::kPlainKernels, nullptr, arrivals, {});
+  DTR_CHECK(report.status == expected.status && report.command == expected.command &&
+            report.total_cycles == expected.total_cycles);
   DTR_CHECK(fast.operands == plain.operands && fast.scratch == plain.scratch);
   depth.reach(kExecuted);
   return 0;

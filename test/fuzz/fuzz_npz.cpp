@@ -1,4 +1,5 @@
-// Any bytes as .npz and as .npy: refused, or arrays whose sizes fit. Checksums are off, so that damage reaches the headers of the arrays.
+// Any bytes as .npz and as .npy: refused, or arrays whose sizes fit. Checksums are off, so that
+// damage reaches the headers of the arrays.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,10 +17,12 @@ constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.2}};
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size) {  // NOLINT(readability-identifier-naming)
   dtr::fuzz::Depth depth;
   const auto bytes = std::as_bytes(std::span(data, size));
-  if (const auto tensors = dtr::parse_npz(bytes, "fuzz.npz", {.inflated_bytes = 1 << 24, .verify_checksums = false})) {
+  if (const auto tensors = dtr::parse_npz(bytes, "fuzz.npz",
+                                          {.inflated_bytes = 1 << 24, .verify_checksums = false})) {
     for (const dtr::NamedTensor& named : *tensors) dtr::find_non_finite(named.tensor.view());
     depth.reach(kRead);
   }

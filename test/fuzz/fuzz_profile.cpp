@@ -1,4 +1,5 @@
-// Any bytes as the records of a device (profile.bin): refused, or told in terms of the program that they say they are of.
+// Any bytes as the records of a device (profile.bin): refused, or told in terms of the program that
+// they say they are of.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -19,11 +20,13 @@ constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.6}, {"told", 0.6}};
 std::span<const dtr::ProgramImage> programs() {
   static const auto images = [] {
     const auto make = [](const char* model, const char* target) {
-      auto image = dtr::ProgramImage::parse(dtr::fuzz::compile_sample(model, target).written.bytes, model);
+      auto image =
+          dtr::ProgramImage::parse(dtr::fuzz::compile_sample(model, target).written.bytes, model);
       DTR_CHECK(image.has_value());
       return std::move(*image);
     };
-    return std::array{make("image", "imxrt700"), make("image", "cortex-m33"), make("sequence", "imxrt700")};
+    return std::array{make("image", "imxrt700"), make("image", "cortex-m33"),
+                      make("sequence", "imxrt700")};
   }();
   return images;
 }
@@ -32,7 +35,8 @@ std::span<const dtr::ProgramImage> programs() {
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size) {  // NOLINT(readability-identifier-naming)
   using namespace dtr;
   fuzz::Depth depth;
   const auto blocks = parse_blocks(std::as_bytes(std::span(data, size)), "fuzz.profile");
@@ -42,7 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NO
     Trace trace;
     trace.program = trace_program(image);
     for (const ProfileBlock& block : *blocks)
-      if (block.header.program == trace.program->checksum) add_records(trace, block.header, block.records, image);
+      if (block.header.program == trace.program->checksum)
+        add_records(trace, block.header, block.records, image);
     if (trace.runs.empty()) continue;
     const Profile profile = make_profile(trace, OperatorMap(*image.debug_map()), "fuzz.profile");
     to_text(profile, {});

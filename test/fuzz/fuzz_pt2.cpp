@@ -1,4 +1,5 @@
-// Any bytes as a .pt2 file: refused, or a program that keeps the rules of the IR. Checksums are off, so that damage reaches the JSON.
+// Any bytes as a .pt2 file: refused, or a program that keeps the rules of the IR. Checksums are
+// off, so that damage reaches the JSON.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,10 +18,12 @@ constexpr dtr::fuzz::Stage kStages[] = {{"imported", 0.35}};
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size) {  // NOLINT(readability-identifier-naming)
   dtr::fuzz::Depth depth;
   const auto bytes = std::as_bytes(std::span(data, size));
-  const auto program = dtr::pt2::parse_pt2(bytes, "fuzz.pt2", {.inflated_bytes = 1 << 24, .verify_checksums = false});
+  const auto program = dtr::pt2::parse_pt2(bytes, "fuzz.pt2",
+                                           {.inflated_bytes = 1 << 24, .verify_checksums = false});
   if (!program) return 0;
   DTR_CHECK(dtr::verify(*program).has_value());
   depth.reach(kImported);

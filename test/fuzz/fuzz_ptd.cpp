@@ -1,4 +1,5 @@
-// Any bytes as a tensor file: refused, or described and given to programs that have their constants in one. The checksum is off.
+// Any bytes as a tensor file: refused, or described and given to programs that have their constants
+// in one. The checksum is off.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +19,8 @@ constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.3}, {"used", 0.17}};
 std::span<const dtr::ProgramImage> programs() {
   static const auto images = [] {
     const auto make = [](const char* model) {
-      auto image = dtr::ProgramImage::parse(dtr::fuzz::compile_sample(model, "cortex-m33", true).written.bytes, model);
+      auto image = dtr::ProgramImage::parse(
+          dtr::fuzz::compile_sample(model, "cortex-m33", true).written.bytes, model);
       DTR_CHECK(image.has_value());
       return std::move(*image);
     };
@@ -31,16 +33,19 @@ std::span<const dtr::ProgramImage> programs() {
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size) {  // NOLINT(readability-identifier-naming)
   using namespace dtr;
   fuzz::Depth depth;
   const auto bytes = std::as_bytes(std::span(data, size));
-  if (const auto image = TensorFileImage::parse(bytes, "fuzz.ptd")) DTR_CHECK(!describe_tensor_file(*image).empty());
+  if (const auto image = TensorFileImage::parse(bytes, "fuzz.ptd"))
+    DTR_CHECK(!describe_tensor_file(*image).empty());
   const AlignedBytes copy(bytes);
   pte::TensorFile file;
   if (!pte::TensorFile::open(copy.bytes(), false, &file).ok()) return 0;
   depth.reach(kRead);
   for (const ProgramImage& program : programs())
-    if (fuzz::run_program(program.bytes(), pte::TensorFiles({&file, 1})) == fuzz::Outcome::kRun) depth.reach(kUsed);
+    if (fuzz::run_program(program.bytes(), pte::TensorFiles({&file, 1})) == fuzz::Outcome::kRun)
+      depth.reach(kUsed);
   return 0;
 }

@@ -1,5 +1,6 @@
-// Any bytes as a program: refused, or described, told as a profile, and run on the host's kernels with the NPU simulated. The checksum is
-// off, so that damage gets through to the structure. fuzz_pte_plan is the same with mutations that keep the structure (pte_mutator.cpp).
+// Any bytes as a program: refused, or described, told as a profile, and run on the host's kernels
+// with the NPU simulated. The checksum is off, so that damage gets through to the structure.
+// fuzz_pte_plan is the same with mutations that keep the structure (pte_mutator.cpp).
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,14 +24,16 @@ constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.3}, {"loaded", 0.29}, {"run",
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size) {  // NOLINT(readability-identifier-naming)
   using namespace dtr;
   fuzz::Depth depth;
   const auto bytes = std::as_bytes(std::span(data, size));
   (void)ProgramImage::parse(bytes, "fuzz.pte", true);
   if (const auto image = ProgramImage::parse(bytes, "fuzz.pte", false)) {
     DTR_CHECK(!describe_program(*image).empty());
-    if (image->debug_map() != nullptr) to_json(make_profile({}, OperatorMap(*image->debug_map()), "fuzz.pte"), &*image);
+    if (image->debug_map() != nullptr)
+      to_json(make_profile({}, OperatorMap(*image->debug_map()), "fuzz.pte"), &*image);
   }
   // A device does not read the debug map, which may be refused alone.
   const AlignedBytes copy(bytes);

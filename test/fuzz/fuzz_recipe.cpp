@@ -1,4 +1,5 @@
-// Any text as a recipe file: refused, or applied to a model: which backend quantizes what, and what is kept off which.
+// Any text as a recipe file: refused, or applied to a model: which backend quantizes what, and what
+// is kept off which.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,12 +19,14 @@ constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.13}, {"applied", 0.12}};
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size) {  // NOLINT(readability-identifier-naming)
   using namespace dtr;
   fuzz::Depth depth;
   static const Program program = fuzz::read_sample("image");
   const TargetDescription& target = *find_target("imxrt700cm");
-  const auto recipe = parse_recipe({reinterpret_cast<const char*>(data), size}, "fuzz.json", target);
+  const auto recipe =
+      parse_recipe({reinterpret_cast<const char*>(data), size}, "fuzz.json", target);
   if (!recipe) return 0;
   depth.reach(kRead);
   (void)make_recipe(target, *recipe);

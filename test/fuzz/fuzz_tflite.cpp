@@ -16,9 +16,11 @@ constexpr dtr::fuzz::Stage kStages[] = {{"imported", 0.12}};
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size) {  // NOLINT(readability-identifier-naming)
   dtr::fuzz::Depth depth;
-  const auto import = dtr::tflite::parse_tflite(std::as_bytes(std::span(data, size)), "fuzz.tflite");
+  const auto import =
+      dtr::tflite::parse_tflite(std::as_bytes(std::span(data, size)), "fuzz.tflite");
   if (!import) return 0;
   DTR_CHECK(dtr::verify(import->program).has_value());
   depth.reach(kImported);

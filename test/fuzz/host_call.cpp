@@ -44,7 +44,8 @@ class Heap {
       return std::all_of(from, from + count, [](std::byte b) { return b == kPattern; });
     };
     return std::ranges::all_of(blocks_, [&](const Block& block) {
-      return is_pattern(block.memory.get(), block.front) && is_pattern(block.memory.get() + block.front + block.bytes, kGuard);
+      return is_pattern(block.memory.get(), block.front) &&
+             is_pattern(block.memory.get() + block.front + block.bytes, kGuard);
     });
   }
 
@@ -76,8 +77,10 @@ double processor_seconds() {
 const std::vector<NamedKernel>& all_kernels() {
   static const std::vector<NamedKernel> all = [] {
     std::vector<NamedKernel> made;
-    for (const runtime::KernelTable table : {runtime::portable::kernels(), runtime::cortex_m::kernels()})
-      for (const runtime::Kernel& kernel : table) made.push_back({std::string(kernel.name), kernel.function});
+    for (const runtime::KernelTable table :
+         {runtime::portable::kernels(), runtime::cortex_m::kernels()})
+      for (const runtime::Kernel& kernel : table)
+        made.push_back({std::string(kernel.name), kernel.function});
     return made;
   }();
   return all;
@@ -85,9 +88,12 @@ const std::vector<NamedKernel>& all_kernels() {
 
 Outcome run_call(const NamedKernel& kernel, std::span<const std::byte> bytes) {
   Heap heap;
-  const auto give = [](void* context, size_t size, size_t misalignment) { return static_cast<Heap*>(context)->give(size, misalignment); };
+  const auto give = [](void* context, size_t size, size_t misalignment) {
+    return static_cast<Heap*>(context)->give(size, misalignment);
+  };
   const auto call = std::make_unique<KernelCall>();
-  if (!call->read(bytes, give, &heap) || call->name() != kernel.name) fail(kernel.name, "the call cannot be read");
+  if (!call->read(bytes, give, &heap) || call->name() != kernel.name)
+    fail(kernel.name, "the call cannot be read");
   const double start = processor_seconds();
   const Error error = kernel.function(call->arguments());
   if (const double seconds = processor_seconds() - start; seconds > kMostSeconds)

@@ -1,5 +1,5 @@
-// Runs calls of kernels on the host: each block of memory is a heap block of its own, which AddressSanitizer guards; without it, patterns
-// on both sides that must stay.
+// Runs calls of kernels on the host: each block of memory is a heap block of its own, which
+// AddressSanitizer guards; without it, patterns on both sides that must stay.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ struct Outcome {
   uint32_t result = 0;  // KernelCall::result
 };
 
-// Ends the process with a message if the kernel takes more than a second of the processor or writes where it must not.
+// Ends the process with a message if the kernel takes more than a second of the processor or writes
+// where it must not.
 Outcome run_call(const NamedKernel& kernel, std::span<const std::byte> bytes);
 
 }  // namespace dtr::fuzz

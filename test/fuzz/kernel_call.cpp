@@ -39,7 +39,8 @@ class KernelCall::Reader {
 };
 
 bool KernelCall::read(std::span<const std::byte> bytes, Place place, void* context) {
-  block_count_ = value_count_ = argument_count_ = listed_count_ = integer_count_ = number_count_ = dim_count_ = 0;
+  block_count_ = value_count_ = argument_count_ = listed_count_ = integer_count_ = number_count_ =
+      dim_count_ = 0;
   Reader reader(bytes);
   const std::span<const std::byte> name = reader.take(reader.number<uint8_t>());
   name_ = {reinterpret_cast<const char*>(name.data()), name.size()};
@@ -84,7 +85,8 @@ bool KernelCall::read_value(Reader& reader, Value* value) {
       return read_tensor(reader, &value->tensor);
     case ValueKind::kString: {
       const std::span<const std::byte> text = reader.take(reader.number<uint16_t>());
-      value->string = {reinterpret_cast<const char*>(text.data()), static_cast<uint32_t>(text.size())};
+      value->string = {reinterpret_cast<const char*>(text.data()),
+                       static_cast<uint32_t>(text.size())};
       return reader.good();
     }
     case ValueKind::kInts: {
@@ -134,7 +136,8 @@ bool KernelCall::read_tensor(Reader& reader, Tensor* tensor) {
   dim_count_ += rank;
   tensor->writable = reader.number<uint8_t>() != 0;
   const size_t block = reader.number<uint8_t>(), offset = reader.number<uint32_t>();
-  if (!reader.good() || block >= block_count_ || offset > blocks_[block].bytes || tensor->bytes() > blocks_[block].bytes - offset)
+  if (!reader.good() || block >= block_count_ || offset > blocks_[block].bytes ||
+      tensor->bytes() > blocks_[block].bytes - offset)
     return false;
   tensor->data = blocks_[block].data + offset;
   return true;
@@ -174,7 +177,8 @@ uint32_t KernelCall::result(Error error) const {
   hash.add_word(static_cast<uint32_t>(error));
   if (error != Error::kOk) return hash.value();
   const bool scratch = !name_.starts_with("aten::");
-  for (size_t i = scratch && argument_count_ > 0 ? argument_count_ - 1 : 0; i < argument_count_; ++i) {
+  for (size_t i = scratch && argument_count_ > 0 ? argument_count_ - 1 : 0; i < argument_count_;
+       ++i) {
     const Value& value = *arguments_[i];
     if (value.kind == ValueKind::kTensor && value.tensor.writable) add_tensor(value.tensor, &hash);
   }

@@ -1,10 +1,13 @@
-// Many calls of every kernel from a seed, counted; and a file of calls with their results for a device (test/device/kernel_calls.cpp).
+// Many calls of every kernel from a seed, counted; and a file of calls with their results for a
+// device (test/device/kernel_calls.cpp).
 //
 //     kernel_calls [--calls N] [--seed S] [--only I] [--mve] [--write FILE]
 //
-// Ends with 1 if a kernel accepts no call at all, or too few. --only runs one call, to debug it; --mve asks for scratch as a core with MVE
-// wants it. The file: u32 count, then of each call u32 bytes, u32 result, u32 flags (KernelCall::kErrorAlone, kMayRefuse), the bytes,
-// padded to 4. Plain loops take scratch for either kind of core, a device that for its own alone, which a broken call may not have.
+// Ends with 1 if a kernel accepts no call at all, or too few. --only runs one call, to debug it;
+// --mve asks for scratch as a core with MVE wants it. The file: u32 count, then of each call u32
+// bytes, u32 result, u32 flags (KernelCall::kErrorAlone, kMayRefuse), the bytes, padded to 4. Plain
+// loops take scratch for either kind of core, a device that for its own alone, which a broken call
+// may not have.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -84,7 +87,8 @@ class File {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    fmt::print(stderr, "usage: {} [--calls N] [--seed S] [--only I] [--mve] [--write FILE]\n", argv[0]);
+    fmt::print(stderr, "usage: {} [--calls N] [--seed S] [--only I] [--mve] [--write FILE]\n",
+               argv[0]);
     return 2;
   }
   const std::vector<NamedKernel>& kernels = all_kernels();
@@ -103,9 +107,11 @@ int main(int argc, char** argv) {
     if (outcome.error == Error::kOk) ++accepted[which], ++all_accepted;
     if (options.file.empty()) continue;
     const bool error_alone = call.shares_memory || uses_libm(kernels[which].name);
-    const bool may_refuse = !call.valid && kernels[which].name.find("::quantized_") != std::string::npos;
-    file.add(call.bytes, error_alone ? KernelCall::result_of_error(outcome.error) : outcome.result,
-             (error_alone ? KernelCall::kErrorAlone : 0) | (may_refuse ? KernelCall::kMayRefuse : 0));
+    const bool may_refuse =
+        !call.valid && kernels[which].name.find("::quantized_") != std::string::npos;
+    file.add(
+        call.bytes, error_alone ? KernelCall::result_of_error(outcome.error) : outcome.result,
+        (error_alone ? KernelCall::kErrorAlone : 0) | (may_refuse ? KernelCall::kMayRefuse : 0));
   }
   if (options.only != UINT64_MAX) return 0;
   bool good = true;
@@ -117,8 +123,9 @@ int main(int argc, char** argv) {
     good = false;
   }
   const double share = static_cast<double>(all_accepted) / static_cast<double>(options.calls);
-  fmt::print("{} calls of {} kernels: {:.1f} % accepted (floor {:.0f} %); fewest by {}: {} of {}\n", options.calls, kernels.size(),
-             100 * share, 100 * kLeastShare, kernels[least].name, accepted[least], made[least]);
+  fmt::print("{} calls of {} kernels: {:.1f} % accepted (floor {:.0f} %); fewest by {}: {} of {}\n",
+             options.calls, kernels.size(), 100 * share, 100 * kLeastShare, kernels[least].name,
+             accepted[least], made[least]);
   if (!options.file.empty() && !file.write(options.file)) {
     fmt::print(stderr, "cannot write {}\n", options.file);
     return 2;

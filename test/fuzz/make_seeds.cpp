@@ -1,5 +1,5 @@
-// Writes the seeds of the fuzz targets, made by the compiler as it is now, so that no format can move
-// on and leave a seed behind that is refused:  fuzz_seeds FOLDER
+// Writes the seeds of the fuzz targets, made by the compiler as it is now, so that no format can
+// move on and leave a seed behind that is refused:  fuzz_seeds FOLDER
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -22,19 +22,23 @@ using namespace dtr;
 constexpr std::string_view kModels[] = {"image", "sequence"};
 constexpr std::string_view kTargets[] = {"imxrt700", "cortex-m33", "cortex-m55", "executorch"};
 
-// In place of what loading, preparing and recording took on this machine, which is not the same twice.
+// In place of what loading, preparing and recording took on this machine, which is not the same
+// twice.
 constexpr uint32_t kTime = 1000;
 constexpr uint32_t kCostEvents = 16;
 
 // What writes files; the first error ends it.
 class Seeds {
  public:
-  explicit Seeds(std::string folder) : folder_(std::move(folder)) { std::filesystem::create_directories(folder_); }
+  explicit Seeds(std::string folder) : folder_(std::move(folder)) {
+    std::filesystem::create_directories(folder_);
+  }
 
   bool make() {
     for (const std::string_view model : kModels) {
       for (const std::string_view target : kTargets) program(model, target);
-      write(fmt::format("{}.ptd", model), fuzz::compile_sample(model, "cortex-m33", true).written.tensor_file);
+      write(fmt::format("{}.ptd", model),
+            fuzz::compile_sample(model, "cortex-m33", true).written.tensor_file);
       const Compilation sample = fuzz::compile_sample(model, "imxrt700");
       write(fmt::format("{}_calibration.json", model), to_json(*sample.calibration));
       write(fmt::format("{}_report.json", model), to_json(compile_report(sample)));
@@ -46,9 +50,12 @@ class Seeds {
 
  private:
   void write(const std::string& name, std::span<const std::byte> bytes) {
-    if (const Status status = write_file(folder_ + "/" + name, bytes); !status) fail(status.error());
+    if (const Status status = write_file(folder_ + "/" + name, bytes); !status)
+      fail(status.error());
   }
-  void write(const std::string& name, const std::string& text) { write(name, std::as_bytes(std::span(text))); }
+  void write(const std::string& name, const std::string& text) {
+    write(name, std::as_bytes(std::span(text)));
+  }
   void fail(const Diagnostic& diagnostic) {
     fmt::print(stderr, "{}\n", to_text(diagnostic));
     good_ = false;
@@ -67,7 +74,8 @@ class Seeds {
     trace->cost = {.event = kTime, .events = kCostEvents, .run = kTime};
     write(name + ".etdump", to_etdump(*trace));
     const pte::ProgramFile& file = (*session)->image().file();
-    if (const auto* delegates = file.program().execution_plan()->Get(0)->delegates(); delegates != nullptr && delegates->size() != 0)
+    if (const auto* delegates = file.program().execution_plan()->Get(0)->delegates();
+        delegates != nullptr && delegates->size() != 0)
       write(name + ".npu", file.payload(*delegates->Get(0)));
     records(name, **session);
   }
@@ -89,9 +97,12 @@ class Seeds {
   void list_of_written() {
     const Result<TemporaryFolder> folder = TemporaryFolder::create();
     if (!folder) return fail(folder.error());
-    const FirmwareFile files[] = {{"model/model.cpp", "a"}, {"model/model.h", "a"}, {"old/unused.h", "a"}};
-    if (const auto changes = write_firmware(files, folder->path()); !changes) return fail(changes.error());
-    const Result<FileContents> list = FileContents::read(fmt::format("{}/{}", folder->path(), kWrittenList));
+    const FirmwareFile files[] = {
+        {"model/model.cpp", "a"}, {"model/model.h", "a"}, {"old/unused.h", "a"}};
+    if (const auto changes = write_firmware(files, folder->path()); !changes)
+      return fail(changes.error());
+    const Result<FileContents> list =
+        FileContents::read(fmt::format("{}/{}", folder->path(), kWrittenList));
     if (!list) return fail(list.error());
     write("written.txt", list->bytes());
   }
@@ -100,13 +111,15 @@ class Seeds {
   void records(const std::string& name, Session& session) {
     std::vector<Tensor> inputs;
     for (const ValueId input : session.signature().inputs())
-      inputs.emplace_back(session.signature().type(input).dtype, session.signature().type(input).shape);
+      inputs.emplace_back(session.signature().type(input).dtype,
+                          session.signature().type(input).shape);
     std::vector<TensorView> views;
     for (const Tensor& input : inputs) views.push_back(input.view());
     Recording recording;
     recording.buffer.resize(1024);
     RunStats stats;
-    if (const auto outputs = session.run(views, &stats, {.recording = &recording}); !outputs) return fail(outputs.error());
+    if (const auto outputs = session.run(views, &stats, {.recording = &recording}); !outputs)
+      return fail(outputs.error());
     std::vector<std::byte> bytes;
     const auto add = [&](npu::ProfileHeader header, std::span<const npu::ProfileRecord> block) {
       header.program = trace_program(session.image()).checksum;

@@ -4,10 +4,11 @@
 #include <cstring>
 #include <iterator>
 
-// libFuzzer's interface: a target may mutate its format, and calls the engine for what is plain bytes.
-// NOLINTBEGIN(readability-identifier-naming)
+// libFuzzer's interface: a target may mutate its format, and calls the engine for what is plain
+// bytes. NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
-__attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed);
+__attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                                     unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 }
 // NOLINTEND(readability-identifier-naming)
@@ -24,7 +25,9 @@ const std::vector<Input>* current_seeds = nullptr;
 size_t below(Random& random, size_t limit) { return static_cast<size_t>(random() % limit); }
 
 // Values at which sizes, counts and offsets go wrong.
-constexpr uint64_t kEdges[] = {0, 1, 2, 7, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, INT64_MAX, UINT64_MAX};
+constexpr uint64_t kEdges[] = {0,          1,          2,         7,         0x7F,
+                               0x80,       0xFF,       0x7FFF,    0xFFFF,    0x7FFFFFFF,
+                               0x80000000, 0xFFFFFFFF, INT64_MAX, UINT64_MAX};
 
 void mutate(Random& random, Input& input, const std::vector<Input>& seeds) {
   if (input.empty()) input.push_back(0);
@@ -64,7 +67,8 @@ void mutate(Random& random, Input& input, const std::vector<Input>& seeds) {
       const Input& other = seeds[below(random, seeds.size())];
       if (other.empty()) break;
       const size_t from = below(random, other.size());
-      std::memcpy(&input[at], &other[from], std::min({left, other.size() - from, 1 + below(random, 256)}));
+      std::memcpy(&input[at], &other[from],
+                  std::min({left, other.size() - from, 1 + below(random, 256)}));
       break;
     }
     case 10: {
@@ -81,7 +85,8 @@ void mutate(Random& random, Input& input, const std::vector<Input>& seeds) {
 void mutate_by_target(Random& random, Input& input) {
   const size_t size = input.size();
   input.resize(size + kGrowth);
-  input.resize(LLVMFuzzerCustomMutator(input.data(), size, input.size(), static_cast<unsigned>(random())));
+  input.resize(
+      LLVMFuzzerCustomMutator(input.data(), size, input.size(), static_cast<unsigned>(random())));
 }
 
 }  // namespace
@@ -104,7 +109,8 @@ Input make_input(uint64_t iteration, const std::vector<Input>& seeds) {
 
 }  // namespace dtr::fuzz
 
-size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size) {  // NOLINT(readability-identifier-naming)
+size_t LLVMFuzzerMutate(uint8_t* data, size_t size,
+                        size_t max_size) {  // NOLINT(readability-identifier-naming)
   using namespace dtr::fuzz;
   Input input(data, data + size);
   mutate(*current_random, input, *current_seeds);

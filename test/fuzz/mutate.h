@@ -11,7 +11,8 @@ namespace dtr::fuzz {
 using Input = std::vector<uint8_t>;
 using Random = std::mt19937_64;
 
-// A seed with one to six mutations: by LLVMFuzzerCustomMutator, where the target has one, and of bytes.
+// A seed with one to six mutations: by LLVMFuzzerCustomMutator, where the target has one, and of
+// bytes.
 Input make_input(uint64_t iteration, const std::vector<Input>& seeds);
 
 }  // namespace dtr::fuzz

@@ -14,8 +14,9 @@ namespace {
 
 constexpr size_t kGrowth = 256;  // bytes by which an entry of an archive may become longer
 
-constexpr std::array<int64_t, 24> kEdges{0,   1,   2,   3,   4,     7,     8,     15,      16,        17,        -1,         -2,
-                                         127, 128, 255, 256, 32767, 65535, 65536, 1 << 30, INT32_MAX, INT32_MIN, UINT32_MAX, INT64_MAX};
+constexpr std::array<int64_t, 24> kEdges{
+    0,   1,   2,   3,   4,     7,     8,     15,      16,        17,        -1,         -2,
+    127, 128, 255, 256, 32767, 65535, 65536, 1 << 30, INT32_MAX, INT32_MIN, UINT32_MAX, INT64_MAX};
 
 }  // namespace
 
@@ -57,9 +58,12 @@ size_t mutate_words(uint8_t* data, size_t size, size_t max_size, unsigned seed, 
 
 size_t mutate_zip(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   std::minstd_rand random(seed);
-  const auto archive = random() % 8 == 0 ? tl::unexpected(Diagnostic{})
-                                         : ZipArchive::open(std::as_bytes(std::span(data, size)), "",
-                                                            {.entries = 256, .inflated_bytes = 1 << 20, .verify_checksums = false});
+  const auto archive =
+      random() % 8 == 0
+          ? tl::unexpected(Diagnostic{})
+          : ZipArchive::open(
+                std::as_bytes(std::span(data, size)), "",
+                {.entries = 256, .inflated_bytes = 1 << 20, .verify_checksums = false});
   if (!archive) return LLVMFuzzerMutate(data, size, max_size);
   const size_t chosen = random() % archive->entries().size();
   ZipWriter writer;

@@ -1,5 +1,5 @@
-// A valid call of every portable kernel, with random shapes and parameters. Schemas: the head of each file in
-// device/runtime/kernels/portable.
+// A valid call of every portable kernel, with random shapes and parameters. Schemas: the head of
+// each file in device/runtime/kernels/portable.
 #include "test/fuzz/recipe_kit.h"
 
 namespace dtr::fuzz {
@@ -30,7 +30,8 @@ Recipe unary(std::vector<std::pair<double, double>> ranges = {}) {
 Arguments binary_of(const Kit& kit, ScalarType from, ScalarType to, bool alpha) {
   const Sizes sizes = kit.shape(0, 5);
   Arguments made{kit.tensor(from, kit.broadcast(sizes)), kit.tensor(from, kit.broadcast(sizes))};
-  if (alpha) made.emplace_back(kit.flag() ? Argument(kit.number(-2, 2)) : Argument(kit.real(-2, 2)));
+  if (alpha)
+    made.emplace_back(kit.flag() ? Argument(kit.number(-2, 2)) : Argument(kit.real(-2, 2)));
   made.emplace_back(kit.out(to, sizes));
   return made;
 }
@@ -39,9 +40,11 @@ Recipe binary(bool alpha = false) {
 }
 
 void add_elementwise(Recipes& recipes) {
-  for (const auto& [name, file] : kPortableKernels)  // of which those with numbers get another recipe below
+  for (const auto& [name, file] :
+       kPortableKernels)  // of which those with numbers get another recipe below
     if (file == "unary") recipes[std::string(name)] = unary();
-  for (const char* name : {"abs", "hardswish", "relu", "sigmoid", "tanh"}) recipes[std::string("aten::") + name + ".out"] = unary();
+  for (const char* name : {"abs", "hardswish", "relu", "sigmoid", "tanh"})
+    recipes[std::string("aten::") + name + ".out"] = unary();
   recipes["aten::elu.out"] = unary({{0, 2}, {0, 2}, {0, 2}});
   recipes["aten::clamp.out"] = unary({{-2, 0}, {0, 2}});
   recipes["aten::hardtanh.out"] = unary({{-2, 0}, {0, 2}});
@@ -53,23 +56,30 @@ void add_elementwise(Recipes& recipes) {
   recipes["aten::softshrink.out"] = unary({{0, 1}});
   recipes["aten::mul.Scalar_out"] = unary({{-2, 2}});
   recipes["aten::div.Scalar_out"] = unary({{-2, 2}});
-  for (const char* name : {"add", "sub", "rsub"}) recipes[std::string("aten::") + name + ".Scalar_out"] = unary({{-2, 2}, {-2, 2}});
+  for (const char* name : {"add", "sub", "rsub"})
+    recipes[std::string("aten::") + name + ".Scalar_out"] = unary({{-2, 2}, {-2, 2}});
   recipes["aten::gelu.out"] = [](const Kit& kit) {
     const Sizes sizes = kit.shape(0, 5);
     return Arguments{kit.floats(sizes), std::string(kit.flag() ? "tanh" : "none"), kit.out(sizes)};
   };
   recipes["aten::add.out"] = recipes["aten::sub.out"] = binary(true);
-  for (const char* name : {"mul", "div", "maximum", "minimum", "prelu"}) recipes[std::string("aten::") + name + ".out"] = binary();
+  for (const char* name : {"mul", "div", "maximum", "minimum", "prelu"})
+    recipes[std::string("aten::") + name + ".out"] = binary();
   for (const char* name : {"eq", "ne", "lt", "le", "gt", "ge"}) {
-    recipes[std::string("aten::") + name + ".Tensor_out"] = [](const Kit& kit) { return binary_of(kit, kit.any_type(), kBool, false); };
+    recipes[std::string("aten::") + name + ".Tensor_out"] = [](const Kit& kit) {
+      return binary_of(kit, kit.any_type(), kBool, false);
+    };
     recipes[std::string("aten::") + name + ".Scalar_out"] = [](const Kit& kit) {
       const Sizes sizes = kit.shape(0, 5);
-      return Arguments{kit.tensor(kit.any_type(), sizes), kit.flag() ? Argument(kit.number(-3, 3)) : Argument(kit.real(-3, 3)),
+      return Arguments{kit.tensor(kit.any_type(), sizes),
+                       kit.flag() ? Argument(kit.number(-3, 3)) : Argument(kit.real(-3, 3)),
                        kit.out(kBool, sizes)};
     };
   }
   for (const char* name : {"and", "or", "xor"})
-    recipes[std::string("aten::logical_") + name + ".out"] = [](const Kit& kit) { return binary_of(kit, kBool, kBool, false); };
+    recipes[std::string("aten::logical_") + name + ".out"] = [](const Kit& kit) {
+      return binary_of(kit, kBool, kBool, false);
+    };
   recipes["aten::logical_not.out"] = [](const Kit& kit) {
     const Sizes sizes = kit.shape(0, 5);
     return Arguments{kit.tensor(kBool, sizes), kit.out(kBool, sizes)};
@@ -77,12 +87,14 @@ void add_elementwise(Recipes& recipes) {
   recipes["aten::where.self_out"] = [](const Kit& kit) {
     const Sizes sizes = kit.shape(0, 5);
     const ScalarType type = kit.any_type();
-    return Arguments{kit.tensor(kBool, kit.broadcast(sizes)), kit.tensor(type, kit.broadcast(sizes)),
-                     kit.tensor(type, kit.broadcast(sizes)), kit.out(type, sizes)};
+    return Arguments{kit.tensor(kBool, kit.broadcast(sizes)),
+                     kit.tensor(type, kit.broadcast(sizes)), kit.tensor(type, kit.broadcast(sizes)),
+                     kit.out(type, sizes)};
   };
   recipes["aten::masked_fill.Scalar_out"] = [](const Kit& kit) {
     const Sizes sizes = kit.shape(0, 5);
-    return Arguments{kit.floats(kit.broadcast(sizes)), kit.tensor(kBool, kit.broadcast(sizes)), kit.real(-2, 2), kit.out(sizes)};
+    return Arguments{kit.floats(kit.broadcast(sizes)), kit.tensor(kBool, kit.broadcast(sizes)),
+                     kit.real(-2, 2), kit.out(sizes)};
   };
 }
 
@@ -101,7 +113,8 @@ Arguments reshape(const Kit& kit) {
   const Sizes sizes = kit.shape(0, 4);
   Sizes result = sizes;
   if (kit.flag()) std::ranges::reverse(result);
-  if (kit.flag()) result.insert(result.begin() + static_cast<ptrdiff_t>(kit.draws.below(result.size() + 1)), 1);
+  if (kit.flag())
+    result.insert(result.begin() + static_cast<ptrdiff_t>(kit.draws.below(result.size() + 1)), 1);
   if (kit.draws.chance(20)) result = {static_cast<int32_t>(elements(sizes))};
   const ScalarType type = kit.any_type();
   return {kit.tensor(type, sizes), numbers(result), kit.out(type, result)};
@@ -128,9 +141,11 @@ void add_joining(Recipes& recipes) {
     const ScalarType type = kit.any_type();
     const int64_t dim = kit.dim(sizes.size() + 1);
     TensorList list;
-    for (size_t left = 1 + kit.draws.below(3); left > 0; --left) list.emplace_back(kit.tensor(type, sizes));
+    for (size_t left = 1 + kit.draws.below(3); left > 0; --left)
+      list.emplace_back(kit.tensor(type, sizes));
     Sizes result = sizes;
-    result.insert(result.begin() + static_cast<ptrdiff_t>(Kit::wrapped(dim, sizes.size() + 1)), static_cast<int32_t>(list.size()));
+    result.insert(result.begin() + static_cast<ptrdiff_t>(Kit::wrapped(dim, sizes.size() + 1)),
+                  static_cast<int32_t>(list.size()));
     return Arguments{list, dim, kit.out(type, result)};
   };
   recipes["aten::index_select.out"] = [](const Kit& kit) {
@@ -157,12 +172,18 @@ void add_joining(Recipes& recipes) {
 }
 
 void add_moving(Recipes& recipes) {
-  recipes["aten::_to_copy.out"] = recipes["dim_order_ops::_to_dim_order_copy.out"] = [](const Kit& kit) { return copy_of(kit, 2, true); };
-  recipes["dim_order_ops::_clone_dim_order.out"] = [](const Kit& kit) { return copy_of(kit, 2, false); };
+  recipes["aten::_to_copy.out"] = recipes["dim_order_ops::_to_dim_order_copy.out"] =
+      [](const Kit& kit) { return copy_of(kit, 2, true); };
+  recipes["dim_order_ops::_clone_dim_order.out"] = [](const Kit& kit) {
+    return copy_of(kit, 2, false);
+  };
   recipes["aten::clone.out"] = [](const Kit& kit) { return copy_of(kit, 1, false); };
   for (const char* name : {"alias", "detach", "lift_fresh"})
-    recipes[std::string("aten::") + name + "_copy.out"] = [](const Kit& kit) { return copy_of(kit, 0, false); };
-  for (const char* name : {"view_copy.out", "squeeze_copy.dim_out", "squeeze_copy.dims_out", "unsqueeze_copy.out"})
+    recipes[std::string("aten::") + name + "_copy.out"] = [](const Kit& kit) {
+      return copy_of(kit, 0, false);
+    };
+  for (const char* name :
+       {"view_copy.out", "squeeze_copy.dim_out", "squeeze_copy.dims_out", "unsqueeze_copy.out"})
     recipes[std::string("aten::") + name] = reshape;
   recipes["aten::permute_copy.out"] = [](const Kit& kit) {
     const Sizes sizes = kit.shape(0, 5);
@@ -198,7 +219,8 @@ void add_moving(Recipes& recipes) {
   recipes["aten::expand_copy.out"] = [](const Kit& kit) {
     const Sizes sizes = kit.shape(0, 5);
     const ScalarType type = kit.any_type();
-    return Arguments{kit.tensor(type, kit.broadcast(sizes)), numbers(sizes), false, kit.out(type, sizes)};
+    return Arguments{kit.tensor(type, kit.broadcast(sizes)), numbers(sizes), false,
+                     kit.out(type, sizes)};
   };
   recipes["aten::repeat.out"] = [](const Kit& kit) {
     const Sizes sizes = kit.shape(0, 3);
@@ -219,17 +241,23 @@ void add_moving(Recipes& recipes) {
     Sizes result = sizes;
     result.erase(result.begin() + static_cast<ptrdiff_t>(axis));
     const ScalarType type = kit.any_type();
-    return Arguments{kit.tensor(type, sizes), dim, kit.number(-sizes[axis], sizes[axis] - 1), kit.out(type, result)};
+    return Arguments{kit.tensor(type, sizes), dim, kit.number(-sizes[axis], sizes[axis] - 1),
+                     kit.out(type, result)};
   };
   recipes["aten::slice_copy.Tensor_out"] = [](const Kit& kit) {
     const Sizes sizes = kit.shape(1, 5);
     const int64_t dim = kit.dim(sizes.size());
     const size_t axis = Kit::wrapped(dim, sizes.size());
-    const int64_t start = kit.number(0, sizes[axis]), end = kit.number(start, sizes[axis]), step = kit.number(1, 3);
+    const int64_t start = kit.number(0, sizes[axis]), end = kit.number(start, sizes[axis]),
+                  step = kit.number(1, 3);
     Sizes result = sizes;
     result[axis] = static_cast<int32_t>((end - start + step - 1) / step);
     const ScalarType type = kit.any_type();
-    return Arguments{kit.tensor(type, sizes), dim, kit.flag() ? start : start - sizes[axis] * (start < sizes[axis] ? 1 : 0), end, step,
+    return Arguments{kit.tensor(type, sizes),
+                     dim,
+                     kit.flag() ? start : start - sizes[axis] * (start < sizes[axis] ? 1 : 0),
+                     end,
+                     step,
                      kit.out(type, result)};
   };
   recipes["aten::constant_pad_nd.out"] = [](const Kit& kit) {
@@ -238,7 +266,8 @@ void add_moving(Recipes& recipes) {
     Sizes result = sizes;
     for (size_t i = kit.draws.below(sizes.size() + 1); i > 0; --i) {
       const size_t axis = sizes.size() - 1 - pad.size() / 2;
-      const int64_t before = kit.number(-sizes[axis] / 2, 2), after = kit.number(-sizes[axis] / 2, 2);
+      const int64_t before = kit.number(-sizes[axis] / 2, 2),
+                    after = kit.number(-sizes[axis] / 2, 2);
       pad.insert(pad.end(), {before, after});
       result[axis] += static_cast<int32_t>(before + after);
     }
@@ -249,7 +278,9 @@ void add_moving(Recipes& recipes) {
 }
 
 void add_filling(Recipes& recipes) {
-  const auto value = [](const Kit& kit, ScalarType type) { return kit.real(type == kByte ? 0 : -3, 100); };
+  const auto value = [](const Kit& kit, ScalarType type) {
+    return kit.real(type == kByte ? 0 : -3, 100);
+  };
   recipes["aten::full.out"] = [value](const Kit& kit) {
     const Sizes sizes = kit.shape(0, 5);
     const ScalarType type = kit.any_type();
@@ -266,7 +297,8 @@ void add_filling(Recipes& recipes) {
   };
   recipes["aten::arange.start_out"] = [](const Kit& kit) {
     const int64_t start = kit.number(0, 5), step = kit.number(1, 3), count = kit.number(0, 30);
-    return Arguments{start, start + count * step, step, kit.out(kit.any_type(), {static_cast<int32_t>(count)})};
+    return Arguments{start, start + count * step, step,
+                     kit.out(kit.any_type(), {static_cast<int32_t>(count)})};
   };
 }
 
@@ -275,7 +307,8 @@ void add_filling(Recipes& recipes) {
 Sizes reduced(const Sizes& sizes, const Numbers& dims, bool keepdim) {
   Sizes result;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const bool gone = dims.empty() || std::ranges::find(dims, static_cast<int64_t>(i)) != dims.end();
+    const bool gone =
+        dims.empty() || std::ranges::find(dims, static_cast<int64_t>(i)) != dims.end();
     if (!gone) result.push_back(sizes[i]);
     if (gone && keepdim) result.push_back(1);
   }
@@ -295,7 +328,8 @@ Recipe reduction(bool of_codes, bool dtype) {
     const Numbers dims = some_dims(kit, sizes.size());
     const bool keepdim = kit.flag();
     const ScalarType type = of_codes && kit.flag() ? kChar : kFloat;
-    Arguments made{kit.tensor(type, sizes), dims.empty() && kit.flag() ? Argument(kNone) : Argument(dims), keepdim};
+    Arguments made{kit.tensor(type, sizes),
+                   dims.empty() && kit.flag() ? Argument(kNone) : Argument(dims), keepdim};
     if (dtype) made.emplace_back(kNone);
     made.emplace_back(kit.out(type, reduced(sizes, dims, keepdim)));
     return made;
@@ -306,9 +340,10 @@ Arguments extreme_index(const Kit& kit) {
   const Sizes sizes = kit.shape(1, 5);
   const bool all = kit.draws.chance(20), keepdim = kit.flag();
   const int64_t dim = kit.dim(sizes.size());
-  const Numbers dims = all ? Numbers{} : Numbers{static_cast<int64_t>(Kit::wrapped(dim, sizes.size()))};
-  return {kit.tensor(kit.draws.pick({kFloat, kChar}), sizes), all ? Argument(kNone) : Argument(dim), keepdim,
-          kit.out(kit.draws.pick({kLong, kInt}), reduced(sizes, dims, keepdim))};
+  const Numbers dims =
+      all ? Numbers{} : Numbers{static_cast<int64_t>(Kit::wrapped(dim, sizes.size()))};
+  return {kit.tensor(kit.draws.pick({kFloat, kChar}), sizes), all ? Argument(kNone) : Argument(dim),
+          keepdim, kit.out(kit.draws.pick({kLong, kInt}), reduced(sizes, dims, keepdim))};
 }
 
 // (self, [mask,] dim, [false,] out).
@@ -326,7 +361,8 @@ void add_reductions(Recipes& recipes) {
   recipes["aten::mean.out"] = recipes["aten::sum.IntList_out"] = reduction(false, true);
   recipes["aten::amax.out"] = recipes["aten::amin.out"] = reduction(true, false);
   recipes["aten::argmax.out"] = recipes["aten::argmin.out"] = extreme_index;
-  recipes["aten::_softmax.out"] = recipes["aten::_log_softmax.out"] = [](const Kit& kit) { return softmax(kit, false); };
+  recipes["aten::_softmax.out"] =
+      recipes["aten::_log_softmax.out"] = [](const Kit& kit) { return softmax(kit, false); };
   recipes["deuteron::masked_softmax.out"] = [](const Kit& kit) { return softmax(kit, true); };
   const auto last = [](const Kit& kit, bool center) {
     const Sizes sizes = kit.shape(1, 4);
@@ -385,7 +421,8 @@ void add_products(Recipes& recipes) {
     const int32_t outputs = kit.extent(1, 9);
     Sizes result = sizes;
     result.back() = outputs;
-    return Arguments{kit.floats(sizes), kit.floats({outputs, sizes.back()}), kit.maybe(kit.floats({outputs})), kit.out(result)};
+    return Arguments{kit.floats(sizes), kit.floats({outputs, sizes.back()}),
+                     kit.maybe(kit.floats({outputs})), kit.out(result)};
   };
   recipes["aten::addmm.out"] = [](const Kit& kit) {
     const int32_t rows = kit.extent(1, 6), inner = kit.extent(0, 9), columns = kit.extent(1, 6);
@@ -397,34 +434,46 @@ void add_products(Recipes& recipes) {
                      kit.real(0, 1),
                      kit.out(result)};
   };
-  recipes["aten::mm.out"] = recipes["aten::bmm.out"] = recipes["aten::matmul.out"] = [](const Kit& kit) {
-    Sizes batch = kit.shape(0, 2);
-    const int32_t rows = kit.extent(1, 6), inner = kit.extent(0, 9), columns = kit.extent(1, 6);
-    Sizes a = kit.flag() ? batch : kit.broadcast(batch), b = batch, result = batch;
-    a.insert(a.end(), {rows, inner});
-    b.insert(b.end(), {inner, columns});
-    result.insert(result.end(), {rows, columns});
-    return Arguments{kit.floats(a), kit.floats(b), kit.out(result)};
-  };
+  recipes["aten::mm.out"] = recipes["aten::bmm.out"] =
+      recipes["aten::matmul.out"] = [](const Kit& kit) {
+        Sizes batch = kit.shape(0, 2);
+        const int32_t rows = kit.extent(1, 6), inner = kit.extent(0, 9), columns = kit.extent(1, 6);
+        Sizes a = kit.flag() ? batch : kit.broadcast(batch), b = batch, result = batch;
+        a.insert(a.end(), {rows, inner});
+        b.insert(b.end(), {inner, columns});
+        result.insert(result.end(), {rows, columns});
+        return Arguments{kit.floats(a), kit.floats(b), kit.out(result)};
+      };
 }
 
 void add_windows(Recipes& recipes) {
   recipes["aten::convolution.out"] = [](const Kit& kit) {
     const Windows at(kit, false);
     const bool transposed = kit.draws.chance(30), line = kit.draws.chance(20);
-    const int32_t groups = kit.extent(1, 2), ci = groups * kit.extent(1, 4), co = groups * kit.extent(1, 4), n = kit.extent(1, 2);
+    const int32_t groups = kit.extent(1, 2), ci = groups * kit.extent(1, 4),
+                  co = groups * kit.extent(1, 4), n = kit.extent(1, 2);
     const auto extent = [&](const Window& w) {
-      return transposed ? (w.in - 1) * w.stride - 2 * w.padding + w.dilation * (w.kernel - 1) + 1 : w.out();
+      return transposed ? (w.in - 1) * w.stride - 2 * w.padding + w.dilation * (w.kernel - 1) + 1
+                        : w.out();
     };
-    Sizes in{n, ci, at.h.in, at.w.in}, weight{transposed ? ci : co, (transposed ? co : ci) / groups, at.h.kernel, at.w.kernel};
+    Sizes in{n, ci, at.h.in, at.w.in},
+        weight{transposed ? ci : co, (transposed ? co : ci) / groups, at.h.kernel, at.w.kernel};
     Sizes out{n, co, std::max(extent(at.h), 0), std::max(extent(at.w), 0)};
     Numbers stride = at.stride, padding = at.padding, dilation = at.dilation, more{0, 0};
     if (line) {
       for (Sizes* sizes : {&in, &weight, &out}) sizes->erase(sizes->begin() + 2);
       for (Numbers* list : {&stride, &padding, &dilation, &more}) list->erase(list->begin());
     }
-    return Arguments{kit.floats(in),  kit.floats(weight), kit.maybe(kit.floats({co})), stride, padding, dilation, transposed, more,
-                     int64_t{groups}, kit.out(out)};
+    return Arguments{kit.floats(in),
+                     kit.floats(weight),
+                     kit.maybe(kit.floats({co})),
+                     stride,
+                     padding,
+                     dilation,
+                     transposed,
+                     more,
+                     int64_t{groups},
+                     kit.out(out)};
   };
   recipes["aten::avg_pool2d.out"] = [](const Kit& kit) {
     const Windows at(kit, true);
@@ -451,34 +500,50 @@ void add_windows(Recipes& recipes) {
                      kit.out_like(out, kLong)};
   };
   recipes["aten::_adaptive_avg_pool2d.out"] = [](const Kit& kit) {
-    const int32_t n = kit.extent(1, 2), c = kit.extent(1, 5), h = kit.extent(0, 4), w = kit.extent(1, 4);
-    return Arguments{kit.floats({n, c, kit.extent(1, 6), kit.extent(1, 6)}), Numbers{h, w}, kit.out({n, c, h, w})};
+    const int32_t n = kit.extent(1, 2), c = kit.extent(1, 5), h = kit.extent(0, 4),
+                  w = kit.extent(1, 4);
+    return Arguments{kit.floats({n, c, kit.extent(1, 6), kit.extent(1, 6)}), Numbers{h, w},
+                     kit.out({n, c, h, w})};
   };
   recipes["aten::adaptive_max_pool2d.out"] = [](const Kit& kit) {
-    const int32_t n = kit.extent(1, 2), c = kit.extent(1, 5), h = kit.extent(0, 4), w = kit.extent(1, 4);
+    const int32_t n = kit.extent(1, 2), c = kit.extent(1, 5), h = kit.extent(0, 4),
+                  w = kit.extent(1, 4);
     const TensorSpec out = kit.out({n, c, h, w});
-    return Arguments{kit.floats({n, c, kit.extent(1, 6), kit.extent(1, 6)}), Numbers{h, w}, out, kit.out_like(out, kLong)};
+    return Arguments{kit.floats({n, c, kit.extent(1, 6), kit.extent(1, 6)}), Numbers{h, w}, out,
+                     kit.out_like(out, kLong)};
   };
   // (self, output_size, [align_corners,] factors or a list of them, out).
   const auto resize = [](const Kit& kit, bool align, bool list) {
     const int32_t n = kit.extent(1, 2), c = kit.extent(1, 4), factor = kit.extent(1, 3);
-    const Sizes in{n, c, kit.extent(1, 5), kit.extent(1, 5)}, out{n, c, in[2] * factor, in[3] * factor};
+    const Sizes in{n, c, kit.extent(1, 5), kit.extent(1, 5)},
+        out{n, c, in[2] * factor, in[3] * factor};
     const bool by_factor = kit.flag();
     const Argument real = by_factor ? Argument(static_cast<double>(factor)) : Argument(kNone);
-    Arguments made{kit.floats(in), list && by_factor ? Argument(kNone) : Argument(Numbers{out[2], out[3]})};
+    Arguments made{kit.floats(in),
+                   list && by_factor ? Argument(kNone) : Argument(Numbers{out[2], out[3]})};
     if (align) made.emplace_back(kit.flag());
     if (list) {
-      made.emplace_back(by_factor ? Argument(Reals{static_cast<double>(factor), static_cast<double>(factor)}) : Argument(kNone));
+      made.emplace_back(
+          by_factor ? Argument(Reals{static_cast<double>(factor), static_cast<double>(factor)})
+                    : Argument(kNone));
     } else {
       made.insert(made.end(), {real, real});
     }
     made.emplace_back(kit.out(out));
     return made;
   };
-  recipes["aten::upsample_nearest2d.out"] = [resize](const Kit& kit) { return resize(kit, false, false); };
-  recipes["aten::upsample_nearest2d.vec_out"] = [resize](const Kit& kit) { return resize(kit, false, true); };
-  recipes["aten::upsample_bilinear2d.out"] = [resize](const Kit& kit) { return resize(kit, true, false); };
-  recipes["aten::upsample_bilinear2d.vec_out"] = [resize](const Kit& kit) { return resize(kit, true, true); };
+  recipes["aten::upsample_nearest2d.out"] = [resize](const Kit& kit) {
+    return resize(kit, false, false);
+  };
+  recipes["aten::upsample_nearest2d.vec_out"] = [resize](const Kit& kit) {
+    return resize(kit, false, true);
+  };
+  recipes["aten::upsample_bilinear2d.out"] = [resize](const Kit& kit) {
+    return resize(kit, true, false);
+  };
+  recipes["aten::upsample_bilinear2d.vec_out"] = [resize](const Kit& kit) {
+    return resize(kit, true, true);
+  };
 }
 
 // ---- quantization
@@ -494,7 +559,8 @@ void add_quantization(Recipes& recipes) {
     const Sizes sizes = kit.shape(0, 5);
     const ScalarType type = kit.draws.pick({kByte, kChar, kShort});
     const auto [low, high] = limits(type);
-    return Arguments{kit.floats(sizes), kit.real(0.001, 1), kit.number(low, high), low, high, int64_t{1}, kit.out(type, sizes)};
+    return Arguments{kit.floats(sizes), kit.real(0.001, 1),  kit.number(low, high), low, high,
+                     int64_t{1},        kit.out(type, sizes)};
   };
   recipes["quantized_decomposed::dequantize_per_tensor.out"] = [](const Kit& kit) {
     const Sizes sizes = kit.shape(0, 5);
@@ -526,8 +592,12 @@ void add_quantization(Recipes& recipes) {
     made.emplace_back(quantize ? kit.out(type, sizes) : kit.out(sizes));
     return made;
   };
-  recipes["quantized_decomposed::quantize_per_channel.out"] = [per_channel](const Kit& kit) { return per_channel(kit, true); };
-  recipes["quantized_decomposed::dequantize_per_channel.out"] = [per_channel](const Kit& kit) { return per_channel(kit, false); };
+  recipes["quantized_decomposed::quantize_per_channel.out"] = [per_channel](const Kit& kit) {
+    return per_channel(kit, true);
+  };
+  recipes["quantized_decomposed::dequantize_per_channel.out"] = [per_channel](const Kit& kit) {
+    return per_channel(kit, false);
+  };
 }
 
 }  // namespace

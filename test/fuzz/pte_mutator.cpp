@@ -1,6 +1,7 @@
-// Mutations of a program that keep its FlatBuffer whole: sizes, orders, types, places, indices, lists, numbers and memory of its plans take
-// hostile values, one at a time or all that are equal together, so that a changed size fits everywhere it stands. The checksum is made
-// right again, as one who attacks would.
+// Mutations of a program that keep its FlatBuffer whole: sizes, orders, types, places, indices,
+// lists, numbers and memory of its plans take hostile values, one at a time or all that are equal
+// together, so that a changed size fits everywhere it stands. The checksum is made right again, as
+// one who attacks would.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -21,7 +22,18 @@ namespace {
 using namespace dtr;
 
 // What a number means: numbers of one kind that are equal may change together.
-enum class Kind : uint8_t { kSize, kDimension, kType, kPlace, kMemory, kIndex, kOperator, kInteger, kReal, kFlag };
+enum class Kind : uint8_t {
+  kSize,
+  kDimension,
+  kType,
+  kPlace,
+  kMemory,
+  kIndex,
+  kOperator,
+  kInteger,
+  kReal,
+  kFlag
+};
 
 struct Slot {
   Kind kind;
@@ -43,8 +55,9 @@ class Plans {
     list(Kind::kIndex, plan.inputs());
     list(Kind::kIndex, plan.outputs());
     each(plan.values(), [&](const pte::EValue& value) { visit(value); });
-    each(plan.chains(),
-         [&](const pte::Chain& chain) { each(chain.instructions(), [&](const pte::Instruction& instruction) { visit(instruction); }); });
+    each(plan.chains(), [&](const pte::Chain& chain) {
+      each(chain.instructions(), [&](const pte::Instruction& instruction) { visit(instruction); });
+    });
   }
   void visit(const pte::Instruction& instruction) {
     if (const pte::KernelCall* call = instruction.instr_args_as_KernelCall()) {
@@ -87,23 +100,27 @@ class Plans {
   }
   // The bytes belong to the mutator, which reads them through the schema's constant accessors.
   void add(Kind kind, const void* at, size_t bytes) {
-    if (at != nullptr) slots_.push_back({kind, const_cast<uint8_t*>(static_cast<const uint8_t*>(at)), bytes});
+    if (at != nullptr)
+      slots_.push_back({kind, const_cast<uint8_t*>(static_cast<const uint8_t*>(at)), bytes});
   }
   template <class Table>
   void field(Kind kind, const Table* table, flatbuffers::voffset_t offset, size_t bytes) {
-    add(kind, reinterpret_cast<const flatbuffers::Table*>(table)->GetAddressOf(offset), bytes);  // null: the default, not in the file
+    add(kind, reinterpret_cast<const flatbuffers::Table*>(table)->GetAddressOf(offset),
+        bytes);  // null: the default, not in the file
   }
   template <class T>
   void list(Kind kind, const flatbuffers::Vector<T>* items) {
-    for (uint32_t i = 0; items != nullptr && i < items->size(); ++i) add(kind, items->Data() + i * sizeof(T), sizeof(T));
+    for (uint32_t i = 0; items != nullptr && i < items->size(); ++i)
+      add(kind, items->Data() + i * sizeof(T), sizeof(T));
   }
 
   std::vector<Slot> slots_;
 };
 
 double hostile_real(std::minstd_rand& random, double value) {
-  constexpr std::array<double, 14> kEdges{0.0,  -0.0,  1.0,   -1.0, 1e-12,        1e-38,           1e-300,
-                                          1e30, -1e20, 1e300, 0.5,  2147483648.0, __builtin_inf(), __builtin_nan("")};
+  constexpr std::array<double, 14> kEdges{
+      0.0,  -0.0,  1.0,   -1.0, 1e-12,        1e-38,           1e-300,
+      1e30, -1e20, 1e300, 0.5,  2147483648.0, __builtin_inf(), __builtin_nan("")};
   return random() % 4 == 0 ? value * 1.5 : kEdges[random() % kEdges.size()];
 }
 
@@ -122,7 +139,9 @@ void change(std::minstd_rand& random, const std::vector<Slot>& slots) {
     std::memcpy(&real, chosen.at, sizeof real);
     real = hostile_real(random, real);
     std::memcpy(&value, &real, sizeof value);
-  } else if ((chosen.kind == Kind::kIndex || chosen.kind == Kind::kOperator || chosen.kind == Kind::kPlace) && random() % 4 != 0) {
+  } else if ((chosen.kind == Kind::kIndex || chosen.kind == Kind::kOperator ||
+              chosen.kind == Kind::kPlace) &&
+             random() % 4 != 0) {
     // Another index of the program: it is in range more often than not.
     const Slot& other = slots[random() % slots.size()];
     value = other.kind == chosen.kind ? load(other) : static_cast<int64_t>(random() % 64);
@@ -131,16 +150,19 @@ void change(std::minstd_rand& random, const std::vector<Slot>& slots) {
   } else if (chosen.kind == Kind::kType) {
     value = static_cast<int64_t>(random() % 12);
   }
-  const bool together = (chosen.kind == Kind::kSize || chosen.kind == Kind::kInteger) && random() % 2 == 0;
+  const bool together =
+      (chosen.kind == Kind::kSize || chosen.kind == Kind::kInteger) && random() % 2 == 0;
   for (const Slot& slot : slots)
-    if (slot.at == chosen.at || (together && slot.kind == chosen.kind && load(slot) == old)) std::memcpy(slot.at, &value, slot.bytes);
+    if (slot.at == chosen.at || (together && slot.kind == chosen.kind && load(slot) == old))
+      std::memcpy(slot.at, &value, slot.bytes);
 }
 
 // The checksum that the program names, over what it is now.
 void sign(std::span<std::byte> bytes, const pte::ProgramFile& file) {
   const std::span<const std::byte> stored = file.named_data(pte::kChecksumKey);
   if (stored.size() != sizeof(uint32_t)) return;
-  const uint32_t checksum = crc32_with_hole(bytes, static_cast<size_t>(stored.data() - bytes.data()));
+  const uint32_t checksum =
+      crc32_with_hole(bytes, static_cast<size_t>(stored.data() - bytes.data()));
   std::memcpy(const_cast<std::byte*>(stored.data()), &checksum, sizeof checksum);
 }
 
@@ -153,7 +175,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   const auto bytes = std::as_bytes(std::span(data, size));
   AlignedBytes copy(bytes);
   pte::ProgramFile file;
-  if (!pte::ProgramFile::open(copy.bytes(), nullptr, &file).ok()) return LLVMFuzzerMutate(data, size, max_size);
+  if (!pte::ProgramFile::open(copy.bytes(), nullptr, &file).ok())
+    return LLVMFuzzerMutate(data, size, max_size);
   // Changes that the reader refuses are seldom worth a run: another one is tried.
   for (int tries = random() % 8 == 0 ? 1 : 12; tries > 0; --tries) {
     copy = AlignedBytes(bytes);

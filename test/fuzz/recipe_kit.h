@@ -1,4 +1,5 @@
-// What recipes of valid calls are written with: random shapes, orders, parameters; tensors of all kinds.
+// What recipes of valid calls are written with: random shapes, orders, parameters; tensors of all
+// kinds.
 #pragma once
 
 #include <algorithm>
@@ -21,17 +22,23 @@ class Kit {
 
   Draws& draws;  // NOLINT(misc-non-private-member-variables-in-classes)
 
-  int32_t extent(int32_t low, int32_t high) const { return static_cast<int32_t>(draws.between(low, high)); }
+  int32_t extent(int32_t low, int32_t high) const {
+    return static_cast<int32_t>(draws.between(low, high));
+  }
   int64_t number(int64_t low, int64_t high) const { return draws.between(low, high); }
-  double real(double low, double high) const { return low + (high - low) * static_cast<double>(draws.below(1000)) / 1000; }
+  double real(double low, double high) const {
+    return low + (high - low) * static_cast<double>(draws.below(1000)) / 1000;
+  }
   bool flag() const { return draws.chance(50); }
 
   // At most 1,024 elements; now and then none.
   Sizes shape(size_t least, size_t most) const {
-    Sizes sizes(static_cast<size_t>(draws.between(static_cast<int64_t>(least), static_cast<int64_t>(most))));
+    Sizes sizes(static_cast<size_t>(
+        draws.between(static_cast<int64_t>(least), static_cast<int64_t>(most))));
     int64_t room = 512;
     for (int32_t& size : sizes) {
-      size = static_cast<int32_t>(std::min<int64_t>(draws.chance(8) ? draws.between(7, 40) : draws.between(1, 6), room));
+      size = static_cast<int32_t>(
+          std::min<int64_t>(draws.chance(8) ? draws.between(7, 40) : draws.between(1, 6), room));
       room = std::max<int64_t>(room / size, 1);
     }
     if (!sizes.empty() && draws.chance(4)) sizes[draws.below(sizes.size())] = 0;
@@ -41,7 +48,9 @@ class Kit {
   Sizes broadcast(Sizes sizes) const {
     for (int32_t& size : sizes)
       if (draws.chance(25)) size = 1;
-    if (draws.chance(20)) sizes.erase(sizes.begin(), sizes.begin() + static_cast<ptrdiff_t>(draws.below(sizes.size() + 1)));
+    if (draws.chance(20))
+      sizes.erase(sizes.begin(),
+                  sizes.begin() + static_cast<ptrdiff_t>(draws.below(sizes.size() + 1)));
     return sizes;
   }
   std::vector<uint8_t> contiguous(size_t rank) const {
@@ -50,7 +59,9 @@ class Kit {
     return order;
   }
   std::vector<uint8_t> channels_last(size_t rank) const {
-    return rank == 4 ? std::vector<uint8_t>{0, 2, 3, 1} : rank == 3 ? std::vector<uint8_t>{0, 2, 1} : contiguous(rank);
+    return rank == 4   ? std::vector<uint8_t>{0, 2, 3, 1}
+           : rank == 3 ? std::vector<uint8_t>{0, 2, 1}
+                       : contiguous(rank);
   }
   std::vector<uint8_t> any_order(size_t rank) const {
     std::vector<uint8_t> order = contiguous(rank);
@@ -64,7 +75,10 @@ class Kit {
     return {.dtype = dtype, .sizes = sizes, .order = any_order(sizes.size()), .fill = fill};
   }
   TensorSpec tensor(ScalarType dtype, const Sizes& sizes) const {
-    return tensor(dtype, sizes, dtype == kFloat || dtype == kDouble ? Fill::kFloats : dtype == kBool ? Fill::kFlags : Fill::kBytes);
+    return tensor(dtype, sizes,
+                  dtype == kFloat || dtype == kDouble ? Fill::kFloats
+                  : dtype == kBool                    ? Fill::kFlags
+                                                      : Fill::kBytes);
   }
   TensorSpec floats(const Sizes& sizes) const { return tensor(kFloat, sizes); }
   TensorSpec out(ScalarType dtype, const Sizes& sizes) const {
@@ -90,24 +104,41 @@ class Kit {
   }
   TensorSpec codes(const Sizes& sizes) const { return tensor(kChar, sizes); }
   TensorSpec out_codes(const Sizes& sizes) const { return out(kChar, sizes); }
-  TensorSpec scratch(int64_t bytes) const { return dense(out(kChar, {static_cast<int32_t>(bytes)})); }
-  Argument maybe(TensorSpec spec) const { return draws.chance(30) ? Argument(kNone) : Argument(std::move(spec)); }
-  TensorSpec multipliers(int32_t count) const { return dense(tensor(kInt, {count}, Fill::kMultipliers)); }
+  TensorSpec scratch(int64_t bytes) const {
+    return dense(out(kChar, {static_cast<int32_t>(bytes)}));
+  }
+  Argument maybe(TensorSpec spec) const {
+    return draws.chance(30) ? Argument(kNone) : Argument(std::move(spec));
+  }
+  TensorSpec multipliers(int32_t count) const {
+    return dense(tensor(kInt, {count}, Fill::kMultipliers));
+  }
   TensorSpec shifts(int32_t count) const { return dense(tensor(kInt, {count}, Fill::kShifts)); }
   TensorSpec biases(int32_t count) const { return dense(tensor(kInt, {count})); }
 
   int64_t code() const { return draws.pick<int64_t>({0, -128, 127, draws.between(-128, 127)}); }
-  int64_t multiplier() const { return draws.chance(10) ? draws.pick<int64_t>({0, 1, INT32_MAX}) : draws.between(1 << 30, INT32_MAX); }
-  int64_t shift() const { return draws.chance(10) ? draws.pick<int64_t>({-31, 30, -1, 1}) : draws.between(-14, 1); }
+  int64_t multiplier() const {
+    return draws.chance(10) ? draws.pick<int64_t>({0, 1, INT32_MAX})
+                            : draws.between(1 << 30, INT32_MAX);
+  }
+  int64_t shift() const {
+    return draws.chance(10) ? draws.pick<int64_t>({-31, 30, -1, 1}) : draws.between(-14, 1);
+  }
   std::pair<int64_t, int64_t> range() const {
-    return draws.chance(60) ? std::pair<int64_t, int64_t>{-128, 127}
-                            : std::pair<int64_t, int64_t>{draws.between(-128, 0), draws.between(0, 127)};
+    return draws.chance(60)
+               ? std::pair<int64_t, int64_t>{-128, 127}
+               : std::pair<int64_t, int64_t>{draws.between(-128, 0), draws.between(0, 127)};
   }
-  ScalarType any_type() const { return draws.pick({kByte, kChar, kShort, kInt, kLong, kFloat, kDouble, kBool}); }
+  ScalarType any_type() const {
+    return draws.pick({kByte, kChar, kShort, kInt, kLong, kFloat, kDouble, kBool});
+  }
   int64_t dim(size_t rank) const {
-    return rank == 0 ? draws.pick<int64_t>({0, -1}) : draws.between(-static_cast<int64_t>(rank), static_cast<int64_t>(rank) - 1);
+    return rank == 0 ? draws.pick<int64_t>({0, -1})
+                     : draws.between(-static_cast<int64_t>(rank), static_cast<int64_t>(rank) - 1);
   }
-  static size_t wrapped(int64_t dim, size_t rank) { return static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(rank) : dim); }
+  static size_t wrapped(int64_t dim, size_t rank) {
+    return static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(rank) : dim);
+  }
 };
 
 using Arguments = std::vector<Argument>;

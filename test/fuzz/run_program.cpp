@@ -36,7 +36,8 @@ bool small(const runtime::Method& method) {
   uint64_t elements = 0;
   for (size_t i = 0; method.value(i) != nullptr && elements <= kMaxElements; ++i) {
     const runtime::Value& value = *method.value(i);
-    if (value.kind == runtime::ValueKind::kTensor) elements += static_cast<uint64_t>(value.tensor.elements());
+    if (value.kind == runtime::ValueKind::kTensor)
+      elements += static_cast<uint64_t>(value.tensor.elements());
   }
   return elements <= kMaxElements;
 }
@@ -44,7 +45,8 @@ bool small(const runtime::Method& method) {
 // Whether a method of the program ran to its end.
 bool run(const runtime::Program& program, std::string_view name) {
   runtime::Method::Requirements need;
-  if (!runtime::Method::requirements(program, name, &need).ok() || need.state_bytes > kMaxArena) return false;
+  if (!runtime::Method::requirements(program, name, &need).ok() || need.state_bytes > kMaxArena)
+    return false;
   size_t total = 0;
   for (uint32_t i = 0; i < need.memories; ++i) {
     if (need.memory_bytes(i) > kMaxArena) return false;
@@ -63,11 +65,13 @@ bool run(const runtime::Program& program, std::string_view name) {
     const runtime::Tensor* tensor = method.input_tensor(i);
     if (tensor == nullptr) continue;
     Arena& data = owned.emplace_back(tensor->bytes());
-    (void)method.set_input(i, {data.bytes().data(), tensor->bytes(), tensor->dtype, tensor->shape(), tensor->order()});
+    (void)method.set_input(
+        i, {data.bytes().data(), tensor->bytes(), tensor->dtype, tensor->shape(), tensor->order()});
   }
   for (size_t i = 0; i < method.output_count(); ++i) {
     const runtime::Tensor* tensor = method.output_tensor(i);
-    if (tensor != nullptr && tensor->data == nullptr) (void)method.set_output_memory(i, owned.emplace_back(tensor->bytes()).bytes());
+    if (tensor != nullptr && tensor->data == nullptr)
+      (void)method.set_output_memory(i, owned.emplace_back(tensor->bytes()).bytes());
   }
   return method.run().ok();
 }
@@ -78,8 +82,10 @@ Outcome run_program(std::span<const std::byte> bytes, pte::TensorFiles tensor_fi
   simulator::HostSimulator simulator(find_target("imxrt700")->npu);
   runtime::DeuteronContext context{.driver = simulator.driver()};
   const runtime::Delegate delegates[] = {runtime::deuteron_delegate(context)};
-  const runtime::LoadOptions options{
-      .kernels = dtr_host_environment()->options.kernels, .delegates = delegates, .tensor_files = tensor_files, .checksum = nullptr};
+  const runtime::LoadOptions options{.kernels = dtr_host_environment()->options.kernels,
+                                     .delegates = delegates,
+                                     .tensor_files = tensor_files,
+                                     .checksum = nullptr};
   runtime::Program program;
   if (!runtime::Program::load(bytes, options, &program).ok()) return Outcome::kRefused;
   Outcome outcome = Outcome::kLoaded;

@@ -20,13 +20,16 @@ T must(Result<T> result) {
 Program read_sample(std::string_view model) {
   const std::string path = fmt::format("{}/{}.ir", DTR_FUZZ_MODELS, model);
   const FileContents file = must(FileContents::read(path));
-  return must(parse_program({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path));
+  return must(parse_program(
+      {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path));
 }
 
-Compilation compile_sample(std::string_view model, std::string_view target, bool external_constants) {
-  return must(
-      compile_model(read_sample(model),
-                    {.target = find_target(target), .samples = NoiseSamples{2}, .external_constants = external_constants, .threads = 1}));
+Compilation compile_sample(std::string_view model, std::string_view target,
+                           bool external_constants) {
+  return must(compile_model(read_sample(model), {.target = find_target(target),
+                                                 .samples = NoiseSamples{2},
+                                                 .external_constants = external_constants,
+                                                 .threads = 1}));
 }
 
 }  // namespace dtr::fuzz

@@ -1,10 +1,13 @@
-// Runs a libFuzzer target without libFuzzer: mutations of seed files drawn from a fixed random sequence, so that ctest runs the same
-// inputs everywhere. The work happens in a child process; when it crashes, exits or hangs, the parent names the input. Exit code 1 also
-// if a seed does not get to the deepest stage of the target, or too few of the inputs do (test/fuzz/depth.h).
+// Runs a libFuzzer target without libFuzzer: mutations of seed files drawn from a fixed random
+// sequence, so that ctest runs the same inputs everywhere. The work happens in a child process;
+// when it crashes, exits or hangs, the parent names the input. Exit code 1 also if a seed does not
+// get to the deepest stage of the target, or too few of the inputs do (test/fuzz/depth.h).
 //
-//     fuzz_NAME [--iterations N] [--seconds S] [--regressions FOLDER] [--only I] [--save FILE] SEED…
+//     fuzz_NAME [--iterations N] [--seconds S] [--regressions FOLDER] [--only I] [--save FILE]
+//     SEED…
 //
-// A seed that is a folder is all files in it. --regressions are inputs that once were a finding, run first; they need not get deep.
+// A seed that is a folder is all files in it. --regressions are inputs that once were a finding,
+// run first; they need not get deep.
 // --only runs one iteration (to debug it), --save writes its input to a file first.
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -29,7 +32,8 @@
 #include "test/fuzz/depth.h"
 #include "test/fuzz/mutate.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);  // NOLINT(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
+                                      size_t size);  // NOLINT(readability-identifier-naming)
 
 namespace {
 
@@ -39,7 +43,8 @@ using fuzz::Input;
 
 constexpr uint64_t kMemoryLimit = uint64_t{3} << 30;
 constexpr int kHangSeconds = 30;
-constexpr uint64_t kLeastShareRun = 4;  // a time limit that leaves less than a fourth of the iterations is an error
+constexpr uint64_t kLeastShareRun =
+    4;  // a time limit that leaves less than a fourth of the iterations is an error
 
 struct File {
   std::string path;
@@ -65,12 +70,15 @@ bool read(const std::string& path, std::vector<File>& files) {
   std::error_code none;
   if (fs::is_directory(path, none)) {
     std::vector<std::string> entries;
-    for (const fs::directory_entry& entry : fs::directory_iterator(path)) entries.push_back(entry.path().string());
+    for (const fs::directory_entry& entry : fs::directory_iterator(path))
+      entries.push_back(entry.path().string());
     std::ranges::sort(entries);
-    return std::ranges::all_of(entries, [&](const std::string& entry) { return read(entry, files); });
+    return std::ranges::all_of(entries,
+                               [&](const std::string& entry) { return read(entry, files); });
   }
   std::ifstream file(path, std::ios::binary);
-  files.push_back({path, Input(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>())});
+  files.push_back(
+      {path, Input(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>())});
   return file.good();
 }
 
@@ -115,7 +123,8 @@ struct Progress {
 std::string step_name(const Options& options, uint64_t step) {
   const uint64_t files = options.regressions.size() + options.seeds.size();
   if (step >= files) return fmt::format("iteration {0} (run again with --only {0})", step - files);
-  return step < options.regressions.size() ? options.regressions[step].path : options.seeds[step - options.regressions.size()].path;
+  return step < options.regressions.size() ? options.regressions[step].path
+                                           : options.seeds[step - options.regressions.size()].path;
 }
 
 // The child: regressions, seeds, then iterations until all are done or time is up.
@@ -131,7 +140,8 @@ void run(const Options& options, Progress& progress) {
   for (const File& file : options.seeds) {
     LLVMFuzzerTestOneInput(file.bytes.data(), file.bytes.size());
     if (!fuzz::last_was_deep()) {
-      fmt::print(stderr, "{}: this seed does not reach `{}`; it must\n", file.path, fuzz::stages().back().name);
+      fmt::print(stderr, "{}: this seed does not reach `{}`; it must\n", file.path,
+                 fuzz::stages().back().name);
       ++progress.shallow_seeds;
     }
     ++progress.step;
@@ -173,9 +183,11 @@ std::string watch(pid_t child, const Progress& progress) {
 // How many inputs ran and how deep they got; false if either is too little.
 bool report(const Options& options) {
   const uint64_t executed = fuzz::executed();
-  fmt::print("{}; {} regressions, {} seeds\n", fuzz::depth_line(), options.regressions.size(), options.seeds.size());
+  fmt::print("{}; {} regressions, {} seeds\n", fuzz::depth_line(), options.regressions.size(),
+             options.seeds.size());
   if (executed < options.iterations)
-    fmt::print("{} of {} iterations in {} s, the limit of time\n", executed, options.iterations, options.seconds);
+    fmt::print("{} of {} iterations in {} s, the limit of time\n", executed, options.iterations,
+               options.seconds);
   if (options.iterations == 0) return true;
   if (executed * kLeastShareRun < options.iterations) {
     fmt::print(stderr, "too few iterations to mean anything\n");
@@ -193,19 +205,24 @@ bool report(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    fmt::print(stderr, "usage: {} [--iterations N] [--seconds S] [--regressions FOLDER] [--only I] [--save FILE] SEED…\n", argv[0]);
+    fmt::print(stderr,
+               "usage: {} [--iterations N] [--seconds S] [--regressions FOLDER] [--only I] [--save "
+               "FILE] SEED…\n",
+               argv[0]);
     return 2;
   }
   if (options.single) {
     const Input input = fuzz::make_input(options.only, options.seed_bytes());
     if (!options.save.empty())
       std::ofstream(options.save, std::ios::binary)
-          .write(reinterpret_cast<const char*>(input.data()), static_cast<std::streamsize>(input.size()));
+          .write(reinterpret_cast<const char*>(input.data()),
+                 static_cast<std::streamsize>(input.size()));
     LLVMFuzzerTestOneInput(input.data(), input.size());
     return 0;
   }
   fuzz::clear_counts();  // makes them, for both processes
-  void* shared = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* shared =
+      mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   auto* progress = new (shared) Progress;
   const pid_t child = fork();
   if (child == 0) {

@@ -43,7 +43,8 @@ void collect(Json& value, std::vector<Json*>& all) {
 }
 
 double hostile_number(Random& random) {
-  constexpr std::array<double, 12> kEdges{0.0, -0.0, 0.5, -1.5, 1e-12, 1e-38, 1e-300, 1e30, -1e20, 1e300, 2147483648.0, 1e19};
+  constexpr std::array<double, 12> kEdges{0.0,    -0.0, 0.5,   -1.5,  1e-12,        1e-38,
+                                          1e-300, 1e30, -1e20, 1e300, 2147483648.0, 1e19};
   return pick(random, kEdges);
 }
 
@@ -55,7 +56,8 @@ std::string hostile_string(Random& random, const std::string& old) {
 }
 
 Json of_another_kind(Random& random) {
-  const std::array<Json, 9> kinds{nullptr, true, 0, -1, 0.5, "", "x", Json::array(), Json::object()};
+  const std::array<Json, 9> kinds{nullptr,       true,          0, -1, 0.5, "", "x",
+                                  Json::array(), Json::object()};
   return pick(random, kinds);
 }
 
@@ -112,14 +114,21 @@ struct Token {
 };
 
 std::vector<Token> tokens_of(std::string_view text) {
-  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  const auto is_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  };
   std::vector<Token> tokens;
   while (!text.empty()) {
     size_t length = 1;
-    if (is_word(text[0])) length = static_cast<size_t>(std::find_if_not(text.begin(), text.end(), is_word) - text.begin());
+    if (is_word(text[0]))
+      length =
+          static_cast<size_t>(std::find_if_not(text.begin(), text.end(), is_word) - text.begin());
     const std::string_view token = text.substr(0, length);
     const bool digits = std::ranges::all_of(token, [](char c) { return c >= '0' && c <= '9'; });
-    tokens.push_back({digits ? Token::kNumber : is_word(token[0]) ? Token::kWord : Token::kOther, token});
+    tokens.push_back({digits              ? Token::kNumber
+                      : is_word(token[0]) ? Token::kWord
+                                          : Token::kOther,
+                      token});
     text.remove_prefix(length);
   }
   return tokens;
@@ -130,7 +139,8 @@ std::string change_token(Random& random, std::string_view text) {
   const Token& chosen = pick(random, tokens);
   std::string replacement;
   if (chosen.kind == Token::kNumber && random() % 2 == 0) {
-    replacement = std::to_string(hostile_integer(random, std::strtoll(std::string(chosen.text).c_str(), nullptr, 10)));
+    replacement = std::to_string(
+        hostile_integer(random, std::strtoll(std::string(chosen.text).c_str(), nullptr, 10)));
   } else {
     // Another one of its kind: there is one, itself.
     const Token* other = &chosen;
@@ -139,7 +149,8 @@ std::string change_token(Random& random, std::string_view text) {
     replacement = other->text;
   }
   const auto at = static_cast<size_t>(chosen.text.data() - text.data());
-  return std::string(text.substr(0, at)) + replacement + std::string(text.substr(at + chosen.text.size()));
+  return std::string(text.substr(0, at)) + replacement +
+         std::string(text.substr(at + chosen.text.size()));
 }
 
 std::string change_lines(Random& random, std::string_view text) {
@@ -176,7 +187,8 @@ size_t store(std::string_view text, uint8_t* data, size_t size, size_t max_size)
 size_t mutate_json(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   Random random(seed);
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  if (random() % 8 == 0 || levels(text) > kMostLevels) return LLVMFuzzerMutate(data, size, max_size);
+  if (random() % 8 == 0 || levels(text) > kMostLevels)
+    return LLVMFuzzerMutate(data, size, max_size);
   Json root = Json::parse(text, nullptr, false);
   if (root.is_discarded()) return LLVMFuzzerMutate(data, size, max_size);
   std::vector<Json*> all;
@@ -196,7 +208,8 @@ size_t mutate_text(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   Random random(seed);
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (random() % 8 == 0 || text.empty()) return LLVMFuzzerMutate(data, size, max_size);
-  return store(random() % 4 == 0 ? change_lines(random, text) : change_token(random, text), data, size, max_size);
+  return store(random() % 4 == 0 ? change_lines(random, text) : change_token(random, text), data,
+               size, max_size);
 }
 
 }  // namespace dtr::fuzz

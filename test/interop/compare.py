@@ -1,11 +1,13 @@
-"""The measure of both directions: integer tensors equal, float ones within 2^-20 of the largest magnitude."""
+"""The measure of both directions: integer tensors equal, float ones within 2^-20 of the largest
+magnitude."""
 import numpy as np
 
 LIMIT = 2.0**-20
 
 
 def difference(got, wanted):
-    """Of the largest magnitude; infinite where dtype, shape or integers differ, or only one side is finite."""
+    """Of the largest magnitude; infinite where dtype, shape or integers differ, or only one side is
+    finite."""
     if got.dtype != wanted.dtype or got.shape != wanted.shape:
         return float("inf")
     if got.size == 0 or np.array_equal(got, wanted, equal_nan=got.dtype.kind == "f"):

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Live comparison with ExecuTorch: what its exporter writes runs here, what Deuteron writes runs there.
+"""Live comparison with ExecuTorch: what its exporter writes runs here, what Deuteron writes runs
+there.
 
     live.py DEUTERON [--all] [CASE …]      (the wheels of requirements.txt)
 
-Without --all, 100 conformance cases are taken, spread evenly over the set. The last line counts. Exit code 1: something differs.
+Without --all, 100 conformance cases are taken, spread evenly over the set. The last line counts.
+Exit code 1: something differs.
 """
 import argparse
 import subprocess
@@ -46,12 +48,17 @@ class Report:
             print(f"  sums in another order: {', '.join(self.close)}")
         for line in self.failures:
             print(f"  FAIL {line}")
-        print(f"{self.title}: {self.count} compared, {self.exact} bit for bit, largest difference {self.worst[0]:.3g} {self.worst[1]}, "
-              f"{len(self.left_out)} left out, {len(self.failures)} failed")
+        print(
+            f"{self.title}: {self.count} compared, {self.exact} bit for bit, largest difference"
+            f" {self.worst[0]:.3g} {self.worst[1]}, {len(self.left_out)} left out,"
+            f" {len(self.failures)} failed"
+        )
 
 
 def run(*command):
-    done = subprocess.run([str(part) for part in command], text=True, stdin=subprocess.DEVNULL, capture_output=True)
+    done = subprocess.run(
+        [str(part) for part in command], text=True, stdin=subprocess.DEVNULL, capture_output=True
+    )
     return done.returncode, (done.stderr.strip() or done.stdout.strip())
 
 
@@ -60,7 +67,9 @@ def our_outputs(deuteron, program, samples, work, tensors=None):
     inputs = {f"input_{i}": np.stack(column) for i, column in enumerate(zip(*samples))}
     np.savez(work / "in.npz", **inputs)
     extra = ["--tensors", tensors] if tensors else []
-    code, message = run(deuteron, "run", program, *extra, "--input", work / "in.npz", "--output", work / "out.npz")
+    code, message = run(
+        deuteron, "run", program, *extra, "--input", work / "in.npz", "--output", work / "out.npz"
+    )
     if code != 0:
         return message
     with np.load(work / "out.npz") as arrays:
@@ -74,7 +83,12 @@ def compare_samples(ours, theirs):
         if len(mine) != len(other):
             return float("inf")
         for got, wanted in zip(mine, other):
-            largest = max(largest, compare.difference(got.reshape(wanted.shape) if got.size == wanted.size else got, wanted))
+            largest = max(
+                largest,
+                compare.difference(
+                    got.reshape(wanted.shape) if got.size == wanted.size else got, wanted
+                ),
+            )
     return largest
 
 
@@ -94,7 +108,9 @@ def hold(report, case, deuteron, file, samples, work, tensors=None):
 def compile_for_executorch(deuteron, case, work, *options):
     """The program without NPU parts; a text if there is none."""
     program = work / "ours.pte"
-    code, message = run(deuteron, "compile", case.program, "--target", "executorch", *options, "-o", program)
+    code, message = run(
+        deuteron, "compile", case.program, "--target", "executorch", *options, "-o", program
+    )
     return message if code != 0 else program
 
 
@@ -114,7 +130,9 @@ def ours_on_upstream(deuteron, chosen, work):
 
 def tensor_files(deuteron, chosen, work):
     """Constants outside of the program, both ways."""
-    report = Report("programs with a tensor file, Deuteron's on ExecuTorch's runtime and the other way round")
+    report = Report(
+        "programs with a tensor file, Deuteron's on ExecuTorch's runtime and the other way round"
+    )
     for case in chosen:
         if cases.exception(case, "our programs") or cases.exception(case, "their programs"):
             continue
@@ -123,9 +141,14 @@ def tensor_files(deuteron, chosen, work):
         if isinstance(program, str):
             report.fail(case.name, program)
             continue
-        needed, held = wheel.external_tensors(program.read_bytes()), wheel.tensor_file_entries(tensors.read_bytes())
+        needed, held = wheel.external_tensors(program.read_bytes()), wheel.tensor_file_entries(
+            tensors.read_bytes()
+        )
         if needed != held:
-            report.fail(case.name, f"ExecuTorch's tools read {held} of the tensor file, the program needs {needed}")
+            report.fail(
+                case.name,
+                f"ExecuTorch's tools read {held} of the tensor file, the program needs {needed}",
+            )
         hold(report, case, deuteron, program, case.samples(2), work, tensors if held else None)
         file, theirs = work / "upstream.pte", work / "upstream.ptd"
         program, content = wheel.lower_with_tensor_file(case.program, work / "external")
@@ -138,10 +161,16 @@ def tensor_files(deuteron, chosen, work):
 
 def npu_parts_on_upstream(deuteron, chosen, work):
     """Programs with NPU parts: its tool names the delegate, its runtime loads them up to that."""
-    report = Report("Deuteron's programs with NPU parts, up to the delegate that ExecuTorch's runtime lacks")
+    report = Report(
+        "Deuteron's programs with NPU parts, up to the delegate that ExecuTorch's runtime lacks"
+    )
     for case in chosen:
         program = work / "npu.pte"
-        calibrate = ["--calibrate", case.folder / "calibration.npz"] if case.program.name == "float.pt2" else []
+        calibrate = (
+            ["--calibrate", case.folder / "calibration.npz"]
+            if case.program.name == "float.pt2"
+            else []
+        )
         code, message = run(deuteron, "compile", case.program, *calibrate, "-o", program)
         if code != 0:
             report.fail(case.name, message)
@@ -183,17 +212,31 @@ def main():
     parser.add_argument("cases", nargs="*")
     options = parser.parse_args()
     found = cases.models() + cases.conformance() + cases.own()
-    chosen = choose(cases.models(), argparse.Namespace(all=True, cases=options.cases)) + choose(cases.conformance(), options)
+    chosen = choose(cases.models(), argparse.Namespace(all=True, cases=options.cases)) + choose(
+        cases.conformance(), options
+    )
     print(f"{len(chosen)} of {len(found)} models and conformance cases")
     there, taken = len(cases.conformance()), len(choose(cases.conformance(), options))
     if taken < there and not options.cases:
-        cases.not_run(f"{there - taken} of {there} conformance cases of the live comparison (--all)")
+        cases.not_run(
+            f"{there - taken} of {there} conformance cases of the live comparison (--all)"
+        )
     with tempfile.TemporaryDirectory() as work:
         reports = [
             upstream_on_ours(options.deuteron, chosen, Path(work)),
-            ours_on_upstream(options.deuteron, chosen + choose(cases.own(), argparse.Namespace(all=True, cases=options.cases)), Path(work)),
-            tensor_files(options.deuteron, chosen[:: 1 if options.all or options.cases else TENSOR_FILE_STEP], Path(work)),
-            npu_parts_on_upstream(options.deuteron, [case for case in chosen if case.name in cases.MODELS], Path(work)),
+            ours_on_upstream(
+                options.deuteron,
+                chosen + choose(cases.own(), argparse.Namespace(all=True, cases=options.cases)),
+                Path(work),
+            ),
+            tensor_files(
+                options.deuteron,
+                chosen[:: 1 if options.all or options.cases else TENSOR_FILE_STEP],
+                Path(work),
+            ),
+            npu_parts_on_upstream(
+                options.deuteron, [case for case in chosen if case.name in cases.MODELS], Path(work)
+            ),
         ]
     for report in reports:
         report.print()

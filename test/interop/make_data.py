@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Writes test/data/interop: programs of ExecuTorch's exporter, and what its runtime computes with them and with Deuteron's.
+"""Writes test/data/interop: programs of ExecuTorch's exporter, and what its runtime computes with
+them and with Deuteron's.
 
-    make_data.py DEUTERON         (the wheels of requirements.txt; DEUTERON_SHARED: the full sets, from which the cases are chosen)
+    make_data.py DEUTERON         (the wheels of requirements.txt; DEUTERON_SHARED: the full sets,
+                                  from which the cases are chosen)
 
-Per case, CASE.program holds the bytes of the .pte, CASE.input_I and CASE.output_I [samples, …] inputs and outputs. Chosen are the
-smallest cases of each group of the conformance set, 100 together, and the small models. ours.npz has inputs and outputs of the models and
-cases of the repository, compiled for the target `executorch`; upstream_tensor_file.npz a program with its constants in CASE.tensors, the bytes
+Per case, CASE.program holds the bytes of the .pte, CASE.input_I and CASE.output_I [samples, …]
+inputs and outputs. Chosen are the
+smallest cases of each group of the conformance set, 100 together, and the small models. ours.npz
+has inputs and outputs of the models and
+cases of the repository, compiled for the target `executorch`; upstream_tensor_file.npz a program
+with its constants in CASE.tensors, the bytes
 of a .ptd; kernels.txt names the kernels of ExecuTorch's runtime.
 test/unit/interop_test.cpp judges by them.
 """
@@ -73,21 +78,40 @@ def write(name, packed):
 
 
 def choose():
-    """The smallest cases of each group, by the bytes of model and tensors; first one of each, then a second, …"""
+    """The smallest cases of each group, by the bytes of model and tensors; first one of each, then
+    a second, …"""
     groups = {}
     for case in cases.conformance():
         tensors = sum(array.nbytes for array in case.samples(1)[0])
         if not cases.exception(case, "their programs") and tensors <= LARGEST:
-            groups.setdefault(re.sub(r"_\d+$", "", case.name), []).append((case.program.stat().st_size + tensors, case.name, case))
-    ranked = [(rank, name, case) for group in groups.values() for rank, (_, name, case) in enumerate(sorted(group)[:PER_GROUP])]
+            groups.setdefault(re.sub(r"_\d+$", "", case.name), []).append(
+                (case.program.stat().st_size + tensors, case.name, case)
+            )
+    ranked = [
+        (rank, name, case)
+        for group in groups.values()
+        for rank, (_, name, case) in enumerate(sorted(group)[:PER_GROUP])
+    ]
     return [case for _, _, case in sorted(ranked)[:COUNT]]
 
 
 if __name__ == "__main__":
     command = Path(sys.argv[1]).resolve()
-    in_tree = [case for case in cases.models() + cases.conformance() + cases.own() if case.folder.is_relative_to(cases.ROOT)]
-    write("ours", [ours(case, command) for case in in_tree if not cases.exception(case, "our programs")])
-    (cases.ROOT / "test" / "data" / "interop" / "kernels.txt").write_text("".join(f"{n}\n" for n in sorted(wheel.registered_operators())))
-    write("upstream_tensor_file", [with_tensor_file(case) for case in in_tree if case.name == WITH_TENSOR_FILE])
+    in_tree = [
+        case
+        for case in cases.models() + cases.conformance() + cases.own()
+        if case.folder.is_relative_to(cases.ROOT)
+    ]
+    write(
+        "ours",
+        [ours(case, command) for case in in_tree if not cases.exception(case, "our programs")],
+    )
+    (cases.ROOT / "test" / "data" / "interop" / "kernels.txt").write_text(
+        "".join(f"{n}\n" for n in sorted(wheel.registered_operators()))
+    )
+    write(
+        "upstream_tensor_file",
+        [with_tensor_file(case) for case in in_tree if case.name == WITH_TENSOR_FILE],
+    )
     write("upstream_cases", [theirs(case) for case in choose()])
     write("upstream_models", [theirs(case) for case in cases.models() if case.name in MODELS])

@@ -1,4 +1,5 @@
-"""What the live comparison needs of ExecuTorch's wheel (1.4): its exporter and its runtime, with portable and quantized kernels."""
+"""What the live comparison needs of ExecuTorch's wheel (1.4): its exporter and its runtime, with
+portable and quantized kernels."""
 import io
 import logging
 import os
@@ -30,12 +31,20 @@ def _import_quietly():
     return torch, exir, deserialize_pte_binary, FlatTensorSerializer, _portable_lib, Runtime
 
 
-torch, exir, deserialize_pte_binary, FlatTensorSerializer, _portable_lib, Runtime = _import_quietly()
+(
+    torch,
+    exir,
+    deserialize_pte_binary,
+    FlatTensorSerializer,
+    _portable_lib,
+    Runtime,
+) = _import_quietly()
 import numpy as np  # noqa: E402
 
 
 def load(path):
-    """A .pt2. The repository's own leave out the sample inputs, which PyTorch insists on and nothing here uses."""
+    """A .pt2. The repository's own leave out the sample inputs, which PyTorch insists on and
+    nothing here uses."""
     whole = io.BytesIO()
     with zipfile.ZipFile(path) as stored, zipfile.ZipFile(whole, "w") as archive:
         for name in stored.namelist():
@@ -50,7 +59,8 @@ def load(path):
 
 
 def lower(path):
-    """Bytes of the .pte that the exporter makes of a .pt2, without a partitioner: every operator is a kernel call."""
+    """Bytes of the .pte that the exporter makes of a .pt2, without a partitioner: every operator is
+    a kernel call."""
     program = load(path)
     edge = exir.to_edge(program, compile_config=exir.EdgeCompileConfig(_check_ir_validity=False))
     return edge.to_executorch().buffer
@@ -74,7 +84,9 @@ def plan(program):
 
 
 def operators(program):
-    return sorted({f"{op.name}.{op.overload}" if op.overload else op.name for op in plan(program).operators})
+    return sorted(
+        {f"{op.name}.{op.overload}" if op.overload else op.name for op in plan(program).operators}
+    )
 
 
 def delegates(program):
@@ -92,10 +104,15 @@ def external_tensors(program):
 
 
 def tensor_file_entries(tensors):
-    """The same of a .ptd, as upstream's own deserializer reads it; entries that are no tensors are left out."""
+    """The same of a .ptd, as upstream's own deserializer reads it; entries that are no tensors are
+    left out."""
     held = FlatTensorSerializer().deserialize(bytes(tensors)).named_data
     layouts = {key: entry.tensor_layout for key, entry in held.items()}
-    return {key: (list(layout.sizes), list(layout.dim_order)) for key, layout in layouts.items() if layout is not None}
+    return {
+        key: (list(layout.sizes), list(layout.dim_order))
+        for key, layout in layouts.items()
+        if layout is not None
+    }
 
 
 def registered_operators():
@@ -107,23 +124,32 @@ class Refused(Exception):
 
 
 class Method:
-    """The method `forward` of a program, loaded by ExecuTorch's runtime; `tensors`: bytes of a .ptd with its constants."""
+    """The method `forward` of a program, loaded by ExecuTorch's runtime; `tensors`: bytes of a .ptd
+    with its constants."""
 
     def __init__(self, program, tensors=None):
         self._tensors = tensors
         self._bytes = bytes(program)  # the runtime reads in place
         held = plan(program)
-        self._inputs = [(list(held.values[i].val.sizes), list(held.values[i].val.dim_order)) for i in held.inputs]
+        self._inputs = [
+            (list(held.values[i].val.sizes), list(held.values[i].val.dim_order))
+            for i in held.inputs
+        ]
         try:
             if tensors is None:
-                self._execute = Runtime.get().load_program(self._bytes).load_method("forward").execute
+                self._execute = (
+                    Runtime.get().load_program(self._bytes).load_method("forward").execute
+                )
             else:  # the class above has no argument for them
-                self._execute = _portable_lib._load_for_executorch_from_buffer(self._bytes, tensors).forward
+                self._execute = _portable_lib._load_for_executorch_from_buffer(
+                    self._bytes, tensors
+                ).forward
         except Exception as error:
             raise Refused(str(error)) from None
 
     def run(self, inputs):
-        """Arrays of PyTorch's logical shape in and out; the axis of a batch of one may be missing from inputs."""
+        """Arrays of PyTorch's logical shape in and out; the axis of a batch of one may be missing
+        from inputs."""
         tensors = []
         for array, (sizes, order) in zip(inputs, self._inputs):
             physical = np.ascontiguousarray(array.reshape(sizes).transpose(order))

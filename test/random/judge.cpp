@@ -37,15 +37,17 @@ std::vector<Tensor> seeded_inputs(const Graph& graph, uint64_t seed) {
   std::vector<Tensor> inputs;
   for (const ValueId id : graph.inputs()) {
     const Type& type = graph.type(id);
-    inputs.push_back(
-        Tensor::copy_of(type.dtype, type.shape, seeded_values(type.dtype, static_cast<size_t>(type.elements()), seed + id.index)));
+    inputs.push_back(Tensor::copy_of(
+        type.dtype, type.shape,
+        seeded_values(type.dtype, static_cast<size_t>(type.elements()), seed + id.index)));
     if (type.dtype == DType::kInt64)
       for (int64_t& index : inputs.back().values<int64_t>()) index = std::abs(index) % kIndexInputs;
   }
   return inputs;
 }
 
-// Depends on the seed and the name alone, so that an op keeps its draw while the graph around it shrinks. FNV-1a.
+// Depends on the seed and the name alone, so that an op keeps its draw while the graph around it
+// shrinks. FNV-1a.
 uint64_t draw(std::string_view name, uint64_t seed) {
   uint64_t hash = 0xCBF29CE484222325 ^ seed;
   for (const char letter : name) hash = (hash ^ static_cast<uint8_t>(letter)) * 0x100000001B3;
@@ -54,7 +56,8 @@ uint64_t draw(std::string_view name, uint64_t seed) {
 
 // Some operators kept off the NPU, some that it can run forced onto it.
 void wish(const Program& program, uint64_t seed, CompileSettings& settings) {
-  static const std::unique_ptr<DelegateBackend> npu = make_neutron_backend(find_target("imxrt700")->npu);
+  static const std::unique_ptr<DelegateBackend> npu =
+      make_neutron_backend(find_target("imxrt700")->npu);
   const Graph& graph = program.forward();
   for (const OpId op : graph.ops()) {
     const std::string& name = graph.value(graph.op(op).results[0]).name;
@@ -74,10 +77,13 @@ Status stop_early(Program& program, uint64_t seed) {
   return node.empty() ? Status{} : stop_at(program, node);
 }
 
-// How far the reference itself is from the same graph in double. Kernels add in another order, and what a clamp leaves of a sum says
-// nothing of how large its terms were, so a difference of a few times that is rounding.
-double rounding_of(const Program& program, const std::vector<TensorView>& inputs, const Tensor& expected, size_t output) {
-  const auto in_double = make_reference_executor(program, program.forward(), Precision::kDouble)->run(inputs);
+// How far the reference itself is from the same graph in double. Kernels add in another order, and
+// what a clamp leaves of a sum says nothing of how large its terms were, so a difference of a few
+// times that is rounding.
+double rounding_of(const Program& program, const std::vector<TensorView>& inputs,
+                   const Tensor& expected, size_t output) {
+  const auto in_double =
+      make_reference_executor(program, program.forward(), Precision::kDouble)->run(inputs);
   if (!in_double) return 0;
   Comparison comparison;
   comparison.add((*in_double)[output].view(), expected.view());
@@ -85,10 +91,12 @@ double rounding_of(const Program& program, const std::vector<TensorView>& inputs
 }
 
 using Rounding = std::function<double(size_t output)>;
-Failure compare_outputs(const std::vector<Tensor>& expected, const std::vector<Tensor>& actual, const char* kit, const Rounding& rounding) {
+Failure compare_outputs(const std::vector<Tensor>& expected, const std::vector<Tensor>& actual,
+                        const char* kit, const Rounding& rounding) {
   for (size_t i = 0; i < expected.size(); ++i) {
     if (expected[i].shape() != actual[i].shape() || expected[i].dtype() != actual[i].dtype())
-      return {"mismatch", fmt::format("output {} is {} {} instead of {} {}", i, name(actual[i].dtype()), to_string(actual[i].shape()),
+      return {"mismatch", fmt::format("output {} is {} {} instead of {} {}", i,
+                                      name(actual[i].dtype()), to_string(actual[i].shape()),
                                       name(expected[i].dtype()), to_string(expected[i].shape()))};
     Comparison comparison;
     comparison.add(expected[i].view(), actual[i].view());
@@ -96,9 +104,12 @@ Failure compare_outputs(const std::vector<Tensor>& expected, const std::vector<T
     double bound = real ? comparison.largest_expected() * 0x1p-20 : 0;
     if (real && comparison.max_absolute() > bound) bound = std::max(bound, 4 * rounding(i));
     if (comparison.max_absolute() > bound)
-      return {"mismatch",
-              fmt::format("output {} with {} kernels: {} of {} elements differ, element {} is {} instead of {}", i, kit,
-                          comparison.different(), comparison.elements(), comparison.index(), comparison.actual(), comparison.expected())};
+      return {
+          "mismatch",
+          fmt::format(
+              "output {} with {} kernels: {} of {} elements differ, element {} is {} instead of {}",
+              i, kit, comparison.different(), comparison.elements(), comparison.index(),
+              comparison.actual(), comparison.expected())};
   }
   return {};
 }
@@ -108,7 +119,8 @@ Failure compare_outputs(const std::vector<Tensor>& expected, const std::vector<T
 Failure judge(Program program, uint64_t seed, bool in_float) {
   if (const Status valid = verify(program); !valid) return failure_of("verifier", valid.error());
   if (in_float && seed % 5 == 0)
-    if (const Status stopped = stop_early(program, seed); !stopped) return failure_of("stop", stopped.error());
+    if (const Status stopped = stop_early(program, seed); !stopped)
+      return failure_of("stop", stopped.error());
   // What costs and wishes decide may run in float.
   CompileSettings settings{.target = find_target("imxrt700"),
                            .backend = {.row_packing = seed % 3 == 0},
@@ -118,33 +130,44 @@ Failure judge(Program program, uint64_t seed, bool in_float) {
                            .threads = 1};
   if (in_float && seed % 2 == 0) wish(program, seed, settings);
   const Result<Compilation> compiled = compile_model(std::move(program), settings);
-  const auto may_refuse = [](DiagnosticId id) { return id == DiagnosticId::kNoBackend || id == DiagnosticId::kPlacementForced; };
+  const auto may_refuse = [](DiagnosticId id) {
+    return id == DiagnosticId::kNoBackend || id == DiagnosticId::kPlacementForced;
+  };
   if (!compiled && in_float && may_refuse(compiled.error().id)) return {.refused = true};
   if (!compiled) return failure_of("compile", compiled.error());
   const Program& placed = compiled->program;
-  if (const Status valid = verify(placed); !valid) return failure_of("verifier after placement", valid.error());
+  if (const Status valid = verify(placed); !valid)
+    return failure_of("verifier after placement", valid.error());
 
   const Graph& original = compiled->as_read;
-  const std::unique_ptr<Executor> reference = make_reference_executor(placed, in_float ? placed.forward() : original);
+  const std::unique_ptr<Executor> reference =
+      make_reference_executor(placed, in_float ? placed.forward() : original);
   const std::vector<Tensor> inputs = seeded_inputs(original, seed);
   std::vector<TensorView> views;
   for (const Tensor& input : inputs) views.push_back(input.view());
   const Result<std::vector<Tensor>> expected = reference->run(views);
   if (!expected) return failure_of("reference", expected.error());
-  const Rounding rounding = [&](size_t output) { return rounding_of(placed, views, (*expected)[output], output); };
+  const Rounding rounding = [&](size_t output) {
+    return rounding_of(placed, views, (*expected)[output], output);
+  };
   const uint64_t sram_bytes = sram_use(*compiled).total_bytes;
   uint64_t cycles = 0;
   for (const simulator::Kit* kit : all_kits()) {
-    const Result<std::unique_ptr<Session>> session = Session::load(compiled->pte(), "random.pte", *kit);
+    const Result<std::unique_ptr<Session>> session =
+        Session::load(compiled->pte(), "random.pte", *kit);
     if (!session) return failure_of("load", session.error());
     RunStats stats;
     const Result<std::vector<Tensor>> outputs = (*session)->run(views, &stats);
     if (!outputs) return failure_of("run", outputs.error());
-    if (Failure failure = compare_outputs(*expected, *outputs, kit->name, rounding); failure.failed()) return failure;
+    if (Failure failure = compare_outputs(*expected, *outputs, kit->name, rounding);
+        failure.failed())
+      return failure;
     if (stats.sram_touched_bytes > sram_bytes)
-      return {"arena", fmt::format("byte {} of an arena of {} was touched", stats.sram_touched_bytes, sram_bytes)};
+      return {"arena", fmt::format("byte {} of an arena of {} was touched",
+                                   stats.sram_touched_bytes, sram_bytes)};
     if (cycles != 0 && cycles != stats.total_cycles)
-      return {"cycles", fmt::format("{} cycles, with other kernels {}", stats.total_cycles, cycles)};
+      return {"cycles",
+              fmt::format("{} cycles, with other kernels {}", stats.total_cycles, cycles)};
     cycles = stats.total_cycles;
   }
   return {};
@@ -167,7 +190,8 @@ Failure judge_apart(Program& program, uint64_t seed, bool in_float) {
   close(channel[1]);
   std::string text;
   std::array<char, 4096> buffer = {};
-  for (ssize_t count; (count = read(channel[0], buffer.data(), buffer.size())) > 0;) text.append(buffer.data(), static_cast<size_t>(count));
+  for (ssize_t count; (count = read(channel[0], buffer.data(), buffer.size())) > 0;)
+    text.append(buffer.data(), static_cast<size_t>(count));
   close(channel[0]);
   int status = 0;
   waitpid(process, &status, 0);

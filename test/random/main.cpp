@@ -1,4 +1,5 @@
-// deuteron-random: all executors agree on seeded random graphs; prints the smallest graph on which they do not.
+// deuteron-random: all executors agree on seeded random graphs; prints the smallest graph on which
+// they do not.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,9 +33,13 @@ struct Options {
 bool in_float(uint64_t seed) { return seed % 3 == 0; }
 
 Program make(uint64_t seed) {
-  static const std::unique_ptr<DelegateBackend> npu = make_neutron_backend(find_target("imxrt700")->npu);
+  static const std::unique_ptr<DelegateBackend> npu =
+      make_neutron_backend(find_target("imxrt700")->npu);
   RandomOptions options{.floats = in_float(seed)};
-  if (!in_float(seed)) options.accept = [](const Program& program, OpId op) { return !npu->refuse(program.forward(), op); };
+  if (!in_float(seed))
+    options.accept = [](const Program& program, OpId op) {
+      return !npu->refuse(program.forward(), op);
+    };
   return RandomGraph(seed, std::move(options)).make(static_cast<int>(1 + seed % 30));
 }
 
@@ -44,16 +49,21 @@ bool report(uint64_t seed) {
   const size_t ops = program.forward().op_count();
   const Failure failure = judge_apart(program, seed, in_float(seed));
   if (!failure.failed()) return false;
-  Program smallest =
-      shrink(std::move(program), [&](Program& smaller) { return judge_apart(smaller, seed, in_float(seed)).kind == failure.kind; });
+  Program smallest = shrink(std::move(program), [&](Program& smaller) {
+    return judge_apart(smaller, seed, in_float(seed)).kind == failure.kind;
+  });
   const Failure last = judge_apart(smallest, seed, in_float(seed));
-  fmt::print("seed {}: {}: {}\n{} ops instead of {}; the same with `deuteron-random --first {} --count 1`:\n{}\n", seed, failure.kind,
-             last.text, smallest.forward().op_count(), ops, seed, print(smallest, {.elide_constants = true}));
+  fmt::print(
+      "seed {}: {}: {}\n{} ops instead of {}; the same with `deuteron-random --first {} --count "
+      "1`:\n{}\n",
+      seed, failure.kind, last.text, smallest.forward().op_count(), ops, seed,
+      print(smallest, {.elide_constants = true}));
   std::fflush(stdout);
   return true;
 }
 
-// What a process says before each graph, and once more of a graph with an operator that runs nowhere.
+// What a process says before each graph, and once more of a graph with an operator that runs
+// nowhere.
 struct Progress {
   uint64_t seed = 0;
   bool refused = false;
@@ -94,15 +104,17 @@ int run(const Options& options) {
   size_t refused = 0;
   for (const Worker& worker : workers) {
     Progress last;
-    for (Progress now; read(worker.progress, &now, sizeof(now)) == sizeof(now); last = now) refused += now.refused ? 1 : 0;
+    for (Progress now; read(worker.progress, &now, sizeof(now)) == sizeof(now); last = now)
+      refused += now.refused ? 1 : 0;
     int status = 0;
     waitpid(worker.process, &status, 0);
     if (status == 0) continue;
     failed = true;
-    if (!report(last.seed)) fmt::print("seed {} failed, but not when it was tried again\n", last.seed);
+    if (!report(last.seed))
+      fmt::print("seed {} failed, but not when it was tried again\n", last.seed);
   }
-  fmt::print("{} graphs from seed {}, {} with an operator that runs nowhere: {}\n", options.count, options.first, refused,
-             failed ? "not all executors agree" : "all executors agree");
+  fmt::print("{} graphs from seed {}, {} with an operator that runs nowhere: {}\n", options.count,
+             options.first, refused, failed ? "not all executors agree" : "all executors agree");
   return failed ? 1 : 0;
 }
 
@@ -121,8 +133,10 @@ void print_counts(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Compiles and runs seeded random graphs on every executor; prints the smallest graph on which they disagree.",
-               "deuteron-random");
+  CLI::App app(
+      "Compiles and runs seeded random graphs on every executor; prints the smallest graph on "
+      "which they disagree.",
+      "deuteron-random");
   app.add_option("--first", options.first, "First seed")->capture_default_str();
   app.add_option("--count", options.count, "Number of graphs")->capture_default_str();
   app.add_option("--jobs", options.jobs, "Processes (0: all threads)");

@@ -7,7 +7,9 @@
 namespace dtr::test {
 namespace {
 
-int64_t rank_of(const Shape& shape) { return std::max<int64_t>(1, static_cast<int64_t>(shape.size())); }
+int64_t rank_of(const Shape& shape) {
+  return std::max<int64_t>(1, static_cast<int64_t>(shape.size()));
+}
 
 AttributeValue draw_bool(Dice& dice, const Shape&) { return dice.coin(); }
 
@@ -27,7 +29,8 @@ AttributeValue draw_dims(Dice& dice, const Shape& shape) {
 AttributeValue draw_permutation(Dice& dice, const Shape& shape) {
   Ints dims(shape.size());
   std::iota(dims.begin(), dims.end(), 0);
-  for (size_t d = dims.size(); d > 1; --d) std::swap(dims[d - 1], dims[static_cast<size_t>(dice.below(static_cast<int64_t>(d)))]);
+  for (size_t d = dims.size(); d > 1; --d)
+    std::swap(dims[d - 1], dims[static_cast<size_t>(dice.below(static_cast<int64_t>(d)))]);
   return dims;
 }
 
@@ -58,7 +61,9 @@ AttributeValue draw_alpha(Dice& dice, const Shape&) {
 }
 
 AttributeValue draw_false(Dice&, const Shape&) { return false; }
-AttributeValue draw_layout(Dice& dice, const Shape&) { return std::string(dice.coin() ? "contiguous" : "channels_last"); }
+AttributeValue draw_layout(Dice& dice, const Shape&) {
+  return std::string(dice.coin() ? "contiguous" : "channels_last");
+}
 AttributeValue draw_small(Dice&, const Shape&) { return 0x1p-10; }
 
 // Of resizing; 0: the ratio of the extents.
@@ -77,7 +82,9 @@ AttributeValue draw_pad(Dice& dice, const Shape& shape) {
   return pad;
 }
 
-AttributeValue draw_approximate(Dice& dice, const Shape&) { return std::string(dice.coin() ? "none" : "tanh"); }
+AttributeValue draw_approximate(Dice& dice, const Shape&) {
+  return std::string(dice.coin() ? "none" : "tanh");
+}
 AttributeValue draw_exponent(Dice& dice, const Shape&) {
   constexpr double kValues[] = {2, 3, 0.5, -1, -0.5, 1.25};
   return kValues[dice.below(6)];
@@ -124,8 +131,9 @@ constexpr Row kRows[] = {
 
 AttributeDraw draw_of(const Param& attribute) {
   if (!attribute.is_attribute()) return nullptr;
-  const auto* at = std::find_if(std::begin(kRows), std::end(kRows),
-                                [&](const Row& row) { return row.name == attribute.name && row.kind == attribute.kind; });
+  const auto* at = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& row) {
+    return row.name == attribute.name && row.kind == attribute.kind;
+  });
   if (at != std::end(kRows)) return at->draw;
   if (attribute.kind == AttributeKind::kBool) return draw_bool;
   if (attribute.kind == AttributeKind::kFloat && attribute.has_default) return draw_float<0, 2>;

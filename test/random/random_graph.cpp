@@ -16,11 +16,14 @@ namespace {
 constexpr int64_t kMaxElements = 6000;
 
 bool row_sets(const OperandRow& row, std::string_view attribute) {
-  return (" " + std::string(row.sets) + " ").find(" " + std::string(attribute) + " ") != std::string::npos;
+  return (" " + std::string(row.sets) + " ").find(" " + std::string(attribute) + " ") !=
+         std::string::npos;
 }
 
 // Operands follow from the definition: one, or several of broadcast shapes.
-bool operands_follow(const OpDef& def) { return def.schema.min_operands() == 1 || def.has_trait(kElementwise); }
+bool operands_follow(const OpDef& def) {
+  return def.schema.min_operands() == 1 || def.has_trait(kElementwise);
+}
 
 }  // namespace
 
@@ -32,15 +35,21 @@ int64_t Dice::extent() {
 std::string why_not_drawn(const OpDef& def) {
   const OperandRow* row = find_operand_row(def.name);
   if (row == nullptr && !operands_follow(def))
-    return fmt::format("operands of {} do not follow from its definition: give it a row in random_operands.cpp", def.name);
+    return fmt::format(
+        "operands of {} do not follow from its definition: give it a row in random_operands.cpp",
+        def.name);
   for (const Param& attribute : def.schema.params())
-    if (attribute.is_attribute() && draw_of(attribute) == nullptr && (row == nullptr || !row_sets(*row, attribute.name)))
-      return fmt::format("attribute `{}` of {} has no row in random_attributes.cpp", attribute.name, def.name);
+    if (attribute.is_attribute() && draw_of(attribute) == nullptr &&
+        (row == nullptr || !row_sets(*row, attribute.name)))
+      return fmt::format("attribute `{}` of {} has no row in random_attributes.cpp", attribute.name,
+                         def.name);
   return {};
 }
 
 RandomGraph::RandomGraph(uint64_t seed, RandomOptions options)
-    : dice_(seed), options_(std::move(options)), rewriter_((program_.graphs.emplace_back(), program_.forward())) {}
+    : dice_(seed),
+      options_(std::move(options)),
+      rewriter_((program_.graphs.emplace_back(), program_.forward())) {}
 
 Quantization RandomGraph::any_quantization(double scale) {
   if (scale == 0) scale = 0.02;
@@ -60,28 +69,36 @@ ValueId RandomGraph::value_of_shape(const Shape& shape, ValueId otherwise) {
   std::vector<ValueId> same;
   for (const ValueId value : values_)
     if (type(value).shape == shape) same.push_back(value);
-  return same.empty() ? otherwise : same[static_cast<size_t>(dice_.below(static_cast<int64_t>(same.size())))];
+  return same.empty() ? otherwise
+                      : same[static_cast<size_t>(dice_.below(static_cast<int64_t>(same.size())))];
 }
 
 ValueId RandomGraph::constant(DType dtype, Shape shape, std::optional<Quantization> quantization) {
   const auto bytes = seeded_values(dtype, static_cast<size_t>(element_count(shape)), dice_.word());
   const ConstantId id = program_.constants.add(dtype, bytes);
-  return rewriter_.add_constant({.dtype = dtype, .shape = std::move(shape), .quantization = std::move(quantization)}, id, "c");
+  return rewriter_.add_constant(
+      {.dtype = dtype, .shape = std::move(shape), .quantization = std::move(quantization)}, id,
+      "c");
 }
 
-ValueId RandomGraph::constant(const Shape& shape) { return constant(DType::kInt8, shape, any_quantization()); }
+ValueId RandomGraph::constant(const Shape& shape) {
+  return constant(DType::kInt8, shape, any_quantization());
+}
 
 ValueId RandomGraph::indices(const Shape& shape, int64_t extent) {
   if (!indices_.empty() && dice_.one_in(3)) {
-    const ValueId index = indices_[static_cast<size_t>(dice_.below(static_cast<int64_t>(indices_.size())))];
+    const ValueId index =
+        indices_[static_cast<size_t>(dice_.below(static_cast<int64_t>(indices_.size())))];
     const Op& op = program_.forward().op(program_.forward().producer(index));
     const AttributeValue* dim = op.attributes.find("dim");
     const Shape& from = type(op.operands[0]).shape;
-    const int64_t bound =
-        dim == nullptr || from.empty() ? element_count(from) : from[*ops::normalize_dim(std::get<int64_t>(*dim), from.size())];
+    const int64_t bound = dim == nullptr || from.empty()
+                              ? element_count(from)
+                              : from[*ops::normalize_dim(std::get<int64_t>(*dim), from.size())];
     return bound <= extent ? index : ValueId{};
   }
-  if (extent >= kIndexInputs && dice_.one_in(3)) return rewriter_.add_input({.dtype = DType::kInt64, .shape = shape}, "i");
+  if (extent >= kIndexInputs && dice_.one_in(3))
+    return rewriter_.add_input({.dtype = DType::kInt64, .shape = shape}, "i");
   std::vector<int64_t> values(static_cast<size_t>(element_count(shape)));
   for (int64_t& value : values) value = dice_.below(extent);
   const ConstantId id = program_.constants.add_values<int64_t>(DType::kInt64, values);
@@ -123,7 +140,8 @@ void RandomGraph::add_weights(Draft& draft, Shape shape, int axis, int64_t chann
 std::optional<ValueId> RandomGraph::append(OpSpec spec) {
   const Result<ValueId> value = rewriter_.append(std::move(spec));
   if (!value) return std::nullopt;
-  if (type(*value).dtype == DType::kInt64) rewriter_.set_quantization(*value, std::nullopt);  // whatever was wanted
+  if (type(*value).dtype == DType::kInt64)
+    rewriter_.set_quantization(*value, std::nullopt);  // whatever was wanted
   const OpId op = program_.forward().producer(*value);
   const int64_t elements = type(*value).elements();
   if (elements > 0 && elements <= kMaxElements && verify_op(program_, program_.forward(), op) &&
@@ -138,12 +156,16 @@ bool RandomGraph::insert(Draft draft) {
   const Quantization from = *type(draft.operands[0]).quantization;
   std::vector<std::optional<Quantization>> choices;
   if (!draft.def->has_trait(kMovesData) && !draft.def->has_trait(kKeepsQuantization))
-    choices = {any_quantization(from.scale() * draft.spread), from, Quantization::per_tensor(1.0F / 256, -128),
-               Quantization::per_tensor(1.0F / 128, 0), Quantization::per_tensor(1.0F / 16, 127)};
+    choices = {any_quantization(from.scale() * draft.spread), from,
+               Quantization::per_tensor(1.0F / 256, -128), Quantization::per_tensor(1.0F / 128, 0),
+               Quantization::per_tensor(1.0F / 16, 127)};
   if (dice_.one_in(4) && !choices.empty()) std::swap(choices[0], choices[1]);
   choices.emplace_back(std::nullopt);
   for (const std::optional<Quantization>& quantization : choices) {
-    OpSpec spec{.def = draft.def, .operands = draft.operands, .attributes = draft.attributes, .quantization = quantization};
+    OpSpec spec{.def = draft.def,
+                .operands = draft.operands,
+                .attributes = draft.attributes,
+                .quantization = quantization};
     if (const std::optional<ValueId> value = append(std::move(spec))) {
       (type(*value).quantized() ? values_ : indices_).push_back(*value);
       return true;
@@ -165,14 +187,16 @@ void RandomGraph::insert_in_float(Draft draft) {
       operand = *real;
     }
   }
-  const std::optional<ValueId> result = append({.def = draft.def, .operands = draft.operands, .attributes = draft.attributes});
+  const std::optional<ValueId> result =
+      append({.def = draft.def, .operands = draft.operands, .attributes = draft.attributes});
   if (!result) return;
   if (type(*result).dtype == DType::kInt64) {
     indices_.push_back(*result);
     return;
   }
   const Quantization to = any_quantization(scale * std::min(draft.spread, 64.0));
-  if (const std::optional<ValueId> value = append({.def = &ops::kQuantize, .operands = {*result}, .quantization = to}))
+  if (const std::optional<ValueId> value =
+          append({.def = &ops::kQuantize, .operands = {*result}, .quantization = to}))
     values_.push_back(*value);
 }
 
@@ -180,7 +204,8 @@ void RandomGraph::add_op(const OpDef& def) {
   Draft draft{.def = &def, .operands = {any_value()}};
   const Shape shape = type(draft.operands[0]).shape;
   for (const Param& attribute : def.schema.params())
-    if (const AttributeDraw draw = draw_of(attribute); draw != nullptr && (!attribute.optional || dice_.coin()))
+    if (const AttributeDraw draw = draw_of(attribute);
+        draw != nullptr && (!attribute.optional || dice_.coin()))
       draft.attributes.set(attribute.name, draw(dice_, shape));
   if (const OperandRow* row = find_operand_row(def.name)) {
     if (!row->draw(*this, draft)) return;
@@ -189,8 +214,12 @@ void RandomGraph::add_op(const OpDef& def) {
       Shape smaller = shape;
       for (int64_t& extent : smaller)
         if (dice_.one_in(3)) extent = 1;
-      if (dice_.coin()) smaller.erase(smaller.begin(), smaller.begin() + dice_.below(static_cast<int64_t>(smaller.size()) + 1));
-      draft.operands.push_back(dice_.one_in(3) ? constant(smaller) : value_of_shape(dice_.coin() ? shape : smaller, draft.operands[0]));
+      if (dice_.coin())
+        smaller.erase(smaller.begin(),
+                      smaller.begin() + dice_.below(static_cast<int64_t>(smaller.size()) + 1));
+      draft.operands.push_back(
+          dice_.one_in(3) ? constant(smaller)
+                          : value_of_shape(dice_.coin() ? shape : smaller, draft.operands[0]));
     }
     if (draft.operands.size() == 2 && dice_.coin()) std::swap(draft.operands[0], draft.operands[1]);
     if (!type(draft.operands[0]).quantized()) return;
@@ -213,21 +242,27 @@ Program RandomGraph::make(int ops) {
   const auto layout = [&] { return dice_.coin() ? Layout::kContiguous : Layout::kChannelsLast; };
   for (int64_t inputs = 1 + dice_.below(3); inputs > 0; --inputs) {
     constexpr int64_t kRanks[] = {4, 4, 4, 4, 4, 3, 3, 2, 1, 5};
-    Type input{.dtype = DType::kInt8, .shape = Shape(static_cast<size_t>(kRanks[dice_.below(10)])), .quantization = any_quantization()};
+    Type input{.dtype = DType::kInt8,
+               .shape = Shape(static_cast<size_t>(kRanks[dice_.below(10)])),
+               .quantization = any_quantization()};
     for (int64_t& extent : input.shape) extent = dice_.extent();
     if (input.shape.size() > 3) input.shape[0] = 1 + dice_.below(2);
-    while (input.elements() > kMaxElements / 2) input.shape[static_cast<size_t>(dice_.below(static_cast<int64_t>(input.rank())))] = 1;
+    while (input.elements() > kMaxElements / 2)
+      input.shape[static_cast<size_t>(dice_.below(static_cast<int64_t>(input.rank())))] = 1;
     if (input.rank() >= 3) input.layout = layout();
     if (options_.floats && dice_.coin()) {
       const Quantization quantization = *std::exchange(input.quantization, std::nullopt);
       input.dtype = DType::kFloat32;
       const ValueId real = rewriter_.add_input(input, "x");
-      if (const auto value = append({.def = &ops::kQuantize, .operands = {real}, .quantization = quantization})) values_.push_back(*value);
+      if (const auto value =
+              append({.def = &ops::kQuantize, .operands = {real}, .quantization = quantization}))
+        values_.push_back(*value);
     } else {
       values_.push_back(rewriter_.add_input(input, "x"));
     }
   }
-  for (int i = 0; i < ops; ++i) add_op(*kinds[static_cast<size_t>(dice_.below(static_cast<int64_t>(kinds.size())))]);
+  for (int i = 0; i < ops; ++i)
+    add_op(*kinds[static_cast<size_t>(dice_.below(static_cast<int64_t>(kinds.size())))]);
   const auto give = [&](ValueId value) {
     if (options_.floats && dice_.coin())
       if (const auto real = append({.def = &ops::kDequantize, .operands = {value}})) return *real;
@@ -237,11 +272,13 @@ Program RandomGraph::make(int ops) {
   for (const ValueId index : indices_)
     if (program_.forward().value(index).unused() || dice_.one_in(6)) outputs.push_back(index);
   for (const ValueId value : std::vector<ValueId>(values_))
-    if (program_.forward().value(value).kind == ValueKind::kResult && (program_.forward().value(value).unused() || dice_.one_in(6)))
+    if (program_.forward().value(value).kind == ValueKind::kResult &&
+        (program_.forward().value(value).unused() || dice_.one_in(6)))
       outputs.push_back(give(value));
   // A graph whose every op was refused still has one.
   if (outputs.empty()) {
-    if (!insert({.def = &ops::kRelu, .operands = {values_.front()}})) insert({.def = &ops::kRequantize, .operands = {values_.front()}});
+    if (!insert({.def = &ops::kRelu, .operands = {values_.front()}}))
+      insert({.def = &ops::kRequantize, .operands = {values_.front()}});
     outputs.push_back(values_.back());
   }
   rewriter_.set_outputs(outputs);

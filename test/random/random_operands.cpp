@@ -67,8 +67,10 @@ bool draw_cat(RandomGraph& graph, Draft& draft) {
     other[static_cast<size_t>(dim)] = 1 + graph.dice().below(5);
     const ValueId value = graph.value_of_shape(other, draft.operands[0]);
     const bool same = graph.type(value).quantization == graph.type(draft.operands[0]).quantization;
-    draft.operands.push_back(same && graph.dice().coin() ? value
-                                                         : graph.constant(DType::kInt8, other, graph.type(draft.operands[0]).quantization));
+    draft.operands.push_back(
+        same && graph.dice().coin()
+            ? value
+            : graph.constant(DType::kInt8, other, graph.type(draft.operands[0]).quantization));
   }
   return true;
 }
@@ -91,7 +93,8 @@ bool draw_view(RandomGraph& graph, Draft& draft) {
     }
     if (dice.one_in(8)) size.push_back(1);
   }
-  if (!size.empty() && dice.one_in(3)) size[static_cast<size_t>(dice.below(static_cast<int64_t>(size.size())))] = -1;
+  if (!size.empty() && dice.one_in(3))
+    size[static_cast<size_t>(dice.below(static_cast<int64_t>(size.size())))] = -1;
   draft.attributes.set("size", size);
   return true;
 }
@@ -135,12 +138,14 @@ bool draw_expand(RandomGraph& graph, Draft& draft) {
 bool draw_batch_norm(RandomGraph& graph, Draft& draft) {
   const Shape shape = graph.type(draft.operands[0]).shape;
   if (shape.size() < 2) return false;
-  for (int i = 0; i < 3; ++i) draft.operands.push_back(graph.constant(DType::kFloat32, {shape[1]}, std::nullopt));
+  for (int i = 0; i < 3; ++i)
+    draft.operands.push_back(graph.constant(DType::kFloat32, {shape[1]}, std::nullopt));
   draft.operands.push_back(graph.positive_constant({shape[1]}));
   return true;
 }
 
-// The other operand: the same value, one that fits, or a constant; its batch the same, shorter, or repeated.
+// The other operand: the same value, one that fits, or a constant; its batch the same, shorter, or
+// repeated.
 bool draw_matmul(RandomGraph& graph, Draft& draft) {
   const Shape shape = graph.type(draft.operands[0]).shape;
   if (shape.size() < 2) return false;
@@ -156,14 +161,15 @@ bool draw_matmul(RandomGraph& graph, Draft& draft) {
   if (dice.one_in(3) && other.size() == rank) {
     other = graph.type(draft.operands[1]).shape;
     std::swap(other[rank - 2], other[rank - 1]);
-    if (other[rank - 2] == shape[rank - 1]) draft.operands[1] = graph.value_of_shape(other, draft.operands[0]);
+    if (other[rank - 2] == shape[rank - 1])
+      draft.operands[1] = graph.value_of_shape(other, draft.operands[0]);
   }
   draft.spread *= std::sqrt(static_cast<double>(shape.back()));
   return true;
 }
 
-// Whole multiples more often than other sizes; factors as PyTorch stores them, or none. Weights of bilinear interpolation in float are
-// exact where the factor is a power of two.
+// Whole multiples more often than other sizes; factors as PyTorch stores them, or none. Weights of
+// bilinear interpolation in float are exact where the factor is a power of two.
 bool draw_upsample(RandomGraph& graph, Draft& draft) {
   const Shape& shape = graph.type(draft.operands[0]).shape;
   if (shape.size() != 4) return false;
@@ -172,7 +178,9 @@ bool draw_upsample(RandomGraph& graph, Draft& draft) {
   Floats scales;
   for (size_t d = 2; d < 4; ++d) {
     const int64_t multiple = shape[d] << dice.below(3);
-    size.push_back(graph.floats() ? multiple : dice.one_in(3) ? dice.extent() : shape[d] * (1 + dice.below(4)));
+    size.push_back(graph.floats()   ? multiple
+                   : dice.one_in(3) ? dice.extent()
+                                    : shape[d] * (1 + dice.below(4)));
     scales.push_back(static_cast<double>(size.back()) / static_cast<double>(shape[d]));
   }
   draft.attributes.set("output_size", size);
@@ -208,7 +216,8 @@ template <int kMost>
 bool draw_last_norm(RandomGraph& graph, Draft& draft) {
   const Shape shape = graph.type(draft.operands[0]).shape;
   if (shape.empty()) return false;
-  const Shape last(shape.begin() + graph.dice().below(static_cast<int64_t>(shape.size())), shape.end());
+  const Shape last(shape.begin() + graph.dice().below(static_cast<int64_t>(shape.size())),
+                   shape.end());
   draft.attributes.set("normalized_shape", last);
   return add_gains(graph, draft, last, kMost);
 }
@@ -248,7 +257,8 @@ bool draw_index_select(RandomGraph& graph, Draft& draft) {
   Dice& dice = graph.dice();
   const int64_t dim = dice.below(static_cast<int64_t>(shape.size()));
   Shape of_index;
-  for (int64_t rank = dice.one_in(4) ? dice.below(3) : 1; rank > 0; --rank) of_index.push_back(1 + dice.below(5));
+  for (int64_t rank = dice.one_in(4) ? dice.below(3) : 1; rank > 0; --rank)
+    of_index.push_back(1 + dice.below(5));
   const ValueId index = graph.indices(of_index, shape[static_cast<size_t>(dim)]);
   draft.attributes.set("dim", dim);
   draft.operands.push_back(index);
@@ -263,7 +273,8 @@ constexpr OperandRow kRows[] = {
     {"aten.adaptive_max_pool2d", draw_adaptive_pool, "output_size"},
     {"aten.batch_norm", draw_batch_norm},
     {"aten.cat", draw_cat, "dim"},
-    {"aten.convolution", draw_convolution, "stride padding padding_end dilation output_padding transposed groups"},
+    {"aten.convolution", draw_convolution,
+     "stride padding padding_end dilation output_padding transposed groups"},
     {"aten.expand", draw_expand, "size"},
     {"aten.flip", draw_flip, "dims"},
     {"aten.group_norm", draw_group_norm, "num_groups"},
@@ -286,7 +297,8 @@ constexpr OperandRow kRows[] = {
 }  // namespace
 
 const OperandRow* find_operand_row(std::string_view op) {
-  const auto* at = std::find_if(std::begin(kRows), std::end(kRows), [&](const OperandRow& row) { return row.op == op; });
+  const auto* at = std::find_if(std::begin(kRows), std::end(kRows),
+                                [&](const OperandRow& row) { return row.op == op; });
   return at == std::end(kRows) ? nullptr : at;
 }
 

@@ -36,7 +36,8 @@ class Copy {
     const std::vector<ValueId>& before = from_.outputs();
     const auto alone = static_cast<size_t>(std::ranges::find(before, outputs[0]) - before.begin());
     for (size_t i = 0; i < outputs.size(); ++i)
-      rewriter.set_output_layout(i, from_.output_layout(outputs.size() == before.size() ? i : alone));
+      rewriter.set_output_layout(i,
+                                 from_.output_layout(outputs.size() == before.size() ? i : alone));
     if (!verify(to_)) return std::nullopt;
     return std::move(to_);
   }
@@ -52,12 +53,16 @@ class Copy {
     } else if (replaced != replacements_.end() || value.kind == ValueKind::kInput) {
       result = rewriter.add_input(value.type, value.name);
     } else if (value.kind == ValueKind::kConstant) {
-      const ConstantId constant = to_.constants.add(constants_.dtype(value.constant), constants_.bytes(value.constant));
+      const ConstantId constant =
+          to_.constants.add(constants_.dtype(value.constant), constants_.bytes(value.constant));
       result = rewriter.add_constant(value.type, constant, value.name);
     } else {
       const Op& op = from_.op(value.producer);
-      OpSpec spec{
-          .def = op.def, .attributes = op.attributes, .origin = op.origin, .name = value.name, .quantization = value.type.quantization};
+      OpSpec spec{.def = op.def,
+                  .attributes = op.attributes,
+                  .origin = op.origin,
+                  .name = value.name,
+                  .quantization = value.type.quantization};
       for (const ValueId operand : op.operands) {
         if (!operand.valid()) {
           spec.operands.push_back(operand);
@@ -83,17 +88,21 @@ class Copy {
   std::map<ValueId, ValueId> made_;
 };
 
-std::optional<Program> with(const Program& program, const Replacements& replacements, const std::vector<ValueId>& outputs) {
+std::optional<Program> with(const Program& program, const Replacements& replacements,
+                            const std::vector<ValueId>& outputs) {
   return Copy(program, replacements).make(outputs);
 }
 
 // The first smaller graph that fails.
 std::optional<Program> smaller(const Program& program, const std::function<bool(Program&)>& fails) {
   const Graph& graph = program.forward();
-  const auto good = [&](std::optional<Program>& candidate) { return candidate && fails(*candidate); };
+  const auto good = [&](std::optional<Program>& candidate) {
+    return candidate && fails(*candidate);
+  };
   if (graph.outputs().size() > 1)
     for (const ValueId output : graph.outputs())
-      if (std::optional<Program> candidate = with(program, {}, {output}); good(candidate)) return candidate;
+      if (std::optional<Program> candidate = with(program, {}, {output}); good(candidate))
+        return candidate;
   for (const OpId id : graph.ops()) {
     const Op& op = graph.op(id);
     for (const ValueId result : op.results) {
@@ -104,13 +113,18 @@ std::optional<Program> smaller(const Program& program, const std::function<bool(
             std::vector<ValueId> outputs = graph.outputs();
             for (ValueId& output : outputs)
               if (output == result) output = operand;
-            if (std::optional<Program> candidate = with(program, {}, outputs); good(candidate)) return candidate;
+            if (std::optional<Program> candidate = with(program, {}, outputs); good(candidate))
+              return candidate;
           }
       if (graph.value(result).uses.empty()) continue;
       for (const ValueId operand : op.operands)
         if (operand.valid() && graph.type(operand) == graph.type(result))
-          if (std::optional<Program> candidate = with(program, {{result, operand}}, graph.outputs()); good(candidate)) return candidate;
-      if (std::optional<Program> candidate = with(program, {{result, std::nullopt}}, graph.outputs());
+          if (std::optional<Program> candidate =
+                  with(program, {{result, operand}}, graph.outputs());
+              good(candidate))
+            return candidate;
+      if (std::optional<Program> candidate =
+              with(program, {{result, std::nullopt}}, graph.outputs());
           candidate && candidate->forward().op_count() < graph.op_count() && fails(*candidate))
         return candidate;
     }

@@ -7,9 +7,10 @@
 
 namespace dtr::test {
 
-// Makes the graph smaller as long as `fails` says that it still fails: single outputs, ops replaced by an input of the graph or by one of
-// their operands, what nobody reads removed. Nothing smaller of this kind fails. `fails` may add constants to the
-// program, nothing else; it is true of `program`.
+// Makes the graph smaller as long as `fails` says that it still fails: single outputs, ops replaced
+// by an input of the graph or by one of their operands, what nobody reads removed. Nothing smaller
+// of this kind fails. `fails` may add constants to the program, nothing else; it is true of
+// `program`.
 Program shrink(Program program, const std::function<bool(Program&)>& fails);
 
 }  // namespace dtr::test

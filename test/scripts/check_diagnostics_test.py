@@ -13,7 +13,12 @@ GOOD = 'DTR_DIAGNOSTIC(kBadShape, "bad-shape", "The shape is wrong. Say \\"why\\
 class Table(unittest.TestCase):
     def check(self, table, code="kBadShape kOther", test="bad-shape other", backend=""):
         with tempfile.TemporaryDirectory() as folder:
-            for name, text in {"compiler/support/diagnostics.inc": table, "compiler/ir/a.cpp": code, "compiler/backends/b.cpp": backend, "test/unit/a.cpp": test}.items():
+            for name, text in {
+                "compiler/support/diagnostics.inc": table,
+                "compiler/ir/a.cpp": code,
+                "compiler/backends/b.cpp": backend,
+                "test/unit/a.cpp": test,
+            }.items():
                 path = Path(folder) / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
@@ -23,7 +28,14 @@ class Table(unittest.TestCase):
         self.assertEqual([reason in error for error in self.check(*arguments, **named)], [True])
 
     def test_a_good_table(self):
-        self.assertEqual(self.check("// comment\n" + GOOD + 'DTR_DIAGNOSTIC(kOther, "other", "In "\n               "two parts.")\n'), [])
+        self.assertEqual(
+            self.check(
+                "// comment\n"
+                + GOOD
+                + 'DTR_DIAGNOSTIC(kOther, "other", "In "\n               "two parts.")\n'
+            ),
+            [],
+        )
 
     def test_order_and_repetition(self):
         self.refused("not sorted", 'DTR_DIAGNOSTIC(kOther, "other", "Text.")\n' + GOOD)
@@ -31,7 +43,12 @@ class Table(unittest.TestCase):
 
     def test_names(self):
         self.refused("differ", 'DTR_DIAGNOSTIC(kOther, "bad-shape", "Text.")\n')
-        self.assertTrue(any("kebab-case" in e for e in self.check('DTR_DIAGNOSTIC(kOther, "bad_shape", "Text.")\n')))
+        self.assertTrue(
+            any(
+                "kebab-case" in e
+                for e in self.check('DTR_DIAGNOSTIC(kOther, "bad_shape", "Text.")\n')
+            )
+        )
         self.refused("no sentence", 'DTR_DIAGNOSTIC(kOther, "other", "text")\n')
 
     def test_every_row_is_used_and_tested(self):
@@ -40,8 +57,17 @@ class Table(unittest.TestCase):
         self.assertEqual(self.check(GOOD, test='{"id": "bad-shape"}'), [])
 
     def test_every_reason_is_tested(self):
-        self.refused("reason npu-flavour", GOOD, backend='Check{"npu-flavour", "the NPU has no flavour"}')
-        self.assertEqual(self.check(GOOD, backend='Check{"npu-flavour"}', test='bad-shape "npu-flavour: the NPU has no flavour"'), [])
+        self.refused(
+            "reason npu-flavour", GOOD, backend='Check{"npu-flavour", "the NPU has no flavour"}'
+        )
+        self.assertEqual(
+            self.check(
+                GOOD,
+                backend='Check{"npu-flavour"}',
+                test='bad-shape "npu-flavour: the NPU has no flavour"',
+            ),
+            [],
+        )
 
     def test_a_row_of_another_form_is_an_error_of_its_own(self):
         with self.assertRaises(AssertionError):

@@ -14,16 +14,28 @@ class Places(unittest.TestCase):
         for file, functions in rows:
             self.assertTrue((ROOT / file).is_file(), file)
             for function in re.findall(r"`(\w+)`", functions):
-                self.assertRegex((ROOT / file).read_text(), rf"\b{function}\b", f"{file} has no {function}")
+                self.assertRegex(
+                    (ROOT / file).read_text(), rf"\b{function}\b", f"{file} has no {function}"
+                )
 
     def test_every_path_in_the_pages_exists(self):
-        for page in sorted((ROOT / "docs").glob("*.md")) + [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
-            for path in re.findall(r"`((?:device|compiler|host|tools|test|scripts|bench)/[\w./-]+)`", page.read_text()):
+        for page in sorted((ROOT / "docs").glob("*.md")) + [
+            ROOT / "README.md",
+            ROOT / "CONTRIBUTING.md",
+        ]:
+            for path in re.findall(
+                r"`((?:device|compiler|host|tools|test|scripts|bench)/[\w./-]+)`", page.read_text()
+            ):
                 with self.subTest(page=page.name, path=path):
-                    self.assertTrue((ROOT / path).exists() or re.search("NAME|TARGET|AREA", path), f"{page.name} names {path}")
+                    self.assertTrue(
+                        (ROOT / path).exists() or re.search("NAME|TARGET|AREA", path),
+                        f"{page.name} names {path}",
+                    )
 
     def test_the_glossary_is_sorted(self):
-        words = re.findall(r"^\| ([a-z][\w ,-]*) \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)[1:]
+        words = re.findall(
+            r"^\| ([a-z][\w ,-]*) \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE
+        )[1:]
         self.assertGreater(len(words), 30)
         self.assertEqual(words, sorted(words))
 

@@ -1,4 +1,5 @@
-"""scripts/fuzz: what it reads from libFuzzer's log, and that the page has the figures of the ledger."""
+"""scripts/fuzz: what it reads from libFuzzer's log, and that the page has the figures of the
+ledger."""
 import importlib.machinery
 import importlib.util
 import unittest
@@ -18,19 +19,35 @@ depth: 775 inputs: decoded 383 (49.4 %, floor 35 %), executed 97 (12.5 %, floor 
 
 class Log(unittest.TestCase):
     def test_of_a_run(self):
-        self.assertEqual(fuzz.read_log(DONE), {"executions": 777, "coverage": 1024, "counted": 775, "deep": 97})
+        self.assertEqual(
+            fuzz.read_log(DONE), {"executions": 777, "coverage": 1024, "counted": 775, "deep": 97}
+        )
 
     def test_of_a_run_that_crashed(self):
-        crashed = DONE[:DONE.index("stat::")]
-        self.assertEqual(fuzz.read_log(crashed), {"executions": 512, "coverage": 1024, "counted": 0, "deep": 0})
+        crashed = DONE[: DONE.index("stat::")]
+        self.assertEqual(
+            fuzz.read_log(crashed), {"executions": 512, "coverage": 1024, "counted": 0, "deep": 0}
+        )
 
     def test_of_nothing(self):
-        self.assertEqual(fuzz.read_log(""), {"executions": 0, "coverage": 0, "counted": 0, "deep": 0})
+        self.assertEqual(
+            fuzz.read_log(""), {"executions": 0, "coverage": 0, "counted": 0, "deep": 0}
+        )
 
 
 class Result(unittest.TestCase):
     def row(self, **changes):
-        return {"target": "a", "executions": 5, "cpu_seconds": 2.0, "coverage": 3, "counted": 5, "deep": 4, "seeds": 2, "findings": [], "ended": ""} | changes
+        return {
+            "target": "a",
+            "executions": 5,
+            "cpu_seconds": 2.0,
+            "coverage": 3,
+            "counted": 5,
+            "deep": 4,
+            "seeds": 2,
+            "findings": [],
+            "ended": "",
+        } | changes
 
     def good(self, *rows):
         totals = fuzz.Totals(ledger=False)
@@ -48,7 +65,10 @@ class Result(unittest.TestCase):
 
 class Page(unittest.TestCase):
     def test_has_the_figures_of_the_ledger(self):
-        self.assertEqual(fuzz.page_with(fuzz.PAGE.read_text(), fuzz.table(fuzz.read_ledger())), fuzz.PAGE.read_text())
+        self.assertEqual(
+            fuzz.page_with(fuzz.PAGE.read_text(), fuzz.table(fuzz.read_ledger())),
+            fuzz.PAGE.read_text(),
+        )
 
     def test_names_every_target(self):
         text = fuzz.PAGE.read_text()

@@ -11,8 +11,14 @@ specification.loader.exec_module(run)
 
 
 def entry(**changes):
-    table = {"id": "X1", "file": "a.cpp", "find": "a + b", "replace": "a - b", "breaks": "sums",
-             "test": "ops Sum.*"}
+    table = {
+        "id": "X1",
+        "file": "a.cpp",
+        "find": "a + b",
+        "replace": "a - b",
+        "breaks": "sums",
+        "test": "ops Sum.*",
+    }
     return run.Mutant("area", table | changes)
 
 
@@ -24,7 +30,9 @@ class StaleEntries(unittest.TestCase):
         (root / "test/unit").mkdir(parents=True)
         (root / "test/lit").mkdir()
         (root / "test/lit/sum.ir").write_text("// RUN: deuteron-opt %s | FileCheck %s\n")
-        (root / "a.cpp").write_text("int f() { return a + b; }\nint g() { return c + c + c + 1; }\n")
+        (root / "a.cpp").write_text(
+            "int f() { return a + b; }\nint g() { return c + c + c + 1; }\n"
+        )
         tests = root / "test/unit/CMakeLists.txt"
         tests.write_text("dtr_test(ops SOURCES sum_test.cpp DEPENDS dtr_ops)\n")
         (root / "test/unit/sum_test.cpp").write_text("TEST(Sum, Adds) {\nTEST_P(Sums, Add) {\n")
@@ -35,8 +43,14 @@ class StaleEntries(unittest.TestCase):
         self.addCleanup(run.tests_of.__defaults__[0].clear)
 
     def test_an_entry_that_fits(self):
-        for test in ("ops Sum.Adds", "ops Sum.*", "ops *Sums.Add*:Sum.Adds", "lit sum.ir",
-                     "ctest golden", "compile ops sum_test.cpp"):
+        for test in (
+            "ops Sum.Adds",
+            "ops Sum.*",
+            "ops *Sums.Add*:Sum.Adds",
+            "lit sum.ir",
+            "ctest golden",
+            "compile ops sum_test.cpp",
+        ):
             self.assertIsNone(entry(test=test).stale(), test)
 
     def test_text_must_occur_once(self):
@@ -55,8 +69,10 @@ class StaleEntries(unittest.TestCase):
     def test_targets(self):
         self.assertEqual(entry().targets(), ["test_ops"])
         self.assertEqual(entry(test="lit sum.ir").targets(), ["deuteron-opt"])
-        self.assertEqual(entry(test="compile ops sum_test.cpp").targets(),
-                         ["test/unit/CMakeFiles/test_ops.dir/sum_test.cpp.o"])
+        self.assertEqual(
+            entry(test="compile ops sum_test.cpp").targets(),
+            ["test/unit/CMakeFiles/test_ops.dir/sum_test.cpp.o"],
+        )
 
     def test_keys(self):
         with self.assertRaises(SystemExit):

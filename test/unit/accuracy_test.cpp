@@ -1,6 +1,7 @@
-// int8 against float on real models: load, float passes, calibration, conversion, integer reference executor over the test set.
-// The limits are the figures of docs/performance.md (bench/performance.json) less 1 dB and half a point. Then models that come quantized,
-// against PyTorch's evaluation of them, less 1 dB of what they have today.
+// int8 against float on real models: load, float passes, calibration, conversion, integer reference
+// executor over the test set. The limits are the figures of docs/performance.md
+// (bench/performance.json) less 1 dB and half a point. Then models that come quantized, against
+// PyTorch's evaluation of them, less 1 dB of what they have today.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -28,17 +29,20 @@ struct Limits {
   double accuracy;  // 0: the test set has no labels
 };
 
-void PrintTo(const Limits& limits, std::ostream* out) {  // NOLINT(readability-identifier-naming): GoogleTest's name
+void PrintTo(const Limits& limits,
+             std::ostream* out) {  // NOLINT(readability-identifier-naming): GoogleTest's name
   *out << limits.model;
 }
 
-// Folder of the model, with this file of it, among the committed ones or in DEUTERON_SHARED; empty if it is in neither.
+// Folder of the model, with this file of it, among the committed ones or in DEUTERON_SHARED; empty
+// if it is in neither.
 std::filesystem::path folder_of(const std::string& model, const char* file) {
   for (const char* variable : {"DEUTERON_SOURCE", "DEUTERON_SHARED"}) {
     const char* root = std::getenv(variable);
     if (root == nullptr) continue;
     std::filesystem::path folder = std::filesystem::path(root) / "models" / model;
-    if (std::filesystem::exists(folder / file) && std::filesystem::exists(folder / "test.npz")) return folder;
+    if (std::filesystem::exists(folder / file) && std::filesystem::exists(folder / "test.npz"))
+      return folder;
   }
   return {};
 }
@@ -54,7 +58,8 @@ struct Figures {
 };
 
 // Of a graph of one output, run as it is, against `wanted`.
-Figures figures_of(const Program& program, const Samples& samples, const Tensor& wanted, const Tensor* labels) {
+Figures figures_of(const Program& program, const Samples& samples, const Tensor& wanted,
+                   const Tensor* labels) {
   const auto executor = make_reference_executor(program, program.forward());
   const auto reference = wanted.values<float>();
   const size_t width = reference.size() / samples.size();
@@ -62,7 +67,8 @@ Figures figures_of(const Program& program, const Samples& samples, const Tensor&
   parallel_for(samples.size(), 0, [&](size_t i) {
     const auto output = executor->run(samples.inputs(i));
     ASSERT_TRUE(output) << to_text(output.error());
-    std::ranges::copy(output->front().values<float>(), outputs.begin() + static_cast<int64_t>(i * width));
+    std::ranges::copy(output->front().values<float>(),
+                      outputs.begin() + static_cast<int64_t>(i * width));
   });
   double signal = 0, noise = 0;
   for (size_t i = 0; i < reference.size(); ++i) {
@@ -86,10 +92,13 @@ Figures figures_of(const Program& program, const Samples& samples, const Tensor&
 
 // What docs/performance.md says of the model, less what may be lost.
 Limits limits_of(const char* model) {
-  std::ifstream file(std::filesystem::path(std::getenv("DEUTERON_SOURCE")) / "bench/performance.json");
+  std::ifstream file(std::filesystem::path(std::getenv("DEUTERON_SOURCE")) /
+                     "bench/performance.json");
   const nlohmann::json recorded = nlohmann::json::parse(file).at("models").at(model).at("eval");
   const double accuracy = recorded.value("accuracy", 0.0);
-  return {.model = model, .sqnr = recorded.at("sqnr_db").get<double>() - 1, .accuracy = accuracy > 0 ? accuracy - 0.005 : 0};
+  return {.model = model,
+          .sqnr = recorded.at("sqnr_db").get<double>() - 1,
+          .accuracy = accuracy > 0 ? accuracy - 0.005 : 0};
 }
 
 class Accuracy : public testing::TestWithParam<const char*> {};
@@ -119,8 +128,10 @@ TEST_P(Accuracy, IsThatOfThePage) {
   ASSERT_TRUE(calibration) << to_text(calibration.error());
   const auto report = convert(*program, graph, annotation, *calibration);
   ASSERT_TRUE(report) << to_text(report.error());
-  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
-  EXPECT_TRUE(report->float_ops.empty()) << report->float_ops.front().op << ": " << report->float_ops.front().why.reason;
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - begin;
+  EXPECT_TRUE(report->float_ops.empty())
+      << report->float_ops.front().op << ": " << report->float_ops.front().why.reason;
   const Status verified = verify(*program);
   ASSERT_TRUE(verified) << to_text(verified.error());
 
@@ -128,19 +139,25 @@ TEST_P(Accuracy, IsThatOfThePage) {
   ASSERT_TRUE(arrays);
   const auto samples = Samples::bind(graph, *arrays, "test.npz");
   ASSERT_TRUE(samples) << to_text(samples.error());
-  const auto [sqnr, same_class, accuracy] = figures_of(*program, *samples, *find(*arrays, "float_output"), find(*arrays, "label"));
-  printf("%-16s SQNR %.2f dB (limit %.1f), accuracy %.4f (limit %.4f), quantization of %zu samples %.0f ms\n", limits.model, sqnr,
-         limits.sqnr, accuracy, limits.accuracy, calibration->samples, elapsed.count());
+  const auto [sqnr, same_class, accuracy] =
+      figures_of(*program, *samples, *find(*arrays, "float_output"), find(*arrays, "label"));
+  printf(
+      "%-16s SQNR %.2f dB (limit %.1f), accuracy %.4f (limit %.4f), quantization of %zu samples "
+      "%.0f ms\n",
+      limits.model, sqnr, limits.sqnr, accuracy, limits.accuracy, calibration->samples,
+      elapsed.count());
   EXPECT_GE(sqnr, limits.sqnr);
   EXPECT_GE(accuracy, limits.accuracy);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Accuracy,
-                         testing::Values("digits_cnn", "digits_transformer", "kws_dscnn", "ic_resnet8", "vww_mobilenetv1", "ad_fcae",
+                         testing::Values("digits_cnn", "digits_transformer", "kws_dscnn",
+                                         "ic_resnet8", "vww_mobilenetv1", "ad_fcae",
                                          "mobilenet_v2"),
                          [](const auto& instance) { return std::string(instance.param); });
 
-// What PyTorch computes for the quantized models is stored with them. Of ic_resnet8 docs/quantization.md says why 35 dB are out of reach.
+// What PyTorch computes for the quantized models is stored with them. Of ic_resnet8
+// docs/quantization.md says why 35 dB are out of reach.
 class QuantizedExport : public testing::TestWithParam<Limits> {};
 
 TEST_P(QuantizedExport, ComputesWhatPyTorchComputes) {
@@ -155,18 +172,21 @@ TEST_P(QuantizedExport, ComputesWhatPyTorchComputes) {
   ASSERT_TRUE(arrays);
   const auto samples = Samples::bind(program->forward(), *arrays, "test.npz");
   ASSERT_TRUE(samples) << to_text(samples.error());
-  const auto [sqnr, same_class, accuracy] = figures_of(*program, *samples, *find(*arrays, "quantized_output"), find(*arrays, "label"));
-  printf("%-16s SQNR %.1f dB (limit %.1f), same class %.4f, accuracy %.4f\n", limits.model, sqnr, limits.sqnr, same_class, accuracy);
+  const auto [sqnr, same_class, accuracy] =
+      figures_of(*program, *samples, *find(*arrays, "quantized_output"), find(*arrays, "label"));
+  printf("%-16s SQNR %.1f dB (limit %.1f), same class %.4f, accuracy %.4f\n", limits.model, sqnr,
+         limits.sqnr, same_class, accuracy);
   EXPECT_GE(sqnr, limits.sqnr);
   EXPECT_GE(same_class, 0.99);
   EXPECT_GE(accuracy, limits.accuracy);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, QuantizedExport,
-                         testing::Values(Limits{"digits_cnn", 62.3, 0.9944}, Limits{"kws_dscnn", 69.7, 0.8925},
-                                         Limits{"ic_resnet8", 32.4, 0}, Limits{"vww_mobilenetv1", 53.0, 0}, Limits{"ad_fcae", 60.9, 0},
-                                         Limits{"mobilenet_v2", 41.7, 0}),
-                         [](const auto& instance) { return std::string(instance.param.model); });
+INSTANTIATE_TEST_SUITE_P(
+    Models, QuantizedExport,
+    testing::Values(Limits{"digits_cnn", 62.3, 0.9944}, Limits{"kws_dscnn", 69.7, 0.8925},
+                    Limits{"ic_resnet8", 32.4, 0}, Limits{"vww_mobilenetv1", 53.0, 0},
+                    Limits{"ad_fcae", 60.9, 0}, Limits{"mobilenet_v2", 41.7, 0}),
+    [](const auto& instance) { return std::string(instance.param.model); });
 
 }  // namespace
 }  // namespace dtr

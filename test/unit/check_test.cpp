@@ -44,7 +44,8 @@ TEST(Check, RefusesAProgramThatComputesSomethingElse) {
   const Result<CheckFigures> status = check_program(*other);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().id, DiagnosticId::kCheckFailed);
-  EXPECT_NE(status.error().reason.find("output 0 differs from the quantized graph at element"), std::string::npos);
+  EXPECT_NE(status.error().reason.find("output 0 differs from the quantized graph at element"),
+            std::string::npos);
 }
 
 // SQNR of one expected element against one actual.
@@ -108,7 +109,8 @@ Status check_against(const std::string& wanted, const std::string& compiled) {
   return {};
 }
 
-// Functions that make much of little: what float32 rounds in the layer changes their result by far more than 2^-20 of it.
+// Functions that make much of little: what float32 rounds in the layer changes their result by far
+// more than 2^-20 of it.
 const std::string kIllConditioned[] = {
     R"(%c: f32[] = constant dense<0.001> %a: f32[7,13] = aten.abs(%l) %s: f32[7,13] = aten.add.Tensor(%a, %c) {alpha = 1.0}
        %y: f32[7,13] = aten.reciprocal(%s))",
@@ -138,10 +140,13 @@ TEST(Check, RefusesWhatFloat32DoesNotLeave) {
     return text.replace(at, from.size(), to);
   };
   for (const std::string& function : kIllConditioned) {
-    const bool depends = function.find("threshold = inf") == std::string::npos;  // no value is above infinity, whatever the weights
-    EXPECT_EQ(check_against(on_linear(function), on_linear(function, 2)).has_value(), !depends) << function;
+    const bool depends = function.find("threshold = inf") ==
+                         std::string::npos;  // no value is above infinity, whatever the weights
+    EXPECT_EQ(check_against(on_linear(function), on_linear(function, 2)).has_value(), !depends)
+        << function;
   }
-  const std::string &reciprocal = on_linear(kIllConditioned[0]), &logarithm = on_linear(kIllConditioned[1]),
+  const std::string &reciprocal = on_linear(kIllConditioned[0]),
+                    &logarithm = on_linear(kIllConditioned[1]),
                     &sine = on_linear(kIllConditioned[3]), &power = on_linear(kIllConditioned[4]);
   // Kernels that compute something near.
   EXPECT_FALSE(check_against(sine, with(sine, "aten.sin", "aten.cos")));
@@ -158,7 +163,8 @@ TEST(Check, NamesTheFirstOperatorThatIsWrong) {
   const Status status = check_against(sine, cosine);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().id, DiagnosticId::kCheckFailed);
-  EXPECT_NE(status.error().reason.find("; `y`, aten.sin: element"), std::string::npos) << status.error().reason;
+  EXPECT_NE(status.error().reason.find("; `y`, aten.sin: element"), std::string::npos)
+      << status.error().reason;
 }
 
 // --- accuracy against the float model ---
@@ -166,7 +172,8 @@ TEST(Check, NamesTheFirstOperatorThatIsWrong) {
 // Calibrated on noise, and checked on it.
 Status check_quantized(const std::string& text, double least = kLeastCheckDecibels) {
   DTR_ASSIGN(const Compilation compiled,
-             compile_model(*parse_program(text, "model.ir"), {.target = find_target("imxrt700"), .samples = NoiseSamples{2}}));
+             compile_model(*parse_program(text, "model.ir"),
+                           {.target = find_target("imxrt700"), .samples = NoiseSamples{2}}));
   DTR_TRY(check_program(compiled, least));
   return {};
 }
@@ -174,7 +181,8 @@ Status check_quantized(const std::string& text, double least = kLeastCheckDecibe
 std::string scaled_layer(const std::string& factor) {
   return R"(graph @forward(%x: f32[1,4]) {
   %w: f32[2,4] = constant dense<)" +
-         factor + ", " + factor + ", " + factor + ", -" + factor + ", " + factor + ", -" + factor + ", " + factor + ", " + factor + R"(>
+         factor + ", " + factor + ", " + factor + ", -" + factor + ", " + factor + ", -" + factor +
+         ", " + factor + ", " + factor + R"(>
   %y: f32[1,2] = aten.linear(%x, %w)
   return %y
 })";
@@ -185,7 +193,8 @@ TEST(Check, RefusesAnOutputOfWhichNothingIsLeft) {
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().id, DiagnosticId::kCheckInaccurate);
   EXPECT_EQ(status.error().reason,
-            "output 0, `y`: 0.0 dB against the float model on the first sample, at least 3.0 dB asked for; a program that gives nothing "
+            "output 0, `y`: 0.0 dB against the float model on the first sample, at least 3.0 dB "
+            "asked for; a program that gives nothing "
             "but zeros has 0 dB");
   EXPECT_TRUE(check_quantized(scaled_layer("1e-38"), -99));
   EXPECT_TRUE(check_quantized(scaled_layer("0.5")));
@@ -193,16 +202,22 @@ TEST(Check, RefusesAnOutputOfWhichNothingIsLeft) {
 }
 
 TEST(Check, TakesAnOutputThatIsInfiniteWhereTheModelSaysSo) {
-  EXPECT_TRUE(check_quantized("graph @forward(%x: f32[1,16]) { %r: f32[1,16] = aten.relu(%x) %y: f32[1,16] = aten.log(%r) return %y }"));
+  EXPECT_TRUE(
+      check_quantized("graph @forward(%x: f32[1,16]) { %r: f32[1,16] = aten.relu(%x) %y: f32[1,16] "
+                      "= aten.log(%r) return %y }"));
 }
 
 TEST(Check, TakesAnOutputThatIsZeroOrConstant) {
   EXPECT_TRUE(check_quantized(scaled_layer("0.0")));
+  EXPECT_TRUE(check_quantized(
+      "graph @forward(%x: f32[1,4]) { %a: f32[1,4] = aten.abs(%x) %n: f32[1,4] = aten.neg(%a) "
+      "%y: f32[1,4] = aten.relu(%n) return %y }"));
   EXPECT_TRUE(
-      check_quantized("graph @forward(%x: f32[1,4]) { %a: f32[1,4] = aten.abs(%x) %n: f32[1,4] = aten.neg(%a) "
-                      "%y: f32[1,4] = aten.relu(%n) return %y }"));
-  EXPECT_TRUE(check_quantized("graph @forward(%x: f32[1,4]) { %y: f32[1,4] = aten.clamp(%x) {max = 2.5, min = 2.5} return %y }"));
-  EXPECT_TRUE(check_quantized("graph @forward(%x: f32[1,4]) { %y: f32[1,4] = aten.sub.Tensor(%x, %x) {alpha = 1.0} return %y }"));
+      check_quantized("graph @forward(%x: f32[1,4]) { %y: f32[1,4] = aten.clamp(%x) {max = 2.5, "
+                      "min = 2.5} return %y }"));
+  EXPECT_TRUE(
+      check_quantized("graph @forward(%x: f32[1,4]) { %y: f32[1,4] = aten.sub.Tensor(%x, %x) "
+                      "{alpha = 1.0} return %y }"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Compile time grows linearly with operators: processor time of whole compilations of generated graphs.
+// Compile time grows linearly with operators: processor time of whole compilations of generated
+// graphs.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -13,24 +14,29 @@
 namespace dtr {
 namespace {
 
-// Residual blocks: convolution, hardswish (tanh in float, so that values stay finite), convolution, sum with the block's input. Every
-// `on_host`th operator is an average that the NPU refuses (0: none).
+// Residual blocks: convolution, hardswish (tanh in float, so that values stay finite), convolution,
+// sum with the block's input. Every `on_host`th operator is an average that the NPU refuses (0:
+// none).
 std::string network(int ops, int on_host, bool quantized) {
   const std::string type = quantized ? "i8[1,8,4,4] quant<0.05>" : "f32[1,8,4,4]";
   std::string text = fmt::format("graph @forward(%v0: {}) {{\n", type);
   for (int i = 1; i <= ops; ++i) {
-    std::string op = i % 4 == 0 ? fmt::format("aten.add.Tensor(%v{}, %v{})", i - 1, i - 4)
-                                : fmt::format("aten.{}(%v{})", quantized ? "hardswish" : "tanh", i - 1);
+    std::string op = i % 4 == 0
+                         ? fmt::format("aten.add.Tensor(%v{}, %v{})", i - 1, i - 4)
+                         : fmt::format("aten.{}(%v{})", quantized ? "hardswish" : "tanh", i - 1);
     if (on_host != 0 && i % on_host == 0) {
       op = fmt::format(
-          "aten.avg_pool2d(%v{}) {{ceil_mode = false, count_include_pad = true, divisor_override = 2, kernel_size = [1, 1], padding = [0, "
+          "aten.avg_pool2d(%v{}) {{ceil_mode = false, count_include_pad = true, divisor_override = "
+          "2, kernel_size = [1, 1], padding = [0, "
           "0], stride = [1, 1]}}",
           i - 1);
     } else if (i % 2 == 1) {
-      text += quantized ? fmt::format("  %w{0}: i8[8,8,1,1] quant<0.01> = constant seeded<{0}>\n", i)
-                        : fmt::format("  %w{0}: f32[8,8,1,1] = constant seeded<{0}>\n", i);
+      text += quantized
+                  ? fmt::format("  %w{0}: i8[8,8,1,1] quant<0.01> = constant seeded<{0}>\n", i)
+                  : fmt::format("  %w{0}: f32[8,8,1,1] = constant seeded<{0}>\n", i);
       op = fmt::format(
-          "aten.convolution(%v{}, %w{}) {{dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], "
+          "aten.convolution(%v{}, %w{}) {{dilation = [1, 1], groups = 1, output_padding = [0, 0], "
+          "padding = [0, 0], stride = [1, 1], "
           "transposed = false}}",
           i - 1, i);
     }
@@ -49,7 +55,8 @@ double seconds(int ops, int on_host, bool quantized) {
     return 0;
   }
   const Result<Compilation> compiled =
-      compile_model(std::move(*program), {.target = find_target("imxrt700"), .samples = NoiseSamples{1}, .threads = 1});
+      compile_model(std::move(*program),
+                    {.target = find_target("imxrt700"), .samples = NoiseSamples{1}, .threads = 1});
   EXPECT_TRUE(compiled) << to_text(compiled.error());
   return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }
@@ -69,13 +76,14 @@ constexpr double kMostGrowth = 32;
 // The least of several runs: what else the machine does only adds to it.
 double least_seconds(int runs, int ops, const Kind& kind) {
   double least = seconds(ops, kind.on_host, kind.quantized);
-  for (int i = 1; i < runs; ++i) least = std::min(least, seconds(ops, kind.on_host, kind.quantized));
+  for (int i = 1; i < runs; ++i)
+    least = std::min(least, seconds(ops, kind.on_host, kind.quantized));
   return least;
 }
 
-// For 16 times the operators a linear compiler takes 16 times as long, one of n^1.5 64 times: the limit
-// is the geometric mean of both. What a busy machine adds goes with more runs, what the compiler needs
-// stays.
+// For 16 times the operators a linear compiler takes 16 times as long, one of n^1.5 64 times: the
+// limit is the geometric mean of both. What a busy machine adds goes with more runs, what the
+// compiler needs stays.
 TEST_P(CompileTime, IsLinearAndShortFor2000Operators) {
   const Kind kind = GetParam();
   double fixed = least_seconds(3, 4, kind);  // the first of them is the first use of everything
@@ -89,12 +97,14 @@ TEST_P(CompileTime, IsLinearAndShortFor2000Operators) {
   RecordProperty("milliseconds", static_cast<int>(large * 1000));
   std::printf("%s: %.1f times as long for 16 times the operators\n", kind.name, growth());
   EXPECT_LT(large, 5) << "seconds for 2,000 operators";
-  EXPECT_LT(growth(), kMostGrowth) << large << " seconds for 2,000 operators, " << small << " for 125, " << fixed << " for 4";
+  EXPECT_LT(growth(), kMostGrowth)
+      << large << " seconds for 2,000 operators, " << small << " for 125, " << fixed << " for 4";
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, CompileTime,
-                         testing::Values(Kind{"quantized", 0, true}, Kind{"mixed", 5, true}, Kind{"mostly_host", 2, true},
-                                         Kind{"floats", 0, false}, Kind{"floats_mixed", 5, false}),
+                         testing::Values(Kind{"quantized", 0, true}, Kind{"mixed", 5, true},
+                                         Kind{"mostly_host", 2, true}, Kind{"floats", 0, false},
+                                         Kind{"floats_mixed", 5, false}),
                          [](const testing::TestParamInfo<Kind>& kind) { return kind.param.name; });
 
 }  // namespace

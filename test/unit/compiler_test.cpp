@@ -65,7 +65,8 @@ void expect_close(const TensorView& got, const TensorView& wanted, const std::st
       where = i;
     }
   }
-  EXPECT_LE(difference, 1e-5F * most) << name << " at element " << where << ": " << a[where] << ", reference " << b[where];
+  EXPECT_LE(difference, 1e-5F * most)
+      << name << " at element " << where << ": " << a[where] << ", reference " << b[where];
 }
 
 TEST(OneDnnExecutor, AgreesWithTheReferenceOnEveryValue) {
@@ -78,9 +79,10 @@ TEST(OneDnnExecutor, AgreesWithTheReferenceOnEveryValue) {
   for (size_t sample = 0; sample < samples.size(); ++sample) {
     std::map<ValueId, Tensor> wanted;
     size_t observed = 0;
-    const auto outputs = reference->run(samples.inputs(sample), [&](ValueId id, const TensorView& view) {
-      wanted[id] = Tensor::copy_of(view.dtype, view.shape, {view.data, view.bytes()});
-    });
+    const auto outputs =
+        reference->run(samples.inputs(sample), [&](ValueId id, const TensorView& view) {
+          wanted[id] = Tensor::copy_of(view.dtype, view.shape, {view.data, view.bytes()});
+        });
     const auto got = (*fast)->run(samples.inputs(sample), [&](ValueId id, const TensorView& view) {
       ++observed;
       expect_close(view, wanted.at(id).view(), graph.value(id).name);
@@ -88,7 +90,8 @@ TEST(OneDnnExecutor, AgreesWithTheReferenceOnEveryValue) {
     ASSERT_TRUE(outputs && got);
     EXPECT_EQ(observed, wanted.size());
     ASSERT_EQ(got->size(), outputs->size());
-    for (size_t i = 0; i < got->size(); ++i) expect_close((*got)[i].view(), (*outputs)[i].view(), "output " + std::to_string(i));
+    for (size_t i = 0; i < got->size(); ++i)
+      expect_close((*got)[i].view(), (*outputs)[i].view(), "output " + std::to_string(i));
   }
 }
 
@@ -100,13 +103,15 @@ TEST(OneDnnExecutor, RunsInSeveralThreadsWithTheSameBits) {
   ASSERT_TRUE(executor);
   const auto run_all = [&](unsigned threads) {
     std::vector<std::vector<Tensor>> outputs(samples.size());
-    parallel_for(samples.size(), threads, [&](size_t i) { outputs[i] = std::move(*(*executor)->run(samples.inputs(i))); });
+    parallel_for(samples.size(), threads,
+                 [&](size_t i) { outputs[i] = std::move(*(*executor)->run(samples.inputs(i))); });
     return outputs;
   };
   const auto one = run_all(1);
   const auto four = run_all(4);
   for (size_t i = 0; i < one.size(); ++i)
-    for (size_t k = 0; k < one[i].size(); ++k) EXPECT_TRUE(std::ranges::equal(one[i][k].bytes(), four[i][k].bytes()));
+    for (size_t k = 0; k < one[i].size(); ++k)
+      EXPECT_TRUE(std::ranges::equal(one[i][k].bytes(), four[i][k].bytes()));
 }
 
 TEST(OneDnnExecutor, AnyLayoutHasTheSameElements) {
@@ -147,11 +152,13 @@ TEST(OneDnnExecutor, DequantizesInputs) {
   const auto executor = make_onednn_executor(program, program.forward());
   ASSERT_TRUE(executor) << to_text(executor.error());
   int8_t codes[] = {-128, 3, 4, 127};
-  const TensorView input{.dtype = DType::kInt8, .shape = {1, 4}, .data = reinterpret_cast<std::byte*>(codes)};
+  const TensorView input{
+      .dtype = DType::kInt8, .shape = {1, 4}, .data = reinterpret_cast<std::byte*>(codes)};
   const auto outputs = (*executor)->run(std::span(&input, 1));
   ASSERT_TRUE(outputs) << to_text(outputs.error());
   const auto values = (*outputs)[0].values<float>();
-  EXPECT_EQ(std::vector<float>(values.begin(), values.end()), (std::vector{-65.5F, 0.0F, 0.5F, 62.0F}));
+  EXPECT_EQ(std::vector<float>(values.begin(), values.end()),
+            (std::vector{-65.5F, 0.0F, 0.5F, 62.0F}));
 }
 
 }  // namespace

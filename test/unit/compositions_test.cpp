@@ -1,5 +1,6 @@
-// The graph builder and the compositions, called without an importer as a new front end would: each is evaluated by the reference and held
-// against loops over indices, or against values worked out by hand.
+// The graph builder and the compositions, called without an importer as a new front end would: each
+// is evaluated by the reference and held against loops over indices, or against values worked out
+// by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -30,7 +31,10 @@ class Built {
     inputs_.push_back(std::move(tensor));
     return Rewriter(program_.forward()).add_input({.dtype = DType::kFloat32, .shape = shape}, "x");
   }
-  GraphBuilder& builder() { return builder_.has_value() ? *builder_ : builder_.emplace(program_, program_.forward(), Origin{}); }
+  GraphBuilder& builder() {
+    return builder_.has_value() ? *builder_
+                                : builder_.emplace(program_, program_.forward(), Origin{});
+  }
   // The shape and the elements of a value.
   std::pair<Shape, std::vector<float>> values(const Result<ValueId>& result) {
     if (!result) {
@@ -82,7 +86,9 @@ TEST(GraphBuilder, ClipsBoundsAsPython) {
 TEST(GraphBuilder, GivesAnAttributeTheKindThatTheOpDeclares) {
   Built built;
   const ValueId x = built.input({3});
-  EXPECT_EQ(built.values(built.builder().emit("aten.pow.Tensor_Scalar", {x}, {{"exponent", int64_t{2}}})), (Values{{3}, {0, 1, 4}}));
+  EXPECT_EQ(
+      built.values(built.builder().emit("aten.pow.Tensor_Scalar", {x}, {{"exponent", int64_t{2}}})),
+      (Values{{3}, {0, 1, 4}}));
 }
 
 TEST(GraphBuilder, SaysWhatIsWrong) {
@@ -99,8 +105,10 @@ TEST(GraphBuilder, SaysWhatIsWrong) {
 TEST(Compositions, RepeatsWholesAndElements) {
   Built built;
   const ValueId x = built.input({2});
-  EXPECT_EQ(built.values(repeat(built.builder(), x, {2, 2}, Repetition::kWhole)), (Values{{2, 4}, {0, 1, 0, 1, 0, 1, 0, 1}}));
-  EXPECT_EQ(built.values(repeat(built.builder(), x, {3}, Repetition::kEach)), (Values{{6}, {0, 0, 0, 1, 1, 1}}));
+  EXPECT_EQ(built.values(repeat(built.builder(), x, {2, 2}, Repetition::kWhole)),
+            (Values{{2, 4}, {0, 1, 0, 1, 0, 1, 0, 1}}));
+  EXPECT_EQ(built.values(repeat(built.builder(), x, {3}, Repetition::kEach)),
+            (Values{{6}, {0, 0, 0, 1, 1, 1}}));
 }
 
 TEST(Compositions, Meshgrid) {
@@ -118,8 +126,10 @@ TEST(Compositions, Meshgrid) {
 TEST(Compositions, RotatesAndRolls) {
   Built built;
   const ValueId x = built.input({2, 3});
-  EXPECT_EQ(built.values(rotate_quarters(built.builder(), x, 1, {0, 1})), (Values{{3, 2}, {2, 5, 1, 4, 0, 3}}));
-  EXPECT_EQ(built.values(rotate_quarters(built.builder(), x, -2, {0, -1})), (Values{{2, 3}, {5, 4, 3, 2, 1, 0}}));
+  EXPECT_EQ(built.values(rotate_quarters(built.builder(), x, 1, {0, 1})),
+            (Values{{3, 2}, {2, 5, 1, 4, 0, 3}}));
+  EXPECT_EQ(built.values(rotate_quarters(built.builder(), x, -2, {0, -1})),
+            (Values{{2, 3}, {5, 4, 3, 2, 1, 0}}));
   EXPECT_EQ(built.values(roll(built.builder(), x, {1}, {1})), (Values{{2, 3}, {2, 0, 1, 5, 3, 4}}));
   EXPECT_EQ(built.values(roll(built.builder(), x, {-1}, {})), (Values{{2, 3}, {1, 2, 3, 4, 5, 0}}));
 }
@@ -127,12 +137,16 @@ TEST(Compositions, RotatesAndRolls) {
 TEST(Compositions, PadsWithOwnElements) {
   Built built;
   const ValueId x = built.input({1, 4});
-  EXPECT_EQ(built.values(pad_with_own_elements(built.builder(), x, {2, 1}, Border::kReflect)), (Values{{1, 7}, {2, 1, 0, 1, 2, 3, 2}}));
-  EXPECT_EQ(built.values(pad_with_own_elements(built.builder(), x, {2, 1}, Border::kReplicate)), (Values{{1, 7}, {0, 0, 0, 1, 2, 3, 3}}));
-  EXPECT_EQ(built.values(pad_with_own_elements(built.builder(), x, {2, 1}, Border::kCircular)), (Values{{1, 7}, {2, 3, 0, 1, 2, 3, 0}}));
+  EXPECT_EQ(built.values(pad_with_own_elements(built.builder(), x, {2, 1}, Border::kReflect)),
+            (Values{{1, 7}, {2, 1, 0, 1, 2, 3, 2}}));
+  EXPECT_EQ(built.values(pad_with_own_elements(built.builder(), x, {2, 1}, Border::kReplicate)),
+            (Values{{1, 7}, {0, 0, 0, 1, 2, 3, 3}}));
+  EXPECT_EQ(built.values(pad_with_own_elements(built.builder(), x, {2, 1}, Border::kCircular)),
+            (Values{{1, 7}, {2, 3, 0, 1, 2, 3, 0}}));
   const auto refused = pad_with_own_elements(built.builder(), x, {4, 0}, Border::kReflect);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().reason, "mode reflect adds at most 3 elements to an extent of 4, here 4");
+  EXPECT_EQ(refused.error().reason,
+            "mode reflect adds at most 3 elements to an extent of 4, here 4");
 }
 
 TEST(Compositions, ShufflesPixelsThereAndBack) {
@@ -144,12 +158,15 @@ TEST(Compositions, ShufflesPixelsThereAndBack) {
   for (int64_t c = 0; c < 2; ++c)
     for (int64_t h = 0; h < 2; ++h)
       for (int64_t w = 0; w < 6; ++w)
-        EXPECT_EQ(elements[static_cast<size_t>((c * 2 + h) * 6 + w)], static_cast<float>((c * 4 + h * 2 + w % 2) * 3 + w / 2));
+        EXPECT_EQ(elements[static_cast<size_t>((c * 2 + h) * 6 + w)],
+                  static_cast<float>((c * 4 + h * 2 + w % 2) * 3 + w / 2));
   ASSERT_TRUE(wide);
   std::vector<float> all(24);
   std::iota(all.begin(), all.end(), 0.0F);
-  EXPECT_EQ(built.values(pixel_shuffle(built.builder(), *wide, 2, true)), (Values{{1, 8, 1, 3}, all}));
-  EXPECT_EQ(built.values(channel_shuffle(built.builder(), built.input({1, 6, 1}), 2)), (Values{{1, 6, 1}, {0, 3, 1, 4, 2, 5}}));
+  EXPECT_EQ(built.values(pixel_shuffle(built.builder(), *wide, 2, true)),
+            (Values{{1, 8, 1, 3}, all}));
+  EXPECT_EQ(built.values(channel_shuffle(built.builder(), built.input({1, 6, 1}), 2)),
+            (Values{{1, 6, 1}, {0, 3, 1, 4, 2, 5}}));
   EXPECT_FALSE(pixel_shuffle(built.builder(), x, 3, false));
 }
 
@@ -163,7 +180,8 @@ TEST(Compositions, EinsumSumsOverTheLettersThatAreGone) {
       for (int64_t i = 0; i < 3; ++i) {
         double sum = 0;
         for (int64_t k = 0; k < 5; ++k)
-          sum += (1 + 0.25 * static_cast<double>((n * 3 + i) * 5 + k)) * (-2 + 0.5 * static_cast<double>((k * 2 + n) * 7 + j));
+          sum += (1 + 0.25 * static_cast<double>((n * 3 + i) * 5 + k)) *
+                 (-2 + 0.5 * static_cast<double>((k * 2 + n) * 7 + j));
         EXPECT_NEAR(elements[static_cast<size_t>((j * 2 + n) * 3 + i)], sum, std::abs(sum) * 1e-6);
       }
   EXPECT_FALSE(einsum(built.builder(), "ij,jk->i", {a, b}));
@@ -172,9 +190,11 @@ TEST(Compositions, EinsumSumsOverTheLettersThatAreGone) {
 TEST(Compositions, CausalAttentionReadsNoLaterKey) {
   constexpr int64_t kCount = 3, kDepth = 5;
   Built built;
-  const ValueId query = built.input({1, kCount, kDepth}, -1, 0.125), key = built.input({1, kCount, kDepth}, 0.5, -0.0625),
+  const ValueId query = built.input({1, kCount, kDepth}, -1, 0.125),
+                key = built.input({1, kCount, kDepth}, 0.5, -0.0625),
                 value = built.input({1, kCount, kDepth}, 3, 0.25);
-  const auto [shape, elements] = built.values(attention(built.builder(), {.query = query, .key = key, .value = value, .causal = true}));
+  const auto [shape, elements] = built.values(
+      attention(built.builder(), {.query = query, .key = key, .value = value, .causal = true}));
   ASSERT_EQ(shape, (Shape{1, kCount, kDepth}));
   const auto at = [](double first, double step, int64_t row, int64_t column) {
     return first + step * static_cast<double>(row * kDepth + column);
@@ -190,7 +210,8 @@ TEST(Compositions, CausalAttentionReadsNoLaterKey) {
     }
     for (int64_t d = 0; d < kDepth; ++d) {
       double expected = 0;
-      for (size_t j = 0; j < weights.size(); ++j) expected += weights[j] / total * at(3, 0.25, static_cast<int64_t>(j), d);
+      for (size_t j = 0; j < weights.size(); ++j)
+        expected += weights[j] / total * at(3, 0.25, static_cast<int64_t>(j), d);
       EXPECT_NEAR(elements[static_cast<size_t>(i * kDepth + d)], expected, 1e-5);
     }
   }
@@ -205,8 +226,11 @@ TEST(Compositions, NormsAndSums) {
   EXPECT_EQ(built.values(cumulative_sum(builder, x, 0)), (Values{{2, 2}, {-3, -1, -2, 2}}));
   const auto mean = builder.emit("aten.mean.dim", {x}, {{"dim", Ints{1}}, {"keepdim", true}});
   ASSERT_TRUE(mean);
-  EXPECT_EQ(built.values(variance(builder, x, {.mean = *mean, .dims = {1}, .correction = 1})), (Values{{2}, {2, 2}}));
-  EXPECT_EQ(built.values(variance(builder, x, {.mean = *mean, .dims = {1}, .correction = 0, .root = true})), (Values{{2}, {1, 1}}));
+  EXPECT_EQ(built.values(variance(builder, x, {.mean = *mean, .dims = {1}, .correction = 1})),
+            (Values{{2}, {2, 2}}));
+  EXPECT_EQ(built.values(
+                variance(builder, x, {.mean = *mean, .dims = {1}, .correction = 0, .root = true})),
+            (Values{{2}, {1, 1}}));
   EXPECT_FALSE(variance(builder, x, {.mean = *mean, .dims = {1}, .correction = 2}));
   EXPECT_FALSE(vector_norm(builder, x, -1, {1}, false));
 }
@@ -218,16 +242,20 @@ TEST(Compositions, SelectsByAKnownMask) {
   Known mask{{2, 2}, {1, 1, 1, 1}};
   keep_triangle(mask, false, 0);
   EXPECT_EQ(mask.values, (std::vector<double>{1, 0, 1, 1}));
-  EXPECT_EQ(built.values(select_by_constant(builder, mask, x, true, {{}, {-1}})), (Values{{2, 2}, {5, -1, 7, 8}}));
-  EXPECT_EQ(built.values(select_by_constant(builder, mask, x, false, {{}, {-1}})), (Values{{2, 2}, {-1, 6, -1, -1}}));
+  EXPECT_EQ(built.values(select_by_constant(builder, mask, x, true, {{}, {-1}})),
+            (Values{{2, 2}, {5, -1, 7, 8}}));
+  EXPECT_EQ(built.values(select_by_constant(builder, mask, x, false, {{}, {-1}})),
+            (Values{{2, 2}, {-1, 6, -1, -1}}));
   EXPECT_FALSE(paired(builder, mask, {{3}, {0, 0, 0}}, [](double a, double) { return a; }));
 }
 
 TEST(Compositions, ReplacesASlice) {
   Built built;
   const ValueId x = built.input({5}), part = built.input({2}, 10);
-  EXPECT_EQ(built.values(replace_slice(built.builder(), x, part, 0, 1, 1)), (Values{{5}, {0, 10, 11, 3, 4}}));
-  EXPECT_EQ(built.values(replace_slice(built.builder(), x, part, 0, 0, 3)), (Values{{5}, {10, 1, 2, 11, 4}}));
+  EXPECT_EQ(built.values(replace_slice(built.builder(), x, part, 0, 1, 1)),
+            (Values{{5}, {0, 10, 11, 3, 4}}));
+  EXPECT_EQ(built.values(replace_slice(built.builder(), x, part, 0, 0, 3)),
+            (Values{{5}, {10, 1, 2, 11, 4}}));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Programs whose constants lie in SRAM: they compute what those with constants in flash do, copy nothing, and must fit.
+// Programs whose constants lie in SRAM: they compute what those with constants in flash do, copy
+// nothing, and must fit.
 #include <gtest/gtest.h>
 
 #include "compiler/ir/parser.h"
@@ -21,10 +22,13 @@ struct Ran {
 };
 
 Result<Ran> compile_and_run(const std::string& model, const CompileSettings& settings) {
-  DTR_ASSIGN(const Compilation compiled, compile_model(test::source_path("test/golden/" + model + ".ir").string(), settings));
-  DTR_ASSIGN(const std::unique_ptr<Session> session,
-             Session::load(compiled.pte(), "test.pte", simulator::best_kit(), compiled.tensor_file()));
-  Ran ran{.report = compile_report(compiled), .manifest_flags = session->image().file().manifest()->flags};
+  DTR_ASSIGN(const Compilation compiled,
+             compile_model(test::source_path("test/golden/" + model + ".ir").string(), settings));
+  DTR_ASSIGN(
+      const std::unique_ptr<Session> session,
+      Session::load(compiled.pte(), "test.pte", simulator::best_kit(), compiled.tensor_file()));
+  Ran ran{.report = compile_report(compiled),
+          .manifest_flags = session->image().file().manifest()->flags};
   const Samples samples = Samples::random(session->signature(), 2);
   for (size_t i = 0; i < samples.size(); ++i) {
     DTR_ASSIGN(std::vector<Tensor> outputs, session->run(samples.inputs(i), &ran.stats));
@@ -33,7 +37,8 @@ Result<Ran> compile_and_run(const std::string& model, const CompileSettings& set
   return ran;
 }
 
-CompileSettings settings_for(const char* target, ConstantMemory constants, NeutronSchedule schedule = NeutronSchedule::kOwn) {
+CompileSettings settings_for(const char* target, ConstantMemory constants,
+                             NeutronSchedule schedule = NeutronSchedule::kOwn) {
   return {.target = find_target(target), .backend = {.constants = constants, .schedule = schedule}};
 }
 
@@ -50,7 +55,8 @@ TEST_P(ConstantsInSram, ComputeTheSameWithoutCopies) {
   CompileSettings from_flash = settings_for(test.target, ConstantMemory::kFlash, test.schedule);
   CompileSettings from_sram = settings_for(test.target, ConstantMemory::kSram, test.schedule);
   from_flash.external_constants = from_sram.external_constants = test.external;
-  const Result<Ran> flash = compile_and_run(test.model, from_flash), sram = compile_and_run(test.model, from_sram);
+  const Result<Ran> flash = compile_and_run(test.model, from_flash),
+                    sram = compile_and_run(test.model, from_sram);
   ASSERT_TRUE(flash) << to_text(flash.error());
   ASSERT_TRUE(sram) << to_text(sram.error());
   for (size_t sample = 0; sample < flash->outputs.size(); ++sample)
@@ -60,7 +66,8 @@ TEST_P(ConstantsInSram, ComputeTheSameWithoutCopies) {
     }
   EXPECT_EQ(sram->stats.copied_bytes, 0u);
   EXPECT_EQ(sram->stats.stall_cycles, 0u);
-  EXPECT_EQ(sram->stats.host_cycles, sram->stats.npu_calls * uint64_t{test::machine().call_host_cycles});
+  EXPECT_EQ(sram->stats.host_cycles,
+            sram->stats.npu_calls * uint64_t{test::machine().call_host_cycles});
   if (test.schedule == NeutronSchedule::kNxpLike) {
     // No call was split for its copy, so both have the same calls.
     EXPECT_EQ(sram->stats.npu_calls, flash->stats.npu_calls);
@@ -73,25 +80,29 @@ TEST_P(ConstantsInSram, ComputeTheSameWithoutCopies) {
     EXPECT_EQ(sram->report.sram.program_bytes, sram->report.program_bytes);
   }
   EXPECT_GE(sram->report.sram.program_bytes, sram->report.flash_bytes);
-  EXPECT_EQ(sram->report.sram.total_bytes, sram->report.sram.planned_bytes + sram->report.sram.program_bytes);
+  EXPECT_EQ(sram->report.sram.total_bytes,
+            sram->report.sram.planned_bytes + sram->report.sram.program_bytes);
   EXPECT_EQ(flash->report.sram.program_bytes, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, ConstantsInSram,
-                         testing::Values(Case{"kws_dscnn", "imxrt700"}, Case{"kws_dscnn", "imxrt700", NeutronSchedule::kNxpLike},
-                                         Case{"ic_resnet8", "imxrt700cm"}, Case{"ic_resnet8", "imxrt700", NeutronSchedule::kNxpLike},
-                                         Case{"ad_fcae", "imxrt700"}, Case{"ad_fcae", "imxrt700", NeutronSchedule::kNxpLike},
-                                         Case{"vww_mobilenetv1", "imxrt700"}, Case{"digits_cnn", "cortex-m33"},
-                                         Case{"digits_cnn", "cortex-m33", NeutronSchedule::kOwn, true}),
-                         [](const auto& instance) {
-                           std::string name = std::string(instance.param.model) + "_" + instance.param.target +
-                                              (instance.param.schedule == NeutronSchedule::kNxpLike ? "_nxp" : "") +
-                                              (instance.param.external ? "_external" : "");
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Golden, ConstantsInSram,
+    testing::Values(
+        Case{"kws_dscnn", "imxrt700"}, Case{"kws_dscnn", "imxrt700", NeutronSchedule::kNxpLike},
+        Case{"ic_resnet8", "imxrt700cm"}, Case{"ic_resnet8", "imxrt700", NeutronSchedule::kNxpLike},
+        Case{"ad_fcae", "imxrt700"}, Case{"ad_fcae", "imxrt700", NeutronSchedule::kNxpLike},
+        Case{"vww_mobilenetv1", "imxrt700"}, Case{"digits_cnn", "cortex-m33"},
+        Case{"digits_cnn", "cortex-m33", NeutronSchedule::kOwn, true}),
+    [](const auto& instance) {
+      std::string name = std::string(instance.param.model) + "_" + instance.param.target +
+                         (instance.param.schedule == NeutronSchedule::kNxpLike ? "_nxp" : "") +
+                         (instance.param.external ? "_external" : "");
+      std::ranges::replace(name, '-', '_');
+      return name;
+    });
 
-// 2,000 x 4,000 weights in int8 are more than the 7 MiB of the target: in flash they are streamed, in SRAM they have no room.
+// 2,000 x 4,000 weights in int8 are more than the 7 MiB of the target: in flash they are streamed,
+// in SRAM they have no room.
 TEST(ConstantsInSram, MustFit) {
   constexpr std::string_view kLarge = R"(graph @forward(%x: i8[1,4000] quant<0.05>) {
   %w: i8[2000,4000] quant<0.01> = constant seeded<1>
@@ -106,7 +117,8 @@ TEST(ConstantsInSram, MustFit) {
   for (const ConstantMemory memory : {ConstantMemory::kFlash, ConstantMemory::kSram}) {
     Result<Program> program = parse_program(kLarge, "large.ir");
     ASSERT_TRUE(program) << to_text(program.error());
-    const Result<Compilation> compiled = compile_model(std::move(*program), settings_for("imxrt700", memory));
+    const Result<Compilation> compiled =
+        compile_model(std::move(*program), settings_for("imxrt700", memory));
     if (memory == ConstantMemory::kFlash) {
       EXPECT_TRUE(compiled) << to_text(compiled.error());
       continue;
@@ -114,8 +126,11 @@ TEST(ConstantsInSram, MustFit) {
     ASSERT_FALSE(compiled);
     const Diagnostic& error = compiled.error();
     EXPECT_EQ(error.id, DiagnosticId::kMemoryExceeded);
-    EXPECT_NE(error.reason.find("the program and its constants, which are to lie in SRAM, take 8,"), std::string::npos) << error.reason;
-    EXPECT_NE(error.reason.find("imxrt700 has 7,340,032 bytes of SRAM"), std::string::npos) << error.reason;
+    EXPECT_NE(error.reason.find("the program and its constants, which are to lie in SRAM, take 8,"),
+              std::string::npos)
+        << error.reason;
+    EXPECT_NE(error.reason.find("imxrt700 has 7,340,032 bytes of SRAM"), std::string::npos)
+        << error.reason;
     EXPECT_NE(error.fix.find("--constants flash"), std::string::npos);
     EXPECT_EQ(error.place.node, "large");
   }
@@ -126,7 +141,8 @@ TEST(ConstantsInSram, AreWhereTheTargetHasThemUnlessAskedFor) {
   EXPECT_EQ(constants_of(target, recipe_of(target)), ConstantMemory::kFlash);
   target.memory.constants = ConstantMemory::kSram;
   EXPECT_EQ(constants_of(target, recipe_of(target)), ConstantMemory::kSram);
-  EXPECT_EQ(constants_of(target, recipe_of(target, {.constants = ConstantMemory::kFlash})), ConstantMemory::kFlash);
+  EXPECT_EQ(constants_of(target, recipe_of(target, {.constants = ConstantMemory::kFlash})),
+            ConstantMemory::kFlash);
 }
 
 }  // namespace

@@ -11,22 +11,29 @@
 namespace dtr::runtime::cortex_m {
 namespace {
 
-TEST(CortexMKernels, AreSorted) { EXPECT_TRUE(std::ranges::is_sorted(kernels(), {}, &Kernel::name)); }
+TEST(CortexMKernels, AreSorted) {
+  EXPECT_TRUE(std::ranges::is_sorted(kernels(), {}, &Kernel::name));
+}
 
 TEST(CortexMKernels, RescaleIsTheSpecification) {
   std::mt19937 random(1);
-  const std::array<int32_t, 9> limits{INT32_MIN, INT32_MIN + 1, -1 << 30, -1, 0, 1, 1 << 30, INT32_MAX - 1, INT32_MAX};
+  const std::array<int32_t, 9> limits{INT32_MIN, INT32_MIN + 1, -1 << 30,      -1,       0,
+                                      1,         1 << 30,       INT32_MAX - 1, INT32_MAX};
   const std::array<int32_t, 5> multipliers{0, 1, 1 << 30, INT32_MAX - 1, INT32_MAX};
   for (int32_t shift = -31; shift <= 30; ++shift) {
     for (int i = 0; i < 3000; ++i) {
-      const auto x = i < 45 ? limits[static_cast<size_t>(i % 9)] : static_cast<int32_t>(random()) >> random() % 32;
-      const auto multiplier = i < 45 ? multipliers[static_cast<size_t>(i / 9)] : static_cast<int32_t>(random() >> 1);
-      ASSERT_EQ(rescale(x, multiplier, shift), numerics::requantize(x, {multiplier, shift})) << x << " " << multiplier << " " << shift;
+      const auto x = i < 45 ? limits[static_cast<size_t>(i % 9)]
+                            : static_cast<int32_t>(random()) >> random() % 32;
+      const auto multiplier =
+          i < 45 ? multipliers[static_cast<size_t>(i / 9)] : static_cast<int32_t>(random() >> 1);
+      ASSERT_EQ(rescale(x, multiplier, shift), numerics::requantize(x, {multiplier, shift}))
+          << x << " " << multiplier << " " << shift;
     }
   }
 }
 
-// Loops of the DSP extension and plain ones on the same random operands, at every count up to three words.
+// Loops of the DSP extension and plain ones on the same random operands, at every count up to three
+// words.
 class LoopForms : public testing::Test {
  protected:
   std::vector<int8_t> bytes(size_t count) {
@@ -55,7 +62,8 @@ class LoopForms : public testing::Test {
     }
     DspLoops::multiply<kRows, kColumns>(weights.data(), columns.data(), count, wide);
     for (int32_t c = 0; c < kColumns; ++c)
-      for (int32_t row = 0; row < kRows; ++row) EXPECT_EQ(wide[row][c], plain[c][row]) << count << " inputs, offset " << offset;
+      for (int32_t row = 0; row < kRows; ++row)
+        EXPECT_EQ(wide[row][c], plain[c][row]) << count << " inputs, offset " << offset;
   }
 
   std::mt19937 random_{7};
@@ -73,7 +81,8 @@ TEST_F(LoopForms, Multiply) {
 
 TEST_F(LoopForms, MultiplyVector) {
   for (int32_t count = 0; count <= 13; ++count) {
-    const auto weights = bytes(size_t{4} * static_cast<size_t>(count)), x = bytes(static_cast<size_t>(count));
+    const auto weights = bytes(size_t{4} * static_cast<size_t>(count)),
+               x = bytes(static_cast<size_t>(count));
     int32_t a[4] = {1, 2, 3, 4}, b[4] = {1, 2, 3, 4};
     DspLoops::multiply_vector<4>(weights.data(), count, x.data(), 128, count, a);
     PortableLoops::multiply_vector<4>(weights.data(), count, x.data(), 128, count, b);
@@ -87,7 +96,8 @@ TEST_F(LoopForms, MultiplyRectangle) {
     for (int32_t taps = 1; taps <= 3; ++taps) {
       int32_t a[4] = {1, 2, 3, 4}, b[4] = {1, 2, 3, 4};
       DspLoops::multiply_rectangle(weights.data(), x.data(), {6, 25, 7, 31}, rows, taps, -127, a);
-      PortableLoops::multiply_rectangle(weights.data(), x.data(), {6, 25, 7, 31}, rows, taps, -127, b);
+      PortableLoops::multiply_rectangle(weights.data(), x.data(), {6, 25, 7, 31}, rows, taps, -127,
+                                        b);
       EXPECT_TRUE(std::ranges::equal(a, b)) << rows << " " << taps;
     }
   }
@@ -104,7 +114,8 @@ TEST_F(LoopForms, MultiplyTaps) {
       const size_t taps[] = {5 * i, 40 - i};
       DspLoops::pack(weights.data() + taps[0], weights.data() + taps[1], &made[i]);
       for (size_t tap = 0; tap < 2; ++tap)
-        for (size_t c = 0; c < 4; ++c) b[c] += weights[taps[tap] + c] * (x[static_cast<size_t>(made[i].offsets[tap]) + c] + 128);
+        for (size_t c = 0; c < 4; ++c)
+          b[c] += weights[taps[tap] + c] * (x[static_cast<size_t>(made[i].offsets[tap]) + c] + 128);
     }
     DspLoops::multiply_taps(made, made + pairs, x.data(), 128, a);
     EXPECT_TRUE(std::ranges::equal(a, b)) << pairs;

@@ -1,5 +1,6 @@
-// Cycles of every NPU command, computed by hand from docs/npu.md 3: the arithmetic stands behind each number. Machines of three
-// kinds, so that no parameter can be taken for another that is equal on imxrt700.
+// Cycles of every NPU command, computed by hand from docs/npu.md 3: the arithmetic stands behind
+// each number. Machines of three kinds, so that no parameter can be taken for another that is equal
+// on imxrt700.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -13,10 +14,12 @@ namespace dtr::npu {
 namespace {
 
 const Target kRt700 = find_target("imxrt700")->npu;
-// Parameters of a group: ⌈4 · 12 / 4⌉ = 12 cycles; a table: 256 / 4 = 64; a block of weights: 4 · 4 / 4 = 4; a position is drained in 1.
+// Parameters of a group: ⌈4 · 12 / 4⌉ = 12 cycles; a table: 256 / 4 = 64; a block of weights: 4 · 4
+// / 4 = 4; a position is drained in 1.
 const Target kTest4x4 = find_target("test-4x4")->npu;
-// No two parameters alike. Parameters of a group: ⌈4 · 12 / 32⌉ = 2 cycles; a table: 256 / 32 = 8; a block of weights: 4 · 16 / 32 = 2;
-// a position is drained in 4 / 1 = 4 cycles, with an addend in 4 + ⌈4 / 32⌉ = 5, to sums in 16, from sums in 4 + ⌈16 / 32⌉ = 5.
+// No two parameters alike. Parameters of a group: ⌈4 · 12 / 32⌉ = 2 cycles; a table: 256 / 32 = 8;
+// a block of weights: 4 · 16 / 32 = 2; a position is drained in 4 / 1 = 4 cycles, with an addend in
+// 4 + ⌈4 / 32⌉ = 5, to sums in 16, from sums in 4 + ⌈16 / 32⌉ = 5.
 constexpr Target kOdd = {.pipelines = 4,
                          .macs = 16,
                          .max_reduction = 65535,
@@ -87,36 +90,50 @@ Conv2d conv(const Shape& shape, Packing packing, uint32_t flags = 0) {
 }
 
 void add_convolutions(Cases& cases) {
-  // 2 · 3 · 5 = 30 positions, 2 groups, 3 · 2 · ⌈11/8⌉ = 12 steps. Tiles of 8, 8, 8 and 6 positions, each max(12 · 8, P) = 96 cycles.
+  // 2 · 3 · 5 = 30 positions, 2 groups, 3 · 2 · ⌈11/8⌉ = 12 steps. Tiles of 8, 8, 8 and 6
+  // positions, each max(12 · 8, P) = 96 cycles.
   const Shape odd = {2, 3, 5, 11, 13, 3, 2};
   cases.add("channels", kRt700, conv(odd, Packing::kChannels), 64 + 2 * (4 * 96 + 12) + 6);
-  // 4 groups, 3 · 2 · ⌈11/16⌉ = 6 steps. 5 tiles of 6 positions: max(6 · max(6, 2), 6 · 4) = 36; the last tile's drain 6 · 4.
+  // 4 groups, 3 · 2 · ⌈11/16⌉ = 6 steps. 5 tiles of 6 positions: max(6 · max(6, 2), 6 · 4) = 36;
+  // the last tile's drain 6 · 4.
   cases.add("channels", kOdd, conv(odd, Packing::kChannels), 10 + 4 * (5 * 36 + 2) + 24);
-  // 4 groups, 3 · 2 · ⌈11/4⌉ = 18 steps. 7 tiles of 4 positions and one of 2: each 18 · max(P, 4) = 72; the last tile's drain 2.
+  // 4 groups, 3 · 2 · ⌈11/4⌉ = 18 steps. 7 tiles of 4 positions and one of 2: each 18 · max(P, 4) =
+  // 72; the last tile's drain 2.
   cases.add("channels", kTest4x4, conv(odd, Packing::kChannels), 48 + 4 * (8 * 72 + 12) + 2);
-  // 16 positions, 1 group, 2 · ⌈5 · 3 / 8⌉ = 4 steps: 2 tiles of max(4 · 8, 8) = 32; the last tile's drain 8.
+  // 16 positions, 1 group, 2 · ⌈5 · 3 / 8⌉ = 4 steps: 2 tiles of max(4 · 8, 8) = 32; the last
+  // tile's drain 8.
   cases.add("rows", kRt700, conv({1, 4, 4, 3, 8, 2, 5}, Packing::kRows), 64 + (2 * 32 + 12) + 8);
-  // 2 groups, 2 · ⌈15/16⌉ = 2 steps; tiles of 6, 6 and 4: max(2 · 6, 24) = 24, 24, max(2 · 4, 16) = 16; the last one's drain 16.
-  cases.add("rows", kOdd, conv({1, 4, 4, 3, 8, 2, 5}, Packing::kRows), 10 + 2 * (24 + 24 + 16 + 2) + 16);
+  // 2 groups, 2 · ⌈15/16⌉ = 2 steps; tiles of 6, 6 and 4: max(2 · 6, 24) = 24, 24, max(2 · 4, 16) =
+  // 16; the last one's drain 16.
+  cases.add("rows", kOdd, conv({1, 4, 4, 3, 8, 2, 5}, Packing::kRows),
+            10 + 2 * (24 + 24 + 16 + 2) + 16);
   // One step, 10 positions: tiles of 8 and 2. A table takes 256 / 8 = 32 cycles more.
   const Shape point = {1, 2, 5, 8, 8, 1, 1};
   cases.add("plain", kRt700, conv(point, Packing::kChannels), 64 + (8 + 8 + 12) + 2);
-  cases.add("table", kRt700, conv(point, Packing::kChannels, kWithTable), 64 + (8 + 8 + 12) + 2 + 32);
-  // Drain of a position 2 cycles: tiles of max(8, 8 · 2) and max(8, 2 · 2); to sums 4, from sums 1 + 4, both 4 + 4.
+  cases.add("table", kRt700, conv(point, Packing::kChannels, kWithTable),
+            64 + (8 + 8 + 12) + 2 + 32);
+  // Drain of a position 2 cycles: tiles of max(8, 8 · 2) and max(8, 2 · 2); to sums 4, from sums 1
+  // + 4, both 4 + 4.
   cases.add("add", kRt700, conv(point, Packing::kChannels, kWithAdd), 64 + (16 + 8 + 12) + 4);
   cases.add("to sums", kRt700, conv(point, Packing::kChannels, kToSums), 64 + (32 + 8 + 12) + 8);
-  cases.add("from sums", kRt700, conv(point, Packing::kChannels, kFromSums), 64 + (40 + 10 + 12) + 10);
-  cases.add("sums to sums", kRt700, conv(point, Packing::kChannels, kFromSums | kToSums), 64 + (64 + 16 + 12) + 16);
-  cases.add("table and add", kRt700, conv(point, Packing::kChannels, kWithTable | kWithAdd), 64 + (16 + 8 + 12) + 4 + 32);
+  cases.add("from sums", kRt700, conv(point, Packing::kChannels, kFromSums),
+            64 + (40 + 10 + 12) + 10);
+  cases.add("sums to sums", kRt700, conv(point, Packing::kChannels, kFromSums | kToSums),
+            64 + (64 + 16 + 12) + 16);
+  cases.add("table and add", kRt700, conv(point, Packing::kChannels, kWithTable | kWithAdd),
+            64 + (16 + 8 + 12) + 4 + 32);
   // 2 groups, tiles of 6 and 4 positions.
-  cases.add("table", kOdd, conv(point, Packing::kChannels, kWithTable), 10 + 2 * (24 + 16 + 2) + 16 + 8);
+  cases.add("table", kOdd, conv(point, Packing::kChannels, kWithTable),
+            10 + 2 * (24 + 16 + 2) + 16 + 8);
   cases.add("add", kOdd, conv(point, Packing::kChannels, kWithAdd), 10 + 2 * (30 + 20 + 2) + 20);
   cases.add("to sums", kOdd, conv(point, Packing::kChannels, kToSums), 10 + 2 * (96 + 64 + 2) + 64);
-  cases.add("from sums", kOdd, conv(point, Packing::kChannels, kFromSums), 10 + 2 * (30 + 20 + 2) + 20);
+  cases.add("from sums", kOdd, conv(point, Packing::kChannels, kFromSums),
+            10 + 2 * (30 + 20 + 2) + 20);
 }
 
 void add_windows(Cases& cases) {
-  // 9 taps, 10 positions, 3 groups of channels: tiles of 8 and 2 positions, 9 · 8 and 9 · 2 cycles; the last tile's drain 2.
+  // 9 taps, 10 positions, 3 groups of channels: tiles of 8 and 2 positions, 9 · 8 and 9 · 2 cycles;
+  // the last tile's drain 2.
   Depthwise depthwise = {};
   depthwise.window = window({1, 2, 5, 20, 20, 3, 3});
   cases.add("plain", kRt700, depthwise, 64 + 3 * (72 + 18 + 12) + 2);
@@ -153,9 +170,10 @@ void add_windows(Cases& cases) {
 }
 
 void add_elementwise(Cases& cases) {
-  for (const BinaryKind kind :
-       {BinaryKind::kAdd, BinaryKind::kSubtract, BinaryKind::kMultiply, BinaryKind::kMaximum, BinaryKind::kMinimum, BinaryKind::kPrelu}) {
-    // 2 · 3 = 6 runs of 11: ⌈11/8⌉ = 2, on the other machine ⌈11/2⌉ = 6. What lies apart: 66 elements, one a cycle.
+  for (const BinaryKind kind : {BinaryKind::kAdd, BinaryKind::kSubtract, BinaryKind::kMultiply,
+                                BinaryKind::kMaximum, BinaryKind::kMinimum, BinaryKind::kPrelu}) {
+    // 2 · 3 = 6 runs of 11: ⌈11/8⌉ = 2, on the other machine ⌈11/2⌉ = 6. What lies apart: 66
+    // elements, one a cycle.
     Binary binary = dense_binary(kind, 11);
     binary.extent[3] = 2;
     binary.extent[4] = 3;
@@ -219,8 +237,16 @@ void add_movement(Cases& cases) {
   cases.add("fill", kRt700, Fill{.output = {}, .bytes = 100, .value = 1}, 64 + 13);  // ⌈100/8⌉
   cases.add("fill", kOdd, Fill{.output = {}, .bytes = 100, .value = 1}, 10 + 100);
 
-  Gather gather = {.input = {}, .indices = {}, .output = {}, .outer = 3, .rows = 7, .count = 5, .inner = 20, .index_bytes = 8};
-  // Indices 5 · 8 / 8 = 5 cycles, 5 runs of ⌈20/8⌉ = 3, three times. With 4 bytes an index ⌈20/8⌉ = 3 cycles.
+  Gather gather = {.input = {},
+                   .indices = {},
+                   .output = {},
+                   .outer = 3,
+                   .rows = 7,
+                   .count = 5,
+                   .inner = 20,
+                   .index_bytes = 8};
+  // Indices 5 · 8 / 8 = 5 cycles, 5 runs of ⌈20/8⌉ = 3, three times. With 4 bytes an index ⌈20/8⌉ =
+  // 3 cycles.
   cases.add("8 bytes", kRt700, gather, 64 + 3 * (5 + 5 * 3));
   cases.add("8 bytes", kOdd, gather, 10 + 3 * (2 + 5 * 20));  // ⌈40/32⌉ = 2
   gather.index_bytes = 4;
@@ -233,7 +259,8 @@ void add_movement(Cases& cases) {
 }
 
 void add_reductions(Cases& cases) {
-  const auto reduce = [](ReduceKind kind, const uint32_t(&extent)[2], const int32_t(&stride)[2], uint32_t reduced, int32_t reduced_stride) {
+  const auto reduce = [](ReduceKind kind, const uint32_t(&extent)[2], const int32_t(&stride)[2],
+                         uint32_t reduced, int32_t reduced_stride) {
     return Reduce{.input = {},
                   .output = {},
                   .kind = kind,
@@ -249,27 +276,33 @@ void add_reductions(Cases& cases) {
                   .clamp_high = 127,
                   .index_bytes = gives_index(kind) ? 8u : 0u};
   };
-  for (const ReduceKind kind : {ReduceKind::kSum, ReduceKind::kMaximum, ReduceKind::kMinimum, ReduceKind::kSumOfBytes}) {
-    // Neighbouring results read neighbouring bytes: 3 runs of ⌈20/8⌉ = 3 pipelines' turns of 7 elements. By lanes it would be 60 · 7.
+  for (const ReduceKind kind :
+       {ReduceKind::kSum, ReduceKind::kMaximum, ReduceKind::kMinimum, ReduceKind::kSumOfBytes}) {
+    // Neighbouring results read neighbouring bytes: 3 runs of ⌈20/8⌉ = 3 pipelines' turns of 7
+    // elements. By lanes it would be 60 · 7.
     cases.add("by results", kRt700, reduce(kind, {3, 20}, {140, 1}, 7, 20), 64 + 3 * 3 * 7);
     cases.add("by results", kOdd, reduce(kind, {3, 20}, {140, 1}, 7, 20), 10 + 3 * 5 * 7);
-    // Reduced elements are neighbours: 6 results of ⌈30/8⌉ = 4 steps of lanes (⌈30/16⌉ = 2). By results it would be 6 · 30.
+    // Reduced elements are neighbours: 6 results of ⌈30/8⌉ = 4 steps of lanes (⌈30/16⌉ = 2). By
+    // results it would be 6 · 30.
     cases.add("by lanes", kRt700, reduce(kind, {2, 3}, {90, 30}, 30, 1), 64 + 6 * 4);
     cases.add("by lanes", kOdd, reduce(kind, {2, 3}, {90, 30}, 30, 1), 10 + 6 * 2);
     // Neither: an element a cycle.
     cases.add("apart", kRt700, reduce(kind, {2, 3}, {180, 60}, 30, 2), 64 + 6 * 30);
   }
   for (const ReduceKind kind : {ReduceKind::kIndexOfMaximum, ReduceKind::kIndexOfMinimum}) {
-    // Compared in 3 · ⌈20/8⌉ · 2 = 18 cycles, but 60 indices are written, one a cycle; with a port of one byte in 8 cycles each.
+    // Compared in 3 · ⌈20/8⌉ · 2 = 18 cycles, but 60 indices are written, one a cycle; with a port
+    // of one byte in 8 cycles each.
     cases.add("index, written", kRt700, reduce(kind, {3, 20}, {40, 1}, 2, 20), 64 + 60);
     cases.add("index, written", kOdd, reduce(kind, {3, 20}, {40, 1}, 2, 20), 10 + 60 * 8);
-    cases.add("index, compared", kRt700, reduce(kind, {2, 3}, {90, 30}, 30, 1), 64 + 6 * 4);  // 24 cycles, 6 indices
+    cases.add("index, compared", kRt700, reduce(kind, {2, 3}, {90, 30}, 30, 1),
+              64 + 6 * 4);  // 24 cycles, 6 indices
   }
 }
 
 void add_matmul(Cases& cases) {
   Matmul matmul = {};
-  for (uint32_t d = 0; d < kMatmulBatchRank; ++d) matmul.batch[d] = d + 1 == kMatmulBatchRank ? 3 : d == 0 ? 2 : 1;
+  for (uint32_t d = 0; d < kMatmulBatchRank; ++d)
+    matmul.batch[d] = d + 1 == kMatmulBatchRank ? 3 : d == 0 ? 2 : 1;
   matmul.rows = 11;
   matmul.inner = 20;
   matmul.columns = 9;
@@ -279,9 +312,11 @@ void add_matmul(Cases& cases) {
   matmul.right_column_stride = 1;
   matmul.output_row_stride = 9;
   matmul.output_column_stride = 1;
-  // 6 products of 2 groups of columns; ⌈20/8⌉ = 3 steps; tiles of 8 and 3 rows, each max(3 · max(P, 8), P) = 24; the last drain 3.
+  // 6 products of 2 groups of columns; ⌈20/8⌉ = 3 steps; tiles of 8 and 3 rows, each max(3 · max(P,
+  // 8), P) = 24; the last drain 3.
   cases.add("dense", kRt700, matmul, 64 + 12 * (24 + 24) + 3);
-  // ⌈9/4⌉ = 3 groups, ⌈20/16⌉ = 2 steps; tiles of 6 and 5 rows: max(2 · 6, 6 · 4) = 24, max(2 · 5, 5 · 4) = 20; the last drain 20.
+  // ⌈9/4⌉ = 3 groups, ⌈20/16⌉ = 2 steps; tiles of 6 and 5 rows: max(2 · 6, 6 · 4) = 24, max(2 · 5,
+  // 5 · 4) = 20; the last drain 20.
   cases.add("dense", kOdd, matmul, 10 + 18 * (24 + 20) + 20);
   matmul.flags = kWithTable;
   cases.add("table", kRt700, matmul, 64 + 12 * (24 + 24) + 3 + 32);
@@ -291,7 +326,8 @@ void add_matmul(Cases& cases) {
   matmul.right_inner_stride = 1;
   matmul.right_column_stride = 20;
   cases.add("transposed operands", kRt700, matmul, 64 + 12 * (24 + 24) + 3);
-  matmul.left_row_stride = 2;  // 8 cycles a step and row: max(3 · max(8 · 8, 8), 8) = 192, max(3 · max(3 · 8, 8), 3) = 72
+  matmul.left_row_stride = 2;  // 8 cycles a step and row: max(3 · max(8 · 8, 8), 8) = 192, max(3 ·
+                               // max(3 · 8, 8), 3) = 72
   cases.add("left apart", kRt700, matmul, 64 + 12 * (192 + 72) + 3);
   // On the other machine 16 cycles a step and row: 2 · 6 · 16 and 2 · 5 · 16.
   cases.add("left apart", kOdd, matmul, 10 + 18 * (192 + 160) + 20);
@@ -304,8 +340,10 @@ void add_matmul(Cases& cases) {
   matmul.output_row_stride = 1;  // a tile of results is drained by columns, 8 cycles
   matmul.output_column_stride = 11;
   cases.add("transposed result", kRt700, matmul, 64 + 12 * (24 + 24) + 8);
-  cases.add("transposed result", kOdd, matmul, 10 + 18 * (12 + 10) + 4);  // 2 · 6, 2 · 5; drained in 4 cycles
-  matmul.output_row_stride = 2;  // 8 cycles a row of 8 results: max(24, 64), max(24, 24); the last drain 24
+  cases.add("transposed result", kOdd, matmul,
+            10 + 18 * (12 + 10) + 4);  // 2 · 6, 2 · 5; drained in 4 cycles
+  matmul.output_row_stride =
+      2;  // 8 cycles a row of 8 results: max(24, 64), max(24, 24); the last drain 24
   matmul.output_column_stride = 22;
   cases.add("result apart", kRt700, matmul, 64 + 12 * (64 + 24) + 24);
   matmul.rows = 16;  // two full tiles: the last one's drain is 64
@@ -329,9 +367,11 @@ void add_normalize(Cases& cases) {
                          .clamp_high = 127};
   for (const uint32_t center : {0u, 1u}) {
     normalize.center = center;
-    // 6 rows of 4 · ⌈10/8⌉ = 8 blocks, three times each, and 32 steps of a root and of a division; 40 parameters of 8 bytes, 40 cycles.
+    // 6 rows of 4 · ⌈10/8⌉ = 8 blocks, three times each, and 32 steps of a root and of a division;
+    // 40 parameters of 8 bytes, 40 cycles.
     cases.add("inner run", kRt700, normalize, 64 + 6 * (3 * 8 + 64) + 40);
-    cases.add("inner run", kOdd, normalize, 10 + 6 * (3 * 4 * 5 + 64) + 10);  // ⌈10/2⌉ = 5; 320 / 32 = 10
+    cases.add("inner run", kOdd, normalize,
+              10 + 6 * (3 * 4 * 5 + 64) + 10);  // ⌈10/2⌉ = 5; 320 / 32 = 10
   }
   // Runs along dimension 2: 3 · ⌈20/8⌉ = 9 blocks; 3 parameters, 24 bytes.
   normalize.extent[0] = 1;
@@ -358,7 +398,8 @@ Cases all_cases() {
   return cases;
 }
 
-// Commands that take time of their own: all but the end, and a wait, which lasts until a copy has arrived (the timeline's tests).
+// Commands that take time of their own: all but the end, and a wait, which lasts until a copy has
+// arrived (the timeline's tests).
 constexpr Opcode kTakeTime[] = {
     Opcode::kCopy,
 #define DTR_NPU_KERNEL(type, function, opcode) Opcode::k##type,
@@ -368,7 +409,8 @@ constexpr Opcode kTakeTime[] = {
 TEST(Cycles, AsComputedByHand) {
   const Cases cases = all_cases();
   for (const FormulaCase& each : cases.all())
-    EXPECT_EQ(each.actual.total, each.total) << "command 0x" << std::hex << static_cast<int>(each.opcode) << ", " << each.mode;
+    EXPECT_EQ(each.actual.total, each.total)
+        << "command 0x" << std::hex << static_cast<int>(each.opcode) << ", " << each.mode;
 }
 
 TEST(Cycles, EveryCommandHasCasesOnBothMachines) {
@@ -384,15 +426,17 @@ TEST(Cycles, ArrayAndLimitAsComputedByHand) {
     EXPECT_EQ(actual.array, array);
     EXPECT_EQ(static_cast<int>(actual.limit), static_cast<int>(limit));
   };
-  // 30 positions · 12 steps · 2 groups; weights are loaded 4 · 12 · 8 · 2 = 768 cycles, for the last tile of 6 positions longer than it
-  // works.
-  expect(cycles(kRt700, conv({2, 3, 5, 11, 13, 3, 2}, Packing::kChannels)), 720, Limit::kWeightPort);
+  // 30 positions · 12 steps · 2 groups; weights are loaded 4 · 12 · 8 · 2 = 768 cycles, for the
+  // last tile of 6 positions longer than it works.
+  expect(cycles(kRt700, conv({2, 3, 5, 11, 13, 3, 2}, Packing::kChannels)), 720,
+         Limit::kWeightPort);
   // 16 · 4 · 1, and as long for the weights.
   expect(cycles(kRt700, conv({1, 4, 4, 3, 8, 2, 5}, Packing::kRows)), 64, Limit::kArray);
   // 10 steps of work in a call of 94 cycles, of which 64 are the start.
   expect(cycles(kRt700, conv({1, 2, 5, 8, 8, 1, 1}, Packing::kChannels)), 10, Limit::kStart);
   // 80 positions of one step, drained in 2 cycles each.
-  expect(cycles(kRt700, conv({1, 8, 10, 8, 8, 1, 1}, Packing::kChannels, kWithAdd)), 80, Limit::kWritePort);
+  expect(cycles(kRt700, conv({1, 8, 10, 8, 8, 1, 1}, Packing::kChannels, kWithAdd)), 80,
+         Limit::kWritePort);
 }
 
 }  // namespace

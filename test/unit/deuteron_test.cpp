@@ -1,4 +1,5 @@
-// The C API: the same answers as the C++ API, what it refuses, and that a model can be used after every error. Two models in one memory.
+// The C API: the same answers as the C++ API, what it refuses, and that a model can be used after
+// every error. Two models in one memory.
 #include "device/runtime/deuteron.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,8 @@ dtr_memory memory_of(std::span<std::byte> bytes) { return {bytes.data(), bytes.s
 
 std::vector<float> ramp(float offset) {
   std::vector<float> x(60);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(i * 7 % 60) - 30) * 0.11f + offset;
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(static_cast<int>(i * 7 % 60) - 30) * 0.11f + offset;
   return x;
 }
 
@@ -26,7 +28,10 @@ class InC : public testing::Test {
  protected:
   struct Model {
     explicit Model(const std::vector<std::byte>& program) : bytes(program) {
-      EXPECT_EQ(dtr_load(&handle, bytes.bytes().data(), bytes.bytes().size(), dtr_host_environment()).error, DTR_OK);
+      EXPECT_EQ(
+          dtr_load(&handle, bytes.bytes().data(), bytes.bytes().size(), dtr_host_environment())
+              .error,
+          DTR_OK);
       EXPECT_EQ(dtr_requirements_of(&handle, &need).error, DTR_OK);
       EXPECT_EQ(need.memory_count, 1u);
       state.emplace(need.state_bytes);
@@ -74,7 +79,10 @@ class InC : public testing::Test {
     test::PreparedMethod method;
     EXPECT_TRUE(method.prepare(program).ok());
     const std::vector<float> x = ramp(offset);
-    EXPECT_TRUE(method->set_input(0, test::input_like(*method->input_tensor(0), std::as_bytes(std::span(x)))).ok());
+    EXPECT_TRUE(
+        method
+            ->set_input(0, test::input_like(*method->input_tensor(0), std::as_bytes(std::span(x))))
+            .ok());
     EXPECT_TRUE(method->run().ok());
     const runtime::Tensor& y = *method->output_tensor(0);
     return {y.values<float>(), y.values<float>() + y.elements()};
@@ -106,7 +114,8 @@ TEST_F(InC, ComputesWhatTheCppApiDoes) {
   EXPECT_EQ(x.dtype, DTR_FLOAT32);
   EXPECT_EQ(x.bytes, 240u);
   EXPECT_EQ(std::vector<int32_t>(x.sizes, x.sizes + x.rank), (std::vector<int32_t>{1, 3, 4, 5}));
-  EXPECT_EQ(std::vector<uint8_t>(x.dim_order, x.dim_order + x.rank), (std::vector<uint8_t>{0, 1, 2, 3}));
+  EXPECT_EQ(std::vector<uint8_t>(x.dim_order, x.dim_order + x.rank),
+            (std::vector<uint8_t>{0, 1, 2, 3}));
   for (const float offset : {0.0f, 0.5f}) EXPECT_EQ(model.run(offset), judge(program_, offset));
   EXPECT_EQ(dtr_step_count(&model.handle), 5u);
   EXPECT_STREQ(dtr_step_name(&model.handle, 4), "aten::_softmax");
@@ -120,7 +129,8 @@ TEST_F(InC, InputsAndOutputsNeedNoCopies) {
   ASSERT_EQ(model.prepare(arena.bytes()).error, DTR_OK);
   const std::vector<float> x = ramp(0.25f);
   const dtr_tensor place = model.input();
-  EXPECT_TRUE(place.data >= arena.bytes().data() && place.data < arena.bytes().data() + arena.bytes().size());
+  EXPECT_TRUE(place.data >= arena.bytes().data() &&
+              place.data < arena.bytes().data() + arena.bytes().size());
   std::memcpy(place.data, x.data(), place.bytes);
   ASSERT_EQ(dtr_set_input(&model.handle, 0, &place).error, DTR_OK);
   ASSERT_EQ(dtr_run(&model.handle, nullptr).error, DTR_OK);
@@ -147,7 +157,8 @@ TEST_F(InC, MismatchedInputsAreRefusedAndTheNextRunIsRight) {
   EXPECT_EQ(refused([&](dtr_tensor& tensor) { tensor.sizes = transposed; }), DTR_INPUT_SHAPE);
   EXPECT_EQ(refused([](dtr_tensor& tensor) { tensor.rank = 3; }), DTR_INPUT_SHAPE);
   EXPECT_EQ(refused([](dtr_tensor& tensor) { tensor.rank = 260; }), DTR_INPUT_SHAPE);
-  EXPECT_EQ(refused([&](dtr_tensor& tensor) { tensor.dim_order = channels_last; }), DTR_INPUT_DIM_ORDER);
+  EXPECT_EQ(refused([&](dtr_tensor& tensor) { tensor.dim_order = channels_last; }),
+            DTR_INPUT_DIM_ORDER);
   EXPECT_EQ(refused([&](dtr_tensor& tensor) { tensor.dim_order = outside; }), DTR_INPUT_DIM_ORDER);
   EXPECT_EQ(refused([](dtr_tensor& tensor) { --tensor.bytes; }), DTR_INPUT_SIZE);
   dtr_tensor tensor = model.input();
@@ -168,7 +179,10 @@ TEST_F(InC, AnObserverEndsARunAndTheNextIsRight) {
     Watch watch{.stop_at = stop_at};
     const dtr_observer observer{
         .context = &watch,
-        .before = [](void* context, uint32_t step) { return static_cast<int>(step != static_cast<Watch*>(context)->stop_at); },
+        .before =
+            [](void* context, uint32_t step) {
+              return static_cast<int>(step != static_cast<Watch*>(context)->stop_at);
+            },
         .after = [](void* context, uint32_t) { ++static_cast<Watch*>(context)->finished; }};
     ASSERT_EQ(model.set(ramp(1)).error, DTR_OK);
     const dtr_status status = dtr_run(&model.handle, &observer);
@@ -191,7 +205,9 @@ TEST_F(InC, TwoModelsTakeTurnsInOneMemory) {
     EXPECT_EQ(b.run(offset), judge(other, offset));
   }
   // One that was stopped in the middle, the other in between.
-  const dtr_observer stop{.context = nullptr, .before = [](void*, uint32_t step) { return static_cast<int>(step < 2); }, .after = nullptr};
+  const dtr_observer stop{.context = nullptr,
+                          .before = [](void*, uint32_t step) { return static_cast<int>(step < 2); },
+                          .after = nullptr};
   ASSERT_EQ(a.set(ramp(1)).error, DTR_OK);
   EXPECT_EQ(dtr_run(&a.handle, &stop).error, DTR_STOPPED);
   EXPECT_EQ(b.run(0.5f), judge(other, 0.5f));
@@ -203,7 +219,9 @@ TEST_F(InC, AModelIsUsableAfterEveryError) {
   dtr_model model;
   dtr_requirements need{};
   bytes.bytes()[program_.size() / 2] ^= std::byte{1};
-  EXPECT_EQ(dtr_load(&model, bytes.bytes().data(), bytes.bytes().size(), dtr_host_environment()).error, DTR_BAD_CHECKSUM);
+  EXPECT_EQ(
+      dtr_load(&model, bytes.bytes().data(), bytes.bytes().size(), dtr_host_environment()).error,
+      DTR_BAD_CHECKSUM);
   EXPECT_EQ(dtr_requirements_of(&model, &need).error, DTR_MISSING_METHOD);
   EXPECT_EQ(dtr_input_count(&model), 0u);
   bytes.bytes()[program_.size() / 2] ^= std::byte{1};
@@ -211,14 +229,18 @@ TEST_F(InC, AModelIsUsableAfterEveryError) {
   const dtr_status missing = dtr_load(&model, bytes.bytes().data(), bytes.bytes().size(), &nothing);
   EXPECT_EQ(missing.error, DTR_MISSING_KERNEL);
   EXPECT_STREQ(missing.name, "aten::add");
-  ASSERT_EQ(dtr_load(&model, bytes.bytes().data(), bytes.bytes().size(), dtr_host_environment()).error, DTR_OK);
+  ASSERT_EQ(
+      dtr_load(&model, bytes.bytes().data(), bytes.bytes().size(), dtr_host_environment()).error,
+      DTR_OK);
   ASSERT_EQ(dtr_requirements_of(&model, &need).error, DTR_OK);
 
   const auto arena_bytes = static_cast<size_t>(need.memory_bytes[0]);
   const AlignedCopy state(need.state_bytes + 16), arena(arena_bytes + 16);
-  const auto prepare = [&](size_t state_at, size_t state_bytes, size_t arena_at, size_t bytes_of_arena, uint32_t count = 1) {
+  const auto prepare = [&](size_t state_at, size_t state_bytes, size_t arena_at,
+                           size_t bytes_of_arena, uint32_t count = 1) {
     const dtr_memory memory = memory_of(arena.bytes().subspan(arena_at, bytes_of_arena));
-    return dtr_prepare(&model, memory_of(state.bytes().subspan(state_at, state_bytes)), &memory, count);
+    return dtr_prepare(&model, memory_of(state.bytes().subspan(state_at, state_bytes)), &memory,
+                       count);
   };
   const dtr_status small = prepare(0, need.state_bytes - 1, 0, arena_bytes);
   EXPECT_EQ(small.error, DTR_ARENA_TOO_SMALL);
@@ -228,7 +250,8 @@ TEST_F(InC, AModelIsUsableAfterEveryError) {
   EXPECT_EQ(prepare(0, need.state_bytes, 0, arena_bytes, 0).error, DTR_ARENA_TOO_SMALL);
   EXPECT_EQ(prepare(4, need.state_bytes, 0, arena_bytes).error, DTR_ARENA_MISALIGNED);
   EXPECT_EQ(prepare(0, need.state_bytes, 8, arena_bytes).error, DTR_ARENA_MISALIGNED);
-  EXPECT_EQ(prepare(0, need.state_bytes, 0, arena_bytes, 9).error, DTR_UNSUPPORTED);  // more memories than the API takes
+  EXPECT_EQ(prepare(0, need.state_bytes, 0, arena_bytes, 9).error,
+            DTR_UNSUPPORTED);  // more memories than the API takes
   ASSERT_EQ(prepare(0, need.state_bytes, 0, arena_bytes).error, DTR_OK);
   EXPECT_EQ(dtr_run(&model, nullptr).error, DTR_INPUT_NOT_SET);
   dtr_tensor tensor{};
@@ -241,7 +264,8 @@ TEST_F(InC, AModelIsUsableAfterEveryError) {
   EXPECT_EQ(dtr_output_count(&model), 0u);
 }
 
-// A model that was never loaded, whose load or prepare failed, that was released, or that is a copy of one: nothing runs, and that is said.
+// A model that was never loaded, whose load or prepare failed, that was released, or that is a copy
+// of one: nothing runs, and that is said.
 TEST_F(InC, WhatIsNotPreparedIsAnError) {
   const auto refuses_all = [](dtr_model* model) {
     dtr_tensor tensor{};
@@ -259,7 +283,8 @@ TEST_F(InC, WhatIsNotPreparedIsAnError) {
     dtr_release(model);
     std::vector<dtr_profile_record> records(8);
     dtr_profile profile;
-    dtr_profile_begin(&profile, records.data(), 8, {[](void*) { return uint64_t{1}; }, nullptr, 32});
+    dtr_profile_begin(&profile, records.data(), 8,
+                      {[](void*) { return uint64_t{1}; }, nullptr, 32});
     EXPECT_EQ(dtr_run_profiled(model, nullptr, &profile).error, DTR_NOT_PREPARED);
   };
   refuses_all(nullptr);
@@ -270,7 +295,8 @@ TEST_F(InC, WhatIsNotPreparedIsAnError) {
   }
   const AlignedCopy bytes(program_);
   dtr_model failed;
-  EXPECT_EQ(dtr_load(&failed, bytes.bytes().data(), 8, dtr_host_environment()).error, DTR_TRUNCATED);
+  EXPECT_EQ(dtr_load(&failed, bytes.bytes().data(), 8, dtr_host_environment()).error,
+            DTR_TRUNCATED);
   EXPECT_EQ(dtr_run(&failed, nullptr).error, DTR_NOT_PREPARED);
   Model model(program_);
   EXPECT_EQ(dtr_run(&model.handle, nullptr).error, DTR_NOT_PREPARED);
@@ -293,22 +319,27 @@ TEST_F(InC, NullWithBytesIsAnError) {
   EXPECT_EQ(dtr_load(&unused, nullptr, 100, dtr_host_environment()).error, DTR_NULL);
   EXPECT_EQ(dtr_load(&unused, nullptr, 0, dtr_host_environment()).error, DTR_TRUNCATED);
   EXPECT_EQ(dtr_load(&unused, program_.data(), program_.size(), nullptr).error, DTR_NULL);
-  EXPECT_EQ(dtr_load(nullptr, program_.data(), program_.size(), dtr_host_environment()).error, DTR_NULL);
+  EXPECT_EQ(dtr_load(nullptr, program_.data(), program_.size(), dtr_host_environment()).error,
+            DTR_NULL);
   Model model(program_);
   const AlignedCopy arena(model.arena_bytes());
   EXPECT_EQ(dtr_requirements_of(&model.handle, nullptr).error, DTR_NULL);
   const dtr_memory null_memory = {nullptr, model.arena_bytes()}, memory = memory_of(arena.bytes());
-  const dtr_status no_arena = dtr_prepare(&model.handle, memory_of(model.state->bytes()), &null_memory, 1);
+  const dtr_status no_arena =
+      dtr_prepare(&model.handle, memory_of(model.state->bytes()), &null_memory, 1);
   EXPECT_EQ(no_arena.error, DTR_NULL);
   EXPECT_EQ(no_arena.index, 0u);
-  const dtr_status no_state = dtr_prepare(&model.handle, {nullptr, model.need.state_bytes}, &memory, 1);
+  const dtr_status no_state =
+      dtr_prepare(&model.handle, {nullptr, model.need.state_bytes}, &memory, 1);
   EXPECT_EQ(no_state.error, DTR_NULL);
   EXPECT_EQ(no_state.index, DTR_STATE);
-  EXPECT_EQ(dtr_prepare(&model.handle, memory_of(model.state->bytes()), nullptr, 1).error, DTR_NULL);
+  EXPECT_EQ(dtr_prepare(&model.handle, memory_of(model.state->bytes()), nullptr, 1).error,
+            DTR_NULL);
   ASSERT_EQ(model.prepare(arena.bytes()).error, DTR_OK);
   EXPECT_EQ(dtr_input(&model.handle, 0, nullptr).error, DTR_NULL);
   EXPECT_EQ(dtr_set_input(&model.handle, 0, nullptr).error, DTR_NULL);
-  for (auto change : {+[](dtr_tensor& tensor) { tensor.data = nullptr; }, +[](dtr_tensor& tensor) { tensor.sizes = nullptr; },
+  for (auto change : {+[](dtr_tensor& tensor) { tensor.data = nullptr; },
+                      +[](dtr_tensor& tensor) { tensor.sizes = nullptr; },
                       +[](dtr_tensor& tensor) { tensor.dim_order = nullptr; }}) {
     dtr_tensor tensor = model.input();
     change(tensor);
@@ -332,7 +363,8 @@ TEST_F(InC, DtypesAreNotCut) {
   EXPECT_EQ(model.run(0.5f), judge(program_, 0.5f));
 }
 
-// From 16 bytes behind its place, and from 16 before: as if the data had been copied elsewhere first.
+// From 16 bytes behind its place, and from 16 before: as if the data had been copied elsewhere
+// first.
 TEST_F(InC, InputsMayOverlapWithTheirPlace) {
   Model model(program_);
   const AlignedCopy arena(model.arena_bytes());
@@ -342,7 +374,9 @@ TEST_F(InC, InputsMayOverlapWithTheirPlace) {
   auto* begin = static_cast<std::byte*>(place.data);
   for (const std::ptrdiff_t distance : {16, -16}) {
     std::byte* from = begin + distance;
-    if (from < arena.bytes().data() || from + place.bytes > arena.bytes().data() + arena.bytes().size()) continue;
+    if (from < arena.bytes().data() ||
+        from + place.bytes > arena.bytes().data() + arena.bytes().size())
+      continue;
     std::memcpy(from, x.data(), place.bytes);
     dtr_tensor tensor = place;
     tensor.data = from;
@@ -357,12 +391,14 @@ TEST(CApi, AStopOfNoStartWritesNothing) {
   std::vector<dtr_profile_record> records(4);
   dtr_profile profile;
   uint64_t time = 0;
-  const dtr_clock clock{[](void* context) { return ++*static_cast<uint64_t*>(context); }, &time, 32};
+  const dtr_clock clock{[](void* context) { return ++*static_cast<uint64_t*>(context); }, &time,
+                        32};
   dtr_profile_begin(&profile, records.data(), 3, clock);
   const size_t first = dtr_profile_start(&profile, DTR_PROFILE_LOAD);
   dtr_profile_stop(&profile, first);
   const std::vector<dtr_profile_record> before = records;
-  for (const size_t wrong : {first, size_t{1}, size_t{3}, size_t{1000}, SIZE_MAX - 1, SIZE_MAX}) dtr_profile_stop(&profile, wrong);
+  for (const size_t wrong : {first, size_t{1}, size_t{3}, size_t{1000}, SIZE_MAX - 1, SIZE_MAX})
+    dtr_profile_stop(&profile, wrong);
   EXPECT_EQ(std::memcmp(records.data(), before.data(), records.size() * sizeof records[0]), 0);
   const size_t second = dtr_profile_start(&profile, DTR_PROFILE_INIT);
   dtr_profile_clear(&profile);
@@ -376,7 +412,8 @@ TEST(CApi, AStopOfNoStartWritesNothing) {
 
 TEST(CApi, ErrorsHaveTexts) {
   for (int error = DTR_OK; error <= DTR_NULL; ++error)
-    EXPECT_STREQ(dtr_error_text(static_cast<dtr_error>(error)), pte::text(static_cast<pte::Error>(error)));
+    EXPECT_STREQ(dtr_error_text(static_cast<dtr_error>(error)),
+                 pte::text(static_cast<pte::Error>(error)));
   EXPECT_STREQ(dtr_error_text(DTR_STOPPED), "the observer ended the run");
 }
 

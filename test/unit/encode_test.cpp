@@ -1,4 +1,5 @@
-// Names and texts for the places where they are shown or stored: what each encoding lets through, and what it must not.
+// Names and texts for the places where they are shown or stored: what each encoding lets through,
+// and what it must not.
 #include "compiler/support/encode.h"
 
 #include <fmt/format.h>
@@ -19,7 +20,9 @@ using namespace std::string_view_literals;
 constexpr std::string_view kWord = "stem.conv2d_1 größe 中 🙂 \\ \"'";
 
 TEST(Encode, KnowsUtf8) {
-  const auto code = [](std::string_view text) { return first_character(text).length == text.size() ? first_character(text).code : 0; };
+  const auto code = [](std::string_view text) {
+    return first_character(text).length == text.size() ? first_character(text).code : 0;
+  };
   EXPECT_EQ(code("a"), U'a');
   EXPECT_EQ(code("\u00e4"), 0xE4U);
   EXPECT_EQ(code("\u0800"), 0x800U);
@@ -27,15 +30,18 @@ TEST(Encode, KnowsUtf8) {
   EXPECT_EQ(code("\U00010000"), 0x10000U);
   EXPECT_EQ(code("\U0010FFFF"), 0x10FFFFU);
   // Continuation alone, overlong forms, surrogates, beyond U+10FFFF, cut off.
-  for (const std::string_view bad : {"\x80", "\xC0\xAF", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xED\xBF\xBF", "\xF0\x8F\xBF\xBF",
-                                     "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "\xC3", "\xE4\xB8", "\xF0\x9F\x99", "\xC3("})
+  for (const std::string_view bad :
+       {"\x80", "\xC0\xAF", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xED\xBF\xBF",
+        "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "\xC3", "\xE4\xB8",
+        "\xF0\x9F\x99", "\xC3("})
     EXPECT_EQ(first_character(bad).length, 0U) << as_terminal(bad);
 }
 
 TEST(Encode, ForATerminal) {
   EXPECT_EQ(as_terminal(kWord), kWord);
   EXPECT_EQ(as_terminal("a\x1b[31mb\nc\r\t\x7f\0d"sv), "a\\x1b[31mb\\x0ac\\x0d\\x09\\x7f\\x00d");
-  EXPECT_EQ(as_terminal("\u009b31m \u202e \u2028 \u200b \ufeff \U000e0041"), "\\u009b31m \\u202e \\u2028 \\u200b \\ufeff \\U000e0041");
+  EXPECT_EQ(as_terminal("\u009b31m \u202e \u2028 \u200b \ufeff \U000e0041"),
+            "\\u009b31m \\u202e \\u2028 \\u200b \\ufeff \\U000e0041");
   EXPECT_EQ(as_terminal("\xED\xA0\x80 \xC0\xAF \xFF"), "\\xed\\xa0\\x80 \\xc0\\xaf \\xff");
   EXPECT_EQ(as_terminal_lines("a\nb\x1b\r\n"), "a\nb\\x1b\\x0d\n");
   const std::string once = as_terminal("x\x1b\\x1b\n");
@@ -44,15 +50,18 @@ TEST(Encode, ForATerminal) {
 
 TEST(Encode, Formats) {
   const std::string name = "a\nb";
-  EXPECT_EQ(terminal_format("{}\n{:>6}|{}|{}\n", name, name.c_str(), 3, std::string_view("\x1b")), "a\\x0ab\na\\x0ab|3|\\x1b\n");
-  EXPECT_EQ(terminal_format("{}", fmt::join(std::vector<std::string>{"a\n", "b"}, ", ")), "a\\x0a, b");
+  EXPECT_EQ(terminal_format("{}\n{:>6}|{}|{}\n", name, name.c_str(), 3, std::string_view("\x1b")),
+            "a\\x0ab\na\\x0ab|3|\\x1b\n");
+  EXPECT_EQ(terminal_format("{}", fmt::join(std::vector<std::string>{"a\n", "b"}, ", ")),
+            "a\\x0a, b");
   EXPECT_EQ(terminal_format("{}", fmt::join(std::vector<int>{1, 2}, ", ")), "1, 2");
   EXPECT_EQ(terminal_format("{}|{:.2f}", EncodedLines{"a\nb\x1b"}, 0.5), "a\nb\\x1b|0.50");
 }
 
 TEST(Encode, ForCode) {
   EXPECT_EQ(as_c_string("forward"), "\"forward\"");
-  EXPECT_EQ(as_c_string("a\"b\\c?\?/\n\x1b\0e\xff"sv), "\"a\\042b\\134c\\077\\077/\\012\\033\\000e\\377\"");
+  EXPECT_EQ(as_c_string("a\"b\\c?\?/\n\x1b\0e\xff"sv),
+            "\"a\\042b\\134c\\077\\077/\\012\\033\\000e\\377\"");
   EXPECT_EQ(as_c_comment(kWord), "stem.conv2d_1 größe 中 🙂 \\x5c \"'");
   EXPECT_EQ(as_c_comment("*/ /* a\\\n?\?/ //"), "*\\x2f /\\x2a a\\x5c\\x0a?\\x3f/ //");
   // A few characters in all orders: nothing ends the comment, begins another or continues the line.
@@ -63,7 +72,8 @@ TEST(Encode, ForCode) {
     const std::string comment = as_c_comment(text), string = as_c_string(text);
     for (const std::string_view bad : {"*/", "/*", "\?\?/", "\n", "\r"}) {
       EXPECT_EQ(comment.find(bad), std::string::npos) << comment;
-      EXPECT_EQ(bad.size() == 2 ? std::string::npos : string.find(bad), std::string::npos) << string;
+      EXPECT_EQ(bad.size() == 2 ? std::string::npos : string.find(bad), std::string::npos)
+          << string;
     }
     EXPECT_NE(comment.back(), '\\');
     EXPECT_EQ(string.find("\?\?"), std::string::npos);
@@ -87,15 +97,18 @@ TEST(Encode, ForJson) {
 }
 
 TEST(Encode, DiagnosticsAreALineAPart) {
-  const Diagnostic bad{DiagnosticId::kNodeUnknown,
-                       "there is no `a\n  fix: run this`",
-                       "leave `\x1b[2J` out",
-                       {.file = "f\ng", .node = "n\r", .module_path = "m\n", .source_line = "s\x1b"}};
-  EXPECT_EQ(
-      to_text(bad),
-      "error[node-unknown]: f\\x0ag: `n\\x0d`: there is no `a\\x0a  fix: run this`\n  at: m\\x0a, s\\x1b\n  fix: leave `\\x1b[2J` out");
-  const Diagnostic listed{DiagnosticId::kFirmwareRun, "it failed" + end_of_output("one\n\x1b[1mtwo\n\n"), "look", {}};
-  EXPECT_EQ(to_text(listed), "error[firmware-run]: it failed:\n  | one\n  | \\x1b[1mtwo\n  fix: look");
+  const Diagnostic bad{
+      DiagnosticId::kNodeUnknown,
+      "there is no `a\n  fix: run this`",
+      "leave `\x1b[2J` out",
+      {.file = "f\ng", .node = "n\r", .module_path = "m\n", .source_line = "s\x1b"}};
+  EXPECT_EQ(to_text(bad),
+            "error[node-unknown]: f\\x0ag: `n\\x0d`: there is no `a\\x0a  fix: run this`\n  at: "
+            "m\\x0a, s\\x1b\n  fix: leave `\\x1b[2J` out");
+  const Diagnostic listed{
+      DiagnosticId::kFirmwareRun, "it failed" + end_of_output("one\n\x1b[1mtwo\n\n"), "look", {}};
+  EXPECT_EQ(to_text(listed),
+            "error[firmware-run]: it failed:\n  | one\n  | \\x1b[1mtwo\n  fix: look");
   EXPECT_EQ(end_of_output(""), "");
 }
 

@@ -1,4 +1,5 @@
-// Records that ExecuTorch wrote and records of ours, against what its Inspector says of them (test/data/etdump/make_data.py).
+// Records that ExecuTorch wrote and records of ours, against what its Inspector says of them
+// (test/data/etdump/make_data.py).
 #include "host/profiler/etrecord.h"
 
 #include <fmt/format.h>
@@ -17,7 +18,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::filesystem::path data(const std::string& name) { return test::source_path("test/data/etdump/" + name); }
+std::filesystem::path data(const std::string& name) {
+  return test::source_path("test/data/etdump/" + name);
+}
 
 Trace trace_of(const std::string& stem) {
   Result<Trace> trace = read_etdump(data(stem + ".etdump").string());
@@ -39,7 +42,8 @@ struct Row {
 };
 
 std::string to_string(const Row& row) {
-  return fmt::format("{} {} {} {}", row.name, row.elapsed.front(), fmt::join(row.operators, ","), fmt::join(row.modules, ","));
+  return fmt::format("{} {} {} {}", row.name, row.elapsed.front(), fmt::join(row.operators, ","),
+                     fmt::join(row.modules, ","));
 }
 
 // The Inspector's name of an event: a command's is its number, or the name that it has instead.
@@ -47,13 +51,17 @@ std::string inspector_name(const TraceEvent& event, bool named) {
   return event.command >= 0 && !named ? std::to_string(event.command) : event.name;
 }
 
-// Kernels and commands as the Inspector lists them. OPERATOR_CALL is a kernel again, with what its call costs.
+// Kernels and commands as the Inspector lists them. OPERATOR_CALL is a kernel again, with what its
+// call costs.
 std::vector<Row> inspector_rows(const std::string& stem) {
   std::vector<Row> rows;
   const std::vector<std::byte> bytes = test::read_bytes(data(stem + ".json"));
-  for (const Json& json : Json::parse(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()))) {
+  for (const Json& json :
+       Json::parse(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()))) {
     Row row{json["name"], json["elapsed"], json["op_types"], json["modules"]};
-    if (row.name == "OPERATOR_CALL" || row.name == "DELEGATE_CALL" || json["block"] != "Execute" || row.name == "Method::execute") continue;
+    if (row.name == "OPERATOR_CALL" || row.name == "DELEGATE_CALL" || json["block"] != "Execute" ||
+        row.name == "Method::execute")
+      continue;
     if (row.name.starts_with("native_call_")) row.name.erase(0, sizeof "native_call_" - 1);
     std::ranges::sort(row.operators);
     std::ranges::sort(row.modules);
@@ -69,14 +77,18 @@ std::vector<Row> our_rows(const Trace& trace, const OperatorMap& map, bool named
   const std::vector<TraceEvent>& events = trace.runs.front().events;
   for (size_t i = 0; i < events.size(); ++i) {
     const TraceEvent& event = events[i];
-    if (event.kind == npu::ProfileEvent::kRun || event.kind == npu::ProfileEvent::kDelegate) continue;
+    if (event.kind == npu::ProfileEvent::kRun || event.kind == npu::ProfileEvent::kDelegate)
+      continue;
     size_t served = i;
-    while (events[i].kind == npu::ProfileEvent::kWait && events[served].kind != npu::ProfileEvent::kCall) ++served;
+    while (events[i].kind == npu::ProfileEvent::kWait &&
+           events[served].kind != npu::ProfileEvent::kCall)
+      ++served;
     const MappedStep* step = map.find(events[served].instruction, events[served].command);
     EXPECT_NE(step, nullptr) << event.name;
     if (step == nullptr) continue;
     Row row{.name = inspector_name(event, named_commands && event.name.starts_with("kernel aten"))};
-    for (const TraceRun& run : trace.runs) row.elapsed.push_back(run.events[i].end - run.events[i].start);
+    for (const TraceRun& run : trace.runs)
+      row.elapsed.push_back(run.events[i].end - run.events[i].start);
     for (const uint32_t source : step->origin.sources) {
       row.operators.push_back(map.sources()[source].target);
       row.modules.push_back(map.sources()[source].module_path);
@@ -91,7 +103,8 @@ std::vector<Row> our_rows(const Trace& trace, const OperatorMap& map, bool named
 
 void expect_same(const std::vector<Row>& ours, const std::vector<Row>& theirs) {
   ASSERT_EQ(ours.size(), theirs.size());
-  for (size_t i = 0; i < ours.size(); ++i) EXPECT_EQ(ours[i], theirs[i]) << to_string(ours[i]) << "\n" << to_string(theirs[i]);
+  for (size_t i = 0; i < ours.size(); ++i)
+    EXPECT_EQ(ours[i], theirs[i]) << to_string(ours[i]) << "\n" << to_string(theirs[i]);
 }
 
 TEST(EtRecord, OfExecuTorchSaysWhatItsInspectorSays) {
@@ -139,7 +152,9 @@ TEST(EtRecord, IsMadeOfProgramAndModelByteForByte) {
   EXPECT_EQ(*record, test::read_bytes(data("branches.etrecord")));
 }
 
-TEST(EtRecord, TraceIsWrittenAsItWasRead) { EXPECT_EQ(to_etdump(trace_of("branches")), test::read_bytes(data("branches.etdump"))); }
+TEST(EtRecord, TraceIsWrittenAsItWasRead) {
+  EXPECT_EQ(to_etdump(trace_of("branches")), test::read_bytes(data("branches.etdump")));
+}
 
 using Members = std::vector<std::pair<std::string, std::string>>;
 
@@ -161,23 +176,35 @@ TEST(EtRecord, RefusesWhatIsNone) {
   };
   EXPECT_EQ(refusal({{"other", ""}}), "the archive is no ETRecord: it has no member ETRECORD_V0");
   EXPECT_EQ(refusal(marker), "the record has no program of the method forward");
-  EXPECT_EQ(refusal(with({{"edge_dialect_exported_program/forward", kGraph}})), "the record has no debug handles");
-  EXPECT_EQ(refusal(with({{"edge_dialect_exported_program", kGraph}, {"debug_handle_map", R"({"forward": {}})"}})), "taken");
-  EXPECT_EQ(refusal(with({{"edge_dialect_exported_program/forward", "{"}})), "a member is not as ExecuTorch writes it");
-  EXPECT_EQ(refusal(with({{"edge_dialect_exported_program/forward", "[]"}})), "a member is not as ExecuTorch writes it");
-  EXPECT_EQ(refusal(with({{"edge_dialect_exported_program/forward", kGraph}, {"debug_handle_map", R"({"forward": {"0": "x"}})"}})),
+  EXPECT_EQ(refusal(with({{"edge_dialect_exported_program/forward", kGraph}})),
+            "the record has no debug handles");
+  EXPECT_EQ(refusal(with({{"edge_dialect_exported_program", kGraph},
+                          {"debug_handle_map", R"({"forward": {}})"}})),
+            "taken");
+  EXPECT_EQ(refusal(with({{"edge_dialect_exported_program/forward", "{"}})),
             "a member is not as ExecuTorch writes it");
-  EXPECT_EQ(refusal(with({{"deuteron/operators_constants", R"({"version": 2})"}})), "its operators are not those of its steps");
-  EXPECT_EQ(refusal(with({{"deuteron/operators_constants",
-                           R"({"version": 1, "program": 1, "target": "", "clock_hz": 0, "sources": [], "steps": [{"instruction": 0,
+  EXPECT_EQ(refusal(with({{"edge_dialect_exported_program/forward", "[]"}})),
+            "a member is not as ExecuTorch writes it");
+  EXPECT_EQ(refusal(with({{"edge_dialect_exported_program/forward", kGraph},
+                          {"debug_handle_map", R"({"forward": {"0": "x"}})"}})),
+            "a member is not as ExecuTorch writes it");
+  EXPECT_EQ(refusal(with({{"deuteron/operators_constants", R"({"version": 2})"}})),
+            "its operators are not those of its steps");
+  EXPECT_EQ(
+      refusal(with(
+          {{"deuteron/operators_constants",
+            R"({"version": 1, "program": 1, "target": "", "clock_hz": 0, "sources": [], "steps": [{"instruction": 0,
                               "command": 0, "kernel": "", "sources": [0], "part": 0, "parts": 1, "macs": 0, "bytes": 0, "limit": "",
                               "rearranges": ""}]})"}})),
-            "its operators are not those of its steps");
+      "its operators are not those of its steps");
   // A float is no number of ours, and no integer holds this one.
-  EXPECT_EQ(refusal(with({{"deuteron/operators_constants",
-                           R"({"version": 1, "program": 1, "target": "", "clock_hz": -1e20, "sources": [], "steps": []})"}})),
-            "a member is not as ExecuTorch writes it");
-  EXPECT_EQ(refusal(with({{"edge_dialect_exported_program", kGraph}, {"debug_handle_map", R"({"forward": {"0": [1e300]}})"}})),
+  EXPECT_EQ(
+      refusal(with(
+          {{"deuteron/operators_constants",
+            R"({"version": 1, "program": 1, "target": "", "clock_hz": -1e20, "sources": [], "steps": []})"}})),
+      "a member is not as ExecuTorch writes it");
+  EXPECT_EQ(refusal(with({{"edge_dialect_exported_program", kGraph},
+                          {"debug_handle_map", R"({"forward": {"0": [1e300]}})"}})),
             "a member is not as ExecuTorch writes it");
   std::vector<std::byte> bytes = test::read_bytes(data("upstream.etrecord"));
   bytes.resize(bytes.size() / 2);
@@ -192,7 +219,8 @@ TEST(EtRecord, NeedsADebugMap) {
   const auto record = to_etrecord(*image, {});
   ASSERT_FALSE(record);
   EXPECT_EQ(record.error().id, DiagnosticId::kNoDebugMap);
-  EXPECT_EQ(record.error().reason, "a record says what the debug map says and the program has none");
+  EXPECT_EQ(record.error().reason,
+            "a record says what the debug map says and the program has none");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Zip archives, NumPy arrays, outputs that appear whole or not at all, parallel loops. Bad input is a table: kind, bytes, expected id.
+// Zip archives, NumPy arrays, outputs that appear whole or not at all, parallel loops. Bad input is
+// a table: kind, bytes, expected id.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -75,7 +76,8 @@ TEST(Zip, ReadsStoredInPlaceAndDeflated) {
   ASSERT_TRUE(stored.has_value());
   EXPECT_EQ(stored->text(), "0123456789");
   EXPECT_EQ(stored->owned, nullptr);
-  EXPECT_TRUE(stored->bytes.data() > bytes.data() && stored->bytes.data() < bytes.data() + bytes.size());
+  EXPECT_TRUE(stored->bytes.data() > bytes.data() &&
+              stored->bytes.data() < bytes.data() + bytes.size());
   const auto deflated = zip->read(*zip->find("folder/deflated"));
   ASSERT_TRUE(deflated.has_value());
   EXPECT_EQ(deflated->text(), repeat("abc", 500));
@@ -90,7 +92,8 @@ TEST(Zip, ReadsWhatNumpyWrites) {
   const Bytes bytes = test::read_bytes(test::source_path("models/digits_cnn/test.npz"));
   const auto zip = ZipArchive::open(bytes, "test.npz");
   ASSERT_TRUE(zip.has_value()) << test::error_text(zip);
-  for (const ZipEntry& entry : zip->entries()) EXPECT_TRUE(zip->read(entry).has_value()) << entry.name;
+  for (const ZipEntry& entry : zip->entries())
+    EXPECT_TRUE(zip->read(entry).has_value()) << entry.name;
 }
 
 TEST(Zip, RefusesBadArchives) {
@@ -102,7 +105,8 @@ TEST(Zip, RefusesBadArchives) {
   one.add("first", to_bytes("11111111"));
   one.add("other", to_bytes("22222222"));
   const Bytes pair = one.finish();
-  // The second central record points at the first local header, under the first name: two entries, one place.
+  // The second central record points at the first local header, under the first name: two entries,
+  // one place.
   const std::string central("PK\x01\x02", 4);
   Bytes overlapping = patched(pair, "other", "firsu", 1);
   overlapping = patched(overlapping, "other", "first", 0);
@@ -126,10 +130,13 @@ TEST(Zip, RefusesBadArchives) {
       {"same name twice", twice.finish(), "zip-invalid"},
       {"two entries in one place", overlap, "zip-invalid"},
       {"bomb: announced size cannot be",
-       patched(patched(good, deflated_sizes, little_endian(0x7FFFFFFF, 4)), deflated_sizes, little_endian(0x7FFFFFFF, 4)), "zip-too-large"},
+       patched(patched(good, deflated_sizes, little_endian(0x7FFFFFFF, 4)), deflated_sizes,
+               little_endian(0x7FFFFFFF, 4)),
+       "zip-too-large"},
       {"encrypted",
-       patched(patched(good, central + std::string("\0\0\x14\0\0", 5), central + std::string("\0\0\x14\0\x01", 5)), "PK\x03\x04\x14\0\0",
-               "PK\x03\x04\x14"),
+       patched(patched(good, central + std::string("\0\0\x14\0\0", 5),
+                       central + std::string("\0\0\x14\0\x01", 5)),
+               "PK\x03\x04\x14\0\0", "PK\x03\x04\x14"),
        "zip-unsupported"},
   };
   for (const Case& bad : cases) {
@@ -158,7 +165,8 @@ TEST(Zip, RefusesOtherCompressions) {
   EXPECT_EQ(error_id(ZipArchive::open(to_bytes(text), "a.zip")), "zip-unsupported");
 }
 
-// Python writes sizes and places of 2 GiB and more into extra fields (zip64); here small ones stand there.
+// Python writes sizes and places of 2 GiB and more into extra fields (zip64); here small ones stand
+// there.
 TEST(Zip, ReadsZip64) {
   const Bytes plain = example_zip();
   const auto entries = ZipArchive::open(plain, "a.zip")->entries();
@@ -174,18 +182,26 @@ TEST(Zip, ReadsZip64) {
     };
     const size_t name = field(28, 2);
     std::string record = central.substr(at, 46 + name);
-    const std::string extra = little_endian(0xCAFE, 2) + little_endian(2, 2) + "xy" + little_endian(1, 2) + little_endian(24, 2) +
-                              little_endian(field(24, 4), 8) + little_endian(field(20, 4), 8) + little_endian(field(42, 4), 8);
-    record.replace(20, 8, full + full).replace(30, 2, little_endian(extra.size(), 2)).replace(42, 4, full);
+    const std::string extra = little_endian(0xCAFE, 2) + little_endian(2, 2) + "xy" +
+                              little_endian(1, 2) + little_endian(24, 2) +
+                              little_endian(field(24, 4), 8) + little_endian(field(20, 4), 8) +
+                              little_endian(field(42, 4), 8);
+    record.replace(20, 8, full + full)
+        .replace(30, 2, little_endian(extra.size(), 2))
+        .replace(42, 4, full);
     wide += record + extra;
     at += 46 + name + field(30, 2) + field(32, 2);
   }
   const auto archive = [&](const std::string& middle) {
-    const std::string end64 = "PK\x06\x06" + little_endian(44, 8) + little_endian(45, 2) + little_endian(45, 2) + little_endian(0, 8) +
-                              little_endian(3, 8) + little_endian(3, 8) + little_endian(middle.size(), 8) + little_endian(directory, 8);
-    return to_bytes(text.substr(0, directory) + middle + end64 + "PK\x06\x07" + little_endian(0, 4) +
-                    little_endian(directory + middle.size(), 8) + little_endian(1, 4) + "PK\x05\x06" + little_endian(0, 4) +
-                    little_endian(0xFFFF, 2) + little_endian(0xFFFF, 2) + full + full + little_endian(0, 2));
+    const std::string end64 = "PK\x06\x06" + little_endian(44, 8) + little_endian(45, 2) +
+                              little_endian(45, 2) + little_endian(0, 8) + little_endian(3, 8) +
+                              little_endian(3, 8) + little_endian(middle.size(), 8) +
+                              little_endian(directory, 8);
+    return to_bytes(text.substr(0, directory) + middle + end64 + "PK\x06\x07" +
+                    little_endian(0, 4) + little_endian(directory + middle.size(), 8) +
+                    little_endian(1, 4) + "PK\x05\x06" + little_endian(0, 4) +
+                    little_endian(0xFFFF, 2) + little_endian(0xFFFF, 2) + full + full +
+                    little_endian(0, 2));
   };
   const Bytes bytes = archive(wide);
   const auto zip = ZipArchive::open(bytes, "a.zip");
@@ -202,8 +218,10 @@ TEST(Zip, ReadsZip64) {
   const std::string id = little_endian(1, 2) + little_endian(24, 2);
   std::string cut = wide, large = wide;
   cut.replace(cut.find(id) + 2, 2, little_endian(16, 2));
-  large.replace(large.find(id) + 4, 16, little_endian(uint64_t{1} << 62, 8) + little_endian(uint64_t{1} << 62, 8));
-  for (const std::string& bad : {cut, large}) EXPECT_EQ(error_id(ZipArchive::open(archive(bad), "bad.zip")), "zip-invalid");
+  large.replace(large.find(id) + 4, 16,
+                little_endian(uint64_t{1} << 62, 8) + little_endian(uint64_t{1} << 62, 8));
+  for (const std::string& bad : {cut, large})
+    EXPECT_EQ(error_id(ZipArchive::open(archive(bad), "bad.zip")), "zip-invalid");
 }
 
 TEST(Zip, FindsDamageByChecksum) {
@@ -216,7 +234,8 @@ TEST(Zip, FindsDamageByChecksum) {
 
   const auto whole = ZipArchive::open(good, "good.zip");
   Bytes deflated = good;
-  for (size_t i = 0; i < 8; ++i) deflated[whole->find("folder/deflated")->offset + i] ^= std::byte{0x55};
+  for (size_t i = 0; i < 8; ++i)
+    deflated[whole->find("folder/deflated")->offset + i] ^= std::byte{0x55};
   const auto damaged = ZipArchive::open(deflated, "bad.zip");
   ASSERT_TRUE(damaged.has_value());
   EXPECT_EQ(error_id(damaged->read(*damaged->find("folder/deflated"))), "zip-corrupt");
@@ -255,7 +274,8 @@ TEST(Npy, ReadsEveryDtype) {
       {"|u1", "\x01\xfe", DType::kUint8, 1, 254},
       {"<i2", std::string("\x01\0\xfe\xff", 4), DType::kInt16, 1, -2},
       {"<i4", std::string("\x01\0\0\0\xfe\xff\xff\xff", 8), DType::kInt32, 1, -2},
-      {"<i8", std::string("\x01\0\0\0\0\0\0\0\xfe\xff\xff\xff\xff\xff\xff\xff", 16), DType::kInt64, 1, -2},
+      {"<i8", std::string("\x01\0\0\0\0\0\0\0\xfe\xff\xff\xff\xff\xff\xff\xff", 16), DType::kInt64,
+       1, -2},
       {"|b1", std::string("\x01\0", 2), DType::kBool, 1, 0},
       {"<f2", std::string("\0\x3c\0\xc0", 4), DType::kFloat32, 1, -2},
       {"<f2", std::string("\x01\0\0\x7c", 4), DType::kFloat32, 0x1p-24, INFINITY},
@@ -280,8 +300,11 @@ TEST(Npy, ReadsEveryDtype) {
   };
   for (const Case& c : cases)
     for (const int version : {1, 2}) {
-      const auto tensor =
-          parse_npy(npy(fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (2,), }}  \n", c.descr), c.data, version), {});
+      const auto tensor = parse_npy(
+          npy(fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (2,), }}  \n",
+                          c.descr),
+              c.data, version),
+          {});
       ASSERT_TRUE(tensor.has_value()) << c.descr << test::error_text(tensor);
       EXPECT_EQ(tensor->dtype(), c.dtype) << c.descr;
       EXPECT_EQ(tensor->shape(), Shape{2}) << c.descr;
@@ -292,17 +315,20 @@ TEST(Npy, ReadsEveryDtype) {
 
 TEST(Npy, TurnsFortranOrder) {
   // Logical 2×3×1 array 0…5, first dimension fastest in the file.
-  const auto tensor =
-      parse_npy(npy("{'shape': (2, 3, 1), 'fortran_order': True, 'descr': '|u1'}", std::string("\0\x03\x01\x04\x02\x05", 6)), {});
+  const auto tensor = parse_npy(npy("{'shape': (2, 3, 1), 'fortran_order': True, 'descr': '|u1'}",
+                                    std::string("\0\x03\x01\x04\x02\x05", 6)),
+                                {});
   ASSERT_TRUE(tensor.has_value()) << test::error_text(tensor);
   for (uint8_t i = 0; i < 6; ++i) EXPECT_EQ(tensor->values<uint8_t>()[i], i);
 }
 
 TEST(Npy, ReadsScalarsAndEmptyArrays) {
-  const auto scalar = parse_npy(npy("{'descr': '|i1', 'fortran_order': False, 'shape': ()}", "\x07"), {});
+  const auto scalar =
+      parse_npy(npy("{'descr': '|i1', 'fortran_order': False, 'shape': ()}", "\x07"), {});
   ASSERT_TRUE(scalar.has_value());
   EXPECT_EQ(scalar->values<int8_t>()[0], 7);
-  const auto empty = parse_npy(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 0, 2)}", ""), {});
+  const auto empty =
+      parse_npy(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 0, 2)}", ""), {});
   ASSERT_TRUE(empty.has_value());
   EXPECT_EQ(empty->elements(), 0);
 }
@@ -324,18 +350,26 @@ TEST(Npy, RefusesBadArrays) {
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", one), "npy-invalid"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1", one), "npy-invalid"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} junk", one), "npy-invalid"},
-      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}", ""), "npy-invalid"},
-      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", ""), "npy-invalid"},
-      {npy(fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({})}}", repeat("1, ", 40)), one), "npy-invalid"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}", ""),
+       "npy-invalid"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", ""),
+       "npy-invalid"},
+      {npy(fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({})}}",
+                       repeat("1, ", 40)),
+           one),
+       "npy-invalid"},
       {npy("{'descr': '|b1', 'fortran_order': False, 'shape': (1,)}", "\x02"), "npy-invalid"},
       {npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", one), "npy-unsupported"},
-      {npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", one + one), "npy-unsupported"},
+      {npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", one + one),
+       "npy-unsupported"},
       {npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", one + one), "npy-unsupported"},
-      {npy("{'descr': '<U3', 'fortran_order': False, 'shape': (1,)}", one + one + one), "npy-unsupported"},
+      {npy("{'descr': '<U3', 'fortran_order': False, 'shape': (1,)}", one + one + one),
+       "npy-unsupported"},
   };
   for (const Case& bad : cases) {
     const auto tensor = parse_npy(bad.bytes, {.file = "bad.npy"});
-    EXPECT_EQ(error_id(tensor), bad.id) << std::string_view(reinterpret_cast<const char*>(bad.bytes.data()), bad.bytes.size());
+    EXPECT_EQ(error_id(tensor), bad.id)
+        << std::string_view(reinterpret_cast<const char*>(bad.bytes.data()), bad.bytes.size());
     if (!tensor) {
       EXPECT_EQ(tensor.error().place.file, "bad.npy");
     }
@@ -345,7 +379,8 @@ TEST(Npy, RefusesBadArrays) {
 std::vector<NamedTensor> example_tensors() {
   std::vector<NamedTensor> tensors;
   tensors.push_back({"zeta", Tensor(DType::kFloat32, {2, 3})});
-  for (size_t i = 0; i < 6; ++i) tensors[0].tensor.values<float>()[i] = static_cast<float>(i) * 0.5F;
+  for (size_t i = 0; i < 6; ++i)
+    tensors[0].tensor.values<float>()[i] = static_cast<float>(i) * 0.5F;
   tensors.push_back({"alpha", Tensor(DType::kInt64, {3})});
   tensors.push_back({"scalar", Tensor(DType::kInt8, {})});
   return tensors;
@@ -378,19 +413,24 @@ TEST(Npz, WritesAndReadsBack) {
   EXPECT_EQ(folder.size(), 2U);  // no temporary file stays
 }
 
-// Forty arrays that deflate to nothing are small to carry and large to hold: what nobody wants is not inflated, the rest has a limit.
+// Forty arrays that deflate to nothing are small to carry and large to hold: what nobody wants is
+// not inflated, the rest has a limit.
 TEST(Npz, InflatesWhatIsWantedWithinTheTotal) {
   ZipWriter writer;
-  for (int i = 0; i < 40; ++i) writer.add(fmt::format("a{}.npy", i), format_npy(Tensor(DType::kFloat32, {10000}).view()), true);
+  for (int i = 0; i < 40; ++i)
+    writer.add(fmt::format("a{}.npy", i), format_npy(Tensor(DType::kFloat32, {10000}).view()),
+               true);
   const Bytes bytes = writer.finish();
   const ZipLimits limits{.all_inflated_bytes = 100000};
   const auto all = parse_npz(bytes, "cal.npz", limits);
   ASSERT_EQ(error_id(all), "zip-too-large");
   EXPECT_EQ(all.error().place, (Place{.file = "cal.npz", .node = "a2.npy"}));
-  const auto two = parse_npz(bytes, "cal.npz", limits, [](std::string_view name) { return name == "a7" || name == "a30"; });
+  const auto two = parse_npz(bytes, "cal.npz", limits,
+                             [](std::string_view name) { return name == "a7" || name == "a30"; });
   ASSERT_TRUE(two) << test::error_text(two);
   ASSERT_EQ(two->size(), 40U);
-  for (const NamedTensor& array : *two) EXPECT_EQ(array.tensor.view().data != nullptr, array.name == "a7" || array.name == "a30");
+  for (const NamedTensor& array : *two)
+    EXPECT_EQ(array.tensor.view().data != nullptr, array.name == "a7" || array.name == "a30");
 }
 
 TEST(Zip, TextHasALimitOfItsOwn) {
@@ -406,11 +446,15 @@ TEST(Zip, TextHasALimitOfItsOwn) {
 }
 
 TEST(Json, DepthIsLimited) {
-  const auto nested = [](size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
+  const auto nested = [](size_t levels) {
+    return std::string(levels, '[') + std::string(levels, ']');
+  };
   EXPECT_EQ(json_fault(nested(1000)), "");
   EXPECT_FALSE(json_is_too_deep(nested(1000)));
-  EXPECT_EQ(json_fault("{\n\"a\": " + nested(300000) + "}"), "line 2: arrays and objects are nested deeper than 1000 levels");
-  EXPECT_EQ(json_fault("// \"\n" + nested(300000)), "line 2: arrays and objects are nested deeper than 1000 levels");
+  EXPECT_EQ(json_fault("{\n\"a\": " + nested(300000) + "}"),
+            "line 2: arrays and objects are nested deeper than 1000 levels");
+  EXPECT_EQ(json_fault("// \"\n" + nested(300000)),
+            "line 2: arrays and objects are nested deeper than 1000 levels");
   EXPECT_TRUE(json_is_too_deep(nested(1001)));
   EXPECT_TRUE(json_is_too_deep("[\"\\\"\"," + nested(1000) + "]"));
   EXPECT_FALSE(json_is_too_deep("[\"" + std::string(5000, '[') + "\"]"));
@@ -441,7 +485,8 @@ TEST(Npz, RandomDamageNeverCrashes) {
   size_t refused = 0;
   for (int i = 0; i < 500; ++i) {
     Bytes bad = good;
-    for (int k = 0; k < 3; ++k) bad[random() % bad.size()] ^= static_cast<std::byte>(1 + random() % 255);
+    for (int k = 0; k < 3; ++k)
+      bad[random() % bad.size()] ^= static_cast<std::byte>(1 + random() % 255);
     refused += parse_npz(bad, "bad.npz").has_value() ? 0 : 1;
   }
   EXPECT_GT(refused, 490U);
@@ -480,7 +525,8 @@ TEST(OutputFile, AppearsOnCommitOnly) {
 
 TEST(OutputFile, SaysWhyItCannotWrite) {
   const test::TemporaryFolder folder;
-  EXPECT_EQ(error_id(write_file(folder / "missing/out", std::string_view("x"))), "file-not-writable");
+  EXPECT_EQ(error_id(write_file(folder / "missing/out", std::string_view("x"))),
+            "file-not-writable");
   EXPECT_EQ(error_id(write_file(folder / "", std::string_view("x"))), "file-not-writable");
   const auto full = write_file("/dev/full", std::string_view("x"));
   EXPECT_EQ(error_id(full), "file-not-writable");
@@ -526,13 +572,15 @@ TEST(OutputFile, APipeHasAReader) {
   const test::TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(test::error_text(write_file(folder / "pipe", std::string_view("x"))),
-            "error[file-not-writable]: " + (folder / "pipe") + ": nobody reads the pipe\n  fix: start the reader first");
+            "error[file-not-writable]: " + (folder / "pipe") +
+                ": nobody reads the pipe\n  fix: start the reader first");
   std::string got(100'000, ' ');
   std::jthread reader([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     std::ifstream(folder / "pipe").read(got.data(), std::ssize(got));
   });
-  ASSERT_TRUE(write_file(folder / "pipe", std::string(got.size(), 'x')).has_value());  // more than fits into it at once
+  ASSERT_TRUE(write_file(folder / "pipe", std::string(got.size(), 'x'))
+                  .has_value());  // more than fits into it at once
   reader.join();
   EXPECT_EQ(got, std::string(got.size(), 'x'));
 }
@@ -542,10 +590,12 @@ TEST(Text, WordsOfACommand) {
   EXPECT_EQ(shell_words(""), Words());
   EXPECT_EQ(shell_words(" \t\n"), Words());
   EXPECT_EQ(shell_words("  a  b\tc "), (Words{"a", "b", "c"}));
-  EXPECT_EQ(shell_words("'/opt/eiq 2/neutron' --a=\"b c\"d"), (Words{"/opt/eiq 2/neutron", "--a=b cd"}));
+  EXPECT_EQ(shell_words("'/opt/eiq 2/neutron' --a=\"b c\"d"),
+            (Words{"/opt/eiq 2/neutron", "--a=b cd"}));
   EXPECT_EQ(shell_words(R"(a\ b "\"\\\n" '\"' '' "")"), (Words{"a b", R"("\\n)", R"(\")", "", ""}));
   EXPECT_EQ(shell_words("$HOME *.c"), (Words{"$HOME", "*.c"}));
-  for (const char* open : {"'", "a \"b", "a\\", "\"a\\\""}) EXPECT_EQ(shell_words(open), std::nullopt) << open;
+  for (const char* open : {"'", "a \"b", "a\\", "\"a\\\""})
+    EXPECT_EQ(shell_words(open), std::nullopt) << open;
 }
 
 TEST(OutputFile, FollowsALink) {
@@ -566,9 +616,10 @@ TEST(OutputFile, FollowsALinkToWhatIsNotThereYet) {
   EXPECT_EQ(test::read_bytes(folder / "new"), to_bytes("text"));
   std::filesystem::create_symlink("other", folder / "loop");
   std::filesystem::create_symlink("loop", folder / "other");
-  EXPECT_EQ(test::error_text(write_file(folder / "loop", std::string_view("text"))),
-            "error[file-not-writable]: " + (folder / "loop") +
-                ": cannot write the file: Too many levels of symbolic links\n  fix: check the path");
+  EXPECT_EQ(
+      test::error_text(write_file(folder / "loop", std::string_view("text"))),
+      "error[file-not-writable]: " + (folder / "loop") +
+          ": cannot write the file: Too many levels of symbolic links\n  fix: check the path");
   std::filesystem::create_symlink("x", folder / "to_x");
   EXPECT_FALSE(check_outputs({}, {folder / "x", folder / "to_x"}).has_value());
 }
@@ -577,9 +628,12 @@ TEST(OutputFile, FollowsALinkToWhatIsNotThereYet) {
 TEST(FileContents, ReadsRegularFilesAlone) {
   const test::TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  for (const std::string& path : {folder / "pipe", std::string("/dev/zero"), std::string("/dev/tty"), folder / "."})
+  for (const std::string& path :
+       {folder / "pipe", std::string("/dev/zero"), std::string("/dev/tty"), folder / "."})
     EXPECT_EQ(test::error_text(FileContents::read(path)),
-              "error[file-not-found]: " + path + ": cannot read the file: not a regular file\n  fix: check the path and its permissions");
+              "error[file-not-found]: " + path +
+                  ": cannot read the file: not a regular file\n  fix: check the path and its "
+                  "permissions");
 }
 
 // What was read stays, whatever happens to the file.
@@ -601,7 +655,9 @@ TEST(FileContents, OutlivesItsFile) {
   for (int i = 0; i < 50; ++i) {
     const auto read = FileContents::read(folder / "file");
     const std::string said = read ? "" : test::error_text(read);
-    EXPECT_TRUE(read || said.find("it became shorter while it was read\n  fix: wait until") != std::string::npos) << said;
+    EXPECT_TRUE(read || said.find("it became shorter while it was read\n  fix: wait until") !=
+                            std::string::npos)
+        << said;
   }
   stop = true;
   writer.join();
@@ -615,10 +671,13 @@ TEST(OutputFile, IsNoInputAndNoOtherOutput) {
   EXPECT_TRUE(check_outputs({in, ""}, {out, ""}).has_value());
   EXPECT_TRUE(check_outputs({"/dev/null"}, {"/dev/null", "/dev/null"}).has_value());
   for (const std::string& same : {in, in + "/../in", folder / "./in", folder / "link"})
-    EXPECT_EQ(test::error_text(check_outputs({in}, {out, same})),
-              "error[file-not-writable]: " + same + ": the output is also an input: it would be lost\n  fix: give the output another name");
+    EXPECT_EQ(
+        test::error_text(check_outputs({in}, {out, same})),
+        "error[file-not-writable]: " + same +
+            ": the output is also an input: it would be lost\n  fix: give the output another name");
   EXPECT_EQ(test::error_text(check_outputs({in}, {out, out})),
-            "error[file-not-writable]: " + out + ": two outputs go to this file\n  fix: give each its own name");
+            "error[file-not-writable]: " + out +
+                ": two outputs go to this file\n  fix: give each its own name");
 }
 
 TEST(OutputFile, WritesToDevices) {
@@ -637,7 +696,9 @@ TEST(ParallelFor, RunsEachPieceOnce) {
   parallel_for(0, 4, [](size_t) { FAIL(); });
   // What the standard library throws in a helper's thread arrives in the caller's.
   for (const unsigned threads : {1U, 4U})
-    EXPECT_THROW(parallel_for(100, threads, [](size_t i) { i % 2 == 1 ? throw std::bad_alloc() : void(); }), std::bad_alloc);
+    EXPECT_THROW(
+        parallel_for(100, threads, [](size_t i) { i % 2 == 1 ? throw std::bad_alloc() : void(); }),
+        std::bad_alloc);
   EXPECT_GE(default_threads(), 1U);
 }
 

@@ -20,7 +20,9 @@ class FirmwareFolder : public testing::Test {
     return changes.value_or(FirmwareChanges());
   }
   std::string path(const std::string& name) const { return folder_ / ("project/" + name); }
-  void change(const std::string& name, std::string_view text) { ASSERT_TRUE(write_file(path(name), text)); }
+  void change(const std::string& name, std::string_view text) {
+    ASSERT_TRUE(write_file(path(name), text));
+  }
   std::string text(const std::string& name) const {
     const std::vector<std::byte> bytes = test::read_bytes(path(name));
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -31,7 +33,10 @@ class FirmwareFolder : public testing::Test {
 };
 
 TEST_F(FirmwareFolder, OfOtherProgramsIsReplaced) {
-  write({{"main.cpp", "runs a and b"}, {"model_a/model.cpp", "a"}, {"model_a/program.pte", "A"}, {"model_b/model.cpp", "b"}});
+  write({{"main.cpp", "runs a and b"},
+         {"model_a/model.cpp", "a"},
+         {"model_a/program.pte", "A"},
+         {"model_b/model.cpp", "b"}});
   const FirmwareChanges changes = write({{"main.cpp", "runs b"}, {"model_b/model.cpp", "b"}});
   EXPECT_EQ(text("main.cpp"), "runs b");
   EXPECT_FALSE(exists("model_a"));
@@ -102,10 +107,14 @@ TEST_F(FirmwareFolder, OfAnotherProjectIsRefused) {
   std::filesystem::create_directory(folder_ / "project");
   change("main.cpp", "of someone");
   change("inputs.bin", "data");
-  const auto refused = write_firmware(std::vector<FirmwareFile>{{"CMakeLists.txt", "x"}, {"main.cpp", "runs a"}}, folder_ / "project");
-  EXPECT_EQ(test::error_text(refused), "error[firmware-folder]: " + (folder_ / "project") +
-                                           ": it has main.cpp, which `deuteron firmware` did not write and would have to replace\n"
-                                           "  fix: choose another folder, or move them away");
+  const auto refused =
+      write_firmware(std::vector<FirmwareFile>{{"CMakeLists.txt", "x"}, {"main.cpp", "runs a"}},
+                     folder_ / "project");
+  EXPECT_EQ(
+      test::error_text(refused),
+      "error[firmware-folder]: " + (folder_ / "project") +
+          ": it has main.cpp, which `deuteron firmware` did not write and would have to replace\n"
+          "  fix: choose another folder, or move them away");
   EXPECT_EQ(text("main.cpp"), "of someone");
   EXPECT_FALSE(exists("CMakeLists.txt"));
   std::filesystem::remove(path("main.cpp"));
@@ -120,7 +129,8 @@ TEST_F(FirmwareFolder, TheListStaysInItsFolder) {
   ASSERT_TRUE(write_file(folder_ / "outside.cpp", std::string_view("")));
   change(kWrittenList, "0 ../outside.pte\n0 a/../../outside.pte\n0 " + (folder_ / "outside.pte") +
                            "\n\nzzz\n12\n0000000000000000 ../outside.cpp\n0 .\n0 ..\n");
-  const Result<FirmwareChanges> changes = write_firmware(std::vector<FirmwareFile>{{"main.cpp", "runs a"}}, folder_ / "project");
+  const Result<FirmwareChanges> changes =
+      write_firmware(std::vector<FirmwareFile>{{"main.cpp", "runs a"}}, folder_ / "project");
   ASSERT_TRUE(changes);
   EXPECT_EQ(changes->removed, Paths());
   EXPECT_TRUE(std::filesystem::exists(folder_ / "outside.pte"));

@@ -1,5 +1,5 @@
-// The verifier that reads a table, held against flatc's: what it accepts, flatc's accepts; what only it refuses, it refuses for a stated
-// reason.
+// The verifier that reads a table, held against flatc's: what it accepts, flatc's accepts; what
+// only it refuses, it refuses for a stated reason.
 #include "device/pte/flatbuffer.h"
 
 #include <gtest/gtest.h>
@@ -46,20 +46,23 @@ std::vector<std::byte> structure_of(const std::vector<std::byte>& program) {
   return {program.begin(), program.begin() + static_cast<std::ptrdiff_t>(bytes)};
 }
 
-// With the whole schema nothing is accepted that flatc's verifier refuses; the other way round there are fields that must be there, and
-// elements that must be aligned.
+// With the whole schema nothing is accepted that flatc's verifier refuses; the other way round
+// there are fields that must be there, and elements that must be aligned.
 TEST(Flatbuffer, FindsWhatTheGeneratedVerifierDoes) {
   const std::vector<pte::SchemaField> whole = whole_schema();
-  for (const std::vector<std::byte>& program : {test::small_program(), test::read_bytes(test::source_path("test/data/pte/upstream.pte")),
-                                                test::read_bytes(test::source_path("test/data/pte/delegate.pte"))}) {
+  for (const std::vector<std::byte>& program :
+       {test::small_program(), test::read_bytes(test::source_path("test/data/pte/upstream.pte")),
+        test::read_bytes(test::source_path("test/data/pte/delegate.pte"))}) {
     const std::vector<std::byte> good = structure_of(program);
     const test::AlignedCopy bytes(good);
-    ASSERT_TRUE(pte::verify_flatbuffer(pte::kProgramSchema, bytes.bytes()) && generated(bytes.bytes()));
+    ASSERT_TRUE(pte::verify_flatbuffer(pte::kProgramSchema, bytes.bytes()) &&
+                generated(bytes.bytes()));
     size_t accepted = 0, stricter = 0;
     for (size_t i = 0; i < good.size(); ++i) {
       for (int bit = 0; bit < 8; ++bit) {
         bytes.bytes()[i] ^= static_cast<std::byte>(1 << bit);
-        const bool judge = generated(bytes.bytes()), by_table = pte::verify_flatbuffer(whole, bytes.bytes());
+        const bool judge = generated(bytes.bytes()),
+                   by_table = pte::verify_flatbuffer(whole, bytes.bytes());
         accepted += judge;
         stricter += judge && !by_table;
         EXPECT_TRUE(judge || !by_table) << "byte " << i << " bit " << bit;
@@ -76,7 +79,8 @@ TEST(Flatbuffer, EveryTruncationIsSafe) {
   const std::vector<std::byte> good = structure_of(test::small_program());
   for (size_t size = 0; size < good.size(); ++size) {
     const test::AlignedCopy bytes(std::span<const std::byte>(good).first(size));
-    EXPECT_EQ(generated(bytes.bytes()), pte::verify_flatbuffer(whole_schema(), bytes.bytes())) << size;
+    EXPECT_EQ(generated(bytes.bytes()), pte::verify_flatbuffer(whole_schema(), bytes.bytes()))
+        << size;
   }
 }
 

@@ -1,5 +1,5 @@
-// Programs that no compiler makes: their kernels refuse arguments, or run inside of their memory and soon. The fuzzer of kernels
-// (test/fuzz/fuzz_kernels.cpp) looks for more of them.
+// Programs that no compiler makes: their kernels refuse arguments, or run inside of their memory
+// and soon. The fuzzer of kernels (test/fuzz/fuzz_kernels.cpp) looks for more of them.
 #include <ctime>
 
 #include "device/numerics/mean.h"
@@ -16,12 +16,17 @@ constexpr int64_t kCodes = 1;  // PyTorch's number of int8, an argument that the
 // One call of a kernel; inputs hold zeros.
 class Hostile {
  public:
-  explicit Hostile(std::string kernel) : call_{.kernel = std::move(kernel)} { plan_.target = "none"; }
+  explicit Hostile(std::string kernel) : call_{.kernel = std::move(kernel)} {
+    plan_.target = "none";
+  }
 
   TensorRef tensor(Shape shape, DType dtype = DType::kInt8, Layout layout = Layout::kContiguous) {
-    return plan_.add_tensor({"t" + std::to_string(plan_.tensors.size()), {.dtype = dtype, .shape = std::move(shape), .layout = layout}});
+    return plan_.add_tensor({"t" + std::to_string(plan_.tensors.size()),
+                             {.dtype = dtype, .shape = std::move(shape), .layout = layout}});
   }
-  TensorRef image(Shape shape) { return tensor(std::move(shape), DType::kInt8, Layout::kChannelsLast); }
+  TensorRef image(Shape shape) {
+    return tensor(std::move(shape), DType::kInt8, Layout::kChannelsLast);
+  }
   TensorRef input(TensorRef ref) {
     plan_.inputs.push_back(ref);
     return ref;
@@ -37,7 +42,8 @@ class Hostile {
     return constant({static_cast<int64_t>(count)}, DType::kInt32, *integers_.back());
   }
   TensorRef bytes(Shape shape) {
-    bytes_.push_back(std::make_unique<std::vector<int8_t>>(static_cast<size_t>(element_count(shape)), int8_t{1}));
+    bytes_.push_back(std::make_unique<std::vector<int8_t>>(
+        static_cast<size_t>(element_count(shape)), int8_t{1}));
     return constant(std::move(shape), DType::kInt8, *bytes_.back());
   }
   void arguments(std::vector<PlanArgument> arguments) { call_.arguments = std::move(arguments); }
@@ -56,7 +62,8 @@ class Hostile {
     if (!written) return Error::kMalformed;
     const test::AlignedCopy program_bytes(written->bytes);
     runtime::Program program;
-    runtime::Status status = runtime::Program::load(program_bytes.bytes(), dtr_host_environment()->options, &program);
+    runtime::Status status =
+        runtime::Program::load(program_bytes.bytes(), dtr_host_environment()->options, &program);
     if (!status.ok()) return status.error;
     test::PreparedMethod method;
     status = method.prepare(program);
@@ -92,14 +99,17 @@ struct Windows {
   Hostile hostile;
   TensorRef in, scratch, out;
 
-  explicit Windows(const std::string& kernel) : hostile(kernel), in(hostile.input(hostile.image({1, 4, 3, 3}))) {}
+  explicit Windows(const std::string& kernel)
+      : hostile(kernel), in(hostile.input(hostile.image({1, 4, 3, 3}))) {}
 
   static Windows convolution() {
     Windows made("cortex_m::quantized_conv2d.out");
     made.scratch = made.hostile.tensor({2 * 2 * 16});
     made.out = made.hostile.image({1, 2, 2, 2});
-    made.hostile.arguments({made.in, made.hostile.bytes({2, 2, 2, 4}), std::monostate{}, Ints{1, 1}, Ints{0, 0}, Ints{1, 1}, int64_t{3},
-                            int64_t{0}, made.hostile.integers(2, 1 << 30), made.hostile.integers(2, -3), int64_t{-128}, int64_t{127}});
+    made.hostile.arguments({made.in, made.hostile.bytes({2, 2, 2, 4}), std::monostate{}, Ints{1, 1},
+                            Ints{0, 0}, Ints{1, 1}, int64_t{3}, int64_t{0},
+                            made.hostile.integers(2, 1 << 30), made.hostile.integers(2, -3),
+                            int64_t{-128}, int64_t{127}});
     made.hostile.outputs({made.scratch, made.out});
     return made;
   }
@@ -107,9 +117,10 @@ struct Windows {
     Windows made("cortex_m::quantized_depthwise_conv2d.out");
     made.scratch = made.hostile.tensor({2 * 24});
     made.out = made.hostile.image({1, 4, 2, 2});
-    made.hostile.arguments({made.in, made.hostile.bytes({1, 2, 2, 4}), std::monostate{}, Ints{1, 1}, Ints{0, 0}, Ints{1, 1}, multiplier,
-                            int64_t{3}, int64_t{0}, made.hostile.integers(4, 1 << 30), made.hostile.integers(4, -3), int64_t{-128},
-                            int64_t{127}});
+    made.hostile.arguments({made.in, made.hostile.bytes({1, 2, 2, 4}), std::monostate{}, Ints{1, 1},
+                            Ints{0, 0}, Ints{1, 1}, multiplier, int64_t{3}, int64_t{0},
+                            made.hostile.integers(4, 1 << 30), made.hostile.integers(4, -3),
+                            int64_t{-128}, int64_t{127}});
     made.hostile.outputs({made.scratch, made.out});
     return made;
   }
@@ -117,9 +128,10 @@ struct Windows {
     Windows made("cortex_m::quantized_transpose_conv2d.out");
     made.scratch = made.hostile.tensor({4 * 2});
     made.out = made.hostile.image({1, 2, 4, 4});
-    made.hostile.arguments({made.in, made.hostile.bytes({2, 2, 2, 4}), std::monostate{}, Ints{1, 1}, Ints{0, 0}, Ints{0, 0}, Ints{1, 1},
-                            int64_t{3}, int64_t{0}, made.hostile.integers(2, 1 << 30), made.hostile.integers(2, -3), int64_t{-128},
-                            int64_t{127}});
+    made.hostile.arguments({made.in, made.hostile.bytes({2, 2, 2, 4}), std::monostate{}, Ints{1, 1},
+                            Ints{0, 0}, Ints{0, 0}, Ints{1, 1}, int64_t{3}, int64_t{0},
+                            made.hostile.integers(2, 1 << 30), made.hostile.integers(2, -3),
+                            int64_t{-128}, int64_t{127}});
     made.hostile.outputs({made.scratch, made.hostile.tensor({0}), made.out});
     return made;
   }
@@ -127,13 +139,15 @@ struct Windows {
     Windows made("cortex_m::quantized_avg_pool2d.out");
     made.scratch = made.hostile.tensor({4 * 4});
     made.out = made.hostile.image({1, 4, 2, 2});
-    made.hostile.arguments({made.in, Ints{2, 2}, Ints{1, 1}, Ints{0, 0}, int64_t{0}, int64_t{1} << 30, int64_t{0}});
+    made.hostile.arguments(
+        {made.in, Ints{2, 2}, Ints{1, 1}, Ints{0, 0}, int64_t{0}, int64_t{1} << 30, int64_t{0}});
     made.hostile.outputs({made.scratch, made.out});
     return made;
   }
 };
 
-constexpr Windows (*kWindows[])() = {Windows::convolution, [] { return Windows::depthwise(); }, Windows::transposed, Windows::pool};
+constexpr Windows (*kWindows[])() = {Windows::convolution, [] { return Windows::depthwise(); },
+                                     Windows::transposed, Windows::pool};
 
 TEST(HostileKernels, ScratchIsAligned) {
   for (const auto make : kWindows) {
@@ -163,15 +177,19 @@ TEST(HostileKernels, ScratchIsNoOtherTensor) {
   }
 }
 
-// Multipliers and shifts are checked before the result is written: it may not change them afterwards.
+// Multipliers and shifts are checked before the result is written: it may not change them
+// afterwards.
 TEST(HostileKernels, ResultIsNotItsShifts) {
   Hostile hostile("deuteron::quantized_linear.out");
-  const TensorRef x = hostile.input(hostile.tensor({1, 4})), shifts = hostile.input(hostile.tensor({8}, DType::kInt32)),
+  const TensorRef x = hostile.input(hostile.tensor({1, 4})),
+                  shifts = hostile.input(hostile.tensor({8}, DType::kInt32)),
                   out = hostile.tensor({1, 8});
-  hostile.arguments({x, hostile.bytes({8, 4}), std::monostate{}, int64_t{3}, int64_t{0}, hostile.integers(8, 1 << 30), shifts, false,
-                     int64_t{-128}, int64_t{127}});
+  hostile.arguments({x, hostile.bytes({8, 4}), std::monostate{}, int64_t{3}, int64_t{0},
+                     hostile.integers(8, 1 << 30), shifts, false, int64_t{-128}, int64_t{127}});
   hostile.outputs({out});
-  EXPECT_EQ(hostile.run([&](ProgramPlan& plan) { plan.tensors[out.index].offset = plan.tensors[shifts.index].offset + 8; }),
+  EXPECT_EQ(hostile.run([&](ProgramPlan& plan) {
+    plan.tensors[out.index].offset = plan.tensors[shifts.index].offset + 8;
+  }),
             Error::kKernelArguments);
 }
 
@@ -182,16 +200,18 @@ TEST(HostileKernels, DepthMultiplierThatWraps) {
 
 TEST(HostileKernels, WeightsWithoutOutputs) {
   Hostile hostile("cortex_m::quantized_conv2d.out");
-  const TensorRef x = hostile.input(hostile.image({1, 16, 1, 1})), weights = hostile.input(hostile.tensor({0, 16384, 16384, 16}));
+  const TensorRef x = hostile.input(hostile.image({1, 16, 1, 1})),
+                  weights = hostile.input(hostile.tensor({0, 16384, 16384, 16}));
   const TensorRef multipliers = hostile.input(hostile.tensor({0}, DType::kInt32)),
                   shifts = hostile.input(hostile.tensor({0}, DType::kInt32));
-  hostile.arguments({x, weights, std::monostate{}, Ints{1, 1}, Ints{0, 0}, Ints{1, 1}, int64_t{3}, int64_t{0}, multipliers, shifts,
-                     int64_t{-128}, int64_t{127}});
+  hostile.arguments({x, weights, std::monostate{}, Ints{1, 1}, Ints{0, 0}, Ints{1, 1}, int64_t{3},
+                     int64_t{0}, multipliers, shifts, int64_t{-128}, int64_t{127}});
   const TensorRef scratch = hostile.tensor({0});
   hostile.outputs({scratch, hostile.image({1, 0, 1, 1})});
   // Refused when it is loaded, or by the kernel, or nothing is computed.
   const Error error = hostile.run();
-  EXPECT_TRUE(error == Error::kOk || error == Error::kMalformed || error == Error::kKernelArguments);
+  EXPECT_TRUE(error == Error::kOk || error == Error::kMalformed ||
+              error == Error::kKernelArguments);
 }
 
 TEST(HostileKernels, ScaleOfAResizeBeyondIntegers) {
@@ -212,7 +232,8 @@ TEST(HostileKernels, ScaleOfAResizeBeyondIntegers) {
 TEST(HostileKernels, PoolOfAnImageWithoutRows) {
   Hostile hostile("deuteron::quantized_adaptive_avg_pool2d.out");
   const TensorRef x = hostile.input(hostile.image({1, 4, 0, 3}));
-  hostile.arguments({x, Ints{2, 2}, int64_t{0}, int64_t{1} << 30, int64_t{0}, int64_t{0}, int64_t{-128}, int64_t{127}});
+  hostile.arguments({x, Ints{2, 2}, int64_t{0}, int64_t{1} << 30, int64_t{0}, int64_t{0},
+                     int64_t{-128}, int64_t{127}});
   hostile.outputs({hostile.tensor({16}), hostile.image({1, 4, 2, 2})});
   EXPECT_EQ(hostile.run(), Error::kKernelArguments);
 }
@@ -222,8 +243,9 @@ TEST(HostileKernels, ZeroPointBeyond32Bits) {
   const TensorRef x = hostile.input(hostile.tensor({2, 3}));
   const std::vector<float> scales{1, 1};
   const std::vector<int64_t> zero_points{0, INT64_MIN};
-  hostile.arguments({x, hostile.constant({2}, DType::kFloat32, scales), hostile.constant({2}, DType::kInt64, zero_points), int64_t{0},
-                     int64_t{-128}, int64_t{127}, kCodes, std::monostate{}});
+  hostile.arguments({x, hostile.constant({2}, DType::kFloat32, scales),
+                     hostile.constant({2}, DType::kInt64, zero_points), int64_t{0}, int64_t{-128},
+                     int64_t{127}, kCodes, std::monostate{}});
   hostile.outputs({hostile.tensor({2, 3}, DType::kFloat32)});
   EXPECT_EQ(hostile.run(), Error::kKernelArguments);
 }
@@ -231,8 +253,10 @@ TEST(HostileKernels, ZeroPointBeyond32Bits) {
 TEST(HostileKernels, GroupsOfChannelsThatAreNone) {
   Hostile hostile("aten::native_group_norm.out");
   const TensorRef x = hostile.input(hostile.tensor({4, 0, 3}, DType::kFloat32));
-  hostile.arguments({x, std::monostate{}, std::monostate{}, int64_t{4}, int64_t{0}, int64_t{3}, int64_t{1} << 62, 1e-5});
-  const TensorRef out = hostile.tensor({4, 0, 3}, DType::kFloat32), mean = hostile.tensor({0}, DType::kFloat32);
+  hostile.arguments({x, std::monostate{}, std::monostate{}, int64_t{4}, int64_t{0}, int64_t{3},
+                     int64_t{1} << 62, 1e-5});
+  const TensorRef out = hostile.tensor({4, 0, 3}, DType::kFloat32),
+                  mean = hostile.tensor({0}, DType::kFloat32);
   hostile.outputs({out, mean, hostile.tensor({0}, DType::kFloat32)});
   EXPECT_EQ(hostile.run(), Error::kKernelArguments);
 }
@@ -245,14 +269,16 @@ TEST(HostileKernels, NothingTakesNoTime) {
   {
     Hostile hostile("cortex_m::softmax.out");
     const TensorRef x = hostile.input(hostile.tensor({many, 0}));
-    hostile.arguments({x, int64_t{1}, int64_t{0}, int64_t{-128}, int64_t{1} << 30, int64_t{20}, int64_t{-100}});
+    hostile.arguments(
+        {x, int64_t{1}, int64_t{0}, int64_t{-128}, int64_t{1} << 30, int64_t{20}, int64_t{-100}});
     hostile.outputs({hostile.tensor({many, 0})});
     EXPECT_EQ(hostile.run(), Error::kOk);
   }
   {
     Hostile hostile("cortex_m::quantized_max_pool2d.out");
     const TensorRef x = hostile.input(hostile.image({many, 0, 1, 1}));
-    hostile.arguments({x, Ints{1, 1}, Ints{1, 1}, Ints{0, 0}, Ints{1, 1}, false, int64_t{0}, int64_t{0}, int64_t{-128}, int64_t{127}});
+    hostile.arguments({x, Ints{1, 1}, Ints{1, 1}, Ints{0, 0}, Ints{1, 1}, false, int64_t{0},
+                       int64_t{0}, int64_t{-128}, int64_t{127}});
     hostile.outputs({hostile.image({many, 0, 1, 1})});
     EXPECT_EQ(hostile.run(), Error::kOk);
   }
@@ -270,7 +296,8 @@ TEST(HostileKernels, NothingTakesNoTime) {
 TEST(HostileKernels, MeanOfTheSmallestMultiplier) {
   for (const int32_t shift : {-31, -30, 0, 30}) {
     for (const int64_t count : {1, 3, 1 << 23}) {
-      const numerics::Requantization by = numerics::mean_requantization(numerics::Requantization{1 << 29, shift}, count);
+      const numerics::Requantization by =
+          numerics::mean_requantization(numerics::Requantization{1 << 29, shift}, count);
       EXPECT_GE(by.shift, -31);
       EXPECT_LE(by.shift, 30);
       EXPECT_GE(by.multiplier, 0);

@@ -1,4 +1,5 @@
-// The page of a profile: all data in it, and nothing of a model that a browser would take for more than text.
+// The page of a profile: all data in it, and nothing of a model that a browser would take for more
+// than text.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,15 +15,26 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A model whose author is no friend: elements, ends of the script, line ends of scripts, and bytes that are no UTF-8.
-constexpr std::string_view kHostile = "<img src=x onerror=alert(1)></script><!--<script>{{verify}}\xe2\x80\xa8\xe2\x80\xa9\"'&";
+// A model whose author is no friend: elements, ends of the script, line ends of scripts, and bytes
+// that are no UTF-8.
+constexpr std::string_view kHostile =
+    "<img src=x onerror=alert(1)></script><!--<script>{{verify}}\xe2\x80\xa8\xe2\x80\xa9\"'&";
 
 Profile profile_of(const std::string& name) {
-  Profile profile{.program = "example.pte", .id = TraceProgram{.checksum = 7, .target = "imxrt700", .clock_hz = 1'000'000}};
-  profile.sources.push_back({.name = name, .target = "aten.conv2d.default", .module_path = "stem." + name, .source_line = name});
-  profile.rows.push_back(
-      {.sources = {0}, .name = name, .op = "aten.conv2d.default", .backend = "NPU", .kernels = name, .spent = {.npu = 42}});
-  profile.spans.push_back({.track = ProfileSpan::Track::kNpu, .kernel = name, .start = 0, .end = 42});
+  Profile profile{.program = "example.pte",
+                  .id = TraceProgram{.checksum = 7, .target = "imxrt700", .clock_hz = 1'000'000}};
+  profile.sources.push_back({.name = name,
+                             .target = "aten.conv2d.default",
+                             .module_path = "stem." + name,
+                             .source_line = name});
+  profile.rows.push_back({.sources = {0},
+                          .name = name,
+                          .op = "aten.conv2d.default",
+                          .backend = "NPU",
+                          .kernels = name,
+                          .spent = {.npu = 42}});
+  profile.spans.push_back(
+      {.track = ProfileSpan::Track::kNpu, .kernel = name, .start = 0, .end = 42});
   profile.total = 42;
   return profile;
 }
@@ -37,7 +49,9 @@ std::string element(const std::string& page, std::string_view id) {
 
 size_t count(std::string_view text, std::string_view part) {
   size_t found = 0;
-  for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++found;
+  for (size_t at = text.find(part); at != std::string_view::npos;
+       at = text.find(part, at + part.size()))
+    ++found;
   return found;
 }
 
@@ -56,8 +70,9 @@ TEST(Html, LoadsNothing) {
   const Result<std::string> page = to_html(profile_of("conv"), nullptr);
   ASSERT_TRUE(page);
   EXPECT_NE(page->find("default-src 'none'"), std::string::npos);
-  for (const std::string_view reference : {"http:", "https:", "//cdn", "@import", "url(", "fetch(", "XMLHttpRequest", "<script src",
-                                           "innerHTML", "insertAdjacentHTML", "document.write", "eval("})
+  for (const std::string_view reference :
+       {"http:", "https:", "//cdn", "@import", "url(", "fetch(", "XMLHttpRequest", "<script src",
+        "innerHTML", "insertAdjacentHTML", "document.write", "eval("})
     EXPECT_EQ(page->find(reference), std::string::npos) << reference;
 }
 
@@ -81,7 +96,8 @@ TEST(Html, NamesAreText) {
 TEST(Html, BytesThatAreNoTextAreReplaced) {
   const Result<std::string> page = to_html(profile_of("conv\xff\xc3"), nullptr);
   ASSERT_TRUE(page);
-  EXPECT_EQ(Json::parse(element(*page, "profile-data"))["rows"][0]["name"], "conv\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(Json::parse(element(*page, "profile-data"))["rows"][0]["name"],
+            "conv\xef\xbf\xbd\xef\xbf\xbd");
 }
 
 std::string message_of(const HtmlAdditions& additions) {
@@ -99,7 +115,8 @@ TEST(Html, TakesReportsOfOtherCommands) {
   Result<std::string> page = to_html(profile_of("conv"), nullptr, {.verify = path});
   ASSERT_TRUE(page);
   EXPECT_EQ(Json::parse(element(*page, "verify-data")), Json::parse(layer));
-  EXPECT_EQ(message_of({.compile_report = path}), "this is not what `deuteron compile --report-json` writes");
+  EXPECT_EQ(message_of({.compile_report = path}),
+            "this is not what `deuteron compile --report-json` writes");
   ASSERT_TRUE(write_file(path, report));
   page = to_html(profile_of("conv"), nullptr, {.compile_report = path});
   ASSERT_TRUE(page);
@@ -110,26 +127,36 @@ TEST(Html, TakesReportsOfOtherCommands) {
 
 TEST(Html, RefusesOtherFiles) {
   const std::string path = testing::TempDir() + "html_refused.json";
-  for (const std::string_view text :
-       {"", "[", "3", "{}", "[1]", R"([{"name": 3}])", R"({"operators": 1, "refusals": []})", "[{\"name\": \"conv\"}]",
-        R"({"operators": [], "refusals": [], "transposes": [], "layers": []})",
-        R"({"checksum": 7, "target": "imxrt700", "operators": [], "refusals": [], "transposes": [], "layers": []})"}) {
+  for (
+      const std::string_view text :
+      {"", "[", "3", "{}", "[1]", R"([{"name": 3}])", R"({"operators": 1, "refusals": []})",
+       "[{\"name\": \"conv\"}]",
+       R"({"operators": [], "refusals": [], "transposes": [], "layers": []})",
+       R"({"checksum": 7, "target": "imxrt700", "operators": [], "refusals": [], "transposes": [], "layers": []})"}) {
     ASSERT_TRUE(write_file(path, text));
-    EXPECT_EQ(message_of({.compile_report = path}), "this is not what `deuteron compile --report-json` writes") << text;
-    EXPECT_EQ(message_of({.verify = path}), "this is not what `deuteron verify --json` writes") << text;
+    EXPECT_EQ(message_of({.compile_report = path}),
+              "this is not what `deuteron compile --report-json` writes")
+        << text;
+    EXPECT_EQ(message_of({.verify = path}), "this is not what `deuteron verify --json` writes")
+        << text;
   }
-  for (const auto& [checksum, target] : {std::pair{"00000008", "imxrt700"}, {"00000007", "imxrt700cm"}}) {
+  for (const auto& [checksum, target] :
+       {std::pair{"00000008", "imxrt700"}, {"00000007", "imxrt700cm"}}) {
     ASSERT_TRUE(write_file(
-        path, fmt::format(R"({{"checksum": "{}", "target": "{}", "operators": [], "refusals": [], "transposes": [], "layers": []}})",
-                          checksum, target)));
-    const std::string reason = fmt::format("it is of program {} for `{}`, example.pte is 00000007 for `imxrt700`", checksum, target);
+        path,
+        fmt::format(
+            R"({{"checksum": "{}", "target": "{}", "operators": [], "refusals": [], "transposes": [], "layers": []}})",
+            checksum, target)));
+    const std::string reason = fmt::format(
+        "it is of program {} for `{}`, example.pte is 00000007 for `imxrt700`", checksum, target);
     EXPECT_EQ(message_of({.compile_report = path}), reason);
     EXPECT_EQ(message_of({.verify = path}), reason);
   }
   Profile nameless = profile_of("conv");
   nameless.id.reset();
   ASSERT_TRUE(write_file(
-      path, R"({"checksum": "00000007", "target": "imxrt700", "operators": [{"name": "pool + relu"}], "refusals": [], "transposes": []})"));
+      path,
+      R"({"checksum": "00000007", "target": "imxrt700", "operators": [{"name": "pool + relu"}], "refusals": [], "transposes": []})"));
   const Result<std::string> page = to_html(nameless, nullptr, {.compile_report = path});
   ASSERT_FALSE(page);
   EXPECT_EQ(page.error().reason, "none of its operators is in example.pte");

@@ -1,5 +1,6 @@
-// Programs that ExecuTorch's exporter wrote, against what its runtime computed (test/interop/make_data.py): integer tensors equal, float
-// ones within 2^-20 of the largest magnitude.
+// Programs that ExecuTorch's exporter wrote, against what its runtime computed
+// (test/interop/make_data.py): integer tensors equal, float ones within 2^-20 of the largest
+// magnitude.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +44,8 @@ std::map<std::string, Case> read_cases(const std::string& file) {
     Case& entry = cases[array.name.substr(0, dot)];
     const std::string what = array.name.substr(dot + 1);
     if (what == "program" || what == "tensors") {
-      (what == "program" ? entry.program : entry.tensors).assign(array.tensor.bytes().begin(), array.tensor.bytes().end());
+      (what == "program" ? entry.program : entry.tensors)
+          .assign(array.tensor.bytes().begin(), array.tensor.bytes().end());
     } else {
       (what.starts_with("input") ? entry.inputs : entry.outputs).push_back(std::move(array.tensor));
     }
@@ -65,7 +67,8 @@ double difference(const Tensor& got, std::span<const std::byte> wanted) {
   double largest = 0, apart = 0;
   for (size_t i = 0; i < got.values<float>().size(); ++i) {
     largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
-    apart = std::max(apart, std::abs(static_cast<double>(got.values<float>()[i]) - static_cast<double>(expected[i])));
+    apart = std::max(apart, std::abs(static_cast<double>(got.values<float>()[i]) -
+                                     static_cast<double>(expected[i])));
   }
   return largest > 0 ? apart / largest : INFINITY;
 }
@@ -86,7 +89,8 @@ double compare_outputs(Session& session, const Case& entry) {
     const auto outputs = session.run(views);
     EXPECT_TRUE(outputs) << to_text(outputs.error());
     EXPECT_EQ(outputs->size(), entry.outputs.size());
-    for (size_t i = 0; i < outputs->size(); ++i) worst = std::max(worst, difference((*outputs)[i], sample_bytes(entry.outputs[i], sample)));
+    for (size_t i = 0; i < outputs->size(); ++i)
+      worst = std::max(worst, difference((*outputs)[i], sample_bytes(entry.outputs[i], sample)));
   }
   EXPECT_LE(worst, kLimit);
   return worst;
@@ -140,11 +144,14 @@ TEST_F(WithTensorFile, NamesEveryTensorThatIsMissing) {
   const auto file = TensorFileImage::open(tensors_);
   ASSERT_TRUE(file);
   for (size_t i = 0; i < file->file().count(); ++i)
-    EXPECT_NE(session.error().reason.find(fmt::format("\n  tensor {}", file->file().entry(i).key()->str())), std::string::npos)
+    EXPECT_NE(session.error().reason.find(
+                  fmt::format("\n  tensor {}", file->file().entry(i).key()->str())),
+              std::string::npos)
         << session.error().reason;
 }
 
-// Flipped and cut tensor files are refused or give other numbers; nothing outside of them is read (the sanitizers watch).
+// Flipped and cut tensor files are refused or give other numbers; nothing outside of them is read
+// (the sanitizers watch).
 TEST_F(WithTensorFile, DamagedFilesAreRefusedOrRead) {
   const std::vector<std::byte> good = case_.tensors;
   const test::AlignedCopy copy(good);
@@ -153,7 +160,8 @@ TEST_F(WithTensorFile, DamagedFilesAreRefusedOrRead) {
   const auto load = [&](std::span<const std::byte> bytes) {
     pte::TensorFile file;
     if (!pte::TensorFile::open(bytes, true, &file).ok()) return false;
-    const runtime::LoadOptions options{.kernels = runtime::portable::kernels(), .tensor_files = std::span<const pte::TensorFile>(&file, 1)};
+    const runtime::LoadOptions options{.kernels = runtime::portable::kernels(),
+                                       .tensor_files = std::span<const pte::TensorFile>(&file, 1)};
     runtime::Program program;
     return runtime::Program::load(image->bytes(), options, &program).ok();
   };
@@ -176,13 +184,15 @@ TEST_F(WithTensorFile, DamagedFilesAreRefusedOrRead) {
   EXPECT_EQ(session.error().reason, "the bytes are not a tensor file");
   ASSERT_TRUE(write_file(tensors_, std::span<const std::byte>(good).first(good.size() - 1)));
   EXPECT_EQ(test::error_text(Session::open(program_, {tensors_})),
-            "error[ptd-invalid]: " + tensors_ + ": the tensor file is shorter than its header says\n  fix: copy the file again");
+            "error[ptd-invalid]: " + tensors_ +
+                ": the tensor file is shorter than its header says\n  fix: copy the file again");
 }
 
 std::string model_of(const std::string& name) {
   for (const std::string folder : {"models/", "test/data/conformance/"})
     for (const std::string file : {"quantized.pt2", "qat.pt2", "float.pt2"})
-      if (const auto path = test::source_path(fmt::format("{}{}/{}", folder, name, file)); std::filesystem::exists(path))
+      if (const auto path = test::source_path(fmt::format("{}{}/{}", folder, name, file));
+          std::filesystem::exists(path))
         return path.string();
   return {};
 }
@@ -197,22 +207,26 @@ std::set<std::string> executorch_kernels() {
   return known;
 }
 
-// compiler/backends/portable/executorch.cpp says for each of these how to do without, or that ExecuTorch cannot.
+// compiler/backends/portable/executorch.cpp says for each of these how to do without, or that
+// ExecuTorch cannot.
 TEST(Interop, KernelsThatOnlyDeuteronHas) {
   const std::set<std::string> known = executorch_kernels();
   std::vector<std::string_view> ours;
   for (const runtime::Kernel& kernel : runtime::portable::kernels())
     if (!known.contains(std::string(kernel.name))) ours.push_back(kernel.name);
   EXPECT_EQ(ours,
-            (std::vector<std::string_view>{"aten::adaptive_max_pool2d.out", "aten::hardshrink.out", "aten::hardsigmoid.out",
-                                           "aten::hardswish.out", "aten::log_sigmoid.out", "aten::matmul.out", "aten::mish.out",
-                                           "aten::prelu.out", "aten::rms_norm.out", "aten::silu.out", "aten::softplus.out",
-                                           "aten::softshrink.out", "aten::threshold.out", "aten::upsample_bilinear2d.out",
-                                           "aten::upsample_nearest2d.out", "deuteron::masked_softmax.out", "deuteron::softsign.out"}));
+            (std::vector<std::string_view>{
+                "aten::adaptive_max_pool2d.out", "aten::hardshrink.out", "aten::hardsigmoid.out",
+                "aten::hardswish.out", "aten::log_sigmoid.out", "aten::matmul.out",
+                "aten::mish.out", "aten::prelu.out", "aten::rms_norm.out", "aten::silu.out",
+                "aten::softplus.out", "aten::softshrink.out", "aten::threshold.out",
+                "aten::upsample_bilinear2d.out", "aten::upsample_nearest2d.out",
+                "deuteron::masked_softmax.out", "deuteron::softsign.out"}));
 }
 
-// Bits spread over a program of a model, one flipped at a time. ExecuTorch's runtime, given such programs of its own exporter, aborts on 31
-// of 1,000, faults on 3 and returns other results without an error on 197.
+// Bits spread over a program of a model, one flipped at a time. ExecuTorch's runtime, given such
+// programs of its own exporter, aborts on 31 of 1,000, faults on 3 and returns other results
+// without an error on 197.
 TEST(Interop, FlippedBitsOfAModelAreFound) {
   constexpr size_t kFlips = 1000;
   auto program = read_model(model_of("digits_cnn"));
@@ -226,15 +240,21 @@ TEST(Interop, FlippedBitsOfAModelAreFound) {
     const size_t bit = i * good.size() * 8 / kFlips + i % 8;
     bytes.bytes()[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
     runtime::Program loaded;
-    refused += runtime::Program::load(bytes.bytes(), {.kernels = runtime::portable::kernels()}, &loaded).ok() ? 0 : 1;
+    refused +=
+        runtime::Program::load(bytes.bytes(), {.kernels = runtime::portable::kernels()}, &loaded)
+                .ok()
+            ? 0
+            : 1;
     bytes.bytes()[bit / 8] = good[bit / 8];
   }
   EXPECT_EQ(refused, kFlips);
 }
 
-Result<std::unique_ptr<conformance::Built>> build_with_tensor_file(const std::string& name, std::string_view target) {
+Result<std::unique_ptr<conformance::Built>> build_with_tensor_file(const std::string& name,
+                                                                   std::string_view target) {
   DTR_ASSIGN(Program program, read_model(model_of(name)));
-  return conformance::build(std::move(program), nullptr, {.target = find_target(target), .external_constants = true});
+  return conformance::build(std::move(program), nullptr,
+                            {.target = find_target(target), .external_constants = true});
 }
 
 // Every bit of a tensor file of ours is under its checksum, or under the checks of its structure.
@@ -252,7 +272,8 @@ TEST(Interop, FlippedBitsOfATensorFileAreFound) {
     const pte::Status status = pte::TensorFile::open(copy.bytes(), true, &file);
     by_checksum += status.error == pte::Error::kBadChecksum ? 1 : 0;
     if (status.ok()) {
-      EXPECT_EQ(file.find(pte::kChecksumKey), nullptr) << "bit " << bit;  // of that key: every tensor is as it was
+      EXPECT_EQ(file.find(pte::kChecksumKey), nullptr)
+          << "bit " << bit;  // of that key: every tensor is as it was
     }
     copy.bytes()[bit / 8] = good[bit / 8];
   }
@@ -262,20 +283,24 @@ TEST(Interop, FlippedBitsOfATensorFileAreFound) {
   EXPECT_TRUE(pte::TensorFile::open(copy.bytes(), false, &file).ok());
 }
 
-// The key of a tensor carries a hash of it: with the file of another model's weights each is missing.
+// The key of a tensor carries a hash of it: with the file of another model's weights each is
+// missing.
 TEST(Interop, WeightsOfAnotherModelAreNotTaken) {
   const auto built = build_with_tensor_file(kWithTensorFile, "cortex-m33");
   const auto other = build_with_tensor_file("digits_cnn", "cortex-m33");
   ASSERT_TRUE(built && other);
-  const auto session = Session::load((*built)->compiled.pte(), "m.pte", simulator::best_kit(), (*other)->compiled.tensor_file());
+  const auto session = Session::load((*built)->compiled.pte(), "m.pte", simulator::best_kit(),
+                                     (*other)->compiled.tensor_file());
   ASSERT_FALSE(session);
   EXPECT_EQ(session.error().id, DiagnosticId::kConstantsMissing);
-  EXPECT_NE(session.error().reason.find("\n  tensor constant."), std::string::npos) << session.error().reason;
-  EXPECT_EQ(session.error().fix, "give the tensor file (.ptd) that was written with the program: --tensors FILE.ptd");
+  EXPECT_NE(session.error().reason.find("\n  tensor constant."), std::string::npos)
+      << session.error().reason;
+  EXPECT_EQ(session.error().fix,
+            "give the tensor file (.ptd) that was written with the program: --tensors FILE.ptd");
 }
 
-// Deuteron's programs for ExecuTorch's runtime, compiled anew, against what that runtime computed with them; with their constants in a
-// tensor file they compute the same.
+// Deuteron's programs for ExecuTorch's runtime, compiled anew, against what that runtime computed
+// with them; with their constants in a tensor file they compute the same.
 TEST(Interop, OursComputeWhatTheyDoOnExecuTorchsRuntime) {
   const std::map<std::string, Case> cases = read_cases("ours.npz");
   EXPECT_GE(cases.size(), 60u);
@@ -288,7 +313,8 @@ TEST(Interop, OursComputeWhatTheyDoOnExecuTorchsRuntime) {
     const auto built = conformance::build(std::move(*program), nullptr, *find_target("executorch"));
     ASSERT_TRUE(built) << to_text(built.error());
     const CompileReport report = compile_report((*built)->compiled);
-    for (const OperatorRow& row : report.operators) EXPECT_TRUE(known.contains(row.kernel)) << row.kernel;
+    for (const OperatorRow& row : report.operators)
+      EXPECT_TRUE(known.contains(row.kernel)) << row.kernel;
     const double apart = compare_outputs(*(*built)->session, entry);
     exact += apart == 0 ? 1 : 0;
     const auto split = build_with_tensor_file(name, "executorch");

@@ -25,7 +25,9 @@ std::string reason_of(std::string_view text) {
 }
 
 // A graph of one relu around whatever the test is about.
-std::string around_relu(std::string_view constant) { return "graph @forward() {\n  %c: " + std::string(constant) + "\n  return %c\n}\n"; }
+std::string around_relu(std::string_view constant) {
+  return "graph @forward() {\n  %c: " + std::string(constant) + "\n  return %c\n}\n";
+}
 
 TEST(Text, RoundTripsEverything) {
   const std::string_view text = R"(sources {
@@ -58,55 +60,75 @@ TEST(Text, SeededIsTheSameOnEveryMachine) {
   const auto floats = seeded_values(DType::kFloat32, 3, 7);
   EXPECT_EQ(content_hash(ints), content_hash(seeded_values(DType::kInt8, 9, 7)));
   const auto* f = reinterpret_cast<const float*>(floats.data());
-  // SplitMix64 of seed 7: first words 0x63cbe1e459320dd7, 0x044c3cd7f43c661c, 0xe698ff6aa8d62ca1 (Python, by hand of the definition).
+  // SplitMix64 of seed 7: first words 0x63cbe1e459320dd7, 0x044c3cd7f43c661c, 0xe698ff6aa8d62ca1
+  // (Python, by hand of the definition).
   EXPECT_EQ(f[0], (float{0x63cbe1} - 0x800000) * 0x1p-23F);
   EXPECT_EQ(static_cast<int8_t>(ints[0]), static_cast<int8_t>(0xd7));
-  for (const DType dtype :
-       {DType::kBool, DType::kUint8, DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64, DType::kFloat32, DType::kFloat64})
+  for (const DType dtype : {DType::kBool, DType::kUint8, DType::kInt8, DType::kInt16, DType::kInt32,
+                            DType::kInt64, DType::kFloat32, DType::kFloat64})
     EXPECT_EQ(seeded_values(dtype, 1000, 3).size(), 1000 * byte_size(dtype));
-  for (const std::byte value : seeded_values(DType::kInt8, 100000, 1)) ASSERT_NE(static_cast<int8_t>(value), -128);
+  for (const std::byte value : seeded_values(DType::kInt8, 100000, 1))
+    ASSERT_NE(static_cast<int8_t>(value), -128);
 }
 
 TEST(Text, ElidesBigConstantsOnly) {
   const Program program = parse(around_relu("f32[3] = constant dense<1, 2, 3>"));
-  EXPECT_NE(print(program, {.inline_elements = 2, .elide_constants = true}).find("seeded<0x"), std::string::npos);
-  EXPECT_NE(print(program, {.inline_elements = 3, .elide_constants = true}).find("dense<1, 2, 3>"), std::string::npos);
-  EXPECT_NE(print(program, {.inline_elements = 2}).find("hex<0000803f0000004000004040>"), std::string::npos);
+  EXPECT_NE(print(program, {.inline_elements = 2, .elide_constants = true}).find("seeded<0x"),
+            std::string::npos);
+  EXPECT_NE(print(program, {.inline_elements = 3, .elide_constants = true}).find("dense<1, 2, 3>"),
+            std::string::npos);
+  EXPECT_NE(print(program, {.inline_elements = 2}).find("hex<0000803f0000004000004040>"),
+            std::string::npos);
 }
 
 TEST(Text, ErrorsSayWhereAndWhatWasExpected) {
   EXPECT_EQ(reason_of(""), "1:1: expected `graph`, found the end of the text");
   EXPECT_EQ(reason_of("graph @f(%x: f33[1]) {\n"), "1:14: `f33` is not a dtype");
-  EXPECT_EQ(reason_of("graph @f(%x: f32[1]) {\n  %y: f32[1] = aten.rleu(%x)\n"), "2:16: there is no operator `aten.rleu`");
-  EXPECT_EQ(reason_of("graph @f(%x: f32[1]) {\n  %y: f32[1] = aten.relu(%z)\n"), "2:26: `z` is not defined");
+  EXPECT_EQ(reason_of("graph @f(%x: f32[1]) {\n  %y: f32[1] = aten.rleu(%x)\n"),
+            "2:16: there is no operator `aten.rleu`");
+  EXPECT_EQ(reason_of("graph @f(%x: f32[1]) {\n  %y: f32[1] = aten.relu(%z)\n"),
+            "2:26: `z` is not defined");
   EXPECT_EQ(reason_of("graph @f(%x: f32[1]) {\n  %y: f32[2] = aten.relu(%x)\n"),
             "2:3: `y` is written as f32[2], but aten.relu gives f32[1]");
-  EXPECT_EQ(reason_of("graph @f(%x: f32[1]) {\n  %y: f32[1] = aten.relu(_)\n"), "2:16: aten.relu: operand 0 is missing");
+  EXPECT_EQ(reason_of("graph @f(%x: f32[1]) {\n  %y: f32[1] = aten.relu(_)\n"),
+            "2:16: aten.relu: operand 0 is missing");
   EXPECT_EQ(reason_of("graph @f(%x: f32[1], %x: f32[1])"), "1:22: `x` is defined twice");
-  EXPECT_EQ(reason_of("graph @f() { return } graph @f() { return }"), "1:23: there is a graph `f` already");
-  EXPECT_EQ(reason_of("sources { 1: \"\" \"\" \"\" \"\" } graph @f() { return }"), "1:11: expected source operator 0");
+  EXPECT_EQ(reason_of("graph @f() { return } graph @f() { return }"),
+            "1:23: there is a graph `f` already");
+  EXPECT_EQ(reason_of("sources { 1: \"\" \"\" \"\" \"\" } graph @f() { return }"),
+            "1:11: expected source operator 0");
   EXPECT_EQ(reason_of("graph @f(%x: f32[1]) {\n  %y: f32[1] = aten.relu(%x) loc(0)\n"),
             "2:16: `y` (aten.relu): origin 0 is not in the table of sources");
-  EXPECT_EQ(reason_of(around_relu("i8[2] = constant dense<1, 128>")), "2:33: 128 does not fit the dtype");
-  EXPECT_EQ(reason_of(around_relu("i8[2] = constant hex<00>")), "2:30: expected 4 hexadecimal digits, found \">\"");
-  EXPECT_EQ(reason_of(around_relu("f32[9999999999,9999999999] = constant splat<0>")), "2:7: impossible shape 9999999999x9999999999");
-  EXPECT_EQ(reason_of(around_relu("f32[1000000,1000000] = constant splat<0>")), "2:3: constants of more than 256 MiB");
+  EXPECT_EQ(reason_of(around_relu("i8[2] = constant dense<1, 128>")),
+            "2:33: 128 does not fit the dtype");
+  EXPECT_EQ(reason_of(around_relu("i8[2] = constant hex<00>")),
+            "2:30: expected 4 hexadecimal digits, found \">\"");
+  EXPECT_EQ(reason_of(around_relu("f32[9999999999,9999999999] = constant splat<0>")),
+            "2:7: impossible shape 9999999999x9999999999");
+  EXPECT_EQ(reason_of(around_relu("f32[1000000,1000000] = constant splat<0>")),
+            "2:3: constants of more than 256 MiB");
   EXPECT_EQ(reason_of(around_relu("f32[-1] = constant splat<0>")), "2:7: impossible shape -1");
-  EXPECT_EQ(reason_of(around_relu("f32[1] = constant dense<1e99>")), "2:31: a number is out of range");
-  EXPECT_EQ(reason_of(around_relu("f32[1] = constant dense<infinity>")), "2:31: expected a number, found \"infinity\"");
+  EXPECT_EQ(reason_of(around_relu("f32[1] = constant dense<1e99>")),
+            "2:31: a number is out of range");
+  EXPECT_EQ(reason_of(around_relu("f32[1] = constant dense<infinity>")),
+            "2:31: expected a number, found \"infinity\"");
 }
 
 TEST(Text, RefusesInsaneQuantization) {
-  const auto quantized = [](std::string_view type) { return reason_of(around_relu(std::string(type) + " = constant splat<0>")); };
+  const auto quantized = [](std::string_view type) {
+    return reason_of(around_relu(std::string(type) + " = constant splat<0>"));
+  };
   EXPECT_EQ(quantized("i8[2] quant<0>"), "2:7: scale 0 is not finite and positive");
   EXPECT_EQ(quantized("i8[2] quant<-1>"), "2:7: scale -1 is not finite and positive");
   EXPECT_EQ(quantized("i8[2] quant<inf>"), "2:7: scale inf is not finite and positive");
-  for (const char* nan : {"i8[2] quant<nan>", "i8[2] quant<nan:0>", "i8[2] quant<nan:-3>", "i8[2] quant<nan:0xffc00000:-3>"})
+  for (const char* nan : {"i8[2] quant<nan>", "i8[2] quant<nan:0>", "i8[2] quant<nan:-3>",
+                          "i8[2] quant<nan:0xffc00000:-3>"})
     EXPECT_EQ(quantized(nan), "2:7: scale nan is not finite and positive") << nan;
   EXPECT_EQ(quantized("i8[2] quant<nan:0x3f800000>"), "2:23: these are not the bits of a NaN");
   EXPECT_EQ(quantized("i8[2] quant<1:128>"), "2:7: zero point 128 is not in -128..127");
   EXPECT_EQ(quantized("i8[2] quant<range=-8..7, 1:8>"), "2:7: zero point 8 is not in -8..7");
-  EXPECT_EQ(quantized("i8[2] quant<range=-129..127, 1>"), "2:7: quantized range -129..127 is not inside i8");
+  EXPECT_EQ(quantized("i8[2] quant<range=-129..127, 1>"),
+            "2:7: quantized range -129..127 is not inside i8");
   EXPECT_EQ(quantized("i8[2] quant<range=7..7, 1>"), "2:7: quantized range 7..7 is not inside i8");
   EXPECT_EQ(quantized("i8[2] quant<axis=0, 1>"), "2:7: 1 scales and 1 zero points, expected 2");
   EXPECT_EQ(quantized("i8[2] quant<axis=1, 1>"), "2:7: quantization axis 1 of a tensor of rank 1");
@@ -122,7 +144,8 @@ Program relu_chain(int length) {
   Graph& graph = program.graphs.emplace_back();
   Rewriter rewriter(graph);
   ValueId value = rewriter.add_input({.shape = {2, 3}}, "x");
-  for (int i = 0; i < length; ++i) value = *rewriter.append({.def = &ops::kRelu, .operands = {value}});
+  for (int i = 0; i < length; ++i)
+    value = *rewriter.append({.def = &ops::kRelu, .operands = {value}});
   rewriter.set_outputs({value});
   return program;
 }
@@ -135,9 +158,9 @@ TEST(Rewriter, ReplacesErasesAndNames) {
   const ValueId first = graph.op(graph.first_op()).results[0];
   rewriter.replace(middle, first);
   EXPECT_TRUE(verify(program));
-  EXPECT_EQ(
-      print(program),
-      "graph @forward(%x: f32[2,3]) {\n  %relu: f32[2,3] = aten.relu(%x)\n  %relu_2: f32[2,3] = aten.relu(%relu)\n  return %relu_2\n}\n");
+  EXPECT_EQ(print(program),
+            "graph @forward(%x: f32[2,3]) {\n  %relu: f32[2,3] = aten.relu(%x)\n  %relu_2: "
+            "f32[2,3] = aten.relu(%relu)\n  return %relu_2\n}\n");
   rewriter.rename(first, "relu_2");
   EXPECT_EQ(graph.value(first).name, "relu_2_1");
   EXPECT_EQ(graph.op_count(), 2U);
@@ -150,7 +173,9 @@ TEST(Rewriter, RefusesWhatTheOperatorRefuses) {
   Program program = relu_chain(1);
   Rewriter rewriter(program.forward());
   EXPECT_FALSE(rewriter.append({.def = &ops::kRelu}));
-  EXPECT_FALSE(rewriter.append({.def = &ops::kRelu, .operands = {program.forward().inputs()[0]}, .attributes = {{"nonsense", true}}}));
+  EXPECT_FALSE(rewriter.append({.def = &ops::kRelu,
+                                .operands = {program.forward().inputs()[0]},
+                                .attributes = {{"nonsense", true}}}));
 }
 
 TEST(Verifier, SeesBrokenOrder) {
@@ -170,12 +195,14 @@ TEST(Verifier, SeesWrongTypesAndConstants) {
   rewriter.set_element_type(program.forward().outputs()[0], DType::kFloat32, std::nullopt);
   EXPECT_TRUE(verify(program));
   const float value = 1;
-  rewriter.add_constant({.shape = {2}}, program.constants.add_values<float>(DType::kFloat32, {&value, 1}), "c");
+  rewriter.add_constant({.shape = {2}},
+                        program.constants.add_values<float>(DType::kFloat32, {&value, 1}), "c");
   EXPECT_FALSE(verify(program));
 }
 
 TEST(Scaling, LongChainsAndWideBranchesAreLinear) {
-  // 50 times the size must not take 50² times the time: processor time, compared with generous slack for caches.
+  // 50 times the size must not take 50² times the time: processor time, compared with generous
+  // slack for caches.
   const auto milliseconds = [](int length) {
     const std::clock_t start = std::clock();
     const std::string text = print(relu_chain(length));
@@ -186,7 +213,8 @@ TEST(Scaling, LongChainsAndWideBranchesAreLinear) {
   EXPECT_LT(milliseconds(20000), 500 * std::max(milliseconds(400), 0.2));
 }
 
-// Random edits of valid text: the parser gives a program that verifies and reads back, or an error, and nothing else.
+// Random edits of valid text: the parser gives a program that verifies and reads back, or an error,
+// and nothing else.
 TEST(Fuzz, ParserSurvivesMutations) {
   const std::string seed = R"(sources {
   0: "conv2d" "aten.conv2d.default" "features.0" "model.py:12"
@@ -201,11 +229,15 @@ graph @forward(%x: f32[2,3,5,7] channels_last, %q: i8[4,1] quant<0.05:-3>) {
 }
 )";
   const std::string_view tokens[] = {
-      "%",  ":",  "[",  "]",    "<",     ">",      "(",        ")",     "{",      "}",         ",",        "=",
-      "\"", "\\", "//", "\n",   "graph", "return", "constant", "quant", "loc",    "nan",       "inf",      "99999999999999999999",
-      "-1", "0x", "1e", "bias", "axis=", "range=", "..",       "_",     "floats", "seeded<1>", "splat<0>", "i32"};
+      "%",      ":",         "[",        "]",     "<",     ">",      "(",   ")",
+      "{",      "}",         ",",        "=",     "\"",    "\\",     "//",  "\n",
+      "graph",  "return",    "constant", "quant", "loc",   "nan",    "inf", "99999999999999999999",
+      "-1",     "0x",        "1e",       "bias",  "axis=", "range=", "..",  "_",
+      "floats", "seeded<1>", "splat<0>", "i32"};
   std::mt19937 random(1);
-  const auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
+  const auto below = [&](size_t n) {
+    return std::uniform_int_distribution<size_t>(0, n - 1)(random);
+  };
   int parsed = 0;
   for (int round = 0; round < 20000; ++round) {
     std::string text = seed;

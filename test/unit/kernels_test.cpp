@@ -1,5 +1,6 @@
-// The portable kernels against PyTorch's outputs (test/data/kernels/make_cases.py): each case is planned, written, loaded and run, with
-// contiguous tensors, with channels-last ones, and with channels-last inputs and contiguous outputs.
+// The portable kernels against PyTorch's outputs (test/data/kernels/make_cases.py): each case is
+// planned, written, loaded and run, with contiguous tensors, with channels-last ones, and with
+// channels-last inputs and contiguous outputs.
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
@@ -17,7 +18,9 @@ namespace {
 
 enum class Orders { kContiguous, kChannelsLast, kMixed };
 
-std::string data_path(const char* name) { return test::source_path(std::string("test/data/kernels/") + name).string(); }
+std::string data_path(const char* name) {
+  return test::source_path(std::string("test/data/kernels/") + name).string();
+}
 
 class Cases {
  public:
@@ -37,12 +40,14 @@ class Cases {
 
  private:
   std::map<std::string, Tensor> tensors_;
-  std::vector<std::unique_ptr<simdjson::dom::parser>> parsers_;  // each holds the memory of its document
+  std::vector<std::unique_ptr<simdjson::dom::parser>>
+      parsers_;  // each holds the memory of its document
   std::vector<simdjson::dom::element> cases_;
 };
 
 // The bytes of a tensor in the physical order of `type`, or back.
-std::vector<std::byte> reorder(std::span<const std::byte> data, const Type& type, bool to_physical) {
+std::vector<std::byte> reorder(std::span<const std::byte> data, const Type& type,
+                               bool to_physical) {
   std::vector<std::byte> result(data.size());
   const size_t element = byte_size(type.dtype);
   const std::vector<int64_t> step = strides(type.shape, type.layout);
@@ -53,20 +58,24 @@ std::vector<std::byte> reorder(std::span<const std::byte> data, const Type& type
       physical += rest % static_cast<size_t>(type.shape[dim]) * static_cast<size_t>(step[dim]);
       rest /= static_cast<size_t>(type.shape[dim]);
     }
-    std::copy_n(data.begin() + static_cast<ptrdiff_t>((to_physical ? logical : physical) * element), element,
-                result.begin() + static_cast<ptrdiff_t>((to_physical ? physical : logical) * element));
+    std::copy_n(
+        data.begin() + static_cast<ptrdiff_t>((to_physical ? logical : physical) * element),
+        element,
+        result.begin() + static_cast<ptrdiff_t>((to_physical ? physical : logical) * element));
   }
   return result;
 }
 
-double max_difference(const Type& type, std::span<const std::byte> got, std::span<const std::byte> wanted, double* largest) {
+double max_difference(const Type& type, std::span<const std::byte> got,
+                      std::span<const std::byte> wanted, double* largest) {
   double difference = 0;
   const auto compare = [&]<class T>(T) {
     const auto* a = reinterpret_cast<const T*>(got.data());
     const auto* b = reinterpret_cast<const T*>(wanted.data());
     for (size_t i = 0; i < wanted.size() / sizeof(T); ++i) {
       *largest = std::max(*largest, std::abs(static_cast<double>(b[i])));
-      difference = std::max(difference, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+      difference =
+          std::max(difference, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
     }
   };
   switch (type.dtype) {
@@ -95,11 +104,13 @@ class Runner {
 
   void run(simdjson::dom::element item) {
     KernelCallPlan call{.kernel = std::string(std::string_view(item["kernel"]))};
-    for (const simdjson::dom::element argument : item["arguments"].get_array()) call.arguments.push_back(plan_argument(argument));
+    for (const simdjson::dom::element argument : item["arguments"].get_array())
+      call.arguments.push_back(plan_argument(argument));
     for (const simdjson::dom::element output : item["outputs"].get_array()) {
       expected_.emplace_back(output);
       call.outputs.push_back(
-          plan_.add_tensor({std::string(expected_.back()), type_of(expected_.back(), orders_ == Orders::kChannelsLast)}));
+          plan_.add_tensor({std::string(expected_.back()),
+                            type_of(expected_.back(), orders_ == Orders::kChannelsLast)}));
     }
     plan_.outputs = call.outputs;
     plan_.calls.emplace_back(std::move(call));
@@ -113,7 +124,8 @@ class Runner {
     ASSERT_TRUE(method.prepare(program).ok());
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       const Type& type = plan_.tensor(plan_.inputs[i]).type;
-      const std::vector<std::byte> data = reorder(cases_.tensor(plan_.tensor(plan_.inputs[i]).name).bytes(), type, true);
+      const std::vector<std::byte> data =
+          reorder(cases_.tensor(plan_.tensor(plan_.inputs[i]).name).bytes(), type, true);
       ASSERT_TRUE(method->set_input(i, test::input_like(*method->input_tensor(i), data)).ok());
     }
     const runtime::Status status = method->run();
@@ -123,7 +135,8 @@ class Runner {
       const runtime::Tensor& y = *method->output_tensor(i);
       const std::vector<std::byte> got = reorder({y.data, y.bytes()}, type, false);
       double largest = 0;
-      const double difference = max_difference(type, got, cases_.tensor(expected_[i]).bytes(), &largest);
+      const double difference =
+          max_difference(type, got, cases_.tensor(expected_[i]).bytes(), &largest);
       EXPECT_LE(difference, item["tolerance"].get_double().value() * largest) << "output " << i;
     }
   }
@@ -131,11 +144,14 @@ class Runner {
  private:
   Type type_of(std::string_view name, bool channels_last) const {
     const Tensor& tensor = cases_.tensor(name);
-    return {tensor.dtype(), tensor.shape(), channels_last && tensor.shape().size() >= 3 ? Layout::kChannelsLast : Layout::kContiguous};
+    return {
+        tensor.dtype(), tensor.shape(),
+        channels_last && tensor.shape().size() >= 3 ? Layout::kChannelsLast : Layout::kContiguous};
   }
 
   TensorRef input(std::string_view name) {
-    plan_.inputs.push_back(plan_.add_tensor({std::string(name), type_of(name, orders_ != Orders::kContiguous)}));
+    plan_.inputs.push_back(
+        plan_.add_tensor({std::string(name), type_of(name, orders_ != Orders::kContiguous)}));
     return plan_.inputs.back();
   }
 
@@ -150,16 +166,19 @@ class Runner {
     if (entry.key == "string") return std::string(std::string_view(entry.value));
     if (entry.key == "tensors") {
       TensorRefs refs;
-      for (const simdjson::dom::element name : entry.value.get_array()) refs.emplace_back(input(std::string_view(name)));
+      for (const simdjson::dom::element name : entry.value.get_array())
+        refs.emplace_back(input(std::string_view(name)));
       return refs;
     }
     if (entry.key == "doubles") {
       Floats floats;
-      for (const simdjson::dom::element value : entry.value.get_array()) floats.push_back(double{value});
+      for (const simdjson::dom::element value : entry.value.get_array())
+        floats.push_back(double{value});
       return floats;
     }
     Ints ints;
-    for (const simdjson::dom::element value : entry.value.get_array()) ints.push_back(int64_t{value});
+    for (const simdjson::dom::element value : entry.value.get_array())
+      ints.push_back(int64_t{value});
     return ints;
   }
 
@@ -189,7 +208,8 @@ TEST(PortableKernels, AllHaveCases) {
   const Cases cases;
   std::map<std::string_view, int> seen;
   for (const simdjson::dom::element item : cases.cases()) ++seen[item["kernel"]];
-  for (const runtime::Kernel& kernel : runtime::portable::kernels()) EXPECT_GT(seen[kernel.name], 0) << kernel.name;
+  for (const runtime::Kernel& kernel : runtime::portable::kernels())
+    EXPECT_GT(seen[kernel.name], 0) << kernel.name;
   EXPECT_TRUE(std::ranges::is_sorted(runtime::portable::kernels(), {}, &runtime::Kernel::name));
 }
 

@@ -1,5 +1,5 @@
-// Layouts belong to the compiler: the models with contiguous and with channels-last inputs give equal results in equal time, and inside
-// a convolution net nothing is transposed.
+// Layouts belong to the compiler: the models with contiguous and with channels-last inputs give
+// equal results in equal time, and inside a convolution net nothing is transposed.
 #include <gtest/gtest.h>
 
 #include "compiler/pipeline/read_model.h"
@@ -16,7 +16,8 @@ struct LayoutModel {
 
 std::filesystem::path model_folder(const std::string& name) {
   const std::filesystem::path committed = source_path("models/" + name);
-  return std::filesystem::exists(committed / "float.pt2") ? committed : shared_path("models/" + name);
+  return std::filesystem::exists(committed / "float.pt2") ? committed
+                                                          : shared_path("models/" + name);
 }
 
 class Layouts : public testing::TestWithParam<LayoutModel> {};
@@ -37,16 +38,19 @@ TEST_P(Layouts, OfInputsDoNotMatter) {
     EXPECT_FALSE(GetParam().convolution_net) << "transposition of " << move.name;
     EXPECT_GT(move.cycles, 0u);
   }
-  std::printf("%s: %llu and %llu cycles, %zu and %zu conversions on the CPU, %zu moves on the NPU\n", GetParam().name,
-              static_cast<unsigned long long>(proof->cycles[0]), static_cast<unsigned long long>(proof->cycles[1]), proof->conversions[0],
-              proof->conversions[1], proof->moves.size());
+  std::printf(
+      "%s: %llu and %llu cycles, %zu and %zu conversions on the CPU, %zu moves on the NPU\n",
+      GetParam().name, static_cast<unsigned long long>(proof->cycles[0]),
+      static_cast<unsigned long long>(proof->cycles[1]), proof->conversions[0],
+      proof->conversions[1], proof->moves.size());
 }
-INSTANTIATE_TEST_SUITE_P(All, Layouts,
-                         testing::Values(LayoutModel{"ad_fcae", false}, LayoutModel{"digits_cnn", true},
-                                         LayoutModel{"digits_transformer", false}, LayoutModel{"ic_resnet8", true},
-                                         LayoutModel{"kws_dscnn", true}, LayoutModel{"mobilenet_v2", true},
-                                         LayoutModel{"vww_mobilenetv1", true}),
-                         [](const auto& instance) { return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    All, Layouts,
+    testing::Values(LayoutModel{"ad_fcae", false}, LayoutModel{"digits_cnn", true},
+                    LayoutModel{"digits_transformer", false}, LayoutModel{"ic_resnet8", true},
+                    LayoutModel{"kws_dscnn", true}, LayoutModel{"mobilenet_v2", true},
+                    LayoutModel{"vww_mobilenetv1", true}),
+    [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST(Layouts, AllInputsAreFlipped) {
   const auto folder = source_path("test/data/conformance/conv_097");

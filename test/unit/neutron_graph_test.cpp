@@ -1,5 +1,5 @@
-// Chains and whole partitions on the NPU: which ops share a call, where values lie, when constants are copied; and seeded random
-// graphs. Everything equal to the integer reference byte for byte.
+// Chains and whole partitions on the NPU: which ops share a call, where values lie, when constants
+// are copied; and seeded random graphs. Everything equal to the integer reference byte for byte.
 #include <fmt/format.h>
 
 #include "compiler/ir/printer.h"
@@ -13,7 +13,8 @@ namespace {
 using Kernels = std::vector<std::string>;
 
 constexpr std::string_view kConv =
-    "{dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [1, 1], stride = [1, 1], transposed = false}";
+    "{dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [1, 1], stride = [1, 1], "
+    "transposed = false}";
 
 std::string with_conv(std::string_view text) {
   std::string result(text);
@@ -22,8 +23,10 @@ std::string with_conv(std::string_view text) {
 }
 
 TEST(NeutronFusion, TablesAndResidualAddition) {
-  // conv → hardswish → tanh → add → relu that only limits: one call. The residual is overwritten by the sum.
-  const Compiled compiled = expect_bit_exact(with_conv(R"(graph @forward(%x: i8[2,5,7,9] channels_last quant<0.05:5>) {
+  // conv → hardswish → tanh → add → relu that only limits: one call. The residual is overwritten by
+  // the sum.
+  const Compiled compiled =
+      expect_bit_exact(with_conv(R"(graph @forward(%x: i8[2,5,7,9] channels_last quant<0.05:5>) {
     %w: i8[5,5,3,3] quant<0.011> = constant seeded<3>
     %r: i8[2,5,7,9] channels_last quant<0.0078125> = aten.tanh(%x)
     %a: i8[2,5,7,9] channels_last quant<0.09:11> = aten.convolution(%r, %w, _) CONV
@@ -40,7 +43,8 @@ TEST(NeutronFusion, TablesAndResidualAddition) {
 }
 
 TEST(NeutronFusion, SumLiesOverItsAddend) {
-  const Compiled compiled = expect_bit_exact(with_conv(R"(graph @forward(%x: i8[1,5,7,9] channels_last quant<0.05:5>) {
+  const Compiled compiled =
+      expect_bit_exact(with_conv(R"(graph @forward(%x: i8[1,5,7,9] channels_last quant<0.05:5>) {
     %w: i8[5,5,3,3] quant<0.011> = constant seeded<3>
     %v: i8[5,5,3,3] quant<0.012> = constant seeded<4>
     %a: i8[1,5,7,9] channels_last quant<0.09:11> = aten.convolution(%x, %w, _) CONV
@@ -51,21 +55,22 @@ TEST(NeutronFusion, SumLiesOverItsAddend) {
   })"));
   EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d", "Conv2d", "Conv2d"}));
   size_t activations = 0;
-  for (const InteriorBuffer& buffer : compiled.partition->buffers) activations += buffer.role == BufferRole::kActivation ? 1 : 0;
+  for (const InteriorBuffer& buffer : compiled.partition->buffers)
+    activations += buffer.role == BufferRole::kActivation ? 1 : 0;
   EXPECT_EQ(activations, 1u);
 }
 
 // x + conv(x) as conv(x) + x, though the two operands differ in scale and zero point.
 TEST(NeutronFusion, AddendIsEitherOperand) {
   for (const char* sum : {"%a, %r", "%r, %a"}) {
-    const Compiled compiled = expect_bit_exact(with_conv(
-        fmt::format(R"(graph @forward(%x: i8[1,5,7,9] channels_last quant<0.05:5>, %r: i8[1,5,7,9] channels_last quant<0.2:-40>) {{
+    const Compiled compiled = expect_bit_exact(with_conv(fmt::format(
+        R"(graph @forward(%x: i8[1,5,7,9] channels_last quant<0.05:5>, %r: i8[1,5,7,9] channels_last quant<0.2:-40>) {{
     %w: i8[5,5,3,3] quant<0.011> = constant seeded<3>
     %a: i8[1,5,7,9] channels_last quant<0.09:11> = aten.convolution(%x, %w, _) CONV
     %c: i8[1,5,7,9] channels_last quant<0.1:-3> = aten.add.Tensor({})
     return %c
   }})",
-                    sum)));
+        sum)));
     EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d"})) << sum;
   }
 }
@@ -75,7 +80,8 @@ TEST(NeutronFusion, PartsOfACallAddTheirChannels) {
   npu::Target target = dtr::test::machine();
   target.sram_bytes = 16000;
   const Compiled compiled = expect_bit_exact(
-      with_conv(R"(graph @forward(%x: i8[1,32,9,5] channels_last quant<0.05:5>, %r: i8[1,48,9,5] channels_last quant<0.2:-40>) {
+      with_conv(
+          R"(graph @forward(%x: i8[1,32,9,5] channels_last quant<0.05:5>, %r: i8[1,48,9,5] channels_last quant<0.2:-40>) {
     %w: i8[48,32,3,3] quant<0.011> = constant seeded<3>
     %a: i8[1,48,9,5] channels_last quant<0.4:11> = aten.convolution(%x, %w, _) CONV
     %t: i8[1,48,9,5] channels_last quant<0.3:-90> = aten.hardswish(%a)
@@ -85,10 +91,12 @@ TEST(NeutronFusion, PartsOfACallAddTheirChannels) {
       target);
   ASSERT_GT(compiled.kernels().size(), 1u);
   for (const auto& call : compiled.details().calls())
-    EXPECT_EQ(std::get<npu::Conv2d>(call.kernel).epilogue.flags, uint32_t{npu::kWithTable | npu::kWithAdd});
+    EXPECT_EQ(std::get<npu::Conv2d>(call.kernel).epilogue.flags,
+              uint32_t{npu::kWithTable | npu::kWithAdd});
 }
 
-// conv(x) + x: the addend is also the input of the convolution, which must not be overwritten while it is read.
+// conv(x) + x: the addend is also the input of the convolution, which must not be overwritten while
+// it is read.
 TEST(NeutronFusion, AddendThatIsAlsoTheInputStays) {
   expect_bit_exact(with_conv(R"(graph @forward(%i: i8[1,5,7,9] channels_last quant<0.05:5>) {
     %w: i8[5,5,3,3] quant<0.011> = constant seeded<3>
@@ -102,7 +110,8 @@ TEST(NeutronFusion, AddendThatIsAlsoTheInputStays) {
 
 // Values with a second reader, or that leave the partition, must exist.
 TEST(NeutronFusion, NotOverValuesThatAreReadTwice) {
-  const Compiled compiled = expect_bit_exact(with_conv(R"(graph @forward(%x: i8[1,5,7,9] channels_last quant<0.05:5>) {
+  const Compiled compiled =
+      expect_bit_exact(with_conv(R"(graph @forward(%x: i8[1,5,7,9] channels_last quant<0.05:5>) {
     %w: i8[5,5,3,3] quant<0.011> = constant seeded<3>
     %a: i8[1,5,7,9] channels_last quant<0.09:11> = aten.convolution(%x, %w, _) CONV
     %b: i8[1,5,7,9] channels_last quant<0.0078125> = aten.tanh(%a)
@@ -114,19 +123,21 @@ TEST(NeutronFusion, NotOverValuesThatAreReadTwice) {
 }
 
 TEST(NeutronFusion, OffLeavesOneCallAnOp) {
-  const Compiled compiled = expect_bit_exact(with_conv(R"(graph @forward(%x: i8[1,5,7,9] channels_last quant<0.05:5>) {
+  const Compiled compiled =
+      expect_bit_exact(with_conv(R"(graph @forward(%x: i8[1,5,7,9] channels_last quant<0.05:5>) {
     %w: i8[5,5,3,3] quant<0.011> = constant seeded<3>
     %a: i8[1,5,7,9] channels_last quant<0.09:11> = aten.convolution(%x, %w, _) CONV
     %b: i8[1,5,7,9] channels_last quant<0.0078125> = aten.tanh(%a)
     %c: i8[1,5,7,9] channels_last quant<0.05:5> = aten.add.Tensor(%b, %x)
     return %c
   })"),
-                                             test::machine(), {.fuse = false});
+                       test::machine(), {.fuse = false});
   EXPECT_EQ(compiled.kernels(), (Kernels{"Conv2d", "Lookup", "Binary"}));
 }
 
 TEST(NeutronFusion, ClampsOfPoolsAndSums) {
-  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[1,5,8,6] channels_last quant<0.05:5>, %z: i8[5,1,1] quant<0.02:-1>) {
+  const Compiled compiled = expect_bit_exact(
+      R"(graph @forward(%x: i8[1,5,8,6] channels_last quant<0.05:5>, %z: i8[5,1,1] quant<0.02:-1>) {
     %a: i8[1,5,4,3] channels_last quant<0.05:5> = aten.max_pool2d(%x) {ceil_mode = false, dilation = [1, 1], kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]}
     %b: i8[1,5,4,3] channels_last quant<0.05:5> = aten.relu(%a)
     %c: i8[1,5,4,3] channels_last quant<0.06:-5> = aten.add.Tensor(%b, %z)
@@ -136,10 +147,13 @@ TEST(NeutronFusion, ClampsOfPoolsAndSums) {
   EXPECT_EQ(compiled.kernels(), (Kernels{"Pool", "Binary"}));
 }
 
-// The ways of lowering that a program does not choose. That programs are right is the business of deuteron-random.
+// The ways of lowering that a program does not choose. That programs are right is the business of
+// deuteron-random.
 TEST(NeutronRandom, GraphsEqualTheReferenceWithEveryOption) {
   const auto backend = make_neutron_backend(test::machine());
-  const auto accept = [&](const Program& program, OpId op) { return !backend->refuse(program.forward(), op); };
+  const auto accept = [&](const Program& program, OpId op) {
+    return !backend->refuse(program.forward(), op);
+  };
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     Program program = RandomGraph(seed, {.accept = accept}).make(static_cast<int>(2 + seed % 12));
     SCOPED_TRACE(fmt::format("seed {}\n{}", seed, print(program, {.elide_constants = true})));

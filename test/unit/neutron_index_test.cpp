@@ -17,22 +17,25 @@ TEST(NeutronArgmax, AnyDimensionOfBothLayouts) {
   for (const std::string_view op : {"aten.argmax", "aten.argmin"})
     for (const std::string_view layout : kLayouts)
       for (const auto& [attributes, result] :
-           std::vector<std::pair<std::string_view, std::string_view>>{{"dim = 1", "i64[2,5,70]"},
-                                                                      {"dim = 0, keepdim = true", "i64[1,30,5,70]"},
-                                                                      {"dim = -1, keepdim = true, as_int32 = true", "i32[2,30,5,1]"},
-                                                                      {"dim = 2", "i64[2,30,70]"},
-                                                                      {"as_int32 = true", "i32[]"},
-                                                                      {"keepdim = true", "i64[1,1,1,1]"}}) {
-        const Compiled compiled = expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,30,5,70] {}quant<0.05:5>) {{
+           std::vector<std::pair<std::string_view, std::string_view>>{
+               {"dim = 1", "i64[2,5,70]"},
+               {"dim = 0, keepdim = true", "i64[1,30,5,70]"},
+               {"dim = -1, keepdim = true, as_int32 = true", "i32[2,30,5,1]"},
+               {"dim = 2", "i64[2,30,70]"},
+               {"as_int32 = true", "i32[]"},
+               {"keepdim = true", "i64[1,1,1,1]"}}) {
+        const Compiled compiled =
+            expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,30,5,70] {}quant<0.05:5>) {{
           %y: {} = {}(%x) {{{}}}
           return %y
         }})",
-                                                               layout, result, op, attributes));
+                                         layout, result, op, attributes));
         EXPECT_EQ(compiled.kernels(), Kernels{"Reduce"});
       }
 }
 
-// Indices count logical elements, whatever the order in memory; the result is asked for in another order than it is made in.
+// Indices count logical elements, whatever the order in memory; the result is asked for in another
+// order than it is made in.
 TEST(NeutronArgmax, OfViewsAndOrders) {
   expect_bit_exact(R"(graph @forward(%x: i8[2,6,5,7] channels_last quant<0.05:5>) {
     %v: i8[12,35] quant<0.05:5> = aten.view(%x) {size = [12, 35]}
@@ -47,7 +50,8 @@ TEST(NeutronArgmax, OfViewsAndOrders) {
       return %y
     }})",
                                  layout));
-  expect_bit_exact("graph @forward(%x: i8[] quant<0.05:5>) {\n %y: i64[] = aten.argmax(%x)\n return %y\n}");
+  expect_bit_exact(
+      "graph @forward(%x: i8[] quant<0.05:5>) {\n %y: i64[] = aten.argmax(%x)\n return %y\n}");
 }
 
 // What a classifier ends with is one program with it.
@@ -65,17 +69,19 @@ TEST(NeutronGather, ComputedIndices) {
   for (const std::string_view index : {"i64", "i32"})
     for (const std::string_view layout : kLayouts)
       for (const auto& [dim, of_index, result] :
-           std::vector<std::tuple<int, std::string_view, std::string_view>>{{0, "4", "4,3,5,7"},
-                                                                            {1, "9", "2,9,5,7"},
-                                                                            {2, "1", "2,3,1,7"},
-                                                                            {-1, "3", "2,3,5,3"},
-                                                                            {2, "", "2,3,7"},
-                                                                            {1, "2,2", "2,2,2,5,7"}}) {
-        const Compiled compiled = expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,3,5,7] {}quant<0.05:5>, %i: {}[{}]) {{
+           std::vector<std::tuple<int, std::string_view, std::string_view>>{
+               {0, "4", "4,3,5,7"},
+               {1, "9", "2,9,5,7"},
+               {2, "1", "2,3,1,7"},
+               {-1, "3", "2,3,5,3"},
+               {2, "", "2,3,7"},
+               {1, "2,2", "2,2,2,5,7"}}) {
+        const Compiled compiled = expect_bit_exact(
+            fmt::format(R"(graph @forward(%x: i8[2,3,5,7] {}quant<0.05:5>, %i: {}[{}]) {{
           %y: i8[{}] quant<0.05:5> = aten.index_select(%x, %i) {{dim = {}}}
           return %y
         }})",
-                                                               layout, index, of_index, result, dim));
+                        layout, index, of_index, result, dim));
         EXPECT_EQ(compiled.kernels().front(), "Gather");
       }
 }
@@ -130,17 +136,21 @@ TEST(NeutronGather, KnownIndicesAreCopiesOrOneGather) {
 
 // Zeros, and no arithmetic on such numbers.
 TEST(NeutronGather, KnownIndicesThatNameNothing) {
-  for (const std::string_view hostile : {"dense<0, -1, 2>", "dense<-9223372036854775808, 9223372036854775807, 1>",
-                                         "dense<-5, 9223372036854775807, 9223372036854775807>", "dense<4294967297, 4294967296, 6>"})
-    EXPECT_EQ(expect_bit_exact(select_by(hostile, 3, 6, 5)).kernels(), Kernels{"Gather"}) << hostile;
+  for (const std::string_view hostile :
+       {"dense<0, -1, 2>", "dense<-9223372036854775808, 9223372036854775807, 1>",
+        "dense<-5, 9223372036854775807, 9223372036854775807>", "dense<4294967297, 4294967296, 6>"})
+    EXPECT_EQ(expect_bit_exact(select_by(hostile, 3, 6, 5)).kernels(), Kernels{"Gather"})
+        << hostile;
 }
 
 // One call, however the rows of a table are mixed: 4,000 rows were 2,523 copies.
 TEST(NeutronGather, ManyKnownIndices) {
   std::string list = "7";
   uint32_t at = 7;
-  for (int i = 1; i < 4000; ++i) list += fmt::format(", {}", at = (at * 1103515245U + 12345U) % 4000U);
-  const Compiled compiled = expect_bit_exact(select_by(fmt::format("dense<{}>", list), 4000, 4000, 16));
+  for (int i = 1; i < 4000; ++i)
+    list += fmt::format(", {}", at = (at * 1103515245U + 12345U) % 4000U);
+  const Compiled compiled =
+      expect_bit_exact(select_by(fmt::format("dense<{}>", list), 4000, 4000, 16));
   EXPECT_EQ(compiled.kernels(), Kernels{"Gather"});
   const neutron::Timeline timeline = compiled.details().timeline();
   EXPECT_EQ(timeline.busy, 64U + 4000 * 2 + 4000 * 4 / 8);

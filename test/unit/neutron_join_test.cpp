@@ -1,4 +1,5 @@
-// Concatenations whose operands are computed where they belong: no copy, equal to the integer reference byte for byte.
+// Concatenations whose operands are computed where they belong: no copy, equal to the integer
+// reference byte for byte.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,9 +22,11 @@ std::string graph(std::string_view body, int n = 1, std::string_view inputs = ""
       "  %p: i8[4,6,1,1] quant<0.02> = constant seeded<4>\n{2}}}\n",
       n, inputs, body);
 }
-std::string conv(std::string_view result, std::string_view type, std::string_view x, std::string_view weight, int pad = 0) {
+std::string conv(std::string_view result, std::string_view type, std::string_view x,
+                 std::string_view weight, int pad = 0) {
   return fmt::format(
-      "  {0}: i8[{1}] channels_last quant<0.09:11> = aten.convolution({2}, {3}, _) {{dilation = [1, 1], groups = 1, output_padding = [0, "
+      "  {0}: i8[{1}] channels_last quant<0.09:11> = aten.convolution({2}, {3}, _) {{dilation = "
+      "[1, 1], groups = 1, output_padding = [0, "
       "0], "
       "padding = [{4}, {4}], stride = [1, 1], transposed = false}}\n",
       result, type, x, weight, pad);
@@ -31,81 +34,98 @@ std::string conv(std::string_view result, std::string_view type, std::string_vie
 
 TEST(NeutronJoin, ChannelsOfConvolutionsAndPools) {
   for (const int n : {1, 2}) {
-    const std::string text = graph(
-        conv("%a", fmt::format("{},5,7,9", n), "%x", "%k", 1) + conv("%b", fmt::format("{},4,7,9", n), "%x", "%p") +
-            fmt::format("  %c: i8[{0},4,7,9] channels_last quant<0.09:11> = aten.max_pool2d(%b) {{ceil_mode = false, dilation = [1, 1], "
-                        "kernel_size = [3, 3], padding = [1, 1], stride = [1, 1]}}\n"
-                        "  %y: i8[{0},13,7,9] channels_last quant<0.09:11> = aten.cat(%a, %b, %c) {{dim = 1}}\n  return %y\n",
-                        n),
-        n);
+    const std::string text =
+        graph(conv("%a", fmt::format("{},5,7,9", n), "%x", "%k", 1) +
+                  conv("%b", fmt::format("{},4,7,9", n), "%x", "%p") +
+                  fmt::format("  %c: i8[{0},4,7,9] channels_last quant<0.09:11> = "
+                              "aten.max_pool2d(%b) {{ceil_mode = false, dilation = [1, 1], "
+                              "kernel_size = [3, 3], padding = [1, 1], stride = [1, 1]}}\n"
+                              "  %y: i8[{0},13,7,9] channels_last quant<0.09:11> = aten.cat(%a, "
+                              "%b, %c) {{dim = 1}}\n  return %y\n",
+                              n),
+              n);
     EXPECT_EQ(expect_bit_exact(text).kernels(), (Kernels{"Conv2d", "Conv2d", "Pool"}));
   }
 }
 
 TEST(NeutronJoin, AnyDimension) {
   for (const auto& [dim, shape] : {std::pair{0, "4,5,7,9"}, {2, "2,5,14,9"}, {3, "2,5,7,18"}}) {
-    const std::string text = graph(conv("%a", "2,5,7,9", "%x", "%k", 1) + conv("%b", "2,5,7,9", "%x", "%k", 1) +
-                                       fmt::format("  %r: i8[2,5,7,9] channels_last quant<0.09:11> = aten.relu(%b)\n"
-                                                   "  %y: i8[{}] channels_last quant<0.09:11> = aten.cat(%a, %r) {{dim = {}}}\n"
-                                                   "  return %y\n",
-                                                   shape, dim),
-                                   2);
+    const std::string text =
+        graph(conv("%a", "2,5,7,9", "%x", "%k", 1) + conv("%b", "2,5,7,9", "%x", "%k", 1) +
+                  fmt::format(
+                      "  %r: i8[2,5,7,9] channels_last quant<0.09:11> = aten.relu(%b)\n"
+                      "  %y: i8[{}] channels_last quant<0.09:11> = aten.cat(%a, %r) {{dim = {}}}\n"
+                      "  return %y\n",
+                      shape, dim),
+              2);
     EXPECT_EQ(expect_bit_exact(text).kernels(), (Kernels{"Conv2d", "Conv2d"})) << dim;
   }
 }
 
 // Each layer reads all channels so far and writes its own behind them.
 TEST(NeutronJoin, DenseBlock) {
-  std::string text = graph(conv("%a", "2,5,7,9", "%x", "%k", 1) +
-                               "  %v: i8[3,5,3,3] quant<0.011> = constant seeded<5>\n"
-                               "  %b: i8[2,3,7,9] channels_last quant<0.09:11> = aten.convolution(%a, %v, _) {dilation = [1, 1], groups = "
-                               "1, output_padding = [0, "
-                               "0], padding = [1, 1], stride = [1, 1], transposed = false}\n"
-                               "  %j: i8[2,8,7,9] channels_last quant<0.09:11> = aten.cat(%a, %b) {dim = 1}\n"
-                               "  %w: i8[2,8,3,3] quant<0.011> = constant seeded<6>\n"
-                               "  %c: i8[2,2,7,9] channels_last quant<0.09:11> = aten.convolution(%j, %w, _) {dilation = [1, 1], groups = "
-                               "1, output_padding = [0, "
-                               "0], padding = [1, 1], stride = [1, 1], transposed = false}\n"
-                               "  %y: i8[2,10,7,9] channels_last quant<0.09:11> = aten.cat(%j, %c) {dim = 1}\n  return %y\n",
-                           2);
+  std::string text =
+      graph(conv("%a", "2,5,7,9", "%x", "%k", 1) +
+                "  %v: i8[3,5,3,3] quant<0.011> = constant seeded<5>\n"
+                "  %b: i8[2,3,7,9] channels_last quant<0.09:11> = aten.convolution(%a, %v, _) "
+                "{dilation = [1, 1], groups = "
+                "1, output_padding = [0, "
+                "0], padding = [1, 1], stride = [1, 1], transposed = false}\n"
+                "  %j: i8[2,8,7,9] channels_last quant<0.09:11> = aten.cat(%a, %b) {dim = 1}\n"
+                "  %w: i8[2,8,3,3] quant<0.011> = constant seeded<6>\n"
+                "  %c: i8[2,2,7,9] channels_last quant<0.09:11> = aten.convolution(%j, %w, _) "
+                "{dilation = [1, 1], groups = "
+                "1, output_padding = [0, "
+                "0], padding = [1, 1], stride = [1, 1], transposed = false}\n"
+                "  %y: i8[2,10,7,9] channels_last quant<0.09:11> = aten.cat(%j, %c) {dim = 1}\n  "
+                "return %y\n",
+            2);
   EXPECT_EQ(expect_bit_exact(text).kernels(), (Kernels{"Conv2d", "Conv2d", "Conv2d"}));
 }
 
 TEST(NeutronJoin, GroupsAndPhasesWriteTheirPart) {
   const std::string text = graph(
       "  %g: i8[10,3,1,1] quant<0.02> = constant seeded<7>\n"
-      "  %a: i8[1,10,7,9] channels_last quant<0.09:11> = aten.convolution(%x, %g, _) {dilation = [1, 1], groups = 2, output_padding = [0, "
+      "  %a: i8[1,10,7,9] channels_last quant<0.09:11> = aten.convolution(%x, %g, _) {dilation = "
+      "[1, 1], groups = 2, output_padding = [0, "
       "0], "
       "padding = [0, 0], stride = [1, 1], transposed = false}\n"
-      "  %s: i8[1,10,4,5] channels_last quant<0.09:11> = aten.max_pool2d(%a) {ceil_mode = false, dilation = [1, 1], kernel_size = [2, 2], "
+      "  %s: i8[1,10,4,5] channels_last quant<0.09:11> = aten.max_pool2d(%a) {ceil_mode = false, "
+      "dilation = [1, 1], kernel_size = [2, 2], "
       "padding = [1, 1], stride = [2, 2]}\n"
       "  %u: i8[10,3,1,1] quant<0.02> = constant seeded<8>\n"
-      "  %b: i8[1,3,7,9] channels_last quant<0.09:11> = aten.convolution(%s, %u, _) {dilation = [1, 1], groups = 1, output_padding = [0, "
+      "  %b: i8[1,3,7,9] channels_last quant<0.09:11> = aten.convolution(%s, %u, _) {dilation = "
+      "[1, 1], groups = 1, output_padding = [0, "
       "0], "
       "padding = [0, 0], stride = [2, 2], transposed = true}\n"
-      "  %y: i8[1,13,7,9] channels_last quant<0.09:11> = aten.cat(%a, %b) {dim = 1}\n  return %y\n");
+      "  %y: i8[1,13,7,9] channels_last quant<0.09:11> = aten.cat(%a, %b) {dim = 1}\n  return "
+      "%y\n");
   const std::vector<std::string> kernels = expect_bit_exact(text).kernels();
   EXPECT_EQ(std::count(kernels.begin(), kernels.end(), "Move"), 0);
 }
 
 TEST(NeutronJoin, ResidualSumsReadAndWriteAtTheirStrides) {
-  const std::string text =
-      graph(conv("%a", "1,4,7,9", "%x", "%p") + conv("%b", "1,4,7,9", "%x", "%p") +
-            "  %s: i8[1,4,7,9] channels_last quant<0.09:11> = aten.add.Tensor(%a, %b) {alpha = 1.0}\n" + conv("%c", "1,4,7,9", "%x", "%p") +
-            "  %y: i8[1,8,7,9] channels_last quant<0.09:11> = aten.cat(%s, %c) {dim = 1}\n" +
-            "  %q: i8[4,8,1,1] quant<0.02> = constant seeded<9>\n" + conv("%d", "1,4,7,9", "%y", "%q") +
-            "  %e: i8[1,4,7,9] channels_last quant<0.09:11> = aten.add.Tensor(%d, %c) {alpha = 1.0}\n  return %e\n");
+  const std::string text = graph(
+      conv("%a", "1,4,7,9", "%x", "%p") + conv("%b", "1,4,7,9", "%x", "%p") +
+      "  %s: i8[1,4,7,9] channels_last quant<0.09:11> = aten.add.Tensor(%a, %b) {alpha = 1.0}\n" +
+      conv("%c", "1,4,7,9", "%x", "%p") +
+      "  %y: i8[1,8,7,9] channels_last quant<0.09:11> = aten.cat(%s, %c) {dim = 1}\n" +
+      "  %q: i8[4,8,1,1] quant<0.02> = constant seeded<9>\n" + conv("%d", "1,4,7,9", "%y", "%q") +
+      "  %e: i8[1,4,7,9] channels_last quant<0.09:11> = aten.add.Tensor(%d, %c) {alpha = 1.0}\n  "
+      "return %e\n");
   expect_bit_exact(text);
 }
 
-// Tables and functions of two tensors write their channels; they read neighbours of what they write.
+// Tables and functions of two tensors write their channels; they read neighbours of what they
+// write.
 TEST(NeutronJoin, ElementwiseResultsAreWrittenInPlace) {
   const std::string text = graph(
       "  %a: i8[2,6,7,9] channels_last quant<0.09:11> = aten.tanh(%x)\n"
       "  %b: i8[2,6,7,9] channels_last quant<0.09:11> = aten.mul.Tensor(%a, %x)\n"
       "  %s: i8[2,6,7,9] channels_last quant<0.09:11> = aten.maximum(%a, %b)\n"
       "  %r: i8[2,6,7,9] channels_last quant<0.09:11> = aten.neg(%s)\n"
-      "  %y: i8[2,24,7,9] channels_last quant<0.09:11> = aten.cat(%a, %b, %s, %r) {dim = 1}\n  return %y\n",
+      "  %y: i8[2,24,7,9] channels_last quant<0.09:11> = aten.cat(%a, %b, %s, %r) {dim = 1}\n  "
+      "return %y\n",
       2);
   EXPECT_EQ(expect_bit_exact(text).kernels(), (Kernels{"Lookup", "Binary", "Binary", "Lookup"}));
 }
@@ -132,38 +152,46 @@ TEST(NeutronJoin, PaddingIsAPart) {
 
 // Where columns come before rows, a pool cannot write.
 TEST(NeutronJoin, RowsInsideOfColumns) {
-  expect_bit_exact(R"(graph @forward(%x: i8[1,6,11] quant<0.02:42>, %z: i8[4,2,4] channels_last quant<0.02:42>) {
+  expect_bit_exact(
+      R"(graph @forward(%x: i8[1,6,11] quant<0.02:42>, %z: i8[4,2,4] channels_last quant<0.02:42>) {
     %p: i8[1,2,4] quant<0.02:42> = aten.max_pool2d(%x) {ceil_mode = true, dilation = [1, 1], kernel_size = [3, 3], padding = [0, 1], stride = [3, 3]}
     %y: i8[5,2,4] channels_last quant<0.02:42> = aten.cat(%p, %z) {dim = 0}
     return %y
   })");
 }
 
-// What cannot lie in place is copied: inputs, constants, an operand that is there twice, or in two concatenations.
+// What cannot lie in place is copied: inputs, constants, an operand that is there twice, or in two
+// concatenations.
 TEST(NeutronJoin, CopiesWhatBelongsElsewhere) {
   expect_bit_exact(graph(conv("%a", "1,4,7,9", "%x", "%p") +
                          "  %z: i8[1,6,7,9] quant<0.05:-7> = constant seeded<11>\n"
                          "  %r: i8[1,4,7,9] channels_last quant<0.05:-7> = requantize(%a)\n"
-                         "  %y: i8[1,16,7,9] channels_last quant<0.05:-7> = aten.cat(%x, %r, %z) {dim = 1}\n  return %y\n"));
-  expect_bit_exact(graph(conv("%a", "1,4,7,9", "%x", "%p") + conv("%b", "1,5,7,9", "%x", "%k", 1) +
-                         "  %y: i8[1,13,7,9] channels_last quant<0.09:11> = aten.cat(%a, %b, %a) {dim = 1}\n"
-                         "  %z: i8[1,9,7,9] channels_last quant<0.09:11> = aten.cat(%b, %a) {dim = 1}\n  return %y, %z\n"));
-  expect_bit_exact(graph(conv("%a", "1,4,7,9", "%x", "%p") + conv("%b", "1,5,7,9", "%x", "%k", 1) +
-                         "  %y: i8[1,9,7,9] channels_last quant<0.09:11> = aten.cat(%a, %b) {dim = 1}\n"
-                         "  %t: i8[1,4,7,9] channels_last quant<0.0078125> = aten.tanh(%a)\n  return %y, %t, %b\n"));
+                         "  %y: i8[1,16,7,9] channels_last quant<0.05:-7> = aten.cat(%x, %r, %z) "
+                         "{dim = 1}\n  return %y\n"));
+  expect_bit_exact(
+      graph(conv("%a", "1,4,7,9", "%x", "%p") + conv("%b", "1,5,7,9", "%x", "%k", 1) +
+            "  %y: i8[1,13,7,9] channels_last quant<0.09:11> = aten.cat(%a, %b, %a) {dim = 1}\n"
+            "  %z: i8[1,9,7,9] channels_last quant<0.09:11> = aten.cat(%b, %a) {dim = 1}\n  return "
+            "%y, %z\n"));
+  expect_bit_exact(graph(
+      conv("%a", "1,4,7,9", "%x", "%p") + conv("%b", "1,5,7,9", "%x", "%k", 1) +
+      "  %y: i8[1,9,7,9] channels_last quant<0.09:11> = aten.cat(%a, %b) {dim = 1}\n"
+      "  %t: i8[1,4,7,9] channels_last quant<0.0078125> = aten.tanh(%a)\n  return %y, %t, %b\n"));
 }
 
-// All of a concatenation is in memory from its first part on. Where that is too much, parts are copied.
+// All of a concatenation is in memory from its first part on. Where that is too much, parts are
+// copied.
 TEST(NeutronJoin, CopiesWhereSramHasNoRoom) {
-  const std::string text = graph(conv("%a", "1,4,7,9", "%x", "%p") +                                               //
-                                 "  %g: i8[80,4,1,1] quant<0.02> = constant seeded<7>\n" +                         //
-                                 conv("%b", "1,80,7,9", "%a", "%g") +                                              //
-                                 "  %h: i8[1,80,1,1] quant<0.02> = constant seeded<8>\n" +                         //
-                                 conv("%c", "1,1,7,9", "%b", "%h") +                                               //
-                                 "  %i: i8[40,1,1,1] quant<0.02> = constant seeded<9>\n" +                         //
-                                 conv("%d", "1,40,7,9", "%c", "%i") +                                              //
-                                 "  %y: i8[1,44,7,9] channels_last quant<0.09:11> = aten.cat(%a, %d) {dim = 1}\n"  //
-                                 "  return %y\n");
+  const std::string text =
+      graph(conv("%a", "1,4,7,9", "%x", "%p") +                                               //
+            "  %g: i8[80,4,1,1] quant<0.02> = constant seeded<7>\n" +                         //
+            conv("%b", "1,80,7,9", "%a", "%g") +                                              //
+            "  %h: i8[1,80,1,1] quant<0.02> = constant seeded<8>\n" +                         //
+            conv("%c", "1,1,7,9", "%b", "%h") +                                               //
+            "  %i: i8[40,1,1,1] quant<0.02> = constant seeded<9>\n" +                         //
+            conv("%d", "1,40,7,9", "%c", "%i") +                                              //
+            "  %y: i8[1,44,7,9] channels_last quant<0.09:11> = aten.cat(%a, %d) {dim = 1}\n"  //
+            "  return %y\n");
   EXPECT_EQ(expect_bit_exact(text).kernels(), (Kernels{"Conv2d", "Conv2d", "Conv2d", "Depthwise"}));
   npu::Target target = dtr::test::machine();
   target.sram_bytes = 6600;
@@ -171,7 +199,8 @@ TEST(NeutronJoin, CopiesWhereSramHasNoRoom) {
   EXPECT_EQ(std::count(kernels.begin(), kernels.end(), "Move"), 2);
 }
 
-// Seeded graphs of convolutions, pools, tables and sums that keep height and width, joined and joined again.
+// Seeded graphs of convolutions, pools, tables and sums that keep height and width, joined and
+// joined again.
 TEST(NeutronJoin, AnyGraph) {
   int in_place = 0;
   for (uint32_t seed = 0; seed < 250; ++seed) {
@@ -183,12 +212,15 @@ TEST(NeutronJoin, AnyGraph) {
       bool used = false;
     };
     std::vector<Value> values{{"%x", {1 + pick(2), 1 + pick(9), 2 + pick(4), 2 + pick(4)}}};
-    const auto type = [](const std::array<int, 4>& s) { return fmt::format("i8[{}] channels_last quant<0.05:-7>", fmt::join(s, ",")); };
+    const auto type = [](const std::array<int, 4>& s) {
+      return fmt::format("i8[{}] channels_last quant<0.05:-7>", fmt::join(s, ","));
+    };
     const auto window = [](int kernel) { return fmt::format("padding = [{0}, {0}]", kernel / 2); };
     std::string body = fmt::format("graph @forward(%x: {}) {{\n", type(values[0].shape));
     const int ops = 3 + pick(9);
     for (int i = 0; i < ops; ++i) {
-      const size_t at = values.size() - 1 - static_cast<size_t>(pick(std::min<size_t>(3, values.size())));
+      const size_t at =
+          values.size() - 1 - static_cast<size_t>(pick(std::min<size_t>(3, values.size())));
       const std::array<int, 4> shape = values[at].shape;
       Value made{fmt::format("%v{}", i), shape};
       std::string op;
@@ -204,17 +236,21 @@ TEST(NeutronJoin, AnyGraph) {
           const bool transposed = pick(3) == 0;
           const int out = 1 + pick(3), in = shape[1] / groups;
           made.shape[1] = groups * out;
-          body += fmt::format("  %w{}: i8[{},{},{},{}] quant<0.02> = constant seeded<{}>\n", i, transposed ? groups * in : groups * out,
-                              transposed ? out : in, kernel, kernel, seed + 7u);
+          body += fmt::format("  %w{}: i8[{},{},{},{}] quant<0.02> = constant seeded<{}>\n", i,
+                              transposed ? groups * in : groups * out, transposed ? out : in,
+                              kernel, kernel, seed + 7u);
           op = fmt::format(
-              "aten.convolution({}, %w{}, _) {{dilation = [1, 1], groups = {}, output_padding = [0, 0], {}, stride = [1, 1], "
+              "aten.convolution({}, %w{}, _) {{dilation = [1, 1], groups = {}, output_padding = "
+              "[0, 0], {}, stride = [1, 1], "
               "transposed = {}}}",
               values[at].name, i, groups, window(kernel), transposed);
           break;
         }
         case 3:
-          op = fmt::format("aten.max_pool2d({0}) {{ceil_mode = false, dilation = [1, 1], kernel_size = [{1}, {1}], {2}, stride = [1, 1]}}",
-                           values[at].name, kernel, window(kernel));
+          op = fmt::format(
+              "aten.max_pool2d({0}) {{ceil_mode = false, dilation = [1, 1], kernel_size = [{1}, "
+              "{1}], {2}, stride = [1, 1]}}",
+              values[at].name, kernel, window(kernel));
           break;
         case 4:
           op = fmt::format("aten.relu({})", values[at].name);
@@ -249,7 +285,8 @@ TEST(NeutronJoin, AnyGraph) {
     }
     std::string outputs;
     for (const Value& value : values)
-      if (!value.used || (value.name != "%x" && pick(9) == 0)) outputs += (outputs.empty() ? "" : ", ") + value.name;
+      if (!value.used || (value.name != "%x" && pick(9) == 0))
+        outputs += (outputs.empty() ? "" : ", ") + value.name;
     const std::string text = fmt::format("{}  return {}\n}}\n", body, outputs);
     const Program program = parse(text);
     in_place += static_cast<int>(neutron::plan_parts(program.forward()).size());

@@ -1,4 +1,5 @@
-// Compiles IR text for the NPU, places its buffers, runs it on the simulator and on the integer reference.
+// Compiles IR text for the NPU, places its buffers, runs it on the simulator and on the integer
+// reference.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +26,8 @@ inline std::vector<size_t> physical_places(const Type& type) {
   std::vector<size_t> places(static_cast<size_t>(type.elements()));
   for (size_t i = 0; i < places.size(); ++i)
     for (size_t d = 0; d < type.rank(); ++d)
-      places[i] += static_cast<size_t>(static_cast<int64_t>(i) / logical[d] % type.shape[d] * physical[d]);
+      places[i] +=
+          static_cast<size_t>(static_cast<int64_t>(i) / logical[d] % type.shape[d] * physical[d]);
   return places;
 }
 
@@ -42,7 +44,9 @@ struct Compiled {
   uint32_t most_activation_bytes = 0;  // live at one step, staging not counted, operands counted
   std::vector<std::byte> payload;
 
-  const neutron::Partition& details() const { return dynamic_cast<const neutron::Partition&>(*partition); }
+  const neutron::Partition& details() const {
+    return dynamic_cast<const neutron::Partition&>(*partition);
+  }
   std::vector<std::string> kernels() const {
     std::vector<std::string> names;
     if (partition == nullptr) return names;
@@ -55,27 +59,33 @@ struct Compiled {
 inline void place(Compiled& compiled) {
   std::vector<ArenaBuffer> buffers;
   for (const InteriorBuffer& buffer : compiled.partition->buffers)
-    buffers.push_back({buffer.bytes, 16, static_cast<int32_t>(buffer.first_step), static_cast<int32_t>(buffer.last_step)});
+    buffers.push_back({buffer.bytes, 16, static_cast<int32_t>(buffer.first_step),
+                       static_cast<int32_t>(buffer.last_step)});
   const ArenaPlan plan = plan_arena(buffers);
-  for (const int64_t offset : plan.offsets) compiled.offsets.push_back(static_cast<uint32_t>(offset));
+  for (const int64_t offset : plan.offsets)
+    compiled.offsets.push_back(static_cast<uint32_t>(offset));
   compiled.scratch_bytes = (static_cast<uint32_t>(plan.total) + 15) / 16 * 16;
 }
 
-inline Result<Compiled> compile(Program& program, const npu::Target& target = test::machine(), NeutronOptions options = {}) {
+inline Result<Compiled> compile(Program& program, const npu::Target& target = test::machine(),
+                                NeutronOptions options = {}) {
   const std::unique_ptr<DelegateBackend> backend = make_neutron_backend(target, options);
   for (const OpId op : program.forward().ops())
-    if (const auto refusal = backend->refuse(program.forward(), op)) ADD_FAILURE() << refusal->reason;
+    if (const auto refusal = backend->refuse(program.forward(), op))
+      ADD_FAILURE() << refusal->reason;
   Compiled compiled;
   DTR_ASSIGN(compiled.partition, backend->lower(program, program.forward()));
   place(compiled);
-  DTR_ASSIGN(compiled.payload, compiled.partition->encode(compiled.offsets, compiled.scratch_bytes));
+  DTR_ASSIGN(compiled.payload,
+             compiled.partition->encode(compiled.offsets, compiled.scratch_bytes));
   return compiled;
 }
 
 // A 16-byte aligned copy, filled with `guard` beforehand.
 class Memory {
  public:
-  explicit Memory(size_t bytes, std::byte guard = std::byte{0xA5}) : words_((bytes + 15) / 16), bytes_(bytes) {
+  explicit Memory(size_t bytes, std::byte guard = std::byte{0xA5})
+      : words_((bytes + 15) / 16), bytes_(bytes) {
     std::fill_n(data(), words_.size() * 16, guard);
   }
   std::byte* data() { return reinterpret_cast<std::byte*>(words_.data()); }
@@ -94,8 +104,9 @@ struct Outcome {
   std::vector<Tensor> outputs;  // logical order
 };
 
-inline Outcome simulate(const Program& program, const Compiled& compiled, std::span<const Tensor> inputs,
-                        const npu::Target& target = test::machine(), const simulator::Kit& kit = simulator::best_kit()) {
+inline Outcome simulate(const Program& program, const Compiled& compiled,
+                        std::span<const Tensor> inputs, const npu::Target& target = test::machine(),
+                        const simulator::Kit& kit = simulator::best_kit()) {
   const Graph& graph = program.forward();
   Memory payload(compiled.payload.size());
   std::copy(compiled.payload.begin(), compiled.payload.end(), payload.data());
@@ -105,9 +116,11 @@ inline Outcome simulate(const Program& program, const Compiled& compiled, std::s
     Memory& memory = memories.emplace_back(static_cast<size_t>(type.bytes()));
     const std::vector<size_t> places = physical_places(type);
     const size_t size = byte_size(type.dtype);
-    for (size_t e = 0; e < places.size(); ++e) std::copy_n(inputs[i].bytes().data() + e * size, size, memory.data() + places[e] * size);
+    for (size_t e = 0; e < places.size(); ++e)
+      std::copy_n(inputs[i].bytes().data() + e * size, size, memory.data() + places[e] * size);
   }
-  for (const ValueId output : graph.outputs()) memories.emplace_back(static_cast<size_t>(graph.type(output).bytes()));
+  for (const ValueId output : graph.outputs())
+    memories.emplace_back(static_cast<size_t>(graph.type(output).bytes()));
   std::vector<npu::Buffer> operands;
   for (Memory& memory : memories) operands.push_back(memory.buffer());
   Memory scratch(compiled.scratch_bytes);
@@ -116,17 +129,20 @@ inline Outcome simulate(const Program& program, const Compiled& compiled, std::s
   const npu::Driver driver = simulator.driver();
   uint32_t handle = 0;
   Outcome outcome;
-  outcome.report.status = driver.prepare(driver.context, payload.data(), compiled.payload.size(), &handle);
+  outcome.report.status =
+      driver.prepare(driver.context, payload.data(), compiled.payload.size(), &handle);
   if (outcome.report.status != npu::Status::kOk) return outcome;
   outcome.report =
-      driver.run(driver.context, handle, operands.data(), static_cast<uint32_t>(operands.size()), scratch.buffer(), nullptr, nullptr);
+      driver.run(driver.context, handle, operands.data(), static_cast<uint32_t>(operands.size()),
+                 scratch.buffer(), nullptr, nullptr);
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
     const Type& type = graph.type(graph.outputs()[i]);
     Tensor& tensor = outcome.outputs.emplace_back(type.dtype, type.shape);
     const std::vector<size_t> places = physical_places(type);
     const size_t size = byte_size(type.dtype);
     for (size_t e = 0; e < places.size(); ++e)
-      std::copy_n(memories[inputs.size() + i].data() + places[e] * size, size, tensor.view().data + e * size);
+      std::copy_n(memories[inputs.size() + i].data() + places[e] * size, size,
+                  tensor.view().data + e * size);
   }
   return outcome;
 }
@@ -135,18 +151,22 @@ inline std::vector<Tensor> random_inputs(const Program& program, uint64_t seed) 
   std::vector<Tensor> inputs;
   for (const ValueId id : program.forward().inputs()) {
     const Type& type = program.forward().type(id);
-    Tensor& input = inputs.emplace_back(
-        Tensor::copy_of(type.dtype, type.shape, seeded_values(type.dtype, static_cast<size_t>(type.elements()), seed + id.index)));
+    Tensor& input = inputs.emplace_back(Tensor::copy_of(
+        type.dtype, type.shape,
+        seeded_values(type.dtype, static_cast<size_t>(type.elements()), seed + id.index)));
     // Indices, of which few name nothing.
-    if (type.dtype == DType::kInt64) std::ranges::for_each(input.values<int64_t>(), [](int64_t& i) { i = (i & 7) - 1; });
-    if (type.dtype == DType::kInt32) std::ranges::for_each(input.values<int32_t>(), [](int32_t& i) { i = (i & 7) - 1; });
+    if (type.dtype == DType::kInt64)
+      std::ranges::for_each(input.values<int64_t>(), [](int64_t& i) { i = (i & 7) - 1; });
+    if (type.dtype == DType::kInt32)
+      std::ranges::for_each(input.values<int32_t>(), [](int32_t& i) { i = (i & 7) - 1; });
   }
   return inputs;
 }
 
-// Compiles, runs with the plain and the fast kernels on different inputs and expects every output equal to the integer reference, cycles
-// equal to the schedule's.
-inline Compiled expect_bit_exact(Program& program, const npu::Target& target = test::machine(), NeutronOptions options = {}) {
+// Compiles, runs with the plain and the fast kernels on different inputs and expects every output
+// equal to the integer reference, cycles equal to the schedule's.
+inline Compiled expect_bit_exact(Program& program, const npu::Target& target = test::machine(),
+                                 NeutronOptions options = {}) {
   Result<Compiled> compiled = compile(program, target, options);
   if (!compiled) {
     ADD_FAILURE() << to_text(compiled.error());
@@ -164,13 +184,17 @@ inline Compiled expect_bit_exact(Program& program, const npu::Target& target = t
       return std::move(*compiled);
     }
     const Outcome outcome = simulate(program, *compiled, inputs, target, *kit);
-    EXPECT_EQ(outcome.report.status, npu::Status::kOk) << npu::text(outcome.report.status) << " at command " << outcome.report.command;
+    EXPECT_EQ(outcome.report.status, npu::Status::kOk)
+        << npu::text(outcome.report.status) << " at command " << outcome.report.command;
     if (outcome.report.status != npu::Status::kOk) return std::move(*compiled);
     for (size_t i = 0; i < expected->size(); ++i) {
-      const std::span<const std::byte> want = (*expected)[i].bytes(), got = outcome.outputs[i].bytes();
-      const auto at = static_cast<size_t>(std::mismatch(want.begin(), want.end(), got.begin()).first - want.begin());
-      EXPECT_EQ(at, want.size()) << "output " << i << ", byte " << at << ": " << static_cast<int>(static_cast<int8_t>(got[at]))
-                                 << " instead of " << static_cast<int>(static_cast<int8_t>(want[at]));
+      const std::span<const std::byte> want = (*expected)[i].bytes(),
+                                       got = outcome.outputs[i].bytes();
+      const auto at = static_cast<size_t>(
+          std::mismatch(want.begin(), want.end(), got.begin()).first - want.begin());
+      EXPECT_EQ(at, want.size()) << "output " << i << ", byte " << at << ": "
+                                 << static_cast<int>(static_cast<int8_t>(got[at])) << " instead of "
+                                 << static_cast<int>(static_cast<int8_t>(want[at]));
     }
     const neutron::Timeline timeline = compiled->details().timeline();
     EXPECT_EQ(outcome.report.total_cycles, timeline.total);
@@ -179,7 +203,8 @@ inline Compiled expect_bit_exact(Program& program, const npu::Target& target = t
   }
   return std::move(*compiled);
 }
-inline Compiled expect_bit_exact(std::string_view text, const npu::Target& target = test::machine(), NeutronOptions options = {}) {
+inline Compiled expect_bit_exact(std::string_view text, const npu::Target& target = test::machine(),
+                                 NeutronOptions options = {}) {
   SCOPED_TRACE(text);
   Program program = parse(text);
   if (program.graphs.empty()) return {};

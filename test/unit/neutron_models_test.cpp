@@ -1,5 +1,5 @@
-// The int8 models of MLPerf Tiny as one partition each: equal to the integer reference (which equals TFLite's kernels, tflite_test.cpp),
-// within the bounds that issue and hardware notes set.
+// The int8 models of MLPerf Tiny as one partition each: equal to the integer reference (which
+// equals TFLite's kernels, tflite_test.cpp), within the bounds that issue and hardware notes set.
 #include <cstdio>
 
 #include "compiler/frontends/tflite/tflite.h"
@@ -24,7 +24,8 @@ std::filesystem::path int8_model(const std::string& name) {
 
 class NeutronModel : public testing::TestWithParam<Bounds> {};
 
-// Most bytes of values that are live across one call, in the order of the calls: what a program needs at least.
+// Most bytes of values that are live across one call, in the order of the calls: what a program
+// needs at least.
 uint64_t most_live(const Compiled& compiled) {
   const LoweredPartition& partition = *compiled.partition;
   std::vector<uint64_t> live(partition.steps, 0);
@@ -32,9 +33,12 @@ uint64_t most_live(const Compiled& compiled) {
     for (uint32_t step = first; step <= last; ++step) live[step] += bytes;
   };
   for (const InteriorBuffer& buffer : partition.buffers)
-    if (buffer.role == BufferRole::kActivation) add(buffer.first_step, buffer.last_step, buffer.bytes);
-  for (const OperandUse& operand : partition.inputs) add(operand.first_step, operand.last_step, operand.bytes);
-  for (const OperandUse& operand : partition.outputs) add(operand.first_step, operand.last_step, operand.bytes);
+    if (buffer.role == BufferRole::kActivation)
+      add(buffer.first_step, buffer.last_step, buffer.bytes);
+  for (const OperandUse& operand : partition.inputs)
+    add(operand.first_step, operand.last_step, operand.bytes);
+  for (const OperandUse& operand : partition.outputs)
+    add(operand.first_step, operand.last_step, operand.bytes);
   return *std::max_element(live.begin(), live.end());
 }
 
@@ -42,7 +46,8 @@ uint32_t planned_activations(const Compiled& compiled) {
   const LoweredPartition& partition = *compiled.partition;
   std::vector<ArenaBuffer> buffers;
   const auto add = [&](const auto& use) {
-    buffers.push_back({use.bytes, 16, static_cast<int32_t>(use.first_step), static_cast<int32_t>(use.last_step)});
+    buffers.push_back(
+        {use.bytes, 16, static_cast<int32_t>(use.first_step), static_cast<int32_t>(use.last_step)});
   };
   for (const InteriorBuffer& buffer : partition.buffers)
     if (buffer.role == BufferRole::kActivation) add(buffer);
@@ -63,12 +68,15 @@ TEST_P(NeutronModel, IsBitExactAndWithinItsBounds) {
   for (const InteriorBuffer& buffer : compiled.partition->buffers)
     if (buffer.role == BufferRole::kStaging) staging = std::max(staging, buffer.bytes);
   std::printf(
-      "%s: %zu calls, busy %llu, host %llu, stall %llu, total %llu cycles; tensors %u bytes (bound %llu), scratch with staging %u, "
+      "%s: %zu calls, busy %llu, host %llu, stall %llu, total %llu cycles; tensors %u bytes (bound "
+      "%llu), scratch with staging %u, "
       "largest block %u, payload %zu\n",
       GetParam().model, compiled.kernels().size(), static_cast<unsigned long long>(timeline.busy),
-      static_cast<unsigned long long>(timeline.host), static_cast<unsigned long long>(timeline.stall),
-      static_cast<unsigned long long>(timeline.total), planned_activations(compiled), static_cast<unsigned long long>(most_live(compiled)),
-      compiled.scratch_bytes, staging, compiled.payload.size());
+      static_cast<unsigned long long>(timeline.host),
+      static_cast<unsigned long long>(timeline.stall),
+      static_cast<unsigned long long>(timeline.total), planned_activations(compiled),
+      static_cast<unsigned long long>(most_live(compiled)), compiled.scratch_bytes, staging,
+      compiled.payload.size());
   EXPECT_LE(compiled.kernels().size(), GetParam().calls);
   if (GetParam().busy != 0) {
     EXPECT_LE(static_cast<double>(timeline.busy), GetParam().busy);
@@ -77,13 +85,16 @@ TEST_P(NeutronModel, IsBitExactAndWithinItsBounds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(MlperfTiny, NeutronModel,
-                         testing::Values(Bounds{"ic_resnet8", 15, 1.35 * 206'864}, Bounds{"vww_mobilenetv1", 30, 1.35 * 217'328},
-                                         Bounds{"kws_dscnn", 12, 1.35 * 108'016}, Bounds{"ad_fcae", 12, 0}),
+                         testing::Values(Bounds{"ic_resnet8", 15, 1.35 * 206'864},
+                                         Bounds{"vww_mobilenetv1", 30, 1.35 * 217'328},
+                                         Bounds{"kws_dscnn", 12, 1.35 * 108'016},
+                                         Bounds{"ad_fcae", 12, 0}),
                          [](const auto& instance) { return std::string(instance.param.model); });
 
 // ---- the schedule for comparison: docs/npu.md 7
 
-// What NXP calls the kernel: standard and pointwise convolutions, fully connected layers, Pad, GlobalBiasScale, Slice.
+// What NXP calls the kernel: standard and pointwise convolutions, fully connected layers, Pad,
+// GlobalBiasScale, Slice.
 std::string listed_name(const neutron::Call& call) {
   if (const auto* conv = std::get_if<npu::Conv2d>(&call.kernel)) {
     const npu::Window& window = conv->window;
@@ -109,21 +120,28 @@ TEST_P(NxpLike, HasTheCallsThatNxpLists) {
   if (path.empty()) GTEST_SKIP() << GetParam().model << " is not here";
   Result<Program> program = tflite::read_tflite(path.string());
   ASSERT_TRUE(program) << to_text(program.error());
-  const Compiled compiled = expect_bit_exact(*program, test::machine(), {.schedule = NeutronSchedule::kNxpLike});
+  const Compiled compiled =
+      expect_bit_exact(*program, test::machine(), {.schedule = NeutronSchedule::kNxpLike});
   ASSERT_NE(compiled.partition, nullptr);
   std::string calls;
-  for (const neutron::Call& call : compiled.details().calls()) calls += (calls.empty() ? "" : " ") + listed_name(call);
+  for (const neutron::Call& call : compiled.details().calls())
+    calls += (calls.empty() ? "" : " ") + listed_name(call);
   EXPECT_EQ(calls, GetParam().calls);
 }
 
-// NXP's lists end with the fully connected layer; softmax of 10, 12 and 2 columns is listed elsewhere as Pad, Softmax, Slice. The Pool is
-// NXP's GlobalAvgPool, and Conv2DDepthwiseDense in the keyword model.
+// NXP's lists end with the fully connected layer; softmax of 10, 12 and 2 columns is listed
+// elsewhere as Pad, Softmax, Slice. The Pool is NXP's GlobalAvgPool, and Conv2DDepthwiseDense in
+// the keyword model.
 INSTANTIATE_TEST_SUITE_P(
     MlperfTiny, NxpLike,
-    testing::Values(Listed{"ic_resnet8", "Std Std Std Add GBS Std Std Std Add GBS Std Std Std Add GBS Pool FC Pad Softmax Slice"},
-                    Listed{"kws_dscnn", "Pad Std DW PW DW PW DW PW DW PW Pool FC Pad Softmax Slice"},
+    testing::Values(Listed{"ic_resnet8",
+                           "Std Std Std Add GBS Std Std Std Add GBS Std Std Std Add GBS Pool FC "
+                           "Pad Softmax Slice"},
+                    Listed{"kws_dscnn",
+                           "Pad Std DW PW DW PW DW PW DW PW Pool FC Pad Softmax Slice"},
                     Listed{"vww_mobilenetv1",
-                           "Std DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW Pool FC Pad Softmax Slice"},
+                           "Std DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW DW PW "
+                           "DW PW DW PW Pool FC Pad Softmax Slice"},
                     Listed{"ad_fcae", "FC FC FC FC FC FC FC FC FC FC"}),
     [](const auto& instance) { return std::string(instance.param.model); });
 

@@ -1,5 +1,6 @@
-// Why an operator is not on the NPU: the patterns' reasons to leave it in float and the machine's refusals that no other test provokes,
-// each with its whole text. scripts/check_diagnostics.py demands a test for every id.
+// Why an operator is not on the NPU: the patterns' reasons to leave it in float and the machine's
+// refusals that no other test provokes, each with its whole text. scripts/check_diagnostics.py
+// demands a test for every id.
 #include <fmt/format.h>
 
 #include "compiler/backends/neutron/neutron.h"
@@ -17,7 +18,8 @@ Program graph_of(std::string_view inputs, std::string_view ops) {
 }
 
 // "id: reason; remedy" of the op that makes `value`, "" if it is quantized.
-std::string stays_float(std::string_view inputs, std::string_view ops, std::string_view value = "y") {
+std::string stays_float(std::string_view inputs, std::string_view ops,
+                        std::string_view value = "y") {
   const Program program = graph_of(inputs, ops);
   if (program.graphs.empty()) return "not a graph";
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
@@ -37,93 +39,141 @@ std::string refused(std::string_view inputs, std::string_view ops) {
   const Program program = graph_of(inputs, ops);
   if (program.graphs.empty()) return "not a graph";
   const Graph& graph = program.forward();
-  const auto refusal = make_neutron_backend(test::machine())->refuse(graph, graph.producer(graph.outputs()[0]));
+  const auto refusal =
+      make_neutron_backend(test::machine())->refuse(graph, graph.producer(graph.outputs()[0]));
   return refusal ? fmt::format("{}: {}; {}", refusal->id, refusal->reason, refusal->remedy) : "";
 }
 
 TEST(NeutronPatterns, SayWhatStaysInFloat) {
   EXPECT_EQ(stays_float("%x: f32[3,4], %z: f32[3,4]", "%y: f32[3,4] = aten.div.Tensor(%x, %z)"),
-            "quantizer-form: the NPU divides by, or into, one constant number; both operands are tensors; multiply by a reciprocal");
+            "quantizer-form: the NPU divides by, or into, one constant number; both operands are "
+            "tensors; multiply by a reciprocal");
   EXPECT_EQ(stays_float("%x: f32[3,33025], %z: f32[33025,4]", "%y: f32[3,4] = aten.matmul(%x, %z)"),
-            "quantizer-form: the NPU adds at most 33024 products of two computed values; this one adds 33025; split the inner dimension "
+            "quantizer-form: the NPU adds at most 33024 products of two computed values; this one "
+            "adds 33025; split the inner dimension "
             "and add the products");
-  EXPECT_EQ(stays_float("%x: f32[3,33024], %z: f32[33024,4]", "%y: f32[3,4] = aten.matmul(%x, %z)"), "");
-  EXPECT_EQ(stays_float("%x: f32[1,1048577]", "%y: f32[1,1048577] = aten.layer_norm(%x, _, _) {eps = 0.1, normalized_shape = [1048577]}"),
-            "quantizer-form: the NPU normalizes at most 1048576 elements together; these are 1048577; normalize over fewer dimensions");
+  EXPECT_EQ(stays_float("%x: f32[3,33024], %z: f32[33024,4]", "%y: f32[3,4] = aten.matmul(%x, %z)"),
+            "");
+  EXPECT_EQ(stays_float("%x: f32[1,1048577]",
+                        "%y: f32[1,1048577] = aten.layer_norm(%x, _, _) {eps = 0.1, "
+                        "normalized_shape = [1048577]}"),
+            "quantizer-form: the NPU normalizes at most 1048576 elements together; these are "
+            "1048577; normalize over fewer dimensions");
   EXPECT_EQ(stays_float("%x: f32[2,4096]", "%y: f32[2,4096] = aten.softmax(%x) {dim = 1}"),
-            "quantizer-form: the NPU's sum holds at most 4095 exponentials; this one has 4096; take the softmax of fewer elements, or "
+            "quantizer-form: the NPU's sum holds at most 4095 exponentials; this one has 4096; "
+            "take the softmax of fewer elements, or "
             "outside of the model");
   EXPECT_EQ(stays_float("%x: f32[2,4095]", "%y: f32[2,4095] = aten.softmax(%x) {dim = 1}"), "");
-  EXPECT_EQ(stays_float("%x: f32[2,3]", "%y: f32[2,3] = aten.threshold(%x) {threshold = 0.25, value = 2.0}"),
-            "quantizer-form: its result jumps from 2 to 0.25; in int8 operands on either side of the threshold share a code; give it the "
+  EXPECT_EQ(stays_float("%x: f32[2,3]",
+                        "%y: f32[2,3] = aten.threshold(%x) {threshold = 0.25, value = 2.0}"),
+            "quantizer-form: its result jumps from 2 to 0.25; in int8 operands on either side of "
+            "the threshold share a code; give it the "
             "threshold as value");
-  EXPECT_EQ(stays_float("%x: f32[2,3]", "%y: f32[2,3] = aten.threshold(%x) {threshold = 0.25, value = 0.25}"), "");
+  EXPECT_EQ(stays_float("%x: f32[2,3]",
+                        "%y: f32[2,3] = aten.threshold(%x) {threshold = 0.25, value = 0.25}"),
+            "");
   EXPECT_EQ(stays_float("%x: f32[2,3], %w: f32[4,3]", "%y: f32[2,4] = aten.linear(%x, %w)"),
-            "quantizer-dynamic-weight: the NPU needs constant weights; these are computed while the model runs; make them parameters or "
+            "quantizer-dynamic-weight: the NPU needs constant weights; these are computed while "
+            "the model runs; make them parameters or "
             "buffers of the module");
-  EXPECT_EQ(stays_float("%z: f32[1]", "%x: f32[2,3] = constant seeded<1>\n %y: f32[3,2] = aten.permute(%x) {dims = [1, 0]}"),
-            "quantizer-constant-operand: the NPU computes what depends on an input; its first operand is a constant; compute it before the "
-            "export");
-  EXPECT_EQ(stays_float("%x: f32[2,3]", "%c: f32[1,3] = constant seeded<1>\n %y: f32[3,3] = aten.cat(%c, %x) {dim = 0}"), "");
   EXPECT_EQ(
-      stays_float("%z: f32[1]", "%x: f32[2] = constant seeded<1>\n %w: f32[2] = constant seeded<2>\n %y: f32[2] = aten.maximum(%x, %w)"),
-      "quantizer-constant-operand: the NPU computes what depends on an input; its operands are constants; compute it before the export");
+      stays_float(
+          "%z: f32[1]",
+          "%x: f32[2,3] = constant seeded<1>\n %y: f32[3,2] = aten.permute(%x) {dims = [1, 0]}"),
+      "quantizer-constant-operand: the NPU computes what depends on an input; its first operand is "
+      "a constant; compute it before the "
+      "export");
   EXPECT_EQ(
-      stays_float("%x: f32[1,2,3], %w: f32[2]", "%y: f32[1,2,3] = aten.batch_norm(%x, _, _, %w, %w) {eps = 0.1}"),
-      "quantizer-no-pattern: the NPU has no kernel and no quantization pattern for it; replace it; `deuteron ops` lists what there is");
+      stays_float("%x: f32[2,3]",
+                  "%c: f32[1,3] = constant seeded<1>\n %y: f32[3,3] = aten.cat(%c, %x) {dim = 0}"),
+      "");
+  EXPECT_EQ(stays_float("%z: f32[1]",
+                        "%x: f32[2] = constant seeded<1>\n %w: f32[2] = constant seeded<2>\n %y: "
+                        "f32[2] = aten.maximum(%x, %w)"),
+            "quantizer-constant-operand: the NPU computes what depends on an input; its operands "
+            "are constants; compute it before the export");
+  EXPECT_EQ(stays_float("%x: f32[1,2,3], %w: f32[2]",
+                        "%y: f32[1,2,3] = aten.batch_norm(%x, _, _, %w, %w) {eps = 0.1}"),
+            "quantizer-no-pattern: the NPU has no kernel and no quantization pattern for it; "
+            "replace it; `deuteron ops` lists what there is");
   constexpr std::string_view kAlone =
-      "quantizer-alone: int8 would cost accuracy for one elementwise operator; what it reads and who reads it are float; quantize what is "
+      "quantizer-alone: int8 would cost accuracy for one elementwise operator; what it reads and "
+      "who reads it are float; quantize what is "
       "around it, or make it the model's output";
-  EXPECT_EQ(stays_float("%x: f32[3,4], %z: f32[3,4]", "%r: f32[3,4] = aten.relu(%x)\n %y: f32[3,4] = aten.div.Tensor(%r, %z)", "r"),
-            kAlone);
+  EXPECT_EQ(
+      stays_float("%x: f32[3,4], %z: f32[3,4]",
+                  "%r: f32[3,4] = aten.relu(%x)\n %y: f32[3,4] = aten.div.Tensor(%r, %z)", "r"),
+      kAlone);
   EXPECT_EQ(stays_float("%x: f32[3,4], %z: f32[3,4]",
                         "%r: f32[3,4] = aten.relu(%x)\n %y: f32[3,4] = aten.div.Tensor(%r, %z)\n "
                         "%w: f32[3,4] = aten.exp(%r)",
                         "r"),
             "");
   constexpr std::string_view kDivisor =
-      "quantizer-divisor: a float operator divides by the root that it makes; in int8 a small one would be zero; divide by a constant, or "
+      "quantizer-divisor: a float operator divides by the root that it makes; in int8 a small one "
+      "would be zero; divide by a constant, or "
       "multiply by a reciprocal that the model computes";
   constexpr std::string_view kLengths =
-      "%s: f32[3,4] = aten.mul.Tensor(%x, %x)\n %l: f32[3,1] = aten.sum.dim_IntList(%s) {dim = [1], keepdim = true}\n "
-      "%r: f32[3,1] = aten.sqrt(%l)\n %e: f32[3,4] = aten.expand(%r) {size = [3, 4]}\n %y: f32[3,4] = aten.div.Tensor(%x, %e)";
-  for (const std::string_view value : {"s", "l", "r", "e"}) EXPECT_EQ(stays_float("%x: f32[3,4]", kLengths, value), kDivisor);
+      "%s: f32[3,4] = aten.mul.Tensor(%x, %x)\n %l: f32[3,1] = aten.sum.dim_IntList(%s) {dim = "
+      "[1], keepdim = true}\n "
+      "%r: f32[3,1] = aten.sqrt(%l)\n %e: f32[3,4] = aten.expand(%r) {size = [3, 4]}\n %y: "
+      "f32[3,4] = aten.div.Tensor(%x, %e)";
+  for (const std::string_view value : {"s", "l", "r", "e"})
+    EXPECT_EQ(stays_float("%x: f32[3,4]", kLengths, value), kDivisor);
   EXPECT_EQ(stays_float("%x: f32[3,4], %z: f32[3,4]",
-                        "%r: f32[3,4] = aten.sqrt(%x)\n %q: f32[3,4] = aten.div.Tensor(%z, %r)\n %y: f32[3,4] = aten.abs(%r)", "r"),
+                        "%r: f32[3,4] = aten.sqrt(%x)\n %q: f32[3,4] = aten.div.Tensor(%z, %r)\n "
+                        "%y: f32[3,4] = aten.abs(%r)",
+                        "r"),
             "");
-  EXPECT_EQ(
-      stays_float("%x: f32[3,4]",
-                  "%s: f32[3,4] = aten.mul.Tensor(%x, %x)\n %r: f32[3,4] = aten.exp(%s)\n %y: f32[3,4] = aten.div.Tensor(%x, %r)", "s"),
-      "");
+  EXPECT_EQ(stays_float("%x: f32[3,4]",
+                        "%s: f32[3,4] = aten.mul.Tensor(%x, %x)\n %r: f32[3,4] = aten.exp(%s)\n "
+                        "%y: f32[3,4] = aten.div.Tensor(%x, %r)",
+                        "s"),
+            "");
   EXPECT_EQ(stays_float("%x: i32[2,3]", "%y: i32[3,2] = aten.permute(%x) {dims = [1, 0]}"),
-            "quantizer-dtype: only f32 is quantized; `x` is i32; convert the model to float32 where it need not be of another dtype");
+            "quantizer-dtype: only f32 is quantized; `x` is i32; convert the model to float32 "
+            "where it need not be of another dtype");
   EXPECT_EQ(stays_float("%x: f32[0,3]", "%y: f32[0,3] = aten.relu(%x)"),
-            "quantizer-empty: a range comes from elements; `x` has none, its shape is 0x3; remove the operator: it computes nothing");
+            "quantizer-empty: a range comes from elements; `x` has none, its shape is 0x3; remove "
+            "the operator: it computes nothing");
 }
 
 TEST(NeutronSupport, BoundsOfSingleOperators) {
   EXPECT_EQ(refused("%x: i8[2,3] quant<0.5>, %b: i32[4] quant<0.25>",
-                    "%w: i8[4,3] quant<0.5> = constant seeded<1>\n %y: i8[2,4] quant<0.5> = aten.linear(%x, %w, %b)"),
-            "npu-dynamic-weight: the NPU needs a constant bias; `b` is computed while the model runs; make it a parameter or a buffer of "
+                    "%w: i8[4,3] quant<0.5> = constant seeded<1>\n %y: i8[2,4] quant<0.5> = "
+                    "aten.linear(%x, %w, %b)"),
+            "npu-dynamic-weight: the NPU needs a constant bias; `b` is computed while the model "
+            "runs; make it a parameter or a buffer of "
             "the module");
-  EXPECT_EQ(refused("%x: i8[2,3] quant<0.5>, %m: bool[3]", "%y: i8[2,3] quant<0.00390625:-128> = aten.softmax(%x, %m) {dim = 1}"), "");
-  EXPECT_EQ(refused("%x: i8[2,3] quant<0.5>, %i: i64[4]", "%y: i8[4,3] quant<0.5> = aten.index_select(%x, %i) {dim = 0}"), "");
-  EXPECT_EQ(
-      refused("%x: f32[2,3]", "%y: i64[2] = aten.argmax(%x) {dim = 1}"),
-      "npu-element-type: the NPU computes int8 with one scale and zero point a tensor; operand 0 is f32; quantize the model: compile it "
-      "with calibration data");
-  EXPECT_EQ(refused("%x: i8[2,3] quant<0.5>, %z: i8[2,3] quant<0.5>", "%y: i8[2,3] quant<0.5> = aten.div.Tensor(%x, %z)"),
-            "npu-division: one operand of a division is a constant of one element; `x` of shape 2x3 is divided by `z` of shape 2x3; "
+  EXPECT_EQ(refused("%x: i8[2,3] quant<0.5>, %m: bool[3]",
+                    "%y: i8[2,3] quant<0.00390625:-128> = aten.softmax(%x, %m) {dim = 1}"),
+            "");
+  EXPECT_EQ(refused("%x: i8[2,3] quant<0.5>, %i: i64[4]",
+                    "%y: i8[4,3] quant<0.5> = aten.index_select(%x, %i) {dim = 0}"),
+            "");
+  EXPECT_EQ(refused("%x: f32[2,3]", "%y: i64[2] = aten.argmax(%x) {dim = 1}"),
+            "npu-element-type: the NPU computes int8 with one scale and zero point a tensor; "
+            "operand 0 is f32; quantize the model: compile it "
+            "with calibration data");
+  EXPECT_EQ(refused("%x: i8[2,3] quant<0.5>, %z: i8[2,3] quant<0.5>",
+                    "%y: i8[2,3] quant<0.5> = aten.div.Tensor(%x, %z)"),
+            "npu-division: one operand of a division is a constant of one element; `x` of shape "
+            "2x3 is divided by `z` of shape 2x3; "
             "multiply by a reciprocal");
+  EXPECT_EQ(refused("%x: i8[1,1,3,3] quant<0.5>",
+                    "%y: i8[1,1,1,4] quant<0.5> = aten.max_pool2d(%x) {ceil_mode = false, dilation "
+                    "= [4, 1], kernel_size = [2, 2], padding = "
+                    "[1, 1], stride = [1, 1]}"),
+            "npu-window-of-padding: the NPU needs an element of the input in every window of a "
+            "pool; window 0 (kernel 2, dilation 4, padding 1) "
+            "covers none of an extent of 3; choose less padding or no dilation");
   EXPECT_EQ(
-      refused("%x: i8[1,1,3,3] quant<0.5>",
-              "%y: i8[1,1,1,4] quant<0.5> = aten.max_pool2d(%x) {ceil_mode = false, dilation = [4, 1], kernel_size = [2, 2], padding = "
-              "[1, 1], stride = [1, 1]}"),
-      "npu-window-of-padding: the NPU needs an element of the input in every window of a pool; window 0 (kernel 2, dilation 4, padding 1) "
-      "covers none of an extent of 3; choose less padding or no dilation");
-  EXPECT_EQ(refused("%x: i8[1,1,3,40] quant<0.5>", "%y: i8[1,1,3,1064] quant<0.5> = aten.upsample_nearest2d(%x) {output_size = [3, 1064]}"),
-            "npu-resize-steps: the NPU steps through the input by one fixed-point number; no such number gives the nearest of 40 elements "
-            "for each of 1064; choose another output size, or resize in two steps");
+      refused(
+          "%x: i8[1,1,3,40] quant<0.5>",
+          "%y: i8[1,1,3,1064] quant<0.5> = aten.upsample_nearest2d(%x) {output_size = [3, 1064]}"),
+      "npu-resize-steps: the NPU steps through the input by one fixed-point number; no such number "
+      "gives the nearest of 40 elements "
+      "for each of 1064; choose another output size, or resize in two steps");
 }
 
 }  // namespace

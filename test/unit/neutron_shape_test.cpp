@@ -1,4 +1,5 @@
-// Slices, repetitions, reversals, reductions, pools of all sizes and resizing on the simulated NPU, against the integer reference.
+// Slices, repetitions, reversals, reductions, pools of all sizes and resizing on the simulated NPU,
+// against the integer reference.
 #include <fmt/format.h>
 
 #include <tuple>
@@ -11,7 +12,8 @@ namespace {
 using Kernels = std::vector<std::string>;
 
 // %x: i8[2,3,5,7], one op, its result and perhaps a table behind it (which needs a dense tensor).
-Compiled run(std::string_view layout, std::string_view shape, std::string_view op, std::string_view quantization = "0.05:5") {
+Compiled run(std::string_view layout, std::string_view shape, std::string_view op,
+             std::string_view quantization = "0.05:5") {
   return expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,3,5,7] {}quant<0.05:5>) {{
     %y: i8[{}] quant<{}> = {}
     return %y
@@ -21,9 +23,11 @@ Compiled run(std::string_view layout, std::string_view shape, std::string_view o
 
 // The sentence with which the NPU refuses the only op of a graph.
 std::string refusal(std::string_view inputs, std::string_view op) {
-  Program program = parse(fmt::format("graph @forward({}) {{\n  %y: {}\n  return %y\n}}", inputs, op));
+  Program program =
+      parse(fmt::format("graph @forward({}) {{\n  %y: {}\n  return %y\n}}", inputs, op));
   if (program.graphs.empty()) return {};
-  const auto refused = make_neutron_backend(test::machine())->refuse(program.forward(), program.forward().first_op());
+  const auto refused = make_neutron_backend(test::machine())
+                           ->refuse(program.forward(), program.forward().first_op());
   return refused ? fmt::format("{}: {} | {}", refused->id, refused->reason, refused->remedy) : "";
 }
 
@@ -32,11 +36,13 @@ constexpr std::string_view kLayouts[] = {"", "channels_last "};
 TEST(NeutronSlice, AnyDimensionStepAndLayout) {
   for (const std::string_view layout : kLayouts)
     for (const auto& [arguments, shape] :
-         std::vector<std::pair<std::string_view, std::string_view>>{{"dim = 0, start = 1, end = 2, step = 1", "1,3,5,7"},
-                                                                    {"dim = 1, start = 1, end = 3, step = 1", "2,2,5,7"},
-                                                                    {"dim = -2, start = 0, end = 5, step = 2", "2,3,3,7"},
-                                                                    {"dim = 3, start = -6, end = -1, step = 3", "2,3,5,2"}}) {
-      const Compiled compiled = run(layout, shape, fmt::format("aten.slice.Tensor(%x) {{{}}}", arguments));
+         std::vector<std::pair<std::string_view, std::string_view>>{
+             {"dim = 0, start = 1, end = 2, step = 1", "1,3,5,7"},
+             {"dim = 1, start = 1, end = 3, step = 1", "2,2,5,7"},
+             {"dim = -2, start = 0, end = 5, step = 2", "2,3,3,7"},
+             {"dim = 3, start = -6, end = -1, step = 3", "2,3,5,2"}}) {
+      const Compiled compiled =
+          run(layout, shape, fmt::format("aten.slice.Tensor(%x) {{{}}}", arguments));
       EXPECT_EQ(compiled.kernels(), Kernels{"Move"}) << arguments;  // to the output only
     }
 }
@@ -63,7 +69,8 @@ TEST(NeutronSlice, OfInnerDimensionsIsFree) {
 
 TEST(NeutronSlice, OfViewsAndPermutations) {
   for (const std::string_view layout : kLayouts)
-    for (const auto& [start, end] : {std::pair{0, 2}, std::pair{2, 4}, std::pair{1, 4}, std::pair{3, 4}})
+    for (const auto& [start, end] :
+         {std::pair{0, 2}, std::pair{2, 4}, std::pair{1, 4}, std::pair{3, 4}})
       expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,6,5,7] {}quant<0.05:5>) {{
         %a: i8[2,2,3,5,7] quant<0.05:5> = aten.view(%x) {{size = [2, 2, 3, 5, 7]}}
         %b: i8[2,3,2,5,7] quant<0.05:5> = aten.permute(%a) {{dims = [0, 2, 1, 3, 4]}}
@@ -88,7 +95,8 @@ TEST(NeutronFlip, AnyDimensions) {
 
 // Kernels that read by strides take slices, reversals and repetitions as they lie.
 TEST(NeutronFlip, IsFreeForAnAddition) {
-  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[4,5,7] quant<0.05:5>, %z: i8[3,1,7] quant<0.02:-9>) {
+  const Compiled compiled = expect_bit_exact(
+      R"(graph @forward(%x: i8[4,5,7] quant<0.05:5>, %z: i8[3,1,7] quant<0.02:-9>) {
     %s: i8[3,5,7] quant<0.05:5> = aten.slice.Tensor(%x) {dim = 0, start = 1, end = 4, step = 1}
     %f: i8[3,5,7] quant<0.05:5> = aten.flip(%s) {dims = [0, 2]}
     %e: i8[3,5,7] quant<0.02:-9> = aten.expand(%z) {size = [3, 5, 7]}
@@ -101,12 +109,13 @@ TEST(NeutronFlip, IsFreeForAnAddition) {
 TEST(NeutronExpand, RepeatsWithStrideZero) {
   for (const auto& [from, size] : std::vector<std::pair<std::string_view, std::string_view>>{
            {"1,3,1,7", "2,3,5,7"}, {"3,1,1", "2,3,5,7"}, {"1", "4,6"}, {"2,1", "2,9"}}) {
-    const Compiled compiled = expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[{}] quant<0.05:5>) {{
+    const Compiled compiled =
+        expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[{}] quant<0.05:5>) {{
       %e: i8[{}] quant<0.05:5> = aten.expand(%x) {{size = [{}]}}
       %y: i8[{}] quant<0.0078125> = aten.tanh(%e)
       return %y
     }})",
-                                                           from, size, size, size));
+                                     from, size, size, size));
     EXPECT_EQ(compiled.kernels(), Kernels{"Lookup"});
   }
 }
@@ -134,17 +143,21 @@ TEST(NeutronSlice, OfConstants) {
 }
 
 TEST(NeutronReduce, AnyDimensionsOfBothLayouts) {
-  for (const std::string_view op : {"aten.amax", "aten.amin", "aten.sum.dim_IntList", "aten.mean.dim"})
+  for (const std::string_view op :
+       {"aten.amax", "aten.amin", "aten.sum.dim_IntList", "aten.mean.dim"})
     for (const std::string_view layout : kLayouts)
-      for (const auto& [dim, keep, shape] : std::vector<std::tuple<std::string_view, bool, std::string_view>>{{"2, 3", false, "2,3"},
-                                                                                                              {"-1, -2", true, "2,3,1,1"},
-                                                                                                              {"1", true, "2,1,5,7"},
-                                                                                                              {"0", false, "3,5,7"},
-                                                                                                              {"0, 2", false, "3,7"},
-                                                                                                              {"", false, ""}}) {
+      for (const auto& [dim, keep, shape] :
+           std::vector<std::tuple<std::string_view, bool, std::string_view>>{
+               {"2, 3", false, "2,3"},
+               {"-1, -2", true, "2,3,1,1"},
+               {"1", true, "2,1,5,7"},
+               {"0", false, "3,5,7"},
+               {"0, 2", false, "3,7"},
+               {"", false, ""}}) {
         const bool extreme = op.substr(0, 7) == "aten.am";
         const Compiled compiled =
-            run(layout, shape, fmt::format("{}(%x) {{dim = [{}], keepdim = {}}}", op, dim, keep), extreme ? "0.05:5" : "0.31:-7");
+            run(layout, shape, fmt::format("{}(%x) {{dim = [{}], keepdim = {}}}", op, dim, keep),
+                extreme ? "0.05:5" : "0.31:-7");
         EXPECT_EQ(compiled.kernels().front(), "Reduce");
       }
 }
@@ -179,11 +192,15 @@ TEST(NeutronReduce, ManyElements) {
 }
 
 // As LiteRT's SUM: bytes are unsigned.
-TEST(NeutronReduce, SumOfBytes) { run("", "2,3,5", "aten.sum.dim_IntList(%x) {dim = [3], keepdim = false, of_bytes = true}", "0.31:-7"); }
+TEST(NeutronReduce, SumOfBytes) {
+  run("", "2,3,5", "aten.sum.dim_IntList(%x) {dim = [3], keepdim = false, of_bytes = true}",
+      "0.31:-7");
+}
 
 // The limits of int8 are no limits of bytes.
 TEST(NeutronReduce, SumOfBytesTakesNoClamp) {
-  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[1,13,6,1] quant<0.99913377:-36>) {
+  const Compiled compiled =
+      expect_bit_exact(R"(graph @forward(%x: i8[1,13,6,1] quant<0.99913377:-36>) {
     %s: i8[13,1] quant<0.3710819> = aten.sum.dim_IntList(%x) {dim = [0, 2], keepdim = false, of_bytes = true}
     %y: i8[13,1] quant<0.3710819> = aten.relu(%s)
     return %y
@@ -192,7 +209,8 @@ TEST(NeutronReduce, SumOfBytesTakesNoClamp) {
 }
 
 TEST(NeutronPool, KernelsLargerThanThePoolCommand) {
-  const Compiled compiled = expect_bit_exact(R"(graph @forward(%x: i8[1,3,5003,2] channels_last quant<0.05:5>) {
+  const Compiled compiled =
+      expect_bit_exact(R"(graph @forward(%x: i8[1,3,5003,2] channels_last quant<0.05:5>) {
     %y: i8[1,3,4,2] channels_last quant<0.05:5> = aten.max_pool2d(%x) {ceil_mode = false, dilation = [1, 1], kernel_size = [5000, 1], padding = [0, 0], stride = [1, 1]}
     %z: i8[1,3,4,2] channels_last quant<0.004:5> = aten.avg_pool2d(%x) {ceil_mode = false, count_include_pad = true, kernel_size = [5000, 1], padding = [0, 0], stride = [1, 1]}
     return %y, %z
@@ -202,13 +220,16 @@ TEST(NeutronPool, KernelsLargerThanThePoolCommand) {
 
 TEST(NeutronPool, AveragesWithARangeOfTheirOwn) {
   for (const std::string_view more :
-       {"count_include_pad = true", "count_include_pad = false, divisor_override = 5", "count_include_pad = true, divisor_override = 7"}) {
-    const Compiled compiled = expect_bit_exact(fmt::format(R"(graph @forward(%x: i8[2,3,11,8] channels_last quant<0.05:-17>) {{
+       {"count_include_pad = true", "count_include_pad = false, divisor_override = 5",
+        "count_include_pad = true, divisor_override = 7"}) {
+    const Compiled compiled = expect_bit_exact(
+        fmt::format(R"(graph @forward(%x: i8[2,3,11,8] channels_last quant<0.05:-17>) {{
       %y: i8[2,3,6,3] channels_last quant<0.03:9> = aten.avg_pool2d(%x) {{ceil_mode = false, kernel_size = [3, 4], padding = [1, 2], stride = [2, 3], {}}}
       return %y
     }})",
-                                                           more));
-    EXPECT_EQ(compiled.kernels(), Kernels{"Pool"}) << more;  // the zero point outside: no padding in memory
+                    more));
+    EXPECT_EQ(compiled.kernels(), Kernels{"Pool"})
+        << more;  // the zero point outside: no padding in memory
   }
 }
 
@@ -221,39 +242,55 @@ TEST(NeutronPool, AdaptiveWindowsOfDifferentSizes) {
 
 TEST(NeutronPool, Refusals) {
   EXPECT_EQ(refusal("%x: i8[1,1,5000,4] quant<0.05>",
-                    "i8[1,1,3,2] quant<0.05> = aten.max_pool2d(%x) {ceil_mode = false, dilation = [1, 1], kernel_size = [5000, 2], "
+                    "i8[1,1,3,2] quant<0.05> = aten.max_pool2d(%x) {ceil_mode = false, dilation = "
+                    "[1, 1], kernel_size = [5000, 2], "
                     "padding = [1, 0], stride = [1, 2]}"),
-            "npu-kernel-size: the NPU takes kernels of at most 4096 per axis; this one is 5000x2 | choose a kernel of at most 4096");
+            "npu-kernel-size: the NPU takes kernels of at most 4096 per axis; this one is 5000x2 | "
+            "choose a kernel of at most 4096");
   EXPECT_EQ(refusal("%x: i8[1,1,5,5] quant<0.05>",
-                    "i8[1,1,3,3] quant<0.02> = aten.avg_pool2d(%x) {ceil_mode = false, count_include_pad = false, kernel_size = [3, 3], "
+                    "i8[1,1,3,3] quant<0.02> = aten.avg_pool2d(%x) {ceil_mode = false, "
+                    "count_include_pad = false, kernel_size = [3, 3], "
                     "padding = [1, 1], stride = [2, 2]}"),
-            "npu-average-divisor: the NPU divides the windows of an average with a range of its own by one number; windows at the border "
+            "npu-average-divisor: the NPU divides the windows of an average with a range of its "
+            "own by one number; windows at the border "
             "of this one count "
-            "fewer elements | count the padding (`count_include_pad`), or leave out padding and `ceil_mode`");
-  EXPECT_EQ(refusal("%x: i8[1,1,13,13] quant<0.05>", "i8[1,1,9,8] quant<0.05> = aten.adaptive_avg_pool2d(%x) {output_size = [9, 8]}"),
-            "npu-adaptive-windows: the NPU pools to a given size with at most 64 calls, one for each position of a window that repeats; "
-            "this pool would take "
-            "72 | choose an output size that divides the input size");
+            "fewer elements | count the padding (`count_include_pad`), or leave out padding and "
+            "`ceil_mode`");
+  EXPECT_EQ(
+      refusal("%x: i8[1,1,13,13] quant<0.05>",
+              "i8[1,1,9,8] quant<0.05> = aten.adaptive_avg_pool2d(%x) {output_size = [9, 8]}"),
+      "npu-adaptive-windows: the NPU pools to a given size with at most 64 calls, one for each "
+      "position of a window that repeats; "
+      "this pool would take "
+      "72 | choose an output size that divides the input size");
 }
 
 TEST(NeutronResize, AnySize) {
-  for (const auto& [h, w] : {std::pair{5, 7}, std::pair{10, 14}, std::pair{9, 4}, std::pair{1, 1}, std::pair{13, 40}, std::pair{3, 21}}) {
-    run("channels_last ", fmt::format("2,3,{},{}", h, w), fmt::format("aten.upsample_nearest2d(%x) {{output_size = [{}, {}]}}", h, w));
+  for (const auto& [h, w] : {std::pair{5, 7}, std::pair{10, 14}, std::pair{9, 4}, std::pair{1, 1},
+                             std::pair{13, 40}, std::pair{3, 21}}) {
+    run("channels_last ", fmt::format("2,3,{},{}", h, w),
+        fmt::format("aten.upsample_nearest2d(%x) {{output_size = [{}, {}]}}", h, w));
     for (const std::string_view more :
-         {"align_corners = false", "align_corners = true", "align_corners = false, fraction_bits = 10, half_pixel_centers = false"}) {
-      const Compiled compiled = run("channels_last ", fmt::format("2,3,{},{}", h, w),
-                                    fmt::format("aten.upsample_bilinear2d(%x) {{output_size = [{}, {}], {}}}", h, w, more));
+         {"align_corners = false", "align_corners = true",
+          "align_corners = false, fraction_bits = 10, half_pixel_centers = false"}) {
+      const Compiled compiled = run(
+          "channels_last ", fmt::format("2,3,{},{}", h, w),
+          fmt::format("aten.upsample_bilinear2d(%x) {{output_size = [{}, {}], {}}}", h, w, more));
       EXPECT_EQ(compiled.kernels().front(), "Resize");
     }
   }
 }
 
 TEST(NeutronResize, FactorsAndAlignments) {
-  run("channels_last ", "2,3,8,9", "aten.upsample_nearest2d(%x) {output_size = [8, 9], scales = [1.7, 1.3]}");
-  run("", "2,3,8,9", "aten.upsample_bilinear2d(%x) {align_corners = false, output_size = [8, 9], scales = [1.7, 1.3]}");
-  for (const std::string_view more :
-       {"align_corners = true", "half_pixel_centers = true", "align_corners = true, half_pixel_centers = true"})
-    run("channels_last ", "2,3,8,20", fmt::format("aten.upsample_nearest2d(%x) {{output_size = [8, 20], {}}}", more));
+  run("channels_last ", "2,3,8,9",
+      "aten.upsample_nearest2d(%x) {output_size = [8, 9], scales = [1.7, 1.3]}");
+  run("", "2,3,8,9",
+      "aten.upsample_bilinear2d(%x) {align_corners = false, output_size = [8, 9], scales = [1.7, "
+      "1.3]}");
+  for (const std::string_view more : {"align_corners = true", "half_pixel_centers = true",
+                                      "align_corners = true, half_pixel_centers = true"})
+    run("channels_last ", "2,3,8,20",
+        fmt::format("aten.upsample_nearest2d(%x) {{output_size = [8, 20], {}}}", more));
 }
 
 TEST(NeutronShapes, OneElementAndNoDimension) {
@@ -267,12 +304,20 @@ TEST(NeutronShapes, OneElementAndNoDimension) {
 }
 
 TEST(NeutronShapes, Refusals) {
-  EXPECT_EQ(refusal("%x: i8[1,1,1,2,1,2,3] quant<0.05>", "i8[1,1,1,2,1,2] quant<0.05> = aten.amax(%x) {dim = [6], keepdim = false}"),
-            "npu-rank: the NPU copies tensors of up to 6 dimensions; this one has 7 | merge dimensions with a view before the operator");
-  EXPECT_EQ(refusal("%x: i8[4,3] quant<0.05>", "i8[0,3] quant<0.05> = aten.slice.Tensor(%x) {dim = 0, start = 2, end = 2, step = 1}"),
-            "npu-empty-tensor: the NPU needs at least one element; a tensor has shape 0x3 | remove the operator: it computes nothing");
-  EXPECT_EQ(refusal("%x: i8[1,3] quant<0.05>", "i8[3000000,3] quant<0.05> = aten.expand(%x) {size = [3000000, 3]}"),
-            "npu-sram: an operator's operands, results and constants share 7340032 bytes of SRAM; operands and results take 9000003 bytes "
+  EXPECT_EQ(refusal("%x: i8[1,1,1,2,1,2,3] quant<0.05>",
+                    "i8[1,1,1,2,1,2] quant<0.05> = aten.amax(%x) {dim = [6], keepdim = false}"),
+            "npu-rank: the NPU copies tensors of up to 6 dimensions; this one has 7 | merge "
+            "dimensions with a view before the operator");
+  EXPECT_EQ(
+      refusal(
+          "%x: i8[4,3] quant<0.05>",
+          "i8[0,3] quant<0.05> = aten.slice.Tensor(%x) {dim = 0, start = 2, end = 2, step = 1}"),
+      "npu-empty-tensor: the NPU needs at least one element; a tensor has shape 0x3 | remove the "
+      "operator: it computes nothing");
+  EXPECT_EQ(refusal("%x: i8[1,3] quant<0.05>",
+                    "i8[3000000,3] quant<0.05> = aten.expand(%x) {size = [3000000, 3]}"),
+            "npu-sram: an operator's operands, results and constants share 7340032 bytes of SRAM; "
+            "operands and results take 9000003 bytes "
             "and constants 0 "
             "bytes | use smaller tensors: a lower resolution, fewer channels or a smaller batch");
 }

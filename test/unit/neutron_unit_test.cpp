@@ -1,5 +1,5 @@
-// Parts of the NPU backend against cases computed by hand: orders of bytes, packed weights, folded biases, tables, refusals, schedule,
-// payload.
+// Parts of the NPU backend against cases computed by hand: orders of bytes, packed weights, folded
+// biases, tables, refusals, schedule, payload.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -27,7 +27,8 @@ std::vector<int> as_ints(std::span<const std::byte> bytes) {
 // ---- orders
 
 TEST(NeutronOrder, ChannelsLastInDigits) {
-  EXPECT_EQ(neutron::order_of({2, 3, 5, 7}, Layout::kChannelsLast), (Order{{2, 105, 105}, {35, 1, 3}, {3, 35, 1}}));
+  EXPECT_EQ(neutron::order_of({2, 3, 5, 7}, Layout::kChannelsLast),
+            (Order{{2, 105, 105}, {35, 1, 3}, {3, 35, 1}}));
   EXPECT_EQ(neutron::order_of({2, 3, 5, 7}, Layout::kContiguous), (Order{{210, 1, 1}}));
   EXPECT_EQ(neutron::order_of({2, 1, 5, 7}, Layout::kChannelsLast), (Order{{70, 1, 1}}));
   EXPECT_EQ(neutron::order_of({1, 3, 1, 1}, Layout::kChannelsLast), (Order{{3, 1, 1}}));
@@ -46,7 +47,9 @@ TEST(NeutronOrder, SplitsOnlyWhereTheRadixDivides) {
 // A dimension of 2 · 3 indices whose outer digit lies innermost.
 TEST(NeutronOrder, SlicesEndWhereDigitsDo) {
   const Order order{{3, 1, 2}, {2, 3, 1}};
-  const auto slice = [&](int64_t start, int64_t count) { return neutron::sliced(order, {6}, 0, start, count, 1); };
+  const auto slice = [&](int64_t start, int64_t count) {
+    return neutron::sliced(order, {6}, 0, start, count, 1);
+  };
   for (const int64_t row : {0, 1}) {
     ASSERT_TRUE(slice(3 * row, 3));
     EXPECT_EQ(slice(3 * row, 3)->order, (Order{{3, 1, 2}}));
@@ -60,11 +63,11 @@ TEST(NeutronOrder, SlicesEndWhereDigitsDo) {
 
 TEST(NeutronOrder, CopyOfATransposition) {
   using neutron::CopyLoop;
-  const auto loops =
-      neutron::copy_loops(neutron::order_of({1, 3, 5, 7}, Layout::kContiguous), neutron::order_of({1, 3, 5, 7}, Layout::kChannelsLast));
+  const auto loops = neutron::copy_loops(neutron::order_of({1, 3, 5, 7}, Layout::kContiguous),
+                                         neutron::order_of({1, 3, 5, 7}, Layout::kChannelsLast));
   EXPECT_EQ(loops, (std::vector<CopyLoop>{{35, 1, 3}, {3, 35, 1}}));
-  const auto same =
-      neutron::copy_loops(neutron::order_of({1, 3, 5, 7}, Layout::kChannelsLast), neutron::order_of({1, 3, 5, 7}, Layout::kChannelsLast));
+  const auto same = neutron::copy_loops(neutron::order_of({1, 3, 5, 7}, Layout::kChannelsLast),
+                                        neutron::order_of({1, 3, 5, 7}, Layout::kChannelsLast));
   EXPECT_EQ(same, (std::vector<CopyLoop>{{105, 1, 1}}));
 }
 
@@ -81,32 +84,40 @@ TEST(NeutronOrder, PermutationsComeBack) {
 // ---- constants
 
 TEST(NeutronWeights, PackedByChannels) {
-  // 3 filters of 1×2 taps over 3 channels on an array of 2 pipelines with 2 lanes. Weight = 100·channel out + 10·column + channel in.
+  // 3 filters of 1×2 taps over 3 channels on an array of 2 pipelines with 2 lanes. Weight =
+  // 100·channel out + 10·column + channel in.
   neutron::Filters filters{.out = 3, .height = 1, .width = 2, .in = 3};
   for (int o = 0; o < 3; ++o)
     for (int x = 0; x < 2; ++x)
-      for (int i = 0; i < 3; ++i) filters.weights.push_back(static_cast<int8_t>(40 * o + 10 * x + i + 1));
+      for (int i = 0; i < 3; ++i)
+        filters.weights.push_back(static_cast<int8_t>(40 * o + 10 * x + i + 1));
   const npu::Target target{.pipelines = 2, .macs = 2};
   EXPECT_EQ(as_ints(neutron::pack_conv2d(filters, npu::Packing::kChannels, target)),
-            (std::vector<int>{1,  2,  41, 42, 3,  0, 43, 0, 11, 12, 51, 52, 13, 0, 53, 0,     // channels 0 and 1
-                              81, 82, 0,  0,  83, 0, 0,  0, 91, 92, 0,  0,  93, 0, 0,  0}));  // channel 2 alone
+            (std::vector<int>{
+                1,  2,  41, 42, 3,  0, 43, 0, 11, 12, 51, 52, 13, 0, 53, 0,     // channels 0 and 1
+                81, 82, 0,  0,  83, 0, 0,  0, 91, 92, 0,  0,  93, 0, 0,  0}));  // channel 2 alone
   EXPECT_EQ(as_ints(neutron::pack_conv2d(filters, npu::Packing::kRows, target)),
             (std::vector<int>{1,  2,  41, 42, 3,  11, 43, 51, 12, 13, 52, 53,  //
                               81, 82, 0,  0,  83, 91, 0,  0,  92, 93, 0,  0}));
 }
 
 TEST(NeutronWeights, PackedDepthwise) {
-  const neutron::Filters filters{.out = 3, .height = 2, .width = 1, .in = 1, .weights = {1, 2, 11, 12, 21, 22}};
-  EXPECT_EQ(as_ints(neutron::pack_depthwise(filters, {.pipelines = 2})), (std::vector<int>{1, 11, 2, 12, 21, 0, 22, 0}));
+  const neutron::Filters filters{
+      .out = 3, .height = 2, .width = 1, .in = 1, .weights = {1, 2, 11, 12, 21, 22}};
+  EXPECT_EQ(as_ints(neutron::pack_depthwise(filters, {.pipelines = 2})),
+            (std::vector<int>{1, 11, 2, 12, 21, 0, 22, 0}));
 }
 
 TEST(NeutronWeights, BiasTakesTheZeroPoint) {
-  const neutron::Filters filters{.out = 2, .height = 1, .width = 1, .in = 3, .weights = {1, 2, 3, -4, -5, -6}};
+  const neutron::Filters filters{
+      .out = 2, .height = 1, .width = 1, .in = 3, .weights = {1, 2, 3, -4, -5, -6}};
   const int32_t bias[] = {1000, -1000};
   const numerics::Requantization by[] = {{11, -1}, {22, -2}};
-  const std::vector<std::byte> bytes = neutron::pack_parameters(filters, bias, -10, by, {.pipelines = 4});
+  const std::vector<std::byte> bytes =
+      neutron::pack_parameters(filters, bias, -10, by, {.pipelines = 4});
   const auto* words = reinterpret_cast<const int32_t*>(bytes.data());
-  EXPECT_EQ(std::vector<int32_t>(words, words + bytes.size() / 4), (std::vector<int32_t>{1060, -1150, 0, 0, 11, 22, 0, 0, -1, -2, 0, 0}));
+  EXPECT_EQ(std::vector<int32_t>(words, words + bytes.size() / 4),
+            (std::vector<int32_t>{1060, -1150, 0, 0, 11, 22, 0, 0, -1, -2, 0, 0}));
 }
 
 // ---- tables
@@ -116,14 +127,18 @@ TEST(NeutronTables, HoldTheOpsOwnIntegers) {
     %y: i8[3] quant<0.0078125> = aten.tanh(%x)
     return %y
   })");
-  const neutron::Table table = neutron::table_of(program, program.forward(), program.forward().first_op());
+  const neutron::Table table =
+      neutron::table_of(program, program.forward(), program.forward().first_op());
   for (int q = -128; q < 128; ++q)
-    EXPECT_NEAR(table[static_cast<size_t>(q + 128)], std::min(127.0, 128 * std::tanh(0.03 * (q + 5))), 0.51) << q;
+    EXPECT_NEAR(table[static_cast<size_t>(q + 128)],
+                std::min(127.0, 128 * std::tanh(0.03 * (q + 5))), 0.51)
+        << q;
 }
 
 TEST(NeutronTables, LimitsAreRecognized) {
   neutron::Table table;
-  for (size_t i = 0; i < 256; ++i) table[i] = static_cast<int8_t>(std::clamp(static_cast<int>(i) - 128, -7, 90));
+  for (size_t i = 0; i < 256; ++i)
+    table[i] = static_cast<int8_t>(std::clamp(static_cast<int>(i) - 128, -7, 90));
   EXPECT_EQ(neutron::as_clamp(table, {}), (numerics::Range{-7, 90}));
   EXPECT_EQ(neutron::as_clamp(table, {0, 50}), (numerics::Range{0, 50}));
   EXPECT_EQ(neutron::as_clamp(table, {-100, -50}), (numerics::Range{-7, -7}));
@@ -138,12 +153,13 @@ TEST(NeutronTables, LimitsAreRecognized) {
 std::string refusal(std::string_view text, const npu::Target& target = test::machine()) {
   const Program program = parse(text);
   if (program.graphs.empty()) return "not a graph";
-  const auto refused = make_neutron_backend(target)->refuse(program.forward(), program.forward().first_op());
+  const auto refused =
+      make_neutron_backend(target)->refuse(program.forward(), program.forward().first_op());
   return refused ? fmt::format("{}: {}; {}", refused->id, refused->reason, refused->remedy) : "";
 }
 
-std::string conv(std::string_view x, std::string_view w, std::string_view y, std::string_view attributes, int groups = 1,
-                 bool transposed = false) {
+std::string conv(std::string_view x, std::string_view w, std::string_view y,
+                 std::string_view attributes, int groups = 1, bool transposed = false) {
   return fmt::format(R"(graph @forward(%x: i8[{}] quant<0.05>) {{
     %w: i8[{}] quant<0.01> = constant seeded<1>
     %y: i8[{}] quant<0.05> = aten.convolution(%x, %w, _) {{{}, groups = {}, output_padding = [0, 0], transposed = {}}}
@@ -155,20 +171,29 @@ constexpr std::string_view kPlain = "dilation = [1, 1], padding = [0, 0], stride
 
 TEST(NeutronSupport, SaysWhyNot) {
   EXPECT_EQ(refusal("graph @forward(%x: f32[3]) {\n %y: f32[3] = aten.relu(%x)\n return %y }"),
-            "npu-element-type: the NPU computes int8 with one scale and zero point a tensor; operand 0 is f32; quantize the model: compile "
+            "npu-element-type: the NPU computes int8 with one scale and zero point a tensor; "
+            "operand 0 is f32; quantize the model: compile "
             "it with calibration data");
-  EXPECT_EQ(refusal("graph @forward(%x: f32[3]) {\n %y: i8[3] quant<0.1> = quantize(%x)\n return %y }"),
-            "npu-operator: the NPU has no kernel for quantize; the CPU runs it; `deuteron ops` lists what the NPU runs");
   EXPECT_EQ(
-      refusal("graph @forward(%x: i8[1,3,5,5] quant<0.1>, %w: i8[4,3,1,1] quant<0.1>) {\n %y: i8[1,4,5,5] quant<0.1> = "
-              "aten.convolution(%x, %w, _) {dilation = [1, 1], padding = [0, 0], stride = [1, 1], groups = 1, output_padding = [0, 0], "
-              "transposed = false}\n return %y }"),
-      "npu-dynamic-weight: the NPU needs a constant weight; `w` is computed while the model runs; make it a parameter or a buffer of "
-      "the module");
-  EXPECT_EQ(refusal("graph @forward(%x: i8[1,1,1,1,1,1,3] quant<0.1>) {\n %y: i8[3] quant<0.1> = aten.view(%x) {size = [3]}\n return %y }"),
-            "npu-rank: the NPU copies tensors of up to 6 dimensions; this one has 7; merge dimensions with a view before the operator");
-  EXPECT_EQ(refusal("graph @forward(%x: i8[0,3] quant<0.1>) {\n %y: i8[0,3] quant<0.1> = aten.relu(%x)\n return %y }"),
-            "npu-empty-tensor: the NPU needs at least one element; a tensor has shape 0x3; remove the operator: it computes nothing");
+      refusal("graph @forward(%x: f32[3]) {\n %y: i8[3] quant<0.1> = quantize(%x)\n return %y }"),
+      "npu-operator: the NPU has no kernel for quantize; the CPU runs it; `deuteron ops` lists "
+      "what the NPU runs");
+  EXPECT_EQ(refusal("graph @forward(%x: i8[1,3,5,5] quant<0.1>, %w: i8[4,3,1,1] quant<0.1>) {\n "
+                    "%y: i8[1,4,5,5] quant<0.1> = "
+                    "aten.convolution(%x, %w, _) {dilation = [1, 1], padding = [0, 0], stride = "
+                    "[1, 1], groups = 1, output_padding = [0, 0], "
+                    "transposed = false}\n return %y }"),
+            "npu-dynamic-weight: the NPU needs a constant weight; `w` is computed while the model "
+            "runs; make it a parameter or a buffer of "
+            "the module");
+  EXPECT_EQ(refusal("graph @forward(%x: i8[1,1,1,1,1,1,3] quant<0.1>) {\n %y: i8[3] quant<0.1> = "
+                    "aten.view(%x) {size = [3]}\n return %y }"),
+            "npu-rank: the NPU copies tensors of up to 6 dimensions; this one has 7; merge "
+            "dimensions with a view before the operator");
+  EXPECT_EQ(refusal("graph @forward(%x: i8[0,3] quant<0.1>) {\n %y: i8[0,3] quant<0.1> = "
+                    "aten.relu(%x)\n return %y }"),
+            "npu-empty-tensor: the NPU needs at least one element; a tensor has shape 0x3; remove "
+            "the operator: it computes nothing");
 }
 
 // Examples of spec/ops.md 12.4, and both sides of each limit.
@@ -177,27 +202,45 @@ TEST(NeutronSupport, LimitsOfConvolutions) {
   EXPECT_EQ(refusal(conv("1,113,41,15", "2,113,41,15", "1,2,1,1", kPlain)), "");  // two calls
   EXPECT_EQ(refusal(conv("1,3,4096,1", "2,3,4096,1", "1,2,1,1", kPlain)), "");
   EXPECT_EQ(refusal(conv("1,3,4097,1", "2,3,4097,1", "1,2,1,1", kPlain)),
-            "npu-kernel-size: the NPU takes kernels of at most 4096 per axis; this one is 4097x1; choose a kernel of at most 4096");
-  EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,1,5", "dilation = [1, 1], padding = [0, 0], stride = [4096, 1]")), "");
-  EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,1,5", "dilation = [1, 1], padding = [0, 0], stride = [4097, 1]")),
-            "npu-stride: the NPU takes strides of at most 4096 per axis; this one is 4097x1; choose a stride of at most 4096");
-  EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,5,5", "dilation = [1, 4097], padding = [0, 0], stride = [1, 1]")),
-            "npu-dilation: the NPU takes dilations of at most 4096 per axis; this one is 1x4097; choose a dilation of at most 4096");
-  EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,1,8193", "dilation = [1, 1], padding = [0, 16777216], stride = [4096, 4096]")), "");
-  EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,1,8193", "dilation = [1, 1], padding = [0, 16777217], stride = [4096, 4096]")),
-            "npu-padding: the NPU takes padding of at most 16777216 per axis; this one is 0x16777217; choose less padding");
+            "npu-kernel-size: the NPU takes kernels of at most 4096 per axis; this one is 4097x1; "
+            "choose a kernel of at most 4096");
+  EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,1,5",
+                         "dilation = [1, 1], padding = [0, 0], stride = [4096, 1]")),
+            "");
+  EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,1,5",
+                         "dilation = [1, 1], padding = [0, 0], stride = [4097, 1]")),
+            "npu-stride: the NPU takes strides of at most 4096 per axis; this one is 4097x1; "
+            "choose a stride of at most 4096");
+  EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,5,5",
+                         "dilation = [1, 4097], padding = [0, 0], stride = [1, 1]")),
+            "npu-dilation: the NPU takes dilations of at most 4096 per axis; this one is 1x4097; "
+            "choose a dilation of at most 4096");
+  EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,1,8193",
+                         "dilation = [1, 1], padding = [0, 16777216], stride = [4096, 4096]")),
+            "");
+  EXPECT_EQ(refusal(conv("1,3,5,5", "2,3,1,1", "1,2,1,8193",
+                         "dilation = [1, 1], padding = [0, 16777217], stride = [4096, 4096]")),
+            "npu-padding: the NPU takes padding of at most 16777216 per axis; this one is "
+            "0x16777217; choose less padding");
 }
 
 TEST(NeutronSupport, LimitsOfCalls) {
   EXPECT_EQ(refusal(conv("1,2048,1,1", "1024,2,1,1", "1,1024,1,1", kPlain, 1024)), "");
   EXPECT_EQ(refusal(conv("1,2050,1,1", "1025,2,1,1", "1,1025,1,1", kPlain, 1025)),
-            "npu-convolution-calls: a convolution takes at most 1024 calls of the NPU: one for each group, times stride x stride if it is "
-            "transposed, times how often a kernel over all channels exceeds 65535 products; this one would take 1025; use fewer groups, a "
+            "npu-convolution-calls: a convolution takes at most 1024 calls of the NPU: one for "
+            "each group, times stride x stride if it is "
+            "transposed, times how often a kernel over all channels exceeds 65535 products; this "
+            "one would take 1025; use fewer groups, a "
             "smaller kernel, or a smaller stride of the transposed convolution");
-  EXPECT_EQ(refusal(conv("1,4,2,2", "4,6,32,32", "1,6,64,64", "dilation = [1, 1], padding = [0, 0], stride = [32, 32]", 1, true)), "");
-  EXPECT_EQ(refusal(conv("1,4,2,2", "4,6,33,32", "1,6,66,64", "dilation = [1, 1], padding = [0, 0], stride = [33, 32]", 1, true)),
-            "npu-convolution-calls: a convolution takes at most 1024 calls of the NPU: one for each group, times stride x stride if it is "
-            "transposed, times how often a kernel over all channels exceeds 65535 products; this one would take 1056; use fewer groups, a "
+  EXPECT_EQ(refusal(conv("1,4,2,2", "4,6,32,32", "1,6,64,64",
+                         "dilation = [1, 1], padding = [0, 0], stride = [32, 32]", 1, true)),
+            "");
+  EXPECT_EQ(refusal(conv("1,4,2,2", "4,6,33,32", "1,6,66,64",
+                         "dilation = [1, 1], padding = [0, 0], stride = [33, 32]", 1, true)),
+            "npu-convolution-calls: a convolution takes at most 1024 calls of the NPU: one for "
+            "each group, times stride x stride if it is "
+            "transposed, times how often a kernel over all channels exceeds 65535 products; this "
+            "one would take 1056; use fewer groups, a "
             "smaller kernel, or a smaller stride of the transposed convolution");
 }
 
@@ -219,21 +262,26 @@ TEST(NeutronSupport, EverythingLiesInSramTogether) {
   // 2048 + 1568 bytes of tensors, 96 of parameters, 576 of weights, 256 for a table.
   EXPECT_EQ(refusal(text, test::machine_with_sram(4544)), "");
   EXPECT_EQ(refusal(text, test::machine_with_sram(4543)),
-            "npu-sram: an operator's operands, results and constants share 4543 bytes of SRAM; operands and results take 3616 bytes and "
-            "constants 928 bytes; use smaller tensors: a lower resolution, fewer channels or a smaller batch");
+            "npu-sram: an operator's operands, results and constants share 4543 bytes of SRAM; "
+            "operands and results take 3616 bytes and "
+            "constants 928 bytes; use smaller tensors: a lower resolution, fewer channels or a "
+            "smaller batch");
 }
 
 TEST(NeutronSupport, CostIsThatOfTheCall) {
   const Program program = parse(conv("1,8,16,16", "8,8,3,3", "1,8,14,14", kPlain));
   const npu::Target target = dtr::test::machine();
-  // docs/npu.md 3: 196 positions in 24 tiles of 8 and one of 4 (a step loads 8 cycles), 9 steps each; 12 cycles of parameters; drain 4.
-  EXPECT_EQ(make_neutron_backend(target)->cost(program.forward(), program.forward().first_op()), 8000u + 64 + 25 * 9 * 8 + 12 + 4);
+  // docs/npu.md 3: 196 positions in 24 tiles of 8 and one of 4 (a step loads 8 cycles), 9 steps
+  // each; 12 cycles of parameters; drain 4.
+  EXPECT_EQ(make_neutron_backend(target)->cost(program.forward(), program.forward().first_op()),
+            8000u + 64 + 25 * 9 * 8 + 12 + 4);
 }
 
 // ---- schedule
 
 neutron::Call call_of(uint32_t constants, uint32_t elements) {
-  return {.kernel = npu::dense_binary(npu::BinaryKind::kAdd, elements), .constants = std::vector<std::byte>(constants)};
+  return {.kernel = npu::dense_binary(npu::BinaryKind::kAdd, elements),
+          .constants = std::vector<std::byte>(constants)};
 }
 
 TEST(NeutronSchedule, CopiesRunBesideCallsAsLateAsTheyMay) {
@@ -244,9 +292,11 @@ TEST(NeutronSchedule, CopiesRunBesideCallsAsLateAsTheyMay) {
   const std::vector<uint64_t> live(calls.size(), 1000);
   const auto schedule = neutron::plan_copies(machine, calls, live);
   ASSERT_TRUE(schedule);
-  // The last copy takes 29000 cycles, more than three calls: it starts first thing. The third hides behind the second call.
+  // The last copy takes 29000 cycles, more than three calls: it starts first thing. The third hides
+  // behind the second call.
   EXPECT_EQ(schedule->start, (std::vector<uint32_t>{0, neutron::kNoCopy, 0, 0}));
-  const std::vector<neutron::Call> small{call_of(900, 8000), call_of(0, 8000), call_of(1800, 8000), call_of(0, 8000), call_of(900, 8000)};
+  const std::vector<neutron::Call> small{call_of(900, 8000), call_of(0, 8000), call_of(1800, 8000),
+                                         call_of(0, 8000), call_of(900, 8000)};
   const auto lazy = neutron::plan_copies(machine, small, std::vector<uint64_t>(5, 1000));
   ASSERT_TRUE(lazy);
   EXPECT_EQ(lazy->start, (std::vector<uint32_t>{0, neutron::kNoCopy, 1, neutron::kNoCopy, 3}));
@@ -264,7 +314,8 @@ TEST(NeutronSchedule, CopiesWaitForRoom) {
   const auto schedule = neutron::plan_copies(machine, calls, live);
   ASSERT_TRUE(schedule);
   EXPECT_EQ(schedule->start, (std::vector<uint32_t>{0, 1, 2}));
-  const auto impossible = neutron::plan_copies(machine, calls, std::vector<uint64_t>{3000, 7000, 6000});
+  const auto impossible =
+      neutron::plan_copies(machine, calls, std::vector<uint64_t>{3000, 7000, 6000});
   ASSERT_FALSE(impossible);
   EXPECT_EQ(info(impossible.error().id).name, "memory-exceeded");
 }
@@ -272,12 +323,15 @@ TEST(NeutronSchedule, CopiesWaitForRoom) {
 TEST(NeutronSchedule, NeverSlowerThanCopyingRightBefore) {
   uint64_t state = 1;
   const auto random = [&](uint64_t below) {
-    return static_cast<uint32_t>((state = state * 6364136223846793005u + 1442695040888963407u) >> 33) % below;
+    return static_cast<uint32_t>((state = state * 6364136223846793005u + 1442695040888963407u) >>
+                                 33) %
+           below;
   };
   for (int round = 0; round < 50; ++round) {
     std::vector<neutron::Call> calls;
     for (uint32_t i = 0; i < 3 + random(20); ++i)
-      calls.push_back(call_of(random(3) == 0 ? 0 : static_cast<uint32_t>(random(60000)), static_cast<uint32_t>(8 + random(200000))));
+      calls.push_back(call_of(random(3) == 0 ? 0 : static_cast<uint32_t>(random(60000)),
+                              static_cast<uint32_t>(8 + random(200000))));
     const std::vector<uint64_t> live(calls.size(), 0);
     neutron::Machine machine{test::machine(), {}};
     const auto ahead = neutron::plan_copies(machine, calls, live);
@@ -289,15 +343,19 @@ TEST(NeutronSchedule, NeverSlowerThanCopyingRightBefore) {
     const uint64_t total = neutron::simulate(machine.target, calls, *ahead).total;
     EXPECT_LE(total, neutron::simulate(machine.target, calls, *before).total);
     // No schedule beats all copies at once by more than what starting them costs.
-    EXPECT_LE(total, neutron::simulate(machine.target, calls, earliest).total + machine.target.copy_host_cycles * calls.size());
+    EXPECT_LE(total, neutron::simulate(machine.target, calls, earliest).total +
+                         machine.target.copy_host_cycles * calls.size());
   }
 }
 
 TEST(NeutronSchedule, ConstantsInSramAreNeitherCopiedNorWaitedFor) {
   std::string text = conv("1,8,16,16", "8,8,3,3", "1,8,14,14", kPlain);
-  for (const std::string_view type : {"i8[1,8,16,16]", "i8[1,8,14,14]"}) text.insert(text.find(type) + type.size(), " channels_last");
-  // The call of CostIsThatOfTheCall, and what brings its 96 + 576 bytes: 400 to start, 200 + 1076 to arrive.
-  const Compiled flash = expect_bit_exact(text), sram = expect_bit_exact(text, test::machine(), {.constants_in_sram = true});
+  for (const std::string_view type : {"i8[1,8,16,16]", "i8[1,8,14,14]"})
+    text.insert(text.find(type) + type.size(), " channels_last");
+  // The call of CostIsThatOfTheCall, and what brings its 96 + 576 bytes: 400 to start, 200 + 1076
+  // to arrive.
+  const Compiled flash = expect_bit_exact(text),
+                 sram = expect_bit_exact(text, test::machine(), {.constants_in_sram = true});
   ASSERT_TRUE(flash.partition != nullptr && sram.partition != nullptr);
   EXPECT_EQ(flash.details().timeline().total, 400u + 1276 + 8000 + 64 + 25 * 9 * 8 + 12 + 4);
   EXPECT_EQ(sram.details().timeline().total, 8000u + 64 + 25 * 9 * 8 + 12 + 4);
@@ -320,7 +378,8 @@ TEST(NeutronReports, LimitsHaveTheirWords) {
       if (step.kernel == kernel) return std::string(step.limit);
     return std::string("no such call");
   };
-  // 1024 positions · 9 taps · 8 steps · 8 groups, weights once for 8 positions: 8 cycles a step of 8.
+  // 1024 positions · 9 taps · 8 steps · 8 groups, weights once for 8 positions: 8 cycles a step
+  // of 8.
   EXPECT_EQ(limit_of(R"(graph @forward(%x: i8[1,64,32,32] channels_last quant<0.05>) {
     %w: i8[64,64,3,3] quant<0.01> = constant seeded<1>
     %y: i8[1,64,32,32] channels_last quant<0.05> = aten.convolution(%x, %w, _) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [1, 1], stride = [1, 1], transposed = false}
@@ -366,11 +425,13 @@ TEST(NeutronReports, LimitsHaveTheirWords) {
 // which seven are less than 2^30.
 std::string pools(int count) {
   std::string text = "sources {\n";
-  for (int i = 1; i <= count; ++i) text += fmt::format("  {}: \"pool_{}\" \"aten.max_pool2d.default\" \"\" \"\"\n", i - 1, i);
+  for (int i = 1; i <= count; ++i)
+    text += fmt::format("  {}: \"pool_{}\" \"aten.max_pool2d.default\" \"\" \"\"\n", i - 1, i);
   text += "}\ngraph @forward(%v0: i8[1,256,64,64] channels_last quant<0.05>) {\n";
   for (int i = 1; i <= count; ++i)
     text += fmt::format(
-        "  %v{}: i8[1,256,64,64] channels_last quant<0.05> = aten.max_pool2d(%v{}) {{kernel_size = [33, 33], stride = [1, 1], "
+        "  %v{}: i8[1,256,64,64] channels_last quant<0.05> = aten.max_pool2d(%v{}) {{kernel_size = "
+        "[33, 33], stride = [1, 1], "
         "padding = [16, 16], dilation = [1, 1], ceil_mode = false}} loc({})\n",
         i, i - 1, i - 1);
   return text + fmt::format("  return %v{}\n}}\n", count);
@@ -386,14 +447,17 @@ TEST(NeutronWork, IsRefusedWhereNoRuntimeLoadsIt) {
   simulator::HostSimulator simulator(test::machine(), simulator::best_kit());
   const npu::Driver driver = simulator.driver();
   uint32_t handle = 0;
-  EXPECT_EQ(driver.prepare(driver.context, payload.data(), compiled->payload.size(), &handle), npu::Status::kOk);
+  EXPECT_EQ(driver.prepare(driver.context, payload.data(), compiled->payload.size(), &handle),
+            npu::Status::kOk);
 
-  for (const NeutronOptions& options : {NeutronOptions{}, NeutronOptions{.constants_in_sram = true}}) {
+  for (const NeutronOptions& options :
+       {NeutronOptions{}, NeutronOptions{.constants_in_sram = true}}) {
     const Result<Compiled> refused = compile(more, test::machine(), options);
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().id, DiagnosticId::kWorkExceeded);
     EXPECT_EQ(refused.error().place.node, "pool_8");
-    EXPECT_TRUE(refused.error().reason.ends_with("; a runtime loads at most 1,073,741,824")) << refused.error().reason;
+    EXPECT_TRUE(refused.error().reason.ends_with("; a runtime loads at most 1,073,741,824"))
+        << refused.error().reason;
   }
 }
 
@@ -436,8 +500,10 @@ TEST(NeutronPayload, DescribesEveryStepAndValue) {
   EXPECT_EQ(partition.steps, 3u);
   std::vector<std::string> steps;
   for (const StepInfo& step : partition.step_info)
-    steps.push_back(fmt::format("{} {} {} {} {}", step.command, step.kernel, step.macs, step.cycles, step.limit));
-  EXPECT_EQ(steps, (std::vector<std::string>{"0 Copy 0 0 flash", "1 Copy 0 0 flash", "3 Conv2d 15 117 start", "5 Conv2d 10 85 start",
+    steps.push_back(fmt::format("{} {} {} {} {}", step.command, step.kernel, step.macs, step.cycles,
+                                step.limit));
+  EXPECT_EQ(steps, (std::vector<std::string>{"0 Copy 0 0 flash", "1 Copy 0 0 flash",
+                                             "3 Conv2d 15 117 start", "5 Conv2d 10 85 start",
                                              "6 Softmax 0 102 start"}));
   std::vector<std::string> values;
   for (const InteriorValue& value : partition.values)

@@ -17,19 +17,23 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 using test::find_array;
 
-std::vector<NamedTensor> observer_vectors() { return test::read_arrays(test::source_path("test/data/observer_vectors.npz")); }
+std::vector<NamedTensor> observer_vectors() {
+  return test::read_arrays(test::source_path("test/data/observer_vectors.npz"));
+}
 
 double squared_error(std::span<const float> values, double scale, double zero_point) {
   double sum = 0;
   for (const float x : values) {
-    const double q = std::clamp(std::nearbyint(static_cast<double>(x) / scale) + zero_point, -128.0, 127.0);
+    const double q =
+        std::clamp(std::nearbyint(static_cast<double>(x) / scale) + zero_point, -128.0, 127.0);
     sum += std::pow((q - zero_point) * scale - static_cast<double>(x), 2);
   }
   return sum;
 }
 
-constexpr std::string_view kDistributions[] = {"normal",  "relu",     "relu6", "outliers", "shifted",
-                                               "growing", "negative", "tiny",  "zeros",    "one_value"};
+constexpr std::string_view kDistributions[] = {"normal",  "relu",     "relu6",    "outliers",
+                                               "shifted", "growing",  "negative", "tiny",
+                                               "zeros",   "one_value"};
 
 TEST(Observer, MinMaxGivesTheParametersOfPyTorch) {
   constexpr float kEps = 0x1p-12F;  // of ExecuTorch's Neutron quantizer
@@ -42,8 +46,11 @@ TEST(Observer, MinMaxGivesTheParametersOfPyTorch) {
     const auto wanted = find_array(arrays, name + "_min_max")->values<double>();
     EXPECT_EQ(affine.scale(), static_cast<float>(wanted[0])) << name;
     EXPECT_EQ(affine.zero_point(), static_cast<int>(wanted[1])) << name;
-    const Quantization symmetric = symmetric_quantization(best_range(statistics), std::numeric_limits<float>::epsilon());
-    EXPECT_EQ(symmetric.scale(), static_cast<float>(find_array(arrays, name + "_symmetric")->values<double>()[0])) << name;
+    const Quantization symmetric =
+        symmetric_quantization(best_range(statistics), std::numeric_limits<float>::epsilon());
+    EXPECT_EQ(symmetric.scale(),
+              static_cast<float>(find_array(arrays, name + "_symmetric")->values<double>()[0]))
+        << name;
   }
 }
 
@@ -56,7 +63,8 @@ TEST(Observer, WeightScalesArePyTorchs) {
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(q.scales[i], static_cast<float>(wanted[i]));
   EXPECT_EQ(q.qmin, -127);
   // Another axis: the maximum over the slices.
-  const Quantization inner = weight_quantization(std::vector<float>{1, -2, 3, 4, 5, -6}, {1, 3, 2}, 2);
+  const Quantization inner =
+      weight_quantization(std::vector<float>{1, -2, 3, 4, 5, -6}, {1, 3, 2}, 2);
   EXPECT_EQ(inner.scales, (std::vector<float>{5.0F / 127, 6.0F / 127}));
 }
 
@@ -112,8 +120,10 @@ TEST(Observer, HistogramIsNoWorseThanPyTorchs) {
     EXPECT_TRUE(statistics.observe(values.subspan(values.size() / 2)));
     const Quantization ours = affine_quantization(best_range(statistics), kActivationEps);
     const auto theirs = find_array(arrays, name + "_histogram")->values<double>();
-    const double error = squared_error(values, static_cast<double>(ours.scale()), ours.zero_point());
-    EXPECT_LE(error, squared_error(values, theirs[0], theirs[1]) * 1.02) << name << ": scale " << ours.scale() << ", PyTorch " << theirs[0];
+    const double error =
+        squared_error(values, static_cast<double>(ours.scale()), ours.zero_point());
+    EXPECT_LE(error, squared_error(values, theirs[0], theirs[1]) * 1.02)
+        << name << ": scale " << ours.scale() << ", PyTorch " << theirs[0];
   }
 }
 
@@ -124,14 +134,16 @@ double exact_squared_error(std::span<const float> values) {
   return squared_error(values, static_cast<double>(q.scale()), q.zero_point());
 }
 
-// 17 levels of grey do not lie on 1/255 of their range; of the scales nearby, 1/15 does them justice.
+// 17 levels of grey do not lie on 1/255 of their range; of the scales nearby, 1/15 does them
+// justice.
 TEST(Observer, PutsFewValuesOnCodes) {
   std::vector<float> levels;
   for (int i = 0; i < 1700; ++i) levels.push_back(static_cast<float>(i % 17));
   EXPECT_LT(exact_squared_error(levels), 1e-9);
   for (float& x : levels) x = -x;
   EXPECT_LT(exact_squared_error(levels), 1e-9);
-  // Rounding of two values in steps of 1/355 costs 1.3e-6 on average, a tenth of it no more than can be had.
+  // Rounding of two values in steps of 1/355 costs 1.3e-6 on average, a tenth of it no more than
+  // can be had.
   EXPECT_LT(exact_squared_error(std::vector<float>{0.5479121F, 0.71719587F}), 1e-7);
   EXPECT_LT(exact_squared_error(std::vector<float>{-0.3F, 0.71719587F}), 1e-7);
   EXPECT_EQ(exact_squared_error(std::vector<float>{0, 0, 0}), 0);
@@ -139,22 +151,26 @@ TEST(Observer, PutsFewValuesOnCodes) {
 
 // Nothing overflows, and what has a range keeps it.
 TEST(Observer, FitsExtremeElements) {
-  constexpr float kMost = std::numeric_limits<float>::max(), kLeast = std::numeric_limits<float>::min();
-  for (const std::vector<float>& values : std::vector<std::vector<float>>{{kMost, -kMost},
-                                                                          {kMost},
-                                                                          {-kMost, 1},
-                                                                          {kMost, kMost / 3, -kMost / 7},
-                                                                          {1e-45F, -1e-45F},
-                                                                          {kLeast, 3 * kLeast},
-                                                                          {0},
-                                                                          {1e-40F, 1}}) {
+  constexpr float kMost = std::numeric_limits<float>::max(),
+                  kLeast = std::numeric_limits<float>::min();
+  for (const std::vector<float>& values :
+       std::vector<std::vector<float>>{{kMost, -kMost},
+                                       {kMost},
+                                       {-kMost, 1},
+                                       {kMost, kMost / 3, -kMost / 7},
+                                       {1e-45F, -1e-45F},
+                                       {kLeast, 3 * kLeast},
+                                       {0},
+                                       {1e-40F, 1}}) {
     ValueStatistics statistics;
     EXPECT_TRUE(statistics.observe(values));
     for (const float eps : {kActivationEps, kLeast}) {
       const Quantization q = best_quantization(statistics, eps);
       EXPECT_TRUE(std::isfinite(q.scale()) && q.scale() >= eps) << values[0] << " " << q.scale();
-      EXPECT_TRUE(q.zero_point() >= -128 && q.zero_point() <= 127) << values[0] << " " << q.zero_point();
-      const double width = static_cast<double>(statistics.range().max) - static_cast<double>(statistics.range().min);
+      EXPECT_TRUE(q.zero_point() >= -128 && q.zero_point() <= 127)
+          << values[0] << " " << q.zero_point();
+      const double width =
+          static_cast<double>(statistics.range().max) - static_cast<double>(statistics.range().min);
       EXPECT_GE(static_cast<double>(q.scale()) * 256, width) << values[0];
     }
     Quantization weights = weight_quantization(values, {static_cast<int64_t>(values.size())}, -1);
@@ -211,8 +227,9 @@ TEST(Observer, ClipsRareOutliers) {
             squared_error(values, static_cast<double>(full.scale()), full.zero_point()));
 }
 
-// n elements spread evenly over (0, 1) and one of 4. A range of [0, h] costs n · (h / 255)² / 12 for rounding and 3 · (4 − h)² for
-// saturation, least where n · h = 36 · 255² · (4 − h): at h = 2 for this n, at 1 if saturation counted once, at 1.6 if twice.
+// n elements spread evenly over (0, 1) and one of 4. A range of [0, h] costs n · (h / 255)² / 12
+// for rounding and 3 · (4 − h)² for saturation, least where n · h = 36 · 255² · (4 − h): at h = 2
+// for this n, at 1 if saturation counted once, at 1.6 if twice.
 TEST(Observer, SaturationCountsThreeTimes) {
   constexpr size_t kCount = 36 * 255 * 255;
   std::vector<float> values(kCount + 1, 4.0F);
@@ -249,7 +266,8 @@ TEST(Observer, MergesExactly) {
   EXPECT_EQ(counted, one.count());
 }
 
-// Bins against their definition, with the hardest floats; under sanitizers this is also the bounds check.
+// Bins against their definition, with the hardest floats; under sanitizers this is also the bounds
+// check.
 TEST(Observer, CountsExtremeElements) {
   const std::vector<std::vector<float>> cases{{3.4e38F, -3.4e38F},
                                               {1e-45F},
@@ -266,8 +284,9 @@ TEST(Observer, CountsExtremeElements) {
     EXPECT_TRUE(statistics.observe(values));
     std::vector<int64_t> wanted(statistics.bins().size());
     for (const float x : values)
-      ++wanted.at(static_cast<size_t>(std::floor(std::ldexp(static_cast<double>(x), -statistics.exponent())) -
-                                      static_cast<double>(statistics.first_bin())));
+      ++wanted.at(static_cast<size_t>(
+          std::floor(std::ldexp(static_cast<double>(x), -statistics.exponent())) -
+          static_cast<double>(statistics.first_bin())));
     EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), statistics.bins().begin()));
     EXPECT_LE(wanted.size(), static_cast<size_t>(ValueStatistics::kMaxBins));
     const Quantization q = affine_quantization(best_range(statistics), kActivationEps);

@@ -1,4 +1,5 @@
-// Operators: what they refuse, and evaluation where PyTorch or TFLite define an edge that no model here reaches.
+// Operators: what they refuse, and evaluation where PyTorch or TFLite define an edge that no model
+// here reaches.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -14,7 +15,8 @@ namespace {
 std::string refused(const std::string& text) {
   const auto program = parse_program(text, "test.ir");
   if (!program) return program.error().reason;
-  const auto result = make_reference_executor(*program, program->forward())->run(std::vector<TensorView>{});
+  const auto result =
+      make_reference_executor(*program, program->forward())->run(std::vector<TensorView>{});
   return result ? "" : result.error().reason;
 }
 
@@ -24,13 +26,16 @@ std::string refused_op(const std::string& inputs, const std::string& op) {
 
 // The only output of a graph without inputs.
 template <class T>
-std::vector<T> evaluate(const std::string& constants, const std::string& op, Precision precision = Precision::kFloat) {
-  const auto program = parse_program("graph @forward() {\n  " + constants + "\n  %y: " + op + "\n  return %y\n}\n", "test.ir");
+std::vector<T> evaluate(const std::string& constants, const std::string& op,
+                        Precision precision = Precision::kFloat) {
+  const auto program = parse_program(
+      "graph @forward() {\n  " + constants + "\n  %y: " + op + "\n  return %y\n}\n", "test.ir");
   if (!program) {
     ADD_FAILURE() << to_text(program.error());
     return {};
   }
-  const auto outputs = make_reference_executor(*program, program->forward(), precision)->run(std::vector<TensorView>{});
+  const auto outputs = make_reference_executor(*program, program->forward(), precision)
+                           ->run(std::vector<TensorView>{});
   if (!outputs) {
     ADD_FAILURE() << to_text(outputs.error());
     return {};
@@ -52,93 +57,129 @@ TEST(Ops, RefuseWhatTheyCannotCompute) {
   const Case cases[] = {
       {"%x: i32[3]", "i32[3] = aten.relu(%x)", "expected float or i8 quantized per tensor"},
       {"%x: i8[3]", "i8[3] = aten.relu(%x)", "i8 without quantization"},
-      {"%x: i8[3] quant<axis=0, 0.1, 0.2, 0.3>", "i8[3] quant<0.1> = aten.relu(%x)", "quantized per tensor"},
+      {"%x: i8[3] quant<axis=0, 0.1, 0.2, 0.3>", "i8[3] quant<0.1> = aten.relu(%x)",
+       "quantized per tensor"},
       {kX, "f32[1,3,8,8] = aten.clamp(%x) {max = nan}", "NaN"},
       {kX, "f32[1,3,8,8] = aten.clamp(%x) {lowest = 1.0}", "unknown attribute `lowest`"},
       {"%x: f32[2,3], %z: f32[4]", "f32[2,3] = aten.add.Tensor(%x, %z)", "do not broadcast"},
-      {"%x: f32[2,3], %z: i8[3] quant<0.1>", "f32[2,3] = aten.add.Tensor(%x, %z)", "operand 0 is f32 and operand 1 is i8"},
-      {"%x: f32[2]", "f32[2] = aten.add.Tensor(%x, %x) {activation = \"gelu\"}", "unknown activation `gelu`"},
-      {"%x: f32[4]", "f32[4] = aten.slice.Tensor(%x) {dim = 0, start = 0, end = 4, step = 0}", "`step` is 0, expected at least 1"},
-      {"%x: f32[4]", "f32[4] = aten.slice.Tensor(%x) {dim = 0, start = 0, end = 5, step = 1}", "`end` 5 is outside of the extent 4"},
-      {"%x: i8[2] quant<0.1>", "i8[2] quant<0.2> = aten.add.Tensor(%x, %x) {alpha = inf}", "`alpha` of a quantized operator is not finite"},
-      {"%x: f32[2,3], %w: f32[2,1,1]", "f32[2,2,3] = aten.prelu(%x, %w)", "the weight of shape 2x1x1 does not broadcast to 2x3"},
-      {"%x: f32[2]", "f32[2] = aten.gelu(%x) {approximate = \"erf\"}", "`approximate` is `erf`, expected none or tanh"},
+      {"%x: f32[2,3], %z: i8[3] quant<0.1>", "f32[2,3] = aten.add.Tensor(%x, %z)",
+       "operand 0 is f32 and operand 1 is i8"},
+      {"%x: f32[2]", "f32[2] = aten.add.Tensor(%x, %x) {activation = \"gelu\"}",
+       "unknown activation `gelu`"},
+      {"%x: f32[4]", "f32[4] = aten.slice.Tensor(%x) {dim = 0, start = 0, end = 4, step = 0}",
+       "`step` is 0, expected at least 1"},
+      {"%x: f32[4]", "f32[4] = aten.slice.Tensor(%x) {dim = 0, start = 0, end = 5, step = 1}",
+       "`end` 5 is outside of the extent 4"},
+      {"%x: i8[2] quant<0.1>", "i8[2] quant<0.2> = aten.add.Tensor(%x, %x) {alpha = inf}",
+       "`alpha` of a quantized operator is not finite"},
+      {"%x: f32[2,3], %w: f32[2,1,1]", "f32[2,2,3] = aten.prelu(%x, %w)",
+       "the weight of shape 2x1x1 does not broadcast to 2x3"},
+      {"%x: f32[2]", "f32[2] = aten.gelu(%x) {approximate = \"erf\"}",
+       "`approximate` is `erf`, expected none or tanh"},
       {"%x: i64[3]", "i64[3] = aten.mul.Tensor(%x, %x)",
        "operand 0 is i64 without quantization, expected float or i8 quantized per tensor"},
       {kConvolution,
-       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], output_padding = [0, 0], "
+       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [0, 0], dilation = "
+       "[1, 1], output_padding = [0, 0], "
        "transposed = "
        "false, groups = 2}",
        "do not make 2 groups"},
       {kConvolution,
-       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [0, 1], padding = [0, 0], dilation = [1, 1], output_padding = [0, 0], "
+       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [0, 1], padding = [0, 0], dilation = "
+       "[1, 1], output_padding = [0, 0], "
        "transposed = "
        "false, groups = 1}",
        "`stride` has the entry 0"},
       {kConvolution,
-       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [0, 0], dilation = [4, 1], output_padding = [0, 0], "
+       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [0, 0], dilation = "
+       "[4, 1], output_padding = [0, 0], "
        "transposed = "
        "false, groups = 1}",
        "does not fit"},
       {kConvolution,
-       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [0], dilation = [1, 1], output_padding = [0, 0], "
+       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [0], dilation = "
+       "[1, 1], output_padding = [0, 0], "
        "transposed = "
        "false, groups = 1}",
        "`padding` has 1 entries"},
       {kConvolution,
-       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], output_padding = [1, 0], "
+       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [0, 0], dilation = "
+       "[1, 1], output_padding = [1, 0], "
        "transposed = "
        "false, groups = 1}",
        "`output_padding` 1"},
       {kConvolution,
-       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [1000000000, 1000000000], dilation = [1, 1], "
+       "f32[1,4,6,6] = aten.convolution(%x, %w, %b) {stride = [1, 1], padding = [1000000000, "
+       "1000000000], dilation = [1, 1], "
        "output_padding = "
        "[0, 0], transposed = false, groups = 1}",
        "the result would have the shape"},
       {"%x: f32[2,6], %w: f32[4,5]", "f32[2,4] = aten.linear(%x, %w)", "do not multiply"},
-      {"%x: f32[2,6], %w: f32[4,6], %b: f32[3]", "f32[2,4] = aten.linear(%x, %w, %b)", "the bias has shape 3, expected 4"},
-      {"%x: i8[2,6] quant<0.1:3>, %w: i8[4,6] quant<0.5:1>", "i8[2,4] quant<1> = aten.linear(%x, %w)", "zero point 0"},
-      {"%x: i8[2,6] quant<0.1:3>, %w: f32[4,6]", "i8[2,4] quant<1> = aten.linear(%x, %w)", "the weight is not i8"},
+      {"%x: f32[2,6], %w: f32[4,6], %b: f32[3]", "f32[2,4] = aten.linear(%x, %w, %b)",
+       "the bias has shape 3, expected 4"},
+      {"%x: i8[2,6] quant<0.1:3>, %w: i8[4,6] quant<0.5:1>",
+       "i8[2,4] quant<1> = aten.linear(%x, %w)", "zero point 0"},
+      {"%x: i8[2,6] quant<0.1:3>, %w: f32[4,6]", "i8[2,4] quant<1> = aten.linear(%x, %w)",
+       "the weight is not i8"},
       {kQuantized, "f32[2,4] = aten.linear(%x, %w)", "needs a quantization for its result"},
-      {"%x: f32[3,8,8]", "f32[3,4,4] = aten.batch_norm(%x) {eps = 0.1}", "mean or variance is missing"},
+      {"%x: f32[3,8,8]", "f32[3,4,4] = aten.batch_norm(%x) {eps = 0.1}",
+       "mean or variance is missing"},
       {kX, "f32[1,3,8,8] = aten.batch_norm(%x, _, _, %x, %x) {eps = 0.1}", "operand 3"},
       {kX,
-       "f32[1,3,4,4] = aten.max_pool2d(%x) {kernel_size = [2, 2], stride = [2, 2], padding = [2, 0], dilation = [1, 1], ceil_mode = false}",
+       "f32[1,3,4,4] = aten.max_pool2d(%x) {kernel_size = [2, 2], stride = [2, 2], padding = [2, "
+       "0], dilation = [1, 1], ceil_mode = false}",
        "more than half of the kernel"},
       {"%x: f32[8,8]",
-       "f32[4,4] = aten.max_pool2d(%x) {kernel_size = [2, 2], stride = [2, 2], padding = [0, 0], dilation = [1, 1], ceil_mode = false}",
+       "f32[4,4] = aten.max_pool2d(%x) {kernel_size = [2, 2], stride = [2, 2], padding = [0, 0], "
+       "dilation = [1, 1], ceil_mode = false}",
        "expected 3 or 4 dimensions"},
       {kX,
-       "f32[1,3,4,4] = aten.avg_pool2d(%x) {kernel_size = [2, 2], stride = [2, 2], padding = [0, 0], ceil_mode = false, count_include_pad "
+       "f32[1,3,4,4] = aten.avg_pool2d(%x) {kernel_size = [2, 2], stride = [2, 2], padding = [0, "
+       "0], ceil_mode = false, count_include_pad "
        "= "
        "true, divisor_override = 0}",
        "`divisor_override` is 0"},
       {kX, "f32[3,8,8] = aten.mean.dim(%x) {dim = [0, -4], keepdim = false}", "repeats"},
       {"%x: f32[0,3]", "f32[3] = aten.mean.dim(%x) {dim = [0], keepdim = false}", "no elements"},
       {kX, "f32[1,3,8,8] = aten.softmax(%x) {dim = 4}", "out of range"},
-      {"%x: i64[3]", "i64[] = aten.argmax(%x)", "operand 0 is i64, expected float or i8 quantized per tensor"},
-      {kX, "i64[1,8,8] = aten.argmax(%x) {dim = 4}", "`dim` 4 is out of range for the operand 1x3x8x8"},
+      {"%x: i64[3]", "i64[] = aten.argmax(%x)",
+       "operand 0 is i64, expected float or i8 quantized per tensor"},
+      {kX, "i64[1,8,8] = aten.argmax(%x) {dim = 4}",
+       "`dim` 4 is out of range for the operand 1x3x8x8"},
       {"%x: f32[3,0]", "i64[3] = aten.argmin(%x) {dim = 1}", "the operand has no elements"},
-      {"%x: f32[4,3], %i: f32[2]", "f32[2,3] = aten.index_select(%x, %i) {dim = 0}", "the indices are f32, expected i64 or i32"},
-      {"%x: f32[4,3], %i: i64[2]", "f32[2,3] = aten.index_select(%x, %i) {dim = 2}", "`dim` 2 is out of range for 4x3"},
-      {"%x: f32[70000], %i: i64[70000,70000]", "f32[70000,70000] = aten.index_select(%x, %i) {dim = 0}",
+      {"%x: f32[4,3], %i: f32[2]", "f32[2,3] = aten.index_select(%x, %i) {dim = 0}",
+       "the indices are f32, expected i64 or i32"},
+      {"%x: f32[4,3], %i: i64[2]", "f32[2,3] = aten.index_select(%x, %i) {dim = 2}",
+       "`dim` 2 is out of range for 4x3"},
+      {"%x: f32[70000], %i: i64[70000,70000]",
+       "f32[70000,70000] = aten.index_select(%x, %i) {dim = 0}",
        "the result would have the shape 70000x70000"},
-      {"%x: i8[1,5000] quant<0.1>", "i8[1,5000] quant<0.00390625:-128> = aten.softmax(%x) {dim = 1}", "the sum holds 4095"},
-      {"%x: i8[1,5] quant<0.1>", "i8[1,5] quant<range=-127..127, 0.1> = aten.softmax(%x) {dim = 1}", "range -128 to 127"},
-      {"%x: i8[1,5] quant<0.1>", "i8[1,5] quant<0.0009> = aten.log_softmax(%x) {dim = 1}", "expected at least 0.0009765625"},
-      {"%x: i8[1,5] quant<8>", "i8[1,5] quant<0.1> = aten.log_softmax(%x) {dim = 1}", "1/64 of the operand's"},
-      {"%x: f32[2,6], %w: f32[5,4]", "f32[2,4] = aten.matmul(%x, %w)", "the shapes 2x6 and 5x4 do not multiply"},
-      {"%x: f32[6], %w: f32[6,4]", "f32[4] = aten.matmul(%x, %w)", "the shapes 6 and 6x4 do not multiply"},
+      {"%x: i8[1,5000] quant<0.1>",
+       "i8[1,5000] quant<0.00390625:-128> = aten.softmax(%x) {dim = 1}", "the sum holds 4095"},
+      {"%x: i8[1,5] quant<0.1>", "i8[1,5] quant<range=-127..127, 0.1> = aten.softmax(%x) {dim = 1}",
+       "range -128 to 127"},
+      {"%x: i8[1,5] quant<0.1>", "i8[1,5] quant<0.0009> = aten.log_softmax(%x) {dim = 1}",
+       "expected at least 0.0009765625"},
+      {"%x: i8[1,5] quant<8>", "i8[1,5] quant<0.1> = aten.log_softmax(%x) {dim = 1}",
+       "1/64 of the operand's"},
+      {"%x: f32[2,6], %w: f32[5,4]", "f32[2,4] = aten.matmul(%x, %w)",
+       "the shapes 2x6 and 5x4 do not multiply"},
+      {"%x: f32[6], %w: f32[6,4]", "f32[4] = aten.matmul(%x, %w)",
+       "the shapes 6 and 6x4 do not multiply"},
       {"%x: f32[3,2,6], %w: f32[2,6,4]", "f32[3,2,4] = aten.matmul(%x, %w)", "do not multiply"},
-      {"%x: i8[2,40000] quant<0.1>, %w: i8[40000,2] quant<0.1>", "i8[2,2] quant<0.1> = aten.matmul(%x, %w)", "32 bits hold 33024"},
+      {"%x: i8[2,40000] quant<0.1>, %w: i8[40000,2] quant<0.1>",
+       "i8[2,2] quant<0.1> = aten.matmul(%x, %w)", "32 bits hold 33024"},
       {kX, "f32[3,60] = aten.view(%x) {size = [3, 60]}", "does not hold the elements"},
       {kX, "f32[3,60] = aten.view(%x) {size = [-1, -1]}", "does not hold the elements"},
-      {kX, "f32[3,60] = aten.view(%x) {size = [3000000000, 3000000000, 3000000000]}", "does not hold the elements"},
+      {kX, "f32[3,60] = aten.view(%x) {size = [3000000000, 3000000000, 3000000000]}",
+       "does not hold the elements"},
       {kX, "f32[1,3,8,8] = aten.permute(%x) {dims = [0, 1, 2, 2]}", "not a permutation"},
       {kX, "f32[1,3,8,8] = aten.constant_pad_nd(%x) {pad = [1], value = 0.0}", "1 entries"},
-      {kX, "f32[1,3,8,8] = aten.constant_pad_nd(%x) {pad = [-5, -4], value = 0.0}", "cut more than the extent 8"},
+      {kX, "f32[1,3,8,8] = aten.constant_pad_nd(%x) {pad = [-5, -4], value = 0.0}",
+       "cut more than the extent 8"},
       {"%x: f32[1,3], %z: f32[2,2]", "f32[1,5] = aten.cat(%x, %z) {dim = 1}", "does not join"},
-      {"%x: i8[1] quant<0.1>, %z: i8[1] quant<0.2>", "i8[2] quant<0.1> = aten.cat(%x, %z) {dim = 0}", "differ in dtype or quantization"},
+      {"%x: i8[1] quant<0.1>, %z: i8[1] quant<0.2>",
+       "i8[2] quant<0.1> = aten.cat(%x, %z) {dim = 0}", "differ in dtype or quantization"},
       {"%x: i8[1] quant<0.1>", "i8[1] quant<0.1> = quantize(%x)", "expected float"},
       {"%x: f32[1]", "i8[1] = quantize(%x)", "not quantized per tensor"},
       {"%x: f32[1]", "f32[1] = dequantize(%x)", "expected quantized i8 or i32"},
@@ -146,11 +187,13 @@ TEST(Ops, RefuseWhatTheyCannotCompute) {
   };
   for (const Case& one : cases) {
     const std::string reason = refused_op(one.inputs, one.op);
-    EXPECT_NE(reason.find(one.reason), std::string::npos) << one.op << "\n  said: " << reason << "\n  expected: " << one.reason;
+    EXPECT_NE(reason.find(one.reason), std::string::npos)
+        << one.op << "\n  said: " << reason << "\n  expected: " << one.reason;
   }
 }
 
-// Codes −2 … 2 stand for −1 … 1. Where a function is not defined its table has the value of the nearest point where it is.
+// Codes −2 … 2 stand for −1 … 1. Where a function is not defined its table has the value of the
+// nearest point where it is.
 TEST(Ops, TablesEndWhereFunctionsDo) {
   const std::string x = "%x: i8[5] quant<0.5> = constant dense<-2, -1, 0, 1, 2>";
   const auto text = [&](const std::string& op) {
@@ -171,80 +214,118 @@ TEST(Ops, TablesEndWhereFunctionsDo) {
 
 TEST(Ops, NanAndInfinityGoWherePyTorchSendsThem) {
   const std::string x = "%x: f32[5] = constant dense<nan, -inf, inf, -2, 2>";
-  const auto text = [](const std::vector<float>& values) { return fmt::format("{}", fmt::join(values, " ")); };
+  const auto text = [](const std::vector<float>& values) {
+    return fmt::format("{}", fmt::join(values, " "));
+  };
   EXPECT_EQ(text(evaluate<float>(x, "f32[5] = aten.relu(%x)")), "nan 0 inf 0 2");
-  EXPECT_EQ(text(evaluate<float>(x, "f32[5] = aten.clamp(%x) {min = -1.0, max = 1.0}")), "nan -1 1 -1 1");
-  EXPECT_EQ(text(evaluate<float>(x, "f32[5] = aten.clamp(%x) {min = 1.0, max = -1.0}")), "nan -1 -1 -1 -1");
-  EXPECT_EQ(text(evaluate<float>(x, "f32[5] = aten.add.Tensor(%x, %x) {activation = \"relu6\"}")), "nan 0 6 0 4");
-  EXPECT_EQ(text(evaluate<float>(
-                "%x: f32[1,1,2,2] = constant dense<1, nan, 3, 2>",
-                "f32[1,1,1,1] = aten.max_pool2d(%x) {kernel_size = [2, 2], stride = [1, 1], padding = [0, 0], dilation = [1, 1], "
-                "ceil_mode = false}")),
+  EXPECT_EQ(text(evaluate<float>(x, "f32[5] = aten.clamp(%x) {min = -1.0, max = 1.0}")),
+            "nan -1 1 -1 1");
+  EXPECT_EQ(text(evaluate<float>(x, "f32[5] = aten.clamp(%x) {min = 1.0, max = -1.0}")),
+            "nan -1 -1 -1 -1");
+  EXPECT_EQ(text(evaluate<float>(x, "f32[5] = aten.add.Tensor(%x, %x) {activation = \"relu6\"}")),
+            "nan 0 6 0 4");
+  EXPECT_EQ(text(evaluate<float>("%x: f32[1,1,2,2] = constant dense<1, nan, 3, 2>",
+                                 "f32[1,1,1,1] = aten.max_pool2d(%x) {kernel_size = [2, 2], stride "
+                                 "= [1, 1], padding = [0, 0], dilation = [1, 1], "
+                                 "ceil_mode = false}")),
             "nan");
 }
 
-// PyTorch: avg_pool2d(arange(1, 10).view(1, 3, 3), 2, 2, 1, ceil_mode, count_include_pad, divisor_override)
+// PyTorch: avg_pool2d(arange(1, 10).view(1, 3, 3), 2, 2, 1, ceil_mode, count_include_pad,
+// divisor_override)
 TEST(Ops, AveragePoolCountsAsPyTorchDoes) {
   const std::string x = "%x: f32[1,3,3] = constant dense<1, 2, 3, 4, 5, 6, 7, 8, 9>";
   const auto pool = [&](const std::string& size, const std::string& rest) {
-    return evaluate<float>(x, "f32[1," + size + "] = aten.avg_pool2d(%x) {kernel_size = [2, 2], stride = [2, 2], " + rest + "}");
+    return evaluate<float>(
+        x, "f32[1," + size + "] = aten.avg_pool2d(%x) {kernel_size = [2, 2], stride = [2, 2], " +
+               rest + "}");
   };
-  EXPECT_EQ(pool("2,2", "padding = [1, 1], ceil_mode = false, count_include_pad = true"), (std::vector<float>{0.25F, 1.25F, 2.75F, 7}));
-  EXPECT_EQ(pool("2,2", "padding = [1, 1], ceil_mode = false, count_include_pad = false"), (std::vector<float>{1, 2.5F, 5.5F, 7}));
-  EXPECT_EQ(pool("2,2", "padding = [0, 0], ceil_mode = true, count_include_pad = true"), (std::vector<float>{3, 4.5F, 7.5F, 9}));
-  EXPECT_EQ(pool("1,1", "padding = [0, 0], ceil_mode = false, count_include_pad = true, divisor_override = 3"), (std::vector<float>{4}));
+  EXPECT_EQ(pool("2,2", "padding = [1, 1], ceil_mode = false, count_include_pad = true"),
+            (std::vector<float>{0.25F, 1.25F, 2.75F, 7}));
+  EXPECT_EQ(pool("2,2", "padding = [1, 1], ceil_mode = false, count_include_pad = false"),
+            (std::vector<float>{1, 2.5F, 5.5F, 7}));
+  EXPECT_EQ(pool("2,2", "padding = [0, 0], ceil_mode = true, count_include_pad = true"),
+            (std::vector<float>{3, 4.5F, 7.5F, 9}));
+  EXPECT_EQ(
+      pool("1,1",
+           "padding = [0, 0], ceil_mode = false, count_include_pad = true, divisor_override = 3"),
+      (std::vector<float>{4}));
 }
 
-// PyTorch: quantize_per_tensor rounds ties to even and keeps to the range; the zero point counts after rounding.
+// PyTorch: quantize_per_tensor rounds ties to even and keeps to the range; the zero point counts
+// after rounding.
 TEST(Ops, TheFirstOfEqualElementsIsTheExtreme) {
   const std::string floats = "%x: f32[2,3] = constant dense<1, 4, 4, -2, -2, 5>";
-  EXPECT_EQ(evaluate<int64_t>(floats, "i64[2] = aten.argmax(%x) {dim = 1}"), (std::vector<int64_t>{1, 2}));
-  EXPECT_EQ(evaluate<int64_t>(floats, "i64[2] = aten.argmin(%x) {dim = 1}"), (std::vector<int64_t>{0, 0}));
+  EXPECT_EQ(evaluate<int64_t>(floats, "i64[2] = aten.argmax(%x) {dim = 1}"),
+            (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(evaluate<int64_t>(floats, "i64[2] = aten.argmin(%x) {dim = 1}"),
+            (std::vector<int64_t>{0, 0}));
   const std::string codes = "%x: i8[2,3] quant<0.5:3> = constant dense<1, 4, 4, -2, -2, 5>";
-  EXPECT_EQ(evaluate<int64_t>(codes, "i64[2] = aten.argmax(%x) {dim = 1}"), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(evaluate<int64_t>(codes, "i64[2] = aten.argmax(%x) {dim = 1}"),
+            (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(evaluate<int64_t>(codes, "i64[] = aten.argmin(%x)"), (std::vector<int64_t>{3}));
 }
 
 TEST(Ops, QuantizeRoundsTiesToEven) {
-  const std::string x = "%x: f32[8] = constant dense<0.25, 0.75, -0.25, -0.75, 1e30, -inf, nan, 1.25>";
+  const std::string x =
+      "%x: f32[8] = constant dense<0.25, 0.75, -0.25, -0.75, 1e30, -inf, nan, 1.25>";
   const std::vector<int8_t> expected{10, 12, 10, 8, 127, -127, 10, 12};
   EXPECT_EQ(evaluate<int8_t>(x, "i8[8] quant<range=-127..127, 0.5:10> = quantize(%x)"), expected);
-  EXPECT_EQ(evaluate<int8_t>(x, "i8[8] quant<range=-127..127, 0.5:10> = quantize(%x)", Precision::kDouble), expected);
+  EXPECT_EQ(evaluate<int8_t>(x, "i8[8] quant<range=-127..127, 0.5:10> = quantize(%x)",
+                             Precision::kDouble),
+            expected);
 }
 
 TEST(Ops, DequantizePerChannel) {
-  const std::string x = "%x: i8[2,2,2] quant<axis=1, 0.5:1, 2:-1> = constant dense<-128, 127, 0, 1, 1, 2, 3, 4>";
-  EXPECT_EQ(evaluate<float>(x, "f32[2,2,2] = dequantize(%x)"), (std::vector<float>{-64.5F, 63, 2, 4, 0, 0.5F, 8, 10}));
-  EXPECT_EQ(evaluate<double>(x, "f32[2,2,2] = dequantize(%x)", Precision::kDouble), (std::vector<double>{-64.5, 63, 2, 4, 0, 0.5, 8, 10}));
+  const std::string x =
+      "%x: i8[2,2,2] quant<axis=1, 0.5:1, 2:-1> = constant dense<-128, 127, 0, 1, 1, 2, 3, 4>";
+  EXPECT_EQ(evaluate<float>(x, "f32[2,2,2] = dequantize(%x)"),
+            (std::vector<float>{-64.5F, 63, 2, 4, 0, 0.5F, 8, 10}));
+  EXPECT_EQ(evaluate<double>(x, "f32[2,2,2] = dequantize(%x)", Precision::kDouble),
+            (std::vector<double>{-64.5, 63, 2, 4, 0, 0.5, 8, 10}));
 }
 
-// The quantized mean of a pool that counts its padding is that of the padded operand, padding being the zero point.
+// The quantized mean of a pool that counts its padding is that of the padded operand, padding being
+// the zero point.
 TEST(Ops, QuantizedAveragePoolCountsPaddingAsZeroPoint) {
-  const std::string x = "%x: i8[1,1,3,3] quant<0.1:-100> = constant dense<-128, 127, 5, -7, 100, -100, 90, 33, -50>";
+  const std::string x =
+      "%x: i8[1,1,3,3] quant<0.1:-100> = constant dense<-128, 127, 5, -7, 100, -100, 90, 33, -50>";
   const std::string pool =
-      "aten.avg_pool2d(%{}) {{kernel_size = [2, 3], stride = [1, 2], padding = [{}], ceil_mode = false, count_include_pad = true}}";
-  const auto direct = evaluate<int8_t>(x, "i8[1,1,4,2] quant<0.1:-100> = " + fmt::format(fmt::runtime(pool), "x", "1, 1"));
-  const auto padded =
-      evaluate<int8_t>(x + "\n  %p: i8[1,1,5,5] quant<0.1:-100> = aten.constant_pad_nd(%x) {pad = [1, 1, 1, 1], value = 0.0}",
-                       "i8[1,1,4,2] quant<0.1:-100> = " + fmt::format(fmt::runtime(pool), "p", "0, 0"));
+      "aten.avg_pool2d(%{}) {{kernel_size = [2, 3], stride = [1, 2], padding = [{}], ceil_mode = "
+      "false, count_include_pad = true}}";
+  const auto direct = evaluate<int8_t>(
+      x, "i8[1,1,4,2] quant<0.1:-100> = " + fmt::format(fmt::runtime(pool), "x", "1, 1"));
+  const auto padded = evaluate<int8_t>(
+      x + "\n  %p: i8[1,1,5,5] quant<0.1:-100> = aten.constant_pad_nd(%x) {pad = [1, 1, 1, 1], "
+          "value = 0.0}",
+      "i8[1,1,4,2] quant<0.1:-100> = " + fmt::format(fmt::runtime(pool), "p", "0, 0"));
   EXPECT_EQ(direct, padded);
   EXPECT_EQ(direct.size(), 8U);
 }
 
-// PyTorch: conv_transpose2d of [[1, 2], [3, 4]] with the kernel [[1, 10], [100, 1000]], stride 2, output_padding (1, 0)
+// PyTorch: conv_transpose2d of [[1, 2], [3, 4]] with the kernel [[1, 10], [100, 1000]], stride 2,
+// output_padding (1, 0)
 TEST(Ops, TransposedConvolution) {
   const std::string attributes =
-      "{stride = [2, 2], padding = [0, 0], dilation = [1, 1], output_padding = [1, 0], transposed = true, groups = 1}";
-  const std::string constants = "%x: f32[1,1,2,2] = constant dense<1, 2, 3, 4>\n  %w: f32[1,1,2,2] = constant dense<1, 10, 100, 1000>";
+      "{stride = [2, 2], padding = [0, 0], dilation = [1, 1], output_padding = [1, 0], transposed "
+      "= true, groups = 1}";
+  const std::string constants =
+      "%x: f32[1,1,2,2] = constant dense<1, 2, 3, 4>\n  %w: f32[1,1,2,2] = constant dense<1, 10, "
+      "100, 1000>";
   EXPECT_EQ(evaluate<float>(constants, "f32[1,1,5,4] = aten.convolution(%x, %w) " + attributes),
-            (std::vector<float>{1, 10, 2, 20, 100, 1000, 200, 2000, 3, 30, 4, 40, 300, 3000, 400, 4000, 0, 0, 0, 0}));
+            (std::vector<float>{1, 10, 2,   20,   100, 1000, 200, 2000, 3, 30,
+                                4, 40, 300, 3000, 400, 4000, 0,   0,    0, 0}));
   const std::string integers =
-      "%x: i8[1,1,2,2] quant<1:-1> = constant dense<0, 1, 2, 3>\n  %w: i8[1,1,2,2] quant<axis=1, 0.5> = constant dense<1, -2, 3, 5>";
-  EXPECT_EQ(evaluate<int8_t>(integers, "i8[1,1,5,4] quant<0.5:7> = aten.convolution(%x, %w) " + attributes),
-            (std::vector<int8_t>{8, 5, 9, 3, 10, 12, 13, 17, 10, 1, 11, -1, 16, 22, 19, 27, 7, 7, 7, 7}));
+      "%x: i8[1,1,2,2] quant<1:-1> = constant dense<0, 1, 2, 3>\n  %w: i8[1,1,2,2] quant<axis=1, "
+      "0.5> = constant dense<1, -2, 3, 5>";
+  EXPECT_EQ(
+      evaluate<int8_t>(integers,
+                       "i8[1,1,5,4] quant<0.5:7> = aten.convolution(%x, %w) " + attributes),
+      (std::vector<int8_t>{8, 5, 9, 3, 10, 12, 13, 17, 10, 1, 11, -1, 16, 22, 19, 27, 7, 7, 7, 7}));
 }
 
-// A chain as wide as it is long: every tensor dies after its next op, outputs and inputs that are outputs stay.
+// A chain as wide as it is long: every tensor dies after its next op, outputs and inputs that are
+// outputs stay.
 TEST(Executor, ObserversSeeInputsAndEveryResult) {
   const auto program = parse_program(R"(graph @forward(%x: f32[2]) {
   %a: f32[2] = aten.relu(%x)
@@ -258,16 +339,20 @@ TEST(Executor, ObserversSeeInputsAndEveryResult) {
   x.values<float>()[1] = 3;
   for (const Precision precision : {Precision::kFloat, Precision::kDouble}) {
     std::vector<std::string> seen;
-    const auto outputs = make_reference_executor(*program, program->forward(), precision)
-                             ->run(std::vector{x.view()}, [&](ValueId id, const TensorView& view) {
-                               seen.push_back(program->forward().value(id).name);
-                               EXPECT_EQ(view.dtype, precision == Precision::kDouble ? DType::kFloat64 : DType::kFloat32);
-                             });
+    const auto outputs =
+        make_reference_executor(*program, program->forward(), precision)
+            ->run(std::vector{x.view()}, [&](ValueId id, const TensorView& view) {
+              seen.push_back(program->forward().value(id).name);
+              EXPECT_EQ(view.dtype,
+                        precision == Precision::kDouble ? DType::kFloat64 : DType::kFloat32);
+            });
     ASSERT_TRUE(outputs) << to_text(outputs.error());
     EXPECT_EQ(seen, (std::vector<std::string>{"x", "a", "b", "unused"}));
     ASSERT_EQ(outputs->size(), 3U);
     const auto second = [&](size_t i) {
-      return precision == Precision::kDouble ? (*outputs)[i].values<double>()[1] : static_cast<double>((*outputs)[i].values<float>()[1]);
+      return precision == Precision::kDouble
+                 ? (*outputs)[i].values<double>()[1]
+                 : static_cast<double>((*outputs)[i].values<float>()[1]);
     };
     EXPECT_EQ(second(0), 6);
     EXPECT_EQ(second(1), 3);
@@ -275,26 +360,36 @@ TEST(Executor, ObserversSeeInputsAndEveryResult) {
   }
 }
 
-// Products of the definition, whatever the machine pads, counted by hand: positions · outputs · products of one output.
+// Products of the definition, whatever the machine pads, counted by hand: positions · outputs ·
+// products of one output.
 TEST(Ops, MacsAreTheProductsOfTheDefinition) {
   struct Counted {
     const char* inputs;
     const char* op;
     int64_t macs;
   };
-  constexpr const char* kWindow = "dilation = [1, 2], output_padding = [0, 0], padding = [1, 0], stride = [2, 1]";
+  constexpr const char* kWindow =
+      "dilation = [1, 2], output_padding = [0, 0], padding = [1, 0], stride = [2, 1]";
   const Counted cases[] = {
-      // Rows (5 + 2 - 3) / 2 + 1 = 3, columns 7 - 2 = 5: 2 images · 15 positions · 4 channels · 3 · 3 · 2 products.
-      {"%x: f32[2,3,5,7], %w: f32[4,3,3,2]", "f32[2,4,3,5] = aten.convolution(%x, %w, _) {W, groups = 1, transposed = false}",
+      // Rows (5 + 2 - 3) / 2 + 1 = 3, columns 7 - 2 = 5: 2 images · 15 positions · 4 channels · 3 ·
+      // 3 · 2 products.
+      {"%x: f32[2,3,5,7], %w: f32[4,3,3,2]",
+       "f32[2,4,3,5] = aten.convolution(%x, %w, _) {W, groups = 1, transposed = false}",
        2 * 15 * 4 * 18},
       // Three groups of 2 channels to 3: each output channel sees 2 · 3 · 2 products.
-      {"%x: f32[1,6,5,7], %w: f32[9,2,3,2]", "f32[1,9,3,5] = aten.convolution(%x, %w, _) {W, groups = 3, transposed = false}", 15 * 9 * 12},
+      {"%x: f32[1,6,5,7], %w: f32[9,2,3,2]",
+       "f32[1,9,3,5] = aten.convolution(%x, %w, _) {W, groups = 3, transposed = false}",
+       15 * 9 * 12},
       // Depthwise: 3 · 2 products.
-      {"%x: f32[1,5,5,7], %w: f32[5,1,3,2]", "f32[1,5,3,5] = aten.convolution(%x, %w, _) {W, groups = 5, transposed = false}", 15 * 5 * 6},
-      // Transposed: each of the 4 · 3 inputs of 5 channels is multiplied with a kernel of 3 · 3 for each of 2 output channels; products
+      {"%x: f32[1,5,5,7], %w: f32[5,1,3,2]",
+       "f32[1,5,3,5] = aten.convolution(%x, %w, _) {W, groups = 5, transposed = false}",
+       15 * 5 * 6},
+      // Transposed: each of the 4 · 3 inputs of 5 channels is multiplied with a kernel of 3 · 3 for
+      // each of 2 output channels; products
       // with what the padding cuts off are counted, as those with padded zeros are above.
       {"%x: f32[1,5,4,3], %w: f32[5,2,3,3]",
-       "f32[1,2,9,7] = aten.convolution(%x, %w, _) {dilation = [1, 1], output_padding = [0, 0], padding = [0, 0], stride = [2, 2], "
+       "f32[1,2,9,7] = aten.convolution(%x, %w, _) {dilation = [1, 1], output_padding = [0, 0], "
+       "padding = [0, 0], stride = [2, 2], "
        "groups = 1, transposed = true}",
        4 * 3 * 5 * 9 * 2},
       {"%x: f32[2,3,4], %w: f32[5,4]", "f32[2,3,5] = aten.linear(%x, %w, _)", 2 * 3 * 4 * 5},
@@ -302,8 +397,11 @@ TEST(Ops, MacsAreTheProductsOfTheDefinition) {
   };
   for (const Counted& counted : cases) {
     std::string op = counted.op;
-    if (const size_t at = op.find('W'); at != std::string::npos && op[at - 1] == '{') op.replace(at, 1, kWindow);
-    const auto program = parse_program(fmt::format("graph @forward({}) {{\n  %r: {}\n  return %r\n}}\n", counted.inputs, op), "test.ir");
+    if (const size_t at = op.find('W'); at != std::string::npos && op[at - 1] == '{')
+      op.replace(at, 1, kWindow);
+    const auto program = parse_program(
+        fmt::format("graph @forward({}) {{\n  %r: {}\n  return %r\n}}\n", counted.inputs, op),
+        "test.ir");
     ASSERT_TRUE(program) << to_text(program.error());
     const Graph& graph = program->forward();
     int64_t macs = 0;

@@ -31,8 +31,8 @@ TEST(MinCut, EqualsTheBestOfAllLabelings) {
     };
     std::vector<Edge> edges;
     for (uint32_t i = 0; i < nodes * 3; ++i) {
-      const Edge edge{static_cast<uint32_t>(random() % nodes), static_cast<uint32_t>(random() % nodes),
-                      static_cast<int64_t>(random() % 20)};
+      const Edge edge{static_cast<uint32_t>(random() % nodes),
+                      static_cast<uint32_t>(random() % nodes), static_cast<int64_t>(random() % 20)};
       edges.push_back(edge);
       cut.add_edge(edge.from, edge.to, edge.cost);
     }
@@ -67,7 +67,8 @@ graph @forward(%x: f32[1,3,8,9]) {
 
 TEST(Layout, QuantizeAndDequantizeAbsorbTheTranspositions) {
   Program program = parse(kTwoConvolutions);
-  const Recipe recipe = recipe_with({"aten.convolution"}, {.contiguous = false, .channels_last = true});
+  const Recipe recipe =
+      recipe_with({"aten.convolution"}, {.contiguous = false, .channels_last = true});
   Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
   const Result<LayoutResult> result = assign_layouts(program.forward(), recipe, placement);
   ASSERT_TRUE(result);
@@ -89,11 +90,13 @@ graph @forward(%x: f32[1,3,8,9]) {
   %s: f32[1,216] = aten.view(%r) {size = [1, 216]}
   return %a, %b, %s
 })");
-  const Recipe recipe = recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
+  const Recipe recipe =
+      recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
   Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
   const Result<LayoutResult> result = assign_layouts(program.forward(), recipe, placement);
   ASSERT_TRUE(result);
-  EXPECT_EQ(result->conversions.size(), 3U);  // the relu's result once for both pools, and each pool's output back
+  EXPECT_EQ(result->conversions.size(),
+            3U);  // the relu's result once for both pools, and each pool's output back
   EXPECT_EQ(result->bytes_moved, 4 * (216 + 48 + 168));
   EXPECT_TRUE(verify(program));
 }
@@ -104,11 +107,13 @@ graph @forward(%x: f32[1,3,8,9]) {
   %a: f32[1,3,4,4] = aten.avg_pool2d(%x) {ceil_mode = false, count_include_pad = true, kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]}
   return %a channels_last, %a, %x channels_last
 })");
-  const Recipe recipe = recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
+  const Recipe recipe =
+      recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
   Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
   const Result<LayoutResult> result = assign_layouts(program.forward(), recipe, placement);
   ASSERT_TRUE(result);
-  EXPECT_EQ(result->conversions.size(), 2U);  // of the input, for the pool and an output; of the pool's result
+  EXPECT_EQ(result->conversions.size(),
+            2U);  // of the input, for the pool and an output; of the pool's result
   EXPECT_EQ(result->bytes_moved, 4 * (216 + 48));
   const Graph& graph = program.forward();
   EXPECT_EQ(graph.type(graph.outputs()[0]).layout, Layout::kChannelsLast);
@@ -123,7 +128,8 @@ graph @forward(%x: f32[1,1,8,9]) {
   %a: f32[1,1,4,4] = aten.avg_pool2d(%x) {ceil_mode = false, count_include_pad = true, kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]}
   return %a
 })");
-  const Recipe recipe = recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
+  const Recipe recipe =
+      recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
   Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
   EXPECT_TRUE(assign_layouts(program.forward(), recipe, placement)->conversions.empty());
 }
@@ -148,19 +154,23 @@ TEST(FloatFallback, ComputesWithinOneStepOfTheIntegerOp) {
   const auto integer = make_reference_executor(program, before)->run({&view, 1});
   const auto real = make_reference_executor(program, graph)->run({&view, 1});
   ASSERT_TRUE(integer && real);
-  for (size_t i = 0; i < 216; ++i) EXPECT_NEAR(integer->front().values<float>()[i], real->front().values<float>()[i], 0.0301F);
+  for (size_t i = 0; i < 216; ++i)
+    EXPECT_NEAR(integer->front().values<float>()[i], real->front().values<float>()[i], 0.0301F);
 }
 
 // Operators that ExecuTorch has no kernel for, as compositions of those that it has.
 TEST(Executorch, ComposesWhatItHasNoKernelFor) {
   for (const std::string_view op :
-       {"aten.hardshrink(%x) {lambd = 1.5}", "aten.softshrink(%x) {lambd = 1.5}", "aten.softsign(%x)",
-        "aten.threshold(%x) {threshold = -2.0, value = 7.5}", "aten.hardsigmoid(%x)", "aten.hardswish(%x)", "aten.log_sigmoid(%x)",
-        "aten.mish(%x)", "aten.silu(%x)", "aten.softplus(%x) {beta = 0.5, threshold = 20.0}", "aten.prelu(%x, %slope)",
-        "aten.rms_norm(%x, %last) {eps = 0.01, normalized_shape = [6]}", "aten.constant_pad_nd(%x) {pad = [-2, 1, 0, -1], value = 0.5}",
+       {"aten.hardshrink(%x) {lambd = 1.5}", "aten.softshrink(%x) {lambd = 1.5}",
+        "aten.softsign(%x)", "aten.threshold(%x) {threshold = -2.0, value = 7.5}",
+        "aten.hardsigmoid(%x)", "aten.hardswish(%x)", "aten.log_sigmoid(%x)", "aten.mish(%x)",
+        "aten.silu(%x)", "aten.softplus(%x) {beta = 0.5, threshold = 20.0}",
+        "aten.prelu(%x, %slope)", "aten.rms_norm(%x, %last) {eps = 0.01, normalized_shape = [6]}",
+        "aten.constant_pad_nd(%x) {pad = [-2, 1, 0, -1], value = 0.5}",
         "aten.softmax(%x, %mask) {dim = -1}"}) {
     SCOPED_TRACE(std::string(op));
-    Program program = parse(fmt::format(R"(
+    Program program =
+        parse(fmt::format(R"(
 graph @forward(%x: f32[2,3,4,6]) {{
   %slope: f32[3,1,1] = constant seeded<1>
   %last: f32[6] = constant seeded<2>
@@ -168,7 +178,7 @@ graph @forward(%x: f32[2,3,4,6]) {{
   %y: f32[{}] = {}
   return %y
 }})",
-                                        op.find("pad_nd") != std::string_view::npos ? "2,3,3,5" : "2,3,4,6", op));
+                          op.find("pad_nd") != std::string_view::npos ? "2,3,3,5" : "2,3,4,6", op));
     const Graph before = program.forward();
     Graph& graph = program.forward();
     const auto backend = make_executorch_backend(*find_target("executorch"));
@@ -177,21 +187,24 @@ graph @forward(%x: f32[2,3,4,6]) {{
     ASSERT_TRUE(verify(program));
     EXPECT_GT(graph.op_slots(), 1u);
     Tensor input(DType::kFloat32, {2, 3, 4, 6});
-    for (size_t i = 0; i < 144; ++i) input.values<float>()[i] = (static_cast<float>(i * 37 % 144) - 72) / 9;
+    for (size_t i = 0; i < 144; ++i)
+      input.values<float>()[i] = (static_cast<float>(i * 37 % 144) - 72) / 9;
     const TensorView view = input.view();
     const auto expected = make_reference_executor(program, before)->run({&view, 1});
     const auto actual = make_reference_executor(program, graph)->run({&view, 1});
     ASSERT_TRUE(expected && actual);
     ASSERT_EQ(expected->front().shape(), actual->front().shape());
     for (size_t i = 0; i < expected->front().values<float>().size(); ++i)
-      EXPECT_NEAR(expected->front().values<float>()[i], actual->front().values<float>()[i], 2e-6F) << i;
+      EXPECT_NEAR(expected->front().values<float>()[i], actual->front().values<float>()[i], 2e-6F)
+          << i;
   }
 }
 
 TEST(Executorch, SaysWhatItCannotCompose) {
   const auto reason = [](std::string_view text) {
     Program program = parse(text);
-    const auto refusal = make_executorch_backend(*find_target("executorch"))->refuse(program.forward(), program.forward().first_op());
+    const auto refusal = make_executorch_backend(*find_target("executorch"))
+                             ->refuse(program.forward(), program.forward().first_op());
     return refusal ? refusal->reason : std::string();
   };
   EXPECT_EQ(reason(R"(
@@ -199,7 +212,8 @@ graph @forward(%x: f32[1,3,8,8]) {
   %y: f32[1,3,8,8] = aten.softplus(%x) {beta = 1.0, threshold = 4.0}
   return %y
 })"),
-            "log(1 + exp(x)), of which ExecuTorch's softplus is composed, is the same function from a threshold of 15 on; this one is 4");
+            "log(1 + exp(x)), of which ExecuTorch's softplus is composed, is the same function "
+            "from a threshold of 15 on; this one is 4");
   EXPECT_EQ(reason(R"(
 graph @forward(%x: f32[1,3,8,8]) {
   %y: f32[1,3,3,3] = aten.adaptive_max_pool2d(%x) {output_size = [3, 3]}
@@ -222,14 +236,16 @@ graph @forward(%x: f32[1,3,8,9]) {
   ASSERT_TRUE(verify(program));
   std::vector<std::string_view> names;
   for (const OpId op : graph.ops()) names.push_back(graph.op(op).def->name);
-  EXPECT_EQ(names, (std::vector<std::string_view>{"aten.constant_pad_nd", "aten.convolution", "aten.clamp"}));
+  EXPECT_EQ(names, (std::vector<std::string_view>{"aten.constant_pad_nd", "aten.convolution",
+                                                  "aten.clamp"}));
   Tensor input(DType::kFloat32, {1, 3, 8, 9});
   for (size_t i = 0; i < 216; ++i) input.values<float>()[i] = static_cast<float>(i % 17) - 8;
   const TensorView view = input.view();
   const auto expected = make_reference_executor(program, before)->run({&view, 1});
   const auto actual = make_reference_executor(program, graph)->run({&view, 1});
   ASSERT_TRUE(expected && actual);
-  for (size_t i = 0; i < 100; ++i) EXPECT_FLOAT_EQ(expected->front().values<float>()[i], actual->front().values<float>()[i]);
+  for (size_t i = 0; i < 100; ++i)
+    EXPECT_FLOAT_EQ(expected->front().values<float>()[i], actual->front().values<float>()[i]);
 }
 
 }  // namespace

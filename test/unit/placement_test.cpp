@@ -39,7 +39,9 @@ TEST(Placement, NamesEveryHomelessOpWithReasons) {
   ASSERT_FALSE(placement);
   EXPECT_EQ(placement.error().id, DiagnosticId::kNoBackend);
   EXPECT_EQ(placement.error().reason.substr(0, 44), "no backend of the target runs these operator");
-  EXPECT_NE(placement.error().reason.find("(aten.softmax)\n    fake: the fake delegate does not take this operator"), std::string::npos);
+  EXPECT_NE(placement.error().reason.find(
+                "(aten.softmax)\n    fake: the fake delegate does not take this operator"),
+            std::string::npos);
 }
 
 TEST(Placement, AsksADelegateOnceAnOp) {
@@ -47,7 +49,8 @@ TEST(Placement, AsksADelegateOnceAnOp) {
   const Recipe recipe = recipe_with({"aten.relu"});
   const Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
   EXPECT_EQ(dynamic_cast<const FakeDelegate&>(*recipe[0]).questions, 2U);
-  EXPECT_EQ(reason_of(placement, program.forward(), "b.float"), "fake-no: the fake delegate does not take this operator");
+  EXPECT_EQ(reason_of(placement, program.forward(), "b.float"),
+            "fake-no: the fake delegate does not take this operator");
   EXPECT_EQ(reason_of(placement, program.forward(), "a"), "");
 }
 
@@ -57,17 +60,20 @@ TEST(Placement, KeepsOffAndForcesOn) {
   PlacementOptions options{.weigh_costs = false};
   options.wishes = {Wish::kKeepOff, Wish::kNone};
   Placement placement = *place(program, program.forward(), recipe, options);
-  EXPECT_EQ(reason_of(placement, program.forward(), "a.float"), "kept-off: the options of the compilation keep it off the NPU");
+  EXPECT_EQ(reason_of(placement, program.forward(), "a.float"),
+            "kept-off: the options of the compilation keep it off the NPU");
 
   program = parse(kTwoOps);
   options.wishes = {Wish::kNone, Wish::kForceOn};
   const Result<Placement> forced = place(program, program.forward(), recipe, options);
   ASSERT_FALSE(forced);
   EXPECT_EQ(forced.error().id, DiagnosticId::kPlacementForced);
-  EXPECT_EQ(forced.error().reason, "fake cannot run aten.softmax: the fake delegate does not take this operator");
+  EXPECT_EQ(forced.error().reason,
+            "fake cannot run aten.softmax: the fake delegate does not take this operator");
 }
 
-// x → softmax (host) → relu → softmax (host): the relu between them is handed over only if that pays.
+// x → softmax (host) → relu → softmax (host): the relu between them is handed over only if that
+// pays.
 TEST(Placement, WeighsTheHandOverOfAnOpAmongOthersOnTheHost) {
   constexpr std::string_view kText = R"(
 graph @forward(%x: i8[1,50] quant<0.5>) {
@@ -79,7 +85,8 @@ graph @forward(%x: i8[1,50] quant<0.5>) {
   Program program = parse(kText);
   Placement placement = *place(program, program.forward(), recipe_with({"aten.relu"}, {}, 6000));
   EXPECT_EQ(reason_of(placement, program.forward(), "b.float"),
-            "costs-more: an operator beside one on the CPU is handed over if that saves cycles; this one would take about 6001 cycles with "
+            "costs-more: an operator beside one on the CPU is handed over if that saves cycles; "
+            "this one would take about 6001 cycles with "
             "the hand-over, 3800 on the CPU (follows a.float)");
   program = parse(kText);
   placement = *place(program, program.forward(), recipe_with({"aten.relu"}, {}, 3000));
@@ -100,7 +107,8 @@ graph @forward(%x: i8[2,3] quant<0.5>) {
 })";
   Program program = parse(kText);
   const Placement placement = *place(program, program.forward(), recipe_with({"aten.view"}));
-  EXPECT_EQ(reason_of(placement, program.forward(), "a"), "only-views: a call of the NPU that has only views to show computes nothing");
+  EXPECT_EQ(reason_of(placement, program.forward(), "a"),
+            "only-views: a call of the NPU that has only views to show computes nothing");
   EXPECT_EQ(placement.backend, (std::vector<uint8_t>{1, 1}));
 }
 
@@ -113,14 +121,16 @@ graph @forward(%x: i8[1,5] quant<0.5>) {
   %q: i8[1,5] quant<0.5> = quantize(%b)
   return %q
 })");
-  const Placement placement = *place(program, program.forward(), recipe_with({"aten.relu", "aten.hardswish"}));
+  const Placement placement =
+      *place(program, program.forward(), recipe_with({"aten.relu", "aten.hardswish"}));
   EXPECT_EQ(reason_of(placement, program.forward(), "a"),
-            "not-quantized-in-model: an operator runs in int8 where the model quantizes its operands and its result; its result `a` has no "
+            "not-quantized-in-model: an operator runs in int8 where the model quantizes its "
+            "operands and its result; its result `a` has no "
             "quantization");
-  EXPECT_EQ(
-      reason_of(placement, program.forward(), "b"),
-      "not-quantized-in-model: an operator runs in int8 where the model quantizes its operands and its result; its operand `a` has no "
-      "quantization (follows a)");
+  EXPECT_EQ(reason_of(placement, program.forward(), "b"),
+            "not-quantized-in-model: an operator runs in int8 where the model quantizes its "
+            "operands and its result; its operand `a` has no "
+            "quantization (follows a)");
 }
 
 TEST(Placement, SaysWhatABatchNormOfAQuantizedModelLacks) {
@@ -132,10 +142,10 @@ graph @forward(%x: f32[1,2,4]) {
   return %q
 })");
   const Placement placement = *place(program, program.forward(), recipe_with({"aten.convolution"}));
-  EXPECT_EQ(
-      reason_of(placement, program.forward(), "a"),
-      "not-quantized-in-model: an operator runs in int8 where the model quantizes its operands and its result; its operand `x` has no "
-      "quantization");
+  EXPECT_EQ(reason_of(placement, program.forward(), "a"),
+            "not-quantized-in-model: an operator runs in int8 where the model quantizes its "
+            "operands and its result; its operand `x` has no "
+            "quantization");
 }
 
 TEST(Placement, SaysWhatIsWrongWithAQuantizedWeight) {
@@ -150,18 +160,21 @@ graph @forward(%x: i8[1,3] quant<0.5>) {
   return %q
 })");
   const Placement placement = *place(program, program.forward(), recipe_with({"aten.linear"}));
-  EXPECT_EQ(
-      reason_of(placement, program.forward(), "a"),
-      "not-quantized-in-model: an operator runs in int8 where the model quantizes its operands and its result; its weight `v` has the "
-      "zero point 7 in place of 0");
+  EXPECT_EQ(reason_of(placement, program.forward(), "a"),
+            "not-quantized-in-model: an operator runs in int8 where the model quantizes its "
+            "operands and its result; its weight `v` has the "
+            "zero point 7 in place of 0");
 }
 
 // ---- partitions
 
-Placement placed(Program& program, const Recipe& recipe) { return *place(program, program.forward(), recipe, {.weigh_costs = false}); }
+Placement placed(Program& program, const Recipe& recipe) {
+  return *place(program, program.forward(), recipe, {.weigh_costs = false});
+}
 
 TEST(Partition, ABranchOutsideSplitsTheDelegate) {
-  // relu → tanh (outside) → relu, and a way around: both relus in one partition would depend on themselves.
+  // relu → tanh (outside) → relu, and a way around: both relus in one partition would depend on
+  // themselves.
   Program program = parse(R"(
 graph @forward(%x: f32[1,5]) {
   %a: f32[1,5] = aten.relu(%x)
@@ -184,8 +197,9 @@ graph @forward(%x: f32[1,5]) {
   EXPECT_EQ(part.value(part.outputs()[0]).name, "c");
 }
 
-// A diamond with a CPU op in one arm. The other arm can run before or behind it; what crosses is smallest behind the pool's first half:
-// 400 bytes between the pool and the second relu, 1600 elsewhere.
+// A diamond with a CPU op in one arm. The other arm can run before or behind it; what crosses is
+// smallest behind the pool's first half: 400 bytes between the pool and the second relu, 1600
+// elsewhere.
 TEST(Partition, TheArmBesideACpuOpIsCutWhereItIsThinnest) {
   Program program = parse(R"(
 graph @forward(%x: f32[1,1,20,20]) {
@@ -198,7 +212,8 @@ graph @forward(%x: f32[1,1,20,20]) {
   %e: f32[1,1,10,10] = aten.add.Tensor(%d, %u)
   return %e
 })");
-  const Recipe recipe = recipe_with({"aten.relu", "aten.clamp", "aten.avg_pool2d", "aten.add.Tensor"}, {}, 100);
+  const Recipe recipe =
+      recipe_with({"aten.relu", "aten.clamp", "aten.avg_pool2d", "aten.add.Tensor"}, {}, 100);
   const Placement placement = placed(program, recipe);
   const Graph& graph = program.forward();
   const std::vector<Unit> units = partition(graph, placement, recipe);
@@ -241,21 +256,26 @@ Program random_graph(std::mt19937& random, int ops) {
     const OpDef* kind = kinds[random() % 4];
     OpSpec spec{.def = kind};
     // Mostly near the end, so that chains and skips arise.
-    const auto pick = [&] { return values[values.size() - 1 - random() % std::min<size_t>(values.size(), 4)]; };
+    const auto pick = [&] {
+      return values[values.size() - 1 - random() % std::min<size_t>(values.size(), 4)];
+    };
     spec.operands = {pick()};
     if (kind == &ops::kAddTensor) {
       spec.operands.push_back(pick());
-      if (rewriter.graph().type(spec.operands[0]).shape != rewriter.graph().type(spec.operands[1]).shape)
+      if (rewriter.graph().type(spec.operands[0]).shape !=
+          rewriter.graph().type(spec.operands[1]).shape)
         spec.operands[1] = spec.operands[0];
     }
-    if (kind == &ops::kView) spec.attributes = {{"size", random() % 2 == 0 ? Ints{96} : Ints{2, 3, 4, 4}}};
+    if (kind == &ops::kView)
+      spec.attributes = {{"size", random() % 2 == 0 ? Ints{96} : Ints{2, 3, 4, 4}}};
     values.push_back(*rewriter.append(std::move(spec)));
   }
   rewriter.set_outputs({values.back(), values[values.size() / 2]});
   return program;
 }
 
-// What a partitioner does that merges as it goes: each delegate op joins the last unit of one of its producers if no circle arises.
+// What a partitioner does that merges as it goes: each delegate op joins the last unit of one of
+// its producers if no circle arises.
 std::vector<Unit> greedy(const Graph& graph, const Placement& placement) {
   std::vector<std::vector<OpId>> members;
   std::vector<int> unit_of(graph.op_slots(), -1);
@@ -264,7 +284,8 @@ std::vector<Unit> greedy(const Graph& graph, const Placement& placement) {
     std::vector<OpId> stack;
     std::vector<bool> seen(graph.op_slots(), false);
     for (const ValueId operand : graph.op(op).operands)
-      if (const OpId from = graph.producer(operand); from.valid() && unit_of[from.index] != unit) stack.push_back(from);
+      if (const OpId from = graph.producer(operand); from.valid() && unit_of[from.index] != unit)
+        stack.push_back(from);
     while (!stack.empty()) {
       const OpId at = stack.back();
       stack.pop_back();
@@ -272,7 +293,8 @@ std::vector<Unit> greedy(const Graph& graph, const Placement& placement) {
       seen[at.index] = true;
       if (unit_of[at.index] == unit) return true;
       const int own = unit_of[at.index];
-      for (const OpId member : placement.backend[at.index] == 0 ? members[static_cast<size_t>(own)] : std::vector<OpId>{at})
+      for (const OpId member : placement.backend[at.index] == 0 ? members[static_cast<size_t>(own)]
+                                                                : std::vector<OpId>{at})
         for (const ValueId operand : graph.op(member).operands)
           if (const OpId from = graph.producer(operand); from.valid()) stack.push_back(from);
     }
@@ -303,7 +325,8 @@ std::vector<Unit> greedy(const Graph& graph, const Placement& placement) {
       }
       const Value& result = graph.value(graph.op(op).results[0]);
       if (result.output_uses > 0 ||
-          std::any_of(result.uses.begin(), result.uses.end(), [&](const Use& use) { return unit_of[use.op.index] != own; }))
+          std::any_of(result.uses.begin(), result.uses.end(),
+                      [&](const Use& use) { return unit_of[use.op.index] != own; }))
         unit.outputs.push_back(graph.op(op).results[0]);
     }
     unit.inputs.assign(inputs.begin(), inputs.end());
@@ -345,18 +368,21 @@ TEST(Partition, CallsHaveNoMoreOperandsThanTheDelegateTakes) {
   EXPECT_EQ(cut_at(program, 64).size(), 2U);
 }
 
-// Two hundred values of their own, then their sum by pairs: what is close in the graph shares a call, though it is far in program order.
+// Two hundred values of their own, then their sum by pairs: what is close in the graph shares a
+// call, though it is far in program order.
 TEST(Partition, PiecesFollowTheGraph) {
   Program program;
   program.graphs.emplace_back();
   Rewriter rewriter(program.forward());
   std::vector<ValueId> level;
-  for (int i = 0; i < 256; ++i) level.push_back(rewriter.add_input({.shape = {1, 5}}, fmt::format("x{}", i)));
+  for (int i = 0; i < 256; ++i)
+    level.push_back(rewriter.add_input({.shape = {1, 5}}, fmt::format("x{}", i)));
   for (ValueId& value : level) value = *rewriter.append({.def = &ops::kRelu, .operands = {value}});
   while (level.size() > 1) {
     std::vector<ValueId> next;
     for (size_t i = 0; i < level.size(); i += 2)
-      next.push_back(*rewriter.append({.def = &ops::kAddTensor, .operands = {level[i], level[i + 1]}}));
+      next.push_back(
+          *rewriter.append({.def = &ops::kAddTensor, .operands = {level[i], level[i + 1]}}));
     level = next;
   }
   rewriter.set_outputs(level);
@@ -375,7 +401,8 @@ TEST(Partition, PiecesOfRandomGraphsAreWholeAndInOrder) {
       if (unit.backend == 0) {
         EXPECT_LE(unit.inputs.size() + unit.outputs.size(), most);
       }
-      for (const ValueId input : unit.inputs) EXPECT_TRUE(ready.contains(input)) << "round " << round;
+      for (const ValueId input : unit.inputs)
+        EXPECT_TRUE(ready.contains(input)) << "round " << round;
       for (const ValueId output : unit.outputs) ready.insert(output);
       ops += unit.ops.size();
     }
@@ -384,7 +411,8 @@ TEST(Partition, PiecesOfRandomGraphsAreWholeAndInOrder) {
   }
 }
 
-// On random graphs: every op once, units in an order in which everything they read exists, and no more to hand over than greedily.
+// On random graphs: every op once, units in an order in which everything they read exists, and no
+// more to hand over than greedily.
 TEST(Partition, NoCirclesAndNeverWorseThanGreedy) {
   std::mt19937 random(9);
   size_t better = 0;
@@ -403,7 +431,8 @@ TEST(Partition, NoCirclesAndNeverWorseThanGreedy) {
     }
     EXPECT_EQ(ops, graph.op_count());
     for (const ValueId output : graph.outputs()) EXPECT_TRUE(ready.contains(output));
-    const uint64_t ours = hand_over_cost(graph, units, recipe), theirs = hand_over_cost(graph, greedy(graph, placement), recipe);
+    const uint64_t ours = hand_over_cost(graph, units, recipe),
+                   theirs = hand_over_cost(graph, greedy(graph, placement), recipe);
     EXPECT_LE(ours, theirs) << "round " << round;
     better += ours < theirs ? 1 : 0;
   }

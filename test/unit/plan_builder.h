@@ -1,4 +1,5 @@
-// Helpers of the tests that write and run programs: aligned memory, a loaded program with its arenas, a small plan.
+// Helpers of the tests that write and run programs: aligned memory, a loaded program with its
+// arenas, a small plan.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,8 +17,9 @@
 
 namespace dtr::test {
 
-// Bytes on a 16-byte boundary that end (but for rounding to 16) where an unreadable page begins, with another one before; what lies between
-// the pages and the bytes must keep its pattern. Under ASan memory of the allocator, which is exact to the byte.
+// Bytes on a 16-byte boundary that end (but for rounding to 16) where an unreadable page begins,
+// with another one before; what lies between the pages and the bytes must keep its pattern. Under
+// ASan memory of the allocator, which is exact to the byte.
 class AlignedCopy {
  public:
   explicit AlignedCopy(size_t bytes) : size_(bytes), room_((bytes + 15) / 16 * 16) {
@@ -25,7 +27,8 @@ class AlignedCopy {
     base_ = data_ = static_cast<std::byte*>(std::aligned_alloc(16, room_));
 #else
     whole_ = (room_ + kPage - 1) / kPage * kPage + 2 * kPage;
-    base_ = static_cast<std::byte*>(mmap(nullptr, whole_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    base_ = static_cast<std::byte*>(
+        mmap(nullptr, whole_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     EXPECT_NE(base_, MAP_FAILED);
     mprotect(base_, kPage, PROT_NONE);
     mprotect(base_ + whole_ - kPage, kPage, PROT_NONE);
@@ -34,9 +37,15 @@ class AlignedCopy {
     std::fill(data_ + size_, data_ + room_, kGuard);
 #endif
   }
-  explicit AlignedCopy(std::span<const std::byte> bytes) : AlignedCopy(bytes.size()) { std::copy(bytes.begin(), bytes.end(), data_); }
+  explicit AlignedCopy(std::span<const std::byte> bytes) : AlignedCopy(bytes.size()) {
+    std::copy(bytes.begin(), bytes.end(), data_);
+  }
   AlignedCopy(AlignedCopy&& from) noexcept
-      : size_(from.size_), room_(from.room_), whole_(from.whole_), base_(std::exchange(from.base_, nullptr)), data_(from.data_) {}
+      : size_(from.size_),
+        room_(from.room_),
+        whole_(from.whole_),
+        base_(std::exchange(from.base_, nullptr)),
+        data_(from.data_) {}
   AlignedCopy& operator=(AlignedCopy&&) = delete;
   ~AlignedCopy() {
     if (base_ == nullptr) return;
@@ -44,7 +53,8 @@ class AlignedCopy {
     std::free(base_);
 #else
     const auto untouched = [](std::byte value) { return value == kGuard; };
-    EXPECT_TRUE(std::all_of(base_ + kPage, data_, untouched) && std::all_of(data_ + size_, data_ + room_, untouched));
+    EXPECT_TRUE(std::all_of(base_ + kPage, data_, untouched) &&
+                std::all_of(data_ + size_, data_ + room_, untouched));
     munmap(base_, whole_);
 #endif
   }
@@ -63,7 +73,9 @@ class PreparedMethod {
  public:
   runtime::Status prepare(const runtime::Program& program, std::string_view name = "forward") {
     runtime::Method::Requirements need;
-    if (const runtime::Status status = runtime::Method::requirements(program, name, &need); !status.ok()) return status;
+    if (const runtime::Status status = runtime::Method::requirements(program, name, &need);
+        !status.ok())
+      return status;
     state_.emplace(need.state_bytes);
     for (uint32_t i = 0; i < need.memories; ++i) arenas_.emplace_back(need.memory_bytes(i));
     for (const AlignedCopy& arena : arenas_) {
@@ -86,11 +98,13 @@ inline runtime::Status load(std::span<const std::byte> bytes, runtime::Program* 
   return runtime::Program::load(bytes, {.kernels = runtime::portable::kernels()}, program);
 }
 
-inline runtime::InputTensor input_like(const runtime::Tensor& tensor, std::span<const std::byte> data) {
+inline runtime::InputTensor input_like(const runtime::Tensor& tensor,
+                                       std::span<const std::byte> data) {
   return {data.data(), data.size(), tensor.dtype, tensor.shape(), tensor.order()};
 }
 
-// x [1, 3, 4, 5] + bias → quantize → dequantize → max_pool2d → softmax: constants, scalars, lists, two outputs of one kernel.
+// x [1, 3, 4, 5] + bias → quantize → dequantize → max_pool2d → softmax: constants, scalars, lists,
+// two outputs of one kernel.
 inline ProgramPlan small_plan() {
   static constexpr float kBias[] = {1, 2, 3};
   ProgramPlan plan{.target = "none", .tool = "test"};
@@ -100,12 +114,14 @@ inline ProgramPlan small_plan() {
   integer.dtype = DType::kInt8;
   integer.quantization = Quantization::per_tensor(0.05f, 3);
   const TensorRef x = plan.add_tensor({"x", image});
-  const TensorRef bias = plan.add_tensor({"bias", {.shape = {3, 1, 1}}, std::as_bytes(std::span(kBias))});
+  const TensorRef bias =
+      plan.add_tensor({"bias", {.shape = {3, 1, 1}}, std::as_bytes(std::span(kBias))});
   const TensorRef sum = plan.add_tensor({"sum", image});
   const TensorRef quantized = plan.add_tensor({"quantized", integer});
   const TensorRef real = plan.add_tensor({"real", image});
   const TensorRef max = plan.add_tensor({"max", pooled});
-  const TensorRef where = plan.add_tensor({"where", {.dtype = DType::kInt64, .shape = {1, 3, 2, 2}}});
+  const TensorRef where =
+      plan.add_tensor({"where", {.dtype = DType::kInt64, .shape = {1, 3, 2, 2}}});
   const TensorRef y = plan.add_tensor({"y", pooled});
   const double scale = 0.05f;
   const int64_t zero = 3;
@@ -113,12 +129,20 @@ inline ProgramPlan small_plan() {
   const int64_t high = 127;
   const int64_t dtype = 1;
   plan.calls.emplace_back(KernelCallPlan{"aten::add.out", {x, bias, int64_t{1}}, {sum}, {}});
+  plan.calls.emplace_back(KernelCallPlan{"quantized_decomposed::quantize_per_tensor.out",
+                                         {sum, scale, zero, low, high, dtype},
+                                         {quantized},
+                                         {}});
   plan.calls.emplace_back(
-      KernelCallPlan{"quantized_decomposed::quantize_per_tensor.out", {sum, scale, zero, low, high, dtype}, {quantized}, {}});
-  plan.calls.emplace_back(KernelCallPlan{
-      "quantized_decomposed::dequantize_per_tensor.out", {quantized, scale, zero, low, high, dtype, std::monostate{}}, {real}, {}});
+      KernelCallPlan{"quantized_decomposed::dequantize_per_tensor.out",
+                     {quantized, scale, zero, low, high, dtype, std::monostate{}},
+                     {real},
+                     {}});
   plan.calls.emplace_back(
-      KernelCallPlan{"aten::max_pool2d_with_indices.out", {real, Ints{2, 2}, Ints{2, 2}, Ints{0, 0}, Ints{1, 1}, false}, {max, where}, {}});
+      KernelCallPlan{"aten::max_pool2d_with_indices.out",
+                     {real, Ints{2, 2}, Ints{2, 2}, Ints{0, 0}, Ints{1, 1}, false},
+                     {max, where},
+                     {}});
   plan.calls.emplace_back(KernelCallPlan{"aten::_softmax.out", {max, int64_t{1}, false}, {y}, {}});
   plan.inputs = {x};
   plan.outputs = {y};

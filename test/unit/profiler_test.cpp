@@ -1,4 +1,5 @@
-// Profiles: what records, files and attributions say, against cycles counted by hand and by the run itself.
+// Profiles: what records, files and attributions say, against cycles counted by hand and by the run
+// itself.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -31,25 +32,38 @@ Trace example() {
   trace.planned_bytes = 5000;
   trace.used_bytes = 4000;
   trace.load.events.push_back({.kind = ProfileEvent::kLoad, .name = "Program::load_method"});
-  trace.runs.push_back({.events = {{.kind = ProfileEvent::kRun, .name = "Method::execute", .end = 2010},
-                                   {.kind = ProfileEvent::kKernel, .name = "aten::add.out", .instruction = 0, .start = 0, .end = 40},
-                                   {.kind = ProfileEvent::kDelegate, .name = "delegate", .instruction = 1, .start = 40, .end = 2000},
-                                   {ProfileEvent::kCopy, "Copy", 1, 0, 500, 900},
-                                   {ProfileEvent::kCall, "Conv2d", 1, 1, 700, 1000},
-                                   {ProfileEvent::kWait, "Wait", 1, 2, 1000, 1100},
-                                   {ProfileEvent::kCall, "Pool", 1, 3, 1300, 1900}}});
+  trace.runs.push_back(
+      {.events = {{.kind = ProfileEvent::kRun, .name = "Method::execute", .end = 2010},
+                  {.kind = ProfileEvent::kKernel,
+                   .name = "aten::add.out",
+                   .instruction = 0,
+                   .start = 0,
+                   .end = 40},
+                  {.kind = ProfileEvent::kDelegate,
+                   .name = "delegate",
+                   .instruction = 1,
+                   .start = 40,
+                   .end = 2000},
+                  {ProfileEvent::kCopy, "Copy", 1, 0, 500, 900},
+                  {ProfileEvent::kCall, "Conv2d", 1, 1, 700, 1000},
+                  {ProfileEvent::kWait, "Wait", 1, 2, 1000, 1100},
+                  {ProfileEvent::kCall, "Pool", 1, 3, 1300, 1900}}});
   return trace;
 }
 
 OperatorMap example_map() {
   OperatorMap map;
   map.add_source({.name = "add", .target = "aten.add.Tensor", .module_path = "head"});
-  map.add_source({.name = "conv", .target = "aten.conv2d.default", .module_path = "stem.conv", .source_line = "model.py:7"});
+  map.add_source({.name = "conv",
+                  .target = "aten.conv2d.default",
+                  .module_path = "stem.conv",
+                  .source_line = "model.py:7"});
   map.add_source({.name = "relu", .target = "aten.relu.default", .module_path = "stem.act"});
   map.add_source({.name = "pool", .target = "aten.max_pool2d.default", .module_path = "stem.pool"});
   map.add(0, -1, {.kernel = "aten::add.out", .origin = {{0}}});
   map.add(1, 0, {.kernel = "Copy", .origin = {{3}}, .bytes = 64, .limit = "flash"});
-  map.add(1, 1, {.kernel = "Conv2d", .origin = {{1, 2}}, .macs = 9000, .bytes = 300, .limit = "array"});
+  map.add(1, 1,
+          {.kernel = "Conv2d", .origin = {{1, 2}}, .macs = 9000, .bytes = 300, .limit = "array"});
   map.add(1, 3, {.kernel = "Pool", .origin = {{3}}, .bytes = 100, .limit = "write port"});
   return map;
 }
@@ -119,9 +133,11 @@ TEST(Profile, LimitIsThatOfTheLongestCall) {
 TEST(Explain, NamesThePortThatLimitsAndNotTheArray) {
   const Profile profile = make_profile(example(), example_map(), "");
   const auto because = [&](const char* name) {
-    return fmt::format("{}", fmt::join(explain(profile, *row(profile, name), nullptr).because, "\n"));
+    return fmt::format("{}",
+                       fmt::join(explain(profile, *row(profile, name), nullptr).because, "\n"));
   };
-  EXPECT_NE(because("pool").find("; the write port limits it"), std::string::npos) << because("pool");
+  EXPECT_NE(because("pool").find("; the write port limits it"), std::string::npos)
+      << because("pool");
   EXPECT_EQ(because("conv + relu").find("limits it"), std::string::npos) << because("conv + relu");
 }
 
@@ -138,12 +154,17 @@ TEST(Profile, TextSaysWhatIsMissing) {
   Trace trace = example();
   EXPECT_EQ(to_text(make_profile(trace, example_map(), ""), {}).find("PARTIAL"), std::string::npos);
   trace.runs[0].complete = false;
-  EXPECT_NE(to_text(make_profile(trace, example_map(), ""), {}).find("PARTIAL: the run did not end"), std::string::npos);
+  EXPECT_NE(
+      to_text(make_profile(trace, example_map(), ""), {}).find("PARTIAL: the run did not end"),
+      std::string::npos);
   trace.runs[0].lost = 1234;
-  EXPECT_NE(to_text(make_profile(trace, example_map(), ""), {}).find("PARTIAL: 1,234 events found no room"), std::string::npos);
+  EXPECT_NE(to_text(make_profile(trace, example_map(), ""), {})
+                .find("PARTIAL: 1,234 events found no room"),
+            std::string::npos);
 }
 
-// A run that a kernel or the NPU ended: what was not left has no end, and what there is of it adds up.
+// A run that a kernel or the NPU ended: what was not left has no end, and what there is of it adds
+// up.
 TEST(Profile, AbortedRunsAddUp) {
   Trace trace = example();
   TraceRun& run = trace.runs[0];
@@ -169,7 +190,9 @@ TEST(Profile, NoEventsAreSaid) {
   trace.runs[0].events[0].end = 0;
   const Profile profile = make_profile(trace, example_map(), "");
   EXPECT_EQ(profile.total, 0u);
-  EXPECT_NE(to_text(profile, {}).find("\n  NO EVENTS: none was recorded, or the program has no operators\n"), std::string::npos);
+  EXPECT_NE(to_text(profile, {})
+                .find("\n  NO EVENTS: none was recorded, or the program has no operators\n"),
+            std::string::npos);
 }
 
 TEST(Profile, TimesOfOthersAreTicks) {
@@ -177,25 +200,30 @@ TEST(Profile, TimesOfOthersAreTicks) {
   trace.program.reset();
   const Profile profile = make_profile(trace, example_map(), "");
   for (const std::string& report :
-       {to_text(profile, {}), to_text(profile, {.view = ProfileView::kMemory}), to_csv(profile, {}), to_perfetto(profile, nullptr)}) {
+       {to_text(profile, {}), to_text(profile, {.view = ProfileView::kMemory}), to_csv(profile, {}),
+        to_perfetto(profile, nullptr)}) {
     EXPECT_NE(report.find("ticks"), std::string::npos) << report;
     EXPECT_EQ(report.find("cycles"), std::string::npos) << report;
   }
   EXPECT_NE(to_json(profile, nullptr).find("\"unit\": \"ticks\""), std::string::npos);
   EXPECT_NE(to_json(profile, nullptr).find("\"simulated\": false"), std::string::npos);
-  EXPECT_NE(
-      compare_text(profile, make_profile(example(), example_map(), ""), {}).find("before in ticks, after in cycles: nothing to compare"),
-      std::string::npos);
+  EXPECT_NE(compare_text(profile, make_profile(example(), example_map(), ""), {})
+                .find("before in ticks, after in cycles: nothing to compare"),
+            std::string::npos);
 }
 
 TEST(Profile, ModulesAreATree) {
-  const std::string text = to_text(make_profile(example(), example_map(), ""), {.view = ProfileView::kModule});
-  const size_t stem = text.find("\nstem "), conv = text.find("\n  conv"), pool = text.find("\n  pool");
+  const std::string text =
+      to_text(make_profile(example(), example_map(), ""), {.view = ProfileView::kModule});
+  const size_t stem = text.find("\nstem "), conv = text.find("\n  conv"),
+               pool = text.find("\n  pool");
   ASSERT_NE(stem, std::string::npos);
   EXPECT_LT(stem, conv);
   EXPECT_LT(conv, pool);
   EXPECT_NE(text.substr(stem, 40).find("1,860"), std::string::npos) << text;
-  EXPECT_EQ(to_text(make_profile(example(), example_map(), ""), {.view = ProfileView::kModule, .depth = 1}).find("\n  conv"),
+  EXPECT_EQ(to_text(make_profile(example(), example_map(), ""),
+                    {.view = ProfileView::kModule, .depth = 1})
+                .find("\n  conv"),
             std::string::npos);
 }
 
@@ -204,7 +232,8 @@ TEST(Profile, ComparedSlowerFirst) {
   after.runs[0].events[1].end = 30;          // add: 10 less
   after.runs[0].events.back().start = 1200;  // pool: 100 on the NPU more, 100 on the host less
   after.runs[0].events.back().end = 1950;    // 50 more, taken from the delegate's end
-  const std::string text = compare_text(make_profile(example(), example_map(), ""), make_profile(after, example_map(), ""), {});
+  const std::string text = compare_text(make_profile(example(), example_map(), ""),
+                                        make_profile(after, example_map(), ""), {});
   const size_t pool = text.find("pool"), add = text.find("add");
   EXPECT_LT(pool, add);
   EXPECT_NE(text.find("+50"), std::string::npos) << text;
@@ -249,20 +278,24 @@ TEST(Etdump, DamageIsSaid) {
     return read ? std::string() : to_text(read.error());
   };
   EXPECT_EQ(reason(std::span(good).first(5)),
-            "error[trace-damaged]: trace.etdump: the file is too short for a trace\n  fix: record it again: deuteron run --profile");
+            "error[trace-damaged]: trace.etdump: the file is too short for a trace\n  fix: record "
+            "it again: deuteron run --profile");
   EXPECT_EQ(reason(std::vector<std::byte>(100)),
-            "error[trace-damaged]: trace.etdump: the file is no ETDump\n  fix: record it again: deuteron run --profile");
-  EXPECT_EQ(
-      reason(std::span(good).first(good.size() - 40)),
-      fmt::format("error[trace-damaged]: trace.etdump: the trace has {} bytes, the file only {}\n  fix: record it again: deuteron run "
-                  "--profile",
-                  good.size() - 4, good.size() - 40));
+            "error[trace-damaged]: trace.etdump: the file is no ETDump\n  fix: record it again: "
+            "deuteron run --profile");
+  EXPECT_EQ(reason(std::span(good).first(good.size() - 40)),
+            fmt::format("error[trace-damaged]: trace.etdump: the trace has {} bytes, the file only "
+                        "{}\n  fix: record it again: deuteron run "
+                        "--profile",
+                        good.size() - 4, good.size() - 40));
   EXPECT_EQ(reason(to_etdump({})),
-            "error[trace-damaged]: trace.etdump: the trace has no run\n  fix: record it again: deuteron run --profile");
+            "error[trace-damaged]: trace.etdump: the trace has no run\n  fix: record it again: "
+            "deuteron run --profile");
   for (size_t bit = 0; bit < 8 * good.size(); ++bit) {  // whatever it is, it ends
     std::vector<std::byte> bytes = good;
     bytes[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
-    if (const Result<Trace> read = parse_etdump(bytes, "trace.etdump")) to_text(make_profile(*read, example_map(), ""), {});
+    if (const Result<Trace> read = parse_etdump(bytes, "trace.etdump"))
+      to_text(make_profile(*read, example_map(), ""), {});
   }
 }
 
@@ -271,7 +304,8 @@ class ProfiledModel : public testing::TestWithParam<const char*> {};
 
 TEST_P(ProfiledModel, CyclesAreConserved) {
   std::ifstream file(test::source_path(std::string("test/golden/") + GetParam() + ".ir"));
-  Result<Program> program = parse_program(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
+  Result<Program> program =
+      parse_program(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
   ASSERT_TRUE(program) << to_text(program.error());
   const CompileSettings settings{.target = find_target("imxrt700")};
   const auto compiled = compile_model(std::move(*program), settings);
@@ -281,7 +315,8 @@ TEST_P(ProfiledModel, CyclesAreConserved) {
   std::vector<Tensor> inputs;
   std::vector<TensorView> views;
   const Graph& signature = (*session)->signature();
-  for (const ValueId input : signature.inputs()) inputs.emplace_back(signature.type(input).dtype, signature.type(input).shape);
+  for (const ValueId input : signature.inputs())
+    inputs.emplace_back(signature.type(input).dtype, signature.type(input).shape);
   for (const Tensor& input : inputs) views.push_back(input.view());
 
   Recording recording{.buffer = std::vector<npu::ProfileRecord>(4096)};
@@ -315,7 +350,8 @@ TEST_P(ProfiledModel, CyclesAreConserved) {
   // The same run without a profile gives the same, and with a small buffer keeps the oldest.
   const auto plain = (*session)->run(views);
   ASSERT_TRUE(plain);
-  for (size_t i = 0; i < outputs->size(); ++i) EXPECT_TRUE(std::ranges::equal((*outputs)[i].bytes(), (*plain)[i].bytes()));
+  for (size_t i = 0; i < outputs->size(); ++i)
+    EXPECT_TRUE(std::ranges::equal((*outputs)[i].bytes(), (*plain)[i].bytes()));
   Recording few{.buffer = std::vector<npu::ProfileRecord>(5)};
   ASSERT_TRUE((*session)->run(views, nullptr, {.recording = &few}));
   EXPECT_EQ(few.used, 5u);
@@ -326,10 +362,12 @@ TEST_P(ProfiledModel, CyclesAreConserved) {
   EXPECT_TRUE(std::ranges::equal(partial.events, std::span(trace.runs[0].events).first(5)));
 }
 
-// Every event of an operator has the operator's result, which is stored once a run; the file says so as ExecuTorch's schema does.
+// Every event of an operator has the operator's result, which is stored once a run; the file says
+// so as ExecuTorch's schema does.
 TEST(Values, AreThoseOfOperators) {
   std::ifstream file(test::source_path("test/golden/digits_cnn.ir"));
-  Result<Program> program = parse_program(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
+  Result<Program> program =
+      parse_program(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
   ASSERT_TRUE(program);
   const auto compiled = compile_model(std::move(*program), {.target = find_target("imxrt700")});
   ASSERT_TRUE(compiled) << to_text(compiled.error());
@@ -337,7 +375,8 @@ TEST(Values, AreThoseOfOperators) {
   ASSERT_TRUE(session);
   Result<ValueRecorder> values = ValueRecorder::create((*session)->image());
   ASSERT_TRUE(values);
-  Tensor input(DType::kFloat32, (*session)->signature().type((*session)->signature().inputs()[0]).shape);
+  Tensor input(DType::kFloat32,
+               (*session)->signature().type((*session)->signature().inputs()[0]).shape);
   TraceRecorder recorder(**session, 4096);
   RunStats stats;
   std::vector<std::byte> buffer;
@@ -350,44 +389,54 @@ TEST(Values, AreThoseOfOperators) {
     const TraceRun& run = recorder.trace().runs.back();
     EXPECT_EQ(run.sample, sample);
     const auto bytes_of = [&](const TraceValue& value) {
-      return std::span(buffer).subspan(value.tensor->offset,
-                                       static_cast<size_t>(element_count(value.tensor->shape)) * byte_size(value.tensor->dtype));
+      return std::span(buffer).subspan(
+          value.tensor->offset,
+          static_cast<size_t>(element_count(value.tensor->shape)) * byte_size(value.tensor->dtype));
     };
     const OperatorMap map(*(*session)->image().debug_map());
     std::map<uint32_t, uint64_t> offset_of;
     size_t at = 0;
     for (const TraceEvent& event : run.events) {
-      const MappedStep* step = event.instruction < 0 ? nullptr : map.served(event.instruction, event.command);
+      const MappedStep* step =
+          event.instruction < 0 ? nullptr : map.served(event.instruction, event.command);
       if (step == nullptr || event.kind == ProfileEvent::kDelegate) continue;
       const TraceValue& value = run.values.at(at++);
       EXPECT_EQ(value.instruction, event.instruction);
       EXPECT_EQ(value.command, event.command);
-      ASSERT_TRUE(value.tensor) << event.name;  // in this net every kernel call's last operator has a result
+      ASSERT_TRUE(value.tensor)
+          << event.name;  // in this net every kernel call's last operator has a result
       EXPECT_EQ(value.tensor->dtype, DType::kFloat32);
-      const auto [found, inserted] = offset_of.try_emplace(step->origin.sources.back(), value.tensor->offset);
+      const auto [found, inserted] =
+          offset_of.try_emplace(step->origin.sources.back(), value.tensor->offset);
       EXPECT_EQ(found->second, value.tensor->offset);
     }
     ASSERT_EQ(run.values.size(), at + 1);
     EXPECT_EQ(run.values[at].instruction, -1);
     EXPECT_TRUE(std::ranges::equal(bytes_of(run.values[at]), (*outputs)[0].bytes()));
-    EXPECT_TRUE(std::ranges::equal(bytes_of(run.values[at - 1]), (*outputs)[0].bytes()));  // of the last dequantize
+    EXPECT_TRUE(std::ranges::equal(bytes_of(run.values[at - 1]),
+                                   (*outputs)[0].bytes()));  // of the last dequantize
   }
   const std::vector<std::byte> dump = to_etdump(recorder.trace());
   const auto& blocks = *etdump::GetSizePrefixedETDump(dump.data())->run_data();
   EXPECT_EQ(blocks.Get(0)->bundled_input_index(), -1);
   EXPECT_EQ(blocks.Get(2)->bundled_input_index(), 1);
-  const etdump::DebugEvent& last = *blocks.Get(2)->events()->Get(blocks.Get(2)->events()->size() - 1)->debug_event();
+  const etdump::DebugEvent& last =
+      *blocks.Get(2)->events()->Get(blocks.Get(2)->events()->size() - 1)->debug_event();
   EXPECT_TRUE(last.debug_entry()->output()->bool_val());
   EXPECT_EQ(last.debug_entry()->val(), etdump::ValueType::Tensor);
   EXPECT_EQ(last.debug_entry()->tensor()->sizes()->Get(1), 10);
   EXPECT_EQ(last.debug_entry()->tensor()->strides()->Get(0), 10);
-  EXPECT_EQ(static_cast<uint64_t>(last.debug_entry()->tensor()->offset()), recorder.trace().runs[1].values.back().tensor->offset);
+  EXPECT_EQ(static_cast<uint64_t>(last.debug_entry()->tensor()->offset()),
+            recorder.trace().runs[1].values.back().tensor->offset);
   Trace without = recorder.trace();
   for (TraceRun& run : without.runs) run.values.clear(), run.sample = -1;
-  EXPECT_EQ(parse_etdump(dump, "values.etdump")->runs, parse_etdump(to_etdump(without), "values.etdump")->runs);
+  EXPECT_EQ(parse_etdump(dump, "values.etdump")->runs,
+            parse_etdump(to_etdump(without), "values.etdump")->runs);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, ProfiledModel, testing::Values("ad_fcae", "digits_cnn", "ic_resnet8", "kws_dscnn", "vww_mobilenetv1"));
+INSTANTIATE_TEST_SUITE_P(Golden, ProfiledModel,
+                         testing::Values("ad_fcae", "digits_cnn", "ic_resnet8", "kws_dscnn",
+                                         "vww_mobilenetv1"));
 
 }  // namespace
 }  // namespace dtr

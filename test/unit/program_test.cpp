@@ -1,5 +1,5 @@
-// Arena and memory planner, writer, reader: offsets never overlap in time and space, files read back as they were planned, damage is
-// found.
+// Arena and memory planner, writer, reader: offsets never overlap in time and space, files read
+// back as they were planned, damage is found.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,8 +32,10 @@ void expect_sound(std::span<const ArenaBuffer> buffers, const ArenaPlan& plan) {
     EXPECT_EQ(plan.offsets[i] % buffers[i].alignment, 0);
     if (buffers[i].size > 0) top = std::max(top, plan.offsets[i] + buffers[i].size);
     for (size_t j = 0; j < i; ++j) {
-      const bool in_time = buffers[i].first <= buffers[j].last && buffers[j].first <= buffers[i].last;
-      const bool in_space = plan.offsets[i] < plan.offsets[j] + buffers[j].size && plan.offsets[j] < plan.offsets[i] + buffers[i].size;
+      const bool in_time =
+          buffers[i].first <= buffers[j].last && buffers[j].first <= buffers[i].last;
+      const bool in_space = plan.offsets[i] < plan.offsets[j] + buffers[j].size &&
+                            plan.offsets[j] < plan.offsets[i] + buffers[i].size;
       EXPECT_FALSE(in_time && in_space) << i << " and " << j;
     }
   }
@@ -44,7 +46,8 @@ int64_t brute_force_max_live(std::span<const ArenaBuffer> buffers) {
   int64_t most = 0;
   for (const ArenaBuffer& at : buffers) {
     int64_t live = 0;
-    for (const ArenaBuffer& buffer : buffers) live += buffer.first <= at.first && at.first <= buffer.last ? buffer.size : 0;
+    for (const ArenaBuffer& buffer : buffers)
+      live += buffer.first <= at.first && at.first <= buffer.last ? buffer.size : 0;
     most = std::max(most, live);
   }
   return most;
@@ -54,9 +57,11 @@ std::vector<ArenaBuffer> random_buffers(std::mt19937& random, int count) {
   std::vector<ArenaBuffer> buffers;
   for (int i = 0; i < count; ++i) {
     const auto first = static_cast<int32_t>(random() % static_cast<uint32_t>(count));
-    const uint64_t length = random() % 8 == 0 ? random() % static_cast<uint32_t>(count / 4 + 1) : random() % 4;
+    const uint64_t length =
+        random() % 8 == 0 ? random() % static_cast<uint32_t>(count / 4 + 1) : random() % 4;
     const int64_t size = random() % 50 == 0 ? 0 : 1 + random() % 20000;
-    buffers.push_back({size, random() % 10 == 0 ? 64 : 16, first, std::min(count - 1, first + static_cast<int32_t>(length))});
+    buffers.push_back({size, random() % 10 == 0 ? 64 : 16, first,
+                       std::min(count - 1, first + static_cast<int32_t>(length))});
   }
   return buffers;
 }
@@ -66,7 +71,8 @@ TEST(ArenaPlanner, RandomProgramsAreSoundAndNearTheBound) {
   int near_bound = 0;
   constexpr int kPrograms = 60;
   for (int round = 0; round < kPrograms; ++round) {
-    const std::vector<ArenaBuffer> buffers = random_buffers(random, 5 + static_cast<int>(random() % 150));
+    const std::vector<ArenaBuffer> buffers =
+        random_buffers(random, 5 + static_cast<int>(random() % 150));
     const ArenaPlan plan = plan_arena(buffers);
     expect_sound(buffers, plan);
     const ArenaPlan greedy = plan_arena_greedy(buffers);
@@ -80,7 +86,8 @@ TEST(ArenaPlanner, RandomProgramsAreSoundAndNearTheBound) {
   EXPECT_GE(near_bound, kPrograms * 9 / 10);
 }
 
-// First fit over every order finds an optimum of these small programs; ours may end later by less than one alignment.
+// First fit over every order finds an optimum of these small programs; ours may end later by less
+// than one alignment.
 TEST(ArenaPlanner, SmallProgramsAreOptimal) {
   std::mt19937 random(3);
   for (int round = 0; round < 40; ++round) {
@@ -96,9 +103,12 @@ TEST(ArenaPlanner, SmallProgramsAreOptimal) {
           moved = false;
           for (const size_t j : order) {
             if (offset[j] < 0 || buffers[i].size == 0 || buffers[j].size == 0 || j == i) continue;
-            const bool in_time = buffers[i].first <= buffers[j].last && buffers[j].first <= buffers[i].last;
-            if (!in_time || at + buffers[i].size <= offset[j] || offset[j] + buffers[j].size <= at) continue;
-            at = (offset[j] + buffers[j].size + buffers[i].alignment - 1) / buffers[i].alignment * buffers[i].alignment;
+            const bool in_time =
+                buffers[i].first <= buffers[j].last && buffers[j].first <= buffers[i].last;
+            if (!in_time || at + buffers[i].size <= offset[j] || offset[j] + buffers[j].size <= at)
+              continue;
+            at = (offset[j] + buffers[j].size + buffers[i].alignment - 1) / buffers[i].alignment *
+                 buffers[i].alignment;
             moved = true;
           }
         }
@@ -125,18 +135,21 @@ TEST(ArenaPlanner, EdgeCases) {
 TEST(ArenaPlanner, GuestsAvoidWhoeverSharesAStep) {
   const std::vector<ArenaBuffer> buffers = {{100, 16, 3, 5}};
   const auto offset = [&](int32_t first, int32_t last) {
-    return place_around(buffers, plan_arena(buffers), std::vector<ArenaBuffer>{{50, 16, first, last}})[0];
+    return place_around(buffers, plan_arena(buffers),
+                        std::vector<ArenaBuffer>{{50, 16, first, last}})[0];
   };
   EXPECT_EQ(offset(0, 2), 0);
   EXPECT_EQ(offset(6, 7), 0);
-  for (const auto& [first, last] : {std::pair{1, 3}, {5, 6}, {4, 4}, {0, 9}}) EXPECT_EQ(offset(first, last), 112) << first;
+  for (const auto& [first, last] : {std::pair{1, 3}, {5, 6}, {4, 4}, {0, 9}})
+    EXPECT_EQ(offset(first, last), 112) << first;
 }
 
 // ---- Memory planner ----
 
 class FakePartition final : public LoweredPartition {
  public:
-  Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets, uint32_t scratch_bytes) const override {
+  Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets,
+                                        uint32_t scratch_bytes) const override {
     std::vector<std::byte> payload(4 * (offsets.size() + 1));
     std::memcpy(payload.data(), offsets.data(), 4 * offsets.size());
     std::memcpy(payload.data() + 4 * offsets.size(), &scratch_bytes, 4);
@@ -144,30 +157,49 @@ class FakePartition final : public LoweredPartition {
   }
 };
 
-// One delegate of three steps whose input dies in step 0 and whose output is born in step 2, with two interior buffers.
+// One delegate of three steps whose input dies in step 0 and whose output is born in step 2, with
+// two interior buffers.
 struct DelegatePlan {
   FakePartition partition;
   ProgramPlan plan;
   TensorRef x, y;
   DelegatePlan() {
-    const Type type{.dtype = DType::kInt8, .shape = {1, 1000}, .quantization = Quantization::per_tensor(0.5f, 1)};
+    const Type type{.dtype = DType::kInt8,
+                    .shape = {1, 1000},
+                    .quantization = Quantization::per_tensor(0.5f, 1)};
     x = plan.add_tensor({"x", type});
     y = plan.add_tensor({"y", type});
     partition.steps = 3;
     partition.inputs = {{1000, 0, 0}};
     partition.outputs = {{1000, 2, 2}};
-    partition.buffers = {{"a", BufferRole::kActivation, 1000, 0, 1}, {"b", BufferRole::kActivation, 1000, 1, 2}};
-    partition.step_info = {{.command = 4, .kernel = "Conv2d", .origin = {{0}}, .macs = 77, .cycles = 5, .limit = "array"}};
-    partition.values = {{.name = "inner", .type = type, .buffer = 1, .after_step = 1, .origin = {{1}}},
-                        {.name = "before y", .type = type, .buffer = {}, .output = 0, .after_step = 1, .origin = {{1}}},
-                        {.name = "fused", .type = type, .buffer = {}, .origin = {{0}}}};
-    static const std::vector<SourceOp> sources{{"conv", "aten.conv2d.default", "features.0", "model.py:7"},
-                                               {"add", "aten.add.Tensor", "", ""}};
+    partition.buffers = {{"a", BufferRole::kActivation, 1000, 0, 1},
+                         {"b", BufferRole::kActivation, 1000, 1, 2}};
+    partition.step_info = {{.command = 4,
+                            .kernel = "Conv2d",
+                            .origin = {{0}},
+                            .macs = 77,
+                            .cycles = 5,
+                            .limit = "array"}};
+    partition.values = {
+        {.name = "inner", .type = type, .buffer = 1, .after_step = 1, .origin = {{1}}},
+        {.name = "before y",
+         .type = type,
+         .buffer = {},
+         .output = 0,
+         .after_step = 1,
+         .origin = {{1}}},
+        {.name = "fused", .type = type, .buffer = {}, .origin = {{0}}}};
+    static const std::vector<SourceOp> sources{
+        {"conv", "aten.conv2d.default", "features.0", "model.py:7"},
+        {"add", "aten.add.Tensor", "", ""}};
     plan.sources = sources;
     plan.inputs = {x};
     plan.outputs = {y};
-    plan.calls.emplace_back(
-        DelegateCallPlan{.delegate_id = "Fake", .inputs = {x}, .outputs = {y}, .partition = &partition, .origin = {{0, 1}}});
+    plan.calls.emplace_back(DelegateCallPlan{.delegate_id = "Fake",
+                                             .inputs = {x},
+                                             .outputs = {y},
+                                             .partition = &partition,
+                                             .origin = {{0, 1}}});
   }
 };
 
@@ -227,7 +259,8 @@ TEST(MemoryPlanner, InputsLiveFromTheStartAndOutputsToTheEnd) {
 TEST(MemoryPlanner, InputsWaitAndOutputsStay) {
   ProgramPlan plan{.target = "none", .tool = "test"};
   const Type type{.shape = {1, 25}};
-  const TensorRef x = plan.add_tensor({"x", type}), late = plan.add_tensor({"late", type}), early = plan.add_tensor({"early", type}),
+  const TensorRef x = plan.add_tensor({"x", type}), late = plan.add_tensor({"late", type}),
+                  early = plan.add_tensor({"early", type}),
                   middle = plan.add_tensor({"middle", type}), y = plan.add_tensor({"y", type});
   plan.calls.emplace_back(KernelCallPlan{"aten::relu.out", {x}, {early}, {}});
   plan.calls.emplace_back(KernelCallPlan{"aten::relu.out", {early}, {middle}, {}});
@@ -238,9 +271,12 @@ TEST(MemoryPlanner, InputsWaitAndOutputsStay) {
   ASSERT_TRUE(map);
   std::map<std::string, std::pair<uint32_t, uint32_t>> steps;
   for (const MemoryMapEntry& entry : map->entries)
-    steps[plan.tensors[entry.index].name] = {static_cast<uint32_t>(entry.first_step), static_cast<uint32_t>(entry.last_step)};
-  EXPECT_EQ(steps, (std::map<std::string, std::pair<uint32_t, uint32_t>>{
-                       {"early", {0, 2}}, {"late", {0, 2}}, {"middle", {1, 2}}, {"x", {0, 0}}, {"y", {2, 2}}}));
+    steps[plan.tensors[entry.index].name] = {static_cast<uint32_t>(entry.first_step),
+                                             static_cast<uint32_t>(entry.last_step)};
+  EXPECT_EQ(
+      steps,
+      (std::map<std::string, std::pair<uint32_t, uint32_t>>{
+          {"early", {0, 2}}, {"late", {0, 2}}, {"middle", {1, 2}}, {"x", {0, 0}}, {"y", {2, 2}}}));
 }
 
 // ---- Writer and reader ----
@@ -269,7 +305,8 @@ TEST(Writer, SameBytesEachTime) {
   EXPECT_EQ(delegate_program(), delegate_program());
 }
 
-// The committed files are what the writer writes: a change of the format shows. DEUTERON_UPDATE=1 writes them anew.
+// The committed files are what the writer writes: a change of the format shows. DEUTERON_UPDATE=1
+// writes them anew.
 TEST(Writer, WritesTheCommittedBytes) {
   const std::string folder = test::source_path("test/data/pte/").string();
   const auto check = [&](const char* name, const std::vector<std::byte>& bytes) {
@@ -296,8 +333,10 @@ TEST(Writer, ReadsBackAsPlanned) {
   EXPECT_STREQ(manifest.target, "none");
   EXPECT_EQ(image->file().named_data("shared").size(), 5u);
   EXPECT_TRUE(image->file().named_data("missing").empty());
-  EXPECT_EQ(io_names(*image->file().program().execution_plan()->Get(0)), (std::vector<std::string>{"x"}));
-  EXPECT_EQ(io_names(*image->file().program().execution_plan()->Get(0), true), (std::vector<std::string>{"y"}));
+  EXPECT_EQ(io_names(*image->file().program().execution_plan()->Get(0)),
+            (std::vector<std::string>{"x"}));
+  EXPECT_EQ(io_names(*image->file().program().execution_plan()->Get(0), true),
+            (std::vector<std::string>{"y"}));
 
   const pte::ExecutionPlan& plan = *image->file().program().execution_plan()->Get(0);
   EXPECT_EQ(plan.name()->str(), "forward");
@@ -307,7 +346,9 @@ TEST(Writer, ReadsBackAsPlanned) {
   // Input, output, scratch.
   const auto& call = *plan.chains()->Get(0)->instructions()->Get(0)->instr_args_as_DelegateCall();
   ASSERT_EQ(call.args()->size(), 3u);
-  EXPECT_EQ(pte::tensor_bytes(*plan.values()->Get(static_cast<uint32_t>(call.args()->Get(2)))->val_as_Tensor()), 2008u);
+  EXPECT_EQ(pte::tensor_bytes(
+                *plan.values()->Get(static_cast<uint32_t>(call.args()->Get(2)))->val_as_Tensor()),
+            2008u);
 }
 
 TEST(Writer, DebugMapNamesOriginsAndPlaces) {
@@ -334,8 +375,10 @@ TEST(Writer, DebugMapNamesOriginsAndPlaces) {
       const auto& values = *image->file().program().execution_plan()->Get(0)->values();
       for (const pte::DebugTensor* other : *map.tensors()) {
         if (other->name()->str() != "y") continue;
-        EXPECT_EQ(tensor->offset(),
-                  values.Get(static_cast<uint32_t>(other->value()))->val_as_Tensor()->allocation_info()->memory_offset_low());
+        EXPECT_EQ(tensor->offset(), values.Get(static_cast<uint32_t>(other->value()))
+                                        ->val_as_Tensor()
+                                        ->allocation_info()
+                                        ->memory_offset_low());
       }
     }
     if (tensor->name()->str() == "x") {
@@ -349,14 +392,16 @@ TEST(Writer, DebugMapNamesOriginsAndPlaces) {
     lost += tensor->value() < 0 && !tensor->in_delegate() ? 1 : 0;
   }
   EXPECT_EQ(lost, 1);
-  // Steps 0 to 2 are the delegate's; b is made while a is still read, so that one of them lies beside x or y.
+  // Steps 0 to 2 are the delegate's; b is made while a is still read, so that one of them lies
+  // beside x or y.
   std::map<std::string, std::pair<uint32_t, uint32_t>> live;
   for (const pte::DebugBuffer* buffer : *map.buffers()) {
     live[buffer->name()->str()] = {buffer->first_step(), buffer->last_step()};
     EXPECT_EQ(buffer->bytes(), 1000u);
     EXPECT_FALSE(buffer->staged());
   }
-  EXPECT_EQ(live, (std::map<std::string, std::pair<uint32_t, uint32_t>>{{"a", {0, 1}}, {"b", {1, 2}}, {"x", {0, 0}}, {"y", {2, 2}}}));
+  EXPECT_EQ(live, (std::map<std::string, std::pair<uint32_t, uint32_t>>{
+                      {"a", {0, 1}}, {"b", {1, 2}}, {"x", {0, 0}}, {"y", {2, 2}}}));
 
   const auto stripped = ProgramImage::parse(delegate_program(false), "test.pte");
   ASSERT_TRUE(stripped);
@@ -386,7 +431,8 @@ TEST(Writer, EqualConstantsAreStoredOnceAndInTheirLayout) {
   ASSERT_TRUE(image);
   const pte::ExecutionPlan& read = *image->file().program().execution_plan()->Get(0);
   const auto& call = *read.chains()->Get(0)->instructions()->Get(1)->instr_args_as_KernelCall();
-  const pte::Tensor& stored = *read.values()->Get(static_cast<uint32_t>(call.args()->Get(0)))->val_as_Tensor();
+  const pte::Tensor& stored =
+      *read.values()->Get(static_cast<uint32_t>(call.args()->Get(0)))->val_as_Tensor();
   float first[4];
   std::memcpy(first, image->file().constant(stored.data_buffer_idx()).data(), sizeof first);
   EXPECT_EQ(first[0], 0.0f);
@@ -414,18 +460,24 @@ TEST(Writer, LeavesNoFileBehindWhenItFails) {
 TEST(Reader, Describes) {
   const auto image = ProgramImage::parse(delegate_program(), "test.pte");
   ASSERT_TRUE(image);
-  const std::string text = describe_program(*image, {.describe_payload = [](std::string_view id, std::span<const std::byte> payload) {
-    return std::string(id) + " listing " + std::to_string(payload.size());
-  }});
-  for (const char* part : {"checksum good", "target none (hash 00001234)", "input 0: %0 `x` i8[1,1000]", "delegate 0: Fake, 12 bytes",
-                           "Fake listing 12", "conv features.0 (model.py:7), add", "Conv2d, 77 MACs, 5 cycles, array", "1 lost to fusion",
-                           "memory 1: 2008 bytes", "deuteron.checksum", "5 bytes shared"}) {
+  const std::string text = describe_program(
+      *image, {.describe_payload = [](std::string_view id, std::span<const std::byte> payload) {
+        return std::string(id) + " listing " + std::to_string(payload.size());
+      }});
+  for (const char* part :
+       {"checksum good", "target none (hash 00001234)", "input 0: %0 `x` i8[1,1000]",
+        "delegate 0: Fake, 12 bytes", "Fake listing 12", "conv features.0 (model.py:7), add",
+        "Conv2d, 77 MACs, 5 cycles, array", "1 lost to fusion", "memory 1: 2008 bytes",
+        "deuteron.checksum", "5 bytes shared"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
   const auto small = ProgramImage::parse(test::small_program(), "small.pte");
   ASSERT_TRUE(small);
   const std::string listing = describe_program(*small);
-  EXPECT_NE(listing.find("max_pool2d_with_indices.out(%10 `real`, [2, 2], [2, 2], [0, 0], [1, 1], false,"), std::string::npos) << listing;
+  EXPECT_NE(listing.find(
+                "max_pool2d_with_indices.out(%10 `real`, [2, 2], [2, 2], [0, 0], [1, 1], false,"),
+            std::string::npos)
+      << listing;
 }
 
 // Puts the right checksum back after a change.
@@ -467,7 +519,8 @@ TEST(Reader, NamesWhatIsWrong) {
 
   // A debug map that names a value beyond the plan.
   bytes = delegate_program();
-  const size_t map = std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).find("DTRD");
+  const size_t map =
+      std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).find("DTRD");
   ASSERT_NE(map, std::string_view::npos);
   bytes[map - 4] = std::byte{0xFF};
   bytes[map - 3] = std::byte{0xFF};
@@ -514,7 +567,8 @@ TEST(Crc32, MatchesTheStandardAndSkipsTheHole) {
 
 // ---- Payloads of NeutronBackend ----
 
-std::vector<std::byte> neutron_microcode(uint8_t version, uint32_t weights, uint32_t inputs, uint32_t outputs) {
+std::vector<std::byte> neutron_microcode(uint8_t version, uint32_t weights, uint32_t inputs,
+                                         uint32_t outputs) {
   std::vector<uint32_t> words(16, 0);
   words[0] = 0x64434D6E;
   words[6] = 64;
@@ -583,14 +637,21 @@ TEST(NeutronPayload, RefusesWhatDoesNotFit) {
   };
   EXPECT_EQ(reason(good), "");
   EXPECT_EQ(reason({}), "the payload of NeutronBackend has no header");
-  EXPECT_EQ(with(0, 200), "the payload of NeutronBackend ends within the header of 200 inputs and 1 outputs");
+  EXPECT_EQ(with(0, 200),
+            "the payload of NeutronBackend ends within the header of 200 inputs and 1 outputs");
   EXPECT_EQ(with(3, 2), "the payload of NeutronBackend gives operand 0 the unknown format 2");
   EXPECT_EQ(with(5, 1), "the payload of NeutronBackend takes argument 1 of 1 as input");
   EXPECT_EQ(with(7, 2), "the payload of NeutronBackend has the unknown version 2");
-  EXPECT_EQ(with(16, 0), "the payload of NeutronBackend has microcode that begins with 64434d00 instead of 64434d6e");
-  EXPECT_EQ(with(16 + 4 * 11, 3), "the payload of NeutronBackend has 1 inputs and 1 outputs, its microcode 3 and 1");
-  EXPECT_EQ(with(16 + 4 * 7, 90), "the payload of NeutronBackend has 112 bytes behind its header, microcode and weights need 64 and 90");
-  EXPECT_EQ(reason(std::span(good).first(40)), "the payload of NeutronBackend ends within the microcode");
+  EXPECT_EQ(
+      with(16, 0),
+      "the payload of NeutronBackend has microcode that begins with 64434d00 instead of 64434d6e");
+  EXPECT_EQ(with(16 + 4 * 11, 3),
+            "the payload of NeutronBackend has 1 inputs and 1 outputs, its microcode 3 and 1");
+  EXPECT_EQ(with(16 + 4 * 7, 90),
+            "the payload of NeutronBackend has 112 bytes behind its header, microcode and weights "
+            "need 64 and 90");
+  EXPECT_EQ(reason(std::span(good).first(40)),
+            "the payload of NeutronBackend ends within the microcode");
   for (size_t size = 0; size < good.size(); ++size) (void)reason(std::span(good).first(size));
 }
 

@@ -1,6 +1,6 @@
-// The proof of the passes: every pipeline on every model, every conformance case and random graphs, each pass on the graphs of its own
-// tests, evaluated before and after in double. Under sanitizers, what has more than 20 million multiply-accumulates is evaluated once a
-// pipeline instead.
+// The proof of the passes: every pipeline on every model, every conformance case and random graphs,
+// each pass on the graphs of its own tests, evaluated before and after in double. Under sanitizers,
+// what has more than 20 million multiply-accumulates is evaluated once a pipeline instead.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,8 @@ class Proven {
     Graph& graph = program.forward();
     const Proof proof = macs_of(graph) > kMacsEachPass ? Proof::kOnce : Proof::kEachPass;
     DTR_ASSIGN(const std::vector<PassRun> runs,
-               run_pipeline(program, graph, pipeline, {.verify_each = true, .prove = proof, .seed = seed}));
+               run_pipeline(program, graph, pipeline,
+                            {.verify_each = true, .prove = proof, .seed = seed}));
     for (const PassRun& run : runs)
       if (run.changes != 0) seen.insert(run.pass->name);
     return {};
@@ -99,24 +100,28 @@ TEST(Proof, Models) {
   Proven proven;
   const std::filesystem::path full = test::shared_path("models");
   if (full.empty()) test::not_run("the full set of models in test_proof (no DEUTERON_SHARED)");
-  for (const auto& folder : folders_in(full.empty() ? test::source_path("models") : full)) proven.prove_folder(folder);
+  for (const auto& folder : folders_in(full.empty() ? test::source_path("models") : full))
+    proven.prove_folder(folder);
   std::printf("%d models:%s\n", proven.files(), proven.passes().c_str());
   EXPECT_GE(proven.files(), 2);
 }
 
 TEST(Proof, ConformanceCases) {
   Proven proven;
-  for (const auto& folder : folders_in(test::conformance_cases("test_proof"))) proven.prove_folder(folder);
+  for (const auto& folder : folders_in(test::conformance_cases("test_proof")))
+    proven.prove_folder(folder);
   std::printf("%d models of conformance cases:%s\n", proven.files(), proven.passes().c_str());
   EXPECT_GE(proven.files(), 40);
 }
 
-// The graphs of test/lit/passes, whose texts are written for what a pass must and must not match: groups, paddings, masks, steps. Each
-// pass alone on every one of them. Every pass changes one: so each is proven.
+// The graphs of test/lit/passes, whose texts are written for what a pass must and must not match:
+// groups, paddings, masks, steps. Each pass alone on every one of them. Every pass changes one: so
+// each is proven.
 TEST(Proof, PassesOnTheirOwnTests) {
   std::set<std::string_view> changed;
   int graphs = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(test::source_path("test/lit/passes"))) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(test::source_path("test/lit/passes"))) {
     if (entry.path().extension() != ".ir") continue;
     std::ifstream file(entry.path());
     const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -124,18 +129,22 @@ TEST(Proof, PassesOnTheirOwnTests) {
       Result<Program> program = parse_program(text, entry.path().string());
       ASSERT_TRUE(program) << to_text(program.error());
       for (Graph& graph : program->graphs) {
-        const auto runs = run_passes(*program, graph, std::span(&pass, 1), {.verify_each = true, .prove = Proof::kEachPass});
-        EXPECT_TRUE(runs) << entry.path() << " @" << graph.name << ", " << pass->name << ": " << to_text(runs.error());
+        const auto runs = run_passes(*program, graph, std::span(&pass, 1),
+                                     {.verify_each = true, .prove = Proof::kEachPass});
+        EXPECT_TRUE(runs) << entry.path() << " @" << graph.name << ", " << pass->name << ": "
+                          << to_text(runs.error());
         if (runs && !runs->empty() && runs->front().changes != 0) changed.insert(pass->name);
         ++graphs;
       }
     }
   }
   std::printf("%d runs of a pass\n", graphs);
-  for (const PassDef* pass : all_passes()) EXPECT_TRUE(changed.contains(pass->name)) << pass->name << " changes none of these graphs";
+  for (const PassDef* pass : all_passes())
+    EXPECT_TRUE(changed.contains(pass->name)) << pass->name << " changes none of these graphs";
 }
 
-// Where a function is not a number, float gives the zero point and a table the value beside it: these are not compared.
+// Where a function is not a number, float gives the zero point and a table the value beside it:
+// these are not compared.
 bool defined_everywhere(const Graph& graph) {
   for (const OpId id : graph.ops())
     for (const OpDef* partial : {&ops::kLog, &ops::kSqrt, &ops::kRsqrt, &ops::kPowTensorScalar})
@@ -146,7 +155,8 @@ bool defined_everywhere(const Graph& graph) {
 TEST(Proof, RandomQuantizedGraphs) {
   Proven proven;
   for (uint64_t seed = 1; seed <= 400; ++seed) {
-    Program program = test::RandomGraph(seed, {.floats = seed % 2 == 0}).make(static_cast<int>(1 + seed % 20));
+    Program program =
+        test::RandomGraph(seed, {.floats = seed % 2 == 0}).make(static_cast<int>(1 + seed % 20));
     if (seed % 2 == 0 && !defined_everywhere(program.forward())) continue;
     const std::string text = print(program, {.elide_constants = true});
     const Status status = proven.prove_all(program, true, seed);
@@ -162,7 +172,8 @@ class FloatForm {
   // Nothing if an operator has no float form.
   std::optional<Program> make() {
     const Graph& graph = from_.forward();
-    for (const ValueId input : graph.inputs()) values_[input] = rewriter_.add_input(float_type(graph.type(input)), graph.value(input).name);
+    for (const ValueId input : graph.inputs())
+      values_[input] = rewriter_.add_input(float_type(graph.type(input)), graph.value(input).name);
     for (const OpId id : graph.ops())
       if (!copy(graph, graph.op(id))) return std::nullopt;
     std::vector<ValueId> outputs;
@@ -186,26 +197,34 @@ class FloatForm {
     if (at != values_.end()) return at->second;
     const Type& type = graph.type(id);
     const auto bytes = from_.constants.bytes(graph.value(id).constant);
-    if (!type.quantized()) return rewriter_.add_constant(float_type(type), to_.constants.add(type.dtype, bytes), graph.value(id).name);
+    if (!type.quantized())
+      return rewriter_.add_constant(float_type(type), to_.constants.add(type.dtype, bytes),
+                                    graph.value(id).name);
     const Tensor codes = Tensor::copy_of(type.dtype, type.shape, bytes);
     std::vector<float> reals;
     for (int64_t i = 0; i < type.elements(); ++i) {
       const auto at_index = static_cast<size_t>(i);
-      const int code = type.dtype == DType::kInt32 ? codes.values<int32_t>()[at_index] : codes.values<int8_t>()[at_index];
+      const int code = type.dtype == DType::kInt32 ? codes.values<int32_t>()[at_index]
+                                                   : codes.values<int8_t>()[at_index];
       const Quantization& q = *type.quantization;
       reals.push_back(q.scales[0] * static_cast<float>(code - q.zero_points[0]));
     }
-    return rewriter_.add_constant(float_type(type), to_.constants.add_values<float>(DType::kFloat32, reals), graph.value(id).name);
+    return rewriter_.add_constant(float_type(type),
+                                  to_.constants.add_values<float>(DType::kFloat32, reals),
+                                  graph.value(id).name);
   }
   bool copy(const Graph& graph, const Op& op) {
     std::vector<ValueId> operands;
-    for (const ValueId operand : op.operands) operands.push_back(operand.valid() ? value_of(graph, operand) : ValueId{});
-    const bool converts = op.def == &ops::kQuantize || op.def == &ops::kDequantize || op.def == &ops::kRequantize;
+    for (const ValueId operand : op.operands)
+      operands.push_back(operand.valid() ? value_of(graph, operand) : ValueId{});
+    const bool converts =
+        op.def == &ops::kQuantize || op.def == &ops::kDequantize || op.def == &ops::kRequantize;
     if (converts) {
       values_[op.results[0]] = operands[0];
       return true;
     }
-    const auto made = rewriter_.insert({}, {.def = op.def, .operands = std::move(operands), .attributes = op.attributes});
+    const auto made = rewriter_.insert(
+        {}, {.def = op.def, .operands = std::move(operands), .attributes = op.attributes});
     if (!made) return false;
     for (size_t i = 0; i < op.results.size(); ++i) {
       values_[op.results[i]] = to_.forward().op(*made).results[i];
@@ -279,12 +298,17 @@ class Patterns {
     return name;
   }
   std::string value(const std::string& op) { return add("2,4,6", op); }
-  std::string constant(const std::string& shape) { return add(shape, fmt::format("constant seeded<{}>", dice_.below(1000))); }
+  std::string constant(const std::string& shape) {
+    return add(shape, fmt::format("constant seeded<{}>", dice_.below(1000)));
+  }
   std::string number(double x) { return add("", fmt::format("constant dense<{}>", x)); }
   std::string pair(const char* op, const std::string& a, const std::string& b) {
-    return dice_.coin() ? value(fmt::format("aten.{}(%{}, %{})", op, a, b)) : value(fmt::format("aten.{}(%{}, %{})", op, b, a));
+    return dice_.coin() ? value(fmt::format("aten.{}(%{}, %{})", op, a, b))
+                        : value(fmt::format("aten.{}(%{}, %{})", op, b, a));
   }
-  std::string linear(const std::string& x) { return value(fmt::format("aten.linear(%{}, %{})", x, constant("6,6"))); }
+  std::string linear(const std::string& x) {
+    return value(fmt::format("aten.linear(%{}, %{})", x, constant("6,6")));
+  }
 
   void gate() {
     const std::string x = last_;
@@ -292,18 +316,22 @@ class Patterns {
   }
   void gelu() {
     const std::string x = last_;
-    const std::string erf = value(fmt::format("aten.erf(%{})", value(fmt::format("aten.div.Tensor(%{}, %{})", x, number(1.4142135)))));
+    const std::string erf = value(fmt::format(
+        "aten.erf(%{})", value(fmt::format("aten.div.Tensor(%{}, %{})", x, number(1.4142135)))));
     const std::string bell = pair("add.Tensor", erf, number(1));
     last_ = dice_.coin() ? pair("mul.Tensor", pair("mul.Tensor", x, number(0.5)), bell)
-                         : value(fmt::format("aten.div.Tensor(%{}, %{})", pair("mul.Tensor", x, bell), number(2)));
+                         : value(fmt::format("aten.div.Tensor(%{}, %{})",
+                                             pair("mul.Tensor", x, bell), number(2)));
   }
   void norm() {
     const auto mean = [&](const std::string& x) {
       return add("2,4,1", fmt::format("aten.mean.dim(%{}) {{dim = [2], keepdim = true}}", x));
     };
-    const std::string x = dice_.coin() ? value(fmt::format("aten.sub.Tensor(%{}, %{})", last_, mean(last_))) : last_;
+    const std::string x =
+        dice_.coin() ? value(fmt::format("aten.sub.Tensor(%{}, %{})", last_, mean(last_))) : last_;
     const std::string square = pair("mul.Tensor", x, x);
-    const std::string sum = add("2,4,1", fmt::format("aten.add.Tensor(%{}, %{})", mean(square), number(0.125)));
+    const std::string sum =
+        add("2,4,1", fmt::format("aten.add.Tensor(%{}, %{})", mean(square), number(0.125)));
     last_ = pair("mul.Tensor", x, add("2,4,1", fmt::format("aten.rsqrt(%{})", sum)));
     if (dice_.coin()) last_ = pair("mul.Tensor", last_, constant("6"));
     if (dice_.coin()) last_ = pair("add.Tensor", last_, constant("6"));
@@ -322,31 +350,41 @@ class Patterns {
     const int64_t cut = 1 + dice_.below(5);
     const auto slice = [&](int64_t start, int64_t end) {
       return add(fmt::format("2,4,{}", end - start),
-                 fmt::format("aten.slice.Tensor(%{}) {{dim = 2, end = {}, start = {}, step = 1}}", last_, end, start));
+                 fmt::format("aten.slice.Tensor(%{}) {{dim = 2, end = {}, start = {}, step = 1}}",
+                             last_, end, start));
     };
     const std::string a = slice(0, cut), b = slice(cut, 6);
     last_ = dice_.coin() ? value(fmt::format("aten.cat(%{}, %{}) {{dim = 2}}", a, b))
                          : value(fmt::format("aten.cat(%{}, %{}) {{dim = 2}}", b, a));
   }
   void permuted_layer() {
-    const std::string permuted = add("2,6,4", fmt::format("aten.permute(%{}) {{dims = [0, 2, 1]}}", last_));
-    const std::string flat = add("2,24", fmt::format("aten.view(%{}) {{size = [2, 24]}}", permuted));
-    const std::string layer = add("2,24", fmt::format("aten.linear(%{}, %{})", flat, constant("24,24")));
+    const std::string permuted =
+        add("2,6,4", fmt::format("aten.permute(%{}) {{dims = [0, 2, 1]}}", last_));
+    const std::string flat =
+        add("2,24", fmt::format("aten.view(%{}) {{size = [2, 24]}}", permuted));
+    const std::string layer =
+        add("2,24", fmt::format("aten.linear(%{}, %{})", flat, constant("24,24")));
     last_ = value(fmt::format("aten.view(%{}) {{size = [2, 4, 6]}}", layer));
   }
   void branches() {
-    const std::string joint = add("2,4,12", fmt::format("aten.cat(%{}, %{}) {{dim = 2}}", linear(last_), linear(last_)));
-    const std::string active = add("2,4,12", fmt::format("aten.{}(%{})", dice_.coin() ? "relu" : "tanh", joint));
-    last_ = value(fmt::format("aten.slice.Tensor(%{}) {{dim = 2, end = {}, start = {}, step = 1}}", active, 6 + 3, 3));
+    const std::string joint =
+        add("2,4,12", fmt::format("aten.cat(%{}, %{}) {{dim = 2}}", linear(last_), linear(last_)));
+    const std::string active =
+        add("2,4,12", fmt::format("aten.{}(%{})", dice_.coin() ? "relu" : "tanh", joint));
+    last_ = value(fmt::format("aten.slice.Tensor(%{}) {{dim = 2, end = {}, start = {}, step = 1}}",
+                              active, 6 + 3, 3));
   }
   void steps() {
-    const std::string image = add("2,4,6,1", fmt::format("aten.view(%{}) {{size = [2, 4, 6, 1]}}", last_));
-    const std::string rows =
-        add("2,4,3,1", fmt::format("aten.slice.Tensor(%{}) {{dim = 2, end = 6, start = {}, step = 2}}", image, dice_.below(2)));
-    const std::string layer = add(
-        "2,8,3,1", fmt::format("aten.convolution(%{}, %{}, _) {{dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], "
-                               "stride = [1, 1], transposed = false}}",
-                               rows, constant("8,4,1,1")));
+    const std::string image =
+        add("2,4,6,1", fmt::format("aten.view(%{}) {{size = [2, 4, 6, 1]}}", last_));
+    const std::string rows = add(
+        "2,4,3,1", fmt::format("aten.slice.Tensor(%{}) {{dim = 2, end = 6, start = {}, step = 2}}",
+                               image, dice_.below(2)));
+    const std::string layer =
+        add("2,8,3,1", fmt::format("aten.convolution(%{}, %{}, _) {{dilation = [1, 1], groups = 1, "
+                                   "output_padding = [0, 0], padding = [0, 0], "
+                                   "stride = [1, 1], transposed = false}}",
+                                   rows, constant("8,4,1,1")));
     last_ = value(fmt::format("aten.view(%{}) {{size = [2, 4, 6]}}", layer));
   }
 
@@ -365,8 +403,9 @@ TEST(Proof, RandomPatterns) {
     EXPECT_TRUE(status) << "seed " << seed << ": " << to_text(status.error()) << "\n" << text;
   }
   // What models and conformance cases do not contain.
-  for (const char* name : {"fold_scale_and_bias", "fold_strides", "permute_weights", "recognize_activations", "recognize_normalizations",
-                           "simplify_slices", "split_joint_activations"})
+  for (const char* name :
+       {"fold_scale_and_bias", "fold_strides", "permute_weights", "recognize_activations",
+        "recognize_normalizations", "simplify_slices", "split_joint_activations"})
     EXPECT_TRUE(proven.seen.contains(name)) << name;
 }
 

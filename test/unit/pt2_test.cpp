@@ -1,5 +1,5 @@
-// Reading PyTorch exports: accepted programs against PyTorch's own outputs, refused ones by id, place and reason. Bad files are made from
-// good ones by editing the JSON inside.
+// Reading PyTorch exports: accepted programs against PyTorch's own outputs, refused ones by id,
+// place and reason. Bad files are made from good ones by editing the JSON inside.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -25,8 +25,12 @@ using test::error_id;
 using test::error_text;
 using Bytes = std::vector<std::byte>;
 
-std::string case_path(const std::string& name) { return test::source_path("test/data/pt2/" + name).string(); }
-std::string digits(const std::string& name) { return test::source_path("models/digits_cnn/" + name).string(); }
+std::string case_path(const std::string& name) {
+  return test::source_path("test/data/pt2/" + name).string();
+}
+std::string digits(const std::string& name) {
+  return test::source_path("models/digits_cnn/" + name).string();
+}
 
 // The operator that an op comes from.
 std::vector<std::string> op_names(const Graph& graph) {
@@ -37,15 +41,18 @@ std::vector<std::string> op_names(const Graph& graph) {
 
 double max_difference(std::span<const float> a, std::span<const float> b) {
   double worst = 0;
-  for (size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  for (size_t i = 0; i < a.size(); ++i)
+    worst = std::max(worst, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
   return worst;
 }
 
-// --- accepted ----------------------------------------------------------------------------------------------------------------------
+// --- accepted
+// ----------------------------------------------------------------------------------------------------------------------
 
 // The strides of an output are those that the file states: one of this model is a transposed view.
 TEST(Pt2, LayoutsOfOutputs) {
-  const auto program = read_pt2(test::source_path("test/data/conformance/own_matmul/float.pt2").string());
+  const auto program =
+      read_pt2(test::source_path("test/data/conformance/own_matmul/float.pt2").string());
   ASSERT_TRUE(program) << error_text(program);
   const Graph& graph = program->forward();
   ASSERT_GT(graph.outputs().size(), 4U);
@@ -55,8 +62,9 @@ TEST(Pt2, LayoutsOfOutputs) {
 
 TEST(Pt2, ComputesWhatPyTorchComputes) {
   for (const std::string name :
-       {"leftovers", "tied", "channels_last", "in_place", "matrices", "one_dimension", "reshapes", "convolutions", "products", "attention",
-        "norms", "indices", "causal", "fake_quantized", "unsigned", "trained_prepared", "trained_converted"}) {
+       {"leftovers", "tied", "channels_last", "in_place", "matrices", "one_dimension", "reshapes",
+        "convolutions", "products", "attention", "norms", "indices", "causal", "fake_quantized",
+        "unsigned", "trained_prepared", "trained_converted"}) {
     const auto program = read_pt2(case_path(name + ".pt2"));
     ASSERT_TRUE(program.has_value()) << error_text(program);
     ASSERT_TRUE(verify(*program).has_value()) << name;
@@ -71,10 +79,12 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
       const Tensor& expected = *test::find_array(*data, fmt::format("output_{}", i));
       EXPECT_EQ((*outputs)[i].shape(), expected.shape()) << name << i;
       if (expected.dtype() == DType::kInt64) {
-        EXPECT_TRUE(std::ranges::equal((*outputs)[i].values<int64_t>(), expected.values<int64_t>())) << name << " output " << i;
+        EXPECT_TRUE(std::ranges::equal((*outputs)[i].values<int64_t>(), expected.values<int64_t>()))
+            << name << " output " << i;
         continue;
       }
-      EXPECT_LT(max_difference((*outputs)[i].values<float>(), expected.values<float>()), 2e-6) << name << " output " << i;
+      EXPECT_LT(max_difference((*outputs)[i].values<float>(), expected.values<float>()), 2e-6)
+          << name << " output " << i;
     }
   }
 }
@@ -82,7 +92,8 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
 TEST(Pt2, DropsWhatTrainingLeaves) {
   const auto program = read_pt2(case_path("leftovers.pt2"));
   ASSERT_TRUE(program.has_value()) << error_text(program);
-  EXPECT_EQ(op_names(program->forward()), (std::vector<std::string>{"aten.batch_norm", "aten.add.Tensor"}));
+  EXPECT_EQ(op_names(program->forward()),
+            (std::vector<std::string>{"aten.batch_norm", "aten.add.Tensor"}));
   EXPECT_GT(program->sources.size(), 4U);  // every node of the file is a source operator
 }
 
@@ -112,11 +123,13 @@ TEST(Pt2, KnowsWhereOperatorsComeFrom) {
                       "aten.conv2d.default",
                       "depthwise.0",
                       "make_models.py:209",
-                      {"__main__.DigitsCnn", "torch.nn.modules.container.Sequential", "torch.nn.modules.conv.Conv2d"}}));
+                      {"__main__.DigitsCnn", "torch.nn.modules.container.Sequential",
+                       "torch.nn.modules.conv.Conv2d"}}));
   EXPECT_EQ(program->sources[9].module_path, "");
   size_t index = 0;
   for (const OpId op : program->forward().ops())
-    EXPECT_EQ(program->forward().op(op).origin.sources, std::vector<uint32_t>{static_cast<uint32_t>(index++)});
+    EXPECT_EQ(program->forward().op(op).origin.sources,
+              std::vector<uint32_t>{static_cast<uint32_t>(index++)});
 }
 
 TEST(Pt2, RefersToWeightsInTheFile) {
@@ -155,7 +168,10 @@ TEST(Pt2, ReadsQuantizedPrograms) {
 }
 
 TEST(Pt2, ModulePathAndSourceLine) {
-  EXPECT_EQ(pt2::module_path("L__self__,,__main__.Net;1399,stem,torch.nn.Sequential;1398,stem.0,torch.nn.Conv2d"), "stem.0");
+  EXPECT_EQ(
+      pt2::module_path(
+          "L__self__,,__main__.Net;1399,stem,torch.nn.Sequential;1398,stem.0,torch.nn.Conv2d"),
+      "stem.0");
   EXPECT_EQ(pt2::module_path("L__self__,,__main__.Net"), "");
   EXPECT_EQ(pt2::module_path("L__self___a,L['self'].a.b,m.Block"), "a.b");
   EXPECT_EQ(pt2::module_path(""), "");
@@ -163,14 +179,20 @@ TEST(Pt2, ModulePathAndSourceLine) {
 
 TEST(Pt2, ModuleTypes) {
   using Types = std::vector<std::string>;
-  EXPECT_EQ(pt2::module_types("L__self__,,__main__.Net;1399,stem,torch.nn.Sequential;1398,stem.0,torch.nn.Conv2d"),
-            (Types{"__main__.Net", "torch.nn.Sequential", "torch.nn.Conv2d"}));
+  EXPECT_EQ(
+      pt2::module_types(
+          "L__self__,,__main__.Net;1399,stem,torch.nn.Sequential;1398,stem.0,torch.nn.Conv2d"),
+      (Types{"__main__.Net", "torch.nn.Sequential", "torch.nn.Conv2d"}));
   EXPECT_EQ(pt2::module_types("L__self__,,m.Outer.<locals>.Net"), Types{"m.Outer.<locals>.Net"});
   EXPECT_EQ(pt2::module_types(""), Types{});
   EXPECT_EQ(pt2::module_types(";,;a,b;a,b,;"), Types{});
-  const std::string frame = "  File \"/somewhere/site-packages/torch/nn/functional.py\", line 10, in relu\n    return x\n";
-  EXPECT_EQ(pt2::source_line("  File \"src/net.py\", line 7, in forward\n    y = f(x)\n" + frame), "net.py:7");
-  EXPECT_EQ(pt2::source_line("  File \"a.py\", line 1, in f\n  File \"b.py\", line 22, in g\n"), "b.py:22");
+  const std::string frame =
+      "  File \"/somewhere/site-packages/torch/nn/functional.py\", line 10, in relu\n    return "
+      "x\n";
+  EXPECT_EQ(pt2::source_line("  File \"src/net.py\", line 7, in forward\n    y = f(x)\n" + frame),
+            "net.py:7");
+  EXPECT_EQ(pt2::source_line("  File \"a.py\", line 1, in f\n  File \"b.py\", line 22, in g\n"),
+            "b.py:22");
   EXPECT_EQ(pt2::source_line(frame), "functional.py:10");
   EXPECT_EQ(pt2::source_line("  File \"<eval_with_key>.43\", line 30, in forward\n"), "");
   EXPECT_EQ(pt2::source_line("File \"broken"), "");
@@ -179,8 +201,8 @@ TEST(Pt2, ModuleTypes) {
 TEST(Pt2, DescribesAlsoWhatDoesNotCompile) {
   const auto good = pt2::describe_pt2(digits("float.pt2"));
   ASSERT_TRUE(good.has_value()) << error_text(good);
-  for (const char* part :
-       {"PyTorch 2.13", "1x1x16x16", "stem.0.weight", "16x1x3x3", "576 bytes", "5 × aten.batch_norm.default", "linear_1"})
+  for (const char* part : {"PyTorch 2.13", "1x1x16x16", "stem.0.weight", "16x1x3x3", "576 bytes",
+                           "5 × aten.batch_norm.default", "linear_1"})
     EXPECT_NE(good->find(part), std::string::npos) << part << "\n" << *good;
   EXPECT_EQ(good->find("not supported"), std::string::npos);
   const auto bad = pt2::describe_pt2(case_path("unsupported.pt2"));
@@ -189,7 +211,8 @@ TEST(Pt2, DescribesAlsoWhatDoesNotCompile) {
   EXPECT_NE(pt2::describe_pt2(case_path("symbolic.pt2"))->find("symbolic (s"), std::string::npos);
 }
 
-// --- refused -----------------------------------------------------------------------------------------------------------------------
+// --- refused
+// -----------------------------------------------------------------------------------------------------------------------
 
 TEST(Pt2, RefusesWhatCannotCompile) {
   struct Case {
@@ -217,7 +240,8 @@ TEST(Pt2, RefusesWhatCannotCompile) {
     EXPECT_EQ(info(problem.id).name, bad.id) << error_text(program);
     EXPECT_EQ(problem.place.node, bad.node) << error_text(program);
     EXPECT_NE(problem.reason.find(bad.reason), std::string::npos) << problem.reason;
-    EXPECT_EQ(problem.place.source_line.starts_with("make_pt2_cases.py:"), bad.has_line) << error_text(program);
+    EXPECT_EQ(problem.place.source_line.starts_with("make_pt2_cases.py:"), bad.has_line)
+        << error_text(program);
     EXPECT_FALSE(problem.fix.empty());
     EXPECT_EQ(problem.place.file, case_path(bad.name + ".pt2"));
   }
@@ -226,17 +250,23 @@ TEST(Pt2, RefusesWhatCannotCompile) {
 TEST(Pt2, RefusesUnfinishedQuantization) {
   const std::pair<std::string, std::string> cases[] = {
       {"never_calibrated",
-       "error[pt2-not-calibrated]: {}: `fused_moving_avg_obs_fake_quant`: the model is prepared for training, but this fake quantization "
+       "error[pt2-not-calibrated]: {}: `fused_moving_avg_obs_fake_quant`: the model is prepared "
+       "for training, but this fake quantization "
        "has "
-       "seen no data\n  at: make_quantization_cases.py:104\n  fix: run the prepared model on training data before the export, with its "
+       "seen no data\n  at: make_quantization_cases.py:104\n  fix: run the prepared model on "
+       "training data before the export, with its "
        "observers on"},
       {"not_converted",
-       "error[pt2-not-calibrated]: {}: `min_1`: the model is prepared for quantization, but not converted: it has the observer "
-       "`activation_post_process_0.min_val`\n  at: activation_post_process_0, make_quantization_cases.py:114\n  fix: run calibration data "
+       "error[pt2-not-calibrated]: {}: `min_1`: the model is prepared for quantization, but not "
+       "converted: it has the observer "
+       "`activation_post_process_0.min_val`\n  at: activation_post_process_0, "
+       "make_quantization_cases.py:114\n  fix: run calibration data "
        "through the prepared model, call convert_pt2e, then export"},
       {"wide_codes",
-       "error[pt2-unsupported-argument]: {}: `fake_quantize_per_tensor_affine`: aten.fake_quantize_per_tensor_affine.default: codes in "
-       "-32768…32767\n  at: make_quantization_cases.py:120\n  fix: train with quantization to int8"},
+       "error[pt2-unsupported-argument]: {}: `fake_quantize_per_tensor_affine`: "
+       "aten.fake_quantize_per_tensor_affine.default: codes in "
+       "-32768…32767\n  at: make_quantization_cases.py:120\n  fix: train with quantization to "
+       "int8"},
   };
   for (const auto& [name, text] : cases) {
     const auto program = read_pt2(case_path(name + ".pt2"));
@@ -245,8 +275,10 @@ TEST(Pt2, RefusesUnfinishedQuantization) {
   }
 }
 
-// An archive with some members changed: `edit` gets the name without the top folder and the content, and says whether to keep it.
-Bytes edited(const std::string& path, const std::function<bool(std::string_view, std::string&)>& edit) {
+// An archive with some members changed: `edit` gets the name without the top folder and the
+// content, and says whether to keep it.
+Bytes edited(const std::string& path,
+             const std::function<bool(std::string_view, std::string&)>& edit) {
   const Bytes bytes = test::read_bytes(path);
   const auto zip = ZipArchive::open(bytes, path);
   EXPECT_TRUE(zip.has_value());
@@ -260,7 +292,8 @@ Bytes edited(const std::string& path, const std::function<bool(std::string_view,
 }
 
 // Replaces the first `from` after `anchor`.
-void replace(std::string& text, std::string_view anchor, std::string_view from, std::string_view to) {
+void replace(std::string& text, std::string_view anchor, std::string_view from,
+             std::string_view to) {
   const size_t start = text.find(anchor);
   ASSERT_NE(start, std::string::npos) << anchor;
   const size_t at = text.find(from, start);
@@ -287,88 +320,112 @@ constexpr std::string_view kConstants = "data/constants/model_constants_config.j
 constexpr Edit kEdits[] = {
     {"no graph", "float", kModel, "", "", "-", "pt2-invalid", kModel, "no such member"},
     {"no weights table", "float", kWeights, "", "", "-", "pt2-invalid", kWeights, "no such member"},
-    {"no constants table", "float", kConstants, "", "", "-", "pt2-invalid", kConstants, "no such member"},
-    {"corrupt JSON", "float", kModel, "", "{\"graph_module\"", "{\"graph_module", "pt2-invalid", kModel, "not valid JSON"},
+    {"no constants table", "float", kConstants, "", "", "-", "pt2-invalid", kConstants,
+     "no such member"},
+    {"corrupt JSON", "float", kModel, "", "{\"graph_module\"", "{\"graph_module", "pt2-invalid",
+     kModel, "not valid JSON"},
     {"corrupt table", "float", kWeights, "", "{", "[", "pt2-invalid", kWeights, "not valid JSON"},
-    {"big-endian", "float", "byteorder", "", "little", "big   ", "pt2-invalid", "byteorder", "`big`"},
-    {"newer schema", "float", kModel, "schema_version", "\"major\": 8", "\"major\": 9", "pt2-version", kModel, "version 9."},
-    {"field missing", "float", kModel, "", "\"tensor_values\"", "\"tensor_value\"", "pt2-invalid", kModel, "`tensor_values`"},
-    {"field of another kind", "float", kModel, "\"target\"", "\"torch.ops.aten.conv2d.default\"", "17", "pt2-invalid", kModel,
-     "`target` is not a string"},
-    {"integer beyond 64 bits", "float", kModel, "\"stride\"", "[1, 1]", "[1, 99999999999999999999]", "pt2-invalid", kModel, "not"},
-    {"negative size", "float", kModel, "\"tensor_values\"", "{\"as_int\": 16}", "{\"as_int\": -16}", "pt2-invalid", kModel,
-     "impossible shape"},
-    {"size overflows", "float", kModel, "\"tensor_values\"", "{\"as_int\": 16}", "{\"as_int\": 4611686018427387904}", "pt2-invalid", kModel,
-     "impossible shape"},
-    {"weight not listed", "float", kWeights, "", "\"stem.0.weight\"", "\"stem.0.weigh\"", "pt2-missing-weight", "stem.0.weight", "no data"},
-    {"weight not in the archive", "float", "data/weights/weight_0", "", "", "-", "pt2-missing-weight", "stem.0.weight", "weight_0"},
-    {"weight too short", "float", "data/weights/weight_0", "", "", "short", "pt2-weight-size", "stem.0.weight",
-     "do not hold shape 16x1x3x3"},
-    {"offset beyond the weight", "float", kWeights, "\"storage_offset\"", "{\"as_int\": 0}", "{\"as_int\": 1}", "pt2-weight-size",
-     "stem.0.weight", "offset 1"},
-    {"negative stride", "float", kWeights, "\"strides\"", "{\"as_int\": 9}", "{\"as_int\": -9}", "pt2-weight-size", "stem.0.weight",
-     "do not hold"},
-    {"stride overflows", "float", kWeights, "\"strides\"", "{\"as_int\": 9}", "{\"as_int\": 9223372036854775807}", "pt2-weight-size",
-     "stem.0.weight", "do not hold"},
-    {"pickled weight", "float", kWeights, "", "\"use_pickle\": false", "\"use_pickle\": true", "pt2-pickled-weight", "stem.0.weight",
-     "pickle"},
-    {"bfloat16 weight", "float", kWeights, "", "\"dtype\": 7", "\"dtype\": 13", "pt2-unsupported-dtype", "stem.0.weight", "bfloat16"},
-    {"sparse weight", "float", kWeights, "", "\"layout\": 7", "\"layout\": 1", "pt2-unsupported-dtype", "stem.0.weight", "sparse"},
-    {"weight of another shape", "float", kWeights, "\"sizes\"", "{\"as_int\": 16}", "{\"as_int\": 15}", "pt2-type-mismatch", "conv2d",
-     "15x1x3x3"},
-    {"result of another shape", "float", kModel, "\"conv2d\": {\"dtype\"", "{\"as_int\": 16}", "{\"as_int\": 17}", "pt2-type-mismatch",
-     "conv2d", "1x16x16x16"},
-    {"result of float16", "float", kModel, "\"relu\": {\"dtype\"", "7", "6", "pt2-unsupported-dtype", "relu", "float16"},
-    {"undefined value", "float", kModel, "\"target\": \"torch.ops.aten.relu.default\"", "\"batch_norm\"", "\"nothing\"",
-     "pt2-undefined-name", "relu", "no node makes `nothing`"},
-    {"cycle", "float", kModel, "\"target\": \"torch.ops.aten.relu.default\"", "\"batch_norm\"", "\"max_pool2d\"", "pt2-undefined-name",
-     "relu", "cycle"},
-    {"name used twice", "float", kModel, "\"input_specs\"", "\"p_stem_1_bias\"", "\"p_stem_1_weight\"", "pt2-duplicate-name",
-     "p_stem_1_weight", "two values"},
-    {"output of nothing", "float", kModel, "\"user_output\"", "\"linear_1\"", "\"linear_9\"", "pt2-undefined-name", "linear_9", "no node"},
-    {"output is a mutation", "float", kModel, "\"output_specs\"", "\"user_output\"", "\"user_input_mutation\"", "pt2-mutated-state",
-     "linear_1", "user_input_mutation"},
-    {"input is an object", "float", kModel, "\"input_specs\"", "\"user_input\"", "\"custom_obj\"", "pt2-unsupported-argument", "custom_obj",
-     "no tensor"},
-    {"argument missing", "float", kModel, "torch.ops.aten.linear.default", "\"weight\"", "\"weigh\"", "pt2-invalid", "linear",
-     "argument `weight`"},
-    {"argument of another kind", "float", kModel, "torch.ops.aten.max_pool2d.default", "{\"as_ints\": [2, 2]}", "{\"as_string\": \"2\"}",
-     "pt2-invalid", "max_pool2d", "argument `kernel_size`"},
-    {"symbolic argument", "float", kModel, "torch.ops.aten.max_pool2d.default", "{\"as_ints\": [2, 2]}",
-     "{\"as_sym_ints\": [{\"as_name\": \"s0\"}]}", "pt2-symbolic-shape", "max_pool2d", "s0"},
-    {"stride of zero", "float", kModel, "torch.ops.aten.max_pool2d.default", "[2, 2]", "[0, 2]", "pt2-unsupported-argument", "max_pool2d",
-     ""},
-    {"absurd padding", "float", kModel, "torch.ops.aten.conv2d.default", "\"padding\", \"arg\": {\"as_ints\": [1, 1]",
-     "\"padding\", \"arg\": {\"as_ints\": [1, 9007199254740993]", "pt2-unsupported-argument", "conv2d", "9007199254740993"},
-    {"absurd groups", "float", kModel, "\"groups\"", "16", "0", "pt2-unsupported-argument", "conv2d_1", ""},
-    {"wrong dtype of input", "float", kModel, "\"x\": {\"dtype\"", "7", "4", "pt2-unsupported-argument", "conv2d", ""},
-    {"scales contradict", "quantized", kModel, "\"name\": \"quantize_per_tensor_1\"}}, \"kind\": 1}, {\"name\": \"scale\"", "0.0158",
+    {"big-endian", "float", "byteorder", "", "little", "big   ", "pt2-invalid", "byteorder",
+     "`big`"},
+    {"newer schema", "float", kModel, "schema_version", "\"major\": 8", "\"major\": 9",
+     "pt2-version", kModel, "version 9."},
+    {"field missing", "float", kModel, "", "\"tensor_values\"", "\"tensor_value\"", "pt2-invalid",
+     kModel, "`tensor_values`"},
+    {"field of another kind", "float", kModel, "\"target\"", "\"torch.ops.aten.conv2d.default\"",
+     "17", "pt2-invalid", kModel, "`target` is not a string"},
+    {"integer beyond 64 bits", "float", kModel, "\"stride\"", "[1, 1]", "[1, 99999999999999999999]",
+     "pt2-invalid", kModel, "not"},
+    {"negative size", "float", kModel, "\"tensor_values\"", "{\"as_int\": 16}", "{\"as_int\": -16}",
+     "pt2-invalid", kModel, "impossible shape"},
+    {"size overflows", "float", kModel, "\"tensor_values\"", "{\"as_int\": 16}",
+     "{\"as_int\": 4611686018427387904}", "pt2-invalid", kModel, "impossible shape"},
+    {"weight not listed", "float", kWeights, "", "\"stem.0.weight\"", "\"stem.0.weigh\"",
+     "pt2-missing-weight", "stem.0.weight", "no data"},
+    {"weight not in the archive", "float", "data/weights/weight_0", "", "", "-",
+     "pt2-missing-weight", "stem.0.weight", "weight_0"},
+    {"weight too short", "float", "data/weights/weight_0", "", "", "short", "pt2-weight-size",
+     "stem.0.weight", "do not hold shape 16x1x3x3"},
+    {"offset beyond the weight", "float", kWeights, "\"storage_offset\"", "{\"as_int\": 0}",
+     "{\"as_int\": 1}", "pt2-weight-size", "stem.0.weight", "offset 1"},
+    {"negative stride", "float", kWeights, "\"strides\"", "{\"as_int\": 9}", "{\"as_int\": -9}",
+     "pt2-weight-size", "stem.0.weight", "do not hold"},
+    {"stride overflows", "float", kWeights, "\"strides\"", "{\"as_int\": 9}",
+     "{\"as_int\": 9223372036854775807}", "pt2-weight-size", "stem.0.weight", "do not hold"},
+    {"pickled weight", "float", kWeights, "", "\"use_pickle\": false", "\"use_pickle\": true",
+     "pt2-pickled-weight", "stem.0.weight", "pickle"},
+    {"bfloat16 weight", "float", kWeights, "", "\"dtype\": 7", "\"dtype\": 13",
+     "pt2-unsupported-dtype", "stem.0.weight", "bfloat16"},
+    {"sparse weight", "float", kWeights, "", "\"layout\": 7", "\"layout\": 1",
+     "pt2-unsupported-dtype", "stem.0.weight", "sparse"},
+    {"weight of another shape", "float", kWeights, "\"sizes\"", "{\"as_int\": 16}",
+     "{\"as_int\": 15}", "pt2-type-mismatch", "conv2d", "15x1x3x3"},
+    {"result of another shape", "float", kModel, "\"conv2d\": {\"dtype\"", "{\"as_int\": 16}",
+     "{\"as_int\": 17}", "pt2-type-mismatch", "conv2d", "1x16x16x16"},
+    {"result of float16", "float", kModel, "\"relu\": {\"dtype\"", "7", "6",
+     "pt2-unsupported-dtype", "relu", "float16"},
+    {"undefined value", "float", kModel, "\"target\": \"torch.ops.aten.relu.default\"",
+     "\"batch_norm\"", "\"nothing\"", "pt2-undefined-name", "relu", "no node makes `nothing`"},
+    {"cycle", "float", kModel, "\"target\": \"torch.ops.aten.relu.default\"", "\"batch_norm\"",
+     "\"max_pool2d\"", "pt2-undefined-name", "relu", "cycle"},
+    {"name used twice", "float", kModel, "\"input_specs\"", "\"p_stem_1_bias\"",
+     "\"p_stem_1_weight\"", "pt2-duplicate-name", "p_stem_1_weight", "two values"},
+    {"output of nothing", "float", kModel, "\"user_output\"", "\"linear_1\"", "\"linear_9\"",
+     "pt2-undefined-name", "linear_9", "no node"},
+    {"output is a mutation", "float", kModel, "\"output_specs\"", "\"user_output\"",
+     "\"user_input_mutation\"", "pt2-mutated-state", "linear_1", "user_input_mutation"},
+    {"input is an object", "float", kModel, "\"input_specs\"", "\"user_input\"", "\"custom_obj\"",
+     "pt2-unsupported-argument", "custom_obj", "no tensor"},
+    {"argument missing", "float", kModel, "torch.ops.aten.linear.default", "\"weight\"",
+     "\"weigh\"", "pt2-invalid", "linear", "argument `weight`"},
+    {"argument of another kind", "float", kModel, "torch.ops.aten.max_pool2d.default",
+     "{\"as_ints\": [2, 2]}", "{\"as_string\": \"2\"}", "pt2-invalid", "max_pool2d",
+     "argument `kernel_size`"},
+    {"symbolic argument", "float", kModel, "torch.ops.aten.max_pool2d.default",
+     "{\"as_ints\": [2, 2]}", "{\"as_sym_ints\": [{\"as_name\": \"s0\"}]}", "pt2-symbolic-shape",
+     "max_pool2d", "s0"},
+    {"stride of zero", "float", kModel, "torch.ops.aten.max_pool2d.default", "[2, 2]", "[0, 2]",
+     "pt2-unsupported-argument", "max_pool2d", ""},
+    {"absurd padding", "float", kModel, "torch.ops.aten.conv2d.default",
+     "\"padding\", \"arg\": {\"as_ints\": [1, 1]",
+     "\"padding\", \"arg\": {\"as_ints\": [1, 9007199254740993]", "pt2-unsupported-argument",
+     "conv2d", "9007199254740993"},
+    {"absurd groups", "float", kModel, "\"groups\"", "16", "0", "pt2-unsupported-argument",
+     "conv2d_1", ""},
+    {"wrong dtype of input", "float", kModel, "\"x\": {\"dtype\"", "7", "4",
+     "pt2-unsupported-argument", "conv2d", ""},
+    {"scales contradict", "quantized", kModel,
+     "\"name\": \"quantize_per_tensor_1\"}}, \"kind\": 1}, {\"name\": \"scale\"", "0.0158",
      "0.5158", "pt2-quantization-conflict", "dequantize_per_tensor_5", "0.0158"},
-    {"scale of zero", "quantized", kModel, "torch.ops.quantized_decomposed.quantize_per_tensor.default", "0.00390625", "0.0",
+    {"scale of zero", "quantized", kModel,
+     "torch.ops.quantized_decomposed.quantize_per_tensor.default", "0.00390625", "0.0",
      "pt2-unsupported-argument", "quantize_per_tensor", "not positive"},
-    {"zero point out of range", "quantized", kModel, "torch.ops.quantized_decomposed.quantize_per_tensor.default", "{\"as_int\": -128}",
+    {"zero point out of range", "quantized", kModel,
+     "torch.ops.quantized_decomposed.quantize_per_tensor.default", "{\"as_int\": -128}",
      "{\"as_int\": -129}", "pt2-unsupported-argument", "quantize_per_tensor", "-129"},
-    {"axis out of range", "quantized", kModel, "\"axis\"", "{\"as_int\": 0}", "{\"as_int\": 4}", "pt2-unsupported-argument",
-     "dequantize_per_channel", "quantization per channel of axis 4, of shape 16x1x3x3"},
-    {"quantized to uint8", "quantized", kModel, "torch.ops.quantized_decomposed.quantize_per_tensor.default", "{\"as_scalar_type\": 2}",
+    {"axis out of range", "quantized", kModel, "\"axis\"", "{\"as_int\": 0}", "{\"as_int\": 4}",
+     "pt2-unsupported-argument", "dequantize_per_channel",
+     "quantization per channel of axis 4, of shape 16x1x3x3"},
+    {"quantized to uint8", "quantized", kModel,
+     "torch.ops.quantized_decomposed.quantize_per_tensor.default", "{\"as_scalar_type\": 2}",
      "{\"as_scalar_type\": 1}", "pt2-unsupported-argument", "quantize_per_tensor", "u8"},
-    {"too few scales", "quantized", kModel, "\"axis\"", "{\"as_int\": 0}", "{\"as_int\": 1}", "pt2-unsupported-argument",
-     "dequantize_per_channel", "16 scales"},
+    {"too few scales", "quantized", kModel, "\"axis\"", "{\"as_int\": 0}", "{\"as_int\": 1}",
+     "pt2-unsupported-argument", "dequantize_per_channel", "16 scales"},
 };
 
 TEST(Pt2, RefusesEditedFiles) {
   for (const Edit& edit : kEdits) {
     SCOPED_TRACE(edit.what);
-    const Bytes bytes = edited(digits(std::string(edit.file) + ".pt2"), [&](std::string_view member, std::string& content) {
-      if (member != edit.member) return true;
-      if (edit.to == "-") return false;
-      if (edit.from.empty()) {
-        content = edit.to;
-      } else {
-        replace(content, edit.anchor, edit.from, edit.to);
-      }
-      return true;
-    });
+    const Bytes bytes = edited(digits(std::string(edit.file) + ".pt2"),
+                               [&](std::string_view member, std::string& content) {
+                                 if (member != edit.member) return true;
+                                 if (edit.to == "-") return false;
+                                 if (edit.from.empty()) {
+                                   content = edit.to;
+                                 } else {
+                                   replace(content, edit.anchor, edit.from, edit.to);
+                                 }
+                                 return true;
+                               });
     const auto program = parse_pt2(bytes, "bad.pt2");
     if (program.has_value()) {
       ADD_FAILURE() << "was accepted";
@@ -403,8 +460,10 @@ TEST(Pt2, RefusesOtherFiles) {
 
 TEST(Pt2, TruncationsAreRefused) {
   const Bytes good = test::read_bytes(digits("float.pt2"));
-  for (size_t length = 0; length < good.size(); length += length < 2000 || length > good.size() - 5000 ? 7 : 997)
-    EXPECT_EQ(error_id(parse_pt2(std::span(good).first(length), "cut.pt2")), "zip-invalid") << length;
+  for (size_t length = 0; length < good.size();
+       length += length < 2000 || length > good.size() - 5000 ? 7 : 997)
+    EXPECT_EQ(error_id(parse_pt2(std::span(good).first(length), "cut.pt2")), "zip-invalid")
+        << length;
 }
 
 TEST(Pt2, EveryDamagedByteIsFoundOrHarmless) {
@@ -417,16 +476,20 @@ TEST(Pt2, EveryDamagedByteIsFoundOrHarmless) {
     bad[i] ^= std::byte{0x11};
     const auto program = parse_pt2(bad, "a.pt2");
     if (!program) continue;
-    ++accepted;  // bytes that no reader looks at: times and attributes in headers, members that are not used
+    ++accepted;  // bytes that no reader looks at: times and attributes in headers, members that are
+                 // not used
     ASSERT_EQ(program->constants.size(), expected->constants.size()) << i;
-    for (uint32_t c = 0; c < program->constants.size(); ++c) EXPECT_EQ(program->constants.hash({c}), expected->constants.hash({c})) << i;
+    for (uint32_t c = 0; c < program->constants.size(); ++c)
+      EXPECT_EQ(program->constants.hash({c}), expected->constants.hash({c})) << i;
   }
   EXPECT_LT(accepted, good.size() / 4);
 }
 
-// --- the full set ------------------------------------------------------------------------------------------------------------------
+// --- the full set
+// ------------------------------------------------------------------------------------------------------------------
 
-void for_each_export(const std::filesystem::path& folder, const std::function<void(const std::filesystem::path&)>& visit) {
+void for_each_export(const std::filesystem::path& folder,
+                     const std::function<void(const std::filesystem::path&)>& visit) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
     if (entry.path().extension() == ".pt2") paths.push_back(entry.path());
@@ -452,10 +515,12 @@ TEST(Pt2, ReadsTheFullSet) {
       }
     });
   }
-  fmt::print("{} of {} exports are read, {} use operators that are not supported\n", imported, count, count - imported);
+  fmt::print("{} of {} exports are read, {} use operators that are not supported\n", imported,
+             count, count - imported);
 }
 
-// Float programs on the reference executor against PyTorch's outputs, first sample of each case. Returns their number.
+// Float programs on the reference executor against PyTorch's outputs, first sample of each case.
+// Returns their number.
 size_t compute_cases(const std::filesystem::path& folder) {
   size_t count = 0;
   for_each_export(folder, [&](const std::filesystem::path& file) {
@@ -472,14 +537,16 @@ size_t compute_cases(const std::filesystem::path& folder) {
       ASSERT_NE(all, nullptr) << file;
       const Type& type = graph.type(graph.inputs()[i]);
       ASSERT_EQ(all->dtype(), type.dtype) << file;
-      samples.push_back(Tensor::copy_of(type.dtype, type.shape, all->bytes().first(static_cast<size_t>(type.bytes()))));
+      samples.push_back(Tensor::copy_of(type.dtype, type.shape,
+                                        all->bytes().first(static_cast<size_t>(type.bytes()))));
     }
     std::vector<TensorView> inputs;
     inputs.reserve(samples.size());
     for (const Tensor& sample : samples) inputs.push_back(sample.view());
     auto outputs = make_reference_executor(*program, graph)->run(inputs);
     ASSERT_TRUE(outputs.has_value()) << file << error_text(outputs);
-    if (file.parent_path().filename() == "tanh_002") {  // overwrites its input; the stored output was computed on what an earlier run left
+    if (file.parent_path().filename() == "tanh_002") {  // overwrites its input; the stored output
+                                                        // was computed on what an earlier run left
       inputs.front() = outputs->front().view();
       auto again = make_reference_executor(*program, graph)->run(inputs);
       outputs = std::move(again);
@@ -488,14 +555,18 @@ size_t compute_cases(const std::filesystem::path& folder) {
       const Tensor* all = test::find_array(*expected, fmt::format("float_output_{}", i));
       ASSERT_NE(all, nullptr) << file;
       if (all->dtype() != DType::kFloat32) {  // codes and indices are equal
-        EXPECT_TRUE(std::ranges::equal((*outputs)[i].bytes(), all->bytes().first((*outputs)[i].bytes().size()))) << file << " output " << i;
+        EXPECT_TRUE(std::ranges::equal((*outputs)[i].bytes(),
+                                       all->bytes().first((*outputs)[i].bytes().size())))
+            << file << " output " << i;
         continue;
       }
-      const std::span<const float> want = all->values<float>().first((*outputs)[i].values<float>().size());
+      const std::span<const float> want =
+          all->values<float>().first((*outputs)[i].values<float>().size());
       double scale = 1e-3;
       for (const float value : want)
         if (std::isfinite(value)) scale = std::max(scale, std::abs(static_cast<double>(value)));
-      EXPECT_LT(max_difference((*outputs)[i].values<float>(), want), 1e-5 * scale) << file << " output " << i;
+      EXPECT_LT(max_difference((*outputs)[i].values<float>(), want), 1e-5 * scale)
+          << file << " output " << i;
     }
     ++count;
   });
@@ -503,7 +574,9 @@ size_t compute_cases(const std::filesystem::path& folder) {
   return count;
 }
 
-TEST(Pt2, CasesComputeWhatPyTorchComputes) { EXPECT_EQ(compute_cases(test::source_path("test/data/conformance")), 72U); }
+TEST(Pt2, CasesComputeWhatPyTorchComputes) {
+  EXPECT_EQ(compute_cases(test::source_path("test/data/conformance")), 72U);
+}
 
 TEST(Pt2, FullSetComputesWhatPyTorchComputes) {
   const std::filesystem::path folder = test::shared_path("conformance");

@@ -1,4 +1,5 @@
-// Quantization-aware training: what qat-prepare writes is read back; what PyTorch trained of it is held against PyTorch's own outputs.
+// Quantization-aware training: what qat-prepare writes is read back; what PyTorch trained of it is
+// held against PyTorch's own outputs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +25,12 @@ using Bytes = std::vector<std::byte>;
 
 CompileSettings settings() { return {.target = find_target("imxrt700")}; }
 
-std::filesystem::path digits(const std::string& name) { return test::source_path("models/digits_cnn/" + name); }
-std::filesystem::path trained(const std::string& name) { return test::source_path("test/data/qat/" + name); }
+std::filesystem::path digits(const std::string& name) {
+  return test::source_path("models/digits_cnn/" + name);
+}
+std::filesystem::path trained(const std::string& name) {
+  return test::source_path("test/data/qat/" + name);
+}
 
 // The model prepared, with its ranges from the arrays in `data`.
 Result<QatPrepared> prepare(const std::filesystem::path& model, const std::filesystem::path& data) {
@@ -41,7 +46,8 @@ struct Figures {
 };
 
 // Of a graph with one input and one output over images one by one.
-Figures run_over(const Program& program, const std::vector<NamedTensor>& data, const Tensor& expected) {
+Figures run_over(const Program& program, const std::vector<NamedTensor>& data,
+                 const Tensor& expected) {
   const std::unique_ptr<Executor> executor = make_reference_executor(program, program.forward());
   const Tensor& images = *test::find_array(data, "input");
   const auto labels = test::find_array(data, "label")->values<int64_t>();
@@ -51,12 +57,15 @@ Figures run_over(const Program& program, const std::vector<NamedTensor>& data, c
   size_t same = 0, right = 0;
   for (size_t i = 0; i < labels.size(); ++i) {
     Tensor image(DType::kFloat32, shape);
-    std::ranges::copy(images.values<float>().subspan(i * size, size), image.values<float>().begin());
+    std::ranges::copy(images.values<float>().subspan(i * size, size),
+                      image.values<float>().begin());
     const auto outputs = executor->run({{image.view()}});
     EXPECT_TRUE(outputs.has_value()) << error_text(outputs);
     const auto got = outputs->front().values<float>();
     const auto wanted = expected.values<float>().subspan(i * got.size(), got.size());
-    const auto argmax = [](auto values) { return std::max_element(values.begin(), values.end()) - values.begin(); };
+    const auto argmax = [](auto values) {
+      return std::max_element(values.begin(), values.end()) - values.begin();
+    };
     same += argmax(got) == argmax(wanted) ? 1 : 0;
     right += argmax(got) == labels[i] ? 1 : 0;
     for (size_t k = 0; k < got.size(); ++k) {
@@ -74,7 +83,8 @@ Figures run_over(const Program& program, const std::vector<NamedTensor>& data, c
 std::vector<std::string> float_ops(const Graph& graph) {
   std::vector<std::string> names;
   for (const OpId op : graph.ops())
-    if (graph.op(op).def != &ops::kQuantize && graph.op(op).def != &ops::kDequantize && !graph.type(graph.op(op).results[0]).quantized())
+    if (graph.op(op).def != &ops::kQuantize && graph.op(op).def != &ops::kDequantize &&
+        !graph.type(graph.op(op).results[0]).quantized())
       names.emplace_back(graph.op(op).def->name);
   return names;
 }
@@ -103,7 +113,8 @@ TEST(Qat, SameBytesEveryTime) {
   EXPECT_EQ(a->archive, b->archive);
 }
 
-// test/data/qat/make_qat_model.py loads what qat-prepare writes, trains it and exports it again: PyTorch has kept every node.
+// test/data/qat/make_qat_model.py loads what qat-prepare writes, trains it and exports it again:
+// PyTorch has kept every node.
 TEST(Qat, TrainedGraphIsThePreparedOne) {
   const auto prepared = prepare(digits("float.pt2"), digits("calibration.npz"));
   ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
@@ -126,14 +137,16 @@ TEST(Qat, TrainedProgramComputesWhatPyTorchTrained) {
   const Program& program = model->program;
   EXPECT_EQ(float_ops(program.forward()), std::vector<std::string>{});
   const auto expected = test::read_arrays(trained("digits_cnn.npz"));
-  const Figures figures = run_over(program, test::read_arrays(digits("test.npz")), *test::find_array(expected, "output"));
+  const Figures figures = run_over(program, test::read_arrays(digits("test.npz")),
+                                   *test::find_array(expected, "output"));
   EXPECT_GE(figures.sqnr, 35);
   EXPECT_GE(figures.same_class, 0.99);
   EXPECT_GE(figures.accuracy, 0.9925);
 }
 
-// Attention is one node, prelu reads a view of its weights, a division becomes a product, numbers are no tensors: all of it is trained in
-// int8 and compiled so. make_operator_cases.py stores what PyTorch computes.
+// Attention is one node, prelu reads a view of its weights, a division becomes a product, numbers
+// are no tensors: all of it is trained in int8 and compiled so. make_operator_cases.py stores what
+// PyTorch computes.
 TEST(Qat, OperatorsWithoutTensorsOfTheirOwnAreInt8) {
   const auto prepared = prepare(trained("operators.pt2"), trained("operators.npz"));
   ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
@@ -145,17 +158,20 @@ TEST(Qat, OperatorsWithoutTensorsOfTheirOwnAreInt8) {
   EXPECT_EQ(float_ops(program.forward()), std::vector<std::string>{});
   const auto data = test::read_arrays(trained("operators.npz"));
   const auto executor = make_reference_executor(program, program.forward());
-  const Tensor &input = *test::find_array(data, "input"), &wanted = *test::find_array(data, "output");
+  const Tensor &input = *test::find_array(data, "input"),
+               &wanted = *test::find_array(data, "output");
   Sqnr sqnr;
   for (size_t i = 0; i < 16; ++i) {
     const size_t values = input.values<float>().size() / 16;
     Tensor sample(DType::kFloat32, program.forward().type(program.forward().inputs()[0]).shape);
-    std::ranges::copy(input.values<float>().subspan(i * values, values), sample.values<float>().begin());
+    std::ranges::copy(input.values<float>().subspan(i * values, values),
+                      sample.values<float>().begin());
     const auto outputs = executor->run({{sample.view()}});
     ASSERT_TRUE(outputs.has_value()) << error_text(outputs);
     Tensor expected(DType::kFloat32, outputs->front().shape());
     const size_t results = expected.values<float>().size();
-    std::ranges::copy(wanted.values<float>().subspan(i * results, results), expected.values<float>().begin());
+    std::ranges::copy(wanted.values<float>().subspan(i * results, results),
+                      expected.values<float>().begin());
     sqnr.add(expected.view(), outputs->front().view());
   }
   EXPECT_GE(sqnr.decibels(), 40);
@@ -169,11 +185,12 @@ TEST(Qat, NeedsDataBeforeItCompiles) {
   ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
   const auto again = parse_pt2(prepared->archive, "prepared.pt2");
   ASSERT_FALSE(again.has_value());
-  EXPECT_EQ(
-      to_text(again.error()),
-      "error[pt2-not-calibrated]: prepared.pt2: `x_fake_quantized`: the model is prepared for training, but this fake quantization has "
-      "seen "
-      "no data\n  at: stem.0, make_models.py:208\n  fix: run the prepared model on training data before the export, with its observers on");
+  EXPECT_EQ(to_text(again.error()),
+            "error[pt2-not-calibrated]: prepared.pt2: `x_fake_quantized`: the model is prepared "
+            "for training, but this fake quantization has "
+            "seen "
+            "no data\n  at: stem.0, make_models.py:208\n  fix: run the prepared model on training "
+            "data before the export, with its observers on");
 }
 
 // Nothing of fake quantization that is off is in the graph; the file tells of it.
@@ -186,9 +203,11 @@ TEST(Qat, FakeQuantizationThatIsOffIsTold) {
   const auto quantized = quantize_model(std::move(*program), settings());
   ASSERT_FALSE(quantized.has_value());
   EXPECT_EQ(to_text(quantized.error()),
-            "error[calibration-missing]: off.pt2: the model is float, because its fake quantization is switched off, and there are no "
+            "error[calibration-missing]: off.pt2: the model is float, because its fake "
+            "quantization is switched off, and there are no "
             "calibration "
-            "data to choose ranges from\n  fix: switch it on before the export, for example model.quantization.fake_quant_on.fill_(1)");
+            "data to choose ranges from\n  fix: switch it on before the export, for example "
+            "model.quantization.fake_quant_on.fill_(1)");
 }
 
 TEST(Qat, RefusesQuantizedModels) {
@@ -197,24 +216,27 @@ TEST(Qat, RefusesQuantizedModels) {
   ASSERT_TRUE(program.has_value()) << error_text(program);
   const auto prepared = qat_prepare(std::move(*program), bytes, settings(), nullptr);
   ASSERT_FALSE(prepared.has_value());
-  EXPECT_EQ(
-      to_text(prepared.error()),
-      "error[qat-quantized]: quantized.pt2: the model has quantized values already\n  fix: prepare the float model, before quantization");
+  EXPECT_EQ(to_text(prepared.error()),
+            "error[qat-quantized]: quantized.pt2: the model has quantized values already\n  fix: "
+            "prepare the float model, before quantization");
 }
 
-// Every float export of the full set can be prepared, and is read back quantized with what the notes do not except.
+// Every float export of the full set can be prepared, and is read back quantized with what the
+// notes do not except.
 TEST(Qat, PreparesTheFullSet) {
   const std::filesystem::path cases = test::shared_path("conformance");
   if (cases.empty()) GTEST_SKIP() << "the full set is not there";
   size_t count = 0, whole = 0;
-  std::string silent;  // float without a note: elementwise operators with constants that training does not quantize
+  std::string silent;  // float without a note: elementwise operators with constants that training
+                       // does not quantize
   for (const auto& folder : std::filesystem::directory_iterator(cases)) {
     const auto model = folder.path() / "float.pt2", data = folder.path() / "calibration.npz";
     if (!std::filesystem::exists(model) || !std::filesystem::exists(data)) continue;
     const auto prepared = prepare(model, data);
     ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
     CompileSettings taken = settings();
-    if (prepared->activations == 0 && prepared->weights == 0) taken.ranges = AsItIs{};  // nothing to train, nothing to quantize
+    if (prepared->activations == 0 && prepared->weights == 0)
+      taken.ranges = AsItIs{};  // nothing to train, nothing to quantize
     const auto quantized = quantize_model(ModelBytes{prepared->archive, model.string()}, taken);
     ASSERT_TRUE(quantized.has_value()) << error_text(quantized);
     ASSERT_TRUE(verify(quantized->program).has_value()) << model;

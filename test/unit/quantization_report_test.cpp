@@ -68,17 +68,22 @@ graph @forward(%x: f32[4]) {
   EXPECT_EQ(report->first_bad, "r");
 
   const std::string text = to_text(*report);
-  EXPECT_NE(text.find("first bad operator: relu (aten.relu) in head, model.py:7: 7.0 dB, of which it adds 7.0 dB\n"), std::string::npos)
+  EXPECT_NE(text.find("first bad operator: relu (aten.relu) in head, model.py:7: 7.0 dB, of which "
+                      "it adds 7.0 dB\n"),
+            std::string::npos)
       << text;
   EXPECT_NE(text.find("   25.000 %      7.0\n"), std::string::npos) << text;
   const std::string json = to_json(*report);
-  EXPECT_NE(json.find(R"({"name": "r", "min": 0, "max": 5, "scale": 0.00999999978, "zero_point": -128, "saturated": 0.25, )"
-                      R"("sqnr_db": 7.022, "selected": false}])"),
-            std::string::npos)
+  EXPECT_NE(
+      json.find(
+          R"({"name": "r", "min": 0, "max": 5, "scale": 0.00999999978, "zero_point": -128, "saturated": 0.25, )"
+          R"("sqnr_db": 7.022, "selected": false}])"),
+      std::string::npos)
       << json;
 }
 
-// Weights and biases of integers are what they are worth; a model that is exact in integers has no error anywhere.
+// Weights and biases of integers are what they are worth; a model that is exact in integers has no
+// error anywhere.
 TEST(QuantizationReport, DequantizesConstants) {
   const Program program = parse(R"(graph @forward(%x: i8[1,4] quant<0.5:1>) {
   %w: i8[2,4] quant<axis=0, range=-127..127, 0.5, 0.25> = constant dense<1, -2, 3, 4, 5, 6, -7, 8>
@@ -118,7 +123,8 @@ TEST(QuantizationReport, CountsNothingThatNobodySelects) {
   const std::vector<NamedTensor> arrays = array({1, 64}, ramp);
   const auto samples = Samples::bind(program.forward(), arrays, "x.npz");
   ASSERT_TRUE(samples) << to_text(samples.error());
-  const auto quantized = quantize_model(std::move(program), {.target = find_target("imxrt700"), .samples = &*samples});
+  const auto quantized =
+      quantize_model(std::move(program), {.target = find_target("imxrt700"), .samples = &*samples});
   ASSERT_TRUE(quantized) << to_text(quantized.error());
   const auto report = report_quantization(*quantized);
   ASSERT_TRUE(report) << to_text(report.error());
@@ -136,12 +142,20 @@ TEST(QuantizationReport, CountsNothingThatNobodySelects) {
 TEST(QuantizationReport, WritesNullForWhatIsNotFinite) {
   QuantizationReport report;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  report.tensors.push_back({.name = "y", .range = {-kInfinity, 2}, .scale = 0.5F, .sqnr_db = std::numeric_limits<double>::quiet_NaN()});
-  report.operators.push_back(
-      {.name = "log", .op = "aten.log", .tensor = "y", .adds_db = -std::numeric_limits<double>::infinity(), .sqnr_db = 3});
+  report.tensors.push_back({.name = "y",
+                            .range = {-kInfinity, 2},
+                            .scale = 0.5F,
+                            .sqnr_db = std::numeric_limits<double>::quiet_NaN()});
+  report.operators.push_back({.name = "log",
+                              .op = "aten.log",
+                              .tensor = "y",
+                              .adds_db = -std::numeric_limits<double>::infinity(),
+                              .sqnr_db = 3});
   const std::string json = to_json(report);
-  EXPECT_NE(json.find(R"({"name": "y", "min": null, "max": 2, "scale": 0.5, "zero_point": 0, "saturated": 0, "sqnr_db": null,)"),
-            std::string::npos)
+  EXPECT_NE(
+      json.find(
+          R"({"name": "y", "min": null, "max": 2, "scale": 0.5, "zero_point": 0, "saturated": 0, "sqnr_db": null,)"),
+      std::string::npos)
       << json;
   EXPECT_NE(json.find(R"("adds_db": null, "sqnr_db": 3.000,)"), std::string::npos) << json;
 }

@@ -63,7 +63,8 @@ class MinMaxPatterns final : public QuantizationPatterns {
   }
 
  private:
-  std::unique_ptr<QuantizationPatterns> neutron_ = make_int8_patterns({.backend = "neutron", .machine = "the NPU"});
+  std::unique_ptr<QuantizationPatterns> neutron_ =
+      make_int8_patterns({.backend = "neutron", .machine = "the NPU"});
 };
 
 std::vector<NamedTensor> ramp(const std::string& name, Shape shape, float low, float high) {
@@ -71,16 +72,19 @@ std::vector<NamedTensor> ramp(const std::string& name, Shape shape, float low, f
   arrays.push_back({name, Tensor(DType::kFloat32, std::move(shape))});
   const auto values = arrays[0].tensor.values<float>();
   for (size_t i = 0; i < values.size(); ++i)
-    values[i] = low + (high - low) * static_cast<float>(i) / static_cast<float>(std::max<size_t>(values.size() - 1, 1));
+    values[i] = low + (high - low) * static_cast<float>(i) /
+                          static_cast<float>(std::max<size_t>(values.size() - 1, 1));
   return arrays;
 }
 
-Result<CalibrationResult> calibrate_reference(const Program& program, const Annotation& annotation, const std::vector<NamedTensor>& arrays,
+Result<CalibrationResult> calibrate_reference(const Program& program, const Annotation& annotation,
+                                              const std::vector<NamedTensor>& arrays,
                                               unsigned threads = 1) {
   const Graph& graph = program.forward();
   const auto samples = Samples::bind(graph, arrays, "cal.npz");
   if (!samples) return tl::unexpected(samples.error());
-  return calibrate(program, graph, annotation, *make_reference_executor(program, graph), *samples, {.threads = threads});
+  return calibrate(program, graph, annotation, *make_reference_executor(program, graph), *samples,
+                   {.threads = threads});
 }
 
 TEST(Annotate, SharesQuantizationAlongPoolsAndWithReaders) {
@@ -98,22 +102,27 @@ TEST(Annotate, SharesQuantizationAlongPoolsAndWithReaders) {
   EXPECT_EQ(group("w"), Annotation::kNoGroup);
   const QuantizationGroup& shared = annotation.groups[static_cast<size_t>(group("p"))];
   ASSERT_EQ(shared.observed.size(), 1U);
-  EXPECT_EQ(graph.value(shared.observed[0]).name, "p");  // of the convolution's result, what the pool selects
-  EXPECT_EQ(annotation.groups[static_cast<size_t>(group("y"))].spec, QuantSpec::fixed(1.0F / 256, -128));
+  EXPECT_EQ(graph.value(shared.observed[0]).name,
+            "p");  // of the convolution's result, what the pool selects
+  EXPECT_EQ(annotation.groups[static_cast<size_t>(group("y"))].spec,
+            QuantSpec::fixed(1.0F / 256, -128));
 }
 
 // Names of what decides the range in which `name` is read or made.
-std::vector<std::string> observed(const Graph& graph, const Annotation& annotation, std::string_view name) {
+std::vector<std::string> observed(const Graph& graph, const Annotation& annotation,
+                                  std::string_view name) {
   std::vector<std::string> names;
   for (uint32_t i = 0; i < graph.value_slots(); ++i)
     if (graph.value({i}).name == name)
-      for (const ValueId value : annotation.groups[static_cast<size_t>(annotation.group_of_value[i])].observed)
+      for (const ValueId value :
+           annotation.groups[static_cast<size_t>(annotation.group_of_value[i])].observed)
         names.push_back(graph.value(value).name);
   return names;
 }
 
 TEST(Annotate, RangesComeFromWhatIsSelected) {
-  const Program program = parse(R"(graph @forward(%x: f32[2,3], %y: f32[2,3], %z: f32[2,3], %u: f32[2,3], %v: f32[2,3]) {
+  const Program program = parse(
+      R"(graph @forward(%x: f32[2,3], %y: f32[2,3], %z: f32[2,3], %u: f32[2,3], %v: f32[2,3]) {
   %moved: f32[3,2] = aten.permute(%x) {dims = [1, 0]}
   %top: f32[3] = aten.amax(%moved) {dim = [1], keepdim = false}
   %part: f32[2,1] = aten.slice.Tensor(%x) {dim = 1, end = 2, start = 1, step = 1}
@@ -130,11 +139,13 @@ TEST(Annotate, RangesComeFromWhatIsSelected) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(observed(graph, annotation, "x"), (Names{"top", "part"}));
   EXPECT_EQ(observed(graph, annotation, "y"), Names{"twice"});
-  EXPECT_EQ(observed(graph, annotation, "z"), (Names{"z"}));            // hardswish reads all of it
-  EXPECT_EQ(observed(graph, annotation, "u"), (Names{"u", "larger"}));  // u is an output; of v only what is larger counts
+  EXPECT_EQ(observed(graph, annotation, "z"), (Names{"z"}));  // hardswish reads all of it
+  EXPECT_EQ(observed(graph, annotation, "u"),
+            (Names{"u", "larger"}));  // u is an output; of v only what is larger counts
 }
 
-// What a minimum below the range cannot reach saturates, and the steps are as fine as the result needs.
+// What a minimum below the range cannot reach saturates, and the steps are as fine as the result
+// needs.
 TEST(Convert, ReadersThatSelectMakeFinerSteps) {
   Program program = parse(R"(graph @forward(%x: f32[1,64]) {
   %y: f32[1,64] = aten.clamp(%x) {max = 0.5, min = -0.25}
@@ -162,7 +173,8 @@ TEST(Convert, SmallActivationsHaveAllCodes) {
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
   patterns.push_back(std::make_unique<MinMaxPatterns>());
   const Annotation annotation = annotate(graph, patterns);
-  const auto calibration = calibrate_reference(program, annotation, ramp("x", {1, 1, 64}, -0.001F, 0.001F));
+  const auto calibration =
+      calibrate_reference(program, annotation, ramp("x", {1, 1, 64}, -0.001F, 0.001F));
   ASSERT_TRUE(calibration) << to_text(calibration.error());
   ASSERT_TRUE(convert(program, graph, annotation, *calibration));
   EXPECT_EQ(graph.type(graph.op(graph.first_op()).results[0]).quantization->scale(), 0.002F / 255);
@@ -184,22 +196,25 @@ TEST(Convert, GivesTheNumbersOfHand) {
 
   std::vector<std::string> names;
   for (const OpId op : graph.ops()) names.emplace_back(graph.op(op).def->name);
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"quantize", "aten.convolution", "aten.max_pool2d", "aten.add.Tensor", "aten.softmax", "dequantize"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"quantize", "aten.convolution", "aten.max_pool2d",
+                                             "aten.add.Tensor", "aten.softmax", "dequantize"}));
   const Op& convolution = graph.op(graph.op(graph.first_op()).next);
   const Quantization& x = *graph.type(convolution.operands[0]).quantization;
   EXPECT_EQ(x.scale(), 3.0F / 255);
   EXPECT_EQ(x.zero_point(), -43);  // -128 + 85
   const Quantization& w = *graph.type(convolution.operands[1]).quantization;
   // The greater weight of each channel is twice the other: an even code.
-  const auto weights = program.constants.values<int8_t>(graph.value(convolution.operands[1]).constant);
+  const auto weights =
+      program.constants.values<int8_t>(graph.value(convolution.operands[1]).constant);
   const int8_t greater = weights[0], half = static_cast<int8_t>(greater / 2);
   EXPECT_GE(greater, 120);
-  EXPECT_EQ(std::vector<int8_t>(weights.begin(), weights.end()), (std::vector<int8_t>{greater, static_cast<int8_t>(-half), greater, half}));
+  EXPECT_EQ(std::vector<int8_t>(weights.begin(), weights.end()),
+            (std::vector<int8_t>{greater, static_cast<int8_t>(-half), greater, half}));
   EXPECT_EQ(half * 2, greater);
   EXPECT_FLOAT_EQ(w.scales[0], 1.0F / greater);
   EXPECT_FLOAT_EQ(w.scales[1], 0.25F / greater);
-  const auto bias = program.constants.values<int32_t>(graph.value(convolution.operands[2]).constant);
+  const auto bias =
+      program.constants.values<int32_t>(graph.value(convolution.operands[2]).constant);
   EXPECT_EQ(bias[0], greater * 85 / 2);  // 0.5 / (3/255 · 1/greater)
   EXPECT_EQ(bias[1], -greater * 85);     // -0.25 / (3/255 · 0.25/greater)
   EXPECT_EQ(graph.type(convolution.operands[2]).quantization->scales[1], x.scale() * w.scales[1]);
@@ -209,12 +224,15 @@ TEST(Convert, GivesTheNumbersOfHand) {
   EXPECT_EQ(graph.op(graph.last_op()).origin.sources, std::vector<uint32_t>{3});
 }
 
-// 64 stands for 63.5 in half of the 80 weights. The inputs, all 1, are 255 steps each: the bias takes back 40 · 0.5 · 255.
+// 64 stands for 63.5 in half of the 80 weights. The inputs, all 1, are 255 steps each: the bias
+// takes back 40 · 0.5 · 255.
 TEST(Convert, BiasesTakeBackWhatWeightsLose) {
   std::string weights, ones;
   for (int i = 0; i < 40; ++i) weights += i == 0 ? "1, 0.5" : ", 1, 0.5";
-  Program program = parse("graph @forward(%x: f32[1,80]) {\n  %w: f32[1,80] = constant dense<" + weights +
-                          ">\n  %b: f32[1] = constant dense<1>\n  %y: f32[1,1] = aten.linear(%x, %w, %b)\n  return %y\n}\n");
+  Program program =
+      parse("graph @forward(%x: f32[1,80]) {\n  %w: f32[1,80] = constant dense<" + weights +
+            ">\n  %b: f32[1] = constant dense<1>\n  %y: f32[1,1] = aten.linear(%x, %w, %b)\n  "
+            "return %y\n}\n");
   Graph& graph = program.forward();
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
   patterns.push_back(std::make_unique<MinMaxPatterns>());
@@ -225,7 +243,8 @@ TEST(Convert, BiasesTakeBackWhatWeightsLose) {
   const Op& linear = graph.op(graph.op(graph.first_op()).next);
   EXPECT_EQ(graph.type(linear.operands[1]).quantization->scales, std::vector<float>{1.0F / 127});
   EXPECT_EQ(program.constants.values<int8_t>(graph.value(linear.operands[1]).constant)[1], 64);
-  EXPECT_EQ(program.constants.values<int32_t>(graph.value(linear.operands[2]).constant)[0], 255 * 127 - 40 * 255 / 2);
+  EXPECT_EQ(program.constants.values<int32_t>(graph.value(linear.operands[2]).constant)[0],
+            255 * 127 - 40 * 255 / 2);
 }
 
 // One op that a test describes by its specs; anything else has no pattern.
@@ -245,19 +264,22 @@ class FixedPatterns final : public QuantizationPatterns {
 };
 
 // Annotates, calibrates on a ramp and converts; the ops' names in order.
-std::vector<std::string> converted_ops(Program& program, FixedPatterns::Table table, ConversionReport* report = nullptr) {
+std::vector<std::string> converted_ops(Program& program, FixedPatterns::Table table,
+                                       ConversionReport* report = nullptr) {
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
   patterns.push_back(std::make_unique<FixedPatterns>(std::move(table)));
   const Annotation annotation = annotate(program.forward(), patterns);
-  const auto calibration =
-      calibrate_reference(program, annotation, ramp("x", program.forward().value(program.forward().inputs()[0]).type.shape, -1, 2));
+  const auto calibration = calibrate_reference(
+      program, annotation,
+      ramp("x", program.forward().value(program.forward().inputs()[0]).type.shape, -1, 2));
   EXPECT_TRUE(calibration) << to_text(calibration.error());
   const auto done = convert(program, program.forward(), annotation, *calibration);
   EXPECT_TRUE(done) << to_text(done.error());
   EXPECT_TRUE(verify(program)) << to_text(verify(program).error());
   if (report != nullptr) *report = *done;
   std::vector<std::string> names;
-  for (const OpId op : program.forward().ops()) names.emplace_back(program.forward().op(op).def->name);
+  for (const OpId op : program.forward().ops())
+    names.emplace_back(program.forward().op(op).def->name);
   return names;
 }
 
@@ -278,14 +300,16 @@ graph @forward(%x: f32[1,3,5]) {
 }
 )");
   ConversionReport report;
-  EXPECT_EQ(converted_ops(program, {{"aten.relu", kUnary}}, &report),
-            (std::vector<std::string>{"quantize", "aten.relu", "dequantize", "aten.hardswish", "quantize", "aten.relu", "aten.relu",
-                                      "dequantize", "dequantize"}));
+  EXPECT_EQ(
+      converted_ops(program, {{"aten.relu", kUnary}}, &report),
+      (std::vector<std::string>{"quantize", "aten.relu", "dequantize", "aten.hardswish", "quantize",
+                                "aten.relu", "aten.relu", "dequantize", "dequantize"}));
   ASSERT_EQ(report.float_ops.size(), 1U);
   EXPECT_EQ(report.float_ops[0].place.module_path, "second");
   EXPECT_EQ(report.float_ops[0].why.reason, "not in the table");
   const Graph& graph = program.forward();
-  EXPECT_EQ(graph.op(graph.producer(graph.outputs()[1])).origin.sources, std::vector<uint32_t>{1});  // serves the hardswish first
+  EXPECT_EQ(graph.op(graph.producer(graph.outputs()[1])).origin.sources,
+            std::vector<uint32_t>{1});  // serves the hardswish first
 }
 
 TEST(Convert, RequantizesWhereAReaderNeedsAnotherQuantization) {
@@ -297,12 +321,13 @@ TEST(Convert, RequantizesWhereAReaderNeedsAnotherQuantization) {
 }
 )");
   ConversionReport report;
-  EXPECT_EQ(converted_ops(program,
-                          {{"aten.sigmoid", {{QuantSpec::affine()}, {QuantSpec::fixed(1.0F / 256, -128)}}},
-                           {"aten.hardswish", {{QuantSpec::symmetric()}, {QuantSpec::affine()}}}},
-                          &report),
-            (std::vector<std::string>{"quantize", "aten.sigmoid", "requantize", "aten.hardswish", "requantize", "aten.hardswish",
-                                      "dequantize", "dequantize"}));
+  EXPECT_EQ(converted_ops(
+                program,
+                {{"aten.sigmoid", {{QuantSpec::affine()}, {QuantSpec::fixed(1.0F / 256, -128)}}},
+                 {"aten.hardswish", {{QuantSpec::symmetric()}, {QuantSpec::affine()}}}},
+                &report),
+            (std::vector<std::string>{"quantize", "aten.sigmoid", "requantize", "aten.hardswish",
+                                      "requantize", "aten.hardswish", "dequantize", "dequantize"}));
   ASSERT_EQ(report.conflicts.size(), 2U);
   EXPECT_EQ(report.conflicts[0].value, "a");
   EXPECT_EQ(report.conflicts[0].op, "aten.hardswish");
@@ -318,7 +343,9 @@ TEST(Convert, SymmetricReadersMakeTheValueSymmetric) {
   return %b
 }
 )");
-  EXPECT_EQ(converted_ops(program, {{"aten.relu", kUnary}, {"aten.hardswish", {{QuantSpec::symmetric()}, {QuantSpec::affine()}}}}),
+  EXPECT_EQ(converted_ops(program,
+                          {{"aten.relu", kUnary},
+                           {"aten.hardswish", {{QuantSpec::symmetric()}, {QuantSpec::affine()}}}}),
             (std::vector<std::string>{"quantize", "aten.relu", "aten.hardswish", "dequantize"}));
   const Graph& graph = program.forward();
   const Op& relu = graph.op(graph.op(graph.first_op()).next);
@@ -334,13 +361,17 @@ TEST(Convert, JoinedOperandsShareOneQuantization) {
   return %b
 }
 )");
-  OpAnnotation joined{{QuantSpec::affine(), QuantSpec::shared_with(0), QuantSpec::shared_with(0)}, {QuantSpec::shared_with(0)}};
+  OpAnnotation joined{{QuantSpec::affine(), QuantSpec::shared_with(0), QuantSpec::shared_with(0)},
+                      {QuantSpec::shared_with(0)}};
   EXPECT_EQ(converted_ops(program, {{"aten.relu", kUnary}, {"aten.cat", joined}}),
             (std::vector<std::string>{"quantize", "aten.relu", "aten.cat", "dequantize"}));
   const Graph& graph = program.forward();
   const Op& cat = graph.op(graph.producer(graph.op(graph.last_op()).operands[0]));
-  for (const ValueId operand : cat.operands) EXPECT_EQ(graph.type(operand).quantization, graph.type(cat.results[0]).quantization);
-  const double steps = 13 / static_cast<double>(graph.type(cat.results[0]).quantization->scale());  // from −4 to 9 of the constant
+  for (const ValueId operand : cat.operands)
+    EXPECT_EQ(graph.type(operand).quantization, graph.type(cat.results[0]).quantization);
+  const double steps =
+      13 / static_cast<double>(
+               graph.type(cat.results[0]).quantization->scale());  // from −4 to 9 of the constant
   EXPECT_GE(steps, 255 * 15.0 / 16);
   EXPECT_LE(steps, 256);
 }
@@ -362,7 +393,8 @@ TEST(Annotate, OperandsAndResultOfACatAreOneGroup) {
   EXPECT_EQ(cat->operand_groups, (std::vector<int>{group, group, group}));
 }
 
-// The first layer's result is zero whatever the samples are: its scale means nothing, and the user is told where.
+// The first layer's result is zero whatever the samples are: its scale means nothing, and the user
+// is told where.
 TEST(Convert, SaysWhatCalibrationLeftEmpty) {
   Program program = parse(R"(sources {
   0: "linear" "aten.linear.default" "head" "model.py:9"
@@ -374,16 +406,20 @@ graph @forward(%x: f32[1,2]) {
 }
 )");
   ConversionReport report;
-  converted_ops(program, {{"aten.linear", {{QuantSpec::affine(), QuantSpec::channelwise(0)}, {QuantSpec::affine()}}}}, &report);
+  converted_ops(
+      program,
+      {{"aten.linear", {{QuantSpec::affine(), QuantSpec::channelwise(0)}, {QuantSpec::affine()}}}},
+      &report);
   ASSERT_EQ(report.notes.size(), 1U);
-  EXPECT_EQ(
-      to_text(report.notes[0]),
-      "warning[calibration-empty]: test.ir: `linear`: `y` is zero in every calibration sample; nothing is known of its range\n  at: head, "
-      "model.py:9\n"
-      "  fix: give samples that reach it, or check the operators before it");
+  EXPECT_EQ(to_text(report.notes[0]),
+            "warning[calibration-empty]: test.ir: `linear`: `y` is zero in every calibration "
+            "sample; nothing is known of its range\n  at: head, "
+            "model.py:9\n"
+            "  fix: give samples that reach it, or check the operators before it");
 }
 
-// A bias of 1e9 quantization steps of a tiny weight does not fit; the channel's weights become coarser, the others stay.
+// A bias of 1e9 quantization steps of a tiny weight does not fit; the channel's weights become
+// coarser, the others stay.
 TEST(Convert, WidensWeightsForBigBiases) {
   Program program = parse(R"(sources {
   0: "linear" "aten.linear.default" "head" "model.py:9"
@@ -396,7 +432,10 @@ graph @forward(%x: f32[1,2]) {
 }
 )");
   ConversionReport report;
-  converted_ops(program, {{"aten.linear", {{QuantSpec::affine(), QuantSpec::channelwise(0), QuantSpec::bias()}, {QuantSpec::affine()}}}},
+  converted_ops(program,
+                {{"aten.linear",
+                  {{QuantSpec::affine(), QuantSpec::channelwise(0), QuantSpec::bias()},
+                   {QuantSpec::affine()}}}},
                 &report);
   ASSERT_EQ(report.notes.size(), 1U);
   EXPECT_EQ(report.notes[0].id, DiagnosticId::kQuantizationBiasWidened);
@@ -409,11 +448,14 @@ graph @forward(%x: f32[1,2]) {
 }
 
 TEST(Convert, RefusesConstantsThatAreNotFinite) {
-  for (const std::string_view constants : {"%w: f32[1,2] = constant dense<nan, 1>\n  %b: f32[1] = constant dense<0>",
-                                           "%w: f32[1,2] = constant dense<1, 1>\n  %b: f32[1] = constant dense<inf>"}) {
-    Program program =
-        parse("sources {\n  0: \"linear\" \"aten.linear.default\" \"head\" \"model.py:9\"\n}\ngraph @forward(%x: f32[1,2]) {\n  " +
-              std::string(constants) + "\n  %y: f32[1,1] = aten.linear(%x, %w, %b) loc(0)\n  return %x\n}\n");
+  for (const std::string_view constants :
+       {"%w: f32[1,2] = constant dense<nan, 1>\n  %b: f32[1] = constant dense<0>",
+        "%w: f32[1,2] = constant dense<1, 1>\n  %b: f32[1] = constant dense<inf>"}) {
+    Program program = parse(
+        "sources {\n  0: \"linear\" \"aten.linear.default\" \"head\" \"model.py:9\"\n}\ngraph "
+        "@forward(%x: f32[1,2]) {\n  " +
+        std::string(constants) +
+        "\n  %y: f32[1,1] = aten.linear(%x, %w, %b) loc(0)\n  return %x\n}\n");
     const Annotation annotation = annotate(program.forward(), neutron_patterns());
     CalibrationResult calibration;
     for (const char* name : {"x", "y"}) {
@@ -447,7 +489,8 @@ TEST(Calibrate, DoesNotDependOnThreads) {
   EXPECT_EQ(one->samples, 37U);
   EXPECT_EQ(one->values.at("x").count(), 37 * 32);
   const std::string text = to_json(*one);
-  for (const unsigned threads : {2U, 5U, 16U}) EXPECT_EQ(to_json(*calibrate_reference(program, annotation, arrays, threads)), text);
+  for (const unsigned threads : {2U, 5U, 16U})
+    EXPECT_EQ(to_json(*calibrate_reference(program, annotation, arrays, threads)), text);
 
   const auto loaded = parse_calibration(text, "cal.json");
   ASSERT_TRUE(loaded) << to_text(loaded.error());
@@ -484,7 +527,8 @@ TEST(Calibrate, SumsChannelsInBothLayouts) {
 // Element i of three samples is i: 16 of a channel lie side by side, 32 make a sample.
 TEST(Calibrate, MeansOfChannelsAreOverAllSamples) {
   const Program program = parse(kSmall);
-  const auto found = calibrate_reference(program, annotate(program.forward(), neutron_patterns()), ramp("x", {3, 1, 2, 4, 4}, 0, 95), 2);
+  const auto found = calibrate_reference(program, annotate(program.forward(), neutron_patterns()),
+                                         ramp("x", {3, 1, 2, 4, 4}, 0, 95), 2);
   ASSERT_TRUE(found);
   const ChannelStatistics& x = found->channels.at("x");
   EXPECT_EQ(x.mean, (std::vector<double>{39.5, 55.5}));
@@ -495,24 +539,26 @@ TEST(Calibrate, MeansOfChannelsAreOverAllSamples) {
 TEST(Calibrate, RefusesDamagedJson) {
   const std::string good =
       R"({"format": "deuteron-calibration", "version": 1, "samples": 1, "values": {"x": {"min": 0, "max": 0, "zeros": 1, "count": 1, "exponent": -120, "first_bin": 0, "bins": [1]}}, "channels": {"x": {"axis": 1, "min": [0], "max": [0], "mean": [0]}}})";
-  ASSERT_TRUE(parse_calibration(good, "cal.json")) << to_text(parse_calibration(good, "cal.json").error());
-  const std::pair<const char*, const char*> damages[] = {{R"("deuteron-calibration")", R"("other")"},
-                                                         {R"("version": 1)", R"("version": 2)"},
-                                                         {R"("samples": 1)", R"("samples": -1)"},
-                                                         {R"("min": 0)", R"("min": 1)"},
-                                                         {R"("max": 0)", R"("max": 1e300)"},
-                                                         {R"("zeros": 1)", R"("zeros": 2)"},
-                                                         {R"("count": 1)", R"("count": 0)"},
-                                                         {R"([1]}})", R"([1, 0]}})"},
-                                                         {R"([1]}})", R"([-1]}})"},
-                                                         {R"([1]}})", R"({}}})"},
-                                                         {R"("exponent": -120)", R"("exponent": 1000000)"},
-                                                         {R"("first_bin": 0)", R"("first_bin": 9)"},
-                                                         {R"("mean": [0])", R"("mean": [0, 1])"},
-                                                         {R"("axis": 1)", R"("axis": "y")"},
-                                                         {R"("channels")", R"("chanels")"},
-                                                         {R"({"format")", R"(["format")"},
-                                                         {"}}}", "}}"}};
+  ASSERT_TRUE(parse_calibration(good, "cal.json"))
+      << to_text(parse_calibration(good, "cal.json").error());
+  const std::pair<const char*, const char*> damages[] = {
+      {R"("deuteron-calibration")", R"("other")"},
+      {R"("version": 1)", R"("version": 2)"},
+      {R"("samples": 1)", R"("samples": -1)"},
+      {R"("min": 0)", R"("min": 1)"},
+      {R"("max": 0)", R"("max": 1e300)"},
+      {R"("zeros": 1)", R"("zeros": 2)"},
+      {R"("count": 1)", R"("count": 0)"},
+      {R"([1]}})", R"([1, 0]}})"},
+      {R"([1]}})", R"([-1]}})"},
+      {R"([1]}})", R"({}}})"},
+      {R"("exponent": -120)", R"("exponent": 1000000)"},
+      {R"("first_bin": 0)", R"("first_bin": 9)"},
+      {R"("mean": [0])", R"("mean": [0, 1])"},
+      {R"("axis": 1)", R"("axis": "y")"},
+      {R"("channels")", R"("chanels")"},
+      {R"({"format")", R"(["format")"},
+      {"}}}", "}}"}};
   for (const auto& [from, to] : damages) {
     std::string text = good;
     text.replace(text.find(from), std::string(from).size(), to);
@@ -522,8 +568,8 @@ TEST(Calibrate, RefusesDamagedJson) {
     EXPECT_EQ(result.error().place.file, "cal.json");
   }
   const auto with_elements = [](const std::string& elements, const std::string& counts) {
-    return R"({"format": "deuteron-calibration", "version": 1, "samples": 1, "values": {"x": {"elements": [)" + elements +
-           R"(], "counts": [)" + counts + R"(]}}, "channels": {}})";
+    return R"({"format": "deuteron-calibration", "version": 1, "samples": 1, "values": {"x": {"elements": [)" +
+           elements + R"(], "counts": [)" + counts + R"(]}}, "channels": {}})";
   };
   const auto few = parse_calibration(with_elements("-1, 0, 0.5", "1, 2, 3"), "cal.json");
   ASSERT_TRUE(few) << to_text(few.error());
@@ -551,7 +597,8 @@ TEST(Calibrate, RefusesDamagedJson) {
   std::mt19937 generator(4);
   for (int round = 0; round < 2000; ++round) {
     std::string text = good;
-    for (int change = 0; change < 3; ++change) text[generator() % text.size()] = static_cast<char>(generator() % 96 + 32);
+    for (int change = 0; change < 3; ++change)
+      text[generator() % text.size()] = static_cast<char>(generator() % 96 + 32);
     (void)parse_calibration(text.substr(0, text.size() - generator() % 20), "cal.json");
   }
 }
@@ -562,7 +609,8 @@ TEST(Calibrate, SaysWhereTheModelComputesNaN) {
   std::vector<NamedTensor> arrays = ramp("x", {9, 1, 2, 4, 4}, 0, 1);
   const auto values = arrays[0].tensor.values<float>();
   for (size_t i = 0; i < 32; ++i)
-    values[i + 96] = values[i + 160] = std::numeric_limits<float>::max();  // the sum overflows in the addition
+    values[i + 96] = values[i + 160] =
+        std::numeric_limits<float>::max();  // the sum overflows in the addition
   for (const unsigned threads : {1U, 4U}) {
     const auto result = calibrate_reference(program, annotation, arrays, threads);
     ASSERT_FALSE(result);
@@ -575,9 +623,11 @@ TEST(Calibrate, SaysWhereTheModelComputesNaN) {
 // An infinity that is only a result saturates; NaN does not, nor one that is read.
 TEST(Calibrate, InfiniteResults) {
   const auto range_of = [](std::string_view ops, float low) -> Result<float> {
-    const Program program = parse("graph @forward(%x: f32[8]) {\n" + std::string(ops) + "\n  return %y\n}");
+    const Program program =
+        parse("graph @forward(%x: f32[8]) {\n" + std::string(ops) + "\n  return %y\n}");
     const Graph& graph = program.forward();
-    const auto calibration = calibrate_reference(program, annotate(graph, neutron_patterns()), ramp("x", {1, 8}, low, 3));
+    const auto calibration = calibrate_reference(program, annotate(graph, neutron_patterns()),
+                                                 ramp("x", {1, 8}, low, 3));
     if (!calibration) return tl::unexpected(calibration.error());
     return calibration->values.at("y").range().max;
   };
@@ -607,7 +657,8 @@ TEST(Calibrate, RefusesBadSamples) {
   std::vector<NamedTensor> doubles;
   doubles.push_back({"x", Tensor(DType::kFloat64, {1, 2, 4, 4})});
   EXPECT_EQ(id_of(doubles), DiagnosticId::kDataDtype);
-  const auto none = calibrate(program, graph, annotation, *make_reference_executor(program, graph), Samples::random(graph, 0));
+  const auto none = calibrate(program, graph, annotation, *make_reference_executor(program, graph),
+                              Samples::random(graph, 0));
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().id, DiagnosticId::kCalibrationMissing);
 }
@@ -617,7 +668,8 @@ TEST(Samples, AreFoundByNameOrOrder) {
   const Graph& graph = program.forward();
   const auto bind = [&](std::initializer_list<std::pair<const char*, Shape>> wanted) {
     std::vector<NamedTensor> arrays;
-    for (const auto& [name, shape] : wanted) arrays.push_back({name, Tensor(DType::kFloat32, shape)});
+    for (const auto& [name, shape] : wanted)
+      arrays.push_back({name, Tensor(DType::kFloat32, shape)});
     return Samples::bind(graph, arrays, "data.npz");
   };
   EXPECT_EQ(bind({{"b", {5, 2}}, {"a", {5, 3}}})->size(), 5U);

@@ -1,4 +1,5 @@
-// The random graphs themselves: every operator and attribute can be drawn and is drawn, what fails is found and shrunk.
+// The random graphs themselves: every operator and attribute can be drawn and is drawn, what fails
+// is found and shrunk.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -19,10 +20,15 @@ Program make(uint64_t seed, int ops) { return RandomGraph(seed, {.floats = true}
 TEST(RandomGraphs, EveryOperatorCanBeDrawn) {
   for (const OpDef* op : all_ops()) EXPECT_EQ(why_not_drawn(*op), "");
   // One that nobody knows.
-  const OpDef strange{.name = "aten.strange", .summary = "", .schema = "(Tensor self, int flavour)"};
-  EXPECT_EQ(why_not_drawn(strange), "attribute `flavour` of aten.strange has no row in random_attributes.cpp");
-  const OpDef weighted{.name = "aten.weighted", .summary = "", .schema = "(Tensor self, Tensor weight)"};
-  EXPECT_EQ(why_not_drawn(weighted), "operands of aten.weighted do not follow from its definition: give it a row in random_operands.cpp");
+  const OpDef strange{
+      .name = "aten.strange", .summary = "", .schema = "(Tensor self, int flavour)"};
+  EXPECT_EQ(why_not_drawn(strange),
+            "attribute `flavour` of aten.strange has no row in random_attributes.cpp");
+  const OpDef weighted{
+      .name = "aten.weighted", .summary = "", .schema = "(Tensor self, Tensor weight)"};
+  EXPECT_EQ(why_not_drawn(weighted),
+            "operands of aten.weighted do not follow from its definition: give it a row in "
+            "random_operands.cpp");
 }
 
 TEST(RandomGraphs, EveryOperatorAndAttributeIsDrawn) {
@@ -33,14 +39,16 @@ TEST(RandomGraphs, EveryOperatorAndAttributeIsDrawn) {
     for (const OpId id : program.forward().ops()) {
       const Op& op = program.forward().op(id);
       ++ops[std::string(op.def->name)];
-      for (const auto& [name, value] : op.attributes) ++attributes[std::string(op.def->name) + " " + name];
+      for (const auto& [name, value] : op.attributes)
+        ++attributes[std::string(op.def->name) + " " + name];
     }
   }
   for (const OpDef* op : all_ops()) {
     EXPECT_GE(ops[std::string(op->name)], 50) << op->name;
     for (const Param& attribute : op->schema.params()) {
       if (!attribute.is_attribute()) continue;
-      EXPECT_GE(attributes[std::string(op->name) + " " + std::string(attribute.name)], 10) << op->name << " " << attribute.name;
+      EXPECT_GE(attributes[std::string(op->name) + " " + std::string(attribute.name)], 10)
+          << op->name << " " << attribute.name;
     }
   }
 }
@@ -50,13 +58,16 @@ TEST(RandomGraphs, AreTheSameForASeed) {
   EXPECT_NE(print(make(5, 20)), print(make(6, 20)));
 }
 
-// A failure that needs an op and one that reads its result, whose own result is read: nothing else is left.
+// A failure that needs an op and one that reads its result, whose own result is read: nothing else
+// is left.
 TEST(Shrink, LeavesWhatFails) {
   const auto fails = [](const Program& program) {
     const Graph& graph = program.forward();
     for (const OpId id : graph.ops())
       for (const ValueId operand : graph.op(id).operands)
-        if (graph.producer_if(operand, ops::kCat).valid() && !graph.value(graph.op(id).results[0]).unused()) return true;
+        if (graph.producer_if(operand, ops::kCat).valid() &&
+            !graph.value(graph.op(id).results[0]).unused())
+          return true;
     return false;
   };
   int shrunk = 0;
@@ -74,14 +85,17 @@ TEST(Shrink, LeavesWhatFails) {
 
 TEST(Judge, SaysWhatIsWrong) {
   const auto relu = [] {
-    return *parse_program("graph @forward(%x: i8[1,3,4] quant<0.5:3>) {\n  %y: i8[1,3,4] quant<0.5:3> = aten.relu(%x)\n  return %y\n}\n",
-                          "t");
+    return *parse_program(
+        "graph @forward(%x: i8[1,3,4] quant<0.5:3>) {\n  %y: i8[1,3,4] quant<0.5:3> = "
+        "aten.relu(%x)\n  return %y\n}\n",
+        "t");
   };
   Program program = relu();
   EXPECT_FALSE(judge_apart(program, 1, false).failed());
   EXPECT_FALSE(judge(relu(), 1, false).failed());
   // Nothing the verifier lets pass.
-  Rewriter(program.forward()).set_quantization(program.forward().outputs()[0], Quantization::per_tensor(-1, 0));
+  Rewriter(program.forward())
+      .set_quantization(program.forward().outputs()[0], Quantization::per_tensor(-1, 0));
   EXPECT_EQ(judge_apart(program, 1, false).kind, "verifier: ir-invalid");
   EXPECT_EQ(judge(std::move(program), 1, false).kind, "verifier: ir-invalid");
 }

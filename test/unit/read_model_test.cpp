@@ -27,7 +27,8 @@ TEST(FileKind, IsToldByTheFirstBytes) {
   const test::TemporaryFolder folder;
   EXPECT_EQ(file_kind(zip_of(folder / "a", {"x.npy", "model.json"})), FileKind::kArrays);
   EXPECT_EQ(file_kind(zip_of(folder / "b", {"model.json", "x.npy"})), FileKind::kPt2);
-  EXPECT_EQ(file_kind(text_of(folder / "c", "PK\x03\x04")), FileKind::kPt2);  // truncated: its reader says so
+  EXPECT_EQ(file_kind(text_of(folder / "c", "PK\x03\x04")),
+            FileKind::kPt2);  // truncated: its reader says so
   EXPECT_EQ(file_kind(text_of(folder / "d", "....ET12"sv)), FileKind::kProgram);
   EXPECT_EQ(file_kind(text_of(folder / "e", "....TFL3"sv)), FileKind::kTflite);
   EXPECT_EQ(file_kind(text_of(folder / "f", "....FT01"sv)), FileKind::kTensorFile);
@@ -44,7 +45,8 @@ TEST(FileKind, IsToldByTheFirstBytes) {
 TEST(FileKind, LooksBehindFoldersOfAnArchive) {
   const test::TemporaryFolder folder;
   const std::string path = folder / "a";
-  const std::string header = std::string("PK\x03\x04", 4) + std::string(22, '\0') + std::string("\x02\0\0\0", 4) + "d/";
+  const std::string header =
+      std::string("PK\x03\x04", 4) + std::string(22, '\0') + std::string("\x02\0\0\0", 4) + "d/";
   std::string arrays;
   {
     ZipWriter writer;

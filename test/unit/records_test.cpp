@@ -1,5 +1,5 @@
-// The recorder of the device's runtime and what becomes of its records: clocks that begin at 0 again, runs that end in the middle, files
-// that are damaged.
+// The recorder of the device's runtime and what becomes of its records: clocks that begin at 0
+// again, runs that end in the middle, files that are damaged.
 #include "host/profiler/records.h"
 
 #include <fmt/format.h>
@@ -35,19 +35,24 @@ constexpr uint64_t kPast32Bits = uint64_t{1} << 32;
 const std::vector<std::byte>& digits() {
   static const std::vector<std::byte> pte = [] {
     std::ifstream file(test::source_path("test/golden/digits_cnn.ir"));
-    Result<Program> program = parse_program(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
-    return std::move(compile_model(std::move(*program), {.target = find_target("imxrt700")})->written.bytes);
+    Result<Program> program =
+        parse_program(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
+    return std::move(
+        compile_model(std::move(*program), {.target = find_target("imxrt700")})->written.bytes);
   }();
   return pte;
 }
 
-// The runtime as a firmware has it: quantize, a partition of the NPU, dequantize. What goes wrong is the test's choice.
+// The runtime as a firmware has it: quantize, a partition of the NPU, dequantize. What goes wrong
+// is the test's choice.
 class Device {
  public:
-  explicit Device(size_t events, uint64_t first_reading = 0, uint32_t clock_bits = npu::kProfileTimeBits)
+  explicit Device(size_t events, uint64_t first_reading = 0,
+                  uint32_t clock_bits = npu::kProfileTimeBits)
       : clock(first_reading),
         records_(events),
-        profiler(records_, {[](void* self) { return tick(*static_cast<Device*>(self)); }, this, clock_bits}),
+        profiler(records_,
+                 {[](void* self) { return tick(*static_cast<Device*>(self)); }, this, clock_bits}),
         clock_bits_(clock_bits),
         bytes_(digits()) {
     context_.driver = {this,
@@ -62,11 +67,15 @@ class Device {
                        }};
     context_.on_event = Profiler::on_npu_event, context_.event_context = &profiler;
     const runtime::Delegate delegate = runtime::deuteron_delegate(context_);
-    kernels_.assign(dtr_host_environment()->options.kernels.begin(), dtr_host_environment()->options.kernels.end());
+    kernels_.assign(dtr_host_environment()->options.kernels.begin(),
+                    dtr_host_environment()->options.kernels.end());
     for (runtime::Kernel& kernel : kernels_)
-      if (kernel.name == "quantized_decomposed::dequantize_per_tensor.out") kernel.function = dequantize;
+      if (kernel.name == "quantized_decomposed::dequantize_per_tensor.out")
+        kernel.function = dequantize;
     delegates_[0] = delegate;
-    EXPECT_TRUE(runtime::Program::load(bytes_.bytes(), {.kernels = kernels_, .delegates = delegates_}, &program_).ok());
+    EXPECT_TRUE(runtime::Program::load(bytes_.bytes(),
+                                       {.kernels = kernels_, .delegates = delegates_}, &program_)
+                    .ok());
     EXPECT_TRUE(method_.prepare(program_).ok());
   }
 
@@ -76,7 +85,10 @@ class Device {
     steps_ = steps;
     const runtime::Tensor& input = *method_->input_tensor(0);
     const std::vector<std::byte> zeros(input.bytes());
-    EXPECT_TRUE(method_->set_input(0, {zeros.data(), zeros.size(), input.dtype, input.shape(), input.order()}).ok());
+    EXPECT_TRUE(
+        method_
+            ->set_input(0, {zeros.data(), zeros.size(), input.dtype, input.shape(), input.order()})
+            .ok());
     const runtime::Observer observer{this, before, after};
     const size_t whole = profiler.start(ProfileEvent::kRun);
     const pte::Status status = method_->run(&observer);
@@ -110,7 +122,8 @@ class Device {
  private:
   static uint64_t tick(Device& device) {
     device.clock += device.step;
-    return device.clock_bits_ < 64 ? device.clock & ((uint64_t{1} << device.clock_bits_) - 1) : device.clock;
+    return device.clock_bits_ < 64 ? device.clock & ((uint64_t{1} << device.clock_bits_) - 1)
+                                   : device.clock;
   }
   static bool before(void* self, const runtime::Method& method, uint32_t step) {
     auto& device = *static_cast<Device*>(self);
@@ -120,11 +133,14 @@ class Device {
   }
   static void after(void* self, const runtime::Method& method, uint32_t step) {
     auto& device = *static_cast<Device*>(self);
-    if (method.is_delegate(step)) device.clock += device.npu_cycles = device.context_.report.total_cycles;
+    if (method.is_delegate(step))
+      device.clock += device.npu_cycles = device.context_.report.total_cycles;
     device.profiler.observer().after(&device.profiler, method, step);
   }
-  static npu::Report run_npu(void* self, uint32_t handle, const npu::Buffer* operands, uint32_t count, npu::Buffer scratch,
-                             void (*on_event)(void* context, const npu::Event& event), void* event_context) {
+  static npu::Report run_npu(void* self, uint32_t handle, const npu::Buffer* operands,
+                             uint32_t count, npu::Buffer scratch,
+                             void (*on_event)(void* context, const npu::Event& event),
+                             void* event_context) {
     struct Few {
       uint32_t left;
       void (*on_event)(void* context, const npu::Event& event);
@@ -141,7 +157,9 @@ class Device {
     if (few.left == 0) report.status = npu::Status::kTimeout;
     return report;
   }
-  static pte::Error dequantize(std::span<runtime::Value* const>) { return failing ? pte::Error::kKernelArguments : pte::Error::kOk; }
+  static pte::Error dequantize(std::span<runtime::Value* const>) {
+    return failing ? pte::Error::kKernelArguments : pte::Error::kOk;
+  }
   static inline bool failing = false;
 
   uint32_t clock_bits_;
@@ -159,7 +177,8 @@ class Device {
 constexpr size_t kRoom = 64;
 
 TEST(Records, AClockThatBeginsAgainIsNoticed) {
-  Device plain(kRoom), wraps(kRoom, kPast32Bits - 25, 32), wraps_40(kRoom, (uint64_t{1} << 40) - 45);
+  Device plain(kRoom), wraps(kRoom, kPast32Bits - 25, 32),
+      wraps_40(kRoom, (uint64_t{1} << 40) - 45);
   const pte::Status good = plain.run();
   ASSERT_TRUE(good.ok() && wraps.run().ok() && wraps_40.run().ok());
   const Trace expected = plain.trace(good);
@@ -168,7 +187,8 @@ TEST(Records, AClockThatBeginsAgainIsNoticed) {
   EXPECT_EQ(wraps_40.trace(good).runs, expected.runs);
 }
 
-// Each reading is nearly a whole turn of the counter behind the one before; those of lost events count too.
+// Each reading is nearly a whole turn of the counter behind the one before; those of lost events
+// count too.
 TEST(Records, ManyTurnsOfAClock) {
   Device whole(kRoom, 5, 32), few(3, 5, 32);
   whole.step = few.step = kPast32Bits - 100'000;
@@ -216,14 +236,16 @@ TEST(Records, WhatEndsARunLeavesThePartBefore) {
   EXPECT_EQ(status.error, pte::Error::kDelegateFailed);
   EXPECT_EQ(status.detail, static_cast<uint32_t>(npu::Status::kTimeout));
   first(device.trace(status), 6);  // run, quantize, delegate, three commands
-  expect_partial(device.trace(status), fmt::format("the run did not end: {}", pte::text(pte::Error::kDelegateFailed)));
+  expect_partial(device.trace(status),
+                 fmt::format("the run did not end: {}", pte::text(pte::Error::kDelegateFailed)));
 
   device.npu_events = UINT32_MAX;
   device.kernel_fails = true;
   status = device.run();
   EXPECT_EQ(status.error, pte::Error::kKernelArguments);
   first(device.trace(status), whole.size());
-  expect_partial(device.trace(status), fmt::format("the run did not end: {}", pte::text(pte::Error::kKernelArguments)));
+  expect_partial(device.trace(status),
+                 fmt::format("the run did not end: {}", pte::text(pte::Error::kKernelArguments)));
 
   device.kernel_fails = false;  // and the next run is whole
   EXPECT_TRUE(device.run().ok());
@@ -241,10 +263,13 @@ TEST(Records, OnlyWhatHadRoomIsTold) {
     ASSERT_TRUE(small.run().ok());
     const Trace trace = small.trace(good);
     EXPECT_EQ(trace.runs[0].lost, events - room);
-    EXPECT_TRUE(std::ranges::equal(trace.runs[0].events, std::span(whole.runs[0].events).first(room)));
+    EXPECT_TRUE(
+        std::ranges::equal(trace.runs[0].events, std::span(whole.runs[0].events).first(room)));
     const Profile profile = make_profile(trace, {}, "");
     EXPECT_EQ(spent(profile).total(), profile.total);
-    EXPECT_NE(to_text(profile, {}).find(fmt::format("PARTIAL: {} events found no room", events - room)), std::string::npos);
+    EXPECT_NE(
+        to_text(profile, {}).find(fmt::format("PARTIAL: {} events found no room", events - room)),
+        std::string::npos);
   }
 }
 
@@ -252,7 +277,8 @@ TEST(Records, RehearsingLeavesNothing) {
   for (const size_t room : {size_t{0}, size_t{1}, size_t{7}, kRoom}) {
     std::vector<ProfileRecord> records(room);
     uint64_t readings = 0;
-    Profiler profiler(records, {[](void* count) { return ++*static_cast<uint64_t*>(count); }, &readings});
+    Profiler profiler(records,
+                      {[](void* count) { return ++*static_cast<uint64_t*>(count); }, &readings});
     profiler.rehearse(5, 20);
     EXPECT_EQ(readings, 10u);  // start and stop of a call; commands have times
     EXPECT_EQ(profiler.records().size(), 0u);
@@ -260,7 +286,8 @@ TEST(Records, RehearsingLeavesNothing) {
   }
 }
 
-// On this machine: load and init are measured, the cost of recording too, and neither is part of the cycles.
+// On this machine: load and init are measured, the cost of recording too, and neither is part of
+// the cycles.
 TEST(Records, AHostsOwnTimesStandApart) {
   const auto session = Session::load(digits(), "digits.pte");
   ASSERT_TRUE(session);
@@ -282,12 +309,14 @@ TEST(Records, AHostsOwnTimesStandApart) {
     EXPECT_GT(profile.init.value_or(0), 0u);
     const std::string text = to_text(profile, {});
     EXPECT_NE(text.find("before the run: load 0."), std::string::npos) << text;
-    EXPECT_NE(text.find(" ms of the computer that simulated\n  recording cost "), std::string::npos) << text;
+    EXPECT_NE(text.find(" ms of the computer that simulated\n  recording cost "), std::string::npos)
+        << text;
     EXPECT_NE(text.find(" ns an event, "), std::string::npos) << text;
   }
 }
 
-std::vector<std::byte> file_of(const ProfileHeader& header, std::span<const ProfileRecord> records) {
+std::vector<std::byte> file_of(const ProfileHeader& header,
+                               std::span<const ProfileRecord> records) {
   std::vector<std::byte> bytes(sizeof header + records.size_bytes());
   std::memcpy(bytes.data(), &header, sizeof header);
   std::ranges::copy(std::as_bytes(records), bytes.begin() + sizeof header);
@@ -301,16 +330,21 @@ class RecordsFile : public testing::Test {
     header_ = device_.profiler.header();
     header_.program = trace_program(image_).checksum;
     header_.unit = npu::ProfileUnit::kInstructions;
-    header_.cost = 280, header_.cost_events = 14, header_.planned_bytes = 5000, header_.used_bytes = 4000;
+    header_.cost = 280, header_.cost_events = 14, header_.planned_bytes = 5000,
+    header_.used_bytes = 4000;
   }
   std::string message(std::span<const std::byte> bytes) {
     const auto blocks = parse_blocks(bytes, "profile.bin");
     return blocks ? std::string() : to_text(blocks.error());
   }
-  std::string message(const ProfileHeader& header) { return message(file_of(header, device_.profiler.records())); }
+  std::string message(const ProfileHeader& header) {
+    return message(file_of(header, device_.profiler.records()));
+  }
   Result<Trace> read(std::span<const std::byte> bytes) {
     const std::string path = testing::TempDir() + "/records_test.bin";
-    std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
     return read_records(path, image_);
   }
 
@@ -321,8 +355,10 @@ class RecordsFile : public testing::Test {
 
 TEST_F(RecordsFile, StartAndRunsOfItsProgramAreRead) {
   ProfileRecord start[2] = {};
-  start[0].start.event = start[0].stop.event = ProfileEvent::kLoad, npu::set_time(start[0].stop, 700);
-  start[1].start.event = start[1].stop.event = ProfileEvent::kInit, npu::set_time(start[1].start, 700), npu::set_time(start[1].stop, 950);
+  start[0].start.event = start[0].stop.event = ProfileEvent::kLoad,
+  npu::set_time(start[0].stop, 700);
+  start[1].start.event = start[1].stop.event = ProfileEvent::kInit,
+  npu::set_time(start[1].start, 700), npu::set_time(start[1].stop, 950);
   ProfileHeader first = header_, other = header_;
   first.records = 2, first.cost_events = 0;
   other.program ^= 1;  // of another program of the image
@@ -338,7 +374,9 @@ TEST_F(RecordsFile, StartAndRunsOfItsProgramAreRead) {
   EXPECT_EQ(trace->used_bytes, 4000u);
   const std::string text = to_text(make_profile(*trace, {}, ""), {});
   EXPECT_NE(text.find(", counted instructions)"), std::string::npos) << text;
-  EXPECT_NE(text.find("  before the run: load 700 instructions, init 250 instructions\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  before the run: load 700 instructions, init 250 instructions\n"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("  recording cost 20 instructions an event, "), std::string::npos) << text;
 }
 
@@ -353,24 +391,28 @@ TEST_F(RecordsFile, DamageIsSaid) {
     return message(header);
   };
   EXPECT_EQ(changed([](ProfileHeader& h) { h.magic = 7; }), says("there is no header of records"));
-  EXPECT_EQ(changed([](ProfileHeader& h) { h.version = 9; }), says("the records have version 9, this tool reads 1"));
-  EXPECT_EQ(changed([](ProfileHeader& h) { h.unit = static_cast<npu::ProfileUnit>(3); }), says("the header is damaged"));
+  EXPECT_EQ(changed([](ProfileHeader& h) { h.version = 9; }),
+            says("the records have version 9, this tool reads 1"));
+  EXPECT_EQ(changed([](ProfileHeader& h) { h.unit = static_cast<npu::ProfileUnit>(3); }),
+            says("the header is damaged"));
   EXPECT_EQ(changed([](ProfileHeader& h) { h.error = 255; }), says("the header is damaged"));
   EXPECT_EQ(changed([](ProfileHeader& h) { h.records = UINT32_MAX; }),
-            says(fmt::format("4294967295 records are announced, {} follow", device_.profiler.records().size())));
+            says(fmt::format("4294967295 records are announced, {} follow",
+                             device_.profiler.records().size())));
   const std::vector<std::byte> whole = file_of(header_, device_.profiler.records());
   EXPECT_EQ(message(std::span(whole).first(20)), says("the file ends in a header"));
   EXPECT_EQ(message(whole), "");
 }
 
 TEST_F(RecordsFile, WithoutARunOrOfAnotherProgram) {
-  EXPECT_NE(
-      to_text(read(std::vector<std::byte>()).error()).find("the file has no run\n  fix: let the device finish one, then take it again"),
-      std::string::npos);
+  EXPECT_NE(to_text(read(std::vector<std::byte>()).error())
+                .find("the file has no run\n  fix: let the device finish one, then take it again"),
+            std::string::npos);
   const uint32_t mine = header_.program;
   header_.program = 0x1234;
   EXPECT_NE(to_text(read(file_of(header_, device_.profiler.records())).error())
-                .find(fmt::format("the records are of program 00001234, digits.pte is {:08x}\n  fix: give the program that is in the image",
+                .find(fmt::format("the records are of program 00001234, digits.pte is {:08x}\n  "
+                                  "fix: give the program that is in the image",
                                   mine)),
             std::string::npos);
 }
@@ -383,7 +425,8 @@ TEST_F(RecordsFile, AnyBitMayBeWrong) {
     const auto blocks = parse_blocks(bytes, "profile.bin");
     if (!blocks) continue;
     Trace trace{.program = trace_program(image_)};
-    for (const ProfileBlock& block : *blocks) add_records(trace, block.header, block.records, image_);
+    for (const ProfileBlock& block : *blocks)
+      add_records(trace, block.header, block.records, image_);
     for (const TraceRun& run : trace.runs)
       for (const TraceEvent& event : run.events) ASSERT_LE(event.start, event.end) << "bit " << bit;
     to_text(make_profile(trace, {}, ""), {});

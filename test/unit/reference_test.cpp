@@ -1,4 +1,5 @@
-// The float reference against PyTorch: every model and every conformance case that imports, and the MACs of the models.
+// The float reference against PyTorch: every model and every conformance case that imports, and the
+// MACs of the models.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +12,8 @@
 namespace dtr {
 namespace {
 
-// Float arithmetic in another order than PyTorch's: differences relative to the largest magnitude of an output.
+// Float arithmetic in another order than PyTorch's: differences relative to the largest magnitude
+// of an output.
 constexpr double kBound = 1e-5;
 
 TensorView sample_of(const Tensor& array, int64_t index, const Shape& shape) {
@@ -21,7 +23,8 @@ TensorView sample_of(const Tensor& array, int64_t index, const Shape& shape) {
 
 // max |a − b| / max |b|; infinite if shapes or special values differ.
 double relative_difference(const TensorView& a, const TensorView& b) {
-  if (a.elements() != b.elements() || a.dtype != DType::kFloat32 || b.dtype != DType::kFloat32) return INFINITY;
+  if (a.elements() != b.elements() || a.dtype != DType::kFloat32 || b.dtype != DType::kFloat32)
+    return INFINITY;
   double difference = 0;
   double largest = 0;
   for (size_t i = 0; i < static_cast<size_t>(a.elements()); ++i) {
@@ -38,9 +41,11 @@ double relative_difference(const TensorView& a, const TensorView& b) {
   return difference == 0 ? 0 : difference / largest;
 }
 
-// Runs a program on the first `count` samples of `inputs` (array names as in the data: input or input_I) and compares with
-// `outputs` (float_output or float_output_I). The largest relative difference; infinite if something cannot be compared.
-double compare(const Program& program, const std::vector<NamedTensor>& inputs, const std::vector<NamedTensor>& outputs, int64_t count) {
+// Runs a program on the first `count` samples of `inputs` (array names as in the data: input or
+// input_I) and compares with `outputs` (float_output or float_output_I). The largest relative
+// difference; infinite if something cannot be compared.
+double compare(const Program& program, const std::vector<NamedTensor>& inputs,
+               const std::vector<NamedTensor>& outputs, int64_t count) {
   const Graph& graph = program.forward();
   const auto executor = make_reference_executor(program, graph);
   const auto array = [](const std::vector<NamedTensor>& from, const std::string& name, size_t i) {
@@ -63,7 +68,9 @@ double compare(const Program& program, const std::vector<NamedTensor>& inputs, c
     for (size_t i = 0; i < results->size(); ++i) {
       const Tensor* wanted = array(outputs, "float_output", i);
       if (wanted == nullptr) return INFINITY;
-      worst = std::max(worst, relative_difference((*results)[i].view(), sample_of(*wanted, sample, (*results)[i].shape())));
+      worst =
+          std::max(worst, relative_difference((*results)[i].view(),
+                                              sample_of(*wanted, sample, (*results)[i].shape())));
     }
   }
   return worst;
@@ -92,7 +99,8 @@ TEST_P(FloatModels, EqualPyTorchWithinRounding) {
     const auto committed = test::source_path(folder + file);
     return std::filesystem::exists(committed) ? committed : test::shared_path(folder + file);
   };
-  if (at("/float.pt2").empty() || at("/test.npz").empty()) GTEST_SKIP() << name << " is not there (DEUTERON_SHARED)";
+  if (at("/float.pt2").empty() || at("/test.npz").empty())
+    GTEST_SKIP() << name << " is not there (DEUTERON_SHARED)";
   const auto program = pt2::read_pt2(at("/float.pt2").string());
   ASSERT_TRUE(program) << to_text(program.error());
   const auto data = test::read_arrays(at("/test.npz"));
@@ -101,11 +109,14 @@ TEST_P(FloatModels, EqualPyTorchWithinRounding) {
   if (macs != 0) {
     EXPECT_EQ(total_macs(program->forward()), macs);
   }
-  std::printf("%s: %.1e of the maximum, %lld MACs\n", name, difference, static_cast<long long>(total_macs(program->forward())));
+  std::printf("%s: %.1e of the maximum, %lld MACs\n", name, difference,
+              static_cast<long long>(total_macs(program->forward())));
 }
 INSTANTIATE_TEST_SUITE_P(All, FloatModels,
-                         testing::Values(Model{"ad_fcae", 128, 264192}, Model{"digits_cnn", 540, 0}, Model{"ic_resnet8", 16, 12501632},
-                                         Model{"kws_dscnn", 64, 2656768}, Model{"mobilenet_v2", 1, 300774272},
+                         testing::Values(Model{"ad_fcae", 128, 264192}, Model{"digits_cnn", 540, 0},
+                                         Model{"ic_resnet8", 16, 12501632},
+                                         Model{"kws_dscnn", 64, 2656768},
+                                         Model{"mobilenet_v2", 1, 300774272},
                                          Model{"vww_mobilenetv1", 8, 7489664}),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
@@ -120,15 +131,17 @@ TEST(FloatReference, EveryConformanceCaseEqualsPyTorch) {
     const std::filesystem::path path = entry.path() / "float.pt2";
     if (!std::filesystem::exists(path)) continue;
     ++files;
-    // tanh_ writes to its input: the stored output is tanh(tanh(x)), of a sample that an earlier run had changed.
+    // tanh_ writes to its input: the stored output is tanh(tanh(x)), of a sample that an earlier
+    // run had changed.
     if (entry.path().filename() == "tanh_002") continue;
     const auto program = pt2::read_pt2(path.string());
     if (!program) {
-      ++refused[std::string(info(program.error().id).name) + ": " + program.error().reason.substr(0, 100)];
+      ++refused[std::string(info(program.error().id).name) + ": " +
+                program.error().reason.substr(0, 100)];
       continue;
     }
-    const double difference =
-        compare(*program, test::read_arrays(entry.path() / "calibration.npz"), test::read_arrays(entry.path() / "expected.npz"), 2);
+    const double difference = compare(*program, test::read_arrays(entry.path() / "calibration.npz"),
+                                      test::read_arrays(entry.path() / "expected.npz"), 2);
     EXPECT_LE(difference, kBound) << entry.path();
     worst = std::max(worst, difference);
     ++compared;

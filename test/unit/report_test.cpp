@@ -27,15 +27,19 @@ TEST(Report, TimeIsThatOfNpuAndCpuTogether) {
   report.npu_total_cycles = 3000;
   report.cpu_cycles = 2000;
   const std::string time = line_of(to_text(report), "time");
-  for (const char* figure : {"3,000", "2,000", "5,000", "5.0"}) EXPECT_NE(time.find(figure), std::string::npos) << figure << " in " << time;
+  for (const char* figure : {"3,000", "2,000", "5,000", "5.0"})
+    EXPECT_NE(time.find(figure), std::string::npos) << figure << " in " << time;
 }
 
 TEST(Report, RefusalsLoseTheirSum) {
   CompileReport report;
   report.refusals.push_back({.name = "a", .cycles_lost = 500});
   report.refusals.push_back({.name = "b", .because_of = "a", .cycles_lost = 700});
-  EXPECT_NE(to_text(report).find("Not on the NPU: 2 operators, about 1,200 cycles lost"), std::string::npos) << to_text(report);
-  EXPECT_NE(placement_json(report).find("\"cycles_lost\": 1200,"), std::string::npos) << placement_json(report);
+  EXPECT_NE(to_text(report).find("Not on the NPU: 2 operators, about 1,200 cycles lost"),
+            std::string::npos)
+      << to_text(report);
+  EXPECT_NE(placement_json(report).find("\"cycles_lost\": 1200,"), std::string::npos)
+      << placement_json(report);
 }
 
 // 10 · 3 · 9 products for each of 42 pixels, on an array of 16 · 4 multipliers.
@@ -46,7 +50,8 @@ TEST(Report, RowOfAConvolutionByHand) {
   return %y
 })",
                                    "model.ir");
-  const Result<Compilation> compiled = compile_model(std::move(program), {.target = find_target("imxrt700")});
+  const Result<Compilation> compiled =
+      compile_model(std::move(program), {.target = find_target("imxrt700")});
   ASSERT_TRUE(compiled) << to_text(compiled.error());
   const CompileReport report = compile_report(*compiled);
   const auto row = std::ranges::find(report.operators, "Conv2d", &OperatorRow::kernel);
@@ -64,7 +69,8 @@ TEST(Comparison, FiguresAsComputedByHand) {
     std::ranges::copy(values, made.values<float>().begin());
     return made;
   };
-  const Tensor e1 = tensor({1, 2, 4}), a1 = tensor({1, 1.5F, 4}), e2 = tensor({3, 1, 2}), a2 = tensor({3, 2.5F, 1});
+  const Tensor e1 = tensor({1, 2, 4}), a1 = tensor({1, 1.5F, 4}), e2 = tensor({3, 1, 2}),
+               a2 = tensor({3, 2.5F, 1});
   Comparison comparison(0.5, {.relative = 0.25, .absolute = 0.25});
   comparison.add(e1.view(), a1.view());
   comparison.add(e2.view(), a2.view());

@@ -33,7 +33,8 @@ struct Loaded {
 
 std::vector<float> ramp() {
   std::vector<float> x(60);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(i * 7 % 60) - 30) * 0.11f;
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(static_cast<int>(i * 7 % 60) - 30) * 0.11f;
   return x;
 }
 
@@ -44,7 +45,8 @@ std::vector<float> expected(const std::vector<float>& x) {
     for (size_t row = 0; row < 4; ++row) {
       for (size_t column = 0; column < 4; ++column) {  // column 4 is in no window
         const float sum = x[(c * 4 + row) * 5 + column] + static_cast<float>(c + 1);
-        const float q = std::min(127.0f, std::max(-128.0f, std::nearbyint(sum * (1.0f / 0.05f)) + 3.0f));
+        const float q =
+            std::min(127.0f, std::max(-128.0f, std::nearbyint(sum * (1.0f / 0.05f)) + 3.0f));
         float& at = max[c * 4 + row / 2 * 2 + column / 2];
         at = std::max(at, (q - 3.0f) * 0.05f);
       }
@@ -54,13 +56,15 @@ std::vector<float> expected(const std::vector<float>& x) {
   for (size_t i = 0; i < 4; ++i) {
     double sum = 0;
     for (size_t c = 0; c < 3; ++c) sum += std::exp(static_cast<double>(max[c * 4 + i]));
-    for (size_t c = 0; c < 3; ++c) y[c * 4 + i] = static_cast<float>(std::exp(static_cast<double>(max[c * 4 + i])) / sum);
+    for (size_t c = 0; c < 3; ++c)
+      y[c * 4 + i] = static_cast<float>(std::exp(static_cast<double>(max[c * 4 + i])) / sum);
   }
   return y;
 }
 
 Status set_input(Method& method, const std::vector<float>& x) {
-  return method.set_input(0, test::input_like(*method.input_tensor(0), std::as_bytes(std::span(x))));
+  return method.set_input(0,
+                          test::input_like(*method.input_tensor(0), std::as_bytes(std::span(x))));
 }
 
 TEST(Runtime, RunsAProgramOfKernels) {
@@ -94,7 +98,10 @@ TEST(Runtime, ObserverSeesEveryInstruction) {
             static_cast<std::vector<int>*>(context)->push_back(static_cast<int>(i));
             return true;
           },
-      .after = [](void* context, const Method&, uint32_t i) { static_cast<std::vector<int>*>(context)->push_back(-static_cast<int>(i)); }};
+      .after =
+          [](void* context, const Method&, uint32_t i) {
+            static_cast<std::vector<int>*>(context)->push_back(-static_cast<int>(i));
+          }};
   ASSERT_TRUE(method->run(&observer).ok());
   EXPECT_EQ(seen, (std::vector<int>{0, 0, 1, -1, 2, -2, 3, -3, 4, -4}));
 }
@@ -111,9 +118,11 @@ TEST(Runtime, AsksForExactlyTheMemoryItUses) {
   const AlignedCopy state(need.state_bytes + 16);
   const AlignedCopy arena(need.memory_bytes(0) + 16);
   Method method;
-  const auto prepare = [&](size_t state_at, size_t state_bytes, size_t arena_at, size_t arena_bytes) {
+  const auto prepare = [&](size_t state_at, size_t state_bytes, size_t arena_at,
+                           size_t arena_bytes) {
     const std::span<std::byte> memory = arena.bytes().subspan(arena_at, arena_bytes);
-    return method.prepare(loaded.program, "forward", state.bytes().subspan(state_at, state_bytes), {&memory, 1});
+    return method.prepare(loaded.program, "forward", state.bytes().subspan(state_at, state_bytes),
+                          {&memory, 1});
   };
   EXPECT_TRUE(prepare(0, need.state_bytes, 0, need.memory_bytes(0)).ok());
   Status status = prepare(0, need.state_bytes - 1, 0, need.memory_bytes(0));
@@ -125,8 +134,10 @@ TEST(Runtime, AsksForExactlyTheMemoryItUses) {
   EXPECT_EQ(status.index, 0u);
   EXPECT_EQ(prepare(8, need.state_bytes, 0, need.memory_bytes(0)).error, Error::kArenaMisaligned);
   EXPECT_EQ(prepare(0, need.state_bytes, 4, need.memory_bytes(0)).error, Error::kArenaMisaligned);
-  EXPECT_EQ(method.prepare(loaded.program, "forward", state.bytes(), {}).error, Error::kArenaTooSmall);
-  EXPECT_EQ(method.prepare(loaded.program, "backward", state.bytes(), {}).error, Error::kMissingMethod);
+  EXPECT_EQ(method.prepare(loaded.program, "forward", state.bytes(), {}).error,
+            Error::kArenaTooSmall);
+  EXPECT_EQ(method.prepare(loaded.program, "backward", state.bytes(), {}).error,
+            Error::kMissingMethod);
   EXPECT_EQ(method.run().error, Error::kNotPrepared);
 }
 
@@ -175,14 +186,19 @@ TEST(Runtime, RefusesInputsThatDiffer) {
   const uint8_t flat_order[] = {0};
   const uint8_t outside[] = {0, 1, 2, 9};
   EXPECT_EQ(refused([](InputTensor&) {}), Error::kOk);
-  EXPECT_EQ(refused([](InputTensor& input) { input.dtype = ScalarType::kInt; }), Error::kInputDtype);
+  EXPECT_EQ(refused([](InputTensor& input) { input.dtype = ScalarType::kInt; }),
+            Error::kInputDtype);
   EXPECT_EQ(refused([&](InputTensor& input) { input.sizes = transposed; }), Error::kInputShape);
-  EXPECT_EQ(refused([&](InputTensor& input) { input.sizes = flat, input.dim_order = flat_order; }), Error::kInputShape);
-  EXPECT_EQ(refused([&](InputTensor& input) { input.dim_order = channels_last; }), Error::kInputDimOrder);
-  EXPECT_EQ(refused([&](InputTensor& input) { input.dim_order = flat_order; }), Error::kInputDimOrder);
+  EXPECT_EQ(refused([&](InputTensor& input) { input.sizes = flat, input.dim_order = flat_order; }),
+            Error::kInputShape);
+  EXPECT_EQ(refused([&](InputTensor& input) { input.dim_order = channels_last; }),
+            Error::kInputDimOrder);
+  EXPECT_EQ(refused([&](InputTensor& input) { input.dim_order = flat_order; }),
+            Error::kInputDimOrder);
   EXPECT_EQ(refused([&](InputTensor& input) { input.dim_order = outside; }), Error::kInputDimOrder);
   EXPECT_EQ(refused([](InputTensor& input) { input.bytes -= 1; }), Error::kInputSize);
-  EXPECT_EQ(refused([](InputTensor& input) { input.bytes += 4; }), Error::kInputSize);  // would be copied over what is behind it
+  EXPECT_EQ(refused([](InputTensor& input) { input.bytes += 4; }),
+            Error::kInputSize);  // would be copied over what is behind it
   EXPECT_EQ(method->set_input(1, good).error, Error::kNoSuchTensor);
   EXPECT_EQ(method->set_output_memory(0, {}).error, Error::kNoSuchTensor);  // the program plans it
   EXPECT_EQ(method->output_tensor(1), nullptr);
@@ -202,17 +218,20 @@ TEST(Runtime, NamesAllThatIsMissing) {
   const AlignedCopy bytes(test::small_program());
   std::vector<std::string> missing;
   const auto note = [](void* context, Error, std::string_view name, std::string_view overload) {
-    static_cast<std::vector<std::string>*>(context)->push_back(std::string(name) + "." + std::string(overload));
+    static_cast<std::vector<std::string>*>(context)->push_back(std::string(name) + "." +
+                                                               std::string(overload));
   };
   Program program;
   std::vector<runtime::Kernel> known;
   for (const runtime::Kernel& kernel : runtime::portable::kernels())
-    if (kernel.name == "aten::_softmax.out" || kernel.name == "aten::add.out") known.push_back(kernel);
+    if (kernel.name == "aten::_softmax.out" || kernel.name == "aten::add.out")
+      known.push_back(kernel);
   const runtime::LoadOptions options{.kernels = known, .on_missing = note, .context = &missing};
   const Status status = Program::load(bytes.bytes(), options, &program);
   EXPECT_EQ(status.error, Error::kMissingKernel);
   EXPECT_EQ(missing, (std::vector<std::string>{"quantized_decomposed::quantize_per_tensor.out",
-                                               "quantized_decomposed::dequantize_per_tensor.out", "aten::max_pool2d_with_indices.out"}));
+                                               "quantized_decomposed::dequantize_per_tensor.out",
+                                               "aten::max_pool2d_with_indices.out"}));
 }
 
 // ---- Delegates ----
@@ -223,25 +242,28 @@ struct FakeDelegate {
   npu::Status fail = npu::Status::kOk;
 
   runtime::Delegate entry() {
-    return {.id = "Fake",
-            .context = this,
-            .state_bytes = 24,
-            .prepare = [](void* context, void* state, std::span<const std::byte> payload) -> Status {
-              auto& self = *static_cast<FakeDelegate*>(context);
-              if (self.refuse != Error::kOk) return {self.refuse, 0, 77};
-              ++self.prepared;
-              std::memset(state, static_cast<int>(payload[0]), 24);
-              return {};
-            },
-            .run = [](void* context, void* state, std::span<runtime::Value* const> arguments) -> Status {
-              auto& self = *static_cast<FakeDelegate*>(context);
-              if (self.fail != npu::Status::kOk) return {Error::kDelegateFailed, 0, static_cast<uint32_t>(self.fail)};
-              ++self.runs;
-              const runtime::Tensor& y = arguments[1]->tensor;
-              std::memset(y.data, *static_cast<const char*>(state), y.bytes());
-              return {};
-            },
-            .release = [](void* context, void*) { ++static_cast<FakeDelegate*>(context)->released; }};
+    return {
+        .id = "Fake",
+        .context = this,
+        .state_bytes = 24,
+        .prepare = [](void* context, void* state, std::span<const std::byte> payload) -> Status {
+          auto& self = *static_cast<FakeDelegate*>(context);
+          if (self.refuse != Error::kOk) return {self.refuse, 0, 77};
+          ++self.prepared;
+          std::memset(state, static_cast<int>(payload[0]), 24);
+          return {};
+        },
+        .run = [](void* context, void* state,
+                  std::span<runtime::Value* const> arguments) -> Status {
+          auto& self = *static_cast<FakeDelegate*>(context);
+          if (self.fail != npu::Status::kOk)
+            return {Error::kDelegateFailed, 0, static_cast<uint32_t>(self.fail)};
+          ++self.runs;
+          const runtime::Tensor& y = arguments[1]->tensor;
+          std::memset(y.data, *static_cast<const char*>(state), y.bytes());
+          return {};
+        },
+        .release = [](void* context, void*) { ++static_cast<FakeDelegate*>(context)->released; }};
   }
 };
 
@@ -251,8 +273,8 @@ struct FakeDriver {
   npu::Driver driver() {
     return {.context = this,
             .prepare = [](void*, const void*, size_t, uint32_t*) { return npu::Status::kOk; },
-            .run = [](void* context, uint32_t, const npu::Buffer*, uint32_t, npu::Buffer, void (*)(void*, const npu::Event&),
-                      void*) -> npu::Report {
+            .run = [](void* context, uint32_t, const npu::Buffer*, uint32_t, npu::Buffer,
+                      void (*)(void*, const npu::Event&), void*) -> npu::Report {
               ++static_cast<FakeDriver*>(context)->runs;
               return {};
             },
@@ -260,7 +282,8 @@ struct FakeDriver {
   }
 };
 
-// Outputs and scratch are tensors that may be written, inputs need not be; what is no tensor is no operand.
+// Outputs and scratch are tensors that may be written, inputs need not be; what is no tensor is no
+// operand.
 TEST(DeuteronDelegate, WritesOnlyWhereItMay) {
   FakeDriver fake;
   runtime::DeuteronContext context{.driver = fake.driver()};
@@ -271,8 +294,10 @@ TEST(DeuteronDelegate, WritesOnlyWhereItMay) {
   } payload;
   payload.header.operand_count = 2;
   alignas(16) std::byte state[runtime::kDeuteronStateBytes], memory[16];
-  ASSERT_TRUE(delegate.prepare(delegate.context, state, std::as_bytes(std::span(&payload, 1))).ok());
-  const auto run = [&](std::array<bool, 3> writable, runtime::ValueKind kind = runtime::ValueKind::kTensor) {
+  ASSERT_TRUE(
+      delegate.prepare(delegate.context, state, std::as_bytes(std::span(&payload, 1))).ok());
+  const auto run = [&](std::array<bool, 3> writable,
+                       runtime::ValueKind kind = runtime::ValueKind::kTensor) {
     runtime::Value values[3];
     runtime::Value* arguments[3];
     for (size_t i = 0; i < 3; ++i) {
@@ -287,21 +312,24 @@ TEST(DeuteronDelegate, WritesOnlyWhereItMay) {
   EXPECT_TRUE(run({false, true, true}).ok());
   EXPECT_TRUE(run({true, true, true}).ok());
   EXPECT_EQ(fake.runs, 2);
-  for (const Status& refused : {run({true, false, true}), run({true, true, false}), run({true, true, true}, runtime::ValueKind::kInt)}) {
+  for (const Status& refused : {run({true, false, true}), run({true, true, false}),
+                                run({true, true, true}, runtime::ValueKind::kInt)}) {
     EXPECT_EQ(refused.error, Error::kDelegateFailed);
     EXPECT_EQ(refused.detail, static_cast<uint32_t>(npu::Status::kBadOperand));
   }
   EXPECT_EQ(fake.runs, 2);
 }
 
-std::vector<std::byte> delegate_program(std::string id, std::vector<std::byte> payload, uint32_t target_hash) {
+std::vector<std::byte> delegate_program(std::string id, std::vector<std::byte> payload,
+                                        uint32_t target_hash) {
   ProgramPlan plan{.target = "somewhere", .target_hash = target_hash};
   const Type type{.dtype = DType::kInt8, .shape = {2, 3}};
   const TensorRef x = plan.add_tensor({"x", type});
   const TensorRef y = plan.add_tensor({"y", type});
   plan.inputs = {x};
   plan.outputs = {y};
-  plan.calls.emplace_back(DelegateCallPlan{.delegate_id = std::move(id), .inputs = {x}, .outputs = {y}, .payload = std::move(payload)});
+  plan.calls.emplace_back(DelegateCallPlan{
+      .delegate_id = std::move(id), .inputs = {x}, .outputs = {y}, .payload = std::move(payload)});
   EXPECT_TRUE(plan_memory(plan));
   return serialize_program(plan)->bytes;
 }
@@ -317,7 +345,10 @@ TEST(Runtime, DelegatesArePreparedRunAndReleased) {
     PreparedMethod method;
     ASSERT_TRUE(method.prepare(program).ok());
     const int8_t x[6] = {};
-    ASSERT_TRUE(method->set_input(0, test::input_like(*method->input_tensor(0), std::as_bytes(std::span(x)))).ok());
+    ASSERT_TRUE(
+        method
+            ->set_input(0, test::input_like(*method->input_tensor(0), std::as_bytes(std::span(x))))
+            .ok());
     ASSERT_TRUE(method->run().ok());
     EXPECT_EQ(method->output_tensor(0)->values<int8_t>()[5], 5);
     EXPECT_EQ(fake.released, 0);
@@ -345,7 +376,10 @@ TEST(Runtime, ADelegateThatTimesOutRunsAgain) {
   ASSERT_TRUE(method.prepare(program).ok());
   const int8_t x[6] = {};
   const auto run = [&] {
-    EXPECT_TRUE(method->set_input(0, test::input_like(*method->input_tensor(0), std::as_bytes(std::span(x)))).ok());
+    EXPECT_TRUE(
+        method
+            ->set_input(0, test::input_like(*method->input_tensor(0), std::as_bytes(std::span(x))))
+            .ok());
     return method->run();
   };
   fake.fail = npu::Status::kTimeout;
@@ -364,16 +398,19 @@ TEST(Runtime, RefusesAnotherTarget) {
   FakeDelegate fake;
   const runtime::Delegate table[] = {fake.entry()};
   Program program;
-  const Status status = Program::load(bytes.bytes(), {.delegates = table, .target_hash = 0xABCE}, &program);
+  const Status status =
+      Program::load(bytes.bytes(), {.delegates = table, .target_hash = 0xABCE}, &program);
   EXPECT_EQ(status.error, Error::kWrongTarget);
   EXPECT_EQ(status.detail, 0xABCDu);
   EXPECT_EQ(status.name, "somewhere");
-  EXPECT_TRUE(Program::load(bytes.bytes(), {.delegates = table, .target_hash = 0xABCD}, &program).ok());
+  EXPECT_TRUE(
+      Program::load(bytes.bytes(), {.delegates = table, .target_hash = 0xABCD}, &program).ok());
 }
 
 // ---- ExecuTorch's own files ----
 
-// A program that ExecuTorch's exporter wrote (test/data/pte/make_upstream.py), against what its runtime computed.
+// A program that ExecuTorch's exporter wrote (test/data/pte/make_upstream.py), against what its
+// runtime computed.
 TEST(Runtime, RunsWhatExecuTorchWrites) {
   const std::string folder = test::source_path("test/data/pte/").string();
   const auto file = FileContents::read(folder + "upstream.pte");
@@ -388,7 +425,8 @@ TEST(Runtime, RunsWhatExecuTorchWrites) {
   const size_t inputs = method->input_count();
   ASSERT_EQ(inputs + method->output_count(), tensors->size());
   for (size_t i = 0; i < inputs; ++i) {
-    const runtime::InputTensor input = test::input_like(*method->input_tensor(i), (*tensors)[i].tensor.bytes());
+    const runtime::InputTensor input =
+        test::input_like(*method->input_tensor(i), (*tensors)[i].tensor.bytes());
     ASSERT_TRUE(method->set_input(i, input).ok()) << (*tensors)[i].name;
   }
   const Status status = method->run();
@@ -397,7 +435,8 @@ TEST(Runtime, RunsWhatExecuTorchWrites) {
     const auto wanted = (*tensors)[inputs + i].tensor.values<float>();
     const runtime::Tensor& got = *method->output_tensor(i);
     ASSERT_EQ(got.elements(), wanted.size());
-    for (size_t k = 0; k < wanted.size(); ++k) EXPECT_NEAR(got.values<float>()[k], wanted[k], 1e-6f) << i << " " << k;
+    for (size_t k = 0; k < wanted.size(); ++k)
+      EXPECT_NEAR(got.values<float>()[k], wanted[k], 1e-6f) << i << " " << k;
   }
 }
 
@@ -412,9 +451,13 @@ TEST(Runtime, RefusesMisalignedPrograms) {
 }
 
 // Runs a program that may be damaged; the bytes of its first output if everything succeeds.
-std::optional<std::vector<std::byte>> try_run(std::span<const std::byte> bytes, bool check_checksum) {
+std::optional<std::vector<std::byte>> try_run(std::span<const std::byte> bytes,
+                                              bool check_checksum) {
   Program program;
-  if (!Program::load(bytes, {.kernels = runtime::portable::kernels(), .checksum = check_checksum ? crc32_with_hole : nullptr}, &program)
+  if (!Program::load(bytes,
+                     {.kernels = runtime::portable::kernels(),
+                      .checksum = check_checksum ? crc32_with_hole : nullptr},
+                     &program)
            .ok())
     return std::nullopt;
   if (program.method_count() == 0) return std::nullopt;
@@ -427,7 +470,9 @@ std::optional<std::vector<std::byte>> try_run(std::span<const std::byte> bytes, 
   if (!method.prepare(program, program.method_name(0)).ok()) return std::nullopt;
   const std::vector<float> x = ramp();
   const runtime::Tensor* input = method->input_tensor(0);
-  if (input == nullptr || !method->set_input(0, test::input_like(*input, std::as_bytes(std::span(x)))).ok()) return std::nullopt;
+  if (input == nullptr ||
+      !method->set_input(0, test::input_like(*input, std::as_bytes(std::span(x)))).ok())
+    return std::nullopt;
   if (!method->run().ok()) return std::nullopt;
   const runtime::Tensor* y = method->output_tensor(0);
   if (y == nullptr) return std::nullopt;
@@ -445,7 +490,8 @@ TEST(Runtime, EveryFlippedBitIsFoundOrHarmless) {
   for (size_t i = 0; i < good.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {
       bytes.bytes()[i] ^= static_cast<std::byte>(1 << bit);
-      // With the checksum: refused, unless the flip hides the checksum itself, which changes nothing else.
+      // With the checksum: refused, unless the flip hides the checksum itself, which changes
+      // nothing else.
       if (const auto got = try_run(bytes.bytes(), true)) {
         EXPECT_EQ(*got, *wanted) << "byte " << i << " bit " << bit;
         ++harmless;
@@ -458,19 +504,24 @@ TEST(Runtime, EveryFlippedBitIsFoundOrHarmless) {
   EXPECT_LT(harmless, good.size() * 8 / 20);
 }
 
-// A good program of which one number of each tensor is changed; no checksum finds it. `change` returns whether it did.
+// A good program of which one number of each tensor is changed; no checksum finds it. `change`
+// returns whether it did.
 template <class Change>
 std::vector<Error> errors_of_changed_tensors(Change change) {
   std::vector<Error> errors;
   const std::vector<std::byte> good = test::small_program();
   for (uint32_t index = 0;; ++index) {
     const AlignedCopy bytes(good);
-    const auto& plan = *flatbuffers::GetRoot<pte::Program>(bytes.bytes().data())->execution_plan()->Get(0);
+    const auto& plan =
+        *flatbuffers::GetRoot<pte::Program>(bytes.bytes().data())->execution_plan()->Get(0);
     if (index == plan.values()->size()) return errors;
     const auto* tensor = plan.values()->Get(index)->val_as_Tensor();
     if (tensor == nullptr || !change(plan, *tensor)) continue;
     Program program;
-    errors.push_back(Program::load(bytes.bytes(), {.kernels = runtime::portable::kernels(), .checksum = nullptr}, &program).error);
+    errors.push_back(Program::load(bytes.bytes(),
+                                   {.kernels = runtime::portable::kernels(), .checksum = nullptr},
+                                   &program)
+                         .error);
   }
 }
 template <class T>
@@ -480,30 +531,36 @@ T* entries(const flatbuffers::Vector<T>* vector) {
 
 TEST(Runtime, RefusesTensorsThatReachBeyondTheirMemory) {
   // As large as its memory allows at offset 0, four bytes more than that at its own.
-  const auto planned = errors_of_changed_tensors([](const pte::ExecutionPlan& plan, const pte::Tensor& tensor) {
+  const auto planned = errors_of_changed_tensors([](const pte::ExecutionPlan& plan,
+                                                    const pte::Tensor& tensor) {
     const pte::AllocationDetails* at = tensor.allocation_info();
-    if (at == nullptr || at->memory_offset_low() < 4 || tensor.scalar_type() != pte::ScalarType::Float) return false;
+    if (at == nullptr || at->memory_offset_low() < 4 ||
+        tensor.scalar_type() != pte::ScalarType::Float)
+      return false;
     int32_t* sizes = entries(tensor.sizes());
     std::fill_n(sizes, tensor.sizes()->size(), 1);
-    sizes[0] = static_cast<int32_t>((plan.non_const_buffer_sizes()->Get(at->memory_id()) - at->memory_offset_low()) / 4 + 1);
+    sizes[0] = static_cast<int32_t>(
+        (plan.non_const_buffer_sizes()->Get(at->memory_id()) - at->memory_offset_low()) / 4 + 1);
     return true;
   });
   EXPECT_GE(planned.size(), 2U);
   for (const Error error : planned) EXPECT_EQ(error, Error::kMalformed);
-  const auto constants = errors_of_changed_tensors([](const pte::ExecutionPlan&, const pte::Tensor& tensor) {
-    if (tensor.data_buffer_idx() == 0) return false;
-    entries(tensor.sizes())[0] = 1'000'000;
-    return true;
-  });
+  const auto constants =
+      errors_of_changed_tensors([](const pte::ExecutionPlan&, const pte::Tensor& tensor) {
+        if (tensor.data_buffer_idx() == 0) return false;
+        entries(tensor.sizes())[0] = 1'000'000;
+        return true;
+      });
   EXPECT_EQ(constants, std::vector{Error::kMalformed});
 }
 
 TEST(Runtime, RefusesDimOrdersThatNameADimensionTwice) {
-  const auto errors = errors_of_changed_tensors([](const pte::ExecutionPlan&, const pte::Tensor& tensor) {
-    uint8_t* order = entries(tensor.dim_order());
-    order[0] = order[1];
-    return true;
-  });
+  const auto errors =
+      errors_of_changed_tensors([](const pte::ExecutionPlan&, const pte::Tensor& tensor) {
+        uint8_t* order = entries(tensor.dim_order());
+        order[0] = order[1];
+        return true;
+      });
   EXPECT_EQ(errors.size(), 8U);
   for (const Error error : errors) EXPECT_EQ(error, Error::kMalformed);
 }
@@ -514,7 +571,11 @@ TEST(Runtime, EveryTruncationIsRefused) {
     const std::span<const std::byte> all(good);
     const AlignedCopy bytes(all.first(size));
     Program program;
-    EXPECT_FALSE(Program::load(bytes.bytes(), {.kernels = runtime::portable::kernels(), .checksum = nullptr}, &program).ok()) << size;
+    EXPECT_FALSE(Program::load(bytes.bytes(),
+                               {.kernels = runtime::portable::kernels(), .checksum = nullptr},
+                               &program)
+                     .ok())
+        << size;
   }
 }
 
@@ -526,29 +587,34 @@ TEST(Runtime, RefusesControlFlowAndForeignMemory) {
     const std::vector<int32_t> sizes{2};
     const std::vector<uint8_t> order{0};
     const std::vector<int32_t> none;
-    const auto tensor =
-        CreateTensorDirect(b, pte::ScalarType::Float, 0, &sizes, &order, buffer, planned ? CreateAllocationDetails(b, 1, 0, 0) : 0);
+    const auto tensor = CreateTensorDirect(b, pte::ScalarType::Float, 0, &sizes, &order, buffer,
+                                           planned ? CreateAllocationDetails(b, 1, 0, 0) : 0);
     const std::vector values{CreateEValue(b, KernelTypes::Tensor, tensor.Union())};
     const std::vector instructions{add_instruction(b)};
     const std::vector chains{CreateChainDirect(b, &none, &none, &instructions)};
     const std::vector operators{CreateOperatorDirect(b, "aten::relu", "out")};
     const std::vector<int64_t> memories{0, 64};
-    const std::vector plans{CreateExecutionPlanDirect(b, "forward", 0, &values, &none, &none, &chains, &operators, nullptr, &memories)};
+    const std::vector plans{CreateExecutionPlanDirect(b, "forward", 0, &values, &none, &none,
+                                                      &chains, &operators, nullptr, &memories)};
     FinishProgramBuffer(b, CreateProgramDirect(b, 0, &plans));
-    const AlignedCopy bytes({reinterpret_cast<const std::byte*>(b.GetBufferPointer()), b.GetSize()});
+    const AlignedCopy bytes(
+        {reinterpret_cast<const std::byte*>(b.GetBufferPointer()), b.GetSize()});
     runtime::Program program;
     return test::load(bytes.bytes(), &program).error;
   };
   const auto kernel = [](flatbuffers::FlatBufferBuilder& b) {
     const std::vector<int32_t> args{0, 0, 0};
-    return CreateInstruction(b, InstructionArguments::KernelCall, CreateKernelCallDirect(b, 0, &args).Union());
+    return CreateInstruction(b, InstructionArguments::KernelCall,
+                             CreateKernelCallDirect(b, 0, &args).Union());
   };
   const auto bad_index = [](flatbuffers::FlatBufferBuilder& b) {
     const std::vector<int32_t> args{0, 7};
-    return CreateInstruction(b, InstructionArguments::KernelCall, CreateKernelCallDirect(b, 0, &args).Union());
+    return CreateInstruction(b, InstructionArguments::KernelCall,
+                             CreateKernelCallDirect(b, 0, &args).Union());
   };
   const auto jump = [](flatbuffers::FlatBufferBuilder& b) {
-    return CreateInstruction(b, InstructionArguments::JumpFalseCall, CreateJumpFalseCall(b).Union());
+    return CreateInstruction(b, InstructionArguments::JumpFalseCall,
+                             CreateJumpFalseCall(b).Union());
   };
   EXPECT_EQ(file_with(kernel, 0, true), Error::kOk);
   EXPECT_EQ(file_with(jump, 0, true), Error::kUnsupported);

@@ -1,5 +1,5 @@
-// Schemas of operators: what they say of each operator, held against PyTorch's own schemas and against the attributes that the sources of
-// the operators read.
+// Schemas of operators: what they say of each operator, held against PyTorch's own schemas and
+// against the attributes that the sources of the operators read.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -22,7 +22,9 @@ std::string text_of(const std::filesystem::path& path) {
 }
 
 TEST(Schema, SaysOperandsAttributesAndDefaults) {
-  constexpr Schema kSchema("(Tensor self, Tensor? bias, int dim, *, Scalar slope=-0.01, str mode='none', bool flag=True | float[]? own)");
+  constexpr Schema kSchema(
+      "(Tensor self, Tensor? bias, int dim, *, Scalar slope=-0.01, str mode='none', bool flag=True "
+      "| float[]? own)");
   EXPECT_EQ(kSchema.min_operands(), 1);
   EXPECT_EQ(kSchema.max_operands(), 2);
   EXPECT_EQ(kSchema.params().size(), 7u);
@@ -40,7 +42,8 @@ TEST(Schema, SaysOperandsAttributesAndDefaults) {
 
 TEST(Schema, OptionalOperandsMayStandBeforeOthers) {
   constexpr Schema kSchema("(Tensor input, Tensor? weight, Tensor running_mean)");
-  EXPECT_EQ(kSchema.min_operands(), 1);  // what is behind the first that may be absent is checked by the op's `verify`
+  EXPECT_EQ(kSchema.min_operands(),
+            1);  // what is behind the first that may be absent is checked by the op's `verify`
   EXPECT_EQ(kSchema.max_operands(), 3);
 }
 
@@ -54,7 +57,8 @@ TEST(Schema, NumbersAreTheNearestDoubles) {
   EXPECT_EQ(Schema("(Tensor self, Scalar a=0.01)").params()[1].number, 0.01);
   EXPECT_EQ(Schema("(Tensor self, Scalar a=1.7)").params()[1].number, 1.7);
   EXPECT_EQ(Schema("(Tensor self, Scalar a=0.3333333)").params()[1].number, 0.3333333);
-  EXPECT_EQ(Schema("(Tensor self, int a=-20)").params()[1].default_value(), AttributeValue(int64_t{-20}));
+  EXPECT_EQ(Schema("(Tensor self, int a=-20)").params()[1].default_value(),
+            AttributeValue(int64_t{-20}));
 }
 
 // One argument as PyTorch writes it: "Scalar negative_slope=0.01".
@@ -64,7 +68,8 @@ struct Argument {
 };
 std::vector<Argument> arguments_of(const std::string& schema) {
   std::vector<Argument> arguments;
-  const std::string inner = schema.substr(schema.find('(') + 1, schema.find(") ->") - schema.find('(') - 1);
+  const std::string inner =
+      schema.substr(schema.find('(') + 1, schema.find(") ->") - schema.find('(') - 1);
   std::stringstream list(inner);
   for (std::string part; std::getline(list, part, ',');) {
     part.erase(0, part.find_first_not_of(' '));
@@ -81,7 +86,8 @@ std::vector<Argument> arguments_of(const std::string& schema) {
   return arguments;
 }
 
-// PyTorch's type without what our schemas do not tell apart: SymInt is int, int[2] a list, a pair of brackets a list.
+// PyTorch's type without what our schemas do not tell apart: SymInt is int, int[2] a list, a pair
+// of brackets a list.
 std::string plain_type(std::string type) {
   type = std::regex_replace(type, std::regex("SymInt"), "int");
   type = std::regex_replace(type, std::regex("\\[\\d+\\]"), "[]");
@@ -94,11 +100,13 @@ std::string type_of(const Param& param) {
   return kNames[static_cast<size_t>(param.kind)];
 }
 
-// In front of the bar stand PyTorch's arguments, in its order, with its types and defaults; some that mean nothing here are left out.
+// In front of the bar stand PyTorch's arguments, in its order, with its types and defaults; some
+// that mean nothing here are left out.
 TEST(Schema, IsThatOfPyTorch) {
   std::map<std::string, std::string> schemas;
   std::ifstream file(test::source_path("test/data/ops/schemas.txt"));
-  for (std::string line; std::getline(file, line);) schemas[line.substr(0, line.find(": "))] = line.substr(line.find(": ") + 2);
+  for (std::string line; std::getline(file, line);)
+    schemas[line.substr(0, line.find(": "))] = line.substr(line.find(": ") + 2);
   for (const OpDef* op : all_ops()) {
     if (!op->name.starts_with("aten.") || op->name == "aten.softsign") continue;
     SCOPED_TRACE(op->name);
@@ -129,9 +137,11 @@ TEST(Schema, IsThatOfPyTorch) {
 
 // Names of attributes that the text reads: attribute<T>("name"), argument, attribute_or, find.
 std::set<std::string> names_read(const std::string& text) {
-  static const std::regex kRead(R"re((?:attribute|argument|attribute_or)(?:<[^>]*>)?\("(\w+)"|attributes->find\("(\w+)")re");
+  static const std::regex kRead(
+      R"re((?:attribute|argument|attribute_or)(?:<[^>]*>)?\("(\w+)"|attributes->find\("(\w+)")re");
   std::set<std::string> names;
-  for (auto at = std::sregex_iterator(text.begin(), text.end(), kRead); at != std::sregex_iterator(); ++at)
+  for (auto at = std::sregex_iterator(text.begin(), text.end(), kRead);
+       at != std::sregex_iterator(); ++at)
     names.insert((*at)[1].matched ? (*at)[1].str() : (*at)[2].str());
   return names;
 }
@@ -146,14 +156,19 @@ TEST(Schema, DeclaresWhatOperatorsRead) {
     return made;
   }();
   for (const auto& [file, ops] : by_file)
-    for (const std::string& name : names_read(text_of(test::source_path("compiler/ops/" + file + ".cpp"))))
-      EXPECT_TRUE(std::ranges::any_of(ops, [&](const OpDef* op) { return op->schema.attribute(name) != nullptr; })) << file << " " << name;
+    for (const std::string& name :
+         names_read(text_of(test::source_path("compiler/ops/" + file + ".cpp"))))
+      EXPECT_TRUE(std::ranges::any_of(
+          ops, [&](const OpDef* op) { return op->schema.attribute(name) != nullptr; }))
+          << file << " " << name;
 
   std::set<std::string> read;
   for (const auto& entry : std::filesystem::directory_iterator(test::source_path("compiler/ops")))
-    if (entry.path().extension() == ".cpp" || entry.path().extension() == ".h") read.merge(names_read(text_of(entry.path())));
+    if (entry.path().extension() == ".cpp" || entry.path().extension() == ".h")
+      read.merge(names_read(text_of(entry.path())));
   // Read through helpers that take the name: check_ints, window axes, bounds of activations.
-  for (const char* name : {"activation", "dims", "end", "kernel_size", "layout", "pad", "start"}) read.insert(name);
+  for (const char* name : {"activation", "dims", "end", "kernel_size", "layout", "pad", "start"})
+    read.insert(name);
   std::set<std::string> declared;
   for (const OpDef* op : all_ops())
     for (const Param& param : op->schema.params())

@@ -24,16 +24,25 @@ BinaryArguments any_binary(Random& random, BinaryKind kind) {
           random.between(-128, 127),
           any_rescale(random, -4, sum ? 0 : 3),
           any_rescale(random, -4, sum ? 0 : 3),
-          random.chance(80) ? (sum ? any_rescale(random, -20, -15) : any_rescale(random, -10, 0)) : any_rescale(random, -31, 31),
+          random.chance(80) ? (sum ? any_rescale(random, -20, -15) : any_rescale(random, -10, 0))
+                            : any_rescale(random, -31, 31),
           low,
           random.between(low, 127)};
 }
 
 Window any_window(Random& random, uint32_t channels, bool dilated_columns) {
-  Window w{1 + random.upto(1), 1 + random.upto(8), 1 + random.upto(8), 1 + random.upto(channels), 1, 1, 1 + random.upto(channels)};
+  Window w{1 + random.upto(1),
+           1 + random.upto(8),
+           1 + random.upto(8),
+           1 + random.upto(channels),
+           1,
+           1,
+           1 + random.upto(channels)};
   const bool pointwise = random.chance(25);
-  w.kernel_height = pointwise ? 1 : 1 + random.upto(4), w.kernel_width = pointwise ? 1 : 1 + random.upto(4);
-  w.stride_height = random.chance(60) ? 1 : 1 + random.upto(3), w.stride_width = random.chance(60) ? 1 : 1 + random.upto(3);
+  w.kernel_height = pointwise ? 1 : 1 + random.upto(4),
+  w.kernel_width = pointwise ? 1 : 1 + random.upto(4);
+  w.stride_height = random.chance(60) ? 1 : 1 + random.upto(3),
+  w.stride_width = random.chance(60) ? 1 : 1 + random.upto(3);
   w.dilation_height = random.chance(80) ? 1 : 1 + random.upto(2);
   w.dilation_width = !dilated_columns || random.chance(80) ? 1 : 1 + random.upto(2);
   w.pad_top = static_cast<int32_t>(random.upto((w.kernel_height - 1) * w.dilation_height));
@@ -61,16 +70,20 @@ void set_strides(Random& random, Window& w) {
 
 }  // namespace
 
-uint32_t input_bytes(const Window& w) { return w.batch * std::max(w.in.batch, w.in.row * w.in_height); }
-uint32_t output_bytes(const Window& w) { return w.batch * std::max(w.out.batch, w.out.row * w.out_height); }
+uint32_t input_bytes(const Window& w) {
+  return w.batch * std::max(w.in.batch, w.in.row * w.in_height);
+}
+uint32_t output_bytes(const Window& w) {
+  return w.batch * std::max(w.out.batch, w.out.row * w.out_height);
+}
 
 std::vector<Channel> any_channels(Random& random, uint32_t count) {
   std::vector<Channel> channels;
   const bool extreme = random.chance(25);
   for (uint32_t c = 0; c < count; ++c) {
     const Rescale by = extreme ? any_rescale(random, -31, 30) : any_rescale(random, -14, 1);
-    channels.push_back(
-        {extreme ? random.any() : random.between(-50000, 50000), extreme ? random.between(0, INT32_MAX) : by.multiplier, by.shift});
+    channels.push_back({extreme ? random.any() : random.between(-50000, 50000),
+                        extreme ? random.between(0, INT32_MAX) : by.multiplier, by.shift});
   }
   return channels;
 }
@@ -79,15 +92,25 @@ namespace {
 
 Epilogue any_epilogue(Random& random, Case& to, const Window& w) {
   const int32_t low = random.between(-128, 0);
-  Epilogue epilogue{random.between(-128, 127), low, random.between(low, 127), random.chance(25) ? kOneRounding : 0u, {}, {}, {}, {}};
+  Epilogue epilogue{random.between(-128, 127),
+                    low,
+                    random.between(low, 127),
+                    random.chance(25) ? kOneRounding : 0u,
+                    {},
+                    {},
+                    {},
+                    {}};
   if (random.chance(20)) {
     epilogue.flags |= kWithTable;
     epilogue.table = to.builder.stage(random.int8(256));
   }
   if (random.chance(20)) {
     epilogue.flags |= kWithAdd;
-    epilogue.addend_strides = random.chance(50) ? w.out : any_strides(random, w.out_height, w.out_width, w.out_channels);
-    epilogue.addend = to.input(random.int8(w.batch * std::max(epilogue.addend_strides.batch, epilogue.addend_strides.row * w.out_height)));
+    epilogue.addend_strides =
+        random.chance(50) ? w.out : any_strides(random, w.out_height, w.out_width, w.out_channels);
+    epilogue.addend =
+        to.input(random.int8(w.batch * std::max(epilogue.addend_strides.batch,
+                                                epilogue.addend_strides.row * w.out_height)));
     epilogue.add = any_binary(random, BinaryKind::kAdd);
   }
   return epilogue;
@@ -115,7 +138,8 @@ void add_convolution(Random& random, Case& to, Command command) {
   if (random.chance(20)) {
     const Window& w = command.window;
     Command before = command;
-    before.output = to.builder.scratch((w.out_channels + 7) / 8 * 32 * w.batch * w.out_height * w.out_width);
+    before.output =
+        to.builder.scratch((w.out_channels + 7) / 8 * 32 * w.batch * w.out_height * w.out_width);
     before.epilogue = {.flags = kToSums};
     to.builder.add(before);
     before.epilogue = {.flags = kToSums | kFromSums, .sums = before.output};
@@ -133,25 +157,33 @@ void add_conv2d(Random& random, Case& to) {
   const Address x = to.input(random.int8(input_bytes(w)));
   const size_t count = size_t{w.out_channels} * w.kernel_height * w.kernel_width * w.in_channels;
   const Address weights = place(random, to, pack_conv2d(kTarget, w, packing, random.int8(count)));
-  const Address parameters = place(random, to, bytes_of(pack_parameters(kTarget, any_channels(random, w.out_channels))));
+  const Address parameters =
+      place(random, to, bytes_of(pack_parameters(kTarget, any_channels(random, w.out_channels))));
   const Epilogue epilogue = any_epilogue(random, to, w);
-  const bool in_place = (epilogue.flags & kWithAdd) != 0 && epilogue.addend_strides == w.out && random.chance(50);
+  const bool in_place =
+      (epilogue.flags & kWithAdd) != 0 && epilogue.addend_strides == w.out && random.chance(50);
   const Address y = in_place ? epilogue.addend : output_of(to, w);
-  add_convolution(random, to, Conv2d{w, x, y, weights, parameters, random.between(-128, 127), packing, epilogue});
+  add_convolution(
+      random, to,
+      Conv2d{w, x, y, weights, parameters, random.between(-128, 127), packing, epilogue});
 }
 
 void add_depthwise(Random& random, Case& to) {
   Window w = any_window(random, random.chance(20) ? 150 : random.chance(20) ? 0 : 40, true);
-  w.out_channels = w.in_channels * (random.chance(60) ? 1 : 1 + random.upto(w.in_channels == 1 ? 70 : 3));
+  w.out_channels =
+      w.in_channels * (random.chance(60) ? 1 : 1 + random.upto(w.in_channels == 1 ? 70 : 3));
   set_strides(random, w);
   const Address x = to.input(random.int8(input_bytes(w)));
   const size_t count = size_t{w.out_channels} * w.kernel_height * w.kernel_width;
   const Address weights = place(random, to, pack_depthwise(kTarget, w, random.int8(count)));
-  const Address parameters = place(random, to, bytes_of(pack_parameters(kTarget, any_channels(random, w.out_channels))));
+  const Address parameters =
+      place(random, to, bytes_of(pack_parameters(kTarget, any_channels(random, w.out_channels))));
   const Epilogue epilogue = any_epilogue(random, to, w);
-  const bool in_place = (epilogue.flags & kWithAdd) != 0 && epilogue.addend_strides == w.out && random.chance(50);
+  const bool in_place =
+      (epilogue.flags & kWithAdd) != 0 && epilogue.addend_strides == w.out && random.chance(50);
   const Address y = in_place ? epilogue.addend : output_of(to, w);
-  add_convolution(random, to, Depthwise{w, x, y, weights, parameters, random.between(-128, 127), epilogue});
+  add_convolution(random, to,
+                  Depthwise{w, x, y, weights, parameters, random.between(-128, 127), epilogue});
 }
 
 void add_pool(Random& random, Case& to) {
@@ -161,27 +193,35 @@ void add_pool(Random& random, Case& to) {
   if (kind != PoolKind::kMean) {  // every window must hit the input
     w.pad_top = std::clamp(w.pad_top, 0, static_cast<int32_t>(w.kernel_height) - 1);
     w.pad_left = std::clamp(w.pad_left, 0, static_cast<int32_t>(w.kernel_width) - 1);
-    w.out_height = std::min(w.out_height, (w.in_height - 1 + static_cast<uint32_t>(w.pad_top)) / w.stride_height + 1);
-    w.out_width = std::min(w.out_width, (w.in_width - 1 + static_cast<uint32_t>(w.pad_left)) / w.stride_width + 1);
+    w.out_height = std::min(
+        w.out_height, (w.in_height - 1 + static_cast<uint32_t>(w.pad_top)) / w.stride_height + 1);
+    w.out_width = std::min(
+        w.out_width, (w.in_width - 1 + static_cast<uint32_t>(w.pad_left)) / w.stride_width + 1);
     if (w.dilation_height > w.in_height) w.pad_top = 0, w.out_height = 1;
     if (w.dilation_width > w.in_width) w.pad_left = 0, w.out_width = 1;
-    if (w.dilation_height > 1) w.pad_top = 0, w.out_height = std::min(w.out_height, (w.in_height - 1) / w.stride_height + 1);
-    if (w.dilation_width > 1) w.pad_left = 0, w.out_width = std::min(w.out_width, (w.in_width - 1) / w.stride_width + 1);
+    if (w.dilation_height > 1)
+      w.pad_top = 0, w.out_height = std::min(w.out_height, (w.in_height - 1) / w.stride_height + 1);
+    if (w.dilation_width > 1)
+      w.pad_left = 0, w.out_width = std::min(w.out_width, (w.in_width - 1) / w.stride_width + 1);
   }
   set_strides(random, w);
   const Address x = to.input(random.int8(input_bytes(w))), y = output_of(to, w);
   const int32_t low = random.between(-128, 0);
-  to.builder.add(Pool{w, x, y, kind, random.between(-128, 127), random.between(-128, 127), random.between(-128, 127),
-                      any_rescale(random, -10, 2), low, random.between(low, 127)});
+  to.builder.add(Pool{w, x, y, kind, random.between(-128, 127), random.between(-128, 127),
+                      random.between(-128, 127), any_rescale(random, -10, 2), low,
+                      random.between(low, 127)});
 }
 
-// Steps through the box with its dimensions in any order, perhaps with gaps; returns the bytes from the first to behind the last element.
-uint32_t any_walk(Random& random, const uint32_t (&extent)[kMoveRank], int32_t (&stride)[kMoveRank]) {
+// Steps through the box with its dimensions in any order, perhaps with gaps; returns the bytes from
+// the first to behind the last element.
+uint32_t any_walk(Random& random, const uint32_t (&extent)[kMoveRank],
+                  int32_t (&stride)[kMoveRank]) {
   std::array<uint32_t, kMoveRank> order{5, 4, 3, 2, 1, 0};
   if (random.chance(50)) std::swap(order[random.upto(5)], order[random.upto(5)]);
   uint32_t length = 1;
   for (const uint32_t d : order) {
-    stride[d] = static_cast<int32_t>(length + (extent[d] > 1 && random.chance(20) ? random.upto(3) : 0));
+    stride[d] =
+        static_cast<int32_t>(length + (extent[d] > 1 && random.chance(20) ? random.upto(3) : 0));
     length += (extent[d] - 1) * static_cast<uint32_t>(stride[d]);
   }
   return length;
@@ -192,7 +232,8 @@ Address filled_output(Case& to, uint32_t bytes) {
   return y;
 }
 
-// Dense operands, operands that stand still along some dimensions, and strided ones with gaps; in place where that is allowed.
+// Dense operands, operands that stand still along some dimensions, and strided ones with gaps; in
+// place where that is allowed.
 void add_binary(Random& random, Case& to) {
   const auto kind = static_cast<BinaryKind>(random.upto(5));
   if (random.chance(40)) {
@@ -220,7 +261,9 @@ void add_binary(Random& random, Case& to) {
   command.input_0 = to.input(random.int8(dense));
   command.input_1 = to.input(random.int8(span));
   const uint32_t bytes = any_walk(random, command.extent, command.output_stride);
-  const bool in_place = bytes == dense && same_walk(command.extent, command.stride_0, command.output_stride) && random.chance(50);
+  const bool in_place = bytes == dense &&
+                        same_walk(command.extent, command.stride_0, command.output_stride) &&
+                        random.chance(50);
   command.output = in_place ? command.input_0 : filled_output(to, bytes);
   to.builder.add(command);
 }
@@ -230,18 +273,23 @@ void add_lookup(Random& random, Case& to) {
   Lookup command = dense_lookup(1 + random.upto(200));
   const bool dense = random.chance(30);
   if (!dense)
-    for (uint32_t d = 0; d < kMoveRank; ++d) command.extent[d] = random.chance(40) ? 1 : 1 + random.upto(d == kMoveRank - 1 ? 40 : 4);
-  const uint32_t from = dense ? command.extent[kMoveRank - 1] : any_walk(random, command.extent, command.input_stride);
+    for (uint32_t d = 0; d < kMoveRank; ++d)
+      command.extent[d] = random.chance(40) ? 1 : 1 + random.upto(d == kMoveRank - 1 ? 40 : 4);
+  const uint32_t from = dense ? command.extent[kMoveRank - 1]
+                              : any_walk(random, command.extent, command.input_stride);
   const uint32_t bytes = dense ? from : any_walk(random, command.extent, command.output_stride);
   command.input = to.input(random.int8(from));
-  const bool in_place = from == bytes && same_walk(command.extent, command.input_stride, command.output_stride) && random.chance(50);
+  const bool in_place = from == bytes &&
+                        same_walk(command.extent, command.input_stride, command.output_stride) &&
+                        random.chance(50);
   command.output = in_place ? command.input : filled_output(to, bytes);
   command.table = table;
   to.builder.add(command);
 }
 
 void add_softmax(Random& random, Case& to) {
-  Softmax softmax = probability({}, {}, 1 + random.upto(3), 1 + random.upto(40), random.between(15, 23));
+  Softmax softmax =
+      probability({}, {}, 1 + random.upto(3), 1 + random.upto(40), random.between(15, 23));
   softmax.inner = 1 + random.upto(3);
   softmax.input_rescale.multiplier = random.between(1 << 30, INT32_MAX);
   softmax.output_rescale = {random.between(1 << 30, INT32_MAX), random.between(-4, 12)};
@@ -270,7 +318,8 @@ template <size_t kRank>
 std::array<uint32_t, kRank> any_strides(Random& random, const std::array<uint32_t, kRank>& extent) {
   std::array<size_t, kRank> order{};
   for (size_t i = 0; i < kRank; ++i) order[i] = i;
-  for (size_t i = kRank; i-- > 1;) std::swap(order[i], order[random.upto(static_cast<uint32_t>(i))]);
+  for (size_t i = kRank; i-- > 1;)
+    std::swap(order[i], order[random.upto(static_cast<uint32_t>(i))]);
   std::array<uint32_t, kRank> strides{};
   uint32_t stride = 1;
   for (const size_t dim : order) {
@@ -306,7 +355,8 @@ void add_matmul(Random& random, Case& to) {
   left[4] = output[4] = m.rows;
   left[5] = right[4] = m.inner;
   right[5] = output[5] = m.columns;
-  const auto left_strides = any_strides(random, left), right_strides = any_strides(random, right), strides = any_strides(random, output);
+  const auto left_strides = any_strides(random, left), right_strides = any_strides(random, right),
+             strides = any_strides(random, output);
   for (uint32_t d = 0; d < kMatmulBatchRank; ++d) {
     m.left_batch_stride[d] = left[d] == 1 ? 0 : left_strides[d];
     m.right_batch_stride[d] = right[d] == 1 ? 0 : right_strides[d];
@@ -324,7 +374,8 @@ void add_matmul(Random& random, Case& to) {
 
 // Rows of two loops, parameters shared along some of them.
 void add_normalize(Random& random, Case& to) {
-  const std::array<uint32_t, kNormalizeRank> extent{1 + random.upto(3), 1 + random.upto(2), 1 + random.upto(5), 1 + random.upto(20)};
+  const std::array<uint32_t, kNormalizeRank> extent{1 + random.upto(3), 1 + random.upto(2),
+                                                    1 + random.upto(5), 1 + random.upto(20)};
   const auto stride = any_strides(random, extent);
   Normalize n{.center = random.upto(2) % 2,
               .zero_point_in = random.between(-128, 127),
@@ -343,7 +394,8 @@ void add_normalize(Random& random, Case& to) {
     parameters *= extent[d];
   }
   std::vector<int32_t> values;
-  for (uint32_t i = 0; i < 2 * parameters; ++i) values.push_back(random.between(-(1 << 24), 1 << 24));
+  for (uint32_t i = 0; i < 2 * parameters; ++i)
+    values.push_back(random.between(-(1 << 24), 1 << 24));
   n.parameters = to.builder.stage(values);
   const uint32_t bytes = product_of(extent);
   n.input = to.input(random.int8(bytes));
@@ -381,7 +433,8 @@ void add_strided_move(Random& random, Case& to) {
     const auto extent = static_cast<int32_t>(move.extent[d]);
     const bool repeated = random.chance(20), reversed = random.chance(30);
     move.input_stride[d] = repeated ? 0 : reversed ? -input_stride : input_stride;
-    if (!repeated && reversed) move.input.offset += static_cast<uint32_t>((extent - 1) * input_stride);
+    if (!repeated && reversed)
+      move.input.offset += static_cast<uint32_t>((extent - 1) * input_stride);
     if (!repeated) input_stride *= extent;
     move.output_stride[d] = output_stride;
     output_stride *= extent;
@@ -430,9 +483,16 @@ void add_reduce(Random& random, Case& to) {
 void add_resize(Random& random, Case& to) {
   const auto axis = [&]() -> ResizeAxis {
     const uint32_t bits = 10 + random.upto(19);
-    return {1 + random.upto(6), 1 + random.upto(9), random.upto(3u << bits), random.between(-(1 << bits), 1 << bits), bits};
+    return {1 + random.upto(6), 1 + random.upto(9), random.upto(3u << bits),
+            random.between(-(1 << bits), 1 << bits), bits};
   };
-  Resize resize{{}, {}, static_cast<ResizeKind>(random.upto(1)), 1 + random.upto(1), 1 + random.upto(12), axis(), axis()};
+  Resize resize{{},
+                {},
+                static_cast<ResizeKind>(random.upto(1)),
+                1 + random.upto(1),
+                1 + random.upto(12),
+                axis(),
+                axis()};
   const uint32_t planes = resize.batch * resize.channels;
   resize.input = to.input(random.int8(size_t{planes} * resize.height.in * resize.width.in));
   resize.output = to.builder.output(planes * resize.height.out * resize.width.out);
@@ -464,13 +524,14 @@ void add_fill(Random& random, Case& to) {
 }  // namespace
 
 std::span<const Generator> generators() {
-  static constexpr Generator kGenerators[] = {{"Conv2d", add_conv2d, 400}, {"Depthwise", add_depthwise, 400},
-                                              {"Pool", add_pool, 200},     {"Binary", add_binary, 600},
-                                              {"Lookup", add_lookup, 200}, {"Softmax", add_softmax, 200},
-                                              {"Matmul", add_matmul, 300}, {"Normalize", add_normalize, 200},
-                                              {"Move", add_move, 200},     {"StridedMove", add_strided_move, 200},
-                                              {"Reduce", add_reduce, 400}, {"Resize", add_resize, 200},
-                                              {"Fill", add_fill, 10},      {"Gather", add_gather, 200}};
+  static constexpr Generator kGenerators[] = {
+      {"Conv2d", add_conv2d, 400}, {"Depthwise", add_depthwise, 400},
+      {"Pool", add_pool, 200},     {"Binary", add_binary, 600},
+      {"Lookup", add_lookup, 200}, {"Softmax", add_softmax, 200},
+      {"Matmul", add_matmul, 300}, {"Normalize", add_normalize, 200},
+      {"Move", add_move, 200},     {"StridedMove", add_strided_move, 200},
+      {"Reduce", add_reduce, 400}, {"Resize", add_resize, 200},
+      {"Fill", add_fill, 10},      {"Gather", add_gather, 200}};
   return kGenerators;
 }
 

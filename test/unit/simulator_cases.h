@@ -1,4 +1,5 @@
-// Seeded programs of one random command each, all of it in range: what every kit of kernels must compute alike.
+// Seeded programs of one random command each, all of it in range: what every kit of kernels must
+// compute alike.
 #pragma once
 
 #include <ostream>
@@ -26,7 +27,9 @@ struct Generator {
   void (*add)(Random&, Case&);
   int rounds;
 };
-inline void PrintTo(const Generator& generator, std::ostream* os) { *os << generator.name; }  // NOLINT(readability-identifier-naming)
+inline void PrintTo(const Generator& generator, std::ostream* os) {
+  *os << generator.name;
+}  // NOLINT(readability-identifier-naming)
 std::span<const Generator> generators();
 
 // Bytes from the first element of image 0 to behind the last image of a window's tensors.

@@ -1,4 +1,5 @@
-// Payloads whose constants lie in SRAM: what the decoder accepts of them, what a run computes and costs.
+// Payloads whose constants lie in SRAM: what the decoder accepts of them, what a run computes and
+// costs.
 #include <gtest/gtest.h>
 
 #include "device/simulator/decoder.h"
@@ -27,7 +28,8 @@ AlignedBytes table_in_payload(const std::function<void(Header&)>& edit) {
   PayloadBuilder builder;
   const Address x = builder.input(20), y = builder.output(20);
   std::vector<int8_t> table(256);
-  for (int i = 0; i < 256; ++i) table[static_cast<size_t>(i)] = static_cast<int8_t>(127 - i);  // y = -1 - x
+  for (int i = 0; i < 256; ++i)
+    table[static_cast<size_t>(i)] = static_cast<int8_t>(127 - i);  // y = -1 - x
   const Address from = builder.constant(std::as_bytes(std::span(table)));
   builder.add(test::lookup(x, y, from, 20));
   return builder.build(edit);
@@ -37,27 +39,41 @@ void in_sram(Header& header) { header.flags = kConstantsInSram; }
 TEST(SimulatorConstants, AreReadInPlaceOnlyInSram) {
   EXPECT_EQ(decoded(table_in_payload({})).status, Status::kFlashAccess);
   EXPECT_EQ(decoded(table_in_payload(in_sram)).status, Status::kOk);
-  EXPECT_EQ(decoded(table_in_payload([](Header& header) { header.flags = 2; })).status, Status::kBadArgument);
-  EXPECT_EQ(decoded(table_in_payload([](Header& header) { header.flags = kConstantsInSram | 1u << 31; })).status, Status::kBadArgument);
+  EXPECT_EQ(decoded(table_in_payload([](Header& header) { header.flags = 2; })).status,
+            Status::kBadArgument);
+  EXPECT_EQ(decoded(table_in_payload([](Header& header) {
+              header.flags = kConstantsInSram | 1u << 31;
+            })).status,
+            Status::kBadArgument);
   // Constants and scratch share SRAM: 256 bytes are left for constants, then 255.
   const auto with_scratch = [](uint32_t bytes) {
-    return decoded(table_in_payload([=](Header& header) { in_sram(header), header.scratch_bytes = bytes; })).status;
+    return decoded(table_in_payload(
+                       [=](Header& header) { in_sram(header), header.scratch_bytes = bytes; }))
+        .status;
   };
   EXPECT_EQ(with_scratch(kTarget.sram_bytes - 256), Status::kOk);
   EXPECT_EQ(with_scratch(kTarget.sram_bytes - 255), Status::kOutOfBounds);
 
-  const auto status = [](const std::function<void(PayloadBuilder&, Address constants, Address y)>& add) {
-    PayloadBuilder builder;
-    const Address y = builder.output(16);
-    add(builder, builder.constant(std::vector<std::byte>(16)), y);
-    return decoded(builder.build(in_sram)).status;
-  };
+  const auto status =
+      [](const std::function<void(PayloadBuilder&, Address constants, Address y)>& add) {
+        PayloadBuilder builder;
+        const Address y = builder.output(16);
+        add(builder, builder.constant(std::vector<std::byte>(16)), y);
+        return decoded(builder.build(in_sram)).status;
+      };
   // There is nothing to copy, nothing writes constants, and they end where they end.
-  EXPECT_EQ(status([](PayloadBuilder& builder, Address constants, Address y) { builder.copy(y, constants, 16); }), Status::kBadArgument);
-  EXPECT_EQ(status([](PayloadBuilder& builder, Address constants, Address) { builder.add(Fill{constants, 16, 0}); }), Status::kFlashAccess);
+  EXPECT_EQ(status([](PayloadBuilder& builder, Address constants, Address y) {
+              builder.copy(y, constants, 16);
+            }),
+            Status::kBadArgument);
+  EXPECT_EQ(status([](PayloadBuilder& builder, Address constants, Address) {
+              builder.add(Fill{constants, 16, 0});
+            }),
+            Status::kFlashAccess);
   EXPECT_EQ(status([](PayloadBuilder& builder, Address constants, Address y) {
               constants.offset = 1;
-              builder.add(Move{constants, y, {1, 1, 1, 1, 1, 16}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
+              builder.add(
+                  Move{constants, y, {1, 1, 1, 1, 1, 16}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
             }),
             Status::kOutOfBounds);
 }
@@ -69,7 +85,8 @@ TEST(SimulatorConstants, InSramAreReadWithoutACopy) {
   const std::vector<Buffer> operands{x.buffer(), y.buffer()};
   const auto check = [&](const Report& report) {
     EXPECT_EQ(report.status, Status::kOk) << text(report.status);
-    // docs/npu.md 3: the host's call, its start on the NPU, a table of 32 cycles, 20 elements in blocks of 8.
+    // docs/npu.md 3: the host's call, its start on the NPU, a table of 32 cycles, 20 elements in
+    // blocks of 8.
     EXPECT_EQ(report.total_cycles, 8000u + 64 + 32 + 3);
     EXPECT_EQ(report.busy_cycles, 64u + 32 + 3);
     EXPECT_EQ(report.host_cycles, 8000u);

@@ -1,5 +1,5 @@
-// The host's simulator: every kit of kernels gives the core's bytes and cycles for random commands, and the watch over memory refuses
-// programs that read what is not there yet.
+// The host's simulator: every kit of kernels gives the core's bytes and cycles for random commands,
+// and the watch over memory refuses programs that read what is not there yet.
 #include "host/simulator/host_simulator.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,8 @@ struct Memory {
     size_t next = 0;
     for (const Operand& operand : from.builder.operands()) {
       operands.emplace_back(operand.bytes, uint8_t{0x55});
-      if (operand.kind == OperandKind::kInput) std::memcpy(operands.back().data(), from.inputs[next++].data(), operand.bytes);
+      if (operand.kind == OperandKind::kInput)
+        std::memcpy(operands.back().data(), from.inputs[next++].data(), operand.bytes);
     }
   }
   std::vector<Buffer> buffers() {
@@ -72,7 +73,8 @@ void expect_same(const Report& a, const Report& b) {
   EXPECT_EQ(a.peak_scratch_bytes, b.peak_scratch_bytes);
 }
 
-// Runs on the core and on each kit, twice (the second run must not depend on the first), and compares all memory.
+// Runs on the core and on each kit, twice (the second run must not depend on the first), and
+// compares all memory.
 void expect_kits_agree(Case& test_case, const std::vector<Kit>& kits) {
   const AlignedBytes payload = test_case.builder.build();
   Simulator::Slot slots[1];
@@ -92,10 +94,11 @@ void expect_kits_agree(Case& test_case, const std::vector<Kit>& kits) {
       expect_same(host.run(handle, memory.buffers(), memory.scratch.buffer()), report);
       for (size_t i = 0; i < memory.operands.size(); ++i) {
         const auto difference =
-            std::mismatch(memory.operands[i].bytes().begin(), memory.operands[i].bytes().end(), right.operands[i].bytes().begin());
+            std::mismatch(memory.operands[i].bytes().begin(), memory.operands[i].bytes().end(),
+                          right.operands[i].bytes().begin());
         ASSERT_TRUE(memory.operands[i] == right.operands[i])
-            << "operand " << i << " byte " << difference.first - memory.operands[i].bytes().begin() << ": " << int(*difference.first)
-            << " instead of " << int(*difference.second);
+            << "operand " << i << " byte " << difference.first - memory.operands[i].bytes().begin()
+            << ": " << int(*difference.first) << " instead of " << int(*difference.second);
       }
       ASSERT_TRUE(memory.scratch == right.scratch);
     }
@@ -117,10 +120,14 @@ TEST_P(SimulatorKits, AgreeWithTheCore) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Commands, SimulatorKits, testing::ValuesIn(test::generators().begin(), test::generators().end()),
-                         [](const testing::TestParamInfo<Generator>& instance) { return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(Commands, SimulatorKits,
+                         testing::ValuesIn(test::generators().begin(), test::generators().end()),
+                         [](const testing::TestParamInfo<Generator>& instance) {
+                           return std::string(instance.param.name);
+                         });
 
-// Rescaling of accumulators at ties, next to them, and at the ends of 32 bits: an input of 0 leaves the bias alone in the accumulator.
+// Rescaling of accumulators at ties, next to them, and at the ends of 32 bits: an input of 0 leaves
+// the bias alone in the accumulator.
 void expect_rescaling(uint32_t flags, int32_t highest_shift) {
   std::vector<test::Channel> channels;
   for (int32_t shift = -31; shift <= highest_shift; ++shift)
@@ -129,21 +136,36 @@ void expect_rescaling(uint32_t flags, int32_t highest_shift) {
       for (const int64_t k : {0, 1, 2, 63, 64, 127})
         for (const int64_t nudge : {-1, 0, 1})
           for (const int64_t sign : {-1, 1}) {
-            const int64_t tie = sign * (((2 * k + 1) << right) + nudge);  // multiplier 2^30 halves it
-            channels.push_back({static_cast<int32_t>(std::clamp<int64_t>(tie, INT32_MIN, INT32_MAX)), multiplier, shift});
+            const int64_t tie =
+                sign * (((2 * k + 1) << right) + nudge);  // multiplier 2^30 halves it
+            channels.push_back(
+                {static_cast<int32_t>(std::clamp<int64_t>(tie, INT32_MIN, INT32_MAX)), multiplier,
+                 shift});
           }
-      for (const int32_t bias : {INT32_MIN, INT32_MIN + 1, INT32_MAX, INT32_MAX - 1, 0}) channels.push_back({bias, multiplier, shift});
+      for (const int32_t bias : {INT32_MIN, INT32_MIN + 1, INT32_MAX, INT32_MAX - 1, 0})
+        channels.push_back({bias, multiplier, shift});
     }
   const auto count = static_cast<uint32_t>(channels.size());
   for (const int32_t zero_point : {0, -128, 127}) {
     Case test_case;
     const Window w = dense({1, 1, 1, 1, 1, 1, count, 1, 1, 1, 1, 1, 1, 0, 0});
-    const Address x = test_case.input({0}), y = test_case.builder.output(count), z = test_case.builder.output(count);
-    const Address weights = test_case.builder.stage(test::pack_conv2d(kTarget, w, Packing::kChannels, std::vector<int8_t>(count, 1)));
-    const Address thin = test_case.builder.stage(test::pack_depthwise(kTarget, w, std::vector<int8_t>(count, 1)));
+    const Address x = test_case.input({0}), y = test_case.builder.output(count),
+                  z = test_case.builder.output(count);
+    const Address weights = test_case.builder.stage(
+        test::pack_conv2d(kTarget, w, Packing::kChannels, std::vector<int8_t>(count, 1)));
+    const Address thin =
+        test_case.builder.stage(test::pack_depthwise(kTarget, w, std::vector<int8_t>(count, 1)));
     const Address parameters = test_case.builder.stage(test::pack_parameters(kTarget, channels));
-    test_case.builder.add(Conv2d{w, x, y, weights, parameters, 0, Packing::kChannels, {zero_point, -128, 127, flags, {}, {}, {}}});
-    test_case.builder.add(Depthwise{w, x, z, thin, parameters, 0, {zero_point, -100, 99, flags, {}, {}, {}}});
+    test_case.builder.add(Conv2d{w,
+                                 x,
+                                 y,
+                                 weights,
+                                 parameters,
+                                 0,
+                                 Packing::kChannels,
+                                 {zero_point, -128, 127, flags, {}, {}, {}}});
+    test_case.builder.add(
+        Depthwise{w, x, z, thin, parameters, 0, {zero_point, -100, 99, flags, {}, {}, {}}});
     expect_kits_agree(test_case, kits());
   }
 }
@@ -162,11 +184,16 @@ TEST(SimulatorKitsLarge, BandsAndTails) {
     w.out_height = (w.in_height - 1) / stride + 1, w.out_width = (w.in_width - 1) / stride + 1;
     w = dense(w);
     const Address x = test_case.input(random.int8(input_bytes(w)));
-    const Address y = test_case.builder.output(output_bytes(w)), z = test_case.builder.output(output_bytes(w));
-    const Address weights = test_case.builder.stage(test::pack_conv2d(kTarget, w, Packing::kChannels, random.int8(37 * 9 * 37)));
-    const Address thin = test_case.builder.stage(test::pack_depthwise(kTarget, w, random.int8(37 * 9)));
-    const Address parameters = test_case.builder.stage(test::pack_parameters(kTarget, any_channels(random, 37)));
-    test_case.builder.add(Conv2d{w, x, y, weights, parameters, 5, Packing::kChannels, {1, -128, 127, 0, {}, {}, {}}});
+    const Address y = test_case.builder.output(output_bytes(w)),
+                  z = test_case.builder.output(output_bytes(w));
+    const Address weights = test_case.builder.stage(
+        test::pack_conv2d(kTarget, w, Packing::kChannels, random.int8(37 * 9 * 37)));
+    const Address thin =
+        test_case.builder.stage(test::pack_depthwise(kTarget, w, random.int8(37 * 9)));
+    const Address parameters =
+        test_case.builder.stage(test::pack_parameters(kTarget, any_channels(random, 37)));
+    test_case.builder.add(
+        Conv2d{w, x, y, weights, parameters, 5, Packing::kChannels, {1, -128, 127, 0, {}, {}, {}}});
     test_case.builder.add(Depthwise{w, x, z, thin, parameters, 5, {1, -128, 127, 0, {}, {}, {}}});
     expect_kits_agree(test_case, all);
   }
@@ -174,7 +201,8 @@ TEST(SimulatorKitsLarge, BandsAndTails) {
 
 // ---- The watch over memory.
 
-// A pointwise convolution whose weights and parameters come from flash; `edit` may change the parts before they are put together.
+// A pointwise convolution whose weights and parameters come from flash; `edit` may change the parts
+// before they are put together.
 struct Staged {
   Case test_case;
   Window w = dense({1, 2, 2, 8, 2, 2, 8, 1, 1, 1, 1, 1, 1, 0, 0});
@@ -186,7 +214,9 @@ struct Staged {
     weights = test_case.builder.scratch(64), parameters = test_case.builder.scratch(96);
     constant = test_case.builder.constant(std::vector<std::byte>(160));
   }
-  Conv2d conv() const { return {w, x, y, weights, parameters, 0, Packing::kChannels, {0, -128, 127, 0, {}, {}, {}}}; }
+  Conv2d conv() const {
+    return {w, x, y, weights, parameters, 0, Packing::kChannels, {0, -128, 127, 0, {}, {}, {}}};
+  }
   void load(bool wait_for_parameters = true) {
     test_case.builder.copy(weights, constant, 64);
     test_case.builder.copy(parameters, {constant.region, constant.offset + 64}, 96);
@@ -283,9 +313,11 @@ TEST(SimulatorWatch, SeesGapsOfStridedMoves) {
     Staged program;
     Address box = program.test_case.builder.scratch(64);
     // Four rows of eight bytes, eight bytes apart.
-    program.test_case.builder.add(Move{program.x, box, {1, 1, 1, 1, 4, 8}, {0, 0, 0, 0, 8, 1}, {0, 0, 0, 0, 16, 1}});
+    program.test_case.builder.add(
+        Move{program.x, box, {1, 1, 1, 1, 4, 8}, {0, 0, 0, 0, 8, 1}, {0, 0, 0, 0, 16, 1}});
     box.offset += shift;
-    program.test_case.builder.add(Move{box, program.y, {1, 1, 1, 1, 4, 8}, {0, 0, 0, 0, 16, 1}, {0, 0, 0, 0, 8, 1}});
+    program.test_case.builder.add(
+        Move{box, program.y, {1, 1, 1, 1, 4, 8}, {0, 0, 0, 0, 16, 1}, {0, 0, 0, 0, 8, 1}});
     return program.run();
   };
   EXPECT_EQ(run(0).status, Status::kOk);
@@ -295,15 +327,27 @@ TEST(SimulatorWatch, SeesGapsOfStridedMoves) {
   EXPECT_EQ(run(9).status, Status::kOutOfBounds);
 }
 
-// Windows read some rows of an image: those must be written, the others need not be, however many there are.
+// Windows read some rows of an image: those must be written, the others need not be, however many
+// there are.
 TEST(SimulatorWatch, LooksAtWhatWindowsRead) {
   const auto run = [](auto change, uint32_t written) {
     Case test_case;
     const Address x = test_case.input(std::vector<int8_t>(64, 3)), y = test_case.builder.output(16);
     const Address image = test_case.builder.scratch(64);
     test_case.builder.add(Fill{y, 16, 0});
-    if (written > 0) test_case.builder.add(Move{x, image, {1, 1, 1, 1, 1, written}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
-    Pool pool{dense({1, 8, 2, 4, 1, 1, 4, 2, 2, 1, 1, 1, 1, 0, 0}), image, y, PoolKind::kMax, 0, 0, 0, {}, -128, 127};
+    if (written > 0)
+      test_case.builder.add(
+          Move{x, image, {1, 1, 1, 1, 1, written}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
+    Pool pool{dense({1, 8, 2, 4, 1, 1, 4, 2, 2, 1, 1, 1, 1, 0, 0}),
+              image,
+              y,
+              PoolKind::kMax,
+              0,
+              0,
+              0,
+              {},
+              -128,
+              127};
     change(pool.window);
     test_case.builder.add(pool);
     const AlignedBytes payload = test_case.builder.build();
@@ -328,7 +372,9 @@ TEST(SimulatorWatch, LooksAtWhatWindowsRead) {
   EXPECT_EQ(run(dilated, 63), Status::kReadsUninitialized);
   EXPECT_EQ(run(dilated, 0), Status::kReadsUninitialized);
   // 2^32 rows and columns that are all the same bytes: 2^64 pixels.
-  const auto repeated = [](Window& w) { w.in_height = w.in_width = UINT32_MAX, w.in.row = w.in.pixel = w.in.batch = 0; };
+  const auto repeated = [](Window& w) {
+    w.in_height = w.in_width = UINT32_MAX, w.in.row = w.in.pixel = w.in.batch = 0;
+  };
   EXPECT_EQ(run(repeated, 4), Status::kOk);
   EXPECT_EQ(run(repeated, 3), Status::kReadsUninitialized);
   const auto overlapping = [](Window& w) { w.in_height = 50, w.in.row = 1; };
@@ -345,7 +391,9 @@ TEST(SimulatorWatch, CopiesInFlightCostNothing) {
   const Address box = test_case.builder.scratch(400000);
   test_case.builder.add(Move{x, y, {1, 1, 1, 1, 1, 16}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
   for (int i = 0; i < 20000; ++i) test_case.builder.copy(test_case.builder.scratch(1), from, 1);
-  for (int i = 0; i < 20; ++i) test_case.builder.add(Move{x, box, {1, 1, 1, 1, 200000, 1}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 2, 0}});
+  for (int i = 0; i < 20; ++i)
+    test_case.builder.add(
+        Move{x, box, {1, 1, 1, 1, 200000, 1}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 2, 0}});
   test_case.builder.wait();
   const AlignedBytes payload = test_case.builder.build();
   HostSimulator host(kTarget);
@@ -358,13 +406,15 @@ TEST(SimulatorWatch, CopiesInFlightCostNothing) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
-// The memory planner may give an operand's memory to scratch once the operand is dead, or the other way round.
+// The memory planner may give an operand's memory to scratch once the operand is dead, or the other
+// way round.
 TEST(SimulatorWatch, SeesOperandsThatShareMemoryWithScratch) {
   Case test_case;
   const Address x = test_case.input(std::vector<int8_t>(32, 3)), y = test_case.builder.output(32);
   const Address temporary = test_case.builder.scratch(32);
   const auto move = [&](Address from, Address to) {
-    test_case.builder.add(Move{from, to, {1, 1, 1, 1, 1, 32}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
+    test_case.builder.add(
+        Move{from, to, {1, 1, 1, 1, 1, 32}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
   };
   move(x, temporary);
   move(temporary, y);
@@ -391,7 +441,8 @@ TEST(SimulatorWatch, SeesAnOperandThatScratchHasOverwritten) {
   const Address temporary = test_case.builder.scratch(32);
   test_case.builder.add(Fill{temporary, 32, 1});
   test_case.builder.add(
-      test::binary(BinaryKind::kAdd, x, temporary, y, 32, {0, 0, 0, {1 << 30, 0}, {1 << 30, 0}, {1 << 30, -18}, -128, 127}));
+      test::binary(BinaryKind::kAdd, x, temporary, y, 32,
+                   {0, 0, 0, {1 << 30, 0}, {1 << 30, 0}, {1 << 30, -18}, -128, 127}));
   const AlignedBytes payload = test_case.builder.build();
   HostSimulator host(kTarget);
   uint32_t handle = 0;

@@ -16,12 +16,21 @@ TEST(SimulatorListing, OneLineACommand) {
   const Address x = builder.input(12), y = builder.output(12), sum = builder.scratch(16);
   const Address table = builder.stage(std::vector<int8_t>(256));
   const Window w = dense({1, 2, 2, 3, 2, 2, 3, 3, 3, 1, 1, 1, 1, 1, 1});
-  const Address weights = builder.stage(test::pack_depthwise(target, w, std::vector<int8_t>(27)), false);
-  const Address parameters = builder.stage(test::pack_parameters(target, std::vector<test::Channel>(3)));
+  const Address weights =
+      builder.stage(test::pack_depthwise(target, w, std::vector<int8_t>(27)), false);
+  const Address parameters =
+      builder.stage(test::pack_parameters(target, std::vector<test::Channel>(3)));
   const Rescale one{1 << 30, 0};
-  builder.add(Depthwise{w, x, sum, weights, parameters, -5, {1, -128, 127, kWithTable, table, {}, {}}});
-  builder.add(Conv2d{
-      dense({1, 2, 2, 3, 2, 2, 3, 1, 1, 1, 1, 1, 1, 0, 0}), x, y, weights, parameters, 0, Packing::kRows, {1, -128, 127, 0, {}, {}, {}}});
+  builder.add(
+      Depthwise{w, x, sum, weights, parameters, -5, {1, -128, 127, kWithTable, table, {}, {}}});
+  builder.add(Conv2d{dense({1, 2, 2, 3, 2, 2, 3, 1, 1, 1, 1, 1, 1, 0, 0}),
+                     x,
+                     y,
+                     weights,
+                     parameters,
+                     0,
+                     Packing::kRows,
+                     {1, -128, 127, 0, {}, {}, {}}});
   builder.add(Pool{w, x, sum, PoolKind::kMean, 0, 4, 5, one, -128, 127});
   builder.add(test::binary(BinaryKind::kAdd, sum, x, sum, 12, {1, 2, 3, one, one, one, -128, 127}));
   builder.add(test::lookup(sum, sum, table, 12));
@@ -42,7 +51,8 @@ TEST(SimulatorListing, OneLineACommand) {
                      -128,
                      127,
                      0});
-  builder.add(Resize{x, sum, ResizeKind::kBilinear, 1, 3, {2, 2, 1024, 0, 10}, {2, 2, 1024, -5, 10}});
+  builder.add(
+      Resize{x, sum, ResizeKind::kBilinear, 1, 3, {2, 2, 1024, 0, 10}, {2, 2, 1024, -5, 10}});
   builder.add(Reduce{.input = x,
                      .output = sum,
                      .kind = ReduceKind::kIndexOfMinimum,
@@ -71,22 +81,33 @@ TEST(SimulatorListing, OneLineACommand) {
   const std::string text = simulator::list_payload(target, payload.bytes());
   EXPECT_EQ(text.substr(0, expected.size()), expected);
   for (const char* line :
-       {"\n   6  conv2d    1x2x2x3 -> 1x2x2x3 kernel=1x1 operand1+0 <- operand0+0 ", " packing=rows ", "\n   7  pool      ",
+       {"\n   6  conv2d    1x2x2x3 -> 1x2x2x3 kernel=1x1 operand1+0 <- operand0+0 ",
+        " packing=rows ", "\n   7  pool      ",
         " kind=mean clamp=[-128,127] pad_value=0 zero_points=4,5 rescale=1073741824*2^-31",
-        "\n   8  binary    scratch+0 <- scratch+0, operand0+0 kind=add extent=1,1,1,1,1,12 strides=0,0,0,0,0,1;0,0,0,0,0,1;0,0,0,0,0,1 "
+        "\n   8  binary    scratch+0 <- scratch+0, operand0+0 kind=add extent=1,1,1,1,1,12 "
+        "strides=0,0,0,0,0,1;0,0,0,0,0,1;0,0,0,0,0,1 "
         "zero_points=1,2,3 ",
-        "\n   9  lookup    scratch+0 <- scratch+0 table=scratch+16 extent=1,1,1,1,1,12 input_stride=0,0,0,0,0,1 output_stride=0,0,0,0,0,1  "
+        "\n   9  lookup    scratch+0 <- scratch+0 table=scratch+16 extent=1,1,1,1,1,12 "
+        "input_stride=0,0,0,0,0,1 output_stride=0,0,0,0,0,1  "
         "; 98 "
         "cycles, start\n",
         "\n  10  softmax   scratch+0 <- scratch+0 outer=4 columns=3 inner=1 kind=probability ",
-        "\n  11  move      operand1+0 <- scratch+0 extent=1,1,1,1,3,4 input_stride=0,0,0,0,1,3 output_stride=0,0,0,0,4,1  ;",
+        "\n  11  move      operand1+0 <- scratch+0 extent=1,1,1,1,3,4 input_stride=0,0,0,0,1,3 "
+        "output_stride=0,0,0,0,4,1  ;",
         "\n  12  fill      scratch+0 bytes=4 value=-1  ; 65 cycles, start\n",
-        "\n  13  reduce    scratch+0 <- operand0+3 kind=sum extent=1,1,1,1,1,3 input_stride=0,0,0,0,0,4 output_stride=0,0,0,0,0,1 "
-        "reduced=1,1,1,1,1,4 reduced_stride=0,0,0,0,0,-1 clamp=[-128,127] zero_points=7,-7 rescale=1073741824*2^-31  ;",
-        "\n  14  resize    1x2x2x3 -> 1x2x2x3 scratch+0 <- operand0+0 kind=bilinear rows=(1024*o+0)/2^10 columns=(1024*o+-5)/2^10  ;",
-        "\n  15  reduce    scratch+0 <- operand0+0 kind=index-of-minimum extent=1,1,1,1,1,2 input_stride=0,0,0,0,0,4 "
-        "output_stride=0,0,0,0,0,8 reduced=1,1,1,1,1,4 reduced_stride=0,0,0,0,0,1 clamp=[0,0] index_bytes=8  ; 66 cycles, start\n",
-        "\n  16  gather    1x4x3 -> 1x4x3 operand1+0 <- operand0+0 indices=scratch+0 index_bytes=4  ; 70 cycles, start\n", "\n  17  end\n"})
+        "\n  13  reduce    scratch+0 <- operand0+3 kind=sum extent=1,1,1,1,1,3 "
+        "input_stride=0,0,0,0,0,4 output_stride=0,0,0,0,0,1 "
+        "reduced=1,1,1,1,1,4 reduced_stride=0,0,0,0,0,-1 clamp=[-128,127] zero_points=7,-7 "
+        "rescale=1073741824*2^-31  ;",
+        "\n  14  resize    1x2x2x3 -> 1x2x2x3 scratch+0 <- operand0+0 kind=bilinear "
+        "rows=(1024*o+0)/2^10 columns=(1024*o+-5)/2^10  ;",
+        "\n  15  reduce    scratch+0 <- operand0+0 kind=index-of-minimum extent=1,1,1,1,1,2 "
+        "input_stride=0,0,0,0,0,4 "
+        "output_stride=0,0,0,0,0,8 reduced=1,1,1,1,1,4 reduced_stride=0,0,0,0,0,1 clamp=[0,0] "
+        "index_bytes=8  ; 66 cycles, start\n",
+        "\n  16  gather    1x4x3 -> 1x4x3 operand1+0 <- operand0+0 indices=scratch+0 index_bytes=4 "
+        " ; 70 cycles, start\n",
+        "\n  17  end\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nis missing in\n" << text;
 }
 
@@ -95,7 +116,8 @@ TEST(SimulatorListing, SaysWhyAPayloadIsRefused) {
   builder.raw(static_cast<uint16_t>(Opcode::kWait), {1});
   EXPECT_EQ(simulator::list_payload(dtr::test::machine(), builder.build().bytes()),
             "; refused at command 0: a command of the NPU program has an argument out of range\n");
-  EXPECT_EQ(simulator::list_payload({}, {}), "; refused at command 0: the NPU program is shorter than its header says\n");
+  EXPECT_EQ(simulator::list_payload({}, {}),
+            "; refused at command 0: the NPU program is shorter than its header says\n");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// How much work a payload may be: the decoder's bound, at the bound and one beyond, and sums of as many elements as one call may add up.
+// How much work a payload may be: the decoder's bound, at the bound and one beyond, and sums of as
+// many elements as one call may add up.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +27,12 @@ simulator::Fault decoded(const AlignedBytes& payload) {
 
 // `reduced` elements become one of `results`; all are the same byte.
 Reduce repeated(Address x, Address y, ReduceKind kind, uint32_t results, uint32_t reduced) {
-  Reduce reduce{.input = x, .output = y, .kind = kind, .rescale = {1 << 30, 0}, .clamp_low = 0, .clamp_high = 127};
+  Reduce reduce{.input = x,
+                .output = y,
+                .kind = kind,
+                .rescale = {1 << 30, 0},
+                .clamp_low = 0,
+                .clamp_high = 127};
   std::ranges::fill(reduce.extent, 1u);
   std::ranges::fill(reduce.reduced_extent, 1u);
   reduce.extent[5] = results, reduce.output_stride[5] = 1;
@@ -38,7 +44,8 @@ Reduce repeated(Address x, Address y, ReduceKind kind, uint32_t results, uint32_
 TEST(SimulatorWork, OfAPayloadIsBounded) {
   const auto with = [](uint32_t reduces, uint32_t fills) {
     PayloadBuilder builder;
-    const Address x = builder.input(16), y = builder.output(16), space = builder.scratch(kTarget.sram_bytes / 2);
+    const Address x = builder.input(16), y = builder.output(16),
+                  space = builder.scratch(kTarget.sram_bytes / 2);
     const Reduce reduce = repeated(x, y, ReduceKind::kSum, 16, 1u << 22);
     EXPECT_EQ(cycles(kTarget, reduce).total, kTarget.call_npu_cycles + (1u << 26));
     for (uint32_t i = 0; i < reduces; ++i) builder.add(reduce);
@@ -70,9 +77,10 @@ TEST(SimulatorWork, OfOperandsCounts) {
 // All elements as far from the zero point as can be: UBSan watches.
 TEST(SimulatorWork, SumsOfTheMostElementsDoNotOverflow) {
   constexpr uint32_t kMostBytes = INT32_MAX / (255 + 128);
-  for (const auto& [kind, zero_point, value, most] : {std::tuple{ReduceKind::kSum, 127, int8_t{-128}, kMaxReduced},
-                                                      {ReduceKind::kMaximum, 127, int8_t{-128}, kMaxReduced},
-                                                      {ReduceKind::kSumOfBytes, -128, int8_t{-1}, kMostBytes}}) {
+  for (const auto& [kind, zero_point, value, most] :
+       {std::tuple{ReduceKind::kSum, 127, int8_t{-128}, kMaxReduced},
+        {ReduceKind::kMaximum, 127, int8_t{-128}, kMaxReduced},
+        {ReduceKind::kSumOfBytes, -128, int8_t{-1}, kMostBytes}}) {
     PayloadBuilder builder;
     const Address x = builder.input(16), y = builder.output(16);
     Reduce reduce = repeated(x, y, kind, 1, most);
@@ -83,7 +91,10 @@ TEST(SimulatorWork, SumsOfTheMostElementsDoNotOverflow) {
     ASSERT_EQ(simulator::decode(kTarget, payload.bytes(), read).status, Status::kOk);
     AlignedBytes in(16, static_cast<uint8_t>(value)), out(16);
     const Buffer operands[] = {in.buffer(), out.buffer()};
-    EXPECT_EQ(simulator::execute(kTarget, read, operands, {}, simulator::kPlainKernels, nullptr, {}, {}).status, Status::kOk);
+    EXPECT_EQ(
+        simulator::execute(kTarget, read, operands, {}, simulator::kPlainKernels, nullptr, {}, {})
+            .status,
+        Status::kOk);
     EXPECT_EQ(out.int8()[0], kind == ReduceKind::kSumOfBytes ? 127 : 0);
     PayloadBuilder beyond;
     beyond.input(16), beyond.output(16);

@@ -1,4 +1,5 @@
-// Rows of machines: two clocks, and costs of the CPU in the cycles of the one that times are told in.
+// Rows of machines: two clocks, and costs of the CPU in the cycles of the one that times are told
+// in.
 #include "compiler/targets/target.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,8 @@ namespace {
 
 TEST(Targets, CyclesOfTheCpuBecomeThoseOfTheProgramsClock) {
   for (const TargetDescription& target : all_targets()) {
-    EXPECT_EQ(clock_hz(target), has_npu(target) ? target.npu.clock_hz : target.cpu.clock_hz) << target.name;
+    EXPECT_EQ(clock_hz(target), has_npu(target) ? target.npu.clock_hz : target.cpu.clock_hz)
+        << target.name;
     const bool one_clock = clock_hz(target) == target.cpu.clock_hz;
     EXPECT_EQ(one_clock, target.name != "test-4x4");
     if (!one_clock) continue;
@@ -25,7 +27,8 @@ TEST(Targets, CyclesOfTheCpuBecomeThoseOfTheProgramsClock) {
   EXPECT_EQ(from_cpu_cycles(target, uint64_t{1} << 60), (uint64_t{1} << 60) / 8 * 3);
 }
 
-// 10 cycles an element at 75 MHz are 20 of 150 MHz, which is what the NPU's cycles are compared with.
+// 10 cycles an element at 75 MHz are 20 of 150 MHz, which is what the NPU's cycles are compared
+// with.
 TEST(Targets, CostsAreOfTheRow) {
   const auto program = parse_program(R"(graph @forward(%x: f32[2,5]) {
     %y: f32[2,5] = aten.relu(%x)

@@ -1,4 +1,5 @@
-// Names in tensor files (.ptd): found whatever their order, in a time that grows with the logarithm of their number.
+// Names in tensor files (.ptd): found whatever their order, in a time that grows with the logarithm
+// of their number.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -15,22 +16,28 @@ namespace {
 
 constexpr int kMany = 50'000;
 
-// A file without a checksum whose entries have these keys, in this order; all have the same segment of no bytes.
+// A file without a checksum whose entries have these keys, in this order; all have the same segment
+// of no bytes.
 std::vector<std::byte> file_of(const std::vector<std::string>& keys) {
   flatbuffers::FlatBufferBuilder builder;
   std::vector<flatbuffers::Offset<ptd::NamedData>> named;
-  for (const std::string& key : keys) named.push_back(ptd::CreateNamedData(builder, builder.CreateString(key), 0, {}));
-  const std::vector<flatbuffers::Offset<ptd::DataSegment>> segments{ptd::CreateDataSegment(builder, 0, 0)};
+  for (const std::string& key : keys)
+    named.push_back(ptd::CreateNamedData(builder, builder.CreateString(key), 0, {}));
+  const std::vector<flatbuffers::Offset<ptd::DataSegment>> segments{
+      ptd::CreateDataSegment(builder, 0, 0)};
   const auto segment_vector = builder.CreateVector(segments);
   const auto named_vector = builder.CreateVector(named);
-  ptd::FinishFlatTensorBuffer(builder, ptd::CreateFlatTensor(builder, 0, segment_vector, named_vector));
-  const std::span structure(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());
+  ptd::FinishFlatTensorBuffer(builder,
+                              ptd::CreateFlatTensor(builder, 0, segment_vector, named_vector));
+  const std::span structure(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()),
+                            builder.GetSize());
   constexpr uint32_t kHeaderBytes = 40, kInserted = align_up(kHeaderBytes);
   const uint64_t base = align_up(structure.size() + kInserted);
   FileBytes header;
   for (const char letter : std::string_view("FH01")) append(header, letter);
   append(header, kHeaderBytes);
-  for (const uint64_t word : {uint64_t{kInserted}, uint64_t{structure.size()}, base, uint64_t{0}}) append(header, word);
+  for (const uint64_t word : {uint64_t{kInserted}, uint64_t{structure.size()}, base, uint64_t{0}})
+    append(header, word);
   header.resize(kInserted);
   FileBytes file;
   append_with_header(file, structure, header);
@@ -64,7 +71,8 @@ TEST(TensorFile, ManyNamesAreFoundSoonInAnyOrder) {
 }
 
 TEST(TensorFile, FindsTheFirstOfEqualNamesAndNoOthers) {
-  for (const std::vector<std::string>& keys : {std::vector<std::string>{"a", "b", "b", "b", "d"}, {"b", "d", "a", "b", "b"}, {"b"}, {}}) {
+  for (const std::vector<std::string>& keys :
+       {std::vector<std::string>{"a", "b", "b", "b", "d"}, {"b", "d", "a", "b", "b"}, {"b"}, {}}) {
     const auto image = TensorFileImage::parse(file_of(keys), "equal.ptd");
     ASSERT_TRUE(image.has_value()) << to_text(image.error());
     pte::TensorFile plain = image->file();  // as a device has it, which sorts nothing
@@ -72,7 +80,10 @@ TEST(TensorFile, FindsTheFirstOfEqualNamesAndNoOthers) {
     for (const pte::TensorFile& file : {image->file(), plain})
       for (const std::string name : {"", "a", "b", "c", "d", "e", "bb"}) {
         const auto first = std::ranges::find(keys, name);
-        EXPECT_EQ(file.find(name), first == keys.end() ? nullptr : &file.entry(static_cast<size_t>(first - keys.begin()))) << name;
+        EXPECT_EQ(file.find(name), first == keys.end()
+                                       ? nullptr
+                                       : &file.entry(static_cast<size_t>(first - keys.begin())))
+            << name;
       }
   }
 }
@@ -80,7 +91,8 @@ TEST(TensorFile, FindsTheFirstOfEqualNamesAndNoOthers) {
 TEST(TensorFile, IsWrittenWithAscendingNames) {
   TensorFileWriter writer;
   std::vector<std::string> keys;
-  for (const std::string name : {"z", "a", "m"}) keys.push_back(writer.add(name, {DType::kInt8, {1}}, {std::byte(name[0])}));
+  for (const std::string name : {"z", "a", "m"})
+    keys.push_back(writer.add(name, {DType::kInt8, {1}}, {std::byte(name[0])}));
   const auto image = TensorFileImage::parse(writer.finish(), "written.ptd");
   ASSERT_TRUE(image.has_value()) << to_text(image.error());
   EXPECT_TRUE(image->file().names_ascend());

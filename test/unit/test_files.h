@@ -24,20 +24,25 @@ inline std::filesystem::path source_path(const std::string& relative) {
 // A file of the full set of models and cases; empty if the set is not there.
 inline std::filesystem::path shared_path(const std::string& relative) {
   const char* root = std::getenv("DEUTERON_SHARED");
-  if (root == nullptr || *root == '\0' || !std::filesystem::exists(std::filesystem::path(root) / relative)) return {};
+  if (root == nullptr || *root == '\0' ||
+      !std::filesystem::exists(std::filesystem::path(root) / relative))
+    return {};
   return std::filesystem::path(root) / relative;
 }
 
-// Says that a part of a test does not run, which otherwise passes; the line behind ctest's summary names it (scripts/not_run).
+// Says that a part of a test does not run, which otherwise passes; the line behind ctest's summary
+// names it (scripts/not_run).
 inline void not_run(const std::string& what) {
   std::printf("\nNOT RUN: %s\n", what.c_str());
   std::fflush(stdout);
 }
 
-// The conformance cases that there are: the full set, or the committed ones, which it says. `test`: "test_proof".
+// The conformance cases that there are: the full set, or the committed ones, which it says. `test`:
+// "test_proof".
 inline std::filesystem::path conformance_cases(const std::string& test) {
   const std::filesystem::path full = shared_path("conformance");
-  if (full.empty()) not_run("the full set of conformance cases in " + test + " (no DEUTERON_SHARED)");
+  if (full.empty())
+    not_run("the full set of conformance cases in " + test + " (no DEUTERON_SHARED)");
   return full.empty() ? source_path("test/data/conformance") : full;
 }
 
@@ -73,7 +78,9 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  size_t size() const { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {})); }
+  size_t size() const {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
+  }
 
  private:
   std::filesystem::path path_;

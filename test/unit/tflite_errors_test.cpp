@@ -1,4 +1,5 @@
-// What the .tflite reader refuses: id, place and reason of every kind. Models are built by hand, one rule broken in each.
+// What the .tflite reader refuses: id, place and reason of every kind. Models are built by hand,
+// one rule broken in each.
 #include <fmt/format.h>
 
 #include <array>
@@ -54,31 +55,39 @@ struct Spec {
     flatbuffers::FlatBufferBuilder builder;
     std::vector<flatbuffers::Offset<fb::Buffer>> made_buffers;
     for (const auto& data : buffers)
-      made_buffers.push_back(data.empty() ? fb::CreateBuffer(builder) : fb::CreateBufferDirect(builder, &data));
+      made_buffers.push_back(data.empty() ? fb::CreateBuffer(builder)
+                                          : fb::CreateBufferDirect(builder, &data));
     std::vector<flatbuffers::Offset<fb::Tensor>> made_tensors;
     for (const TensorSpec& spec : tensors) {
-      const std::string name = made_tensors.empty() ? "x" : made_tensors.size() == 1 ? "y" : fmt::format("t{}", made_tensors.size());
+      const std::string name = made_tensors.empty()       ? "x"
+                               : made_tensors.size() == 1 ? "y"
+                                                          : fmt::format("t{}", made_tensors.size());
       flatbuffers::Offset<fb::QuantizationParameters> quantization;
       if (!spec.scales.empty())
-        quantization = fb::CreateQuantizationParametersDirect(builder, nullptr, nullptr, &spec.scales, &spec.zero_points, 0, 0,
+        quantization = fb::CreateQuantizationParametersDirect(builder, nullptr, nullptr,
+                                                              &spec.scales, &spec.zero_points, 0, 0,
                                                               spec.quantized_dimension);
-      made_tensors.push_back(
-          fb::CreateTensorDirect(builder, &spec.shape, spec.type, spec.buffer, name.c_str(), quantization, spec.is_variable));
+      made_tensors.push_back(fb::CreateTensorDirect(builder, &spec.shape, spec.type, spec.buffer,
+                                                    name.c_str(), quantization, spec.is_variable));
     }
     std::vector<flatbuffers::Offset<fb::OperatorCode>> made_codes;
     for (const fb::BuiltinOperator code : codes)
-      made_codes.push_back(fb::CreateOperatorCodeDirect(builder, static_cast<int8_t>(std::min<int>(static_cast<int>(code), 127)),
-                                                        custom.empty() ? nullptr : custom.c_str(), 1, code));
+      made_codes.push_back(fb::CreateOperatorCodeDirect(
+          builder, static_cast<int8_t>(std::min<int>(static_cast<int>(code), 127)),
+          custom.empty() ? nullptr : custom.c_str(), 1, code));
     std::vector<flatbuffers::Offset<fb::SubGraph>> made_graphs;
     for (size_t i = 0; i < subgraphs; ++i) {
       std::vector<flatbuffers::Offset<fb::Operator>> made_ops;
       for (const Op& op : ops) {
         const flatbuffers::Offset<fb::AnyOptions> table(options ? options(builder) : 0);
-        made_ops.push_back(fb::CreateOperatorDirect(builder, op.code, &op.inputs, &op.outputs, options_type, table));
+        made_ops.push_back(fb::CreateOperatorDirect(builder, op.code, &op.inputs, &op.outputs,
+                                                    options_type, table));
       }
-      made_graphs.push_back(fb::CreateSubGraphDirect(builder, &made_tensors, &inputs, &outputs, &made_ops, "main"));
+      made_graphs.push_back(
+          fb::CreateSubGraphDirect(builder, &made_tensors, &inputs, &outputs, &made_ops, "main"));
     }
-    fb::FinishModelBuffer(builder, fb::CreateModelDirect(builder, version, &made_codes, &made_graphs, "test", &made_buffers));
+    fb::FinishModelBuffer(builder, fb::CreateModelDirect(builder, version, &made_codes,
+                                                         &made_graphs, "test", &made_buffers));
     const auto all = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
     return {all.begin(), all.end()};
   }
@@ -97,7 +106,8 @@ struct Case {
 };
 
 template <class Create>
-std::function<void(Spec&)> operator_with_options(fb::BuiltinOperator code, fb::OptionsType type, Create create) {
+std::function<void(Spec&)> operator_with_options(fb::BuiltinOperator code, fb::OptionsType type,
+                                                 Create create) {
   return [=](Spec& spec) {
     spec.codes = {code};
     spec.options_type = type;
@@ -106,46 +116,61 @@ std::function<void(Spec&)> operator_with_options(fb::BuiltinOperator code, fb::O
 }
 
 TEST(TfliteErrors, EveryRuleHasItsMessage) {
-  const auto conv = operator_with_options(fb::BuiltinOperator::CONV_2D, fb::OptionsType::Conv2DOptions,
-                                          [](auto& b) { return fb::CreateConv2DOptions(b, fb::Padding::SAME, 1, 1); });
+  const auto conv = operator_with_options(
+      fb::BuiltinOperator::CONV_2D, fb::OptionsType::Conv2DOptions,
+      [](auto& b) { return fb::CreateConv2DOptions(b, fb::Padding::SAME, 1, 1); });
   const auto conv_on = [&](Spec& spec) {  // 1×4×4×2, weight 3×1×1×2
     conv(spec);
-    spec.tensors = {{.shape = {1, 4, 4, 2}}, {.shape = {1, 4, 4, 3}}, {.shape = {3, 1, 1, 2}, .buffer = 1}};
+    spec.tensors = {
+        {.shape = {1, 4, 4, 2}}, {.shape = {1, 4, 4, 3}}, {.shape = {3, 1, 1, 2}, .buffer = 1}};
     spec.buffers.emplace_back(24);
     spec.ops[0].inputs = {0, 2};
   };
-  const auto constant = [](Spec& spec, std::vector<int32_t> shape, size_t bytes, fb::TensorType type = fb::TensorType::INT32) {
+  const auto constant = [](Spec& spec, std::vector<int32_t> shape, size_t bytes,
+                           fb::TensorType type = fb::TensorType::INT32) {
     spec.buffers.emplace_back(bytes);
-    spec.tensors.push_back({.shape = std::move(shape), .type = type, .buffer = static_cast<uint32_t>(spec.buffers.size() - 1)});
+    spec.tensors.push_back({.shape = std::move(shape),
+                            .type = type,
+                            .buffer = static_cast<uint32_t>(spec.buffers.size() - 1)});
     spec.ops[0].inputs.push_back(static_cast<int32_t>(spec.tensors.size() - 1));
   };
-  const auto transposed_on = [&](Spec& spec, int32_t channels) {  // 1×3×3×2, weight 4×3×3×2, stride 2; extents 1×7×7×4
-    operator_with_options(fb::BuiltinOperator::TRANSPOSE_CONV, fb::OptionsType::TransposeConvOptions,
-                          [](auto& b) { return fb::CreateTransposeConvOptions(b, fb::Padding::VALID, 2, 2); })(spec);
-    spec.tensors = {{.shape = {1, 3, 3, 2}}, {.shape = {1, 7, 7, channels}}, {.shape = {4, 3, 3, 2}, .buffer = 1}};
-    spec.buffers.emplace_back(288);
-    spec.ops[0].inputs.clear();
-    constant(spec, {4}, 16);
-    spec.buffers.back() = {1, 0, 0, 0, 7, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 0};
-    spec.ops[0].inputs.insert(spec.ops[0].inputs.end(), {2, 0});
-  };
+  const auto transposed_on =
+      [&](Spec& spec, int32_t channels) {  // 1×3×3×2, weight 4×3×3×2, stride 2; extents 1×7×7×4
+        operator_with_options(fb::BuiltinOperator::TRANSPOSE_CONV,
+                              fb::OptionsType::TransposeConvOptions, [](auto& b) {
+                                return fb::CreateTransposeConvOptions(b, fb::Padding::VALID, 2, 2);
+                              })(spec);
+        spec.tensors = {{.shape = {1, 3, 3, 2}},
+                        {.shape = {1, 7, 7, channels}},
+                        {.shape = {4, 3, 3, 2}, .buffer = 1}};
+        spec.buffers.emplace_back(288);
+        spec.ops[0].inputs.clear();
+        constant(spec, {4}, 16);
+        spec.buffers.back() = {1, 0, 0, 0, 7, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 0};
+        spec.ops[0].inputs.insert(spec.ops[0].inputs.end(), {2, 0});
+      };
   const Case cases[] = {
       {"version", [](Spec& s) { s.version = 2; }, "tflite-invalid",
        "it has version 2 of the format, expected 3\n  fix: Convert or download the model again."},
       {"no subgraph", [](Spec& s) { s.subgraphs = 0; }, "tflite-invalid",
        "it has no subgraph\n  fix: Convert or download the model again."},
       {"control flow", [](Spec& s) { s.subgraphs = 2; }, "tflite-unsupported-operator",
-       "the model has 2 subgraphs: control flow is not supported\n  fix: Export the model without IF, WHILE and CALL."},
+       "the model has 2 subgraphs: control flow is not supported\n  fix: Export the model without "
+       "IF, WHILE and CALL."},
       {"operator code", [](Spec& s) { s.ops[0].code = 7; }, "tflite-invalid",
        "`operator 0`: operator code 7 does not exist\n  fix: Convert or download the model again."},
       {"operand index", [](Spec& s) { s.ops[0].inputs = {9}; }, "tflite-invalid",
-       "`operator 0`: it refers to tensor 9, the file has 2\n  fix: Convert or download the model again."},
+       "`operator 0`: it refers to tensor 9, the file has 2\n  fix: Convert or download the model "
+       "again."},
       {"result index", [](Spec& s) { s.ops[0].outputs = {-1}; }, "tflite-invalid",
-       "`operator 0`: it refers to tensor -1, the file has 2\n  fix: Convert or download the model again."},
+       "`operator 0`: it refers to tensor -1, the file has 2\n  fix: Convert or download the model "
+       "again."},
       {"input index", [](Spec& s) { s.inputs = {-2}; }, "tflite-invalid",
-       "`inputs`: it refers to tensor -2, the file has 2\n  fix: Convert or download the model again."},
+       "`inputs`: it refers to tensor -2, the file has 2\n  fix: Convert or download the model "
+       "again."},
       {"output index", [](Spec& s) { s.outputs = {2}; }, "tflite-invalid",
-       "`outputs`: it refers to tensor 2, the file has 2\n  fix: Convert or download the model again."},
+       "`outputs`: it refers to tensor 2, the file has 2\n  fix: Convert or download the model "
+       "again."},
       {"buffer index", [](Spec& s) { s.tensors[0].buffer = 5; }, "tflite-invalid",
        "`x`: buffer 5 does not exist, the file has 1\n  fix: Convert or download the model again."},
       {"absent operand", [](Spec& s) { s.ops[0].inputs = {-1}; }, "tflite-invalid",
@@ -159,24 +184,30 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
        [](Spec& s) {
          s.ops[0].outputs = {1, 1};
        },
-       "tflite-invalid", "`y`: RELU: it has 2 outputs, expected 1\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`y`: RELU: it has 2 outputs, expected 1\n  fix: Convert or download the model again."},
       {"data size",
        [](Spec& s) {
          s.buffers.emplace_back(7);
          s.tensors[0].buffer = 1;
          s.inputs = {};
        },
-       "tflite-invalid", "`x`: it has 7 bytes of data, its shape 1x4 needs 16\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`x`: it has 7 bytes of data, its shape 1x4 needs 16\n  fix: Convert or download the model "
+       "again."},
       {"negative extent",
        [](Spec& s) {
          s.tensors[0].shape = {1, -1};
        },
-       "tflite-invalid", "`x`: the shape 1x-1 is impossible\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`x`: the shape 1x-1 is impossible\n  fix: Convert or download the model again."},
       {"absurd extent",
        [](Spec& s) {
          s.tensors[0].shape = {1 << 30, 1 << 30, 1 << 30};
        },
-       "tflite-invalid", "`x`: the shape 1073741824x1073741824x1073741824 is impossible\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`x`: the shape 1073741824x1073741824x1073741824 is impossible\n  fix: Convert or download "
+       "the model again."},
       {"rank", [](Spec& s) { s.tensors[0].shape.assign(9, 1); }, "tflite-invalid",
        "`x`: it has 9 dimensions\n  fix: Convert or download the model again."},
       {"scale", [](Spec& s) { s.tensors[0].scales = {0.0F}; }, "tflite-invalid",
@@ -188,32 +219,42 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
          s.tensors[0].scales = {1.0F, 2.0F};
          s.tensors[0].quantized_dimension = 3;
        },
-       "tflite-invalid", "`x`: 2 scales along dimension 3 of the shape 1x4\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`x`: 2 scales along dimension 3 of the shape 1x4\n  fix: Convert or download the model "
+       "again."},
       {"zero points",
        [](Spec& s) {
          s.tensors[0].scales = {1.0F};
          s.tensors[0].zero_points = {1, 2};
        },
-       "tflite-invalid", "`x`: 1 scales and 2 zero points\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`x`: 1 scales and 2 zero points\n  fix: Convert or download the model again."},
       {"zero point",
        [](Spec& s) {
          s.tensors[0].scales = {1.0F};
          s.tensors[0].zero_points = {int64_t{1} << 40};
        },
-       "tflite-invalid", "`x`: the zero point 1099511627776 is out of range\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`x`: the zero point 1099511627776 is out of range\n  fix: Convert or download the model "
+       "again."},
       {"zero point of int8",
        [](Spec& s) {
-         for (TensorSpec& tensor : s.tensors) tensor = {.type = fb::TensorType::INT8, .scales = {1.0F}, .zero_points = {300}};
+         for (TensorSpec& tensor : s.tensors)
+           tensor = {.type = fb::TensorType::INT8, .scales = {1.0F}, .zero_points = {300}};
        },
        "tflite-invalid",
-       "`y`: RELU: aten.relu: operand 0 is i8, expected float or i8 quantized per tensor\n  fix: Convert or download the model again."},
+       "`y`: RELU: aten.relu: operand 0 is i8, expected float or i8 quantized per tensor\n  fix: "
+       "Convert or download the model again."},
       {"cycle", [](Spec& s) { s.ops[0].inputs = {1}; }, "tflite-invalid",
-       "`y`: RELU: it reads `y` before any operator makes it (a cycle, or out of order)\n  fix: Convert or download the model again."},
+       "`y`: RELU: it reads `y` before any operator makes it (a cycle, or out of order)\n  fix: "
+       "Convert or download the model again."},
       {"made twice", [](Spec& s) { s.ops.push_back({}); }, "tflite-invalid",
-       "`y`: RELU: its output is an input of the model, a constant, or made by another operator too\n  fix: Convert or download the model "
+       "`y`: RELU: its output is an input of the model, a constant, or made by another operator "
+       "too\n  fix: Convert or download the model "
        "again."},
       {"overwrites its input", [](Spec& s) { s.ops[0].outputs = {0}; }, "tflite-invalid",
-       "`x`: RELU: its output is an input of the model, a constant, or made by another operator too\n  fix: Convert or download the model "
+       "`x`: RELU: its output is an input of the model, a constant, or made by another operator "
+       "too\n  fix: Convert or download the model "
        "again."},
       {"input twice",
        [](Spec& s) {
@@ -231,23 +272,28 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
          s.tensors[1].shape = {1, 5};
        },
        "tflite-invalid",
-       "`y`: RELU: it makes f32 of shape 1x4, the file says f32 of shape 1x5 (logical order)\n  fix: Convert or download the model again."},
+       "`y`: RELU: it makes f32 of shape 1x4, the file says f32 of shape 1x5 (logical order)\n  "
+       "fix: Convert or download the model again."},
       {"variable",
        [](Spec& s) {
          s.inputs = {};
          s.tensors[0].is_variable = true;
        },
        "tflite-unsupported-option",
-       "`y`: RELU: `x` is a variable, whose content changes from run to run\n  fix: Change the operator before the export."},
-      {"dtype", [](Spec& s) { s.tensors[0].type = fb::TensorType::FLOAT16; }, "tflite-unsupported-dtype",
-       "`x`: it is FLOAT16, supported are FLOAT32, INT8 and (as index or bias) INT32\n  fix: Quantize the model to int8, or not at all."},
+       "`y`: RELU: `x` is a variable, whose content changes from run to run\n  fix: Change the "
+       "operator before the export."},
+      {"dtype", [](Spec& s) { s.tensors[0].type = fb::TensorType::FLOAT16; },
+       "tflite-unsupported-dtype",
+       "`x`: it is FLOAT16, supported are FLOAT32, INT8 and (as index or bias) INT32\n  fix: "
+       "Quantize the model to int8, or not at all."},
       {"uint8",
        [](Spec& s) {
          s.tensors[0].type = fb::TensorType::UINT8;
          s.tensors[0].scales = {1.0F};
        },
        "tflite-unsupported-dtype",
-       "`x`: it is quantized UINT8, supported are FLOAT32, INT8 and (as index or bias) INT32\n  fix: Quantize the model to int8, or not at "
+       "`x`: it is quantized UINT8, supported are FLOAT32, INT8 and (as index or bias) INT32\n  "
+       "fix: Quantize the model to int8, or not at "
        "all."},
       {"int16",
        [](Spec& s) {
@@ -255,7 +301,8 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
          s.tensors[1].scales = {1.0F};
        },
        "tflite-unsupported-dtype",
-       "`y`: it is quantized INT16, supported are FLOAT32, INT8 and (as index or bias) INT32\n  fix: Quantize the model to int8, or not at "
+       "`y`: it is quantized INT16, supported are FLOAT32, INT8 and (as index or bias) INT32\n  "
+       "fix: Quantize the model to int8, or not at "
        "all."},
       {"operators",
        [](Spec& s) {
@@ -263,66 +310,85 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
          s.ops = {{.code = 1}, {.code = 0}, {.code = 1}};
        },
        "tflite-unsupported-operator",
-       "the model has operators that are not supported: RFFT2D, WHILE\n  fix: Replace them before the export."},
+       "the model has operators that are not supported: RFFT2D, WHILE\n  fix: Replace them before "
+       "the export."},
       {"custom operator",
        [](Spec& s) {
          s.codes = {fb::BuiltinOperator::CUSTOM};
          s.custom = "Magic";
        },
        "tflite-unsupported-operator",
-       "the model has operators that are not supported: CUSTOM(Magic)\n  fix: Replace them before the export."},
-      {"unknown operator", [](Spec& s) { s.codes = {static_cast<fb::BuiltinOperator>(4000)}; }, "tflite-unsupported-operator",
-       "the model has operators that are not supported: BUILTIN_4000\n  fix: Replace them before the export."},
+       "the model has operators that are not supported: CUSTOM(Magic)\n  fix: Replace them before "
+       "the export."},
+      {"unknown operator", [](Spec& s) { s.codes = {static_cast<fb::BuiltinOperator>(4000)}; },
+       "tflite-unsupported-operator",
+       "the model has operators that are not supported: BUILTIN_4000\n  fix: Replace them before "
+       "the export."},
       {"no options", [](Spec& s) { s.codes = {fb::BuiltinOperator::SOFTMAX}; }, "tflite-invalid",
-       "`y`: SOFTMAX: its options are missing or of another operator\n  fix: Convert or download the model again."},
+       "`y`: SOFTMAX: its options are missing or of another operator\n  fix: Convert or download "
+       "the model again."},
       {"wrong options",
        operator_with_options(fb::BuiltinOperator::SOFTMAX, fb::OptionsType::Pool2DOptions,
                              [](auto& b) { return fb::CreatePool2DOptions(b); }),
-       "tflite-invalid", "`y`: SOFTMAX: its options are missing or of another operator\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`y`: SOFTMAX: its options are missing or of another operator\n  fix: Convert or download "
+       "the model again."},
       {"logarithm of softmax in int8",
        [](Spec& s) {
          s.codes = {fb::BuiltinOperator::LOG_SOFTMAX};
-         for (TensorSpec& tensor : s.tensors) tensor = {.type = fb::TensorType::INT8, .scales = {0.5F}, .zero_points = {0}};
+         for (TensorSpec& tensor : s.tensors)
+           tensor = {.type = fb::TensorType::INT8, .scales = {0.5F}, .zero_points = {0}};
        },
        "tflite-unsupported-option",
-       "`y`: LOG_SOFTMAX: its int8 form has an arithmetic of its own; keep it in float\n  fix: Change the operator before the export."},
+       "`y`: LOG_SOFTMAX: its int8 form has an arithmetic of its own; keep it in float\n  fix: "
+       "Change the operator before the export."},
       {"batched gather",
        [](Spec& s) {
          operator_with_options(fb::BuiltinOperator::GATHER, fb::OptionsType::GatherOptions,
                                [](auto& b) { return fb::CreateGatherOptions(b, 1, 1); })(s);
          s.ops[0].inputs = {0, 0};
        },
-       "tflite-unsupported-option", "`y`: GATHER: batch_dims is 1, expected 0\n  fix: Change the operator before the export."},
+       "tflite-unsupported-option",
+       "`y`: GATHER: batch_dims is 1, expected 0\n  fix: Change the operator before the export."},
       {"beta",
        operator_with_options(fb::BuiltinOperator::SOFTMAX, fb::OptionsType::SoftmaxOptions,
                              [](auto& b) { return fb::CreateSoftmaxOptions(b, 2.0F); }),
-       "tflite-unsupported-option", "`y`: SOFTMAX: beta is 2, expected 1\n  fix: Change the operator before the export."},
+       "tflite-unsupported-option",
+       "`y`: SOFTMAX: beta is 2, expected 1\n  fix: Change the operator before the export."},
       {"activation",
        [](Spec& s) {
-         operator_with_options(fb::BuiltinOperator::ADD, fb::OptionsType::AddOptions,
-                               [](auto& b) { return fb::CreateAddOptions(b, fb::ActivationFunctionType::TANH); })(s);
+         operator_with_options(fb::BuiltinOperator::ADD, fb::OptionsType::AddOptions, [](auto& b) {
+           return fb::CreateAddOptions(b, fb::ActivationFunctionType::TANH);
+         })(s);
          s.ops[0].inputs = {0, 0};
        },
-       "tflite-unsupported-option", "`y`: ADD: the fused activation TANH is not supported\n  fix: Change the operator before the export."},
+       "tflite-unsupported-option",
+       "`y`: ADD: the fused activation TANH is not supported\n  fix: Change the operator before "
+       "the export."},
       {"convolution of a vector",
        [&](Spec& s) {
          conv(s);
          s.ops[0].inputs = {0, 0};
        },
-       "tflite-invalid", "`y`: CONV_2D: input 0 has shape 1x4, expected 4 dimensions\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`y`: CONV_2D: input 0 has shape 1x4, expected 4 dimensions\n  fix: Convert or download the "
+       "model again."},
       {"stride",
        [&](Spec& s) {
          conv_on(s);
          s.options = [](auto& b) { return fb::CreateConv2DOptions(b, fb::Padding::SAME, 0, 1).o; };
        },
-       "tflite-invalid", "`y`: CONV_2D: kernel, stride or dilation is 0\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`y`: CONV_2D: kernel, stride or dilation is 0\n  fix: Convert or download the model "
+       "again."},
       {"channels",
        [&](Spec& s) {
          conv_on(s);
          s.tensors[0].shape = {1, 4, 4, 3};
        },
        "tflite-invalid",
-       "`y`: CONV_2D: aten.convolution: operand 1x3x4x4 and weight 3x2x1x1 do not make 1 groups\n  fix: Convert or download the model "
+       "`y`: CONV_2D: aten.convolution: operand 1x3x4x4 and weight 3x2x1x1 do not make 1 groups\n  "
+       "fix: Convert or download the model "
        "again."},
       {"computed weight",
        [&](Spec& s) {
@@ -331,29 +397,38 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
          s.inputs = {0, 2};
        },
        "tflite-unsupported-option",
-       "`y`: CONV_2D: `t2` is computed by the model, only constants are supported here\n  fix: Change the operator before the export."},
+       "`y`: CONV_2D: `t2` is computed by the model, only constants are supported here\n  fix: "
+       "Change the operator before the export."},
       {"bias",
        [&](Spec& s) {
          conv_on(s);
          constant(s, {2}, 8, fb::TensorType::FLOAT32);
        },
-       "tflite-invalid", "`y`: CONV_2D: its bias has shape 2, expected 3\n  fix: Convert or download the model again."},
-      {"extents of a transposed convolution", [&](Spec& s) { transposed_on(s, 3); }, "tflite-invalid",
-       "`y`: TRANSPOSE_CONV: its output has shape 1x7x7x3, its first input says 1x7x7x4\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`y`: CONV_2D: its bias has shape 2, expected 3\n  fix: Convert or download the model "
+       "again."},
+      {"extents of a transposed convolution", [&](Spec& s) { transposed_on(s, 3); },
+       "tflite-invalid",
+       "`y`: TRANSPOSE_CONV: its output has shape 1x7x7x3, its first input says 1x7x7x4\n  fix: "
+       "Convert or download the model again."},
       {"axis of the scales of a transposed convolution",
        [&](Spec& s) {
          transposed_on(s, 4);
-         s.tensors[2].scales = {1, 1}, s.tensors[2].zero_points = {0, 0}, s.tensors[2].quantized_dimension = 3;
+         s.tensors[2].scales = {1, 1}, s.tensors[2].zero_points = {0, 0},
+         s.tensors[2].quantized_dimension = 3;
          s.tensors[2].type = fb::TensorType::INT8, s.buffers[1].resize(72);
        },
        "tflite-unsupported-option",
-       "`y`: TRANSPOSE_CONV: its weight is quantized along dimension 3, expected 0\n  fix: Change the operator before the export."},
+       "`y`: TRANSPOSE_CONV: its weight is quantized along dimension 3, expected 0\n  fix: Change "
+       "the operator before the export."},
       {"rank of a transposed convolution",
        [&](Spec& s) {
          transposed_on(s, 4);
          s.tensors[0].shape = {1, 3, 6};
        },
-       "tflite-invalid", "`y`: TRANSPOSE_CONV: a shape is 1x3x6, expected 4 dimensions\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`y`: TRANSPOSE_CONV: a shape is 1x3x6, expected 4 dimensions\n  fix: Convert or download "
+       "the model again."},
       {"computed padding",
        [](Spec& s) {
          s.codes = {fb::BuiltinOperator::PAD};
@@ -362,13 +437,15 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
          s.ops[0].inputs = {0, 2};
        },
        "tflite-unsupported-option",
-       "`y`: PAD: `t2` is computed by the model, only constants are supported here\n  fix: Change the operator before the export."},
+       "`y`: PAD: `t2` is computed by the model, only constants are supported here\n  fix: Change "
+       "the operator before the export."},
       {"paddings",
        [&](Spec& s) {
          s.codes = {fb::BuiltinOperator::PAD};
          constant(s, {1, 2}, 8);
        },
-       "tflite-invalid", "`y`: PAD: 2 paddings for rank 2\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`y`: PAD: 2 paddings for rank 2\n  fix: Convert or download the model again."},
       {"axes",
        [&](Spec& s) {
          operator_with_options(fb::BuiltinOperator::MEAN, fb::OptionsType::ReducerOptions,
@@ -376,36 +453,47 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
          constant(s, {1}, 4);
          s.buffers.back() = {7, 0, 0, 0};
        },
-       "tflite-invalid", "`y`: MEAN: axis 7 is out of range for rank 2\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`y`: MEAN: axis 7 is out of range for rank 2\n  fix: Convert or download the model again."},
       {"permutation",
        [&](Spec& s) {
          s.codes = {fb::BuiltinOperator::TRANSPOSE};
          constant(s, {3}, 12);
        },
-       "tflite-invalid", "`y`: TRANSPOSE: 3 dimensions are permuted, its input has 2\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`y`: TRANSPOSE: 3 dimensions are permuted, its input has 2\n  fix: Convert or download the "
+       "model again."},
       {"matrix",
        [&](Spec& s) {
-         operator_with_options(fb::BuiltinOperator::FULLY_CONNECTED, fb::OptionsType::FullyConnectedOptions,
+         operator_with_options(fb::BuiltinOperator::FULLY_CONNECTED,
+                               fb::OptionsType::FullyConnectedOptions,
                                [](auto& b) { return fb::CreateFullyConnectedOptions(b); })(s);
          constant(s, {2, 3}, 24, fb::TensorType::FLOAT32);
        },
-       "tflite-invalid", "`y`: FULLY_CONNECTED: input 1x4 and weight 2x3 do not multiply\n  fix: Convert or download the model again."},
+       "tflite-invalid",
+       "`y`: FULLY_CONNECTED: input 1x4 and weight 2x3 do not multiply\n  fix: Convert or download "
+       "the model again."},
       {"shuffled weights",
        [&](Spec& s) {
-         operator_with_options(fb::BuiltinOperator::FULLY_CONNECTED, fb::OptionsType::FullyConnectedOptions, [](auto& b) {
-           return fb::CreateFullyConnectedOptions(b, fb::ActivationFunctionType::NONE,
-                                                  fb::FullyConnectedOptionsWeightsFormat::SHUFFLED4x16INT8);
-         })(s);
+         operator_with_options(fb::BuiltinOperator::FULLY_CONNECTED,
+                               fb::OptionsType::FullyConnectedOptions, [](auto& b) {
+                                 return fb::CreateFullyConnectedOptions(
+                                     b, fb::ActivationFunctionType::NONE,
+                                     fb::FullyConnectedOptionsWeightsFormat::SHUFFLED4x16INT8);
+                               })(s);
          constant(s, {4, 4}, 64, fb::TensorType::FLOAT32);
        },
-       "tflite-unsupported-option", "`y`: FULLY_CONNECTED: its weights are shuffled\n  fix: Change the operator before the export."},
+       "tflite-unsupported-option",
+       "`y`: FULLY_CONNECTED: its weights are shuffled\n  fix: Change the operator before the "
+       "export."},
       {"reshape",
        [](Spec& s) {
          s.codes = {fb::BuiltinOperator::RESHAPE};
          s.tensors[1].shape = {1, 2, 3, 4};
        },
        "tflite-invalid",
-       "`y`: RESHAPE: aten.view: `size` [1, 2, 3, 4] does not hold the elements of the operand 1x4\n  fix: Convert or download the model "
+       "`y`: RESHAPE: aten.view: `size` [1, 2, 3, 4] does not hold the elements of the operand "
+       "1x4\n  fix: Convert or download the model "
        "again."},
   };
   ASSERT_EQ(refusal(Spec{}.bytes()), "accepted");
@@ -417,7 +505,8 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
   }
 }
 
-// Begins and ends as Python has them: x[begin:end:step] of x = 0 … 5, either bound left out by its mask.
+// Begins and ends as Python has them: x[begin:end:step] of x = 0 … 5, either bound left out by its
+// mask.
 TEST(Tflite, StridedSlicesAreThoseOfPython) {
   struct Slice {
     int32_t begin, end, step;
@@ -437,13 +526,17 @@ TEST(Tflite, StridedSlicesAreThoseOfPython) {
                           {2, 9, -1, {2, 1, 0}, false, true}};
   for (const Slice& slice : slices) {
     Spec spec;
-    operator_with_options(fb::BuiltinOperator::STRIDED_SLICE, fb::OptionsType::StridedSliceOptions, [&](auto& builder) {
-      return fb::CreateStridedSliceOptions(builder, slice.no_begin ? 1 : 0, slice.no_end ? 1 : 0);
-    })(spec);
+    operator_with_options(fb::BuiltinOperator::STRIDED_SLICE, fb::OptionsType::StridedSliceOptions,
+                          [&](auto& builder) {
+                            return fb::CreateStridedSliceOptions(builder, slice.no_begin ? 1 : 0,
+                                                                 slice.no_end ? 1 : 0);
+                          })(spec);
     spec.tensors = {{.shape = {6}}, {.shape = {static_cast<int32_t>(slice.wanted.size())}}};
     spec.ops = {{.inputs = {0, 2, 3, 4}}};
     for (const int32_t number : {slice.begin, slice.end, slice.step}) {
-      spec.tensors.push_back({.shape = {1}, .type = fb::TensorType::INT32, .buffer = static_cast<uint32_t>(spec.buffers.size())});
+      spec.tensors.push_back({.shape = {1},
+                              .type = fb::TensorType::INT32,
+                              .buffer = static_cast<uint32_t>(spec.buffers.size())});
       const auto bytes = std::bit_cast<std::array<uint8_t, 4>>(number);
       spec.buffers.emplace_back(bytes.begin(), bytes.end());
     }
@@ -451,10 +544,12 @@ TEST(Tflite, StridedSlicesAreThoseOfPython) {
     ASSERT_TRUE(import) << to_text(import.error());
     Tensor x(DType::kFloat32, {6});
     std::iota(x.values<float>().begin(), x.values<float>().end(), 0.0F);
-    const auto outputs = make_reference_executor(import->program, import->program.forward())->run(std::vector{x.view()});
+    const auto outputs = make_reference_executor(import->program, import->program.forward())
+                             ->run(std::vector{x.view()});
     ASSERT_TRUE(outputs) << to_text(outputs.error());
     const auto y = outputs->front().values<float>();
-    EXPECT_EQ(std::vector<float>(y.begin(), y.end()), slice.wanted) << slice.begin << ":" << slice.end << ":" << slice.step;
+    EXPECT_EQ(std::vector<float>(y.begin(), y.end()), slice.wanted)
+        << slice.begin << ":" << slice.end << ":" << slice.step;
   }
 }
 
@@ -466,7 +561,8 @@ TEST(TfliteErrors, TruncatedFilesAreRefused) {
     EXPECT_EQ(import.error().id, DiagnosticId::kTfliteInvalid) << size;
   }
   EXPECT_EQ(test::error_id(tflite::read_tflite("/nowhere/model.tflite")), "file-not-found");
-  EXPECT_EQ(test::error_id(tflite::describe_tflite(test::source_path("README.md").string())), "tflite-invalid");
+  EXPECT_EQ(test::error_id(tflite::describe_tflite(test::source_path("README.md").string())),
+            "tflite-invalid");
 }
 
 // Ten thousand tensors that share one vector of scales would be 40 GB, each with a copy.
@@ -481,7 +577,9 @@ TEST(TfliteErrors, SharedDataDoNotMultiply) {
   const auto made_shape = builder.CreateVector(shape);
   const auto name = builder.CreateString("t");
   std::vector<flatbuffers::Offset<fb::Tensor>> tensors;
-  for (int i = 0; i < 10000; ++i) tensors.push_back(fb::CreateTensor(builder, made_shape, fb::TensorType::INT8, 0, name, quantization));
+  for (int i = 0; i < 10000; ++i)
+    tensors.push_back(
+        fb::CreateTensor(builder, made_shape, fb::TensorType::INT8, 0, name, quantization));
   const std::vector graphs{fb::CreateSubGraphDirect(builder, &tensors)};
   fb::FinishModelBuffer(builder, fb::CreateModelDirect(builder, 3, nullptr, &graphs));
   const auto before = std::chrono::steady_clock::now();
@@ -494,7 +592,8 @@ TEST(TfliteErrors, SharedDataDoNotMultiply) {
 }
 
 TEST(Tflite, ImportNamesLayoutsAndOrigins) {
-  const auto import = tflite::import_tflite(test::source_path("models/mlperf_tiny/kws_dscnn_int8.tflite").string());
+  const auto import =
+      tflite::import_tflite(test::source_path("models/mlperf_tiny/kws_dscnn_int8.tflite").string());
   ASSERT_TRUE(import) << test::error_text(import);
   const Graph& graph = import->program.forward();
   EXPECT_TRUE(verify(import->program));
@@ -505,16 +604,20 @@ TEST(Tflite, ImportNamesLayoutsAndOrigins) {
   EXPECT_EQ(import->program.sources.size(), 13U);
   EXPECT_EQ(import->program.sources[1].target, "DEPTHWISE_CONV_2D");
   int linear = 0;
-  for (const OpId op : graph.ops()) linear += graph.op(op).def == &ops::kLinear ? graph.op(op).attributes.get<bool>("one_rounding") : 0;
+  for (const OpId op : graph.ops())
+    linear +=
+        graph.op(op).def == &ops::kLinear ? graph.op(op).attributes.get<bool>("one_rounding") : 0;
   EXPECT_EQ(linear, 1);
 }
 
 TEST(Tflite, DescribeListsTensorsAndOperators) {
-  const auto text = tflite::describe_tflite(test::source_path("models/mlperf_tiny/kws_dscnn_int8.tflite").string());
+  const auto text = tflite::describe_tflite(
+      test::source_path("models/mlperf_tiny/kws_dscnn_int8.tflite").string());
   ASSERT_TRUE(text) << test::error_text(text);
   for (const char* part :
-       {"53936 bytes, 13 operators", "tensor 0: input_1 INT8[1,49,10,1] scale 0.58", "operator 0 CONV_2D", "64 scales along dimension 0",
-        "operator 12 SOFTMAX", "makes 34: Identity INT8[1,12] scale 0.00390625 zero_point -128"})
+       {"53936 bytes, 13 operators", "tensor 0: input_1 INT8[1,49,10,1] scale 0.58",
+        "operator 0 CONV_2D", "64 scales along dimension 0", "operator 12 SOFTMAX",
+        "makes 34: Identity INT8[1,12] scale 0.00390625 zero_point -128"})
     EXPECT_NE(text->find(part), std::string::npos) << part << "\n" << *text;
 }
 

@@ -1,4 +1,5 @@
-// The .tflite reader, and with it the integer reference: every tensor that LiteRT's reference kernels computed must be equal.
+// The .tflite reader, and with it the integer reference: every tensor that LiteRT's reference
+// kernels computed must be equal.
 #include "compiler/frontends/tflite/tflite.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,8 @@ TensorView sample_of(const Tensor& array, int64_t index) {
 
 // Rank 4 from NHWC to NCHW (or, `back`, the other way); other ranks as they are.
 Tensor reordered(const TensorView& from, bool back) {
-  if (from.shape.size() != 4) return Tensor::copy_of(from.dtype, from.shape, {from.data, from.bytes()});
+  if (from.shape.size() != 4)
+    return Tensor::copy_of(from.dtype, from.shape, {from.data, from.bytes()});
   const auto to_nchw = [](const Shape& s) { return Shape{s[0], s[3], s[1], s[2]}; };
   const auto to_nhwc = [](const Shape& s) { return Shape{s[0], s[2], s[3], s[1]}; };
   const Shape nchw = back ? from.shape : to_nchw(from.shape);
@@ -46,7 +48,8 @@ struct Compared {
 };
 
 // Requires that `actual`, in logical order, equals `wanted`, in the file's order, bit by bit.
-void expect_same(const TensorView& actual, const TensorView& wanted, const std::string& what, Compared& compared) {
+void expect_same(const TensorView& actual, const TensorView& wanted, const std::string& what,
+                 Compared& compared) {
   const Tensor expected = reordered(wanted, false);
   ASSERT_EQ(actual.shape, expected.shape()) << what;
   ASSERT_EQ(actual.dtype, expected.dtype()) << what;
@@ -54,16 +57,20 @@ void expect_same(const TensorView& actual, const TensorView& wanted, const std::
   int64_t different = 0;
   int64_t first = 0;
   for (int64_t i = actual.elements() - 1; i >= 0; --i) {
-    if (std::memcmp(actual.data + static_cast<size_t>(i) * size, expected.view().data + static_cast<size_t>(i) * size, size) == 0) continue;
+    if (std::memcmp(actual.data + static_cast<size_t>(i) * size,
+                    expected.view().data + static_cast<size_t>(i) * size, size) == 0)
+      continue;
     ++different;
     first = i;
   }
   const auto value = [&](const TensorView& view) {
-    return view.dtype == DType::kInt8 ? static_cast<double>(view.values<int8_t>()[static_cast<size_t>(first)])
-                                      : static_cast<double>(view.values<float>()[static_cast<size_t>(first)]);
+    return view.dtype == DType::kInt8
+               ? static_cast<double>(view.values<int8_t>()[static_cast<size_t>(first)])
+               : static_cast<double>(view.values<float>()[static_cast<size_t>(first)]);
   };
-  EXPECT_EQ(different, 0) << what << ": " << different << " of " << actual.elements() << " elements differ; element " << first << " is "
-                          << value(actual) << ", expected " << value(expected.view());
+  EXPECT_EQ(different, 0) << what << ": " << different << " of " << actual.elements()
+                          << " elements differ; element " << first << " is " << value(actual)
+                          << ", expected " << value(expected.view());
   ++compared.tensors;
   compared.elements += actual.elements();
 }
@@ -75,8 +82,10 @@ struct Wanted {
   int64_t offset = 0;   // into a sample of the latter
 };
 
-// The arrays of an .npz that belong to values: tensor_T, and `tensors`, the int8 tensors one after the other.
-std::vector<Wanted> wanted_values(const tflite::Import& import, const std::vector<NamedTensor>& arrays) {
+// The arrays of an .npz that belong to values: tensor_T, and `tensors`, the int8 tensors one after
+// the other.
+std::vector<Wanted> wanted_values(const tflite::Import& import,
+                                  const std::vector<NamedTensor>& arrays) {
   const Graph& graph = import.program.forward();
   const Tensor* joined = test::find_array(arrays, "tensors");
   std::vector<Wanted> wanted;
@@ -84,7 +93,8 @@ std::vector<Wanted> wanted_values(const tflite::Import& import, const std::vecto
   for (size_t i = 0; i < import.values.size(); ++i) {
     const ValueId id = import.values[i];
     if (!id.valid() || graph.value(id).kind != ValueKind::kResult) continue;
-    if (const Tensor* array = test::find_array(arrays, "tensor_" + std::to_string(i)); array != nullptr) {
+    if (const Tensor* array = test::find_array(arrays, "tensor_" + std::to_string(i));
+        array != nullptr) {
       wanted.push_back({id, array});
     } else if (joined != nullptr) {
       wanted.push_back({id, joined, offset});
@@ -119,7 +129,8 @@ Compared judge(const std::filesystem::path& model) {
     std::vector<Tensor> inputs;
     std::vector<TensorView> views;
     for (size_t i = 0; i < graph.inputs().size(); ++i) {
-      inputs.push_back(reordered(sample_of(*test::find_array(arrays, "input_" + std::to_string(i)), sample), false));
+      inputs.push_back(reordered(
+          sample_of(*test::find_array(arrays, "input_" + std::to_string(i)), sample), false));
       views.push_back(inputs.back().view());
     }
     const auto observe = [&](ValueId id, const TensorView& view) {
@@ -129,9 +140,13 @@ Compared judge(const std::filesystem::path& model) {
         stored.data += of.offset;
         if (stored.shape.size() != view.shape.size() || of.array->shape().size() == 2) {
           stored.shape = view.shape;
-          if (view.shape.size() == 4) stored.shape = {view.shape[0], view.shape[2], view.shape[3], view.shape[1]};
+          if (view.shape.size() == 4)
+            stored.shape = {view.shape[0], view.shape[2], view.shape[3], view.shape[1]};
         }
-        expect_same(view, stored, model.stem().string() + " `" + graph.value(id).name + "` of " + target_of(program, graph, id), compared);
+        expect_same(view, stored,
+                    model.stem().string() + " `" + graph.value(id).name + "` of " +
+                        target_of(program, graph, id),
+                    compared);
       }
     };
     const auto outputs = executor->run(views, observe);
@@ -140,8 +155,10 @@ Compared judge(const std::filesystem::path& model) {
       return compared;
     }
     for (size_t i = 0; i < outputs->size(); ++i)
-      if (const Tensor* stored = test::find_array(arrays, "output_" + std::to_string(i)); stored != nullptr)
-        expect_same((*outputs)[i].view(), sample_of(*stored, sample), model.stem().string() + " output " + std::to_string(i), compared);
+      if (const Tensor* stored = test::find_array(arrays, "output_" + std::to_string(i));
+          stored != nullptr)
+        expect_same((*outputs)[i].view(), sample_of(*stored, sample),
+                    model.stem().string() + " output " + std::to_string(i), compared);
   }
   return compared;
 }
@@ -149,11 +166,14 @@ Compared judge(const std::filesystem::path& model) {
 class LitertVectors : public testing::TestWithParam<const char*> {};
 
 TEST_P(LitertVectors, EveryTensorIsEqual) {
-  const Compared compared = judge(test::source_path(std::string("test/data/litert/") + GetParam() + ".tflite"));
+  const Compared compared =
+      judge(test::source_path(std::string("test/data/litert/") + GetParam() + ".tflite"));
   EXPECT_GT(compared.tensors, 0);
-  std::printf("%s: %d tensors, %lld elements\n", GetParam(), compared.tensors, static_cast<long long>(compared.elements));
+  std::printf("%s: %d tensors, %lld elements\n", GetParam(), compared.tensors,
+              static_cast<long long>(compared.elements));
 }
-INSTANTIATE_TEST_SUITE_P(Committed, LitertVectors, testing::Values("elementwise", "windows", "linear", "several", "indexed"),
+INSTANTIATE_TEST_SUITE_P(Committed, LitertVectors,
+                         testing::Values("elementwise", "windows", "linear", "several", "indexed"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 TEST(Litert, EveryTensorOfEveryModelIsEqual) {
@@ -168,7 +188,8 @@ TEST(Litert, EveryTensorOfEveryModelIsEqual) {
     }
     const Compared compared = judge(path);
     ++models;
-    std::printf("%s: %d tensors, %lld elements\n", name.c_str(), compared.tensors, static_cast<long long>(compared.elements));
+    std::printf("%s: %d tensors, %lld elements\n", name.c_str(), compared.tensors,
+                static_cast<long long>(compared.elements));
   }
   std::printf("%d of 4 models\n", models);
   EXPECT_GE(models, 2);  // those that are committed
@@ -182,11 +203,13 @@ TEST(Litert, EveryConformanceCaseIsEqual) {
   int equal = 0;
   std::map<std::string, int> refused;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(cases)) {
-    if (entry.path().extension() != ".tflite" || !std::filesystem::exists(std::filesystem::path(entry.path()).replace_extension(".npz")))
+    if (entry.path().extension() != ".tflite" ||
+        !std::filesystem::exists(std::filesystem::path(entry.path()).replace_extension(".npz")))
       continue;
     ++files;
     if (const auto import = tflite::import_tflite(entry.path().string()); !import) {
-      EXPECT_EQ(import.error().id, DiagnosticId::kTfliteUnsupportedOperator) << to_text(import.error());
+      EXPECT_EQ(import.error().id, DiagnosticId::kTfliteUnsupportedOperator)
+          << to_text(import.error());
       ++refused[import.error().reason];
       continue;
     }

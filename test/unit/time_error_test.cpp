@@ -1,4 +1,5 @@
-// What is said of the error of a time: of programs that resemble published runs, that do not, and of the CPU's part.
+// What is said of the error of a time: of programs that resemble published runs, that do not, and
+// of the CPU's part.
 #include "compiler/targets/time_error.h"
 
 #include <gtest/gtest.h>
@@ -56,23 +57,29 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Unlike{"own_schedule", [](TimedWork& work) { work.configuration->nxp_like = false; },
                "no published run has Deuteron's own schedule"},
-        Unlike{"flash", [](TimedWork& work) { work.configuration->constants = ConstantMemory::kFlash; },
+        Unlike{"flash",
+               [](TimedWork& work) { work.configuration->constants = ConstantMemory::kFlash; },
                "published runs (MobileNetV1-1.0-224) have 29 to 29 calls, this one has 12"},
         Unlike{"kernel", [](TimedWork& work) { work.npu_kernels.emplace_back("Softmax"); },
                "no published run (CIFARNet, MobileNetV1-0.25-128, DS-CNN-S) has a Softmax"},
         Unlike{"few_calls", [](TimedWork& work) { work.npu_calls = 3; },
-               "published runs (CIFARNet, MobileNetV1-0.25-128, DS-CNN-S) have 8 to 29 calls, this one has 3"},
+               "published runs (CIFARNet, MobileNetV1-0.25-128, DS-CNN-S) have 8 to 29 calls, this "
+               "one has 3"},
         Unlike{"many_calls", [](TimedWork& work) { work.npu_calls = 59; },
-               "published runs (CIFARNet, MobileNetV1-0.25-128, DS-CNN-S) have 8 to 29 calls, this one has 59"},
+               "published runs (CIFARNet, MobileNetV1-0.25-128, DS-CNN-S) have 8 to 29 calls, this "
+               "one has 59"},
         Unlike{"small", [](TimedWork& work) { work.npu_macs = 1'300'000; },
-               "published runs (CIFARNet, MobileNetV1-0.25-128, DS-CNN-S) have 2.7 to 13.6 million multiply-accumulates, this one has 1.3"},
-        Unlike{
-            "large", [](TimedWork& work) { work.npu_macs = 28'000'000; },
-            "published runs (CIFARNet, MobileNetV1-0.25-128, DS-CNN-S) have 2.7 to 13.6 million multiply-accumulates, this one has 28.0"},
-        Unlike{"operator", [](TimedWork& work) { work.whole_run = false; }, "published figures are of whole runs, not of operators"},
+               "published runs (CIFARNet, MobileNetV1-0.25-128, DS-CNN-S) have 2.7 to 13.6 million "
+               "multiply-accumulates, this one has 1.3"},
+        Unlike{"large", [](TimedWork& work) { work.npu_macs = 28'000'000; },
+               "published runs (CIFARNet, MobileNetV1-0.25-128, DS-CNN-S) have 2.7 to 13.6 million "
+               "multiply-accumulates, this one has 28.0"},
+        Unlike{"operator", [](TimedWork& work) { work.whole_run = false; },
+               "published figures are of whole runs, not of operators"},
         Unlike{"no_program", [](TimedWork& work) { work.configuration.reset(); },
                "its schedule and the place of its constants are not known: the program says them"},
-        Unlike{"no_target", [](TimedWork& work) { work.target = nullptr; }, "its target is not known"}),
+        Unlike{"no_target", [](TimedWork& work) { work.target = nullptr; },
+               "its target is not known"}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST(TimeError, FlashHasItsOwnRun) {
@@ -91,8 +98,10 @@ TEST(TimeError, OfASumIsThatOfItsParts) {
   ASSERT_TRUE(alone.cpu_percent);
   EXPECT_FALSE(alone.percent);
   EXPECT_FALSE(alone.npu_percent);
-  EXPECT_EQ(alone.known, "estimated ±" + std::to_string(*alone.cpu_percent) + " % of counted instructions, not compared with silicon");
-  EXPECT_EQ(alone.reason, "CPU: ±" + std::to_string(*alone.cpu_percent) + " % of counted instructions, which are not cycles");
+  EXPECT_EQ(alone.known, "estimated ±" + std::to_string(*alone.cpu_percent) +
+                             " % of counted instructions, not compared with silicon");
+  EXPECT_EQ(alone.reason, "CPU: ±" + std::to_string(*alone.cpu_percent) +
+                              " % of counted instructions, which are not cycles");
   // 200,000 cycles with one error, 100,000 with the other.
   const TimeError both = time_error(work);
   EXPECT_EQ(both.npu_percent, kPublished);
@@ -110,29 +119,35 @@ TEST(TimeError, OfASumIsThatOfItsParts) {
 
 TEST(TimeError, StaysInProportionBeyondWhatAnIntegerCounts) {
   const char* kernel = "cortex_m::quantized_conv2d.out";
-  const TimeError error = time_error({.target = find_target("cortex-m33"), .cpu = {{kernel, 100'000}}});
-  const TimeError of_damage = time_error({.target = find_target("cortex-m33"), .cpu = {{kernel, UINT64_MAX}, {kernel, UINT64_MAX}}});
+  const TimeError error =
+      time_error({.target = find_target("cortex-m33"), .cpu = {{kernel, 100'000}}});
+  const TimeError of_damage = time_error(
+      {.target = find_target("cortex-m33"), .cpu = {{kernel, UINT64_MAX}, {kernel, UINT64_MAX}}});
   ASSERT_TRUE(error.cpu_percent);
   EXPECT_EQ(of_damage.cpu_percent, error.cpu_percent);
 }
 
 TEST(TimeError, OfEstimatesThatNobodyCountedIsNotKnown) {
-  TimedWork work{.target = find_target("cortex-m33"),
-                 .cpu = {{"aten::b.out", 10}, {"aten::a.out", 20}, {"cortex_m::quantized_conv2d.out", 30}}};
+  TimedWork work{
+      .target = find_target("cortex-m33"),
+      .cpu = {{"aten::b.out", 10}, {"aten::a.out", 20}, {"cortex_m::quantized_conv2d.out", 30}}};
   const TimeError error = time_error(work);
   EXPECT_FALSE(error.percent);
   EXPECT_FALSE(error.cpu_percent);
   EXPECT_EQ(error.known, "estimated, not compared with silicon");
-  EXPECT_EQ(error.reason, "CPU: the estimate of aten::a.out (and 1 more) was never held against a count");
+  EXPECT_EQ(error.reason,
+            "CPU: the estimate of aten::a.out (and 1 more) was never held against a count");
   work.npu_cycles = 100;
   EXPECT_EQ(time_error(work).known, "simulated, not compared with silicon");
   // What takes no time needs no error.
-  work = {.target = find_target("cortex-m33"), .cpu = {{"aten::a.out", 0}, {"cortex_m::quantized_conv2d.out", 30}}};
+  work = {.target = find_target("cortex-m33"),
+          .cpu = {{"aten::a.out", 0}, {"cortex_m::quantized_conv2d.out", 30}}};
   EXPECT_TRUE(time_error(work).cpu_percent);
 }
 
 TEST(TimeError, CountedInstructionsAreNotEstimates) {
-  TimedWork work{.target = find_target("cortex-m33"), .cpu = {{"aten::a.out", 20}}, .cpu_counted = true};
+  TimedWork work{
+      .target = find_target("cortex-m33"), .cpu = {{"aten::a.out", 20}}, .cpu_counted = true};
   const TimeError error = time_error(work);
   EXPECT_FALSE(error.percent);
   EXPECT_FALSE(error.cpu_percent);

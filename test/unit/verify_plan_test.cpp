@@ -1,4 +1,5 @@
-// The limits of a program that is loaded (device/pte/verify_plan.h), each at the limit and one beyond.
+// The limits of a program that is loaded (device/pte/verify_plan.h), each at the limit and one
+// beyond.
 #include "device/pte/verify_plan.h"
 
 #include <gtest/gtest.h>
@@ -30,15 +31,19 @@ struct Parts {
   std::vector<int64_t> memories = {0, 64};
   std::string name = "forward";
 
-  void add(Offset<pte::Tensor> tensor) { values.push_back(CreateEValue(b, KernelTypes::Tensor, tensor.Union())); }
+  void add(Offset<pte::Tensor> tensor) {
+    values.push_back(CreateEValue(b, KernelTypes::Tensor, tensor.Union()));
+  }
   Offset<Instruction> call(Offset<flatbuffers::Vector<int32_t>> arguments) {
-    return CreateInstruction(b, InstructionArguments::KernelCall, CreateKernelCall(b, 0, arguments).Union());
+    return CreateInstruction(b, InstructionArguments::KernelCall,
+                             CreateKernelCall(b, 0, arguments).Union());
   }
   std::vector<std::byte> finish() {
     const std::vector chains{CreateChainDirect(b, &inputs, &outputs, &instructions)};
     const std::vector operators{CreateOperatorDirect(b, "aten::relu", "out")};
-    const std::vector plans{
-        CreateExecutionPlanDirect(b, name.c_str(), 0, &values, &inputs, &outputs, &chains, &operators, &delegates, &memories)};
+    const std::vector plans{CreateExecutionPlanDirect(b, name.c_str(), 0, &values, &inputs,
+                                                      &outputs, &chains, &operators, &delegates,
+                                                      &memories)};
     FinishProgramBuffer(b, CreateProgramDirect(b, 0, &plans, &buffers, &payloads));
     const auto* bytes = reinterpret_cast<const std::byte*>(b.GetBufferPointer());
     return {bytes, bytes + b.GetSize()};
@@ -72,7 +77,9 @@ Error tensor(Said said) {
     said.order.resize(said.sizes.size());
     std::iota(said.order.begin(), said.order.end(), uint8_t{0});
   }
-  const auto place = said.planned ? CreateAllocationDetails(parts.b, said.memory, said.offset, said.offset_high) : 0;
+  const auto place =
+      said.planned ? CreateAllocationDetails(parts.b, said.memory, said.offset, said.offset_high)
+                   : 0;
   const auto sizes = parts.b.CreateVector(said.sizes);
   const auto order = parts.b.CreateVector(said.order);
   parts.buffers.push_back(CreateBuffer(parts.b, 0));
@@ -95,12 +102,16 @@ TEST(VerifyPlan, BytesOfATensorFit31Bits) {
   EXPECT_EQ(tensor({.sizes = {1 << 16, 1 << 16, 1 << 16, 1 << 16}}), Error::kMalformed);
 }
 
-// Kernels multiply some of the dimensions: those of an empty tensor are as small as those of any other.
+// Kernels multiply some of the dimensions: those of an empty tensor are as small as those of any
+// other.
 TEST(VerifyPlan, ZerosCountAsOnes) {
-  for (const std::vector<int32_t>& sizes : {std::vector{0, INT32_MAX}, {INT32_MAX, 0}, {1 << 15, 0, (1 << 16) - 1}, {0, 0, 0}, {0}})
-    EXPECT_EQ(tensor({.sizes = sizes}), Error::kOk);
   for (const std::vector<int32_t>& sizes :
-       {std::vector{0, 1 << 15, 1 << 16}, {1 << 15, 1 << 16, 0}, {1 << 15, 0, 1 << 16}, {0, INT32_MAX, INT32_MAX, INT32_MAX}})
+       {std::vector{0, INT32_MAX}, {INT32_MAX, 0}, {1 << 15, 0, (1 << 16) - 1}, {0, 0, 0}, {0}})
+    EXPECT_EQ(tensor({.sizes = sizes}), Error::kOk);
+  for (const std::vector<int32_t>& sizes : {std::vector{0, 1 << 15, 1 << 16},
+                                            {1 << 15, 1 << 16, 0},
+                                            {1 << 15, 0, 1 << 16},
+                                            {0, INT32_MAX, INT32_MAX, INT32_MAX}})
     EXPECT_EQ(tensor({.sizes = sizes}), Error::kMalformed);
   EXPECT_EQ(tensor({.sizes = {0, 1 << 29}, .dtype = pte::ScalarType::Float}), Error::kMalformed);
   EXPECT_EQ(tensor({.sizes = {0, (1 << 29) - 1}, .dtype = pte::ScalarType::Float}), Error::kOk);
@@ -132,8 +143,10 @@ TEST(VerifyPlan, PlacesLieInTheirMemoryAndAreAligned) {
   EXPECT_EQ(at(65, 0, pte::ScalarType::Char), Error::kMalformed);
   EXPECT_EQ(at(UINT32_MAX, 1, pte::ScalarType::Char), Error::kMalformed);
   EXPECT_EQ(at(UINT32_MAX - 3, 1, pte::ScalarType::Float), Error::kMalformed);
-  for (const auto& [dtype, size] :
-       {std::pair{pte::ScalarType::Short, 2u}, {pte::ScalarType::Float, 4u}, {pte::ScalarType::Long, 8u}, {pte::ScalarType::Double, 8u}}) {
+  for (const auto& [dtype, size] : {std::pair{pte::ScalarType::Short, 2u},
+                                    {pte::ScalarType::Float, 4u},
+                                    {pte::ScalarType::Long, 8u},
+                                    {pte::ScalarType::Double, 8u}}) {
     EXPECT_EQ(at(size, 1, dtype), Error::kOk);
     EXPECT_EQ(at(size / 2, 1, dtype), Error::kMalformed);
     EXPECT_EQ(at(size + 1, 0, dtype), Error::kMalformed);
@@ -155,7 +168,8 @@ TEST(VerifyPlan, ConstantsLieInTheirBuffer) {
   EXPECT_EQ(tensor({.sizes = {8}, .constant = 1}), Error::kOk);
   EXPECT_EQ(tensor({.sizes = {9}, .constant = 1}), Error::kMalformed);
   EXPECT_EQ(tensor({.sizes = {2}, .dtype = pte::ScalarType::Float, .constant = 1}), Error::kOk);
-  EXPECT_EQ(tensor({.sizes = {3}, .dtype = pte::ScalarType::Float, .constant = 1}), Error::kMalformed);
+  EXPECT_EQ(tensor({.sizes = {3}, .dtype = pte::ScalarType::Float, .constant = 1}),
+            Error::kMalformed);
   EXPECT_EQ(tensor({.sizes = {8}, .constant = 2}), Error::kMalformed);
 }
 
@@ -169,15 +183,18 @@ std::vector<std::byte> shared_lists(KernelTypes type, size_t values, size_t entr
   } else {
     const std::vector<int32_t> sizes{1};
     const std::vector<uint8_t> order{0};
-    parts.add(CreateTensorDirect(parts.b, pte::ScalarType::Char, 0, &sizes, &order, 0, CreateAllocationDetails(parts.b, 1, 0, 0)));
-    list = CreateTensorList(parts.b, parts.b.CreateVector(std::vector<int32_t>(entries, 1))).Union();
+    parts.add(CreateTensorDirect(parts.b, pte::ScalarType::Char, 0, &sizes, &order, 0,
+                                 CreateAllocationDetails(parts.b, 1, 0, 0)));
+    list =
+        CreateTensorList(parts.b, parts.b.CreateVector(std::vector<int32_t>(entries, 1))).Union();
   }
   const auto value = CreateEValue(parts.b, type, list);
   parts.values.insert(parts.values.end(), values, value);
   return parts.finish();
 }
 
-// A list of 8,000 bytes may be reached so often that all of it is kMaxSharing times the file, and not once more.
+// A list of 8,000 bytes may be reached so often that all of it is kMaxSharing times the file, and
+// not once more.
 TEST(VerifyPlan, WhatIsSharedCountsEachTime) {
   for (const KernelTypes type : {KernelTypes::IntList, KernelTypes::TensorList}) {
     const size_t entries = type == KernelTypes::IntList ? 1000 : 2000;
@@ -188,11 +205,13 @@ TEST(VerifyPlan, WhatIsSharedCountsEachTime) {
   }
 }
 
-// What would take 10^12 steps, megabytes of state that a core of 32 bits counts as 768 bytes, and hundreds of gigabytes.
+// What would take 10^12 steps, megabytes of state that a core of 32 bits counts as 768 bytes, and
+// hundreds of gigabytes.
 TEST(VerifyPlan, SmallFilesDoNotTakeLong) {
-  for (const auto& [type, values, entries] : {std::tuple{KernelTypes::IntList, size_t{20000}, size_t{26844}},
-                                              {KernelTypes::TensorList, size_t{20000}, size_t{53688}},
-                                              {KernelTypes::TensorList, size_t{300000}, size_t{300000}}}) {
+  for (const auto& [type, values, entries] :
+       {std::tuple{KernelTypes::IntList, size_t{20000}, size_t{26844}},
+        {KernelTypes::TensorList, size_t{20000}, size_t{53688}},
+        {KernelTypes::TensorList, size_t{300000}, size_t{300000}}}) {
     const Opened opened = open(shared_lists(type, values, entries));
     EXPECT_EQ(opened.error, Error::kMalformed);
     EXPECT_LT(opened.seconds, 1.0);
@@ -201,15 +220,18 @@ TEST(VerifyPlan, SmallFilesDoNotTakeLong) {
     Parts parts;
     const std::vector<int32_t> sizes{1};
     const std::vector<uint8_t> order{0};
-    for (int i = 0; i < 2; ++i) parts.add(CreateTensorDirect(parts.b, pte::ScalarType::Char, 0, &sizes, &order));
-    const auto list = CreateTensorList(parts.b, parts.b.CreateVector(std::vector<int32_t>(1000, 0)));
+    for (int i = 0; i < 2; ++i)
+      parts.add(CreateTensorDirect(parts.b, pte::ScalarType::Char, 0, &sizes, &order));
+    const auto list =
+        CreateTensorList(parts.b, parts.b.CreateVector(std::vector<int32_t>(1000, 0)));
     parts.values.push_back(CreateEValue(parts.b, KernelTypes::TensorList, list.Union()));
     parts.inputs.assign(2000, 1);
     parts.outputs.assign(2000, 1);
     parts.outputs.back() = 0;  // the tensor of the list is found last
     auto arguments = parts.b.CreateVector(std::vector<int32_t>(1000, 2));
     for (int i = 0; i < 500; ++i) {
-      if (!shared_arguments) arguments = parts.b.CreateVector(std::vector<int32_t>(20, i % 2 == 0 ? 2 : 0));
+      if (!shared_arguments)
+        arguments = parts.b.CreateVector(std::vector<int32_t>(20, i % 2 == 0 ? 2 : 0));
       parts.instructions.push_back(parts.call(arguments));
     }
     const Opened opened = open(parts.finish());
@@ -227,7 +249,8 @@ TEST(VerifyPlan, ManyInputsAndOutputsOfTheCaller) {
     parts.add(CreateTensorDirect(parts.b, pte::ScalarType::Char, 0, &sizes, &order));
     (i % 2 == 0 ? parts.inputs : parts.outputs).push_back(i);
   }
-  for (int32_t i = 0; i < 600; ++i) parts.instructions.push_back(parts.call(parts.b.CreateVector(std::vector{i, 599 - i})));
+  for (int32_t i = 0; i < 600; ++i)
+    parts.instructions.push_back(parts.call(parts.b.CreateVector(std::vector{i, 599 - i})));
   EXPECT_EQ(open(parts.finish()).error, Error::kOk);
   // A tensor that nobody places and that is neither is refused where it is used, in a list or not.
   for (const bool in_list : {true, false}) {
@@ -248,10 +271,12 @@ TEST(VerifyPlan, ManyInputsAndOutputsOfTheCaller) {
 TEST(VerifyPlan, DelegatesMayShareAPayload) {
   const auto with = [](int delegates) {
     Parts parts;
-    parts.payloads.push_back(CreateBackendDelegateInlineData(parts.b, parts.b.CreateVector(std::vector<uint8_t>(100000))));
+    parts.payloads.push_back(CreateBackendDelegateInlineData(
+        parts.b, parts.b.CreateVector(std::vector<uint8_t>(100000))));
     for (int i = 0; i < delegates; ++i)
-      parts.delegates.push_back(
-          CreateBackendDelegateDirect(parts.b, "DeuteronBackend", CreateBackendDelegateDataReference(parts.b, DataLocation::Inline, 0)));
+      parts.delegates.push_back(CreateBackendDelegateDirect(
+          parts.b, "DeuteronBackend",
+          CreateBackendDelegateDataReference(parts.b, DataLocation::Inline, 0)));
     return open(parts.finish()).error;
   };
   EXPECT_EQ(with(200), Error::kOk);

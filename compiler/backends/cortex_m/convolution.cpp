@@ -1,4 +1,5 @@
-// aten.convolution and aten.linear: weights in the order of the kernels, one multiplier, shift and bias an output channel.
+// aten.convolution and aten.linear: weights in the order of the kernels, one multiplier, shift and
+// bias an output channel.
 #include "compiler/ops/convolution.h"
 
 #include "compiler/backends/cortex_m/rules.h"
@@ -36,13 +37,19 @@ WeightStrides strides_of(const ops::ConvolutionShape& shape) {
 }
 
 // The weights as [O, kH, kW, I]; of a depthwise convolution, whose I is 1, as [1, kH, kW, O].
-KernelArgument arranged(const CallContext& context, const ops::ConvolutionShape& shape, bool depthwise) {
-  const std::span<const int8_t> from = context.program.constants.values<int8_t>(context.graph.value(context.op.operands[1]).constant);
+KernelArgument arranged(const CallContext& context, const ops::ConvolutionShape& shape,
+                        bool depthwise) {
+  const std::span<const int8_t> from = context.program.constants.values<int8_t>(
+      context.graph.value(context.op.operands[1]).constant);
   const WeightStrides step = strides_of(shape);
-  const int64_t rows = shape.window.h.kernel, columns = shape.window.w.kernel, outputs = shape.groups * shape.out;
+  const int64_t rows = shape.window.h.kernel, columns = shape.window.w.kernel,
+                outputs = shape.groups * shape.out;
   const auto at = [&](int64_t o, int64_t y, int64_t x, int64_t i) {
-    // Of a transposed convolution, the weights' first dimension are the input channels of all groups.
-    const int64_t start = shape.transposed ? o / shape.out * shape.in * step.in + o % shape.out * step.out : o * step.out;
+    // Of a transposed convolution, the weights' first dimension are the input channels of all
+    // groups.
+    const int64_t start = shape.transposed
+                              ? o / shape.out * shape.in * step.in + o % shape.out * step.out
+                              : o * step.out;
     return from[static_cast<size_t>(start + y * step.row + x + i * step.in)];
   };
   std::vector<int8_t> to;
@@ -62,10 +69,12 @@ KernelArgument arranged(const CallContext& context, const ops::ConvolutionShape&
 
 // Every tap of every output reads an input.
 bool is_unpadded(const ops::WindowAxis& axis) {
-  return axis.pad == 0 && (axis.out - 1) * axis.stride + (axis.kernel - 1) * axis.dilation < axis.in;
+  return axis.pad == 0 &&
+         (axis.out - 1) * axis.stride + (axis.kernel - 1) * axis.dilation < axis.in;
 }
 
-// The input's offset, or 0 and biases that hold what it adds, where all weights of an output meet an input. Sums wrap as the kernels' do.
+// The input's offset, or 0 and biases that hold what it adds, where all weights of an output meet
+// an input. Sums wrap as the kernels' do.
 struct Folded {
   KernelArgument bias;
   int32_t offset = 0;
@@ -73,10 +82,13 @@ struct Folded {
 Folded fold_offset(const CallContext& context, int64_t outputs, bool whole) {
   Folded folded{context.operand(2), -context.view.operand(0).quantization->zero_point()};
   if (folded.offset == 0 || !whole) return folded;
-  const auto constant = [&](size_t index) { return context.graph.value(context.op.operands[index]).constant; };
+  const auto constant = [&](size_t index) {
+    return context.graph.value(context.op.operands[index]).constant;
+  };
   const std::span<const int8_t> weights = context.program.constants.values<int8_t>(constant(1));
   std::vector<int32_t> biases(static_cast<size_t>(outputs));
-  if (context.view.has(2)) std::ranges::copy(context.program.constants.values<int32_t>(constant(2)), biases.begin());
+  if (context.view.has(2))
+    std::ranges::copy(context.program.constants.values<int32_t>(constant(2)), biases.begin());
   const size_t depth = weights.size() / biases.size();
   for (size_t i = 0; i < weights.size(); ++i) {
     const auto product = static_cast<uint32_t>(weights[i] * folded.offset);
@@ -85,12 +97,17 @@ Folded fold_offset(const CallContext& context, int64_t outputs, bool whole) {
   return {context.values(biases), 0};
 }
 
-bool is_depthwise(const ops::ConvolutionShape& shape) { return !shape.transposed && shape.in == 1 && shape.groups > 1; }
+bool is_depthwise(const ops::ConvolutionShape& shape) {
+  return !shape.transposed && shape.in == 1 && shape.groups > 1;
+}
 
-int64_t scratch_bytes(Core core, const ops::ConvolutionShape& shape, bool depthwise, bool has_offset) {
+int64_t scratch_bytes(Core core, const ops::ConvolutionShape& shape, bool depthwise,
+                      bool has_offset) {
   const auto& [h, w] = shape.window;
   if (depthwise) return depthwise_scratch_bytes(core, shape.taps(), shape.groups, shape.out);
-  const auto is_point = [](const ops::WindowAxis& axis) { return axis.kernel == 1 && is_unpadded(axis); };
+  const auto is_point = [](const ops::WindowAxis& axis) {
+    return axis.kernel == 1 && is_unpadded(axis);
+  };
   return convolution_scratch_bytes(core, {.depth = shape.in * shape.taps(),
                                           .group_channels = shape.in,
                                           .output_channels = shape.groups * shape.out,
@@ -106,11 +123,13 @@ KernelCall convolution(const CallContext& context) {
   const int64_t outputs = shape.groups * shape.out;
   const bool depthwise = is_depthwise(shape);
   const Stages stages(view, outputs);
-  const Folded folded = fold_offset(context, outputs, !shape.transposed && is_unpadded(h) && is_unpadded(w));
+  const Folded folded =
+      fold_offset(context, outputs, !shape.transposed && is_unpadded(h) && is_unpadded(w));
   KernelCall call{.name = shape.transposed ? "cortex_m::quantized_transpose_conv2d.out"
                           : depthwise      ? "cortex_m::quantized_depthwise_conv2d.out"
                                            : "cortex_m::quantized_conv2d.out"};
-  call.arguments = {context.operand(0), arranged(context, shape, depthwise), folded.bias, Ints{h.stride, w.stride}, Ints{h.pad, w.pad}};
+  call.arguments = {context.operand(0), arranged(context, shape, depthwise), folded.bias,
+                    Ints{h.stride, w.stride}, Ints{h.pad, w.pad}};
   if (shape.transposed) {
     const Ints& extra = view.attribute<Ints>("output_padding");
     call.arguments.emplace_back(extra.size() == 1 ? Ints{0, extra[0]} : extra);
@@ -126,12 +145,14 @@ KernelCall convolution(const CallContext& context) {
     call.arguments.emplace_back(ScratchArgument{transposed_scratch_bytes(outputs)});
     call.arguments.emplace_back(ScratchArgument{0});
   } else {
-    call.arguments.emplace_back(ScratchArgument{scratch_bytes(context.core, shape, depthwise, folded.offset != 0)});
+    call.arguments.emplace_back(
+        ScratchArgument{scratch_bytes(context.core, shape, depthwise, folded.offset != 0)});
   }
   return call;
 }
 
-// Where one multiplier serves all outputs the kernel is upstream's; an entry of its lists takes ten times the space of a tensor's.
+// Where one multiplier serves all outputs the kernel is upstream's; an entry of its lists takes ten
+// times the space of a tensor's.
 KernelCall linear(const CallContext& context) {
   const OpView& view = context.view;
   const int64_t outputs = view.operand(1).shape[0];
@@ -139,8 +160,9 @@ KernelCall linear(const CallContext& context) {
   const Stages stages(view, outputs);
   const Folded folded = fold_offset(context, outputs, true);
   if (!view.operand(1).quantization->per_channel() && !one_rounding) {
-    KernelCall call{.name = "cortex_m::quantized_linear.out",
-                    .arguments = {context.operand(0), context.operand(1), folded.bias, std::monostate{}}};
+    KernelCall call{
+        .name = "cortex_m::quantized_linear.out",
+        .arguments = {context.operand(0), context.operand(1), folded.bias, std::monostate{}}};
     push(call, folded.offset);
     push(call, 0);
     push(call, stages.zero_point);
@@ -150,7 +172,8 @@ KernelCall linear(const CallContext& context) {
     push(call, stages.range.low);
     return call;
   }
-  KernelCall call{.name = "deuteron::quantized_linear.out", .arguments = {context.operand(0), context.operand(1), folded.bias}};
+  KernelCall call{.name = "deuteron::quantized_linear.out",
+                  .arguments = {context.operand(0), context.operand(1), folded.bias}};
   push(call, folded.offset);
   push(call, stages.zero_point);
   call.arguments.push_back(context.values(stages.multipliers));
@@ -174,7 +197,11 @@ constexpr Rule kRules[] = {
      .call = convolution,
      .conditions = kConstantWeightsAlone,
      .work_of = convolution_work},
-    {.op = &ops::kLinear, .layouts = contiguous, .call = linear, .conditions = kConstantWeightsAlone, .work = {{{50, 1.75}, {37, 0.16}}}},
+    {.op = &ops::kLinear,
+     .layouts = contiguous,
+     .call = linear,
+     .conditions = kConstantWeightsAlone,
+     .work = {{{50, 1.75}, {37, 0.16}}}},
 };
 
 }  // namespace

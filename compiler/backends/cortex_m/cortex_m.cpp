@@ -13,7 +13,8 @@ using cortex_m::Rule;
 
 const Rule* find_rule(const OpDef* op) {
   for (const std::span<const Rule> rules :
-       {cortex_m::convolution_rules(), cortex_m::elementwise_rules(), cortex_m::product_rules(), cortex_m::reduction_rules()})
+       {cortex_m::convolution_rules(), cortex_m::elementwise_rules(), cortex_m::product_rules(),
+        cortex_m::reduction_rules()})
     if (const auto at = std::ranges::find(rules, op, &Rule::op); at != rules.end()) return &*at;
   return cortex_m::function_rule(*op);
 }
@@ -24,7 +25,8 @@ constexpr uint64_t kConversionCycles = 15;
 
 class CortexMBackend final : public KernelBackend {
  public:
-  explicit CortexMBackend(const TargetDescription& target) : target_(target), core_(target.cpu.core) {}
+  explicit CortexMBackend(const TargetDescription& target)
+      : target_(target), core_(target.cpu.core) {}
   std::string_view name() const override { return "cortex_m"; }
 
   std::optional<OperatorRule> rule(const OpDef& op) const override {
@@ -32,11 +34,13 @@ class CortexMBackend final : public KernelBackend {
     if (found == nullptr) return std::nullopt;
     OperatorRule rule{.dtypes = found->any_dtype ? "float32, int8" : "int8", .conditions = {}};
     if (!found->any_dtype) rule.conditions.push_back(&cortex_m::kInt8);
-    rule.conditions.insert(rule.conditions.end(), found->conditions.begin(), found->conditions.end());
+    rule.conditions.insert(rule.conditions.end(), found->conditions.begin(),
+                           found->conditions.end());
     return rule;
   }
   Refusal no_rule(const OpDef& op) const override {
-    return {"cortex-m-no-kernel", fmt::format("the Cortex-M has no int8 kernel for {}", op.name), {}};
+    return {
+        "cortex-m-no-kernel", fmt::format("the Cortex-M has no int8 kernel for {}", op.name), {}};
   }
 
   LayoutChoice layouts(const Graph& graph, OpId id) const override {
@@ -50,11 +54,14 @@ class CortexMBackend final : public KernelBackend {
     const Op& op = graph.op(id);
     const bool reads_more = !graph.is_constant(op.operands[0]) && macs == 0;
     const int64_t elements =
-        std::max(graph.type(op.results[0]).elements(), reads_more ? graph.type(op.operands[0]).elements() : int64_t{0});
+        std::max(graph.type(op.results[0]).elements(),
+                 reads_more ? graph.type(op.operands[0]).elements() : int64_t{0});
     const Rule& rule = *find_rule(op.def);
-    const cortex_m::Work work = (rule.work_of == nullptr ? rule.work : rule.work_of(*view))[static_cast<size_t>(core_)];
-    return from_cpu_cycles(target_, static_cast<uint64_t>(kCallCycles + work.element * static_cast<double>(elements) +
-                                                          work.product * static_cast<double>(macs)));
+    const cortex_m::Work work =
+        (rule.work_of == nullptr ? rule.work : rule.work_of(*view))[static_cast<size_t>(core_)];
+    return from_cpu_cycles(
+        target_, static_cast<uint64_t>(kCallCycles + work.element * static_cast<double>(elements) +
+                                       work.product * static_cast<double>(macs)));
   }
   uint64_t conversion_cycles(int64_t elements) const override {
     return from_cpu_cycles(target_, kConversionCycles * static_cast<uint64_t>(elements));
@@ -73,6 +80,8 @@ class CortexMBackend final : public KernelBackend {
 
 }  // namespace
 
-std::unique_ptr<KernelBackend> make_cortex_m_backend(const TargetDescription& target) { return std::make_unique<CortexMBackend>(target); }
+std::unique_ptr<KernelBackend> make_cortex_m_backend(const TargetDescription& target) {
+  return std::make_unique<CortexMBackend>(target);
+}
 
 }  // namespace dtr

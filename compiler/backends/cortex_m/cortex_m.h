@@ -1,5 +1,5 @@
-// The int8 kernels of a Cortex-M (device/runtime/kernels/cortex_m): TFLite's integer specification, channels-last, one kernel call an
-// operator.
+// The int8 kernels of a Cortex-M (device/runtime/kernels/cortex_m): TFLite's integer specification,
+// channels-last, one kernel call an operator.
 #pragma once
 
 #include <memory>

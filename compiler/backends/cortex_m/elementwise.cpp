@@ -17,16 +17,21 @@ KernelCall table(const CallContext& context) {
   std::vector<int8_t> codes, image(256);
   for (int code = -128; code <= 127; ++code) codes.push_back(static_cast<int8_t>(code));
   const auto as_view = [](std::vector<int8_t>& values, const Type& type) {
-    return TensorView{.dtype = DType::kInt8, .shape = type.shape, .data = reinterpret_cast<std::byte*>(values.data())};
+    return TensorView{.dtype = DType::kInt8,
+                      .shape = type.shape,
+                      .data = reinterpret_cast<std::byte*>(values.data())};
   };
   const TensorView from = as_view(codes, x), to = as_view(image, y);
-  view.def->evaluate_integer({.def = view.def, .operands = operands, .attributes = view.attributes, .results = results}, {&from, 1},
-                             {&to, 1});
-  return {.name = "cortex_m::quantized_activation.out", .arguments = {context.operand(0), context.values(image, {256})}};
+  view.def->evaluate_integer(
+      {.def = view.def, .operands = operands, .attributes = view.attributes, .results = results},
+      {&from, 1}, {&to, 1});
+  return {.name = "cortex_m::quantized_activation.out",
+          .arguments = {context.operand(0), context.values(image, {256})}};
 }
 
 // Operands with their zero points, and with a multiplier each where the kernel rescales both.
-void push_operands(const CallContext& context, KernelCall& call, const numerics::BinaryParameters& by, const numerics::Requantization* a,
+void push_operands(const CallContext& context, KernelCall& call,
+                   const numerics::BinaryParameters& by, const numerics::Requantization* a,
                    const numerics::Requantization* b) {
   call.arguments.push_back(context.operand(0));
   push(call, by.zero_point_a);
@@ -39,7 +44,8 @@ void push_operands(const CallContext& context, KernelCall& call, const numerics:
 
 KernelCall sum(const CallContext& context) {
   const numerics::BinaryParameters by = *ops::binary_parameters(context.view);
-  KernelCall call{.name = by.kind == numerics::BinaryKind::kAdd ? "cortex_m::quantized_add.out" : "deuteron::quantized_sub.out"};
+  KernelCall call{.name = by.kind == numerics::BinaryKind::kAdd ? "cortex_m::quantized_add.out"
+                                                                : "deuteron::quantized_sub.out"};
   push_operands(context, call, by, &by.a, &by.b);
   push(call, by.output.by);
   push(call, by.output.range);
@@ -60,9 +66,12 @@ KernelCall extreme(const CallContext& context) {
   const numerics::BinaryParameters by = *ops::binary_parameters(context.view);
   const Quantization& out = *context.view.result().quantization;
   const bool maximum = by.kind == numerics::BinaryKind::kMaximum;
-  if (by.output.range == numerics::Range{} && context.view.operand(0).quantization == out && context.view.operand(1).quantization == out)
-    return {.name = maximum ? "cortex_m::maximum.out" : "cortex_m::minimum.out", .arguments = {context.operand(0), context.operand(1)}};
-  KernelCall call{.name = maximum ? "deuteron::quantized_maximum.out" : "deuteron::quantized_minimum.out"};
+  if (by.output.range == numerics::Range{} && context.view.operand(0).quantization == out &&
+      context.view.operand(1).quantization == out)
+    return {.name = maximum ? "cortex_m::maximum.out" : "cortex_m::minimum.out",
+            .arguments = {context.operand(0), context.operand(1)}};
+  KernelCall call{.name = maximum ? "deuteron::quantized_maximum.out"
+                                  : "deuteron::quantized_minimum.out"};
   push_operands(context, call, by, &by.a, &by.b);
   push(call, by.output.range);
   return call;
@@ -92,22 +101,28 @@ KernelCall quotient(const CallContext& context) {
   return call;
 }
 
-constexpr Rule of_two(const OpDef& op, KernelCall (*call)(const CallContext&), double dsp, double mve) {
+constexpr Rule of_two(const OpDef& op, KernelCall (*call)(const CallContext&), double dsp,
+                      double mve) {
   return {.op = &op, .layouts = any_layout, .call = call, .work = elements(dsp, mve)};
 }
 constexpr Rule kRules[] = {
-    of_two(ops::kAddTensor, sum, 62, 9),    of_two(ops::kDivTensor, quotient, 48, 48), of_two(ops::kMaximum, extreme, 9, 1.5),
-    of_two(ops::kMinimum, extreme, 9, 1.5), of_two(ops::kMulTensor, product, 30, 6),   of_two(ops::kPrelu, prelu, 57, 16),
+    of_two(ops::kAddTensor, sum, 62, 9),     of_two(ops::kDivTensor, quotient, 48, 48),
+    of_two(ops::kMaximum, extreme, 9, 1.5),  of_two(ops::kMinimum, extreme, 9, 1.5),
+    of_two(ops::kMulTensor, product, 30, 6), of_two(ops::kPrelu, prelu, 57, 16),
     of_two(ops::kSubTensor, sum, 62, 9),
 };
-constexpr Rule kByTable{.op = nullptr, .layouts = any_layout, .call = table, .work = elements(8, 1)};
+constexpr Rule kByTable{
+    .op = nullptr, .layouts = any_layout, .call = table, .work = elements(8, 1)};
 
 }  // namespace
 
 std::span<const Rule> elementwise_rules() { return kRules; }
 
 const Rule* function_rule(const OpDef& op) {
-  return op.has_trait(kElementwise) && op.schema.max_operands() == 1 && op.evaluate_integer != nullptr ? &kByTable : nullptr;
+  return op.has_trait(kElementwise) && op.schema.max_operands() == 1 &&
+                 op.evaluate_integer != nullptr
+             ? &kByTable
+             : nullptr;
 }
 
 }  // namespace dtr::cortex_m

@@ -38,7 +38,8 @@ KernelCall average_pool(const CallContext& context) {
   const bool include_pad = view.attribute<bool>("count_include_pad");
   const bool of_codes = ops::averages_codes(view);
   KernelCall call;
-  call.arguments = {context.operand(0), view.attribute<Ints>("kernel_size"), view.attribute<Ints>("stride"), padding};
+  call.arguments = {context.operand(0), view.attribute<Ints>("kernel_size"),
+                    view.attribute<Ints>("stride"), padding};
   if (of_codes && !include_pad && ops::range_of(out) == numerics::Range{}) {
     call.name = "cortex_m::quantized_avg_pool2d.out";
     push(call, out.zero_point());
@@ -67,13 +68,16 @@ KernelCall max_pool(const CallContext& context) {
   const OpView& view = context.view;
   const int64_t zero_point = view.operand(0).quantization->zero_point();
   return {.name = "cortex_m::quantized_max_pool2d.out",
-          .arguments = {context.operand(0), view.attribute<Ints>("kernel_size"), view.attribute<Ints>("stride"),
-                        view.attribute<Ints>("padding"), view.attribute_or<Ints>("dilation", Ints{1, 1}), view.attribute<bool>("ceil_mode"),
-                        zero_point, zero_point, int64_t{-128}, int64_t{127}}};
+          .arguments = {context.operand(0), view.attribute<Ints>("kernel_size"),
+                        view.attribute<Ints>("stride"), view.attribute<Ints>("padding"),
+                        view.attribute_or<Ints>("dilation", Ints{1, 1}),
+                        view.attribute<bool>("ceil_mode"), zero_point, zero_point, int64_t{-128},
+                        int64_t{127}}};
 }
 
 KernelCall adaptive_max_pool(const CallContext& context) {
-  return {.name = "deuteron::adaptive_max_pool2d.out", .arguments = {context.operand(0), context.view.attribute<Ints>("output_size")}};
+  return {.name = "deuteron::adaptive_max_pool2d.out",
+          .arguments = {context.operand(0), context.view.attribute<Ints>("output_size")}};
 }
 
 // ---- over dimensions
@@ -87,25 +91,30 @@ int64_t elements_of_a_sum(const OpView& view) {
   return count;
 }
 
-constexpr Condition kSumFits{"cortex-m-sum", "at most 8388608 elements are added up", "reduce over fewer dimensions at a time",
-                             [](const OpQuery& query) -> std::optional<std::string> {
-                               const int64_t count = elements_of_a_sum(query.view);
-                               return count <= kMaxSum ? std::nullopt : std::optional(fmt::format("these are {}", count));
-                             }};
+constexpr Condition kSumFits{
+    "cortex-m-sum", "at most 8388608 elements are added up",
+    "reduce over fewer dimensions at a time",
+    [](const OpQuery& query) -> std::optional<std::string> {
+      const int64_t count = elements_of_a_sum(query.view);
+      return count <= kMaxSum ? std::nullopt : std::optional(fmt::format("these are {}", count));
+    }};
 constexpr const Condition* kSumConditions[] = {&kSumFits};
 
 KernelCall sum(const CallContext& context) {
   const OpView& view = context.view;
-  KernelCall call{.name = "deuteron::quantized_sum.out",
-                  .arguments = {context.operand(0), view.attribute<Ints>("dim"), view.attribute<bool>("keepdim"),
-                                view.attribute_or("of_bytes", false)}};
-  push_sum(call, view, ops::mean_multiplier(view, view.def == &ops::kMeanDim ? elements_of_a_sum(view) : 1));
+  KernelCall call{
+      .name = "deuteron::quantized_sum.out",
+      .arguments = {context.operand(0), view.attribute<Ints>("dim"),
+                    view.attribute<bool>("keepdim"), view.attribute_or("of_bytes", false)}};
+  push_sum(call, view,
+           ops::mean_multiplier(view, view.def == &ops::kMeanDim ? elements_of_a_sum(view) : 1));
   return call;
 }
 
 // ---- softmax
 
-constexpr Condition kConstantMask{"cortex-m-mask", "the Cortex-M's softmax takes a constant mask", "make it a buffer of the module",
+constexpr Condition kConstantMask{"cortex-m-mask", "the Cortex-M's softmax takes a constant mask",
+                                  "make it a buffer of the module",
                                   [](const OpQuery& query) { return computed_operand(query, 1); }};
 constexpr const Condition* kSoftmaxConditions[] = {&kConstantMask};
 
@@ -118,14 +127,16 @@ LayoutChoice softmax_layout(const Graph& graph, const Op& op) {
 KernelArgument mask_of_rows(const CallContext& context) {
   const Value& mask = context.graph.value(context.op.operands[1]);
   const Shape& shape = context.view.operand(0).shape;
-  const Tensor given = Tensor::copy_of(mask.type.dtype, mask.type.shape, context.program.constants.bytes(mask.constant));
+  const Tensor given = Tensor::copy_of(mask.type.dtype, mask.type.shape,
+                                       context.program.constants.bytes(mask.constant));
   const std::vector<int8_t> expanded = ops::expand_mask(given.view(), shape);
   const size_t dim = *ops::normalize_dim(context.view.attribute<int64_t>("dim"), shape.size());
   const int64_t stride = strides(shape, Layout::kContiguous)[dim], count = shape[dim];
   std::vector<int8_t> rows;
   for (int64_t outer = 0; outer < element_count(shape); outer += stride * count)
     for (int64_t inner = 0; inner < stride; ++inner)
-      for (int64_t i = 0; i < count; ++i) rows.push_back(expanded[static_cast<size_t>(outer + inner + i * stride)]);
+      for (int64_t i = 0; i < count; ++i)
+        rows.push_back(expanded[static_cast<size_t>(outer + inner + i * stride)]);
   return context.values(rows, {static_cast<int64_t>(rows.size())});
 }
 
@@ -146,7 +157,8 @@ KernelCall softmax(const CallContext& context) {
     push(call, by.zero_point);
     return call;
   }
-  if (!view.has(1) && by.to_result == numerics::softmax_parameters(1).to_result && by.zero_point == -128) {
+  if (!view.has(1) && by.to_result == numerics::softmax_parameters(1).to_result &&
+      by.zero_point == -128) {
     call.name = "cortex_m::softmax.out";
     push(call, view.operand(0).quantization->zero_point());
     push(call, by.zero_point);
@@ -162,14 +174,35 @@ KernelCall softmax(const CallContext& context) {
 }
 
 constexpr Rule kRules[] = {
-    {.op = &ops::kAdaptiveAvgPool2d, .layouts = pool_layout, .call = adaptive_average_pool, .work = elements(4.3, 2.3)},
-    {.op = &ops::kAdaptiveMaxPool2d, .layouts = pool_layout, .call = adaptive_max_pool, .work = elements(13, 1.7)},
-    {.op = &ops::kAvgPool2d, .layouts = pool_layout, .call = average_pool, .work = elements(4.3, 2.3)},
+    {.op = &ops::kAdaptiveAvgPool2d,
+     .layouts = pool_layout,
+     .call = adaptive_average_pool,
+     .work = elements(4.3, 2.3)},
+    {.op = &ops::kAdaptiveMaxPool2d,
+     .layouts = pool_layout,
+     .call = adaptive_max_pool,
+     .work = elements(13, 1.7)},
+    {.op = &ops::kAvgPool2d,
+     .layouts = pool_layout,
+     .call = average_pool,
+     .work = elements(4.3, 2.3)},
     {.op = &ops::kLogSoftmax, .layouts = softmax_layout, .call = softmax, .work = elements(80)},
     {.op = &ops::kMaxPool2d, .layouts = pool_layout, .call = max_pool, .work = elements(13, 1.7)},
-    {.op = &ops::kMeanDim, .layouts = any_to_any, .call = sum, .conditions = kSumConditions, .work = elements(7.5)},
-    {.op = &ops::kSoftmax, .layouts = softmax_layout, .call = softmax, .conditions = kSoftmaxConditions, .work = elements(80)},
-    {.op = &ops::kSumDim, .layouts = any_to_any, .call = sum, .conditions = kSumConditions, .work = elements(7.5)},
+    {.op = &ops::kMeanDim,
+     .layouts = any_to_any,
+     .call = sum,
+     .conditions = kSumConditions,
+     .work = elements(7.5)},
+    {.op = &ops::kSoftmax,
+     .layouts = softmax_layout,
+     .call = softmax,
+     .conditions = kSoftmaxConditions,
+     .work = elements(80)},
+    {.op = &ops::kSumDim,
+     .layouts = any_to_any,
+     .call = sum,
+     .conditions = kSumConditions,
+     .work = elements(7.5)},
 };
 
 }  // namespace

@@ -18,16 +18,22 @@ KernelArgument CallContext::values(std::span<const int32_t> values) const {
 }
 
 KernelArgument CallContext::values(std::span<const int8_t> values, Shape shape) const {
-  return ConstantArgument{{.dtype = DType::kInt8, .shape = std::move(shape)}, program.constants.add_values<int8_t>(DType::kInt8, values)};
+  return ConstantArgument{{.dtype = DType::kInt8, .shape = std::move(shape)},
+                          program.constants.add_values<int8_t>(DType::kInt8, values)};
 }
 
-LayoutChoice channels_last(const Graph&, const Op&) { return {.contiguous = false, .channels_last = true}; }
-LayoutChoice contiguous(const Graph&, const Op&) { return {.contiguous = true, .channels_last = false}; }
+LayoutChoice channels_last(const Graph&, const Op&) {
+  return {.contiguous = false, .channels_last = true};
+}
+LayoutChoice contiguous(const Graph&, const Op&) {
+  return {.contiguous = true, .channels_last = false};
+}
 
 LayoutChoice any_layout(const Graph& graph, const Op& op) {
   const size_t rank = graph.type(op.results[0]).rank();
-  const bool alike = std::ranges::all_of(
-      op.operands, [&](ValueId operand) { return !operand.valid() || graph.is_constant(operand) || graph.type(operand).rank() == rank; });
+  const bool alike = std::ranges::all_of(op.operands, [&](ValueId operand) {
+    return !operand.valid() || graph.is_constant(operand) || graph.type(operand).rank() == rank;
+  });
   return alike ? LayoutChoice{} : contiguous(graph, op);
 }
 
@@ -53,9 +59,12 @@ std::optional<std::string> computed_weight(const OpQuery& query) {
 
 }  // namespace
 
-const Condition kInt8{"cortex-m-int8", "the Cortex-M's kernels compute in int8 with one scale and zero point a tensor",
-                      "quantize the operator and those around it", other_than_int8};
-const Condition kConstantWeights{"cortex-m-dynamic-weight", "the Cortex-M's kernels need constant weights and biases",
+const Condition kInt8{
+    "cortex-m-int8",
+    "the Cortex-M's kernels compute in int8 with one scale and zero point a tensor",
+    "quantize the operator and those around it", other_than_int8};
+const Condition kConstantWeights{"cortex-m-dynamic-weight",
+                                 "the Cortex-M's kernels need constant weights and biases",
                                  "make them parameters or buffers of the module", computed_weight};
 
 LayoutChoice any_to_any(const Graph&, const Op&) { return {.mixed = true}; }

@@ -26,7 +26,8 @@ struct CallContext {
   KernelArgument values(std::span<const int8_t> values, Shape shape) const;
 };
 
-// Estimated instructions, each taken as a cycle: for an element of the result, or of the operand if that has more, and for a product.
+// Estimated instructions, each taken as a cycle: for an element of the result, or of the operand if
+// that has more, and for a product.
 struct Work {
   double element = 25, product = 1.5;
 };
@@ -41,8 +42,8 @@ struct Rule {
   KernelCall (*call)(const CallContext& context);
   // Beside kInt8, which holds for all but conversions.
   std::span<const Condition* const> conditions = {};
-  bool any_dtype = false;                               // operands or results may be of other types: kInt8 does not hold
-  WorkByCore work = {};                                 // fitted to counts under QEMU (docs/targets.md)
+  bool any_dtype = false;  // operands or results may be of other types: kInt8 does not hold
+  WorkByCore work = {};    // fitted to counts under QEMU (docs/targets.md)
   WorkByCore (*work_of)(const OpView& view) = nullptr;  // where it depends on the operator's form
 };
 
@@ -59,13 +60,17 @@ std::span<const Rule> product_rules();
 const Rule* function_rule(const OpDef& op);
 std::span<const Rule> reduction_rules();
 
-// Images: channels-last alone. Functions of elements: any order, the same for all, if operands have the rank of the result.
+// Images: channels-last alone. Functions of elements: any order, the same for all, if operands have
+// the rank of the result.
 LayoutChoice channels_last(const Graph& graph, const Op& op);
 LayoutChoice contiguous(const Graph& graph, const Op& op);
 LayoutChoice any_layout(const Graph& graph, const Op& op);
-LayoutChoice any_to_any(const Graph& graph, const Op& op);  // the result in another order than the operand, for nothing
+LayoutChoice any_to_any(const Graph& graph,
+                        const Op& op);  // the result in another order than the operand, for nothing
 
-inline void push(KernelCall& call, int32_t integer) { call.arguments.emplace_back(int64_t{integer}); }
+inline void push(KernelCall& call, int32_t integer) {
+  call.arguments.emplace_back(int64_t{integer});
+}
 void push(KernelCall& call, numerics::Requantization by);
 void push(KernelCall& call, numerics::Range range);
 

@@ -3,7 +3,8 @@
 namespace dtr::neutron {
 
 std::string_view name(const Kernel& kernel) {
-  return std::visit([](const auto& command) { return std::string_view(npu::name(command.kOpcode)); }, kernel);
+  return std::visit(
+      [](const auto& command) { return std::string_view(npu::name(command.kOpcode)); }, kernel);
 }
 
 std::string_view text(npu::Limit limit) {

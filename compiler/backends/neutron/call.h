@@ -1,4 +1,5 @@
-// A partition between lowering and encoding: kernel calls whose addresses name storages, not yet places in memory.
+// A partition between lowering and encoding: kernel calls whose addresses name storages, not yet
+// places in memory.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ using Kernel = VariantOf<void
 #include "device/npu/commands.inc"
                          >;
 
-// Until encoding, `region` of an address is a storage's index, or kOwnConstants: the call's own block of constants. `offset` counts
-// from its start.
+// Until encoding, `region` of an address is a storage's index, or kOwnConstants: the call's own
+// block of constants. `offset` counts from its start.
 constexpr uint32_t kOwnConstants = UINT32_MAX;
 
 // Memory that calls write and read: an operand of the delegate or interior.
@@ -38,13 +39,15 @@ struct Storage {
 
 struct Call {
   Kernel kernel;
-  std::vector<std::byte> constants;  // parameters, weights, table, constant operands: one block in flash, one copy
+  std::vector<std::byte>
+      constants;  // parameters, weights, table, constant operands: one block in flash, one copy
   Origin origin;
   int64_t macs = 0;
   std::string rearranges = {};  // a Move that brings a value into another order: the value's name
 };
 
-// A value of the graph, where and how it lies when it exists; std::nullopt in `LoweredGraph::values` for values lost to fusion.
+// A value of the graph, where and how it lies when it exists; std::nullopt in
+// `LoweredGraph::values` for values lost to fusion.
 struct Location {
   uint32_t storage = 0;
   uint32_t offset = 0;
@@ -67,16 +70,18 @@ bool uses_table(const Command& command) {
   return true;
 }
 
-// Calls visit(address, access) for every address that the kernel uses. Fused operands that a call does not use are left out.
-// Kernels read what has the name of an operand (device/npu/microcode.h).
+// Calls visit(address, access) for every address that the kernel uses. Fused operands that a call
+// does not use are left out. Kernels read what has the name of an operand (device/npu/microcode.h).
 template <class K, class Visit>
 void visit_addresses(K& kernel, Visit visit) {
   if constexpr (std::is_same_v<std::remove_const_t<K>, Kernel>) {
     std::visit([&](auto& command) { visit_addresses(command, visit); }, kernel);
   } else {
     if constexpr (requires { kernel.input; }) visit(kernel.input, Access::kRead);
-    if constexpr (requires { kernel.input_0; }) visit(kernel.input_0, Access::kRead), visit(kernel.input_1, Access::kRead);
-    if constexpr (requires { kernel.left; }) visit(kernel.left, Access::kRead), visit(kernel.right, Access::kRead);
+    if constexpr (requires { kernel.input_0; })
+      visit(kernel.input_0, Access::kRead), visit(kernel.input_1, Access::kRead);
+    if constexpr (requires { kernel.left; })
+      visit(kernel.left, Access::kRead), visit(kernel.right, Access::kRead);
     if constexpr (requires { kernel.weights; }) visit(kernel.weights, Access::kRead);
     if constexpr (requires { kernel.parameters; }) visit(kernel.parameters, Access::kRead);
     if constexpr (requires { kernel.indices; }) visit(kernel.indices, Access::kRead);
@@ -85,8 +90,10 @@ void visit_addresses(K& kernel, Visit visit) {
     if constexpr (requires { kernel.mask; })
       if (kernel.mask_rows != 0) visit(kernel.mask, Access::kRead);
     if constexpr (requires { kernel.epilogue; }) {
-      if ((kernel.epilogue.flags & npu::kWithTable) != 0) visit(kernel.epilogue.table, Access::kRead);
-      if ((kernel.epilogue.flags & npu::kWithAdd) != 0) visit(kernel.epilogue.addend, Access::kRead);
+      if ((kernel.epilogue.flags & npu::kWithTable) != 0)
+        visit(kernel.epilogue.table, Access::kRead);
+      if ((kernel.epilogue.flags & npu::kWithAdd) != 0)
+        visit(kernel.epilogue.addend, Access::kRead);
       if ((kernel.epilogue.flags & npu::kFromSums) != 0) visit(kernel.epilogue.sums, Access::kRead);
     }
     visit(kernel.output, Access::kWrite);

@@ -12,25 +12,31 @@ namespace {
 
 using Outside = std::optional<std::string>;
 
-bool is_npu_type(const Type& type) { return type.dtype == DType::kInt8 && type.quantized() && !type.quantization->per_channel(); }
+bool is_npu_type(const Type& type) {
+  return type.dtype == DType::kInt8 && type.quantized() && !type.quantization->per_channel();
+}
 
 std::string describe(const Type& type) {
   if (!type.quantized()) return std::string(name(type.dtype));
-  return fmt::format("{} quantized {}", name(type.dtype), type.quantization->per_channel() ? "per channel" : "per tensor");
+  return fmt::format("{} quantized {}", name(type.dtype),
+                     type.quantization->per_channel() ? "per channel" : "per tensor");
 }
 
 Outside other_element_type(const OpView& view, size_t first, size_t end) {
   for (size_t i = first; i < end; ++i)
-    if (view.has(i) && !is_npu_type(view.operand(i))) return fmt::format("operand {} is {}", i, describe(view.operand(i)));
+    if (view.has(i) && !is_npu_type(view.operand(i)))
+      return fmt::format("operand {} is {}", i, describe(view.operand(i)));
   for (const Type* result : view.results)
     if (!is_npu_type(*result)) return fmt::format("the result is {}", describe(*result));
   return std::nullopt;
 }
 
 Outside empty_tensor(const OpView& view) {
-  for (const std::span<const Type* const> types : {std::span<const Type* const>(view.operands), std::span<const Type* const>(view.results)})
+  for (const std::span<const Type* const> types :
+       {std::span<const Type* const>(view.operands), std::span<const Type* const>(view.results)})
     for (const Type* type : types)
-      if (type != nullptr && type->elements() == 0) return fmt::format("a tensor has shape {}", to_string(type->shape));
+      if (type != nullptr && type->elements() == 0)
+        return fmt::format("a tensor has shape {}", to_string(type->shape));
   return std::nullopt;
 }
 
@@ -47,49 +53,63 @@ Outside many_operands(const Graph& graph, OpId id) {
   std::set<ValueId> values(op.results.begin(), op.results.end());
   for (const ValueId operand : op.operands)
     if (operand.valid() && !graph.is_constant(operand)) values.insert(operand);
-  return values.size() <= npu::kMaxOperands ? Outside{} : fmt::format("this operator has {}", values.size());
+  return values.size() <= npu::kMaxOperands ? Outside{}
+                                            : fmt::format("this operator has {}", values.size());
 }
 
-constexpr std::string_view kInt8Only = "the NPU computes int8 with one scale and zero point a tensor";
+constexpr std::string_view kInt8Only =
+    "the NPU computes int8 with one scale and zero point a tensor";
 constexpr std::string_view kQuantize = "quantize the model: compile it with calibration data";
 constexpr std::string_view kParameter = "make it a parameter or a buffer of the module";
 
 }  // namespace
 
-const Condition kInt8Operand{"npu-element-type", kInt8Only, kQuantize, [](const OpQuery& q) { return other_element_type(q.view, 0, 1); }};
+const Condition kInt8Operand{"npu-element-type", kInt8Only, kQuantize,
+                             [](const OpQuery& q) { return other_element_type(q.view, 0, 1); }};
 const Condition kInt8First{"npu-element-type", kInt8Only, kQuantize, [](const OpQuery& q) {
-                             return is_npu_type(q.view.operand(0)) ? Outside{}
-                                                                   : fmt::format("operand 0 is {}", describe(q.view.operand(0)));
+                             return is_npu_type(q.view.operand(0))
+                                        ? Outside{}
+                                        : fmt::format("operand 0 is {}",
+                                                      describe(q.view.operand(0)));
                            }};
-const Condition kInt8Operands{"npu-element-type", kInt8Only, kQuantize,
-                              [](const OpQuery& q) { return other_element_type(q.view, 0, q.view.operands.size()); }};
-const Condition kNotEmpty{"npu-empty-tensor", "the NPU needs at least one element", "remove the operator: it computes nothing",
+const Condition kInt8Operands{"npu-element-type", kInt8Only, kQuantize, [](const OpQuery& q) {
+                                return other_element_type(q.view, 0, q.view.operands.size());
+                              }};
+const Condition kNotEmpty{"npu-empty-tensor", "the NPU needs at least one element",
+                          "remove the operator: it computes nothing",
                           [](const OpQuery& q) { return empty_tensor(q.view); }};
-const Condition kRank{"npu-rank", "the NPU copies tensors of up to {rank} dimensions", "merge dimensions with a view before the operator",
+const Condition kRank{"npu-rank", "the NPU copies tensors of up to {rank} dimensions",
+                      "merge dimensions with a view before the operator",
                       [](const OpQuery& q) { return large_rank(q.view); }};
-const Condition kOperandCount{"npu-operand-count", "a call of the NPU has at most {operands} inputs and outputs, constants not counted",
-                              "join fewer tensors at a time", [](const OpQuery& q) { return many_operands(q.graph, q.op); }};
+const Condition kOperandCount{
+    "npu-operand-count",
+    "a call of the NPU has at most {operands} inputs and outputs, constants not counted",
+    "join fewer tensors at a time", [](const OpQuery& q) { return many_operands(q.graph, q.op); }};
 const Condition kConstantWeight{"npu-dynamic-weight", "the NPU needs a constant weight", kParameter,
                                 [](const OpQuery& q) { return computed_operand(q, 1); }};
 const Condition kConstantBias{"npu-dynamic-weight", "the NPU needs a constant bias", kParameter,
                               [](const OpQuery& q) { return computed_operand(q, 2); }};
 
 std::string with_numbers(std::string_view text, const npu::Target& target) {
-  return fmt::format(fmt::runtime(text), fmt::arg("max_kernel", target.max_kernel), fmt::arg("max_reduction", target.max_reduction),
-                     fmt::arg("macs", target.macs), fmt::arg("pipelines", target.pipelines), fmt::arg("sram_bytes", target.sram_bytes),
-                     fmt::arg("rank", npu::kMoveRank), fmt::arg("operands", npu::kMaxOperands));
+  return fmt::format(fmt::runtime(text), fmt::arg("max_kernel", target.max_kernel),
+                     fmt::arg("max_reduction", target.max_reduction), fmt::arg("macs", target.macs),
+                     fmt::arg("pipelines", target.pipelines),
+                     fmt::arg("sram_bytes", target.sram_bytes), fmt::arg("rank", npu::kMoveRank),
+                     fmt::arg("operands", npu::kMaxOperands));
 }
 
 Outside beyond(int64_t limit, int64_t height, int64_t width) {
-  return std::max(height, width) <= limit ? Outside{} : fmt::format("this one is {}x{}", height, width);
+  return std::max(height, width) <= limit ? Outside{}
+                                          : fmt::format("this one is {}x{}", height, width);
 }
 
 Outside window_of_padding(const ops::Window& window) {
   for (const ops::WindowAxis* axis : {&window.h, &window.w})
     for (int64_t o = 0; o < axis->out; ++o)
       if (const ops::WindowAxis::Taps taps = axis->taps(o); taps.begin >= taps.end)
-        return fmt::format("window {} (kernel {}, dilation {}, padding {}) covers none of an extent of {}", o, axis->kernel, axis->dilation,
-                           axis->pad, axis->in);
+        return fmt::format(
+            "window {} (kernel {}, dilation {}, padding {}) covers none of an extent of {}", o,
+            axis->kernel, axis->dilation, axis->pad, axis->in);
   return std::nullopt;
 }
 
@@ -97,10 +117,13 @@ Outside beyond_sram(const OpQuery& q, uint64_t staged) {
   const Op& op = q.graph.op(q.op);
   uint64_t activations = 0;
   for (const ValueId operand : op.operands)
-    if (operand.valid() && !q.graph.is_constant(operand)) activations += static_cast<uint64_t>(q.graph.type(operand).bytes());
-  for (const ValueId result : op.results) activations += static_cast<uint64_t>(q.graph.type(result).bytes());
+    if (operand.valid() && !q.graph.is_constant(operand))
+      activations += static_cast<uint64_t>(q.graph.type(operand).bytes());
+  for (const ValueId result : op.results)
+    activations += static_cast<uint64_t>(q.graph.type(result).bytes());
   if (activations + staged <= machine_of(q).target.sram_bytes) return std::nullopt;
-  return fmt::format("operands and results take {} bytes and constants {} bytes", activations, staged);
+  return fmt::format("operands and results take {} bytes and constants {} bytes", activations,
+                     staged);
 }
 
 }  // namespace dtr::neutron

@@ -20,16 +20,23 @@ class NeutronBackend final : public DelegateBackend {
   std::string_view name() const override { return "neutron"; }
   std::string_view delegate_id() const override { return "DeuteronBackend"; }
 
-  std::optional<OperatorRule> rule(const OpDef& op) const override { return as_operator_rule(find_rule(op)); }
-  std::optional<OperatorRule> rule_of(const Graph& graph, OpId op) const override { return as_operator_rule(find_rule(graph, op)); }
+  std::optional<OperatorRule> rule(const OpDef& op) const override {
+    return as_operator_rule(find_rule(op));
+  }
+  std::optional<OperatorRule> rule_of(const Graph& graph, OpId op) const override {
+    return as_operator_rule(find_rule(graph, op));
+  }
   Refusal no_rule(const OpDef& op) const override {
     return {"npu-operator", fmt::format("the NPU has no kernel for {}", op.name),
             "the CPU runs it; `deuteron ops` lists what the NPU runs"};
   }
-  std::optional<std::string> violation(const Condition& condition, const OpQuery& query) const override {
+  std::optional<std::string> violation(const Condition& condition,
+                                       const OpQuery& query) const override {
     return condition.violation(NpuQuery{query, machine_});
   }
-  std::string with_numbers(std::string_view text) const override { return neutron::with_numbers(text, machine_.target); }
+  std::string with_numbers(std::string_view text) const override {
+    return neutron::with_numbers(text, machine_.target);
+  }
 
   LayoutChoice layouts(const Graph& graph, OpId op) const override {
     const BoundOpView view(graph, op);
@@ -46,15 +53,18 @@ class NeutronBackend final : public DelegateBackend {
     return kernel ? machine_.target.call_host_cycles + cycles(machine_.target, *kernel).total : 0;
   }
 
-  // The array is busy with nothing but products, or the write port with nothing but results; the call may be that of a neighbour.
+  // The array is busy with nothing but products, or the write port with nothing but results; the
+  // call may be that of a neighbour.
   uint64_t bound(const Graph& graph, OpId op) const override {
     const BoundOpView view(graph, op);
     const npu::Target& target = machine_.target;
-    const auto macs = static_cast<uint64_t>(view->def->macs == nullptr ? 0 : view->def->macs(*view));
+    const auto macs =
+        static_cast<uint64_t>(view->def->macs == nullptr ? 0 : view->def->macs(*view));
     uint64_t written = 0;
     for (const Type* result : view->results) written += static_cast<uint64_t>(result->elements());
     const uint64_t array = uint64_t{target.pipelines} * target.macs;
-    return std::max((macs + array - 1) / array, (written + target.write_port - 1) / target.write_port);
+    return std::max((macs + array - 1) / array,
+                    (written + target.write_port - 1) / target.write_port);
   }
 
   size_t max_operands() const override { return npu::kMaxOperands; }
@@ -62,22 +72,28 @@ class NeutronBackend final : public DelegateBackend {
   uint64_t dispatch_cycles() const override { return machine_.target.call_host_cycles; }
 
   Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const override {
-    // What is computed in place in a concatenation keeps all of it in memory from the first part on.
+    // What is computed in place in a concatenation keeps all of it in memory from the first part
+    // on.
     if (machine_.options.nxp_like()) return lower(program, graph, false);
     Result<std::unique_ptr<LoweredPartition>> joined = lower(program, graph, true);
-    return joined || joined.error().id != DiagnosticId::kMemoryExceeded ? std::move(joined) : lower(program, graph, false);
+    return joined || joined.error().id != DiagnosticId::kMemoryExceeded
+               ? std::move(joined)
+               : lower(program, graph, false);
   }
 
  private:
   static std::optional<OperatorRule> as_operator_rule(const Rule* rule) {
     if (rule == nullptr) return std::nullopt;
-    return OperatorRule{.dtypes = "int8", .conditions = {rule->conditions.begin(), rule->conditions.end()}};
+    return OperatorRule{.dtypes = "int8",
+                        .conditions = {rule->conditions.begin(), rule->conditions.end()}};
   }
-  static Result<std::unique_ptr<LoweredPartition>> checked(const Program& program, Partition partition) {
+  static Result<std::unique_ptr<LoweredPartition>> checked(const Program& program,
+                                                           Partition partition) {
     DTR_TRY(partition.check_work(program));
     return std::make_unique<Partition>(std::move(partition));
   }
-  Result<std::unique_ptr<LoweredPartition>> lower(const Program& program, const Graph& graph, bool join) const {
+  Result<std::unique_ptr<LoweredPartition>> lower(const Program& program, const Graph& graph,
+                                                  bool join) const {
     Builder builder(machine_, program, graph, join);
     for (const Group& group : plan_groups(machine_, program, graph)) {
       const Rule* rule = find_rule(graph, group.head);
@@ -90,14 +106,17 @@ class NeutronBackend final : public DelegateBackend {
       MemoryPlan memory = plan_memory(lowered);
       uint64_t constants = 0;
       for (const Call& call : lowered.calls) constants += call.constants.size();
-      if (join && memory.peak() + constants > machine_.target.sram_bytes) return lower(program, graph, false);
+      if (join && memory.peak() + constants > machine_.target.sram_bytes)
+        return lower(program, graph, false);
       Schedule nothing{std::vector<uint32_t>(lowered.calls.size(), kNoCopy)};
-      return checked(program, Partition(machine_, graph, std::move(lowered), std::move(memory), std::move(nothing)));
+      return checked(program, Partition(machine_, graph, std::move(lowered), std::move(memory),
+                                        std::move(nothing)));
     }
     split_calls(machine_, lowered, plan_memory(lowered).live_bytes);
     MemoryPlan memory = plan_memory(lowered);
     DTR_ASSIGN(Schedule schedule, plan_copies(machine_, lowered.calls, memory.live_bytes));
-    return checked(program, Partition(machine_, graph, std::move(lowered), std::move(memory), std::move(schedule)));
+    return checked(program, Partition(machine_, graph, std::move(lowered), std::move(memory),
+                                      std::move(schedule)));
   }
 
   Machine machine_;
@@ -106,7 +125,8 @@ class NeutronBackend final : public DelegateBackend {
 }  // namespace
 }  // namespace neutron
 
-std::unique_ptr<DelegateBackend> make_neutron_backend(const npu::Target& target, NeutronOptions options) {
+std::unique_ptr<DelegateBackend> make_neutron_backend(const npu::Target& target,
+                                                      NeutronOptions options) {
   DTR_CHECK(npu::is_machine(target));  // rows of compiler/targets/ are
   return std::make_unique<neutron::NeutronBackend>(target, options);
 }

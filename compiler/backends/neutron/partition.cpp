@@ -9,7 +9,8 @@
 
 namespace dtr::neutron {
 
-Partition::Partition(const Machine& machine, const Graph& graph, LoweredGraph lowered, MemoryPlan memory, Schedule schedule)
+Partition::Partition(const Machine& machine, const Graph& graph, LoweredGraph lowered,
+                     MemoryPlan memory, Schedule schedule)
     : target_(machine.target),
       constants_in_sram_(machine.options.constants_in_sram),
       memory_(std::move(memory)),
@@ -25,18 +26,21 @@ Partition::Partition(const Machine& machine, const Graph& graph, LoweredGraph lo
     const Buffer& buffer = memory_.buffers[i];
     if (!buffer.operand_storage) {
       interior_of_[i] = static_cast<uint32_t>(buffers.size());
-      buffers.push_back({buffer.name, BufferRole::kActivation, buffer.bytes, buffer.first_step, buffer.last_step});
+      buffers.push_back({buffer.name, BufferRole::kActivation, buffer.bytes, buffer.first_step,
+                         buffer.last_step});
       continue;
     }
     const Storage& operand = storages_[*buffer.operand_storage];
-    (operand.kind == Storage::Kind::kInput ? inputs : outputs)[operand.operand] = {buffer.bytes, buffer.first_step, buffer.last_step};
+    (operand.kind == Storage::Kind::kInput ? inputs : outputs)[operand.operand] = {
+        buffer.bytes, buffer.first_step, buffer.last_step};
   }
   staging_of_.assign(calls_.size(), kNone);
   for (uint32_t call = 0; call < calls_.size(); ++call) {
     if (schedule_.start[call] == kNoCopy) continue;
     staging_of_[call] = static_cast<uint32_t>(buffers.size());
     buffers.push_back({"constants of call " + std::to_string(call), BufferRole::kStaging,
-                       static_cast<uint32_t>(calls_[call].constants.size()), schedule_.start[call], call});
+                       static_cast<uint32_t>(calls_[call].constants.size()), schedule_.start[call],
+                       call});
   }
   order_commands();
   describe_steps();
@@ -46,8 +50,11 @@ Partition::Partition(const Machine& machine, const Graph& graph, LoweredGraph lo
 void Partition::order_commands() {
   uint32_t next_copy = 0;
   for (uint32_t call = 0; call < calls_.size(); ++call) {
-    for (; next_copy < calls_.size() && (schedule_.start[next_copy] == kNoCopy || schedule_.start[next_copy] <= call); ++next_copy)
-      if (schedule_.start[next_copy] != kNoCopy) commands_.push_back({Command::Kind::kCopy, next_copy});
+    for (; next_copy < calls_.size() &&
+           (schedule_.start[next_copy] == kNoCopy || schedule_.start[next_copy] <= call);
+         ++next_copy)
+      if (schedule_.start[next_copy] != kNoCopy)
+        commands_.push_back({Command::Kind::kCopy, next_copy});
     if (schedule_.start[call] != kNoCopy) commands_.push_back({Command::Kind::kWait, call});
     commands_.push_back({Command::Kind::kCall, call});
   }
@@ -57,7 +64,11 @@ void Partition::describe_steps() {
   for (uint32_t i = 0; i < commands_.size(); ++i) {
     const Call& call = calls_[commands_[i].call];
     if (commands_[i].kind == Command::Kind::kCopy) {
-      step_info.push_back({.command = i, .kernel = "Copy", .origin = call.origin, .limit = "flash", .bytes = call.constants.size()});
+      step_info.push_back({.command = i,
+                           .kernel = "Copy",
+                           .origin = call.origin,
+                           .limit = "flash",
+                           .bytes = call.constants.size()});
     } else if (commands_[i].kind == Command::Kind::kCall) {
       const npu::Cycles cost = cycles(target_, call.kernel);
       step_info.push_back({.command = i,
@@ -77,7 +88,8 @@ uint64_t Partition::traffic(const Call& call) const {
   uint64_t bytes = call.constants.size();
   std::vector<uint32_t> seen;
   visit_addresses(call.kernel, [&](const npu::Address& address, Access) {
-    if (address.region == kOwnConstants || std::ranges::find(seen, address.region) != seen.end()) return;
+    if (address.region == kOwnConstants || std::ranges::find(seen, address.region) != seen.end())
+      return;
     seen.push_back(address.region);
     bytes += bytes_at(call, address);
   });
@@ -96,17 +108,22 @@ Status Partition::check_work(const Program& program) const {
     for (const OperandUse& operand : *operands) work += operand.bytes / kBytesACycle;
   for (const Call& call : calls_) {
     const uint64_t before = work;
-    work += cycles(target_, call.kernel).total + 2 * call.constants.size() / kBytesACycle;  // read and written by their copy
+    work += cycles(target_, call.kernel).total +
+            2 * call.constants.size() / kBytesACycle;  // read and written by their copy
     Place place = place_of(program, call.origin);
     visit_addresses(call.kernel, [&](const npu::Address& address, Access access) {
       work += bytes_at(call, address) / kBytesACycle;
-      if (access == Access::kWrite && place.node.empty()) place.node = storages_[address.region].name;
+      if (access == Access::kWrite && place.node.empty())
+        place.node = storages_[address.region].name;
     });
     if (work <= npu::kMaxPayloadCycles) continue;
     return fail(DiagnosticId::kWorkExceeded,
-                fmt::format("a call of the NPU has {} cycles before this operator and {} with it; a runtime loads at most {}",
-                            with_thousands(before), with_thousands(work), with_thousands(npu::kMaxPayloadCycles)),
-                "keep the operator off the NPU (--keep-off), which ends the call before it, or make the model or its input smaller",
+                fmt::format("a call of the NPU has {} cycles before this operator and {} with it; "
+                            "a runtime loads at most {}",
+                            with_thousands(before), with_thousands(work),
+                            with_thousands(npu::kMaxPayloadCycles)),
+                "keep the operator off the NPU (--keep-off), which ends the call before it, or "
+                "make the model or its input smaller",
                 std::move(place));
   }
   return {};
@@ -133,7 +150,8 @@ void Partition::describe_values(const Graph& graph, const LoweredGraph& lowered)
           if (interior_of_[buffer] != kNone) {
             described.buffer = interior_of_[buffer];
           } else if (const Storage& operand = storages_[*memory_.buffers[buffer].operand_storage];
-                     operand.kind == Storage::Kind::kOutput && std::ranges::find(graph.outputs(), id) == graph.outputs().end()) {
+                     operand.kind == Storage::Kind::kOutput &&
+                     std::ranges::find(graph.outputs(), id) == graph.outputs().end()) {
             described.output = operand.operand;
           }
           break;
@@ -143,19 +161,23 @@ void Partition::describe_values(const Graph& graph, const LoweredGraph& lowered)
     }
 }
 
-Result<std::vector<std::byte>> Partition::encode(std::span<const uint32_t> offsets, uint32_t scratch_bytes) const {
+Result<std::vector<std::byte>> Partition::encode(std::span<const uint32_t> offsets,
+                                                 uint32_t scratch_bytes) const {
   DTR_CHECK(offsets.size() == buffers.size());
   PayloadWriter writer;
   for (const OperandUse& input : inputs) writer.add_operand(npu::OperandKind::kInput, input.bytes);
-  for (const OperandUse& output : outputs) writer.add_operand(npu::OperandKind::kOutput, output.bytes);
+  for (const OperandUse& output : outputs)
+    writer.add_operand(npu::OperandKind::kOutput, output.bytes);
 
   npu::Address block;  // constants of the call that is being encoded
   const auto resolve = [&](npu::Address address) -> npu::Address {
     if (address.region == kOwnConstants) return {block.region, block.offset + address.offset};
     const uint32_t buffer = memory_.buffer_of[address.region];
-    if (interior_of_[buffer] != kNone) return {npu::kScratch, offsets[interior_of_[buffer]] + address.offset};
+    if (interior_of_[buffer] != kNone)
+      return {npu::kScratch, offsets[interior_of_[buffer]] + address.offset};
     const Storage& operand = storages_[*memory_.buffers[buffer].operand_storage];
-    const uint32_t base = operand.kind == Storage::Kind::kInput ? 0 : static_cast<uint32_t>(inputs.size());
+    const uint32_t base =
+        operand.kind == Storage::Kind::kInput ? 0 : static_cast<uint32_t>(inputs.size());
     return {npu::kFirstOperand + base + operand.operand, address.offset};
   };
   std::vector<uint32_t> ticket(calls_.size(), 0);
@@ -165,10 +187,11 @@ Result<std::vector<std::byte>> Partition::encode(std::span<const uint32_t> offse
     switch (command.kind) {
       case Command::Kind::kCopy:
         ticket[command.call] = ++last_ticket;
-        writer.add_command(npu::Copy{.destination = {npu::kScratch, offsets[staging_of_[command.call]]},
-                                     .source = writer.add_constants(call.constants),
-                                     .bytes = static_cast<uint32_t>(call.constants.size()),
-                                     .ticket = last_ticket});
+        writer.add_command(
+            npu::Copy{.destination = {npu::kScratch, offsets[staging_of_[command.call]]},
+                      .source = writer.add_constants(call.constants),
+                      .bytes = static_cast<uint32_t>(call.constants.size()),
+                      .ticket = last_ticket});
         break;
       case Command::Kind::kWait:
         writer.add_command(npu::Wait{.ticket = ticket[command.call]});
@@ -176,15 +199,17 @@ Result<std::vector<std::byte>> Partition::encode(std::span<const uint32_t> offse
       case Command::Kind::kCall: {
         Kernel kernel = call.kernel;
         if (!call.constants.empty())
-          block =
-              constants_in_sram_ ? writer.add_constants(call.constants) : npu::Address{npu::kScratch, offsets[staging_of_[command.call]]};
+          block = constants_in_sram_
+                      ? writer.add_constants(call.constants)
+                      : npu::Address{npu::kScratch, offsets[staging_of_[command.call]]};
         visit_addresses(kernel, [&](npu::Address& address, Access) { address = resolve(address); });
         std::visit([&](const auto& placed) { writer.add_command(placed); }, kernel);
         break;
       }
     }
   }
-  return writer.finish(target_, scratch_bytes, constants_in_sram_ ? uint32_t{npu::kConstantsInSram} : 0);
+  return writer.finish(target_, scratch_bytes,
+                       constants_in_sram_ ? uint32_t{npu::kConstantsInSram} : 0);
 }
 
 }  // namespace dtr::neutron

@@ -9,9 +9,11 @@ namespace dtr::neutron {
 
 class Partition final : public LoweredPartition {
  public:
-  Partition(const Machine& machine, const Graph& graph, LoweredGraph lowered, MemoryPlan memory, Schedule schedule);
+  Partition(const Machine& machine, const Graph& graph, LoweredGraph lowered, MemoryPlan memory,
+            Schedule schedule);
 
-  Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets, uint32_t scratch_bytes) const override;
+  Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets,
+                                        uint32_t scratch_bytes) const override;
 
   // kWorkExceeded at the operator with which the payload becomes more work than a runtime takes
   // (npu::kMaxPayloadCycles). Bytes that a call touches are counted as all of their storages, so

@@ -13,16 +13,21 @@ class Converted final : public LoweredPartition {
   Converted(const Graph& graph, std::vector<std::byte> payload) : payload_(std::move(payload)) {
     steps = 1;
     plans_scratch = false;
-    for (const ValueId input : graph.inputs()) inputs.push_back({.bytes = static_cast<uint32_t>(graph.type(input).bytes())});
-    for (const ValueId output : graph.outputs()) outputs.push_back({.bytes = static_cast<uint32_t>(graph.type(output).bytes())});
+    for (const ValueId input : graph.inputs())
+      inputs.push_back({.bytes = static_cast<uint32_t>(graph.type(input).bytes())});
+    for (const ValueId output : graph.outputs())
+      outputs.push_back({.bytes = static_cast<uint32_t>(graph.type(output).bytes())});
     for (const OpId op : graph.ops()) {
       const BoundOpView view(graph, op);
-      step_info.push_back(
-          {.kernel = "NeutronGraph", .origin = graph.op(op).origin, .macs = view->def->macs == nullptr ? 0 : view->def->macs(*view)});
+      step_info.push_back({.kernel = "NeutronGraph",
+                           .origin = graph.op(op).origin,
+                           .macs = view->def->macs == nullptr ? 0 : view->def->macs(*view)});
     }
   }
 
-  Result<std::vector<std::byte>> encode(std::span<const uint32_t>, uint32_t) const override { return payload_; }
+  Result<std::vector<std::byte>> encode(std::span<const uint32_t>, uint32_t) const override {
+    return payload_;
+  }
 
  private:
   std::vector<std::byte> payload_;
@@ -30,26 +35,33 @@ class Converted final : public LoweredPartition {
 
 class NeutronIrBackend final : public DelegateBackend {
  public:
-  NeutronIrBackend(std::unique_ptr<DelegateBackend> machine, std::string target, ConverterOptions options)
+  NeutronIrBackend(std::unique_ptr<DelegateBackend> machine, std::string target,
+                   ConverterOptions options)
       : machine_(std::move(machine)), target_(std::move(target)), options_(std::move(options)) {}
 
   std::string_view name() const override { return machine_->name(); }
   std::string_view delegate_id() const override { return kNeutronDelegateId; }
 
-  std::optional<OperatorRule> rule(const OpDef& op) const override { return with_form(op, machine_->rule(op)); }
+  std::optional<OperatorRule> rule(const OpDef& op) const override {
+    return with_form(op, machine_->rule(op));
+  }
   std::optional<OperatorRule> rule_of(const Graph& graph, OpId op) const override {
     return with_form(*graph.op(op).def, machine_->rule_of(graph, op));
   }
   Refusal no_rule(const OpDef& op) const override {
     if (!machine_->rule(op)) return machine_->no_rule(op);
     return {.id = kNoForm,
-            .reason = fmt::format("TensorFlow Lite, in which the converter reads models, has no {} in int8", op.name),
+            .reason = fmt::format(
+                "TensorFlow Lite, in which the converter reads models, has no {} in int8", op.name),
             .remedy = std::string(kOtherForm)};
   }
-  std::optional<std::string> violation(const Condition& condition, const OpQuery& query) const override {
+  std::optional<std::string> violation(const Condition& condition,
+                                       const OpQuery& query) const override {
     return machine_->violation(condition, query);
   }
-  std::string with_numbers(std::string_view text) const override { return machine_->with_numbers(text); }
+  std::string with_numbers(std::string_view text) const override {
+    return machine_->with_numbers(text);
+  }
 
   LayoutChoice layouts(const Graph& graph, OpId op) const override {
     const Form* form = find_form(*graph.op(op).def);
@@ -63,7 +75,8 @@ class NeutronIrBackend final : public DelegateBackend {
   bool prefers_contiguous() const override { return true; }
 
   Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const override {
-    DTR_ASSIGN(std::vector<std::byte> payload, convert(graph, write_neutron_ir(program, graph), target_, options_));
+    DTR_ASSIGN(std::vector<std::byte> payload,
+               convert(graph, write_neutron_ir(program, graph), target_, options_));
     return std::make_unique<Converted>(graph, std::move(payload));
   }
 
@@ -71,7 +84,8 @@ class NeutronIrBackend final : public DelegateBackend {
   static std::optional<OperatorRule> with_form(const OpDef& op, std::optional<OperatorRule> rule) {
     const Form* form = find_form(op);
     if (form == nullptr || !rule) return std::nullopt;
-    rule->conditions.insert(rule->conditions.end(), form->conditions.begin(), form->conditions.end());
+    rule->conditions.insert(rule->conditions.end(), form->conditions.begin(),
+                            form->conditions.end());
     return rule;
   }
 
@@ -83,11 +97,15 @@ class NeutronIrBackend final : public DelegateBackend {
 }  // namespace
 }  // namespace neutron_ir
 
-std::unique_ptr<DelegateBackend> make_neutron_ir_backend(std::unique_ptr<DelegateBackend> machine, std::string target,
+std::unique_ptr<DelegateBackend> make_neutron_ir_backend(std::unique_ptr<DelegateBackend> machine,
+                                                         std::string target,
                                                          ConverterOptions options) {
-  return std::make_unique<neutron_ir::NeutronIrBackend>(std::move(machine), std::move(target), std::move(options));
+  return std::make_unique<neutron_ir::NeutronIrBackend>(std::move(machine), std::move(target),
+                                                        std::move(options));
 }
 
-std::vector<std::byte> write_neutron_ir(const Program& program, const Graph& graph) { return neutron_ir::Emitter(program, graph).run(); }
+std::vector<std::byte> write_neutron_ir(const Program& program, const Graph& graph) {
+  return neutron_ir::Emitter(program, graph).run();
+}
 
 }  // namespace dtr

@@ -29,7 +29,9 @@ Order order_of(const Type& type) {
 }
 
 int axis_in(const std::optional<Quantization>& quantization, const Order& order) {
-  return quantization && quantization->per_channel() ? static_cast<int>(place_of_dim(order, quantization->axis)) : 0;
+  return quantization && quantization->per_channel()
+             ? static_cast<int>(place_of_dim(order, quantization->axis))
+             : 0;
 }
 
 constexpr const char* kDescription = "Neutron IR of a partition, written by Deuteron";
@@ -42,9 +44,13 @@ Order contiguous_order(size_t rank) {
   return order;
 }
 
-Order channels_last_order(size_t rank) { return order_of({.shape = Shape(rank), .layout = Layout::kChannelsLast}); }
+Order channels_last_order(size_t rank) {
+  return order_of({.shape = Shape(rank), .layout = Layout::kChannelsLast});
+}
 
-int64_t place_of_dim(const Order& order, int64_t dim) { return std::ranges::find(order, dim) - order.begin(); }
+int64_t place_of_dim(const Order& order, int64_t dim) {
+  return std::ranges::find(order, dim) - order.begin();
+}
 
 Shape in_order(const Shape& shape, const Order& order) {
   Shape result;
@@ -52,15 +58,17 @@ Shape in_order(const Shape& shape, const Order& order) {
   return result;
 }
 
-Emitter::Emitter(const Program& program, const Graph& graph) : program_(program), graph_(graph), tensors_(graph.value_slots()) {}
+Emitter::Emitter(const Program& program, const Graph& graph)
+    : program_(program), graph_(graph), tensors_(graph.value_slots()) {}
 
 std::vector<std::byte> Emitter::run() {
   std::vector<TensorIndex> inputs, outputs;
   for (const ValueId input : graph_.inputs()) {
     const Type& type = graph_.type(input);
     const Order order = order_of(type);
-    tensors_[input.index] = {
-        model_.add_tensor(graph_.value(input).name, tensor_type(type.dtype), in_order(type.shape, order), type.quantization), order};
+    tensors_[input.index] = {model_.add_tensor(graph_.value(input).name, tensor_type(type.dtype),
+                                               in_order(type.shape, order), type.quantization),
+                             order};
     inputs.push_back(tensors_[input.index].index);
   }
   for (const OpId op : graph_.ops()) convert(op);
@@ -82,8 +90,8 @@ void Emitter::convert(OpId id) {
   if (renamed) computed_ = tensors_[value.index].index;
   if (renamed ? leaves : computed_order_ != order_of(type)) {
     const Order order = order_of(type);
-    const TensorIndex result =
-        model_.add_tensor(graph_.value(value).name, tensor_type(type.dtype), in_order(type.shape, order), type.quantization);
+    const TensorIndex result = model_.add_tensor(graph_.value(value).name, tensor_type(type.dtype),
+                                                 in_order(type.shape, order), type.quantization);
     transpose(computed_, computed_order_, result, order, type.shape);
     tensors_[value.index] = {result, order};
   } else {
@@ -96,8 +104,9 @@ Tensor Emitter::tensor_of(ValueId id) {
   if (known.index != kAbsent) return known;
   const Value& value = graph_.value(id);
   const Order order = contiguous_order(value.type.rank());
-  known = {model_.add_constant(value.name, tensor_type(value.type.dtype), value.type.shape, program_.constants.bytes(value.constant),
-                               value.type.quantization, axis_in(value.type.quantization, order)),
+  known = {model_.add_constant(value.name, tensor_type(value.type.dtype), value.type.shape,
+                               program_.constants.bytes(value.constant), value.type.quantization,
+                               axis_in(value.type.quantization, order)),
            order};
   return known;
 }
@@ -115,7 +124,8 @@ Order Emitter::result_order() const { return order_of(result_type()); }
 TensorIndex Emitter::operand(size_t index, const Order& order) {
   const ValueId id = op_->operands[index];
   const Type& of = type(index);
-  const Tensor tensor = is_constant(index) ? Tensor{kAbsent, contiguous_order(of.rank())} : operand(index);
+  const Tensor tensor =
+      is_constant(index) ? Tensor{kAbsent, contiguous_order(of.rank())} : operand(index);
   if (tensor.index != kAbsent && tensor.order == order) return tensor.index;
   const auto [known, is_new] = brought_.emplace(std::pair(id.index, order), kAbsent);
   if (!is_new) return known->second;
@@ -125,7 +135,8 @@ TensorIndex Emitter::operand(size_t index, const Order& order) {
   for (size_t i = 0; i < order.size(); ++i)
     from.push_back(i < order.size() - of.rank()
                        ? static_cast<int64_t>(i)
-                       : tensor.order[i - (order.size() - of.rank())] + static_cast<int64_t>(order.size() - of.rank()));
+                       : tensor.order[i - (order.size() - of.rank())] +
+                             static_cast<int64_t>(order.size() - of.rank()));
   if (is_constant(index)) {
     const std::span<const std::byte> data = program_.constants.bytes(graph_.value(id).constant);
     std::vector<std::byte> bytes(data.size());
@@ -133,8 +144,10 @@ TensorIndex Emitter::operand(size_t index, const Order& order) {
     std::vector<int64_t> steps;
     for (const int64_t dim : order) steps.push_back(own[static_cast<size_t>(dim)]);
     const Shape to = in_order(shape, order);
-    reorder(to, byte_size(of.dtype), data.data(), steps, bytes.data(), strides(to, Layout::kContiguous));
-    known->second = model_.add_constant(graph_.value(id).name, tensor_type(of.dtype), to, bytes, of.quantization);
+    reorder(to, byte_size(of.dtype), data.data(), steps, bytes.data(),
+            strides(to, Layout::kContiguous));
+    known->second = model_.add_constant(graph_.value(id).name, tensor_type(of.dtype), to, bytes,
+                                        of.quantization);
     return known->second;
   }
   // Fewer dimensions are made more before they move.
@@ -153,7 +166,8 @@ TensorIndex Emitter::result(const Order& order) {
   computed_order_ = order;
   const bool final = order == order_of(type);
   const std::string& name = graph_.value(op_->results[0]).name;
-  computed_ = model_.add_tensor(final ? name : name + "/computed", tensor_type(type.dtype), in_order(type.shape, order), type.quantization);
+  computed_ = model_.add_tensor(final ? name : name + "/computed", tensor_type(type.dtype),
+                                in_order(type.shape, order), type.quantization);
   return computed_;
 }
 
@@ -162,29 +176,37 @@ void Emitter::rename_result(const Tensor& tensor, const Order& order) {
   computed_order_ = order;
 }
 
-TensorIndex Emitter::temporary(const Shape& shape, const std::optional<Quantization>& quantization, DType dtype) {
-  return model_.add_tensor(graph_.value(op_->results[0]).name + "/part", tensor_type(dtype), shape, quantization);
+TensorIndex Emitter::temporary(const Shape& shape, const std::optional<Quantization>& quantization,
+                               DType dtype) {
+  return model_.add_tensor(graph_.value(op_->results[0]).name + "/part", tensor_type(dtype), shape,
+                           quantization);
 }
 
-TensorIndex Emitter::integers(const Ints& values) { return integers(values, {static_cast<int64_t>(values.size())}); }
+TensorIndex Emitter::integers(const Ints& values) {
+  return integers(values, {static_cast<int64_t>(values.size())});
+}
 
 TensorIndex Emitter::integers(const Ints& values, const Shape& shape) {
   const std::vector<int32_t> narrow(values.begin(), values.end());
-  return model_.add_constant(graph_.value(op_->results[0]).name + "/integers", fb::TensorType::INT32, shape,
-                             std::as_bytes(std::span(narrow)));
+  return model_.add_constant(graph_.value(op_->results[0]).name + "/integers",
+                             fb::TensorType::INT32, shape, std::as_bytes(std::span(narrow)));
 }
 
-TensorIndex Emitter::int8_constant(std::span<const int8_t> values, const Shape& shape, const Quantization& quantization, int axis) {
-  return model_.add_constant(graph_.value(op_->results[0]).name + "/constant", fb::TensorType::INT8, shape, std::as_bytes(values),
-                             quantization, axis);
+TensorIndex Emitter::int8_constant(std::span<const int8_t> values, const Shape& shape,
+                                   const Quantization& quantization, int axis) {
+  return model_.add_constant(graph_.value(op_->results[0]).name + "/constant", fb::TensorType::INT8,
+                             shape, std::as_bytes(values), quantization, axis);
 }
 
-TensorIndex Emitter::int32_constant(std::span<const int32_t> values, const Quantization& quantization) {
-  return model_.add_constant(graph_.value(op_->results[0]).name + "/bias", fb::TensorType::INT32, {static_cast<int64_t>(values.size())},
-                             std::as_bytes(values), quantization);
+TensorIndex Emitter::int32_constant(std::span<const int32_t> values,
+                                    const Quantization& quantization) {
+  return model_.add_constant(graph_.value(op_->results[0]).name + "/bias", fb::TensorType::INT32,
+                             {static_cast<int64_t>(values.size())}, std::as_bytes(values),
+                             quantization);
 }
 
-TensorIndex Emitter::reshaped(TensorIndex tensor, const Shape& shape, const std::optional<Quantization>& quantization) {
+TensorIndex Emitter::reshaped(TensorIndex tensor, const Shape& shape,
+                              const std::optional<Quantization>& quantization) {
   const TensorIndex to = temporary(shape, quantization);
   reshape(tensor, to, shape);
   return to;
@@ -193,14 +215,17 @@ TensorIndex Emitter::reshaped(TensorIndex tensor, const Shape& shape, const std:
 void Emitter::reshape(TensorIndex from, TensorIndex to, const Shape& shape) {
   const std::vector<int32_t> extents(shape.begin(), shape.end());
   const auto table = fb::CreateReshapeOptions(tables(), tables().CreateVector(extents));
-  add(fb::BuiltinOperator::RESHAPE, 1, {from, integers(shape)}, to, options(fb::OptionsType::ReshapeOptions, table));
+  add(fb::BuiltinOperator::RESHAPE, 1, {from, integers(shape)}, to,
+      options(fb::OptionsType::ReshapeOptions, table));
 }
 
 // Where only dimensions of one element move, the bytes stay: a RESHAPE.
-void Emitter::transpose(TensorIndex from, const Order& from_order, TensorIndex to, const Order& to_order, const Shape& shape) {
+void Emitter::transpose(TensorIndex from, const Order& from_order, TensorIndex to,
+                        const Order& to_order, const Shape& shape) {
   const auto moving = [&](const Order& order) {
     Order dims;
-    std::ranges::copy_if(order, std::back_inserter(dims), [&](int64_t dim) { return shape[static_cast<size_t>(dim)] != 1; });
+    std::ranges::copy_if(order, std::back_inserter(dims),
+                         [&](int64_t dim) { return shape[static_cast<size_t>(dim)] != 1; });
     return dims;
   };
   if (moving(from_order) == moving(to_order)) return reshape(from, to, in_order(shape, to_order));
@@ -210,17 +235,23 @@ void Emitter::transpose(TensorIndex from, const Order& from_order, TensorIndex t
 }
 
 const Form* find_form(const OpDef& def) {
-  for (const std::span<const Form> forms : {convolution_forms(), elementwise_forms(), movement_forms(), reduction_forms()})
+  for (const std::span<const Form> forms :
+       {convolution_forms(), elementwise_forms(), movement_forms(), reduction_forms()})
     for (const Form& form : forms)
       if (form.def == &def) return &form;
   return nullptr;
 }
 
 // NXP's runtime knows channels-last tensors of four dimensions alone.
-bool is_image(const OpView& view) { return view.operand(0).rank() == 4 && view.result().rank() == 4; }
-LayoutChoice any_layout(const OpView& view) { return is_image(view) ? LayoutChoice{} : contiguous(view); }
+bool is_image(const OpView& view) {
+  return view.operand(0).rank() == 4 && view.result().rank() == 4;
+}
+LayoutChoice any_layout(const OpView& view) {
+  return is_image(view) ? LayoutChoice{} : contiguous(view);
+}
 LayoutChoice channels_last(const OpView& view) {
-  return is_image(view) ? LayoutChoice{.contiguous = false, .channels_last = true} : contiguous(view);
+  return is_image(view) ? LayoutChoice{.contiguous = false, .channels_last = true}
+                        : contiguous(view);
 }
 LayoutChoice contiguous(const OpView&) { return {.contiguous = true, .channels_last = false}; }
 LayoutChoice any_to_any(const OpView& view) {

@@ -1,6 +1,7 @@
-// What the conversion of one operator to TensorFlow Lite works with. A tensor of the file has the shape of its value's bytes; `order` says
-// which logical dimension stands at each place of it. Conversions ask for operands in the order that their operator needs, and say in which
-// they leave the result: transpositions are added where these differ.
+// What the conversion of one operator to TensorFlow Lite works with. A tensor of the file has the
+// shape of its value's bytes; `order` says which logical dimension stands at each place of it.
+// Conversions ask for operands in the order that their operator needs, and say in which they leave
+// the result: transpositions are added where these differ.
 #pragma once
 
 #include <map>
@@ -44,30 +45,35 @@ class Emitter {
     return program_.constants.values<T>(graph_.value(op_->operands[operand]).constant);
   }
 
-  // An operand as it lies, and brought into an order. With fewer dimensions than `order` it gets leading ones of extent 1, as PyTorch
-  // broadcasts.
+  // An operand as it lies, and brought into an order. With fewer dimensions than `order` it gets
+  // leading ones of extent 1, as PyTorch broadcasts.
   Tensor operand(size_t index);
   TensorIndex operand(size_t index, const Order& order);
   Shape operand_shape(size_t index, const Order& order) const;
   // The order of the result's layout.
   Order result_order() const;
-  // The tensor that the operator writes to, with the result's dimensions in that order. Asked for once.
+  // The tensor that the operator writes to, with the result's dimensions in that order. Asked for
+  // once.
   TensorIndex result(const Order& order);
   // The result is an operand whose dimensions have other numbers: nothing is computed.
   void rename_result(const Tensor& tensor, const Order& order);
 
   // Further tensors and constants.
-  TensorIndex temporary(const Shape& shape, const std::optional<Quantization>& quantization, DType dtype = DType::kInt8);
+  TensorIndex temporary(const Shape& shape, const std::optional<Quantization>& quantization,
+                        DType dtype = DType::kInt8);
   TensorIndex integers(const Ints& values);
   TensorIndex integers(const Ints& values, const Shape& shape);
-  TensorIndex int8_constant(std::span<const int8_t> values, const Shape& shape, const Quantization& quantization, int axis = 0);
+  TensorIndex int8_constant(std::span<const int8_t> values, const Shape& shape,
+                            const Quantization& quantization, int axis = 0);
   TensorIndex int32_constant(std::span<const int32_t> values, const Quantization& quantization);
 
   // RESHAPE, TRANSPOSE.
-  TensorIndex reshaped(TensorIndex tensor, const Shape& shape, const std::optional<Quantization>& quantization);
+  TensorIndex reshaped(TensorIndex tensor, const Shape& shape,
+                       const std::optional<Quantization>& quantization);
   void reshape(TensorIndex from, TensorIndex to, const Shape& shape);
 
-  void add(fb::BuiltinOperator code, int version, const std::vector<TensorIndex>& inputs, TensorIndex output, Options options = {}) {
+  void add(fb::BuiltinOperator code, int version, const std::vector<TensorIndex>& inputs,
+           TensorIndex output, Options options = {}) {
     model_.add_operator(code, version, inputs, {output}, options);
   }
   template <class Table>
@@ -79,7 +85,8 @@ class Emitter {
  private:
   Tensor tensor_of(ValueId value);
   void convert(OpId op);
-  void transpose(TensorIndex from, const Order& from_order, TensorIndex to, const Order& to_order, const Shape& shape);
+  void transpose(TensorIndex from, const Order& from_order, TensorIndex to, const Order& to_order,
+                 const Shape& shape);
 
   const Program& program_;
   const Graph& graph_;
@@ -108,7 +115,8 @@ const Form* find_form(const OpDef& def);
 
 // The id and remedy of every condition here.
 inline constexpr std::string_view kNoForm = "neutron-ir-form";
-inline constexpr std::string_view kOtherForm = "the CPU runs it; Deuteron's own microcode does too: compile without --converter";
+inline constexpr std::string_view kOtherForm =
+    "the CPU runs it; Deuteron's own microcode does too: compile without --converter";
 LayoutChoice any_layout(const OpView& view);
 LayoutChoice channels_last(const OpView& view);
 LayoutChoice contiguous(const OpView& view);

@@ -16,13 +16,18 @@ struct Activation {
 };
 Activation activation_of(const OpView& view, bool fuses = true);
 // The tensor that the operator itself writes to, and the operator behind it.
-TensorIndex before_activation(Emitter& emitter, const Activation& activation, TensorIndex result, const Shape& shape);
-void add_activation(Emitter& emitter, const Activation& activation, TensorIndex from, TensorIndex result);
+TensorIndex before_activation(Emitter& emitter, const Activation& activation, TensorIndex result,
+                              const Shape& shape);
+void add_activation(Emitter& emitter, const Activation& activation, TensorIndex from,
+                    TensorIndex result);
 
 // The version that knows int8.
-constexpr int relu_version(BuiltinOperator code) { return code == BuiltinOperator::RELU || code == BuiltinOperator::RELU6 ? 2 : 1; }
+constexpr int relu_version(BuiltinOperator code) {
+  return code == BuiltinOperator::RELU || code == BuiltinOperator::RELU6 ? 2 : 1;
+}
 
-// How a window is padded in the format: what the operator itself knows (SAME, VALID), or rows and columns added before it.
+// How a window is padded in the format: what the operator itself knows (SAME, VALID), or rows and
+// columns added before it.
 struct Padding {
   fb::Padding kind = fb::Padding::VALID;
   int64_t top = 0, bottom = 0, left = 0, right = 0;
@@ -30,10 +35,11 @@ struct Padding {
 };
 Padding padding_of(const ops::Window& window);
 // x (N, H, W, C) padded with the int8 `value`.
-TensorIndex padded(Emitter& emitter, TensorIndex x, const Shape& shape, const Padding& padding, int8_t value,
-                   const Quantization& quantization);
+TensorIndex padded(Emitter& emitter, TensorIndex x, const Shape& shape, const Padding& padding,
+                   int8_t value, const Quantization& quantization);
 
-// x of rank 4 as an image (N, H, W, C); (N, C, L) as one of one row. `planes`: (C, H, W) as C images of one channel.
+// x of rank 4 as an image (N, H, W, C); (N, C, L) as one of one row. `planes`: (C, H, W) as C
+// images of one channel.
 struct Image {
   TensorIndex tensor = kAbsent;
   Shape shape;  // N, H, W, C

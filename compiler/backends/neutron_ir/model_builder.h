@@ -1,4 +1,5 @@
-// A TensorFlow Lite model while it is built: tensors, constants and operators in order, then the bytes of the file.
+// A TensorFlow Lite model while it is built: tensors, constants and operators in order, then the
+// bytes of the file.
 #pragma once
 
 #include <flatbuffers/flatbuffers.h>
@@ -32,11 +33,12 @@ class ModelBuilder {
   TensorIndex add_tensor(const std::string& name, fb::TensorType type, const Shape& shape,
                          const std::optional<Quantization>& quantization = {}, int axis = 0);
   // The same with data; equal data are stored once.
-  TensorIndex add_constant(const std::string& name, fb::TensorType type, const Shape& shape, std::span<const std::byte> data,
+  TensorIndex add_constant(const std::string& name, fb::TensorType type, const Shape& shape,
+                           std::span<const std::byte> data,
                            const std::optional<Quantization>& quantization = {}, int axis = 0);
 
-  void add_operator(fb::BuiltinOperator code, int version, const std::vector<TensorIndex>& inputs, const std::vector<TensorIndex>& outputs,
-                    Options options = {});
+  void add_operator(fb::BuiltinOperator code, int version, const std::vector<TensorIndex>& inputs,
+                    const std::vector<TensorIndex>& outputs, Options options = {});
   size_t operators() const { return operators_.size(); }
 
   template <class Table>
@@ -45,7 +47,8 @@ class ModelBuilder {
   }
   flatbuffers::FlatBufferBuilder& tables() { return builder_; }
 
-  std::vector<std::byte> finish(const std::vector<TensorIndex>& inputs, const std::vector<TensorIndex>& outputs,
+  std::vector<std::byte> finish(const std::vector<TensorIndex>& inputs,
+                                const std::vector<TensorIndex>& outputs,
                                 const std::string& description);
 
  private:

@@ -1,11 +1,15 @@
-// Payloads of the delegate `NeutronBackend`, as ExecuTorch's NXP backend packs what NXP's converter makes and its runtime takes it apart:
+// Payloads of the delegate `NeutronBackend`, as ExecuTorch's NXP backend packs what NXP's converter
+// makes and its runtime takes it apart:
 //
 //   byte 0, 1, 2          number of inputs, of outputs, of input arguments of the delegate call
-//   then, a byte each     formats of the inputs and of the outputs (1: channels last), for each input the argument it is, for each output
-//                         the argument it is, counted behind the inputs, version (0, or 1 with profile and debug buffers)
+//   then, a byte each     formats of the inputs and of the outputs (1: channels last), for each
+//   input the argument it is, for each output
+//                         the argument it is, counted behind the inputs, version (0, or 1 with
+//                         profile and debug buffers)
 //   zeros up to 16 bytes  then microcode, weights and kernels, each padded with zeros to 16 bytes
 //
-// Microcode begins with words of its own: the sizes of microcode and weights are read from them; the kernels are what follows.
+// Microcode begins with words of its own: the sizes of microcode and weights are read from them;
+// the kernels are what follows.
 #pragma once
 
 #include <cstddef>
@@ -38,8 +42,8 @@ struct NeutronPayload {
 // Header, blocks and padding.
 std::vector<std::byte> pack(const NeutronPayload& payload);
 
-// Refers to the bytes. `kernels` may have up to 15 bytes of padding at its end: nothing says how long it is.
-// Error: kPteMalformed, naming what does not fit.
+// Refers to the bytes. `kernels` may have up to 15 bytes of padding at its end: nothing says how
+// long it is. Error: kPteMalformed, naming what does not fit.
 Result<NeutronPayload> parse_neutron_payload(std::span<const std::byte> bytes);
 
 // For `deuteron inspect`: a line an operand and a line a block, or why it cannot be read.

@@ -1,5 +1,6 @@
-// Deuteron's runtime has kernels that ExecuTorch's has not. Here they are written in terms of those that both have, so that a program runs
-// unchanged on either. ExecuTorch's kernels also want all tensors of a call in one dimension order: everything is contiguous.
+// Deuteron's runtime has kernels that ExecuTorch's has not. Here they are written in terms of those
+// that both have, so that a program runs unchanged on either. ExecuTorch's kernels also want all
+// tensors of a call in one dimension order: everything is contiguous.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,13 +17,18 @@ namespace {
 // Replaces an op by a composition of others, which stand before it.
 class Composer final : public GraphBuilder {
  public:
-  Composer(Program& program, Graph& graph, OpId id) : GraphBuilder(program, graph, graph.op(id).origin, {}, id), op_(graph.op(id)) {}
+  Composer(Program& program, Graph& graph, OpId id)
+      : GraphBuilder(program, graph, graph.op(id).origin, {}, id), op_(graph.op(id)) {}
 
   const Op& op() const { return op_; }
   ValueId operand(size_t index) const { return operand_or_absent(op_, index); }
-  ValueId number(float value) { return add_constant(DType::kFloat32, {}, {{double{value}}}, "number"); }
+  ValueId number(float value) {
+    return add_constant(DType::kFloat32, {}, {{double{value}}}, "number");
+  }
   // A view, even if the shape is that already.
-  Result<ValueId> shaped(ValueId value, const Shape& shape) { return emit("aten.view", {value}, {{"size", shape}}); }
+  Result<ValueId> shaped(ValueId value, const Shape& shape) {
+    return emit("aten.view", {value}, {{"size", shape}});
+  }
   void finish(ValueId result) { rewriter_.replace(before_, result); }
 
  private:
@@ -71,7 +77,8 @@ Result<ValueId> mish(Composer& c) {
   return c.emit("aten.mul.Tensor", {c.operand(0), gate});
 }
 
-// Beyond the threshold PyTorch gives x, as the logarithm does in float32 if the threshold is not small.
+// Beyond the threshold PyTorch gives x, as the logarithm does in float32 if the threshold is not
+// small.
 constexpr double kLeastThreshold = 15;
 double linear_from(const Op& op) { return op.attributes.get_or("threshold", 20.0); }
 
@@ -86,13 +93,16 @@ double limit(const Op& op) { return op.attributes.get_or("lambd", 0.5); }
 
 // 1 where x > bound, else 0.
 Result<ValueId> above(Composer& c, ValueId x, double bound) {
-  DTR_ASSIGN(const ValueId distance, c.emit("aten.sub.Tensor", {x, c.number(static_cast<float>(bound))}));
+  DTR_ASSIGN(const ValueId distance,
+             c.emit("aten.sub.Tensor", {x, c.number(static_cast<float>(bound))}));
   DTR_ASSIGN(const ValueId clamped, c.emit("aten.clamp", {distance}, {{"min", 0.0}, {"max", 1.0}}));
   return c.emit("aten.ceil", {clamped});
 }
 
 // 0 for every number, NaN for NaN.
-Result<ValueId> zero(Composer& c) { return c.emit("aten.clamp", {c.operand(0)}, {{"min", 0.0}, {"max", 0.0}}); }
+Result<ValueId> zero(Composer& c) {
+  return c.emit("aten.clamp", {c.operand(0)}, {{"min", 0.0}, {"max", 0.0}});
+}
 
 Result<ValueId> hardshrink(Composer& c) {
   if (std::isnan(limit(c.op()))) return c.operand(0);  // no number is inside
@@ -105,7 +115,8 @@ Result<ValueId> hardshrink(Composer& c) {
 Result<ValueId> softshrink(Composer& c) {
   const double bound = limit(c.op());
   if (bound > std::numeric_limits<float>::max()) return zero(c);
-  DTR_ASSIGN(const ValueId inner, c.emit("aten.clamp", {c.operand(0)}, {{"min", -bound}, {"max", bound}}));
+  DTR_ASSIGN(const ValueId inner,
+             c.emit("aten.clamp", {c.operand(0)}, {{"min", -bound}, {"max", bound}}));
   return c.emit("aten.sub.Tensor", {c.operand(0), inner});
 }
 
@@ -116,7 +127,8 @@ Result<ValueId> softsign(Composer& c) {
   return c.emit("aten.div.Tensor", {c.operand(0), sum});
 }
 
-// The value where `kept` is 0, and 0 where it is 1. A product with infinity or NaN would be NaN in both places.
+// The value where `kept` is 0, and 0 where it is 1. A product with infinity or NaN would be NaN in
+// both places.
 Result<ValueId> where_not(Composer& c, ValueId kept, float value) {
   if (std::isnan(value)) {
     DTR_ASSIGN(const ValueId quotient, c.emit("aten.div.Tensor", {kept, kept}));
@@ -143,7 +155,9 @@ Result<ValueId> threshold(Composer& c) {
   // Above −infinity is all whose half is above the least number.
   const bool infinite = std::isinf(bound);
   const double least = infinite ? double{std::numeric_limits<float>::lowest()} : double{bound};
-  DTR_ASSIGN(const ValueId judged, infinite ? c.emit("aten.mul.Tensor", {c.operand(0), c.number(0.5F)}) : Result<ValueId>(c.operand(0)));
+  DTR_ASSIGN(const ValueId judged, infinite
+                                       ? c.emit("aten.mul.Tensor", {c.operand(0), c.number(0.5F)})
+                                       : Result<ValueId>(c.operand(0)));
   DTR_ASSIGN(const ValueId kept, above(c, judged, least));
   DTR_ASSIGN(const ValueId limited, c.emit("aten.clamp", {c.operand(0)}, {{"min", least}}));
   DTR_ASSIGN(const ValueId upper, c.emit("aten.mul.Tensor", {limited, kept}));
@@ -166,21 +180,26 @@ Result<ValueId> rms_norm(Composer& c) {
   Ints dims;
   for (int64_t dim = rank - count; dim < rank; ++dim) dims.push_back(dim);
   DTR_ASSIGN(const ValueId square, c.emit("aten.mul.Tensor", {c.operand(0), c.operand(0)}));
-  DTR_ASSIGN(const ValueId mean, c.emit("aten.mean.dim", {square}, {{"dim", dims}, {"keepdim", true}}));
+  DTR_ASSIGN(const ValueId mean,
+             c.emit("aten.mean.dim", {square}, {{"dim", dims}, {"keepdim", true}}));
   const auto epsilon = static_cast<float>(c.op().attributes.get<double>("eps"));
   DTR_ASSIGN(const ValueId sum, c.emit("aten.add.Tensor", {mean, c.number(epsilon)}));
   DTR_ASSIGN(const ValueId factor, c.emit("aten.rsqrt", {sum}));
   DTR_ASSIGN(const ValueId normal, c.emit("aten.mul.Tensor", {c.operand(0), factor}));
-  return c.operand(1).valid() ? c.emit("aten.mul.Tensor", {normal, c.operand(1)}) : Result<ValueId>(normal);
+  return c.operand(1).valid() ? c.emit("aten.mul.Tensor", {normal, c.operand(1)})
+                              : Result<ValueId>(normal);
 }
 
 // Both as batches of the result's, which have one dimension.
 Result<ValueId> matmul(Composer& c) {
   const Shape out = c.type(c.op().results[0]).shape;
-  const int64_t rows = c.type(c.operand(0)).shape.size() < 2 ? 1 : *(c.type(c.operand(0)).shape.end() - 2);
-  const int64_t columns = c.type(c.operand(1)).shape.size() < 2 ? 1 : c.type(c.operand(1)).shape.back();
+  const int64_t rows =
+      c.type(c.operand(0)).shape.size() < 2 ? 1 : *(c.type(c.operand(0)).shape.end() - 2);
+  const int64_t columns =
+      c.type(c.operand(1)).shape.size() < 2 ? 1 : c.type(c.operand(1)).shape.back();
   const int64_t depth = c.type(c.operand(0)).shape.back();
-  const size_t matrix_dims = (c.type(c.operand(0)).shape.size() < 2 ? 0u : 1u) + (c.type(c.operand(1)).shape.size() < 2 ? 0u : 1u);
+  const size_t matrix_dims = (c.type(c.operand(0)).shape.size() < 2 ? 0u : 1u) +
+                             (c.type(c.operand(1)).shape.size() < 2 ? 0u : 1u);
   const Shape batch(out.begin(), out.end() - static_cast<ptrdiff_t>(matrix_dims));
   const auto as_batch = [&](ValueId value, int64_t height, int64_t width) -> Result<ValueId> {
     const Shape& own = c.type(value).shape;
@@ -189,7 +208,9 @@ Result<ValueId> matmul(Composer& c) {
     for (Shape* shape : {&one, &all}) shape->insert(shape->end(), {height, width});
     one.insert(one.begin(), all.size() - one.size(), 1);
     DTR_ASSIGN(const ValueId matrix, c.shaped(value, one));
-    DTR_ASSIGN(const ValueId expanded, one == all ? Result<ValueId>(matrix) : c.emit("aten.expand", {matrix}, {{"size", Ints(all)}}));
+    DTR_ASSIGN(const ValueId expanded,
+               one == all ? Result<ValueId>(matrix)
+                          : c.emit("aten.expand", {matrix}, {{"size", Ints(all)}}));
     return c.shaped(expanded, {element_count(batch), height, width});
   };
   DTR_ASSIGN(const ValueId left, as_batch(c.operand(0), rows, depth));
@@ -209,18 +230,24 @@ Result<ValueId> pad(Composer& c) {
     const int64_t end = shape[dim] + std::min<int64_t>(pad[2 * i + 1], 0);
     if (start > 0 || end < shape[dim]) {
       DTR_ASSIGN(value, c.emit("aten.slice.Tensor", {value},
-                               {{"dim", static_cast<int64_t>(dim)}, {"start", start}, {"end", end}, {"step", int64_t{1}}}));
+                               {{"dim", static_cast<int64_t>(dim)},
+                                {"start", start},
+                                {"end", end},
+                                {"step", int64_t{1}}}));
     }
     for (const size_t side : {2 * i, 2 * i + 1}) pad[side] = std::max<int64_t>(pad[side], 0);
   }
-  return c.emit("aten.constant_pad_nd", {value}, {{"pad", pad}, {"value", c.op().attributes.get<double>("value")}});
+  return c.emit("aten.constant_pad_nd", {value},
+                {{"pad", pad}, {"value", c.op().attributes.get<double>("value")}});
 }
 
-// softmax of scores that are the least there is where the mask lets no element take part, and 0 there: all of a row without any.
+// softmax of scores that are the least there is where the mask lets no element take part, and 0
+// there: all of a row without any.
 Result<ValueId> masked_softmax(Composer& c) {
   constexpr double kLeast = std::numeric_limits<float>::lowest();
   DTR_ASSIGN(const ValueId excluded, c.emit("aten.logical_not", {c.operand(1)}));
-  DTR_ASSIGN(const ValueId scores, c.emit("aten.masked_fill", {c.operand(0), excluded}, {{"value", kLeast}}));
+  DTR_ASSIGN(const ValueId scores,
+             c.emit("aten.masked_fill", {c.operand(0), excluded}, {{"value", kLeast}}));
   DTR_ASSIGN(const ValueId parts, c.emit("aten.softmax", {scores}, c.op().attributes));
   return c.emit("aten.masked_fill", {parts, excluded}, {{"value", 0.0}});
 }
@@ -245,33 +272,43 @@ constexpr CompositionRow kCompositions[] = {
 };
 
 // ExecuTorch has no kernel for softplus; it is composed.
-constexpr Condition kLinearFromAfar{"executorch-threshold",
-                                    "log(1 + exp(x)), of which ExecuTorch's softplus is composed, is the same function from a threshold of "
-                                    "15 on",
-                                    "use the default threshold of 20", [](const OpQuery& query) -> std::optional<std::string> {
-                                      const double from = linear_from(query.graph.op(query.op));
-                                      return from < kLeastThreshold ? std::optional(fmt::format("this one is {}", from)) : std::nullopt;
-                                    }};
+constexpr Condition kLinearFromAfar{
+    "executorch-threshold",
+    "log(1 + exp(x)), of which ExecuTorch's softplus is composed, is the same function from a "
+    "threshold of "
+    "15 on",
+    "use the default threshold of 20", [](const OpQuery& query) -> std::optional<std::string> {
+      const double from = linear_from(query.graph.op(query.op));
+      return from < kLeastThreshold ? std::optional(fmt::format("this one is {}", from))
+                                    : std::nullopt;
+    }};
 
 class ExecutorchBackend final : public KernelBackend {
  public:
-  explicit ExecutorchBackend(const TargetDescription& target) : portable_(make_portable_backend(target)) {}
+  explicit ExecutorchBackend(const TargetDescription& target)
+      : portable_(make_portable_backend(target)) {}
   std::string_view name() const override { return "executorch"; }
 
   std::optional<OperatorRule> rule(const OpDef& op) const override {
     if (&op == &ops::kAdaptiveMaxPool2d) return std::nullopt;
     std::optional<OperatorRule> rule = portable_->rule(op);
-    if (rule && &op == &ops::kSoftplus) rule->conditions.insert(rule->conditions.begin(), &kLinearFromAfar);
+    if (rule && &op == &ops::kSoftplus)
+      rule->conditions.insert(rule->conditions.begin(), &kLinearFromAfar);
     return rule;
   }
   Refusal no_rule(const OpDef& op) const override {
-    return {"executorch-no-kernel", fmt::format("ExecuTorch has no kernel for {}", op.name), "replace the operator"};
+    return {"executorch-no-kernel", fmt::format("ExecuTorch has no kernel for {}", op.name),
+            "replace the operator"};
   }
   LayoutChoice layouts(const Graph& graph, OpId id) const override {
-    return {.contiguous = true, .channels_last = false, .mixed = graph.op(id).def == &ops::kToDimOrderCopy};
+    return {.contiguous = true,
+            .channels_last = false,
+            .mixed = graph.op(id).def == &ops::kToDimOrderCopy};
   }
   uint64_t cost(const Graph& graph, OpId id) const override { return portable_->cost(graph, id); }
-  uint64_t conversion_cycles(int64_t elements) const override { return portable_->conversion_cycles(elements); }
+  uint64_t conversion_cycles(int64_t elements) const override {
+    return portable_->conversion_cycles(elements);
+  }
   Result<bool> legalize(Program& program, Graph& graph, OpId id) const override {
     if (const Composition compose = composition(graph, id)) {
       Composer composer(program, graph, id);
@@ -285,7 +322,8 @@ class ExecutorchBackend final : public KernelBackend {
   Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId id) const override {
     DTR_ASSIGN(KernelCall call, portable_->kernel_call(program, graph, id));
     const OpDef* def = graph.op(id).def;
-    if (def == &ops::kUpsampleNearest2d || def == &ops::kUpsampleBilinear2d) use_overload_vec(call, graph.op(id));
+    if (def == &ops::kUpsampleNearest2d || def == &ops::kUpsampleBilinear2d)
+      use_overload_vec(call, graph.op(id));
     return call;
   }
 
@@ -295,23 +333,29 @@ class ExecutorchBackend final : public KernelBackend {
     for (const CompositionRow& row : kCompositions)
       if (row.op == op.def) return row.compose;
     if (op.def == &ops::kConstantPadNd)
-      return std::ranges::any_of(op.attributes.get<Ints>("pad"), [](int64_t side) { return side < 0; }) ? pad : nullptr;
+      return std::ranges::any_of(op.attributes.get<Ints>("pad"),
+                                 [](int64_t side) { return side < 0; })
+                 ? pad
+                 : nullptr;
     if (op.def == &ops::kSoftmax) return op.operands.size() > 1 ? masked_softmax : nullptr;
     if (op.def != &ops::kMatmul) return nullptr;
     const Shape& left = graph.type(op.operands[0]).shape;
     const Shape& right = graph.type(op.operands[1]).shape;
-    const bool has_kernel = left.size() == right.size() && (left.size() == 2 || (left.size() == 3 && left[0] == right[0]));
+    const bool has_kernel = left.size() == right.size() &&
+                            (left.size() == 2 || (left.size() == 3 && left[0] == right[0]));
     return has_kernel ? nullptr : matmul;
   }
 
-  // (…, output_size, …, scale_h, scale_w) becomes (…, output_size, …, scale_factors), of which one is none.
+  // (…, output_size, …, scale_h, scale_w) becomes (…, output_size, …, scale_factors), of which one
+  // is none.
   static void use_overload_vec(KernelCall& call, const Op& op) {
     const Floats factors = op.attributes.get_or("scales", Floats{0, 0});
     call.arguments.resize(call.arguments.size() - 2);
     const bool by_factors = factors[0] != 0 && factors[1] != 0;
     if (by_factors) call.arguments[1] = std::monostate{};
     call.arguments.push_back(by_factors ? KernelArgument{factors} : KernelArgument{});
-    call.name = op.def == &ops::kUpsampleNearest2d ? "aten::upsample_nearest2d.vec_out" : "aten::upsample_bilinear2d.vec_out";
+    call.name = op.def == &ops::kUpsampleNearest2d ? "aten::upsample_nearest2d.vec_out"
+                                                   : "aten::upsample_bilinear2d.vec_out";
   }
 
   std::unique_ptr<KernelBackend> portable_;

@@ -12,16 +12,20 @@ Ints ints(const Op& op, std::string_view name) { return op.attributes.get<Ints>(
 int64_t integer(const Op& op, std::string_view name) { return op.attributes.get<int64_t>(name); }
 bool boolean(const Op& op, std::string_view name) { return op.attributes.get<bool>(name); }
 
-// The arguments that quantize and dequantize share: scale, zero point, range and dtype of the integer side.
+// The arguments that quantize and dequantize share: scale, zero point, range and dtype of the
+// integer side.
 void push_quantization(KernelCall& call, const Type& integer_type) {
   DTR_CHECK(integer_type.quantized());
   const Quantization& quantization = *integer_type.quantization;
-  call.arguments.insert(call.arguments.end(), {static_cast<double>(quantization.scale()), int64_t{quantization.zero_point()},
-                                               int64_t{quantization.qmin}, int64_t{quantization.qmax}, integer_type.dtype});
+  call.arguments.insert(
+      call.arguments.end(),
+      {static_cast<double>(quantization.scale()), int64_t{quantization.zero_point()},
+       int64_t{quantization.qmin}, int64_t{quantization.qmax}, integer_type.dtype});
 }
 
 KernelCall quantize(Program&, const Graph& graph, const Op& op) {
-  KernelCall call{.name = "quantized_decomposed::quantize_per_tensor.out", .arguments = {kernel_argument(graph, op.operands[0])}};
+  KernelCall call{.name = "quantized_decomposed::quantize_per_tensor.out",
+                  .arguments = {kernel_argument(graph, op.operands[0])}};
   push_quantization(call, graph.type(op.results[0]));
   return call;
 }
@@ -31,18 +35,21 @@ KernelCall dequantize_per_channel(Program& program, const Graph& graph, const Op
   const Quantization& q = *type.quantization;
   const Shape channels{static_cast<int64_t>(q.scales.size())};
   return {.name = "quantized_decomposed::dequantize_per_channel.out",
-          .arguments = {kernel_argument(graph, op.operands[0]),
-                        ConstantArgument{{.dtype = DType::kFloat32, .shape = channels},
-                                         program.constants.add_values<float>(DType::kFloat32, q.scales)},
-                        ConstantArgument{{.dtype = DType::kInt32, .shape = channels},
-                                         program.constants.add_values<int32_t>(DType::kInt32, q.zero_points)},
-                        int64_t{q.axis}, int64_t{q.qmin}, int64_t{q.qmax}, type.dtype, std::monostate{}}};
+          .arguments = {
+              kernel_argument(graph, op.operands[0]),
+              ConstantArgument{{.dtype = DType::kFloat32, .shape = channels},
+                               program.constants.add_values<float>(DType::kFloat32, q.scales)},
+              ConstantArgument{{.dtype = DType::kInt32, .shape = channels},
+                               program.constants.add_values<int32_t>(DType::kInt32, q.zero_points)},
+              int64_t{q.axis}, int64_t{q.qmin}, int64_t{q.qmax}, type.dtype, std::monostate{}}};
 }
 
 KernelCall dequantize(Program& program, const Graph& graph, const Op& op) {
   DTR_CHECK(graph.type(op.operands[0]).quantized());
-  if (graph.type(op.operands[0]).quantization->per_channel()) return dequantize_per_channel(program, graph, op);
-  KernelCall call{.name = "quantized_decomposed::dequantize_per_tensor.out", .arguments = {kernel_argument(graph, op.operands[0])}};
+  if (graph.type(op.operands[0]).quantization->per_channel())
+    return dequantize_per_channel(program, graph, op);
+  KernelCall call{.name = "quantized_decomposed::dequantize_per_tensor.out",
+                  .arguments = {kernel_argument(graph, op.operands[0])}};
   push_quantization(call, graph.type(op.operands[0]));
   call.arguments.emplace_back(std::monostate{});  // out_dtype
   return call;
@@ -50,23 +57,28 @@ KernelCall dequantize(Program& program, const Graph& graph, const Op& op) {
 
 KernelCall batch_norm(Program&, const Graph& graph, const Op& op) {
   KernelCall call{.name = "aten::_native_batch_norm_legit_no_training.out",
-                  .extra_outputs = {{.dtype = DType::kFloat32, .shape = {0}}, {.dtype = DType::kFloat32, .shape = {0}}}};
+                  .extra_outputs = {{.dtype = DType::kFloat32, .shape = {0}},
+                                    {.dtype = DType::kFloat32, .shape = {0}}}};
   for (size_t i = 0; i < 5; ++i) call.arguments.push_back(kernel_argument(graph, op.operands[i]));
-  call.arguments.insert(call.arguments.end(), {0.0, op.attributes.get<double>("eps")});  // momentum does not count in evaluation
+  call.arguments.insert(
+      call.arguments.end(),
+      {0.0, op.attributes.get<double>("eps")});  // momentum does not count in evaluation
   return call;
 }
 
 KernelCall max_pool2d(Program&, const Graph& graph, const Op& op) {
-  return {
-      .name = "aten::max_pool2d_with_indices.out",
-      .arguments = {op.operands[0], ints(op, "kernel_size"), ints(op, "stride"), ints(op, "padding"), ints(op, "dilation"),
-                    boolean(op, "ceil_mode")},
-      .extra_outputs = {{.dtype = DType::kInt64, .shape = graph.type(op.results[0]).shape, .layout = graph.type(op.results[0]).layout}}};
+  return {.name = "aten::max_pool2d_with_indices.out",
+          .arguments = {op.operands[0], ints(op, "kernel_size"), ints(op, "stride"),
+                        ints(op, "padding"), ints(op, "dilation"), boolean(op, "ceil_mode")},
+          .extra_outputs = {{.dtype = DType::kInt64,
+                             .shape = graph.type(op.results[0]).shape,
+                             .layout = graph.type(op.results[0]).layout}}};
 }
 
 // Upstream's runtime has kernels for a list of indices and for tables.
 KernelCall index_select(Program&, const Graph& graph, const Op& op) {
-  const KernelArgument x = kernel_argument(graph, op.operands[0]), index = kernel_argument(graph, op.operands[1]);
+  const KernelArgument x = kernel_argument(graph, op.operands[0]),
+                       index = kernel_argument(graph, op.operands[1]);
   if (graph.type(op.operands[0]).rank() == 2 && integer(op, "dim") == 0)
     return {.name = "aten::embedding.out", .arguments = {x, index, int64_t{-1}, false, false}};
   return {.name = "aten::index_select.out", .arguments = {x, integer(op, "dim"), index}};
@@ -85,26 +97,30 @@ void push_scales(KernelCall& call, const Op& op) {
 }
 
 KernelCall upsample_nearest2d(Program&, const Graph&, const Op& op) {
-  KernelCall call{.name = "aten::upsample_nearest2d.out", .arguments = {op.operands[0], ints(op, "output_size")}};
+  KernelCall call{.name = "aten::upsample_nearest2d.out",
+                  .arguments = {op.operands[0], ints(op, "output_size")}};
   push_scales(call, op);
   return call;
 }
 
 KernelCall upsample_bilinear2d(Program&, const Graph&, const Op& op) {
-  KernelCall call{.name = "aten::upsample_bilinear2d.out",
-                  .arguments = {op.operands[0], ints(op, "output_size"), boolean(op, "align_corners")}};
+  KernelCall call{
+      .name = "aten::upsample_bilinear2d.out",
+      .arguments = {op.operands[0], ints(op, "output_size"), boolean(op, "align_corners")}};
   push_scales(call, op);
   return call;
 }
 
 KernelCall expand(Program&, const Graph& graph, const Op& op) {
-  return {.name = "aten::expand_copy.out", .arguments = {kernel_argument(graph, op.operands[0]), ints(op, "size"), false}};
+  return {.name = "aten::expand_copy.out",
+          .arguments = {kernel_argument(graph, op.operands[0]), ints(op, "size"), false}};
 }
 
 KernelCall softmax(Program&, const Graph& graph, const Op& op) {
   if (op.operands.size() > 1)
-    return {.name = "deuteron::masked_softmax.out",
-            .arguments = {op.operands[0], kernel_argument(graph, op.operands[1]), integer(op, "dim")}};
+    return {
+        .name = "deuteron::masked_softmax.out",
+        .arguments = {op.operands[0], kernel_argument(graph, op.operands[1]), integer(op, "dim")}};
   return {.name = op.def == &ops::kSoftmax ? "aten::_softmax.out" : "aten::_log_softmax.out",
           .arguments = {op.operands[0], integer(op, "dim"), false}};
 }
@@ -116,12 +132,15 @@ KernelCall matmul(Program&, const Graph& graph, const Op& op) {
   KernelCall call{.name = "aten::matmul.out"};
   if (left.size() == 2 && right.size() == 2) call.name = "aten::mm.out";
   if (left.size() == 3 && right.size() == 3 && left[0] == right[0]) call.name = "aten::bmm.out";
-  for (const ValueId operand : op.operands) call.arguments.push_back(kernel_argument(graph, operand));
+  for (const ValueId operand : op.operands)
+    call.arguments.push_back(kernel_argument(graph, operand));
   return call;
 }
 
 // Kernels that also give the mean and the inverse of the deviation of each row.
-std::vector<Type> moments(Shape shape) { return std::vector<Type>(2, {.dtype = DType::kFloat32, .shape = std::move(shape)}); }
+std::vector<Type> moments(Shape shape) {
+  return std::vector<Type>(2, {.dtype = DType::kFloat32, .shape = std::move(shape)});
+}
 
 KernelCall layer_norm(Program&, const Graph& graph, const Op& op) {
   const Ints& shape = op.attributes.get<Ints>("normalized_shape");
@@ -129,7 +148,8 @@ KernelCall layer_norm(Program&, const Graph& graph, const Op& op) {
   for (size_t i = rows.size() - shape.size(); i < rows.size(); ++i) rows[i] = 1;
   return {.name = "aten::native_layer_norm.out",
           .arguments = {op.operands[0], shape, kernel_argument(graph, operand_or_absent(op, 1)),
-                        kernel_argument(graph, operand_or_absent(op, 2)), op.attributes.get<double>("eps")},
+                        kernel_argument(graph, operand_or_absent(op, 2)),
+                        op.attributes.get<double>("eps")},
           .extra_outputs = moments(std::move(rows))};
 }
 
@@ -139,13 +159,16 @@ KernelCall group_norm(Program&, const Graph& graph, const Op& op) {
   const int64_t planes = shape[0] * shape[1];
   const int64_t pixels = planes == 0 ? 0 : element_count(shape) / planes;
   return {.name = "aten::native_group_norm.out",
-          .arguments = {op.operands[0], kernel_argument(graph, operand_or_absent(op, 1)), kernel_argument(graph, operand_or_absent(op, 2)),
-                        shape[0], shape[1], pixels, groups, op.attributes.get<double>("eps")},
+          .arguments = {op.operands[0], kernel_argument(graph, operand_or_absent(op, 1)),
+                        kernel_argument(graph, operand_or_absent(op, 2)), shape[0], shape[1],
+                        pixels, groups, op.attributes.get<double>("eps")},
           .extra_outputs = moments({shape[0], groups})};
 }
 
 KernelCall view(Program&, const Graph& graph, const Op& op) {
-  return {.name = "aten::view_copy.out", .arguments = {kernel_argument(graph, op.operands[0]), Ints(graph.type(op.results[0]).shape)}};
+  return {
+      .name = "aten::view_copy.out",
+      .arguments = {kernel_argument(graph, op.operands[0]), Ints(graph.type(op.results[0]).shape)}};
 }
 
 // On quantized integers the fill is the quantized value.
@@ -154,18 +177,24 @@ KernelCall constant_pad_nd(Program&, const Graph& graph, const Op& op) {
   KernelArgument value = op.attributes.get<double>("value");
   if (type.quantized()) {
     const Quantization& q = *type.quantization;
-    value = int64_t{numerics::code_of(std::get<double>(value), q.scale(), q.zero_point(), ops::range_of(q))};
+    value = int64_t{
+        numerics::code_of(std::get<double>(value), q.scale(), q.zero_point(), ops::range_of(q))};
   }
-  return {.name = "aten::constant_pad_nd.out", .arguments = {op.operands[0], ints(op, "pad"), value}};
+  return {.name = "aten::constant_pad_nd.out",
+          .arguments = {op.operands[0], ints(op, "pad"), value}};
 }
 
 KernelCall to_dim_order_copy(Program&, const Graph& graph, const Op& op) {
   Ints order;
-  for (const int dim : dim_order(graph.type(op.results[0]).layout, graph.type(op.results[0]).rank())) order.push_back(dim);
-  return {.name = "dim_order_ops::_to_dim_order_copy.out", .arguments = {op.operands[0], false, order}};
+  for (const int dim :
+       dim_order(graph.type(op.results[0]).layout, graph.type(op.results[0]).rank()))
+    order.push_back(dim);
+  return {.name = "dim_order_ops::_to_dim_order_copy.out",
+          .arguments = {op.operands[0], false, order}};
 }
 
-// Kernels with other arguments than the operator: parts that ExecuTorch's schema has beside it, several kernels for one operator.
+// Kernels with other arguments than the operator: parts that ExecuTorch's schema has beside it,
+// several kernels for one operator.
 struct SpecialRow {
   const OpDef* op;
   KernelCall (*call)(Program& program, const Graph& graph, const Op& op);
@@ -190,9 +219,11 @@ constexpr SpecialRow kSpecialRows[] = {
     {&ops::kView, view},
 };
 
-// Kernels that run on quantized integers as well although they do more than move them: they convert, compare codes or select one.
-constexpr const OpDef* kOnCodes[] = {&ops::kAmax,       &ops::kAmin,        &ops::kArgmax,  &ops::kArgmin,
-                                     &ops::kDequantize, &ops::kIndexSelect, &ops::kQuantize};
+// Kernels that run on quantized integers as well although they do more than move them: they
+// convert, compare codes or select one.
+constexpr const OpDef* kOnCodes[] = {&ops::kAmax,    &ops::kAmin,       &ops::kArgmax,
+                                     &ops::kArgmin,  &ops::kDequantize, &ops::kIndexSelect,
+                                     &ops::kQuantize};
 
 constexpr std::string_view kKernelNames[] = {
 #define DTR_KERNEL(function, name, file) name,
@@ -220,7 +251,9 @@ KernelCall regular_call(std::string_view name, const Graph& graph, const Op& op)
     } else if (param.is_attribute()) {
       const AttributeValue* value = op.attributes.find(param.name);
       const auto given = value == nullptr ? param.default_value() : std::optional(*value);
-      call.arguments.push_back(given ? std::visit([](const auto& known) { return KernelArgument(known); }, *given) : KernelArgument{});
+      call.arguments.push_back(
+          given ? std::visit([](const auto& known) { return KernelArgument(known); }, *given)
+                : KernelArgument{});
     } else {
       call.arguments.emplace_back(std::monostate{});
     }
@@ -234,7 +267,8 @@ std::vector<Row> make_rows() {
     const auto* special = std::ranges::find(kSpecialRows, op, &SpecialRow::op);
     Row row{.op = op,
             .kernel = special == std::end(kSpecialRows) ? kernel_of(*op) : std::string_view{},
-            .moves_any_dtype = op->has_trait(kMovesData) || std::ranges::find(kOnCodes, op) != std::end(kOnCodes),
+            .moves_any_dtype =
+                op->has_trait(kMovesData) || std::ranges::find(kOnCodes, op) != std::end(kOnCodes),
             .special = special == std::end(kSpecialRows) ? nullptr : special->call};
     if (row.special != nullptr || !row.kernel.empty()) rows.push_back(row);
   }
@@ -250,7 +284,8 @@ const Row* find_row(const OpDef* op) {
 }
 
 KernelCall Row::call(Program& program, const Graph& graph, const Op& call_of) const {
-  return special != nullptr ? special(program, graph, call_of) : regular_call(kernel, graph, call_of);
+  return special != nullptr ? special(program, graph, call_of)
+                            : regular_call(kernel, graph, call_of);
 }
 
 }  // namespace dtr::portable

@@ -1,5 +1,5 @@
-// The kernel call of each operator that the portable backend runs. Most follow from the operator's schema: ExecuTorch's out variant of
-// the same name, with the same arguments in the same order.
+// The kernel call of each operator that the portable backend runs. Most follow from the operator's
+// schema: ExecuTorch's out variant of the same name, with the same arguments in the same order.
 #pragma once
 
 #include "compiler/partitioner/backend.h"
@@ -8,8 +8,10 @@ namespace dtr::portable {
 
 struct Row {
   const OpDef* op;
-  std::string_view kernel;  // whose arguments follow from the schema; empty: `special` makes the call
-  bool moves_any_dtype;     // runs on quantized integers as well: it moves data, compares codes or selects one
+  std::string_view
+      kernel;            // whose arguments follow from the schema; empty: `special` makes the call
+  bool moves_any_dtype;  // runs on quantized integers as well: it moves data, compares codes or
+                         // selects one
   KernelCall (*special)(Program& program, const Graph& graph, const Op& op);
 
   KernelCall call(Program& program, const Graph& graph, const Op& call_of) const;

@@ -18,31 +18,36 @@ bool is_asymmetric(const Op& op) {
 }
 
 constexpr Condition kFloatOnly{
-    "portable-float-only", "the CPU's float kernels compute in float32", "", [](const OpQuery& query) -> std::optional<std::string> {
+    "portable-float-only", "the CPU's float kernels compute in float32", "",
+    [](const OpQuery& query) -> std::optional<std::string> {
       for (const ValueId value : query.graph.op(query.op).operands)
-        if (value.valid() && query.graph.type(value).dtype != DType::kFloat32 && query.graph.type(value).dtype != DType::kBool)  // a mask
+        if (value.valid() && query.graph.type(value).dtype != DType::kFloat32 &&
+            query.graph.type(value).dtype != DType::kBool)  // a mask
           return fmt::format("the operand is {}", dtr::name(query.graph.type(value).dtype));
       return std::nullopt;
     }};
 // Of the ways to place pixels, PyTorch's.
-constexpr Condition kPlacesAsPytorch{"portable-resize", "the portable kernels place pixels as PyTorch does",
-                                     "quantize the model, or export it from PyTorch",
-                                     [](const OpQuery& query) -> std::optional<std::string> {
-                                       const Op& op = query.graph.op(query.op);
-                                       const bool half = op.attributes.get_or("half_pixel_centers", false);
-                                       if (op.def == &ops::kUpsampleNearest2d && !op.attributes.get_or("align_corners", false) && !half)
-                                         return std::nullopt;
-                                       if (op.def == &ops::kUpsampleBilinear2d) {
-                                         const bool aligned = op.attributes.get<bool>("align_corners");
-                                         if (op.attributes.get_or("half_pixel_centers", !aligned) != aligned) return std::nullopt;
-                                       }
-                                       return "this resize aligns them otherwise";
-                                     }};
-constexpr Condition kPadsAlike{"portable-asymmetric-padding", "the portable average pool pads both ends alike", "pad before the pool",
-                               [](const OpQuery& query) -> std::optional<std::string> {
-                                 const Op& op = query.graph.op(query.op);
-                                 return is_asymmetric(op) ? std::optional<std::string>("this one does not") : std::nullopt;
-                               }};
+constexpr Condition kPlacesAsPytorch{
+    "portable-resize", "the portable kernels place pixels as PyTorch does",
+    "quantize the model, or export it from PyTorch",
+    [](const OpQuery& query) -> std::optional<std::string> {
+      const Op& op = query.graph.op(query.op);
+      const bool half = op.attributes.get_or("half_pixel_centers", false);
+      if (op.def == &ops::kUpsampleNearest2d && !op.attributes.get_or("align_corners", false) &&
+          !half)
+        return std::nullopt;
+      if (op.def == &ops::kUpsampleBilinear2d) {
+        const bool aligned = op.attributes.get<bool>("align_corners");
+        if (op.attributes.get_or("half_pixel_centers", !aligned) != aligned) return std::nullopt;
+      }
+      return "this resize aligns them otherwise";
+    }};
+constexpr Condition kPadsAlike{
+    "portable-asymmetric-padding", "the portable average pool pads both ends alike",
+    "pad before the pool", [](const OpQuery& query) -> std::optional<std::string> {
+      const Op& op = query.graph.op(query.op);
+      return is_asymmetric(op) ? std::optional<std::string>("this one does not") : std::nullopt;
+    }};
 
 class PortableBackend final : public KernelBackend {
  public:
@@ -54,18 +59,21 @@ class PortableBackend final : public KernelBackend {
     if (row == nullptr) return std::nullopt;
     if (row->moves_any_dtype) return OperatorRule{.dtypes = "any", .conditions = {}};
     OperatorRule rule{.dtypes = "float32", .conditions = {&kFloatOnly}};
-    if (&op == &ops::kUpsampleNearest2d || &op == &ops::kUpsampleBilinear2d) rule.conditions.push_back(&kPlacesAsPytorch);
+    if (&op == &ops::kUpsampleNearest2d || &op == &ops::kUpsampleBilinear2d)
+      rule.conditions.push_back(&kPlacesAsPytorch);
     if (&op == &ops::kAvgPool2d) rule.conditions.push_back(&kPadsAlike);
     return rule;
   }
   Refusal no_rule(const OpDef& op) const override {
-    return {"portable-no-kernel", fmt::format("there is no portable kernel for {}", op.name), "replace the operator"};
+    return {"portable-no-kernel", fmt::format("there is no portable kernel for {}", op.name),
+            "replace the operator"};
   }
 
   LayoutChoice layouts(const Graph& graph, OpId id) const override {
     const OpDef* def = graph.op(id).def;
     // These walk the result in its own order and read by strides.
-    if (def == &ops::kQuantize || def == &ops::kDequantize || def == &ops::kToDimOrderCopy) return {.mixed = true};
+    if (def == &ops::kQuantize || def == &ops::kDequantize || def == &ops::kToDimOrderCopy)
+      return {.mixed = true};
     if (def->has_trait(kElementwise) && same_shapes(graph, id)) return {};
     if (moves_codes(graph, id)) return {.mixed = def == &ops::kPermute};
     return {.contiguous = true, .channels_last = false, .mixed = false};
@@ -75,10 +83,13 @@ class PortableBackend final : public KernelBackend {
     const BoundOpView view(graph, id);
     const int64_t macs = view->def->macs == nullptr ? 0 : view->def->macs(*view);
     const int64_t elements = graph.type(graph.op(id).results[0]).elements();
-    return from_cpu_cycles(target_, static_cast<uint64_t>(element_cycles(graph.op(id).def) * elements + costs().product * macs));
+    return from_cpu_cycles(target_,
+                           static_cast<uint64_t>(element_cycles(graph.op(id).def) * elements +
+                                                 costs().product * macs));
   }
   uint64_t conversion_cycles(int64_t elements) const override {
-    return from_cpu_cycles(target_, uint64_t{costs().quantize + costs().dequantize} / 2 * static_cast<uint64_t>(elements));
+    return from_cpu_cycles(target_, uint64_t{costs().quantize + costs().dequantize} / 2 *
+                                        static_cast<uint64_t>(elements));
   }
 
   Result<bool> legalize(Program&, Graph& graph, OpId id) const override {
@@ -112,29 +123,37 @@ class PortableBackend final : public KernelBackend {
 
   static bool same_shapes(const Graph& graph, OpId id) {
     const Op& op = graph.op(id);
-    return std::all_of(op.operands.begin(), op.operands.end(),
-                       [&](ValueId operand) { return graph.type(operand).shape == graph.type(op.results[0]).shape; });
+    return std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId operand) {
+      return graph.type(operand).shape == graph.type(op.results[0]).shape;
+    });
   }
 
-  // Quantized values of one rank that are moved, not computed. Our kernels do so in any order; of floats they stay contiguous, because
-  // such programs run with ExecuTorch's kernels too, which ask for that.
+  // Quantized values of one rank that are moved, not computed. Our kernels do so in any order; of
+  // floats they stay contiguous, because such programs run with ExecuTorch's kernels too, which ask
+  // for that.
   static bool moves_codes(const Graph& graph, OpId id) {
     const Op& op = graph.op(id);
     const Type& result = graph.type(op.results[0]);
-    return result.quantized() && op.def->has_trait(kMovesData) && op.def != &ops::kView && op.def != &ops::kIndexSelect &&
-           std::ranges::all_of(op.operands, [&](ValueId operand) { return graph.type(operand).rank() == result.rank(); });
+    return result.quantized() && op.def->has_trait(kMovesData) && op.def != &ops::kView &&
+           op.def != &ops::kIndexSelect && std::ranges::all_of(op.operands, [&](ValueId operand) {
+             return graph.type(operand).rank() == result.rank();
+           });
   }
 
-  // What a pool with ceil_mode reads, whose last window may reach beyond the padding, becomes padding.
+  // What a pool with ceil_mode reads, whose last window may reach beyond the padding, becomes
+  // padding.
   static Ints window_padding_end(const Graph& graph, const Op& op) {
     Ints end = op.attributes.get<Ints>("padding_end");
     if (!op.attributes.get_or("ceil_mode", false)) return end;
     const Shape& in = graph.type(op.operands[0]).shape;
     const Shape& out = graph.type(op.results[0]).shape;
-    const auto at = [&](std::string_view name, size_t i) { return op.attributes.get<Ints>(name)[i]; };
+    const auto at = [&](std::string_view name, size_t i) {
+      return op.attributes.get<Ints>(name)[i];
+    };
     const size_t first = in.size() - end.size();
     for (size_t i = 0; i < end.size(); ++i) {
-      const int64_t read = (out[first + i] - 1) * at("stride", i) + at("dilation", i) * (at("kernel_size", i) - 1) + 1;
+      const int64_t read = (out[first + i] - 1) * at("stride", i) +
+                           at("dilation", i) * (at("kernel_size", i) - 1) + 1;
       end[i] = read - in[first + i] - at("padding", i);
     }
     return end;
@@ -147,10 +166,11 @@ class PortableBackend final : public KernelBackend {
     Ints pad;
     for (size_t i = begin.size(); i-- > 0;) pad.insert(pad.end(), {begin[i], end[i]});
     const double fill = op.def == &ops::kMaxPool2d ? -INFINITY : 0.0;
-    DTR_ASSIGN(const ValueId padded, rewriter.insert_value(id, {.def = &ops::kConstantPadNd,
-                                                                .operands = {op.operands[0]},
-                                                                .attributes = {{"pad", pad}, {"value", fill}},
-                                                                .origin = op.origin}));
+    DTR_ASSIGN(const ValueId padded,
+               rewriter.insert_value(id, {.def = &ops::kConstantPadNd,
+                                          .operands = {op.operands[0]},
+                                          .attributes = {{"pad", pad}, {"value", fill}},
+                                          .origin = op.origin}));
     rewriter.set_operand(id, 0, padded);
     rewriter.set_attribute(id, "padding", Ints(begin.size(), 0));
     rewriter.erase_attribute(id, "padding_end");
@@ -167,7 +187,8 @@ class PortableBackend final : public KernelBackend {
     rewriter.erase_attribute(id, "activation");
     const ValueId result = op.results[0];
     // The clamp takes over all uses of the result but its own.
-    DTR_ASSIGN(const ValueId clamped, rewriter.insert_value(rewriter.graph().op(id).next, std::move(spec)));
+    DTR_ASSIGN(const ValueId clamped,
+               rewriter.insert_value(rewriter.graph().op(id).next, std::move(spec)));
     const OpId clamp = rewriter.graph().producer(clamped);
     rewriter.replace_uses(result, clamped);
     rewriter.set_operand(clamp, 0, result);
@@ -179,6 +200,8 @@ class PortableBackend final : public KernelBackend {
 
 }  // namespace
 
-std::unique_ptr<KernelBackend> make_portable_backend(const TargetDescription& target) { return std::make_unique<PortableBackend>(target); }
+std::unique_ptr<KernelBackend> make_portable_backend(const TargetDescription& target) {
+  return std::make_unique<PortableBackend>(target);
+}
 
 }  // namespace dtr

@@ -1,4 +1,5 @@
-// The backend of last resort: float kernels of the program, and whatever only moves data. Kernels are ExecuTorch's portable ones.
+// The backend of last resort: float kernels of the program, and whatever only moves data. Kernels
+// are ExecuTorch's portable ones.
 #pragma once
 
 #include <memory>

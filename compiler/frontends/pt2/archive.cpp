@@ -10,14 +10,16 @@ namespace {
 constexpr std::string_view kModelPath = "models/model.json";
 constexpr std::string_view kWeightsFolder = "data/weights/";
 constexpr std::string_view kConstantsFolder = "data/constants/";
-constexpr uint64_t kMaxMaterializedBytes = uint64_t{1} << 28;  // of a strided view that is larger than its storage
+constexpr uint64_t kMaxMaterializedBytes =
+    uint64_t{1} << 28;  // of a strided view that is larger than its storage
 
 std::string_view trim(std::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
   return text;
 }
 
-// One past the last element of the storage that a tensor touches; nullopt if that overflows or a stride is negative.
+// One past the last element of the storage that a tensor touches; nullopt if that overflows or a
+// stride is negative.
 std::optional<uint64_t> storage_end(const TensorMeta& meta) {
   if (meta.storage_offset < 0) return std::nullopt;
   auto end = static_cast<uint64_t>(meta.storage_offset);
@@ -25,7 +27,8 @@ std::optional<uint64_t> storage_end(const TensorMeta& meta) {
     if (meta.sizes[i] == 0) return 0;
     if (meta.strides[i] < 0) return std::nullopt;
     uint64_t reach = 0;
-    if (__builtin_mul_overflow(static_cast<uint64_t>(meta.sizes[i] - 1), static_cast<uint64_t>(meta.strides[i]), &reach) ||
+    if (__builtin_mul_overflow(static_cast<uint64_t>(meta.sizes[i] - 1),
+                               static_cast<uint64_t>(meta.strides[i]), &reach) ||
         __builtin_add_overflow(end, reach, &end) || end > uint64_t{1} << 56)
       return std::nullopt;
   }
@@ -48,7 +51,8 @@ void gather(const TensorMeta& meta, size_t size, const std::byte* from, std::byt
   int64_t source = meta.storage_offset;
   const int64_t count = element_count(meta.sizes);
   for (int64_t i = 0; i < count; ++i) {
-    std::memcpy(to + static_cast<size_t>(i) * size, from + static_cast<size_t>(source) * size, size);
+    std::memcpy(to + static_cast<size_t>(i) * size, from + static_cast<size_t>(source) * size,
+                size);
     for (size_t d = rank; d-- > 0;) {
       source += meta.strides[d];
       if (++index[d] < meta.sizes[d]) break;
@@ -60,7 +64,8 @@ void gather(const TensorMeta& meta, size_t size, const std::byte* from, std::byt
 
 }  // namespace
 
-Result<Archive> Archive::open(std::span<const std::byte> bytes, const std::string& file, ZipLimits limits) {
+Result<Archive> Archive::open(std::span<const std::byte> bytes, const std::string& file,
+                              ZipLimits limits) {
   DTR_ASSIGN(ZipArchive zip, ZipArchive::open(bytes, file, limits));
   Archive archive(std::move(zip), file);
   DTR_TRY(archive.read_tables());
@@ -70,8 +75,10 @@ Result<Archive> Archive::open(std::span<const std::byte> bytes, const std::strin
 Result<ZipData> Archive::member(std::string_view path) const {
   const ZipEntry* entry = zip_.find(root_ + std::string(path));
   if (entry == nullptr)
-    return fail(DiagnosticId::kPt2Invalid, "the archive has no such member; it is not what torch.export.save writes",
-                "export the model with PyTorch 2.13: torch.export.save(torch.export.export(model, example_inputs), \"model.pt2\")",
+    return fail(DiagnosticId::kPt2Invalid,
+                "the archive has no such member; it is not what torch.export.save writes",
+                "export the model with PyTorch 2.13: torch.export.save(torch.export.export(model, "
+                "example_inputs), \"model.pt2\")",
                 {.file = file_, .node = std::string(path)});
   return zip_.read_text(*entry);
 }
@@ -83,10 +90,13 @@ Status Archive::read_tables() {
   if (zip_.find(root_ + "byteorder") != nullptr) {
     DTR_ASSIGN(const ZipData order, member("byteorder"));
     if (trim(order.text()) != "little")
-      return fail(DiagnosticId::kPt2Invalid, fmt::format("byte order `{}`, only `little` is read", trim(order.text()).substr(0, 16)),
-                  "export the model on a little-endian machine", {.file = file_, .node = "byteorder"});
+      return fail(
+          DiagnosticId::kPt2Invalid,
+          fmt::format("byte order `{}`, only `little` is read", trim(order.text()).substr(0, 16)),
+          "export the model on a little-endian machine", {.file = file_, .node = "byteorder"});
   }
-  DTR_ASSIGN(program_, parse_program(model_json_.text(), {.file = file_, .node = std::string(kModelPath)}));
+  DTR_ASSIGN(program_,
+             parse_program(model_json_.text(), {.file = file_, .node = std::string(kModelPath)}));
   const auto table = [&](std::string path) -> Result<PayloadTable> {
     DTR_ASSIGN(const ZipData json, member(path));
     return parse_payloads(json.text(), {.file = file_, .node = std::move(path)});
@@ -106,35 +116,44 @@ const Payload* Archive::find_payload(std::string_view target) const {
 
 Result<Archive::Elements> Archive::read(std::string_view target) const {
   const Place place{.file = file_, .node = std::string(target)};
-  const auto refuse = [&](DiagnosticId id, std::string reason, const char* fix = "export the model again") {
+  const auto refuse = [&](DiagnosticId id, std::string reason,
+                          const char* fix = "export the model again") {
     return fail(id, std::move(reason), fix, place);
   };
   const Payload* payload = find_payload(target);
-  if (payload == nullptr) return refuse(DiagnosticId::kPt2MissingWeight, "the file has no data for this parameter");
+  if (payload == nullptr)
+    return refuse(DiagnosticId::kPt2MissingWeight, "the file has no data for this parameter");
   if (payload->pickled)
-    return refuse(DiagnosticId::kPt2PickledWeight, "the parameter is stored as a Python pickle",
-                  "replace the tensor subclass or custom object by a plain tensor before the export");
+    return refuse(
+        DiagnosticId::kPt2PickledWeight, "the parameter is stored as a Python pickle",
+        "replace the tensor subclass or custom object by a plain tensor before the export");
   const TensorMeta& meta = payload->meta;
   if (!meta.symbol.empty())
-    return refuse(DiagnosticId::kPt2SymbolicShape, fmt::format("the parameter has the symbolic size {}", meta.symbol));
+    return refuse(DiagnosticId::kPt2SymbolicShape,
+                  fmt::format("the parameter has the symbolic size {}", meta.symbol));
   const auto dtype = dtype_of(meta.scalar_type);
   if (!dtype || meta.layout != kStridedLayout)
     return refuse(DiagnosticId::kPt2UnsupportedDtype,
                   meta.layout != kStridedLayout ? "the parameter is a sparse tensor"
-                                                : fmt::format("the parameter has dtype {}", scalar_type_name(meta.scalar_type)),
+                                                : fmt::format("the parameter has dtype {}",
+                                                              scalar_type_name(meta.scalar_type)),
                   "convert the model with model.float() before the export");
-  const bool is_constant = constants_.entries.contains(target) && !weights_.entries.contains(target);
-  const std::string path = root_ + std::string(is_constant ? kConstantsFolder : kWeightsFolder) + std::string(payload->path_name);
+  const bool is_constant =
+      constants_.entries.contains(target) && !weights_.entries.contains(target);
+  const std::string path = root_ + std::string(is_constant ? kConstantsFolder : kWeightsFolder) +
+                           std::string(payload->path_name);
   const ZipEntry* entry = zip_.find(path);
   if (entry == nullptr)
-    return refuse(DiagnosticId::kPt2MissingWeight, fmt::format("the archive member `{}` is missing", payload->path_name));
+    return refuse(DiagnosticId::kPt2MissingWeight,
+                  fmt::format("the archive member `{}` is missing", payload->path_name));
   DTR_ASSIGN(ZipData data, zip_.read(*entry));
 
   const size_t size = byte_size(*dtype);
   const auto end = storage_end(meta);
   if (!end || data.bytes.size() % size != 0 || *end > data.bytes.size() / size)
-    return refuse(DiagnosticId::kPt2WeightSize, fmt::format("{} bytes of {} do not hold shape {} at offset {}", data.bytes.size(),
-                                                            name(*dtype), to_string(meta.sizes), meta.storage_offset));
+    return refuse(DiagnosticId::kPt2WeightSize,
+                  fmt::format("{} bytes of {} do not hold shape {} at offset {}", data.bytes.size(),
+                              name(*dtype), to_string(meta.sizes), meta.storage_offset));
   const auto bytes = static_cast<uint64_t>(element_count(meta.sizes)) * size;
   Elements elements{.dtype = *dtype, .bytes = {}, .owned = nullptr};
   if (bytes == 0) return elements;
@@ -144,7 +163,8 @@ Result<Archive::Elements> Archive::read(std::string_view target) const {
   } else {
     if (bytes > kMaxMaterializedBytes && bytes > data.bytes.size())
       return refuse(DiagnosticId::kPt2WeightSize,
-                    fmt::format("shape {} repeats {} bytes too often", to_string(meta.sizes), data.bytes.size()));
+                    fmt::format("shape {} repeats {} bytes too often", to_string(meta.sizes),
+                                data.bytes.size()));
     elements.owned = std::make_unique_for_overwrite<std::byte[]>(bytes);
     gather(meta, size, data.bytes.data(), elements.owned.get());
     elements.bytes = {elements.owned.get(), bytes};

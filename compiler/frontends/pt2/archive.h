@@ -1,4 +1,5 @@
-// The members of a .pt2 file: a zip with one top-level folder that holds models/model.json, data/weights and data/constants.
+// The members of a .pt2 file: a zip with one top-level folder that holds models/model.json,
+// data/weights and data/constants.
 #pragma once
 
 #include <span>
@@ -12,8 +13,10 @@ namespace dtr::pt2 {
 
 class Archive {
  public:
-  // `bytes` must outlive the archive. Errors: those of ZipArchive; kPt2Invalid (a member is missing, big-endian), kPt2Version.
-  static Result<Archive> open(std::span<const std::byte> bytes, const std::string& file, ZipLimits limits = {});
+  // `bytes` must outlive the archive. Errors: those of ZipArchive; kPt2Invalid (a member is
+  // missing, big-endian), kPt2Version.
+  static Result<Archive> open(std::span<const std::byte> bytes, const std::string& file,
+                              ZipLimits limits = {});
 
   const ExportedProgram& program() const { return program_; }
   const std::string& file() const { return file_; }
@@ -21,8 +24,9 @@ class Archive {
   // Entry of a parameter, buffer or constant by its name in the module; nullptr if there is none.
   const Payload* find_payload(std::string_view target) const;
 
-  // Elements of a payload in logical order. `in_place` tells that `bytes` lie in the archive (contiguous and stored), else they are
-  // in `owned`. Errors: kPt2MissingWeight, kPt2PickledWeight, kPt2WeightSize, kPt2UnsupportedDtype, those of ZipArchive.
+  // Elements of a payload in logical order. `in_place` tells that `bytes` lie in the archive
+  // (contiguous and stored), else they are in `owned`. Errors: kPt2MissingWeight,
+  // kPt2PickledWeight, kPt2WeightSize, kPt2UnsupportedDtype, those of ZipArchive.
   struct Elements {
     DType dtype;
     std::span<const std::byte> bytes;

@@ -18,13 +18,16 @@ Result<Values> attention(NodeImport& node) {
   DTR_ASSIGN(attention.causal, node.boolean("is_causal", false));
   for (const ValueId operand : {attention.query, attention.key, attention.value})
     if (node.type(operand).rank() < 2)
-      return node.unsupported(fmt::format("an operand has shape {}, expected a matrix or several", to_string(node.type(operand).shape)));
+      return node.unsupported(fmt::format("an operand has shape {}, expected a matrix or several",
+                                          to_string(node.type(operand).shape)));
   DTR_ASSIGN(attention.shares_heads, node.boolean("enable_gqa", false));
   if (node.has("scale")) {
     DTR_ASSIGN(attention.scale, node.number("scale"));
   }
-  if (dropout != 0) return node.unsupported("dropout in attention", "call model.eval() before the export");
-  if (attention.causal && attention.mask.valid()) return node.unsupported("a mask and is_causal", "put the causal mask into the mask");
+  if (dropout != 0)
+    return node.unsupported("dropout in attention", "call model.eval() before the export");
+  if (attention.causal && attention.mask.valid())
+    return node.unsupported("a mask and is_causal", "put the causal mask into the mask");
   DTR_ASSIGN(const ValueId result, compositions::attention(node, attention));
   return Values{result};
 }
@@ -40,7 +43,9 @@ Result<Values> einsum(NodeImport& node) {
 
 std::vector<Operator> attention_operators() {
   return {
-      {.target = "aten.scaled_dot_product_attention.default", .op = "aten.matmul", .build = attention},
+      {.target = "aten.scaled_dot_product_attention.default",
+       .op = "aten.matmul",
+       .build = attention},
       {.target = "aten.einsum.default", .op = "aten.matmul", .build = einsum},
   };
 }

@@ -1,5 +1,5 @@
-// Operators that are a few others by definition: norms of vectors, logarithms and powers of other bases, interpolation, losses, products
-// of vectors, and parts of a tensor that are replaced.
+// Operators that are a few others by definition: norms of vectors, logarithms and powers of other
+// bases, interpolation, losses, products of vectors, and parts of a tensor that are replaced.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,7 +52,8 @@ Result<Values> expm1(NodeImport& node) {
 
 // base^x = exp(x · log(base)).
 Result<Values> power_of(NodeImport& node, double base, ValueId x) {
-  if (!(base > 0)) return node.unsupported(fmt::format("powers of {}", base), "take powers of a positive number");
+  if (!(base > 0))
+    return node.unsupported(fmt::format("powers of {}", base), "take powers of a positive number");
   DTR_ASSIGN(const ValueId exponent, times(node, x, std::log(base)));
   return one(node.emit("aten.exp", {exponent}));
 }
@@ -129,7 +130,8 @@ Result<Values> loss(NodeImport& node) {
   if (reduction == 0) return Values{result};
   Ints all;
   for (size_t i = 0; i < node.type(result).rank(); ++i) all.push_back(static_cast<int64_t>(i));
-  return one(node.emit(reduction == 1 ? "aten.mean.dim" : "aten.sum.dim_IntList", {result}, {{"dim", all}, {"keepdim", false}}));
+  return one(node.emit(reduction == 1 ? "aten.mean.dim" : "aten.sum.dim_IntList", {result},
+                       {{"dim", all}, {"keepdim", false}}));
 }
 
 // ---- norms
@@ -142,7 +144,8 @@ Result<Values> norm(NodeImport& node) {
   DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
   DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
   if (dtype && *dtype != node.type(x).dtype)
-    return node.unsupported(fmt::format("it computes in {}, its operand is {}", name(*dtype), name(node.type(x).dtype)));
+    return node.unsupported(fmt::format("it computes in {}, its operand is {}", name(*dtype),
+                                        name(node.type(x).dtype)));
   return one(compositions::vector_norm(node, x, p, dims, keepdim));
 }
 
@@ -150,7 +153,8 @@ Result<Values> cosine_similarity(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("x1"));
   DTR_ASSIGN(const ValueId y, node.tensor("x2"));
   DTR_ASSIGN(const double eps, node.number("eps", 1e-8));
-  DTR_ASSIGN(const int64_t dim, node.dim("dim", std::max(node.type(x).rank(), node.type(y).rank()), 1));
+  DTR_ASSIGN(const int64_t dim,
+             node.dim("dim", std::max(node.type(x).rank(), node.type(y).rank()), 1));
   return one(compositions::cosine_similarity(node, x, y, dim, eps));
 }
 
@@ -173,14 +177,18 @@ Result<ValueId> with_slice(NodeImport& node, ValueId part) {
   DTR_ASSIGN(int64_t end, node.integer("end", INT64_MAX));
   DTR_ASSIGN(const int64_t step, node.integer("step", 1));
   const int64_t extent = shape.empty() ? 0 : shape[static_cast<size_t>(dim)];
-  const auto clip = [&](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + extent : bound, 0, extent); };
+  const auto clip = [&](int64_t bound) {
+    return std::clamp<int64_t>(bound < 0 ? bound + extent : bound, 0, extent);
+  };
   start = clip(start);
   end = std::max(start, clip(end));
   Shape expected = shape;
-  if (step >= 1 && !shape.empty()) expected[static_cast<size_t>(dim)] = (end - start) / step + ((end - start) % step != 0 ? 1 : 0);
+  if (step >= 1 && !shape.empty())
+    expected[static_cast<size_t>(dim)] = (end - start) / step + ((end - start) % step != 0 ? 1 : 0);
   if (step < 1 || shape.empty() || node.type(part).shape != expected)
-    return node.unsupported(
-        fmt::format("{} takes the place of {}:{}:{} of {}", to_string(node.type(part).shape), start, end, step, to_string(shape)));
+    return node.unsupported(fmt::format("{} takes the place of {}:{}:{} of {}",
+                                        to_string(node.type(part).shape), start, end, step,
+                                        to_string(shape)));
   return compositions::replace_slice(node, x, part, dim, start, step);
 }
 
@@ -202,7 +210,8 @@ Result<Values> scatter(NodeImport& node) {
 // `value` in the shape of x, whose elements it replaces.
 Result<Values> in_place_of(NodeImport& node, ValueId x, ValueId value) {
   if (node.type(value).dtype != node.type(x).dtype)
-    return node.unsupported(fmt::format("it writes {} into {}", name(node.type(value).dtype), name(node.type(x).dtype)));
+    return node.unsupported(fmt::format("it writes {} into {}", name(node.type(value).dtype),
+                                        name(node.type(x).dtype)));
   const Shape shape = node.type(x).shape;
   return one(node.expand(value, shape));
 }

@@ -7,7 +7,8 @@ namespace dtr::pt2 {
 namespace {
 
 // Adds a leading batch dimension of 1 to an input without one and takes it off the result again.
-Result<Values> emit_convolution(NodeImport& node, ValueId x, Values operands, const Attributes& attributes) {
+Result<Values> emit_convolution(NodeImport& node, ValueId x, Values operands,
+                                const Attributes& attributes) {
   const Shape shape = node.type(x).shape;
   const bool batched = shape.size() == node.type(operands.front()).rank();
   Shape with_batch = shape;
@@ -24,7 +25,8 @@ Result<Values> emit_convolution(NodeImport& node, ValueId x, Values operands, co
 }
 
 // "valid" or "same": PyTorch puts the odd element of "same" at the end.
-Status string_padding(NodeImport& node, std::string_view mode, const Shape& weight, const Ints& dilation, Attributes& attributes) {
+Status string_padding(NodeImport& node, std::string_view mode, const Shape& weight,
+                      const Ints& dilation, Attributes& attributes) {
   Ints begin(dilation.size(), 0);
   Ints end(dilation.size(), 0);
   if (mode == "same") {
@@ -50,10 +52,12 @@ Result<Values> convolution(NodeImport& node, bool transposed) {
   const Shape weight_shape = node.type(weight).shape;
   const size_t rank = node.type(x).rank();
   if (weight_shape.size() < 3 || (rank != weight_shape.size() && rank + 1 != weight_shape.size()))
-    return node.unsupported(fmt::format("the input has rank {}, the weight rank {}", rank, weight_shape.size()));
+    return node.unsupported(
+        fmt::format("the input has rank {}, the weight rank {}", rank, weight_shape.size()));
   const size_t spatial = weight_shape.size() - 2;
   if (spatial > 2)
-    return node.unsupported(fmt::format("a convolution over {} dimensions", spatial), "convolve over two dimensions and add the results");
+    return node.unsupported(fmt::format("a convolution over {} dimensions", spatial),
+                            "convolve over two dimensions and add the results");
   Attributes attributes{{"transposed", transposed}};
   DTR_ASSIGN(Ints stride, node.spread("stride", spatial, 1));
   DTR_ASSIGN(const Ints dilation, node.spread("dilation", spatial, 1));

@@ -13,13 +13,15 @@ namespace dtr::pt2 {
 namespace {
 
 std::string type_text(const TensorMeta& meta) {
-  if (!meta.symbol.empty()) return fmt::format("{} symbolic ({})", scalar_type_name(meta.scalar_type), meta.symbol);
+  if (!meta.symbol.empty())
+    return fmt::format("{} symbolic ({})", scalar_type_name(meta.scalar_type), meta.symbol);
   return fmt::format("{} {}", scalar_type_name(meta.scalar_type), to_string(meta.sizes));
 }
 
 std::string value_line(const ExportedProgram& program, std::string_view name) {
   const auto at = program.tensors.find(name);
-  return terminal_format("  {:<32} {}\n", name, at == program.tensors.end() ? "?" : type_text(at->second));
+  return terminal_format("  {:<32} {}\n", name,
+                         at == program.tensors.end() ? "?" : type_text(at->second));
 }
 
 int64_t stored_bytes(const TensorMeta& meta) {
@@ -47,24 +49,30 @@ Result<std::string> describe_pt2(const std::string& path) {
       const Payload* payload = archive.find_payload(spec.target);
       const int64_t bytes = payload == nullptr ? 0 : stored_bytes(payload->meta);
       parameters +=
-          terminal_format("  {:<48} {:<24} {:>10} bytes\n", spec.target, payload == nullptr ? "missing" : type_text(payload->meta), bytes);
+          terminal_format("  {:<48} {:<24} {:>10} bytes\n", spec.target,
+                          payload == nullptr ? "missing" : type_text(payload->meta), bytes);
       ++parameter_count;
       parameter_bytes += bytes;
     }
   }
   std::string outputs;
   for (const OutputSpec& spec : program.outputs)
-    outputs += spec.kind == "user_output" ? value_line(program, spec.name) : terminal_format("  {} {}\n", spec.kind, spec.target);
+    outputs += spec.kind == "user_output" ? value_line(program, spec.name)
+                                          : terminal_format("  {} {}\n", spec.kind, spec.target);
   std::map<std::string_view, size_t> operators;
-  for (const Node& node : program.nodes) ++operators[node.target.substr(node.target.starts_with("torch.ops.") ? 10 : 0)];
+  for (const Node& node : program.nodes)
+    ++operators[node.target.substr(node.target.starts_with("torch.ops.") ? 10 : 0)];
   std::string table;
   for (const auto& [target, count] : operators)
-    table += terminal_format("  {:>5} × {}{}\n", count, target, find_operator(target).row == nullptr ? "  (not supported)" : "");
+    table += terminal_format("  {:>5} × {}{}\n", count, target,
+                             find_operator(target).row == nullptr ? "  (not supported)" : "");
 
   return terminal_format(
-      "{}: PyTorch export, schema {}.{}, PyTorch {}\ninputs\n{}outputs\n{}parameters and buffers: {}, {} bytes\n{}operators: {} nodes\n{}",
-      path, program.major, program.minor, program.torch_version, EncodedLines{inputs}, EncodedLines{outputs}, parameter_count,
-      parameter_bytes, EncodedLines{parameters}, program.nodes.size(), EncodedLines{table});
+      "{}: PyTorch export, schema {}.{}, PyTorch {}\ninputs\n{}outputs\n{}parameters and buffers: "
+      "{}, {} bytes\n{}operators: {} nodes\n{}",
+      path, program.major, program.minor, program.torch_version, EncodedLines{inputs},
+      EncodedLines{outputs}, parameter_count, parameter_bytes, EncodedLines{parameters},
+      program.nodes.size(), EncodedLines{table});
 }
 
 }  // namespace dtr::pt2

@@ -1,4 +1,5 @@
-// A .pt2 file in the form in which ExecuTorch's records keep the edge program: the schema of executorch.exir.serde, version 5.4.
+// A .pt2 file in the form in which ExecuTorch's records keep the edge program: the schema of
+// executorch.exir.serde, version 5.4.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +20,9 @@ struct EdgeProgram {
   std::vector<std::byte> constants;   // buffers that are not saved with the module, constants
 };
 
-// Every node keeps operator (as one of the edge dialect), traces and modules; the keys of its modules are their paths, for by them the
-// Inspector finds a module. Nodes in `handles` get that debug handle. `bytes` is a file that parse_pt2 takes. Errors: those of Archive,
-// kPt2Invalid.
+// Every node keeps operator (as one of the edge dialect), traces and modules; the keys of its
+// modules are their paths, for by them the Inspector finds a module. Nodes in `handles` get that
+// debug handle. `bytes` is a file that parse_pt2 takes. Errors: those of Archive, kPt2Invalid.
 Result<EdgeProgram> to_edge_program(std::span<const std::byte> bytes, const std::string& file,
                                     const std::map<std::string, uint32_t, std::less<>>& handles);
 

@@ -1,4 +1,5 @@
-// Operators on single elements that are not one of our ops as they are; clamps lose bounds that bound nothing.
+// Operators on single elements that are not one of our ops as they are; clamps lose bounds that
+// bound nothing.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -8,7 +9,8 @@
 namespace dtr::pt2 {
 namespace {
 
-// clamp(x, low, high); bounds that are absent or infinite are left out, a lower bound of zero alone is relu.
+// clamp(x, low, high); bounds that are absent or infinite are left out, a lower bound of zero alone
+// is relu.
 Result<Values> emit_clamp(NodeImport& node, std::optional<double> low, std::optional<double> high) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   if (low && *low == -INFINITY) low.reset();
@@ -25,7 +27,8 @@ Result<Values> emit_clamp(NodeImport& node, std::optional<double> low, std::opti
   return Values{result};
 }
 
-Result<std::optional<double>> bound(NodeImport& node, std::string_view name, std::optional<double> fallback) {
+Result<std::optional<double>> bound(NodeImport& node, std::string_view name,
+                                    std::optional<double> fallback) {
   if (!node.has(name)) return fallback;
   DTR_ASSIGN(const double value, node.number(name));
   return std::optional(value);
@@ -76,13 +79,16 @@ Result<Values> relu6(NodeImport& node) { return emit_clamp(node, 0.0, 6.0); }
 Result<Values> celu(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(const double alpha, node.number("alpha", 1.0));
-  DTR_ASSIGN(const ValueId result, node.emit("aten.elu", {x}, {{"alpha", alpha}, {"input_scale", 1 / alpha}}));
+  DTR_ASSIGN(const ValueId result,
+             node.emit("aten.elu", {x}, {{"alpha", alpha}, {"input_scale", 1 / alpha}}));
   return Values{result};
 }
 
 Result<Values> selu(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const ValueId result, node.emit("aten.elu", {x}, {{"alpha", 1.6732632423543772}, {"scale", 1.0507009873554805}}));
+  DTR_ASSIGN(
+      const ValueId result,
+      node.emit("aten.elu", {x}, {{"alpha", 1.6732632423543772}, {"scale", 1.0507009873554805}}));
   return Values{result};
 }
 

@@ -22,7 +22,8 @@ constexpr std::string_view kWeightsFolder = "data/weights/";
 Json meta_of(DType dtype, const Shape& shape) {
   Json sizes = Json::array(), steps = Json::array();
   for (const int64_t size : shape) sizes.push_back({{"as_int", size}});
-  for (const int64_t step : strides(shape, Layout::kContiguous)) steps.push_back({{"as_int", step}});
+  for (const int64_t step : strides(shape, Layout::kContiguous))
+    steps.push_back({{"as_int", step}});
   return {{"dtype", scalar_type_of(dtype)}, {"sizes", std::move(sizes)},
           {"requires_grad", false},         {"device", {{"type", "cpu"}, {"index", nullptr}}},
           {"strides", std::move(steps)},    {"storage_offset", {{"as_int", 0}}},
@@ -32,7 +33,8 @@ Json meta_of(DType dtype, const Shape& shape) {
 Json tensor_argument(std::string_view name) { return {{"as_tensor", {{"name", name}}}}; }
 
 Json json_of(const ExportEditor::Argument& argument) {
-  if (const auto* name = std::get_if<ExportEditor::Name>(&argument)) return tensor_argument(name->text);
+  if (const auto* name = std::get_if<ExportEditor::Name>(&argument))
+    return tensor_argument(name->text);
   if (const auto* whole = std::get_if<int64_t>(&argument)) return {{"as_int", *whole}};
   if (const auto* real = std::get_if<double>(&argument)) return {{"as_float", *real}};
   if (const auto* truth = std::get_if<bool>(&argument)) return {{"as_bool", *truth}};
@@ -43,7 +45,8 @@ Json json_of(const ExportEditor::Argument& argument) {
 template <class Visit>
 void for_each_tensor(Json& argument, Visit visit) {
   if (!argument.is_structured()) return;
-  if (argument.is_object() && argument.contains("name") && argument["name"].is_string()) return visit(argument["name"]);
+  if (argument.is_object() && argument.contains("name") && argument["name"].is_string())
+    return visit(argument["name"]);
   for (Json& each : argument) for_each_tensor(each, visit);
 }
 
@@ -55,10 +58,12 @@ struct ExportEditor::State {
   std::string root;  // "float/"
   Json model;
   Json weights;
-  size_t user_inputs_at = 0;                  // index of the first user input among the inputs
-  std::map<size_t, std::vector<Json>> added;  // nodes, by the node of the file that they stand before
+  size_t user_inputs_at = 0;  // index of the first user input among the inputs
+  std::map<size_t, std::vector<Json>>
+      added;  // nodes, by the node of the file that they stand before
   std::map<std::string, std::vector<std::byte>> members;
-  std::unordered_map<std::string, std::vector<Json*>> uses;  // by name: where arguments and outputs of the file have it
+  std::unordered_map<std::string, std::vector<Json*>>
+      uses;  // by name: where arguments and outputs of the file have it
   std::set<std::string, std::less<>> names;
   std::map<std::string, Shape, std::less<>> shapes;  // of what was added
 
@@ -67,7 +72,8 @@ struct ExportEditor::State {
   // Where the name of a tensor that is an argument by itself stands; nullptr if it is none.
   Json* find_argument(size_t index, std::string_view argument) {
     for (Json& input : node(index)["inputs"])
-      if (input["name"] == argument && input["arg"].contains("as_tensor") && input["arg"]["as_tensor"]["name"].is_string())
+      if (input["name"] == argument && input["arg"].contains("as_tensor") &&
+          input["arg"]["as_tensor"]["name"].is_string())
         return &input["arg"]["as_tensor"]["name"];
     return nullptr;
   }
@@ -94,10 +100,12 @@ Result<ExportEditor> ExportEditor::open(std::span<const std::byte> bytes, const 
   DTR_ASSIGN(Archive archive, Archive::open(bytes, file));
   DTR_ASSIGN(ZipArchive zip, ZipArchive::open(bytes, file));
   const std::string& first = zip.entries().front().name;
-  auto state =
-      std::make_unique<State>(State{.archive = std::move(archive), .zip = std::move(zip), .root = first.substr(0, first.find('/') + 1)});
+  auto state = std::make_unique<State>(State{.archive = std::move(archive),
+                                             .zip = std::move(zip),
+                                             .root = first.substr(0, first.find('/') + 1)});
   const auto parse = [&](std::string_view path) -> Result<Json> {
-    DTR_ASSIGN(const ZipData data, state->zip.read_text(*state->zip.find(state->root + std::string(path))));
+    DTR_ASSIGN(const ZipData data,
+               state->zip.read_text(*state->zip.find(state->root + std::string(path))));
     return Json::parse(data.text(), nullptr, false);
   };
   DTR_ASSIGN(state->model, parse(kModelPath));
@@ -110,13 +118,15 @@ Result<ExportEditor> ExportEditor::open(std::span<const std::byte> bytes, const 
     state->user_inputs_at = specs.size();
     for (size_t i = specs.size(); i-- > 0;)
       if (specs[i].contains("user_input")) state->user_inputs_at = i;
-    bool good = graph.at("inputs").size() == specs.size() && state->weights.at("config").is_object();
+    bool good =
+        graph.at("inputs").size() == specs.size() && state->weights.at("config").is_object();
     for (const Json& node : graph.at("nodes")) good = good && node.at("metadata").is_object();
     state->note_uses();
     if (good) return ExportEditor(std::move(state));
   } catch (const Json::exception&) {  // the library reports so what is missing or of another kind
   }
-  return fail(DiagnosticId::kPt2Invalid, "the graph is not as torch.export.save writes it", "export the model with PyTorch 2.13",
+  return fail(DiagnosticId::kPt2Invalid, "the graph is not as torch.export.save writes it",
+              "export the model with PyTorch 2.13",
               {.file = file, .node = std::string(kModelPath)});
 }
 
@@ -128,22 +138,31 @@ std::string ExportEditor::add_buffer(std::string_view target, const Tensor& cont
   const auto at = static_cast<std::ptrdiff_t>(state_->user_inputs_at++);
   graph["inputs"].insert(graph["inputs"].begin() + at, tensor_argument(name));
   Json& specs = state_->model["graph_module"]["signature"]["input_specs"];
-  specs.insert(specs.begin() + at, Json::object({{"buffer", {{"arg", {{"name", name}}}, {"buffer_name", target}, {"persistent", true}}}}));
+  specs.insert(
+      specs.begin() + at,
+      Json::object({{"buffer",
+                     {{"arg", {{"name", name}}}, {"buffer_name", target}, {"persistent", true}}}}));
   graph["tensor_values"][name] = meta_of(content.dtype(), content.shape());
   state_->shapes[name] = content.shape();
 
   const std::string path = fmt::format("quantization_{}", state_->members.size());
   state_->weights["config"][std::string(target)] = {
-      {"path_name", path}, {"is_param", false}, {"use_pickle", false}, {"tensor_meta", meta_of(content.dtype(), content.shape())}};
-  state_->members[std::string(kWeightsFolder) + path] = {content.bytes().begin(), content.bytes().end()};
+      {"path_name", path},
+      {"is_param", false},
+      {"use_pickle", false},
+      {"tensor_meta", meta_of(content.dtype(), content.shape())}};
+  state_->members[std::string(kWeightsFolder) + path] = {content.bytes().begin(),
+                                                         content.bytes().end()};
   return name;
 }
 
-std::string ExportEditor::add_node(size_t before, size_t like, std::string_view target, const Arguments& arguments, std::string_view name,
-                                   DType dtype, const Shape& shape) {
+std::string ExportEditor::add_node(size_t before, size_t like, std::string_view target,
+                                   const Arguments& arguments, std::string_view name, DType dtype,
+                                   const Shape& shape) {
   std::string result = state_->unique(name);
   Json inputs = Json::array();
-  for (const auto& [argument, value] : arguments) inputs.push_back({{"name", argument}, {"arg", json_of(value)}, {"kind", kPositional}});
+  for (const auto& [argument, value] : arguments)
+    inputs.push_back({{"name", argument}, {"arg", json_of(value)}, {"kind", kPositional}});
   Json metadata = Json::object();
   const Json& model = state_->node(like)["metadata"];
   for (const char* const key : {"stack_trace", "nn_module_stack"})
@@ -180,7 +199,8 @@ std::optional<double> ExportEditor::number(size_t node, std::string_view argumen
   for (const Json& input : state_->node(node)["inputs"]) {
     if (input["name"] != argument) continue;
     for (const char* const kind : {"as_float", "as_int"})
-      if (input["arg"].contains(kind) && input["arg"][kind].is_number()) return input["arg"][kind].get<double>();
+      if (input["arg"].contains(kind) && input["arg"][kind].is_number())
+        return input["arg"][kind].get<double>();
   }
   return std::nullopt;
 }
@@ -188,7 +208,8 @@ std::optional<double> ExportEditor::number(size_t node, std::string_view argumen
 void ExportEditor::clear_argument(size_t node, std::string_view argument) {
   for (Json& input : state_->node(node)["inputs"]) {
     if (input["name"] != argument) continue;
-    for_each_tensor(input["arg"], [&](Json& name) { std::erase(state_->uses[name.get<std::string>()], &name); });
+    for_each_tensor(input["arg"],
+                    [&](Json& name) { std::erase(state_->uses[name.get<std::string>()], &name); });
     input["arg"] = {{"as_none", true}};
   }
 }
@@ -196,7 +217,8 @@ void ExportEditor::clear_argument(size_t node, std::string_view argument) {
 std::vector<std::string> ExportEditor::tensors(size_t node) const {
   std::vector<std::string> names;
   for (Json& input : state_->node(node)["inputs"])
-    for_each_tensor(input["arg"], [&](const Json& name) { names.push_back(name.get<std::string>()); });
+    for_each_tensor(input["arg"],
+                    [&](const Json& name) { names.push_back(name.get<std::string>()); });
   return names;
 }
 
@@ -225,7 +247,8 @@ void ExportEditor::replace_uses(std::string_view from, std::string_view to) {
 }
 
 Shape ExportEditor::shape(std::string_view name) const {
-  if (const auto added = state_->shapes.find(name); added != state_->shapes.end()) return added->second;
+  if (const auto added = state_->shapes.find(name); added != state_->shapes.end())
+    return added->second;
   const auto& tensors = state_->archive.program().tensors;
   const auto stated = tensors.find(name);
   return stated == tensors.end() ? Shape() : stated->second.sizes;
@@ -239,7 +262,8 @@ Result<std::vector<std::byte>> ExportEditor::finish() {
     if (i < old.size()) nodes.push_back(std::move(old[i]));
   }
   old = std::move(nodes);
-  state_->model["verifiers"] = Json::array({"TRAINING"});  // the dialect whose nodes may write to buffers
+  state_->model["verifiers"] =
+      Json::array({"TRAINING"});  // the dialect whose nodes may write to buffers
   const auto text = [](const Json& json) {
     const std::string dumped = json.dump();
     const auto bytes = std::as_bytes(std::span(dumped));
@@ -251,7 +275,8 @@ Result<std::vector<std::byte>> ExportEditor::finish() {
   ZipWriter writer;
   for (const ZipEntry& entry : state_->zip.entries()) {
     const bool inside = entry.name.starts_with(state_->root);
-    const auto changed = state_->members.extract(inside ? entry.name.substr(state_->root.size()) : std::string());
+    const auto changed =
+        state_->members.extract(inside ? entry.name.substr(state_->root.size()) : std::string());
     if (!changed.empty()) {
       writer.add(entry.name, changed.mapped());
       continue;

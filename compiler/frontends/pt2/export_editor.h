@@ -1,5 +1,5 @@
-// Changes a .pt2 file without PyTorch: nodes and buffers are added to its graph and arguments replaced; all else, parameters, names,
-// signature, traces, stays as it is.
+// Changes a .pt2 file without PyTorch: nodes and buffers are added to its graph and arguments
+// replaced; all else, parameters, names, signature, traces, stays as it is.
 #pragma once
 
 #include <memory>
@@ -31,15 +31,18 @@ class ExportEditor {
   using Argument = std::variant<Name, int64_t, double, bool, std::vector<int64_t>>;
   using Arguments = std::vector<std::pair<std::string_view, Argument>>;
 
-  // Adds a buffer `target` ("quantization.conv2d.scale") to the module and returns its name in the graph.
+  // Adds a buffer `target` ("quantization.conv2d.scale") to the module and returns its name in the
+  // graph.
   std::string add_buffer(std::string_view target, const Tensor& content);
 
-  // Adds a node that runs before node `before` of the file and after those added there earlier, and returns the name of its result, made
-  // of `name`. Trace and module are those of node `like`.
-  std::string add_node(size_t before, size_t like, std::string_view target, const Arguments& arguments, std::string_view name, DType dtype,
+  // Adds a node that runs before node `before` of the file and after those added there earlier, and
+  // returns the name of its result, made of `name`. Trace and module are those of node `like`.
+  std::string add_node(size_t before, size_t like, std::string_view target,
+                       const Arguments& arguments, std::string_view name, DType dtype,
                        const Shape& shape);
 
-  // The first result of a node of the file, and what it takes as `argument`; empty if that is no tensor (number: no number).
+  // The first result of a node of the file, and what it takes as `argument`; empty if that is no
+  // tensor (number: no number).
   std::string result(size_t node) const;
   std::string argument(size_t node, std::string_view argument) const;
   std::optional<double> number(size_t node, std::string_view argument) const;
@@ -50,7 +53,8 @@ class ExportEditor {
   // Whether a node of the file takes a tensor; taking `to` instead of it.
   bool takes(size_t node, std::string_view name) const;
   void replace_argument(size_t node, std::string_view from, std::string_view to);
-  // Every node of the file that takes `from` takes `to`, and so do outputs of the program. Nodes that were added keep what they have.
+  // Every node of the file that takes `from` takes `to`, and so do outputs of the program. Nodes
+  // that were added keep what they have.
   void replace_uses(std::string_view from, std::string_view to);
 
   // Shape of a tensor of the graph; () of none.

@@ -1,4 +1,5 @@
-// What a trained model leaves behind and inference does not need, and operators that only make constants.
+// What a trained model leaves behind and inference does not need, and operators that only make
+// constants.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +20,8 @@ Result<Values> identity(NodeImport& node) { return first_tensor(node, "self"); }
 Result<Values> dropout(NodeImport& node) {
   DTR_ASSIGN(const bool training, node.boolean("train", false));
   DTR_ASSIGN(const double probability, node.number("p", 0));
-  if (training && probability != 0) return node.unsupported("dropout in training mode", "call model.eval() before the export");
+  if (training && probability != 0)
+    return node.unsupported("dropout in training mode", "call model.eval() before the export");
   return first_tensor(node, node.has("input") ? "input" : "self");  // in place it is self
 }
 
@@ -34,7 +36,8 @@ Result<Values> convert(NodeImport& node) {
     DTR_ASSIGN(wanted, node.dtype("dtype"));
   }
   if (wanted && *wanted != node.type(x).dtype)
-    return node.unsupported(fmt::format("it converts {} to {}", name(node.type(x).dtype), name(*wanted)));
+    return node.unsupported(
+        fmt::format("it converts {} to {}", name(node.type(x).dtype), name(*wanted)));
   return Values{x};
 }
 
@@ -59,7 +62,9 @@ Result<Values> filled_like(NodeImport& node) {
 Result<Values> full(NodeImport& node) {
   DTR_ASSIGN(const Ints size, node.ints("size"));
   DTR_ASSIGN(const double value, node.number("fill_value"));
-  const DType fallback = node.boolean("fill_value") ? DType::kBool : node.integer("fill_value") ? DType::kInt64 : DType::kFloat32;
+  const DType fallback = node.boolean("fill_value")   ? DType::kBool
+                         : node.integer("fill_value") ? DType::kInt64
+                                                      : DType::kFloat32;
   return filled(node, size, fallback, value);
 }
 
@@ -82,12 +87,15 @@ Result<Values> arange(NodeImport& node) {
   DTR_ASSIGN(const double step, node.number("step", 1));
   DTR_ASSIGN(const auto wanted, node.dtype("dtype"));
   const double count = std::ceil((end - start) / step);
-  if (!(count >= 0 && count <= kMost)) return node.unsupported(fmt::format("numbers from {} to {} in steps of {}", start, end, step));
+  if (!(count >= 0 && count <= kMost))
+    return node.unsupported(fmt::format("numbers from {} to {} in steps of {}", start, end, step));
   bool whole = true;
-  for (const std::string_view bound : {"start", "end", "step"}) whole = whole && (!node.has(bound) || node.integer(bound));
+  for (const std::string_view bound : {"start", "end", "step"})
+    whole = whole && (!node.has(bound) || node.integer(bound));
   std::vector<double> values(static_cast<size_t>(count));
   for (size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<double>(i) * step;
-  DTR_ASSIGN(const ValueId result, node.constant(wanted.value_or(whole ? DType::kInt64 : DType::kFloat32), values));
+  DTR_ASSIGN(const ValueId result,
+             node.constant(wanted.value_or(whole ? DType::kInt64 : DType::kFloat32), values));
   return Values{result};
 }
 
@@ -98,10 +106,12 @@ Result<Values> linspace(NodeImport& node) {
   DTR_ASSIGN(const double end, node.number("end"));
   DTR_ASSIGN(const int64_t steps, node.integer("steps"));
   DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
-  if (steps < 0 || steps > kMost) return node.unsupported(fmt::format("{} numbers, at most {} are taken", steps, kMost));
+  if (steps < 0 || steps > kMost)
+    return node.unsupported(fmt::format("{} numbers, at most {} are taken", steps, kMost));
   std::vector<double> values(static_cast<size_t>(steps), start);
   for (int64_t i = 1; i < steps; ++i)
-    values[static_cast<size_t>(i)] = start + (end - start) * static_cast<double>(i) / static_cast<double>(steps - 1);
+    values[static_cast<size_t>(i)] =
+        start + (end - start) * static_cast<double>(i) / static_cast<double>(steps - 1);
   DTR_ASSIGN(const ValueId result, node.constant(dtype.value_or(DType::kFloat32), values));
   return Values{result};
 }
@@ -113,17 +123,21 @@ Result<Values> eye(NodeImport& node) {
   DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
   constexpr int64_t kMost = 4096;
   if (std::min(rows, columns) < 0 || std::max(rows, columns) > kMost)
-    return node.unsupported(fmt::format("an identity matrix of {} × {}, at most {} are taken", rows, columns, kMost));
+    return node.unsupported(
+        fmt::format("an identity matrix of {} × {}, at most {} are taken", rows, columns, kMost));
   std::vector<double> values(static_cast<size_t>(rows * columns));
-  for (int64_t i = 0; i < std::min(rows, columns); ++i) values[static_cast<size_t>(i * columns + i)] = 1;
-  DTR_ASSIGN(const ValueId result, node.constant(dtype.value_or(DType::kFloat32), values, Shape{rows, columns}));
+  for (int64_t i = 0; i < std::min(rows, columns); ++i)
+    values[static_cast<size_t>(i * columns + i)] = 1;
+  DTR_ASSIGN(const ValueId result,
+             node.constant(dtype.value_or(DType::kFloat32), values, Shape{rows, columns}));
   return Values{result};
 }
 
 }  // namespace
 
 std::vector<Operator> identity_operators() {
-  const auto gone = [](std::string_view target, Result<Values> (*build)(NodeImport&), bool aliases) -> Operator {
+  const auto gone = [](std::string_view target, Result<Values> (*build)(NodeImport&),
+                       bool aliases) -> Operator {
     return {.target = target, .op = "", .build = build, .aliases = aliases};
   };
   return {

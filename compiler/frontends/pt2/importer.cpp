@@ -18,7 +18,9 @@ std::string_view without_prefix(std::string_view text, std::string_view prefix) 
   return text;
 }
 
-std::string_view operator_name(const Node& node) { return without_prefix(node.target, "torch.ops."); }
+std::string_view operator_name(const Node& node) {
+  return without_prefix(node.target, "torch.ops.");
+}
 
 // Calls visit(name) for every tensor that the node reads.
 template <class Visit>
@@ -42,13 +44,15 @@ std::string_view first_read(const Node& node) {
   return first;
 }
 
-// Layout whose strides the file states for an input or output. Dimensions of one element have no say.
+// Layout whose strides the file states for an input or output. Dimensions of one element have no
+// say.
 std::optional<Layout> layout_of(const TensorMeta& meta) {
   for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
     if (layout == Layout::kChannelsLast && meta.sizes.size() < 3) continue;
     const std::vector<int64_t> expected = strides(meta.sizes, layout);
     bool same = true;
-    for (size_t i = 0; i < expected.size(); ++i) same = same && (meta.sizes[i] == 1 || meta.strides[i] == expected[i]);
+    for (size_t i = 0; i < expected.size(); ++i)
+      same = same && (meta.sizes[i] == 1 || meta.strides[i] == expected[i]);
     if (same) return layout;
   }
   return std::nullopt;
@@ -57,7 +61,11 @@ std::optional<Layout> layout_of(const TensorMeta& meta) {
 }  // namespace
 
 Importer::Importer(const Archive& archive, Program& program)
-    : archive_(archive), file_(archive.program()), program_(program), rewriter_(program.forward()), live_(file_.nodes.size(), false) {}
+    : archive_(archive),
+      file_(archive.program()),
+      program_(program),
+      rewriter_(program.forward()),
+      live_(file_.nodes.size(), false) {}
 
 Status Importer::run() {
   add_sources();
@@ -81,12 +89,16 @@ void Importer::add_sources() {
                                 .module_types = module_types(node.module_stack)});
 }
 
-Place Importer::place_of_node(size_t index) const { return place_of(program_, Origin{.sources = {static_cast<uint32_t>(index)}}); }
+Place Importer::place_of_node(size_t index) const {
+  return place_of(program_, Origin{.sources = {static_cast<uint32_t>(index)}});
+}
 
-// Batch normalization in training mode counts its batches in a buffer that nothing at inference reads.
+// Batch normalization in training mode counts its batches in a buffer that nothing at inference
+// reads.
 bool Importer::is_leftover_counter(std::string_view name) const {
   for (const InputSpec& spec : file_.inputs)
-    if (spec.name == name) return spec.kind == InputKind::kBuffer && spec.target.ends_with("num_batches_tracked");
+    if (spec.name == name)
+      return spec.kind == InputKind::kBuffer && spec.target.ends_with("num_batches_tracked");
   return false;
 }
 
@@ -94,59 +106,76 @@ Status Importer::check_static() const {
   const auto check = [&](std::string_view name, Place place) -> Status {
     const auto at = file_.tensors.find(name);
     if (at == file_.tensors.end() || at->second.symbol.empty()) return {};
-    return fail(DiagnosticId::kPt2SymbolicShape, fmt::format("`{}` has the symbolic size {}", name, at->second.symbol),
-                "export the model without dynamic_shapes, for one fixed input shape", std::move(place));
+    return fail(DiagnosticId::kPt2SymbolicShape,
+                fmt::format("`{}` has the symbolic size {}", name, at->second.symbol),
+                "export the model without dynamic_shapes, for one fixed input shape",
+                std::move(place));
   };
-  for (const InputSpec& spec : file_.inputs) DTR_TRY(check(spec.name, {.file = archive_.file(), .node = std::string(spec.name)}));
+  for (const InputSpec& spec : file_.inputs)
+    DTR_TRY(check(spec.name, {.file = archive_.file(), .node = std::string(spec.name)}));
   for (size_t i = 0; i < file_.nodes.size(); ++i) {
-    for (const std::string_view name : file_.nodes[i].outputs) DTR_TRY(check(name, place_of_node(i)));
+    for (const std::string_view name : file_.nodes[i].outputs)
+      DTR_TRY(check(name, place_of_node(i)));
     for (const auto& [argument, value] : file_.nodes[i].inputs)
       if (const auto* symbolic = std::get_if<Symbolic>(&value))
-        return fail(DiagnosticId::kPt2SymbolicShape, fmt::format("argument `{}` is the symbolic value {}", argument, symbolic->name),
-                    "export the model without dynamic_shapes, for one fixed input shape", place_of_node(i));
+        return fail(DiagnosticId::kPt2SymbolicShape,
+                    fmt::format("argument `{}` is the symbolic value {}", argument, symbolic->name),
+                    "export the model without dynamic_shapes, for one fixed input shape",
+                    place_of_node(i));
   }
   return {};
 }
 
-// A node lives if an output of the program depends on it; in-place operators live, except on the counters of batch normalization.
+// A node lives if an output of the program depends on it; in-place operators live, except on the
+// counters of batch normalization.
 Status Importer::find_live_nodes() {
   const size_t count = file_.nodes.size();
   for (const OutputSpec& spec : file_.outputs) {
-    const bool counter = spec.kind == "buffer_mutation" && spec.target.ends_with("num_batches_tracked");
+    const bool counter =
+        spec.kind == "buffer_mutation" && spec.target.ends_with("num_batches_tracked");
     if (counter || spec.name.empty()) continue;
     if (spec.kind != "user_output")
-      return fail(
-          DiagnosticId::kPt2MutatedState,
-          fmt::format("the program has an output of kind {}{}{}", spec.kind, spec.target.empty() ? "" : ": it writes to ", spec.target),
-          "make the state an input and an output of the model, or export model.eval()",
-          {.file = archive_.file(), .node = std::string(spec.name)});
+      return fail(DiagnosticId::kPt2MutatedState,
+                  fmt::format("the program has an output of kind {}{}{}", spec.kind,
+                              spec.target.empty() ? "" : ": it writes to ", spec.target),
+                  "make the state an input and an output of the model, or export model.eval()",
+                  {.file = archive_.file(), .node = std::string(spec.name)});
     last_use_.emplace(spec.name, count);
   }
   for (size_t i = count; i-- > 0;) {
     const Node& node = file_.nodes[i];
-    bool live = std::any_of(node.outputs.begin(), node.outputs.end(), [&](std::string_view name) { return last_use_.contains(name); });
-    if (!live && writes_to_operand(operator_name(node))) live = !is_leftover_counter(first_read(node));
+    bool live = std::any_of(node.outputs.begin(), node.outputs.end(),
+                            [&](std::string_view name) { return last_use_.contains(name); });
+    if (!live && writes_to_operand(operator_name(node)))
+      live = !is_leftover_counter(first_read(node));
     live_[i] = live;
     if (live) for_each_read(node, [&](std::string_view name) { last_use_.emplace(name, i); });
   }
   return {};
 }
 
-// PT2E's observers are modules of their own until convert_pt2e replaces them; those of training may stay, as fake quantization.
+// PT2E's observers are modules of their own until convert_pt2e replaces them; those of training may
+// stay, as fake quantization.
 Status Importer::check_converted() const {
   std::unordered_map<std::string_view, std::string_view> observers;
   for (const InputSpec& spec : file_.inputs)
-    if (spec.target.starts_with("activation_post_process_")) observers.emplace(spec.name, spec.target);
+    if (spec.target.starts_with("activation_post_process_"))
+      observers.emplace(spec.name, spec.target);
   for (size_t i = 0; i < file_.nodes.size() && !observers.empty(); ++i) {
     if (operator_name(file_.nodes[i]).find("fake_quant") != std::string_view::npos) continue;
     std::string_view observer;
     for_each_read(file_.nodes[i], [&](std::string_view name) {
-      if (const auto found = observers.find(name); found != observers.end()) observer = found->second;
+      if (const auto found = observers.find(name); found != observers.end())
+        observer = found->second;
     });
     if (!observer.empty())
-      return fail(DiagnosticId::kPt2NotCalibrated,
-                  fmt::format("the model is prepared for quantization, but not converted: it has the observer `{}`", observer),
-                  "run calibration data through the prepared model, call convert_pt2e, then export", place_of_node(i));
+      return fail(
+          DiagnosticId::kPt2NotCalibrated,
+          fmt::format(
+              "the model is prepared for quantization, but not converted: it has the observer `{}`",
+              observer),
+          "run calibration data through the prepared model, call convert_pt2e, then export",
+          place_of_node(i));
   }
   return {};
 }
@@ -160,11 +189,15 @@ Status Importer::check_operators() const {
   for (size_t i = 0; i < file_.nodes.size(); ++i) {
     if (!live_[i]) continue;
     const Node& node = file_.nodes[i];
-    const bool subgraph = std::any_of(node.inputs.begin(), node.inputs.end(),
-                                      [](const auto& input) { return std::holds_alternative<Subgraph>(input.second); });
+    const bool subgraph = std::any_of(
+        node.inputs.begin(), node.inputs.end(),
+        [](const auto& input) { return std::holds_alternative<Subgraph>(input.second); });
     if (subgraph || operator_name(node).starts_with("higher_order."))
-      return fail(DiagnosticId::kPt2ControlFlow, fmt::format("{} runs a subgraph depending on data", operator_name(node)),
-                  "replace torch.cond, while_loop, map or scan by straight-line code (for example torch.where)", place_of_node(i));
+      return fail(DiagnosticId::kPt2ControlFlow,
+                  fmt::format("{} runs a subgraph depending on data", operator_name(node)),
+                  "replace torch.cond, while_loop, map or scan by straight-line code (for example "
+                  "torch.where)",
+                  place_of_node(i));
     if (find_operator(operator_name(node)).row != nullptr) continue;
     Missing& entry = missing[operator_name(node)];
     if (entry.count++ == 0) entry.first = i;
@@ -177,29 +210,39 @@ Status Importer::check_operators() const {
     first = std::min(first, entry.first);
   }
   return fail(DiagnosticId::kPt2UnsupportedOperator,
-              fmt::format("{} kind{} of operator not supported: {}", missing.size(), missing.size() == 1 ? "" : "s", list),
-              "replace them in the model, or add them as CONTRIBUTING shows; `deuteron ops` lists what is supported", place_of_node(first));
+              fmt::format("{} kind{} of operator not supported: {}", missing.size(),
+                          missing.size() == 1 ? "" : "s", list),
+              "replace them in the model, or add them as CONTRIBUTING shows; `deuteron ops` lists "
+              "what is supported",
+              place_of_node(first));
 }
 
 Status Importer::bind(std::string_view name, Binding binding, const Place& place) {
   if (name.empty()) return {};
   if (!bindings_.emplace(name, binding).second)
-    return fail(DiagnosticId::kPt2DuplicateName, fmt::format("two values are named `{}`", name), std::string(kExportAgain), place);
+    return fail(DiagnosticId::kPt2DuplicateName, fmt::format("two values are named `{}`", name),
+                std::string(kExportAgain), place);
   storages_[binding.storage].push_back(name);
   return {};
 }
 
 Status Importer::bind_inputs() {
   for (const InputSpec& spec : file_.inputs) {
-    const Place place{.file = archive_.file(), .node = std::string(spec.name.empty() ? spec.description : spec.name)};
+    const Place place{.file = archive_.file(),
+                      .node = std::string(spec.name.empty() ? spec.description : spec.name)};
     if (spec.kind == InputKind::kUser) {
       DTR_TRY(bind_user_input(spec));
     } else if (spec.kind != InputKind::kOther) {
       storages_.emplace_back();
-      DTR_TRY(bind(spec.name, {.value = {}, .target = spec.target, .storage = static_cast<uint32_t>(storages_.size() - 1)}, place));
+      DTR_TRY(bind(spec.name,
+                   {.value = {},
+                    .target = spec.target,
+                    .storage = static_cast<uint32_t>(storages_.size() - 1)},
+                   place));
     } else if (spec.description != "constant_input") {
       return fail(DiagnosticId::kPt2UnsupportedArgument,
-                  fmt::format("the program takes an input of kind {}, which is no tensor", spec.description),
+                  fmt::format("the program takes an input of kind {}, which is no tensor",
+                              spec.description),
                   "let the model take tensors only", place);
     }
   }
@@ -209,21 +252,29 @@ Status Importer::bind_inputs() {
 Status Importer::bind_user_input(const InputSpec& spec) {
   const Place place{.file = archive_.file(), .node = std::string(spec.name)};
   const auto at = file_.tensors.find(spec.name);
-  if (at == file_.tensors.end()) return fail(DiagnosticId::kPt2Invalid, "the input has no type", std::string(kExportAgain), place);
+  if (at == file_.tensors.end())
+    return fail(DiagnosticId::kPt2Invalid, "the input has no type", std::string(kExportAgain),
+                place);
   const TensorMeta& meta = at->second;
   const auto dtype = dtype_of(meta.scalar_type);
   if (!dtype)
-    return fail(DiagnosticId::kPt2UnsupportedDtype, fmt::format("the input has dtype {}", scalar_type_name(meta.scalar_type)),
+    return fail(DiagnosticId::kPt2UnsupportedDtype,
+                fmt::format("the input has dtype {}", scalar_type_name(meta.scalar_type)),
                 "convert the model and its example inputs to float32 before the export", place);
   const auto layout = layout_of(meta);
   if (!layout)
-    return fail(DiagnosticId::kPt2UnsupportedStrides,
-                fmt::format("the input of shape {} has strides [{}], neither contiguous nor channels-last", to_string(meta.sizes),
-                            fmt::join(meta.strides, ", ")),
-                "call contiguous() on the example input before the export", place);
+    return fail(
+        DiagnosticId::kPt2UnsupportedStrides,
+        fmt::format("the input of shape {} has strides [{}], neither contiguous nor channels-last",
+                    to_string(meta.sizes), fmt::join(meta.strides, ", ")),
+        "call contiguous() on the example input before the export", place);
   storages_.emplace_back();
-  const ValueId value = rewriter_.add_input({.dtype = *dtype, .shape = meta.sizes, .layout = *layout, .quantization = {}}, spec.name);
-  return bind(spec.name, {.value = value, .target = {}, .storage = static_cast<uint32_t>(storages_.size() - 1)}, place);
+  const ValueId value = rewriter_.add_input(
+      {.dtype = *dtype, .shape = meta.sizes, .layout = *layout, .quantization = {}}, spec.name);
+  return bind(
+      spec.name,
+      {.value = value, .target = {}, .storage = static_cast<uint32_t>(storages_.size() - 1)},
+      place);
 }
 
 Status Importer::load_constant(std::string_view name, Binding& binding, const Place& place) {
@@ -236,14 +287,17 @@ Status Importer::load_constant(std::string_view name, Binding& binding, const Pl
   }
   const TensorMeta& meta = archive_.find_payload(binding.target)->meta;
   const auto stated = file_.tensors.find(name);
-  if (stated != file_.tensors.end() && (stated->second.sizes != meta.sizes || stated->second.scalar_type != meta.scalar_type))
-    return fail(DiagnosticId::kPt2TypeMismatch,
-                fmt::format("the graph says {} of {}, the data of `{}` are {} of {}", to_string(stated->second.sizes),
-                            scalar_type_name(stated->second.scalar_type), binding.target, to_string(meta.sizes),
-                            scalar_type_name(meta.scalar_type)),
-                std::string(kExportAgain), place);
-  const ConstantId id = elements->in_place() ? program_.constants.add_in_place(elements->dtype, elements->bytes)
-                                             : program_.constants.add(elements->dtype, elements->bytes);
+  if (stated != file_.tensors.end() &&
+      (stated->second.sizes != meta.sizes || stated->second.scalar_type != meta.scalar_type))
+    return fail(
+        DiagnosticId::kPt2TypeMismatch,
+        fmt::format("the graph says {} of {}, the data of `{}` are {} of {}",
+                    to_string(stated->second.sizes), scalar_type_name(stated->second.scalar_type),
+                    binding.target, to_string(meta.sizes), scalar_type_name(meta.scalar_type)),
+        std::string(kExportAgain), place);
+  const ConstantId id = elements->in_place()
+                            ? program_.constants.add_in_place(elements->dtype, elements->bytes)
+                            : program_.constants.add(elements->dtype, elements->bytes);
   binding.value = rewriter_.add_constant({.dtype = elements->dtype, .shape = meta.sizes}, id, name);
   return {};
 }
@@ -255,7 +309,9 @@ Result<ValueId> Importer::value_of(std::string_view name, const Place& place) {
       return std::find(node.outputs.begin(), node.outputs.end(), name) != node.outputs.end();
     });
     return fail(DiagnosticId::kPt2UndefinedName,
-                later ? fmt::format("`{}` is used before the node that makes it: the graph has a cycle or is out of order", name)
+                later ? fmt::format("`{}` is used before the node that makes it: the graph has a "
+                                    "cycle or is out of order",
+                                    name)
                       : fmt::format("no node makes `{}`", name),
                 std::string(kExportAgain), place);
   }
@@ -275,32 +331,39 @@ Status Importer::import_node(size_t index) {
     if (i < results.size()) {
       DTR_TRY(bind_result(index, match, name, results[i], first_new_op));
     } else if (last_use_.contains(name)) {
-      return context.unsupported(fmt::format("output {} (`{}`) is used, only {} are supported", i, name, results.size()));
+      return context.unsupported(
+          fmt::format("output {} (`{}`) is used, only {} are supported", i, name, results.size()));
     }
   }
   return match.in_place && !results.empty() ? overwrite(index, results.front()) : Status{};
 }
 
-Status Importer::bind_result(size_t index, const OperatorMatch& match, std::string_view name, ValueId value, size_t first_new_op) {
+Status Importer::bind_result(size_t index, const OperatorMatch& match, std::string_view name,
+                             ValueId value, size_t first_new_op) {
   const Graph& graph = program_.forward();
   const auto stated = file_.tensors.find(name);
   if (stated != file_.tensors.end()) {
     const TensorMeta& meta = stated->second;
     const auto dtype = dtype_of(meta.scalar_type);
     if (!dtype)
-      return fail(DiagnosticId::kPt2UnsupportedDtype, fmt::format("`{}` has dtype {}", name, scalar_type_name(meta.scalar_type)),
+      return fail(DiagnosticId::kPt2UnsupportedDtype,
+                  fmt::format("`{}` has dtype {}", name, scalar_type_name(meta.scalar_type)),
                   "convert the model to float32 before the export", place_of_node(index));
     const Type& type = graph.type(value);
-    const bool shifted = *dtype == DType::kUint8 && type.dtype == DType::kInt8 && type.quantized();  // see quantization_operators.cpp
+    const bool shifted = *dtype == DType::kUint8 && type.dtype == DType::kInt8 &&
+                         type.quantized();  // see quantization_operators.cpp
     if (type.shape != meta.sizes || (type.dtype != *dtype && !shifted))
       return fail(DiagnosticId::kPt2TypeMismatch,
-                  fmt::format("the file says that `{}` is {} of {}, the operator gives {} of {}", name, to_string(meta.sizes),
-                              dtr::name(*dtype), to_string(type.shape), dtr::name(type.dtype)),
+                  fmt::format("the file says that `{}` is {} of {}, the operator gives {} of {}",
+                              name, to_string(meta.sizes), dtr::name(*dtype), to_string(type.shape),
+                              dtr::name(type.dtype)),
                   std::string(kExportAgain), place_of_node(index));
   }
   const OpId producer = graph.producer(value);
-  if (producer.valid() && producer.index >= first_new_op && graph.value(value).name != name) rewriter_.rename(value, name);
-  const std::string_view from = match.row->aliases || match.in_place ? first_read(file_.nodes[index]) : std::string_view();
+  if (producer.valid() && producer.index >= first_new_op && graph.value(value).name != name)
+    rewriter_.rename(value, name);
+  const std::string_view from =
+      match.row->aliases || match.in_place ? first_read(file_.nodes[index]) : std::string_view();
   const auto source = bindings_.find(from);
   const bool alias = source != bindings_.end();
   const uint32_t storage = alias ? source->second.storage : static_cast<uint32_t>(storages_.size());
@@ -308,8 +371,9 @@ Status Importer::bind_result(size_t index, const OperatorMatch& match, std::stri
   return bind(name, {.value = value, .target = {}, .storage = storage}, place_of_node(index));
 }
 
-// After an in-place operator every name of the overwritten tensor means the new value, and the tensor that it is a slice of has that value
-// as its part. Another view of the same memory that is read later would need its update too, which is refused.
+// After an in-place operator every name of the overwritten tensor means the new value, and the
+// tensor that it is a slice of has that value as its part. Another view of the same memory that is
+// read later would need its update too, which is refused.
 Status Importer::overwrite(size_t index, ValueId value) {
   std::string_view name = first_read(file_.nodes[index]);
   if (!bindings_.contains(name)) return {};
@@ -317,8 +381,10 @@ Status Importer::overwrite(size_t index, ValueId value) {
   for (;;) {
     const Binding written = bindings_.at(name);
     if (!written.target.empty())
-      return fail(DiagnosticId::kPt2MutatedState, fmt::format("the operator writes to `{}` of the model", written.target),
-                  "make the state an input and an output of the model, or export model.eval()", place_of_node(index));
+      return fail(DiagnosticId::kPt2MutatedState,
+                  fmt::format("the operator writes to `{}` of the model", written.target),
+                  "make the state an input and an output of the model, or export model.eval()",
+                  place_of_node(index));
     renewed.push_back(value);
     std::string_view stale;
     for (const std::string_view other : storages_[written.storage]) {
@@ -334,17 +400,22 @@ Status Importer::overwrite(size_t index, ValueId value) {
     if (stale.empty()) return {};
     DTR_ASSIGN(const std::optional<PutBack> whole, put_back_into_source(name, value));
     if (!whole)
-      return fail(DiagnosticId::kPt2MutatedState,
-                  fmt::format("the operator overwrites `{}`, of which `{}` is a view that is read later", name, stale),
-                  "use the operator that is not in-place", place_of_node(index));
+      return fail(
+          DiagnosticId::kPt2MutatedState,
+          fmt::format("the operator overwrites `{}`, of which `{}` is a view that is read later",
+                      name, stale),
+          "use the operator that is not in-place", place_of_node(index));
     name = whole->name;
     value = whole->value;
   }
 }
 
 // The tensor that `name` is a slice of, with `value` in the slice's place.
-Result<std::optional<Importer::PutBack>> Importer::put_back_into_source(std::string_view name, ValueId value) {
-  const auto makes = [&](const Node& node) { return std::ranges::find(node.outputs, name) != node.outputs.end(); };
+Result<std::optional<Importer::PutBack>> Importer::put_back_into_source(std::string_view name,
+                                                                        ValueId value) {
+  const auto makes = [&](const Node& node) {
+    return std::ranges::find(node.outputs, name) != node.outputs.end();
+  };
   const auto maker = std::ranges::find_if(file_.nodes, makes);
   if (maker == file_.nodes.end()) return std::nullopt;
   NodeImport slice(*this, static_cast<size_t>(maker - file_.nodes.begin()));
@@ -355,22 +426,28 @@ Result<std::optional<Importer::PutBack>> Importer::put_back_into_source(std::str
 
 Status Importer::set_outputs() {
   std::vector<ValueId> outputs;
-  std::vector<Layout> layouts;  // contiguous where the file states other strides: those of a view of something larger
+  std::vector<Layout> layouts;  // contiguous where the file states other strides: those of a view
+                                // of something larger
   for (const OutputSpec& spec : file_.outputs) {
     if (spec.kind != "user_output" || spec.name.empty()) continue;
-    DTR_ASSIGN(const ValueId value, value_of(spec.name, {.file = archive_.file(), .node = std::string(spec.name)}));
+    DTR_ASSIGN(const ValueId value,
+               value_of(spec.name, {.file = archive_.file(), .node = std::string(spec.name)}));
     outputs.push_back(value);
     const auto stated = file_.tensors.find(spec.name);
-    layouts.push_back(stated == file_.tensors.end() ? Layout::kContiguous : layout_of(stated->second).value_or(Layout::kContiguous));
+    layouts.push_back(stated == file_.tensors.end()
+                          ? Layout::kContiguous
+                          : layout_of(stated->second).value_or(Layout::kContiguous));
   }
   if (outputs.empty())
-    return fail(DiagnosticId::kPt2Invalid, "the program has no output", "let the model return a tensor", {.file = archive_.file()});
+    return fail(DiagnosticId::kPt2Invalid, "the program has no output",
+                "let the model return a tensor", {.file = archive_.file()});
   rewriter_.set_outputs(std::move(outputs));
   for (size_t i = 0; i < layouts.size(); ++i) rewriter_.set_output_layout(i, layouts[i]);
   return {};
 }
 
-Result<Program> parse_pt2(std::span<const std::byte> bytes, const std::string& file, ZipLimits limits) {
+Result<Program> parse_pt2(std::span<const std::byte> bytes, const std::string& file,
+                          ZipLimits limits) {
   DTR_ASSIGN(const Archive archive, Archive::open(bytes, file, limits));
   Program program;
   program.file = file;

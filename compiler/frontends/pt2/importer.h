@@ -1,5 +1,5 @@
-// Turns the graph of an Archive into our Graph: liveness, constants, names, aliases of in-place operators, types. How a single
-// operator is translated stands in operators.cpp.
+// Turns the graph of an Archive into our Graph: liveness, constants, names, aliases of in-place
+// operators, types. How a single operator is translated stands in operators.cpp.
 #pragma once
 
 #include <optional>
@@ -37,7 +37,8 @@ class Importer {
   Status bind_inputs();
   Status bind_user_input(const InputSpec& spec);
   Status import_node(size_t index);
-  Status bind_result(size_t index, const OperatorMatch& match, std::string_view name, ValueId value, size_t first_new_op);
+  Status bind_result(size_t index, const OperatorMatch& match, std::string_view name, ValueId value,
+                     size_t first_new_op);
   Status overwrite(size_t index, ValueId value);
   struct PutBack {
     std::string_view name;
@@ -56,8 +57,9 @@ class Importer {
   const ExportedProgram& file_;
   Program& program_;
   Rewriter rewriter_;
-  std::vector<bool> live_;                                  // by node
-  std::unordered_map<std::string_view, size_t> last_use_;   // by name: index of the last live node that reads it, or node count
+  std::vector<bool> live_;  // by node
+  std::unordered_map<std::string_view, size_t>
+      last_use_;  // by name: index of the last live node that reads it, or node count
   std::unordered_map<std::string_view, Binding> bindings_;  // by name
   std::vector<std::vector<std::string_view>> storages_;     // names of each storage
 };

@@ -30,7 +30,8 @@ Result<Values> extreme_with_index(NodeImport& node) {
   DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
   DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
   if (node.type(x).rank() == 0) return node.unsupported("the tensor is a scalar");
-  DTR_ASSIGN(const ValueId value, node.emit(kValue, {x}, {{"dim", Ints{dim}}, {"keepdim", keepdim}}));
+  DTR_ASSIGN(const ValueId value,
+             node.emit(kValue, {x}, {{"dim", Ints{dim}}, {"keepdim", keepdim}}));
   DTR_ASSIGN(const ValueId index, index_of_extreme(node, kIndex, keepdim));
   return Values{value, index};
 }
@@ -45,8 +46,10 @@ Result<Values> embedding(NodeImport& node) {
   DTR_ASSIGN(const ValueId table, node.tensor("weight"));
   DTR_ASSIGN(const ValueId indices, node.tensor("indices"));
   DTR_TRY(node.integer("padding_idx", -1));
-  for (const std::string_view of_training : {"scale_grad_by_freq", "sparse"}) DTR_TRY(node.boolean(of_training, false));
-  DTR_ASSIGN(const ValueId result, node.emit("aten.index_select", {table, indices}, {{"dim", int64_t{0}}}));
+  for (const std::string_view of_training : {"scale_grad_by_freq", "sparse"})
+    DTR_TRY(node.boolean(of_training, false));
+  DTR_ASSIGN(const ValueId result,
+             node.emit("aten.index_select", {table, indices}, {{"dim", int64_t{0}}}));
   return Values{result};
 }
 
@@ -67,13 +70,17 @@ Result<Values> index(NodeImport& node) {
   std::optional<int64_t> dim;
   for (size_t i = 0; i < indices.size(); ++i) {
     if (!indices[i].valid()) continue;
-    if (dim) return node.unsupported("it indexes several dimensions", "index one dimension after the other");
+    if (dim)
+      return node.unsupported("it indexes several dimensions",
+                              "index one dimension after the other");
     dim = static_cast<int64_t>(i);
   }
   if (!dim || *dim >= static_cast<int64_t>(node.type(x).rank()))
-    return node.unsupported(fmt::format("{} indices for {}", indices.size(), to_string(node.type(x).shape)));
+    return node.unsupported(
+        fmt::format("{} indices for {}", indices.size(), to_string(node.type(x).shape)));
   const ValueId at = indices[static_cast<size_t>(*dim)];
-  DTR_ASSIGN(const ValueId whole, node.from_the_front(at, node.type(x).shape[static_cast<size_t>(*dim)]));
+  DTR_ASSIGN(const ValueId whole,
+             node.from_the_front(at, node.type(x).shape[static_cast<size_t>(*dim)]));
   DTR_ASSIGN(const ValueId result, node.emit("aten.index_select", {x, whole}, {{"dim", *dim}}));
   return Values{result};
 }

@@ -1,5 +1,6 @@
-// Operators that make and apply masks. Masks of models mostly are known: they are compared, combined and cut when the model is read.
-// Selections by a known mask are products and sums with constants. A mask that is an input may put a number in place of elements.
+// Operators that make and apply masks. Masks of models mostly are known: they are compared,
+// combined and cut when the model is read. Selections by a known mask are products and sums with
+// constants. A mask that is an input may put a number in place of elements.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -13,13 +14,15 @@ namespace {
 
 using compositions::Known;
 
-constexpr std::string_view kGiveConstants = "make the mask a buffer of the module, or compute with maximum, minimum, relu or clamp";
+constexpr std::string_view kGiveConstants =
+    "make the mask a buffer of the module, or compute with maximum, minimum, relu or clamp";
 
 Result<Known> known(NodeImport& node, std::string_view name) {
   if (const auto number = node.number(name)) return Known{{}, {*number}};
   DTR_ASSIGN(const ValueId value, node.tensor(name));
   if (!node.graph().is_constant(value))
-    return node.unsupported(fmt::format("`{}` is computed while the model runs", name), std::string(kGiveConstants));
+    return node.unsupported(fmt::format("`{}` is computed while the model runs", name),
+                            std::string(kGiveConstants));
   DTR_ASSIGN(std::vector<double> values, node.constant_elements(name));
   return Known{node.type(value).shape, std::move(values)};
 }
@@ -42,7 +45,9 @@ struct Xor {
 Result<Values> remainder(NodeImport& node) {
   DTR_ASSIGN(const Known a, known(node, "self"));
   DTR_ASSIGN(const Known b, known(node, "other"));
-  DTR_ASSIGN(const Known result, compositions::paired(node, a, b, [](double x, double y) { return x - y * std::floor(x / y); }));
+  DTR_ASSIGN(const Known result, compositions::paired(node, a, b, [](double x, double y) {
+               return x - y * std::floor(x / y);
+             }));
   DTR_ASSIGN(const ValueId self, node.tensor("self"));
   return made(node, node.type(self).dtype, result);
 }
@@ -71,7 +76,8 @@ template <bool kUpper>
 Result<Values> triangle(NodeImport& node) {
   DTR_ASSIGN(Known matrix, known(node, "self"));
   DTR_ASSIGN(const int64_t diagonal, node.integer("diagonal", 0));
-  if (matrix.shape.size() < 2) return node.unsupported(fmt::format("the constant has shape {}", to_string(matrix.shape)));
+  if (matrix.shape.size() < 2)
+    return node.unsupported(fmt::format("the constant has shape {}", to_string(matrix.shape)));
   compositions::keep_triangle(matrix, kUpper, diagonal);
   DTR_ASSIGN(const ValueId self, node.tensor("self"));
   return made(node, node.type(self).dtype, matrix);
@@ -86,17 +92,20 @@ std::optional<Uniform> uniform(NodeImport& node, std::string_view name) {
   const auto constant = known(node, name);
   if (!constant || constant->values.empty()) return std::nullopt;
   const double first = constant->values.front();
-  if (std::ranges::any_of(constant->values, [&](double value) { return value != first; })) return std::nullopt;
+  if (std::ranges::any_of(constant->values, [&](double value) { return value != first; }))
+    return std::nullopt;
   return Uniform{constant->shape, first};
 }
 
 // The same by a computed mask: where one of the two is a number.
-Result<Values> select_computed(NodeImport& node, std::string_view when, std::string_view then, std::string_view otherwise) {
+Result<Values> select_computed(NodeImport& node, std::string_view when, std::string_view then,
+                               std::string_view otherwise) {
   DTR_ASSIGN(const ValueId mask, node.tensor(when));
   const auto a = uniform(node, then), b = uniform(node, otherwise);
   if (node.type(mask).dtype != DType::kBool || (!a && !b))
-    return node.unsupported(fmt::format("`{}` is computed while the model runs and chooses between two tensors", when),
-                            "choose between a tensor and a number");
+    return node.unsupported(
+        fmt::format("`{}` is computed while the model runs and chooses between two tensors", when),
+        "choose between a tensor and a number");
   const Uniform& filled = a ? *a : *b;
   ValueId x;
   if (a && b) {
@@ -105,41 +114,54 @@ Result<Values> select_computed(NodeImport& node, std::string_view when, std::str
   } else {
     DTR_ASSIGN(x, node.tensor(a ? otherwise : then));
   }
-  DTR_ASSIGN(const ValueId result, compositions::fill_by_mask(node, x, mask, a.has_value(), filled.number, filled.shape));
+  DTR_ASSIGN(const ValueId result,
+             compositions::fill_by_mask(node, x, mask, a.has_value(), filled.number, filled.shape));
   return Values{result};
 }
 
-Result<Values> select(NodeImport& node, std::string_view when, std::string_view then, std::string_view otherwise) {
+Result<Values> select(NodeImport& node, std::string_view when, std::string_view then,
+                      std::string_view otherwise) {
   DTR_ASSIGN(const ValueId condition, node.tensor(when));
   if (!node.graph().is_constant(condition)) return select_computed(node, when, then, otherwise);
   DTR_ASSIGN(const Known mask, known(node, when));
   const auto a = known(node, then), b = known(node, otherwise);
   if (a && b) {
-    DTR_ASSIGN(const Known first, compositions::paired(node, mask, *a, [](double m, double value) { return m != 0 ? value : 0; }));
-    DTR_ASSIGN(const Known second, compositions::paired(node, mask, *b, [](double m, double value) { return m != 0 ? 0 : value; }));
-    DTR_ASSIGN(const Known sum, compositions::paired(node, first, second, [](double p, double q) { return p + q; }));
+    DTR_ASSIGN(const Known first, compositions::paired(node, mask, *a, [](double m, double value) {
+                 return m != 0 ? value : 0;
+               }));
+    DTR_ASSIGN(const Known second, compositions::paired(node, mask, *b, [](double m, double value) {
+                 return m != 0 ? 0 : value;
+               }));
+    DTR_ASSIGN(const Known sum,
+               compositions::paired(node, first, second, [](double p, double q) { return p + q; }));
     const auto self = node.tensor(node.number(then) ? otherwise : then);
     return made(node, self ? node.type(*self).dtype : DType::kFloat32, sum);
   }
   if (!a && !b) {
     DTR_ASSIGN(const ValueId x, node.tensor(then));
     DTR_ASSIGN(const ValueId y, node.tensor(otherwise));
-    DTR_ASSIGN(const ValueId kept, compositions::select_by_constant(node, mask, x, true, Known{{}, {0}}));
-    DTR_ASSIGN(const ValueId rest, compositions::select_by_constant(node, mask, y, false, Known{{}, {0}}));
+    DTR_ASSIGN(const ValueId kept,
+               compositions::select_by_constant(node, mask, x, true, Known{{}, {0}}));
+    DTR_ASSIGN(const ValueId rest,
+               compositions::select_by_constant(node, mask, y, false, Known{{}, {0}}));
     DTR_ASSIGN(const ValueId result, node.emit("aten.add.Tensor", {kept, rest}));
     return Values{result};
   }
   DTR_ASSIGN(const ValueId x, node.tensor(a ? otherwise : then));
-  DTR_ASSIGN(const ValueId result, compositions::select_by_constant(node, mask, x, !a, a ? *a : *b));
+  DTR_ASSIGN(const ValueId result,
+             compositions::select_by_constant(node, mask, x, !a, a ? *a : *b));
   return Values{result};
 }
-Result<Values> where(NodeImport& node) { return select(node, "condition", node.has("self") ? "self" : "input", "other"); }
+Result<Values> where(NodeImport& node) {
+  return select(node, "condition", node.has("self") ? "self" : "input", "other");
+}
 Result<Values> masked_fill(NodeImport& node) { return select(node, "mask", "value", "self"); }
 
 }  // namespace
 
 std::vector<Operator> mask_operators() {
-  const auto constant = [](std::string_view target, Result<Values> (*build)(NodeImport&)) -> Operator {
+  const auto constant = [](std::string_view target,
+                           Result<Values> (*build)(NodeImport&)) -> Operator {
     return {.target = target, .op = "", .build = build};
   };
   return {

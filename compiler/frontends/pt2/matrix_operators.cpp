@@ -16,14 +16,16 @@ bool is_static(const Graph& graph, ValueId value) {
   return is_static(graph, graph.op(op).operands[0]);
 }
 
-// a · b: linear with b's axes exchanged where b is a matrix of parameters, else matmul. Vectors become matrices of one row or column.
+// a · b: linear with b's axes exchanged where b is a matrix of parameters, else matmul. Vectors
+// become matrices of one row or column.
 Result<ValueId> product(NodeImport& node, ValueId a, ValueId b) {
   if (node.type(b).rank() == 2 && node.type(a).rank() >= 1 && is_static(node.graph(), b)) {
     DTR_ASSIGN(const ValueId weight, node.transposed(b));
     return node.emit("aten.linear", {a, weight});
   }
   const Shape left = node.type(a).shape, right = node.type(b).shape;
-  if (left.empty() || right.empty()) return node.unsupported("a matrix product with a scalar", "multiply with `*`");
+  if (left.empty() || right.empty())
+    return node.unsupported("a matrix product with a scalar", "multiply with `*`");
   if (left.size() == 1) {
     DTR_ASSIGN(a, node.view(a, {1, left[0]}));
   }
@@ -44,8 +46,8 @@ Result<ValueId> scaled(NodeImport& node, ValueId value, double factor, std::stri
   return node.emit("aten.mul.Tensor", {value, constant});
 }
 
-// beta · self + alpha · (a · b), self broadcast. With parameters, beta and alpha disappear into them and self into the bias of a linear
-// layer where it is one value a column.
+// beta · self + alpha · (a · b), self broadcast. With parameters, beta and alpha disappear into
+// them and self into the bias of a linear layer where it is one value a column.
 Result<Values> add_product(NodeImport& node, std::string_view name_a, std::string_view name_b) {
   DTR_ASSIGN(ValueId bias, node.tensor("self"));
   DTR_ASSIGN(const ValueId a, node.tensor(name_a));
@@ -118,13 +120,17 @@ Result<Values> batch_norm(NodeImport& node) {
   DTR_ASSIGN(const ValueId weight, node.optional_tensor("weight"));
   DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
   DTR_ASSIGN(const bool training, node.boolean("training", false));
-  if (training) return node.unsupported("batch normalization in training mode", "call model.eval() before the export");
+  if (training)
+    return node.unsupported("batch normalization in training mode",
+                            "call model.eval() before the export");
   if (!node.has("running_mean") || !node.has("running_var"))
-    return node.unsupported("batch normalization without running statistics", "create the module with track_running_stats=True");
+    return node.unsupported("batch normalization without running statistics",
+                            "create the module with track_running_stats=True");
   DTR_ASSIGN(const ValueId mean, node.tensor("running_mean"));
   DTR_ASSIGN(const ValueId variance, node.tensor("running_var"));
   DTR_ASSIGN(const double eps, node.number("eps"));
-  DTR_ASSIGN(const ValueId result, node.emit("aten.batch_norm", {x, weight, bias, mean, variance}, {{"eps", eps}}));
+  DTR_ASSIGN(const ValueId result,
+             node.emit("aten.batch_norm", {x, weight, bias, mean, variance}, {{"eps", eps}}));
   return Values{result};
 }
 
@@ -134,7 +140,8 @@ Result<Values> layer_norm(NodeImport& node) {
   DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
   DTR_ASSIGN(const Ints shape, node.ints("normalized_shape"));
   DTR_ASSIGN(const double eps, node.number("eps", 1e-5));
-  DTR_ASSIGN(const ValueId result, node.emit("aten.layer_norm", {x, weight, bias}, {{"normalized_shape", shape}, {"eps", eps}}));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.layer_norm", {x, weight, bias},
+                                             {{"normalized_shape", shape}, {"eps", eps}}));
   return Values{result};
 }
 
@@ -143,7 +150,8 @@ Result<Values> rms_norm(NodeImport& node) {
   DTR_ASSIGN(const ValueId weight, node.optional_tensor("weight"));
   DTR_ASSIGN(const Ints shape, node.ints("normalized_shape"));
   DTR_ASSIGN(const double eps, node.number("eps", 0x1p-23));  // None: the epsilon of float32
-  DTR_ASSIGN(const ValueId result, node.emit("aten.rms_norm", {x, weight}, {{"normalized_shape", shape}, {"eps", eps}}));
+  DTR_ASSIGN(const ValueId result,
+             node.emit("aten.rms_norm", {x, weight}, {{"normalized_shape", shape}, {"eps", eps}}));
   return Values{result};
 }
 
@@ -151,7 +159,8 @@ Result<Values> emit_group_norm(NodeImport& node, ValueId x, int64_t groups) {
   DTR_ASSIGN(const ValueId weight, node.optional_tensor("weight"));
   DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
   DTR_ASSIGN(const double eps, node.number("eps", 1e-5));
-  DTR_ASSIGN(const ValueId result, node.emit("aten.group_norm", {x, weight, bias}, {{"num_groups", groups}, {"eps", eps}}));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.group_norm", {x, weight, bias},
+                                             {{"num_groups", groups}, {"eps", eps}}));
   return Values{result};
 }
 
@@ -159,14 +168,16 @@ Result<Values> emit_group_norm(NodeImport& node, ValueId x, int64_t groups) {
 Result<Values> tensordot(NodeImport& node) {
   DTR_ASSIGN(ValueId a, node.tensor("self"));
   DTR_ASSIGN(ValueId b, node.tensor("other"));
-  const auto matrix = [&](ValueId x, std::string_view argument, bool sums_first, Shape& free) -> Result<ValueId> {
+  const auto matrix = [&](ValueId x, std::string_view argument, bool sums_first,
+                          Shape& free) -> Result<ValueId> {
     const auto rank = static_cast<int64_t>(node.type(x).rank());
     const Shape shape = node.type(x).shape;
     DTR_ASSIGN(Ints sums, node.ints(argument));
     for (int64_t& dim : sums) {
       if (dim < 0) dim += rank;
       if (dim < 0 || dim >= rank || std::ranges::count(sums, dim) != 1)
-        return node.unsupported(fmt::format("`{}` is [{}], the rank is {}", argument, fmt::join(sums, ", "), rank));
+        return node.unsupported(
+            fmt::format("`{}` is [{}], the rank is {}", argument, fmt::join(sums, ", "), rank));
     }
     Ints order;
     int64_t inner = 1;
@@ -176,7 +187,8 @@ Result<Values> tensordot(NodeImport& node) {
       order.push_back(dim);
       free.push_back(shape[static_cast<size_t>(dim)]);
     }
-    const int64_t rest = element_count(Shape(free.end() - static_cast<std::ptrdiff_t>(order.size()), free.end()));
+    const int64_t rest =
+        element_count(Shape(free.end() - static_cast<std::ptrdiff_t>(order.size()), free.end()));
     order.insert(sums_first ? order.begin() : order.end(), sums.begin(), sums.end());
     DTR_ASSIGN(x, node.permute(x, order));
     return node.view(x, sums_first ? Shape{inner, rest} : Shape{rest, inner});
@@ -193,7 +205,8 @@ template <class Name>
 Result<Values> group_norm_of(NodeImport& node, Name groups_argument) {
   DTR_ASSIGN(const ValueId x, node.tensor("input"));
   DTR_ASSIGN(const int64_t groups, node.integer(groups_argument));
-  for (const std::string_view repeated : {"N", "C", "HxW"}) {  // of native_group_norm: what the shape says
+  for (const std::string_view repeated :
+       {"N", "C", "HxW"}) {  // of native_group_norm: what the shape says
     DTR_TRY(node.integer(repeated, 0));
   }
   return emit_group_norm(node, x, groups);
@@ -207,7 +220,8 @@ Result<Values> instance_norm(NodeImport& node) {
   if (!own_statistics) return batch_norm(node);
   DTR_ASSIGN(const ValueId x, node.tensor("input"));
   if (node.type(x).rank() < 2)
-    return node.unsupported(fmt::format("the input has shape {}, which has no channels", to_string(node.type(x).shape)));
+    return node.unsupported(fmt::format("the input has shape {}, which has no channels",
+                                        to_string(node.type(x).shape)));
   return emit_group_norm(node, x, node.type(x).shape[1]);
 }
 
@@ -218,7 +232,9 @@ Result<Values> softmax_as(NodeImport& node, Op op) {
   DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
   DTR_ASSIGN(const bool half_to_float, node.boolean("half_to_float", false));
   if (half_to_float || (dtype && *dtype != node.type(x).dtype))
-    return node.unsupported(fmt::format("it converts its input from {} first", name(node.type(x).dtype)), "leave out the dtype");
+    return node.unsupported(
+        fmt::format("it converts its input from {} first", name(node.type(x).dtype)),
+        "leave out the dtype");
   DTR_ASSIGN(const ValueId result, node.emit(op, {x}, {{"dim", dim}}));
   return Values{result};
 }
@@ -240,12 +256,16 @@ std::vector<Operator> matrix_operators() {
       {.target = "aten.dot.default", .op = "aten.matmul", .build = dot},
       {.target = "aten.tensordot.default", .op = "aten.matmul", .build = tensordot},
       {.target = "aten.batch_norm.default", .op = "aten.batch_norm", .build = batch_norm},
-      {.target = "aten._native_batch_norm_legit_no_training.default", .op = "aten.batch_norm", .build = batch_norm},
+      {.target = "aten._native_batch_norm_legit_no_training.default",
+       .op = "aten.batch_norm",
+       .build = batch_norm},
       {.target = "aten.layer_norm.default", .op = "aten.layer_norm", .build = layer_norm},
       {.target = "aten.native_layer_norm.default", .op = "aten.layer_norm", .build = layer_norm},
       {.target = "aten.rms_norm.default", .op = "aten.rms_norm", .build = rms_norm},
       {.target = "aten.group_norm.default", .op = "aten.group_norm", .build = group_norm},
-      {.target = "aten.native_group_norm.default", .op = "aten.group_norm", .build = native_group_norm},
+      {.target = "aten.native_group_norm.default",
+       .op = "aten.group_norm",
+       .build = native_group_norm},
       {.target = "aten.instance_norm.default", .op = "aten.group_norm", .build = instance_norm},
       {.target = "aten.softmax.int", .op = "aten.softmax", .build = softmax},
       {.target = "aten._softmax.default", .op = "aten.softmax", .build = softmax},

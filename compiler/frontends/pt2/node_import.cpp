@@ -13,13 +13,16 @@
 namespace dtr::pt2 {
 namespace {
 
-constexpr int64_t kMaxInteger = int64_t{1} << 31;            // of an attribute; no shape, stride or window of a real model is beyond
-constexpr int64_t kMaxFoldedGrowthBytes = int64_t{1} << 16;  // of what operators on constants make of them
+constexpr int64_t kMaxInteger =
+    int64_t{1} << 31;  // of an attribute; no shape, stride or window of a real model is beyond
+constexpr int64_t kMaxFoldedGrowthBytes = int64_t{1}
+                                          << 16;  // of what operators on constants make of them
 
 }  // namespace
 
 NodeImport::NodeImport(Importer& importer, size_t index)
-    : GraphBuilder(importer.program_, importer.program_.forward(), {.sources = {static_cast<uint32_t>(index)}},
+    : GraphBuilder(importer.program_, importer.program_.forward(),
+                   {.sources = {static_cast<uint32_t>(index)}},
                    std::string(importer.file_.nodes[index].name)),
       importer_(importer),
       index_(index),
@@ -28,18 +31,21 @@ NodeImport::NodeImport(Importer& importer, size_t index)
 
 Place NodeImport::place() const { return importer_.place_of_node(index_); }
 
-tl::unexpected<Diagnostic> NodeImport::refuse(DiagnosticId id, std::string reason, std::string fix) const {
+tl::unexpected<Diagnostic> NodeImport::refuse(DiagnosticId id, std::string reason,
+                                              std::string fix) const {
   return fail(id, std::move(reason), std::move(fix), place());
 }
 
 tl::unexpected<Diagnostic> NodeImport::unsupported(std::string reason, std::string fix) const {
-  return refuse(DiagnosticId::kPt2UnsupportedArgument, fmt::format("{}: {}", program_.sources[index_].target, reason),
+  return refuse(DiagnosticId::kPt2UnsupportedArgument,
+                fmt::format("{}: {}", program_.sources[index_].target, reason),
                 fix.empty() ? "change the model so that it does without" : std::move(fix));
 }
 
 tl::unexpected<Diagnostic> NodeImport::bad_argument(std::string_view name) const {
   return refuse(DiagnosticId::kPt2Invalid,
-                fmt::format("{}: argument `{}` is missing or of an unexpected kind", program_.sources[index_].target, name),
+                fmt::format("{}: argument `{}` is missing or of an unexpected kind",
+                            program_.sources[index_].target, name),
                 "export the model again with PyTorch 2.13");
 }
 
@@ -54,14 +60,18 @@ const Argument* NodeImport::find(std::string_view name) const {
 }
 
 Status NodeImport::check_all_read() const {
-  // Where memory lies and who computes; a dtype shows in the type of the result, which is compared with that of the file.
-  constexpr std::string_view kHarmless[] = {"copy",    "cudnn_enable", "cudnn_enabled", "device",   "dtype",        "implicit",
-                                            "inplace", "layout",       "memory_format", "momentum", "non_blocking", "pin_memory"};
+  // Where memory lies and who computes; a dtype shows in the type of the result, which is compared
+  // with that of the file.
+  constexpr std::string_view kHarmless[] = {
+      "copy",    "cudnn_enable", "cudnn_enabled", "device",   "dtype",        "implicit",
+      "inplace", "layout",       "memory_format", "momentum", "non_blocking", "pin_memory"};
   for (size_t i = 0; i < node_.inputs.size(); ++i) {
     const auto& [argument, value] = node_.inputs[i];
     if (read_[i] || std::holds_alternative<std::monostate>(value)) continue;
-    if (std::find(std::begin(kHarmless), std::end(kHarmless), argument) != std::end(kHarmless)) continue;
-    return unsupported(fmt::format("the argument `{}` is not supported", argument), "leave the argument at its default");
+    if (std::find(std::begin(kHarmless), std::end(kHarmless), argument) != std::end(kHarmless))
+      continue;
+    return unsupported(fmt::format("the argument `{}` is not supported", argument),
+                       "leave the argument at its default");
   }
   return {};
 }
@@ -94,7 +104,8 @@ Result<ValueId> NodeImport::tensor_or_scalar(std::string_view name, ValueId like
 
 Result<std::vector<ValueId>> NodeImport::tensors(std::string_view name) {
   const Argument* argument = find(name);
-  const auto* names = argument == nullptr ? nullptr : std::get_if<std::vector<TensorName>>(argument);
+  const auto* names =
+      argument == nullptr ? nullptr : std::get_if<std::vector<TensorName>>(argument);
   if (names == nullptr || names->empty()) return bad_argument(name);
   std::vector<ValueId> values;
   for (const TensorName& each : *names) {
@@ -107,7 +118,8 @@ Result<std::vector<ValueId>> NodeImport::tensors(std::string_view name) {
 
 Result<std::vector<ValueId>> NodeImport::optional_tensors(std::string_view name) {
   const Argument* argument = find(name);
-  const auto* names = argument == nullptr ? nullptr : std::get_if<std::vector<TensorName>>(argument);
+  const auto* names =
+      argument == nullptr ? nullptr : std::get_if<std::vector<TensorName>>(argument);
   if (names == nullptr) return bad_argument(name);
   std::vector<ValueId> values;
   for (const TensorName& each : *names) {
@@ -143,7 +155,8 @@ Result<bool> NodeImport::boolean(std::string_view name, std::optional<bool> fall
   return *value;
 }
 
-Result<std::string_view> NodeImport::string(std::string_view name, std::optional<std::string_view> fallback) {
+Result<std::string_view> NodeImport::string(std::string_view name,
+                                            std::optional<std::string_view> fallback) {
   const Argument* argument = find(name);
   if (argument == nullptr && fallback) return *fallback;
   const auto* value = argument == nullptr ? nullptr : std::get_if<std::string_view>(argument);
@@ -156,7 +169,9 @@ Result<Ints> NodeImport::ints(std::string_view name, std::optional<Ints> fallbac
   if (argument == nullptr && fallback) return *fallback;
   if (argument == nullptr) return bad_argument(name);
   if (const auto* one = std::get_if<int64_t>(argument)) return Ints{*one};
-  if (const auto* none = std::get_if<std::vector<TensorName>>(argument); none != nullptr && none->empty()) return Ints{};
+  if (const auto* none = std::get_if<std::vector<TensorName>>(argument);
+      none != nullptr && none->empty())
+    return Ints{};
   const auto* values = std::get_if<Ints>(argument);
   if (values == nullptr) return bad_argument(name);
   return *values;
@@ -169,18 +184,22 @@ Result<Floats> NodeImport::floats(std::string_view name) {
   return *values;
 }
 
-Result<Ints> NodeImport::spread(std::string_view name, size_t count, std::optional<int64_t> fallback) {
+Result<Ints> NodeImport::spread(std::string_view name, size_t count,
+                                std::optional<int64_t> fallback) {
   DTR_ASSIGN(Ints values, fallback ? ints(name, Ints{}) : ints(name));
   if (values.empty() && fallback) values.push_back(*fallback);
   if (values.size() == 1) values.resize(count, values.front());
-  if (values.size() != count) return unsupported(fmt::format("`{}` has {} entries, expected {}", name, values.size(), count));
+  if (values.size() != count)
+    return unsupported(fmt::format("`{}` has {} entries, expected {}", name, values.size(), count));
   return values;
 }
 
-Result<int64_t> NodeImport::dim(std::string_view name, size_t rank, std::optional<int64_t> fallback) {
+Result<int64_t> NodeImport::dim(std::string_view name, size_t rank,
+                                std::optional<int64_t> fallback) {
   DTR_ASSIGN(const int64_t value, integer(name, fallback));
   const auto extent = static_cast<int64_t>(std::max<size_t>(rank, 1));
-  if (value < -extent || value >= extent) return unsupported(fmt::format("`{}` is {}, the rank is {}", name, value, rank));
+  if (value < -extent || value >= extent)
+    return unsupported(fmt::format("`{}` is {}, the rank is {}", name, value, rank));
   return value < 0 ? value + extent : value;
 }
 
@@ -188,7 +207,8 @@ Result<NodeImport::Selection> NodeImport::selection(const Shape& shape) {
   DTR_ASSIGN(const int64_t at, dim("dim", shape.size()));
   DTR_ASSIGN(const int64_t index, integer("index"));
   const int64_t extent = shape.empty() ? 0 : shape[static_cast<size_t>(at)];
-  if (index < -extent || index >= extent) return unsupported(fmt::format("`index` {} is out of range for {} elements", index, extent));
+  if (index < -extent || index >= extent)
+    return unsupported(fmt::format("`index` {} is out of range for {} elements", index, extent));
   return Selection{.dim = at, .index = index < 0 ? index + extent : index};
 }
 
@@ -198,7 +218,8 @@ Result<Ints> NodeImport::dims(std::string_view name, size_t rank) {
   if (values.empty())
     for (int64_t i = 0; i < extent; ++i) values.push_back(i);
   for (int64_t& value : values) {
-    if (value < -extent || value >= extent) return unsupported(fmt::format("`{}` has {}, the rank is {}", name, value, rank));
+    if (value < -extent || value >= extent)
+      return unsupported(fmt::format("`{}` has {}, the rank is {}", name, value, rank));
     if (value < 0) value += extent;
   }
   std::sort(values.begin(), values.end());
@@ -214,39 +235,47 @@ Result<std::optional<DType>> NodeImport::dtype(std::string_view name) {
   if (scalar_type == nullptr) return bad_argument(name);
   const auto known = dtype_of(scalar_type->number);
   if (!known)
-    return refuse(DiagnosticId::kPt2UnsupportedDtype, fmt::format("dtype {} is not supported", scalar_type_name(scalar_type->number)),
+    return refuse(DiagnosticId::kPt2UnsupportedDtype,
+                  fmt::format("dtype {} is not supported", scalar_type_name(scalar_type->number)),
                   "convert the model to float32 before the export");
   return known;
 }
 
-Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> operands, const Attributes& attributes,
+Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> operands,
+                                 const Attributes& attributes,
                                  const std::optional<Quantization>& quantization) {
   const OpDef* def = find_op(op);
   if (def == nullptr)
-    return refuse(DiagnosticId::kPt2UnsupportedOperator,
-                  fmt::format("{} needs {}, which is not supported", program_.sources[index_].target, op),
-                  "replace it in the model; `deuteron ops` lists what is supported");
+    return refuse(
+        DiagnosticId::kPt2UnsupportedOperator,
+        fmt::format("{} needs {}, which is not supported", program_.sources[index_].target, op),
+        "replace it in the model; `deuteron ops` lists what is supported");
   const auto too_big = [](int64_t number) { return number > kMaxInteger || number < -kMaxInteger; };
   for (const auto& [attribute, value] : attributes) {
     const auto* whole = std::get_if<int64_t>(&value);
-    if (whole != nullptr && too_big(*whole)) return unsupported(fmt::format("`{}` is {}", attribute, *whole));
+    if (whole != nullptr && too_big(*whole))
+      return unsupported(fmt::format("`{}` is {}", attribute, *whole));
     const auto* list = std::get_if<Ints>(&value);
     if (list != nullptr && std::ranges::any_of(*list, too_big))
       return unsupported(fmt::format("`{}` is [{}]", attribute, fmt::join(*list, ", ")));
   }
   auto result = GraphBuilder::emit(op, std::move(operands), attributes, quantization);
   if (!result) {
-    const std::string& reason = result.error().reason;  // "OP: …"; the message begins with the name in the file
+    const std::string& reason =
+        result.error().reason;  // "OP: …"; the message begins with the name in the file
     const std::string prefix = fmt::format("{}: ", op);
-    return unsupported(reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason, result.error().fix);
+    return unsupported(reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason,
+                       result.error().fix);
   }
   return folded(*result);
 }
 
-// Masks, positions and indices are made of constants by many small operators; others read them as constants.
+// Masks, positions and indices are made of constants by many small operators; others read them as
+// constants.
 ValueId NodeImport::folded(ValueId result) {
   const OpId op = graph().producer(result);
-  if (!ops::reads_only_constants(graph(), op) || graph().op(op).results.size() != 1 || type(result).quantized() ||
+  if (!ops::reads_only_constants(graph(), op) || graph().op(op).results.size() != 1 ||
+      type(result).quantized() ||
       ops::result_bytes(graph(), op) > ops::operand_bytes(graph(), op) + kMaxFoldedGrowthBytes)
     return result;
   const std::vector<Tensor> evaluated = ops::evaluate_on_constants(program_, graph(), op);
@@ -256,16 +285,19 @@ ValueId NodeImport::folded(ValueId result) {
   return rewriter_.add_constant(of, program_.constants.add(of.dtype, evaluated[0].bytes()), name);
 }
 
-ValueId NodeImport::add_constant(const Tensor& tensor, const std::optional<Quantization>& quantization) {
+ValueId NodeImport::add_constant(const Tensor& tensor,
+                                 const std::optional<Quantization>& quantization) {
   const ConstantId id = program_.constants.add(tensor.dtype(), tensor.bytes());
-  return rewriter_.add_constant({.dtype = tensor.dtype(), .shape = tensor.shape(), .quantization = quantization}, id,
-                                fmt::format("{}_codes", node_.name));
+  return rewriter_.add_constant(
+      {.dtype = tensor.dtype(), .shape = tensor.shape(), .quantization = quantization}, id,
+      fmt::format("{}_codes", node_.name));
 }
 
 Result<ValueId> NodeImport::less_128(ValueId value) {
   if (!graph().is_constant(value))
-    return unsupported(fmt::format("`{}`, an input of the model, is uint8", graph().value(value).name),
-                       "let the model take float32 or int8");
+    return unsupported(
+        fmt::format("`{}`, an input of the model, is uint8", graph().value(value).name),
+        "let the model take float32 or int8");
   const std::optional<Tensor> unsigned_codes = constant_value(value);
   DTR_CHECK(unsigned_codes.has_value());
   Tensor codes(DType::kInt8, unsigned_codes->shape());
@@ -282,11 +314,14 @@ Status NodeImport::annotate(ValueId value, const Quantization& quantization) {
   }
   if (*present == quantization) return {};
   const auto text = [](const Quantization& q) {
-    return fmt::format("scale {}{}, zero point {}, range {}…{}", q.scale(), q.per_channel() ? " …" : "", q.zero_point(), q.qmin, q.qmax);
+    return fmt::format("scale {}{}, zero point {}, range {}…{}", q.scale(),
+                       q.per_channel() ? " …" : "", q.zero_point(), q.qmin, q.qmax);
   };
-  return refuse(DiagnosticId::kPt2QuantizationConflict,
-                fmt::format("`{}` has {}, but is read with {}", graph().value(value).name, text(*present), text(quantization)),
-                "quantize the model again, so that every reader of a value agrees on its quantization");
+  return refuse(
+      DiagnosticId::kPt2QuantizationConflict,
+      fmt::format("`{}` has {}, but is read with {}", graph().value(value).name, text(*present),
+                  text(quantization)),
+      "quantize the model again, so that every reader of a value agrees on its quantization");
 }
 
 Result<std::vector<double>> NodeImport::constant_elements(std::string_view name) {
@@ -298,31 +333,38 @@ Result<std::vector<double>> NodeImport::constant_elements(std::string_view name)
 
 Result<ValueId> NodeImport::promoted(ValueId value, ValueId like) {
   const Type of = type(value);
-  if (!graph().is_constant(value) || of.quantized() || is_float(of.dtype) || !is_float(type(like).dtype)) return value;
+  if (!graph().is_constant(value) || of.quantized() || is_float(of.dtype) ||
+      !is_float(type(like).dtype))
+    return value;
   return constant(type(like).dtype, elements_of(*constant_value(value)), of.shape);
 }
 
 Result<ValueId> NodeImport::from_the_front(ValueId indices, int64_t extent) {
   const Type of = type(indices);
-  if (!graph().is_constant(indices) || (of.dtype != DType::kInt64 && of.dtype != DType::kInt32)) return indices;
-  Tensor tensor = Tensor::copy_of(of.dtype, of.shape, program_.constants.bytes(graph().value(indices).constant));
+  if (!graph().is_constant(indices) || (of.dtype != DType::kInt64 && of.dtype != DType::kInt32))
+    return indices;
+  Tensor tensor = Tensor::copy_of(of.dtype, of.shape,
+                                  program_.constants.bytes(graph().value(indices).constant));
   bool negative = false;
   const auto wrap = [&]<class T>(std::span<T> values) -> Status {
     for (T& index : values) {
-      if (index < -extent || index >= extent) return unsupported(fmt::format("index {} of {} elements", index, extent));
+      if (index < -extent || index >= extent)
+        return unsupported(fmt::format("index {} of {} elements", index, extent));
       negative = negative || index < 0;
       if (index < 0) index = static_cast<T>(index + extent);
     }
     return {};
   };
-  DTR_TRY(of.dtype == DType::kInt64 ? wrap(tensor.values<int64_t>()) : wrap(tensor.values<int32_t>()));
+  DTR_TRY(of.dtype == DType::kInt64 ? wrap(tensor.values<int64_t>())
+                                    : wrap(tensor.values<int32_t>()));
   if (!negative) return indices;
   const ConstantId id = program_.constants.add(of.dtype, tensor.bytes());
   return rewriter_.add_constant(of, id, graph().value(indices).name + "_front");
 }
 
 Result<ValueId> NodeImport::transposed(ValueId matrix) {
-  if (type(matrix).rank() != 2) return unsupported(fmt::format("a matrix has shape {}", to_string(type(matrix).shape)));
+  if (type(matrix).rank() != 2)
+    return unsupported(fmt::format("a matrix has shape {}", to_string(type(matrix).shape)));
   const OpId dequantize = graph().producer_if(matrix, ops::kDequantize);
   const ValueId codes = dequantize.valid() ? graph().op(dequantize).operands[0] : ValueId{};
   if (!graph().is_constant(codes)) return permute(matrix, {1, 0});

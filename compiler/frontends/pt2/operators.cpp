@@ -35,16 +35,19 @@ std::vector<std::string> regular_targets() {
   for (const OpDef* op : all_ops()) {
     if (!op->has_trait(kElementwise) || !op->name.starts_with("aten.")) continue;
     targets.push_back(torch_target(*op));
-    if (op->name.ends_with(".Tensor")) targets.push_back(std::string(op->name.substr(0, op->name.rfind('.'))) + ".Scalar");
+    if (op->name.ends_with(".Tensor"))
+      targets.push_back(std::string(op->name.substr(0, op->name.rfind('.'))) + ".Scalar");
   }
   return targets;
 }
 
 Table make_table() {
   Table table;
-  for (const auto family : {convolution_operators, pooling_operators, elementwise_operators, composed_operators, shape_operators,
-                            tiling_operators, resize_operators, matrix_operators, attention_operators, reduction_operators,
-                            identity_operators, index_operators, mask_operators, quantization_operators})
+  for (const auto family :
+       {convolution_operators, pooling_operators, elementwise_operators, composed_operators,
+        shape_operators, tiling_operators, resize_operators, matrix_operators, attention_operators,
+        reduction_operators, identity_operators, index_operators, mask_operators,
+        quantization_operators})
     for (Operator& row : family()) {
       const std::string_view target = row.target;
       DTR_CHECK(table.emplace(target, std::move(row)).second);
@@ -52,8 +55,11 @@ Table make_table() {
   static const std::vector<std::string> targets = regular_targets();
   for (const std::string& target : targets) {
     const size_t overload = target.rfind('.');
-    const std::string tensor = target.substr(0, overload) + ".Tensor";  // aten.mul.Scalar is our aten.mul.Tensor
-    const OpDef* op = find_op(target.ends_with(".default") ? target.substr(0, overload) : target.ends_with(".Scalar") ? tensor : target);
+    const std::string tensor =
+        target.substr(0, overload) + ".Tensor";  // aten.mul.Scalar is our aten.mul.Tensor
+    const OpDef* op = find_op(target.ends_with(".default")  ? target.substr(0, overload)
+                              : target.ends_with(".Scalar") ? tensor
+                                                            : target);
     table.try_emplace(target, same_as(target, op->name));
   }
   return table;
@@ -62,13 +68,17 @@ Table make_table() {
 const Operator* find_row(std::string_view target) {
   static const Table table = make_table();
   const auto at = table.find(target);
-  if (at == table.end() || (!at->second.op.empty() && find_op(at->second.op) == nullptr)) return nullptr;
+  if (at == table.end() || (!at->second.op.empty() && find_op(at->second.op) == nullptr))
+    return nullptr;
   return &at->second;
 }
 
-// The value of an argument as an attribute of our op; none if it is absent and has no fallback that counts.
+// The value of an argument as an attribute of our op; none if it is absent and has no fallback that
+// counts.
 Result<AttributeValue> read_attribute(NodeImport& node, const ArgumentRule& param, size_t rank) {
-  const auto whole = [&] { return param.fallback ? std::optional(static_cast<int64_t>(*param.fallback)) : std::nullopt; };
+  const auto whole = [&] {
+    return param.fallback ? std::optional(static_cast<int64_t>(*param.fallback)) : std::nullopt;
+  };
   switch (param.take) {
     case Take::kInt: {
       DTR_ASSIGN(const int64_t value, node.integer(param.argument, whole()));
@@ -134,7 +144,9 @@ bool writes_to_operand(std::string_view target) {
   if (target.ends_with("out")) return true;  // "aten.add.out"
   std::string_view name = target.substr(0, overload);
   name.remove_prefix(name.rfind('.') + 1);
-  return name.ends_with("__") ? name.starts_with("__i") : name.ends_with('_');  // "aten.__iand__.Tensor", "aten.relu_.default"
+  return name.ends_with("__")
+             ? name.starts_with("__i")
+             : name.ends_with('_');  // "aten.__iand__.Tensor", "aten.relu_.default"
 }
 
 Result<Values> import_operator(NodeImport& node, const Operator& row) {
@@ -169,7 +181,8 @@ Result<Values> import_operator(NodeImport& node, const Operator& row) {
         break;
       }
       default: {
-        const size_t rank = operands.empty() || !operands.front().valid() ? 0 : node.type(operands.front()).rank();
+        const size_t rank =
+            operands.empty() || !operands.front().valid() ? 0 : node.type(operands.front()).rank();
         DTR_ASSIGN(AttributeValue value, read_attribute(node, param, rank));
         attributes.set(param.argument, std::move(value));
       }

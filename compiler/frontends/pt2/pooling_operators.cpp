@@ -1,5 +1,6 @@
-// Pooling in one and two dimensions, with and without batch → aten.max_pool2d, aten.avg_pool2d; adaptive pooling → a plain pool, a mean, or
-// where windows differ in size aten.adaptive_avg_pool2d, aten.adaptive_max_pool2d.
+// Pooling in one and two dimensions, with and without batch → aten.max_pool2d, aten.avg_pool2d;
+// adaptive pooling → a plain pool, a mean, or where windows differ in size
+// aten.adaptive_avg_pool2d, aten.adaptive_max_pool2d.
 #include <fmt/format.h>
 
 #include <functional>
@@ -9,13 +10,15 @@
 namespace dtr::pt2 {
 namespace {
 
-// Views x as [N, C, H, W], applies `pool` and views the result back: pooling in one dimension gets a height of 1.
-Result<Values> pooled(NodeImport& node, size_t spatial, const std::function<Result<ValueId>(ValueId)>& pool) {
+// Views x as [N, C, H, W], applies `pool` and views the result back: pooling in one dimension gets
+// a height of 1.
+Result<Values> pooled(NodeImport& node, size_t spatial,
+                      const std::function<Result<ValueId>(ValueId)>& pool) {
   DTR_ASSIGN(ValueId x, node.tensor("self"));
   Shape shape = node.type(x).shape;
   if (shape.size() != spatial + 1 && shape.size() != spatial + 2)
-    return node.unsupported(
-        fmt::format("the input has shape {}, expected {} or {} dimensions", to_string(shape), spatial + 1, spatial + 2));
+    return node.unsupported(fmt::format("the input has shape {}, expected {} or {} dimensions",
+                                        to_string(shape), spatial + 1, spatial + 2));
   const bool batched = shape.size() == spatial + 2;
   if (!batched) shape.insert(shape.begin(), 1);
   if (spatial == 1) shape.insert(shape.begin() + 2, 1);
@@ -29,7 +32,8 @@ Result<Values> pooled(NodeImport& node, size_t spatial, const std::function<Resu
 }
 
 // A window argument of a pooling in `spatial` dimensions as two entries.
-Result<Ints> window(NodeImport& node, std::string_view name, size_t spatial, std::optional<int64_t> fallback, int64_t unit) {
+Result<Ints> window(NodeImport& node, std::string_view name, size_t spatial,
+                    std::optional<int64_t> fallback, int64_t unit) {
   DTR_ASSIGN(Ints values, node.spread(name, spatial, fallback));
   if (spatial == 1) values.insert(values.begin(), unit);
   return values;
@@ -44,8 +48,10 @@ Result<Attributes> window_attributes(NodeImport& node, size_t spatial) {
   }
   DTR_ASSIGN(Ints padding, window(node, "padding", spatial, 0, 0));
   DTR_ASSIGN(const bool ceil_mode, node.boolean("ceil_mode", false));
-  return Attributes{
-      {"kernel_size", std::move(kernel)}, {"stride", std::move(stride)}, {"padding", std::move(padding)}, {"ceil_mode", ceil_mode}};
+  return Attributes{{"kernel_size", std::move(kernel)},
+                    {"stride", std::move(stride)},
+                    {"padding", std::move(padding)},
+                    {"ceil_mode", ceil_mode}};
 }
 
 template <size_t spatial>
@@ -72,7 +78,8 @@ Result<Values> avg_pool(NodeImport& node) {
   });
 }
 
-// To a given size: a plain pool where that divides the input's, a mean of all where one element is left.
+// To a given size: a plain pool where that divides the input's, a mean of all where one element is
+// left.
 template <size_t spatial, bool maximum>
 Result<Values> adaptive_pool(NodeImport& node) {
   return pooled(node, spatial, [&](ValueId x) -> Result<ValueId> {
@@ -80,11 +87,15 @@ Result<Values> adaptive_pool(NodeImport& node) {
     DTR_ASSIGN(Ints output, window(node, "output_size", spatial, {}, 1));
     Ints kernel;
     for (size_t i = 0; i < 2; ++i)
-      if (output[i] > 0 && shape[2 + i] % output[i] == 0) kernel.push_back(shape[2 + i] / output[i]);
+      if (output[i] > 0 && shape[2 + i] % output[i] == 0)
+        kernel.push_back(shape[2 + i] / output[i]);
     if (kernel.size() < 2)
-      return node.emit(maximum ? "aten.adaptive_max_pool2d" : "aten.adaptive_avg_pool2d", {x}, {{"output_size", std::move(output)}});
-    if (!maximum && output == Ints{1, 1}) return node.emit("aten.mean.dim", {x}, {{"dim", Ints{2, 3}}, {"keepdim", true}});
-    Attributes attributes{{"kernel_size", kernel}, {"stride", kernel}, {"padding", Ints{0, 0}}, {"ceil_mode", false}};
+      return node.emit(maximum ? "aten.adaptive_max_pool2d" : "aten.adaptive_avg_pool2d", {x},
+                       {{"output_size", std::move(output)}});
+    if (!maximum && output == Ints{1, 1})
+      return node.emit("aten.mean.dim", {x}, {{"dim", Ints{2, 3}}, {"keepdim", true}});
+    Attributes attributes{
+        {"kernel_size", kernel}, {"stride", kernel}, {"padding", Ints{0, 0}}, {"ceil_mode", false}};
     if (maximum) {
       attributes.set("dilation", Ints{1, 1});
     } else {
@@ -100,15 +111,29 @@ std::vector<Operator> pooling_operators() {
   return {
       {.target = "aten.max_pool1d.default", .op = "aten.max_pool2d", .build = max_pool<1>},
       {.target = "aten.max_pool2d.default", .op = "aten.max_pool2d", .build = max_pool<2>},
-      {.target = "aten.max_pool2d_with_indices.default", .op = "aten.max_pool2d", .build = max_pool<2>},
+      {.target = "aten.max_pool2d_with_indices.default",
+       .op = "aten.max_pool2d",
+       .build = max_pool<2>},
       {.target = "aten.avg_pool1d.default", .op = "aten.avg_pool2d", .build = avg_pool<1>},
       {.target = "aten.avg_pool2d.default", .op = "aten.avg_pool2d", .build = avg_pool<2>},
-      {.target = "aten.adaptive_avg_pool1d.default", .op = "aten.adaptive_avg_pool2d", .build = adaptive_pool<1, false>},
-      {.target = "aten.adaptive_avg_pool2d.default", .op = "aten.adaptive_avg_pool2d", .build = adaptive_pool<2, false>},
-      {.target = "aten.adaptive_max_pool1d.default", .op = "aten.adaptive_max_pool2d", .build = adaptive_pool<1, true>},
-      {.target = "aten.adaptive_max_pool2d.default", .op = "aten.adaptive_max_pool2d", .build = adaptive_pool<2, true>},
-      {.target = "aten.max_pool1d_with_indices.default", .op = "aten.max_pool2d", .build = max_pool<1>},
-      {.target = "aten._adaptive_avg_pool2d.default", .op = "aten.adaptive_avg_pool2d", .build = adaptive_pool<2, false>},
+      {.target = "aten.adaptive_avg_pool1d.default",
+       .op = "aten.adaptive_avg_pool2d",
+       .build = adaptive_pool<1, false>},
+      {.target = "aten.adaptive_avg_pool2d.default",
+       .op = "aten.adaptive_avg_pool2d",
+       .build = adaptive_pool<2, false>},
+      {.target = "aten.adaptive_max_pool1d.default",
+       .op = "aten.adaptive_max_pool2d",
+       .build = adaptive_pool<1, true>},
+      {.target = "aten.adaptive_max_pool2d.default",
+       .op = "aten.adaptive_max_pool2d",
+       .build = adaptive_pool<2, true>},
+      {.target = "aten.max_pool1d_with_indices.default",
+       .op = "aten.max_pool2d",
+       .build = max_pool<1>},
+      {.target = "aten._adaptive_avg_pool2d.default",
+       .op = "aten.adaptive_avg_pool2d",
+       .build = adaptive_pool<2, false>},
   };
 }
 

@@ -14,10 +14,12 @@ Result<Values> in_own_dtype(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(const std::optional<DType> dtype, node.dtype("dtype"));
   if (dtype && *dtype != node.type(x).dtype)
-    return node.unsupported(fmt::format("it computes in {}, its operand is {}", name(*dtype), name(node.type(x).dtype)));
+    return node.unsupported(fmt::format("it computes in {}, its operand is {}", name(*dtype),
+                                        name(node.type(x).dtype)));
   DTR_ASSIGN(Ints dims, node.dims("dim", node.type(x).rank()));
   DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
-  DTR_ASSIGN(const ValueId result, node.emit(kOp, {x}, {{"dim", std::move(dims)}, {"keepdim", keepdim}}));
+  DTR_ASSIGN(const ValueId result,
+             node.emit(kOp, {x}, {{"dim", std::move(dims)}, {"keepdim", keepdim}}));
   return Values{result};
 }
 constexpr char kMean[] = "aten.mean.dim";
@@ -37,8 +39,9 @@ Result<Values> cumulative_sum(NodeImport& node) {
   DTR_ASSIGN(const int64_t dim, node.dim("dim", type.rank()));
   DTR_ASSIGN(const std::optional<DType> dtype, node.dtype("dtype"));
   if (!is_float(type.dtype) || (dtype && *dtype != type.dtype))
-    return node.unsupported(fmt::format("it adds up {} in {}", name(type.dtype), name(dtype.value_or(type.dtype))),
-                            "add up floats in their own dtype");
+    return node.unsupported(
+        fmt::format("it adds up {} in {}", name(type.dtype), name(dtype.value_or(type.dtype))),
+        "add up floats in their own dtype");
   if (type.rank() == 0) return Values{x};
   DTR_ASSIGN(const ValueId result, compositions::cumulative_sum(node, x, dim));
   return Values{result};
@@ -60,7 +63,8 @@ Result<Values> spread(NodeImport& node) {
   DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
   DTR_ASSIGN(const ValueId mean, node.emit(kMean, {x}, {{"dim", dims}, {"keepdim", true}}));
   DTR_ASSIGN(const double correction, correction_of(node));
-  DTR_ASSIGN(const ValueId result, compositions::variance(node, x, {mean, dims, keepdim, correction, kRoot}));
+  DTR_ASSIGN(const ValueId result,
+             compositions::variance(node, x, {mean, dims, keepdim, correction, kRoot}));
   if (!kWithMean) return Values{result};
   DTR_ASSIGN(const ValueId shaped, node.view(mean, Shape(node.type(result).shape)));
   return Values{result, shaped};
@@ -70,7 +74,9 @@ Result<Values> spread(NodeImport& node) {
 
 std::vector<Operator> reduction_operators() {
   const auto reduction = [](std::string_view target, std::string_view op) -> Operator {
-    return {.target = target, .op = op, .params = {{"self"}, {"dim", Take::kDims}, {"keepdim", Take::kBool, 0}}};
+    return {.target = target,
+            .op = op,
+            .params = {{"self"}, {"dim", Take::kDims}, {"keepdim", Take::kBool, 0}}};
   };
   return {
       Operator{.target = "aten.mean.dim", .op = kMean, .build = in_own_dtype<kMean>},

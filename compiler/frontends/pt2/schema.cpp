@@ -29,13 +29,14 @@ struct ScalarTypeInfo {
   std::string_view name;
   std::optional<DType> dtype;
 };
-constexpr std::array kScalarTypes{ScalarTypeInfo{1, "uint8", DType::kUint8},      ScalarTypeInfo{2, "int8", DType::kInt8},
-                                  ScalarTypeInfo{3, "int16", DType::kInt16},      ScalarTypeInfo{4, "int32", DType::kInt32},
-                                  ScalarTypeInfo{5, "int64", DType::kInt64},      ScalarTypeInfo{6, "float16", std::nullopt},
-                                  ScalarTypeInfo{7, "float32", DType::kFloat32},  ScalarTypeInfo{8, "float64", DType::kFloat64},
-                                  ScalarTypeInfo{9, "complex32", std::nullopt},   ScalarTypeInfo{10, "complex64", std::nullopt},
-                                  ScalarTypeInfo{11, "complex128", std::nullopt}, ScalarTypeInfo{12, "bool", DType::kBool},
-                                  ScalarTypeInfo{13, "bfloat16", std::nullopt},   ScalarTypeInfo{28, "uint16", std::nullopt}};
+constexpr std::array kScalarTypes{
+    ScalarTypeInfo{1, "uint8", DType::kUint8},      ScalarTypeInfo{2, "int8", DType::kInt8},
+    ScalarTypeInfo{3, "int16", DType::kInt16},      ScalarTypeInfo{4, "int32", DType::kInt32},
+    ScalarTypeInfo{5, "int64", DType::kInt64},      ScalarTypeInfo{6, "float16", std::nullopt},
+    ScalarTypeInfo{7, "float32", DType::kFloat32},  ScalarTypeInfo{8, "float64", DType::kFloat64},
+    ScalarTypeInfo{9, "complex32", std::nullopt},   ScalarTypeInfo{10, "complex64", std::nullopt},
+    ScalarTypeInfo{11, "complex128", std::nullopt}, ScalarTypeInfo{12, "bool", DType::kBool},
+    ScalarTypeInfo{13, "bfloat16", std::nullopt},   ScalarTypeInfo{28, "uint16", std::nullopt}};
 
 const ScalarTypeInfo* find_scalar_type(int number) {
   for (const ScalarTypeInfo& entry : kScalarTypes)
@@ -43,15 +44,16 @@ const ScalarTypeInfo* find_scalar_type(int number) {
   return nullptr;
 }
 
-// Reads fields of the document. A field that is missing or of another kind is remembered; the caller asks once at the end, so that
-// reading code stays plain.
+// Reads fields of the document. A field that is missing or of another kind is remembered; the
+// caller asks once at the end, so that reading code stays plain.
 class Reader {
  public:
   explicit Reader(const Place& place) : place_(place) {}
 
   Status status() const {
     if (problem_.empty()) return {};
-    return fail(DiagnosticId::kPt2Invalid, problem_, "export the model again with torch.export.save", place_);
+    return fail(DiagnosticId::kPt2Invalid, problem_,
+                "export the model again with torch.export.save", place_);
   }
   void broken(std::string what) {
     if (problem_.empty()) problem_ = std::move(what);
@@ -60,7 +62,8 @@ class Reader {
   dom::element field(dom::element of, std::string_view key) {
     dom::element value;
     if (!good()) return value;  // `of` may be unset
-    if (of.at_key(key).get(value) != simdjson::SUCCESS) broken(fmt::format("field `{}` is missing", key));
+    if (of.at_key(key).get(value) != simdjson::SUCCESS)
+      broken(fmt::format("field `{}` is missing", key));
     return value;
   }
   static std::optional<dom::element> optional(dom::element of, std::string_view key) {
@@ -68,12 +71,24 @@ class Reader {
     if (of.at_key(key).get(value) != simdjson::SUCCESS || value.is_null()) return std::nullopt;
     return value;
   }
-  std::string_view string(dom::element value, std::string_view what) { return take<std::string_view>(value, what, "a string"); }
-  int64_t integer(dom::element value, std::string_view what) { return take<int64_t>(value, what, "an integer"); }
-  bool boolean(dom::element value, std::string_view what) { return take<bool>(value, what, "a bool"); }
-  dom::array array(dom::element value, std::string_view what) { return take<dom::array>(value, what, "a list"); }
-  dom::object object(dom::element value, std::string_view what) { return take<dom::object>(value, what, "an object"); }
-  std::string_view string_field(dom::element of, std::string_view key) { return string(field(of, key), key); }
+  std::string_view string(dom::element value, std::string_view what) {
+    return take<std::string_view>(value, what, "a string");
+  }
+  int64_t integer(dom::element value, std::string_view what) {
+    return take<int64_t>(value, what, "an integer");
+  }
+  bool boolean(dom::element value, std::string_view what) {
+    return take<bool>(value, what, "a bool");
+  }
+  dom::array array(dom::element value, std::string_view what) {
+    return take<dom::array>(value, what, "a list");
+  }
+  dom::object object(dom::element value, std::string_view what) {
+    return take<dom::object>(value, what, "an object");
+  }
+  std::string_view string_field(dom::element of, std::string_view key) {
+    return string(field(of, key), key);
+  }
   // A small number (an enumerator); anything beyond int reads as −1.
   int small_field(dom::element of, std::string_view key) {
     const int64_t value = integer(field(of, key), key);
@@ -104,7 +119,8 @@ class Reader {
   T take(dom::element value, std::string_view what, std::string_view expected) {
     T result{};
     if (!good()) return result;  // `value` may be unset
-    if (value.get(result) != simdjson::SUCCESS) broken(fmt::format("`{}` is not {}", what, expected));
+    if (value.get(result) != simdjson::SUCCESS)
+      broken(fmt::format("`{}` is not {}", what, expected));
     return result;
   }
 
@@ -119,7 +135,8 @@ int64_t read_size(Reader& in, dom::element value, TensorMeta& meta) {
   if (tag == "as_int") return in.integer(content, "as_int");
   if (tag == "as_expr") {
     std::string_view expression = in.string_field(content, "expr_str");
-    constexpr std::string_view kSymbol = "Symbol('";  // Symbol('s6', positive=True, …): a plain symbol
+    constexpr std::string_view kSymbol =
+        "Symbol('";  // Symbol('s6', positive=True, …): a plain symbol
     if (expression.starts_with(kSymbol)) {
       expression.remove_prefix(kSymbol.size());
       expression = expression.substr(0, expression.find('\''));
@@ -131,7 +148,8 @@ int64_t read_size(Reader& in, dom::element value, TensorMeta& meta) {
   return 0;
 }
 
-std::vector<int64_t> read_sizes(Reader& in, dom::element value, std::string_view what, TensorMeta& meta) {
+std::vector<int64_t> read_sizes(Reader& in, dom::element value, std::string_view what,
+                                TensorMeta& meta) {
   std::vector<int64_t> sizes;
   const dom::array list = in.array(value, what);
   if (!in.good()) return sizes;
@@ -152,12 +170,15 @@ TensorMeta read_meta(Reader& in, dom::element value) {
   meta.storage_offset = read_size(in, offset, meta);
   meta.layout = in.small_field(value, "layout");
   if (!in.good()) return meta;
-  if (meta.sizes.size() != meta.strides.size() || meta.sizes.size() > 64 || !checked_element_count(meta.sizes))
+  if (meta.sizes.size() != meta.strides.size() || meta.sizes.size() > 64 ||
+      !checked_element_count(meta.sizes))
     in.broken(fmt::format("impossible shape {}", to_string(meta.sizes)));
   return meta;
 }
 
-TensorName read_tensor_name(Reader& in, dom::element value) { return {in.string_field(value, "name")}; }
+TensorName read_tensor_name(Reader& in, dom::element value) {
+  return {in.string_field(value, "name")};
+}
 
 template <class Result, class Read>
 Result read_list(Reader& in, dom::element value, std::string_view what, Read read) {
@@ -184,22 +205,26 @@ constexpr std::pair<std::string_view, ArgumentReader> kArgumentReaders[] = {
     {"as_int", [](Reader& in, dom::element v) -> Argument { return in.integer(v, "as_int"); }},
     {"as_ints",
      [](Reader& in, dom::element v) -> Argument {
-       return read_list<Ints>(in, v, "as_ints", [&](dom::element e) { return in.integer(e, "as_ints"); });
+       return read_list<Ints>(in, v, "as_ints",
+                              [&](dom::element e) { return in.integer(e, "as_ints"); });
      }},
     {"as_float", [](Reader& in, dom::element v) -> Argument { return in.number(v, "as_float"); }},
     {"as_bool", [](Reader& in, dom::element v) -> Argument { return in.boolean(v, "as_bool"); }},
     {"as_none", [](Reader&, dom::element) -> Argument { return std::monostate{}; }},
     {"as_scalar_type",
      [](Reader& in, dom::element v) -> Argument {
-       return ScalarType{static_cast<int>(std::clamp<int64_t>(in.integer(v, "as_scalar_type"), -1, 1000))};
+       return ScalarType{
+           static_cast<int>(std::clamp<int64_t>(in.integer(v, "as_scalar_type"), -1, 1000))};
      }},
     {"as_tensors",
      [](Reader& in, dom::element v) -> Argument {
-       return read_list<std::vector<TensorName>>(in, v, "as_tensors", [&](dom::element e) { return read_tensor_name(in, e); });
+       return read_list<std::vector<TensorName>>(
+           in, v, "as_tensors", [&](dom::element e) { return read_tensor_name(in, e); });
      }},
     {"as_floats",
      [](Reader& in, dom::element v) -> Argument {
-       return read_list<Floats>(in, v, "as_floats", [&](dom::element e) { return in.number(e, "as_floats"); });
+       return read_list<Floats>(in, v, "as_floats",
+                                [&](dom::element e) { return in.number(e, "as_floats"); });
      }},
     {"as_string", [](Reader& in, dom::element v) -> Argument { return in.string(v, "as_string"); }},
     {"as_optional_tensor", read_optional_tensor},
@@ -213,7 +238,8 @@ constexpr std::pair<std::string_view, ArgumentReader> kArgumentReaders[] = {
      }},
     {"as_memory_format",
      [](Reader& in, dom::element v) -> Argument {
-       return MemoryFormat{static_cast<int>(std::clamp<int64_t>(in.integer(v, "as_memory_format"), -1, 1000))};
+       return MemoryFormat{
+           static_cast<int>(std::clamp<int64_t>(in.integer(v, "as_memory_format"), -1, 1000))};
      }},
     {"as_graph", [](Reader&, dom::element) -> Argument { return Subgraph{}; }},
 };
@@ -280,18 +306,22 @@ Node read_node(Reader& in, dom::element value) {
   if (node.name.empty() && !node.outputs.empty()) node.name = node.outputs.front();
   if (node.name.empty()) node.name = node.target;
   if (const auto metadata = Reader::optional(value, "metadata")) {
-    if (const auto trace = Reader::optional(*metadata, "stack_trace")) node.stack_trace = in.string(*trace, "stack_trace");
-    if (const auto stack = Reader::optional(*metadata, "nn_module_stack")) node.module_stack = in.string(*stack, "nn_module_stack");
+    if (const auto trace = Reader::optional(*metadata, "stack_trace"))
+      node.stack_trace = in.string(*trace, "stack_trace");
+    if (const auto stack = Reader::optional(*metadata, "nn_module_stack"))
+      node.module_stack = in.string(*stack, "nn_module_stack");
   }
   return node;
 }
 
-// Name of the tensor in {"arg": {"name": …}} or {"arg": {"as_tensor": {"name": …}}}; empty if it is no tensor.
+// Name of the tensor in {"arg": {"name": …}} or {"arg": {"as_tensor": {"name": …}}}; empty if it is
+// no tensor.
 std::string_view read_spec_name(Reader& in, dom::element spec) {
   const dom::element arg = in.field(spec, "arg");
   if (!in.good()) return {};
   if (const auto name = Reader::optional(arg, "name")) return in.string(*name, "name");
-  if (const auto tensor = Reader::optional(arg, "as_tensor")) return in.string_field(*tensor, "name");
+  if (const auto tensor = Reader::optional(arg, "as_tensor"))
+    return in.string_field(*tensor, "name");
   return {};
 }
 
@@ -303,10 +333,11 @@ InputSpec read_input_spec(Reader& in, dom::element value) {
     InputKind as;
     std::string_view target;
   };
-  constexpr Known kKnown[] = {{"user_input", InputKind::kUser, ""},
-                              {"parameter", InputKind::kParameter, "parameter_name"},
-                              {"buffer", InputKind::kBuffer, "buffer_name"},
-                              {"tensor_constant", InputKind::kTensorConstant, "tensor_constant_name"}};
+  constexpr Known kKnown[] = {
+      {"user_input", InputKind::kUser, ""},
+      {"parameter", InputKind::kParameter, "parameter_name"},
+      {"buffer", InputKind::kBuffer, "buffer_name"},
+      {"tensor_constant", InputKind::kTensorConstant, "tensor_constant_name"}};
   InputSpec result{.kind = InputKind::kOther, .name = {}, .target = {}, .description = kind};
   for (const Known& known : kKnown) {
     if (kind != known.kind) continue;
@@ -330,9 +361,11 @@ OutputSpec read_output_spec(Reader& in, dom::element value) {
 Result<dom::element> parse_json(JsonText& text, std::string_view json, const Place& place) {
   dom::element document;
   const auto error = text.parser().parser.parse(json.data(), json.size(), true).get(document);
-  if (error == simdjson::MEMALLOC) return tl::unexpected(out_of_memory("the graph of the model", place));
+  if (error == simdjson::MEMALLOC)
+    return tl::unexpected(out_of_memory("the graph of the model", place));
   if (error != simdjson::SUCCESS)
-    return fail(DiagnosticId::kPt2Invalid, fmt::format("not valid JSON: {}", simdjson::error_message(error)),
+    return fail(DiagnosticId::kPt2Invalid,
+                fmt::format("not valid JSON: {}", simdjson::error_message(error)),
                 "export the model again with torch.export.save", place);
   return document;
 }
@@ -350,18 +383,20 @@ Status read_graph(Reader& in, dom::element module, ExportedProgram& program) {
   }
   const dom::element nodes = in.field(graph, "nodes");
   DTR_TRY(in.status());
-  program.nodes = read_list<std::vector<Node>>(in, nodes, "nodes", [&](dom::element e) { return read_node(in, e); });
+  program.nodes = read_list<std::vector<Node>>(in, nodes, "nodes",
+                                               [&](dom::element e) { return read_node(in, e); });
   DTR_TRY(in.status());
   const dom::element signature = in.field(module, "signature");
   DTR_TRY(in.status());
   const dom::element inputs = in.field(signature, "input_specs");
   DTR_TRY(in.status());
-  program.inputs = read_list<std::vector<InputSpec>>(in, inputs, "input_specs", [&](dom::element e) { return read_input_spec(in, e); });
+  program.inputs = read_list<std::vector<InputSpec>>(
+      in, inputs, "input_specs", [&](dom::element e) { return read_input_spec(in, e); });
   DTR_TRY(in.status());
   const dom::element outputs = in.field(signature, "output_specs");
   DTR_TRY(in.status());
-  program.outputs =
-      read_list<std::vector<OutputSpec>>(in, outputs, "output_specs", [&](dom::element e) { return read_output_spec(in, e); });
+  program.outputs = read_list<std::vector<OutputSpec>>(
+      in, outputs, "output_specs", [&](dom::element e) { return read_output_spec(in, e); });
   return in.status();
 }
 
@@ -374,7 +409,8 @@ std::optional<DType> dtype_of(int scalar_type) {
 
 int scalar_type_of(DType dtype) {
   const auto found =
-      std::find_if(kScalarTypes.begin(), kScalarTypes.end(), [&](const ScalarTypeInfo& entry) { return entry.dtype == dtype; });
+      std::find_if(kScalarTypes.begin(), kScalarTypes.end(),
+                   [&](const ScalarTypeInfo& entry) { return entry.dtype == dtype; });
   DTR_CHECK(found != kScalarTypes.end());
   return found->number;
 }
@@ -394,12 +430,13 @@ Result<ExportedProgram> parse_program(std::string_view json, const Place& place)
   DTR_TRY(in.status());
   program.minor = in.integer(in.field(version, "minor"), "minor");
   DTR_TRY(in.status());
-  if (const auto torch = Reader::optional(document, "torch_version")) program.torch_version = in.string(*torch, "torch_version");
+  if (const auto torch = Reader::optional(document, "torch_version"))
+    program.torch_version = in.string(*torch, "torch_version");
   if (program.major != kMajor)
-    return fail(
-        DiagnosticId::kPt2Version,
-        fmt::format("schema version {}.{} (PyTorch {}), version {} is read", program.major, program.minor, program.torch_version, kMajor),
-        "export the model with PyTorch 2.13", place);
+    return fail(DiagnosticId::kPt2Version,
+                fmt::format("schema version {}.{} (PyTorch {}), version {} is read", program.major,
+                            program.minor, program.torch_version, kMajor),
+                "export the model with PyTorch 2.13", place);
   const dom::element module = in.field(document, "graph_module");
   DTR_TRY(in.status());
   DTR_TRY(read_graph(in, module, program));

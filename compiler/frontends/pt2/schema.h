@@ -1,4 +1,5 @@
-// The JSON of a .pt2 file as plain structures: torch.export's serialization schema, major version 8. Strings refer to the parsed text.
+// The JSON of a .pt2 file as plain structures: torch.export's serialization schema, major
+// version 8. Strings refer to the parsed text.
 #pragma once
 
 #include <cstdint>
@@ -63,8 +64,9 @@ struct OtherArgument {
   std::string_view kind;  // "as_device", "as_complex", …
 };
 // Value of an argument; monostate is None.
-using Argument = std::variant<std::monostate, TensorName, std::vector<TensorName>, bool, int64_t, double, std::string_view, Ints, Floats,
-                              Symbolic, Subgraph, ScalarType, MemoryFormat, OtherArgument>;
+using Argument = std::variant<std::monostate, TensorName, std::vector<TensorName>, bool, int64_t,
+                              double, std::string_view, Ints, Floats, Symbolic, Subgraph,
+                              ScalarType, MemoryFormat, OtherArgument>;
 
 struct Node {
   std::string_view target;  // "torch.ops.aten.conv2d.default"

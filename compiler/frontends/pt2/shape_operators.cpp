@@ -1,5 +1,5 @@
-// Operators that give a tensor another shape, or take it apart: reshapes → aten.view, exchanges of axes → aten.permute, parts →
-// aten.slice.Tensor; and joins → aten.cat.
+// Operators that give a tensor another shape, or take it apart: reshapes → aten.view, exchanges of
+// axes → aten.permute, parts → aten.slice.Tensor; and joins → aten.cat.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,8 @@ constexpr int64_t kMaxParts = 4096;  // of one split
 constexpr const char* kScalar = "the operand is a scalar, it has no dimensions";
 
 tl::unexpected<Diagnostic> too_many_parts(const NodeImport& node, int64_t parts) {
-  return node.unsupported(fmt::format("it makes {} parts, at most {} are taken", parts, kMaxParts), "split into fewer, larger parts");
+  return node.unsupported(fmt::format("it makes {} parts, at most {} are taken", parts, kMaxParts),
+                          "split into fewer, larger parts");
 }
 
 Result<Values> viewed(NodeImport& node, ValueId x, const Shape& shape) {
@@ -33,8 +34,8 @@ Result<Values> reshape(NodeImport& node, std::string_view argument) {
     const auto known = checked_element_count(size);
     const int64_t elements = node.type(x).elements();
     if (!known || *known == 0 || elements % *known != 0)
-      return node.unsupported(
-          fmt::format("the elements of {} do not fill {} times any number", to_string(node.type(x).shape), to_string(size)));
+      return node.unsupported(fmt::format("the elements of {} do not fill {} times any number",
+                                          to_string(node.type(x).shape), to_string(size)));
     *unknown = elements / *known;
   }
   return viewed(node, x, size);
@@ -48,7 +49,8 @@ Result<Values> flatten(NodeImport& node) {
   if (shape.empty()) return viewed(node, x, {1});
   DTR_ASSIGN(const int64_t start, node.dim("start_dim", shape.size(), 0));
   DTR_ASSIGN(const int64_t end, node.dim("end_dim", shape.size(), -1));
-  if (start > end) return node.unsupported(fmt::format("`start_dim` {} lies behind `end_dim` {}", start, end));
+  if (start > end)
+    return node.unsupported(fmt::format("`start_dim` {} lies behind `end_dim` {}", start, end));
   Shape flat(shape.begin(), shape.begin() + start);
   flat.push_back(element_count(Shape(shape.begin() + start, shape.begin() + end + 1)));
   flat.insert(flat.end(), shape.begin() + end + 1, shape.end());
@@ -61,7 +63,8 @@ Result<Values> squeeze(NodeImport& node) {
   DTR_ASSIGN(const Ints dims, node.dims("dim", shape.size()));
   Shape squeezed;
   for (size_t i = 0; i < shape.size(); ++i)
-    if (shape[i] != 1 || !std::binary_search(dims.begin(), dims.end(), static_cast<int64_t>(i))) squeezed.push_back(shape[i]);
+    if (shape[i] != 1 || !std::binary_search(dims.begin(), dims.end(), static_cast<int64_t>(i)))
+      squeezed.push_back(shape[i]);
   return viewed(node, x, squeezed);
 }
 
@@ -83,7 +86,8 @@ Result<Values> permute(NodeImport& node) {
   DTR_ASSIGN(Ints order, node.ints("dims"));
   const auto rank = static_cast<int64_t>(node.type(x).rank());
   for (int64_t& dim : order) {
-    if (dim < -rank || dim >= rank) return node.unsupported(fmt::format("`dims` has {}, the rank is {}", dim, rank));
+    if (dim < -rank || dim >= rank)
+      return node.unsupported(fmt::format("`dims` has {}, the rank is {}", dim, rank));
     if (dim < 0) dim += rank;
   }
   return permuted(node, x, order);
@@ -107,7 +111,9 @@ Result<Values> swapaxes(NodeImport& node) { return exchanged(node, "axis0", "axi
 Result<Values> matrices_transposed(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   const size_t rank = node.type(x).rank();
-  if (rank < 2) return node.unsupported(fmt::format("the operand has shape {}, which is no matrix", to_string(node.type(x).shape)));
+  if (rank < 2)
+    return node.unsupported(
+        fmt::format("the operand has shape {}, which is no matrix", to_string(node.type(x).shape)));
   Ints order;
   for (size_t i = 0; i < rank; ++i) order.push_back(static_cast<int64_t>(i));
   std::swap(order[rank - 1], order[rank - 2]);
@@ -149,7 +155,8 @@ Result<Values> narrow(NodeImport& node) {
   const int64_t extent = shape.empty() ? 0 : shape[static_cast<size_t>(dim)];
   if (start < 0) start += extent;
   if (start < 0 || length < 0 || start > extent || length > extent - start)
-    return node.unsupported(fmt::format("{} elements from {} on do not lie within {}", length, start, extent));
+    return node.unsupported(
+        fmt::format("{} elements from {} on do not lie within {}", length, start, extent));
   DTR_ASSIGN(const ValueId result, node.slice(x, dim, start, start + length));
   return Values{result};
 }
@@ -193,22 +200,26 @@ Result<Values> split(NodeImport& node) {
     int64_t left = extent;
     for (const int64_t size : sizes) {
       if (size < 0 || size > left)
-        return node.unsupported(fmt::format("the sizes [{}] do not lie within {} elements", fmt::join(sizes, ", "), extent));
+        return node.unsupported(fmt::format("the sizes [{}] do not lie within {} elements",
+                                            fmt::join(sizes, ", "), extent));
       left -= size;
     }
   } else {
     int64_t size = 0;
     if (node.has("chunks")) {
       DTR_ASSIGN(const int64_t chunks, node.integer("chunks"));
-      if (chunks <= 0) return node.unsupported(fmt::format("`chunks` is {}, expected at least 1", chunks));
+      if (chunks <= 0)
+        return node.unsupported(fmt::format("`chunks` is {}, expected at least 1", chunks));
       if (chunks > kMaxParts) return too_many_parts(node, chunks);
       size = (extent + chunks - 1) / chunks;
     } else {
       DTR_ASSIGN(size, node.integer("split_size"));
     }
-    if (size <= 0) return node.unsupported(fmt::format("a part has {} elements, expected at least 1", size));
+    if (size <= 0)
+      return node.unsupported(fmt::format("a part has {} elements, expected at least 1", size));
     if (extent / size > kMaxParts) return too_many_parts(node, extent / size);
-    for (int64_t start = 0; start < extent; start += size) sizes.push_back(std::min(size, extent - start));
+    for (int64_t start = 0; start < extent; start += size)
+      sizes.push_back(std::min(size, extent - start));
   }
   return split_into(node, x, dim, sizes);
 }
@@ -225,9 +236,11 @@ Result<Values> tensor_split(NodeImport& node) {
     ends.push_back(extent);
   } else {
     DTR_ASSIGN(const int64_t sections, node.integer("sections"));
-    if (sections < 1) return node.unsupported(fmt::format("`sections` is {}, expected at least 1", sections));
+    if (sections < 1)
+      return node.unsupported(fmt::format("`sections` is {}, expected at least 1", sections));
     if (sections > kMaxParts) return too_many_parts(node, sections);
-    for (int64_t i = 1; i <= sections; ++i) ends.push_back(i * (extent / sections) + std::min(i, extent % sections));
+    for (int64_t i = 1; i <= sections; ++i)
+      ends.push_back(i * (extent / sections) + std::min(i, extent % sections));
   }
   Values parts;
   int64_t start = 0;
@@ -245,7 +258,8 @@ Result<Values> stack(NodeImport& node) {
   for (ValueId& part : parts) {
     Shape with_dim = node.type(part).shape;
     if (with_dim != shape)
-      return node.unsupported(fmt::format("the tensors have different shapes, {} and {}", to_string(shape), to_string(with_dim)));
+      return node.unsupported(fmt::format("the tensors have different shapes, {} and {}",
+                                          to_string(shape), to_string(with_dim)));
     with_dim.insert(with_dim.begin() + dim, 1);
     DTR_ASSIGN(part, node.view(part, with_dim));
   }
@@ -277,12 +291,15 @@ Result<Values> movedim(NodeImport& node) {
   const auto rank = static_cast<int64_t>(node.type(x).rank());
   Ints order(static_cast<size_t>(rank), -1);
   std::vector<bool> moved(static_cast<size_t>(rank), false);
-  if (from.size() != to.size()) return node.unsupported(fmt::format("{} dimensions go to {} places", from.size(), to.size()));
+  if (from.size() != to.size())
+    return node.unsupported(fmt::format("{} dimensions go to {} places", from.size(), to.size()));
   for (size_t i = 0; i < from.size(); ++i) {
     if (from[i] < 0) from[i] += rank;
     if (to[i] < 0) to[i] += rank;
-    if (from[i] < 0 || from[i] >= rank || to[i] < 0 || to[i] >= rank || order[static_cast<size_t>(to[i])] != -1)
-      return node.unsupported(fmt::format("dimension {} goes to {}, which is taken or beyond the rank {}", from[i], to[i], rank));
+    if (from[i] < 0 || from[i] >= rank || to[i] < 0 || to[i] >= rank ||
+        order[static_cast<size_t>(to[i])] != -1)
+      return node.unsupported(fmt::format(
+          "dimension {} goes to {}, which is taken or beyond the rank {}", from[i], to[i], rank));
     order[static_cast<size_t>(to[i])] = from[i];
     moved[static_cast<size_t>(from[i])] = true;
   }
@@ -308,7 +325,8 @@ Result<Values> unflatten(NodeImport& node) {
     *unknown = 1;
     const auto known = checked_element_count(sizes);
     if (!known || *known == 0 || extent % *known != 0)
-      return node.unsupported(fmt::format("{} elements do not fill {} times any number", extent, to_string(sizes)));
+      return node.unsupported(
+          fmt::format("{} elements do not fill {} times any number", extent, to_string(sizes)));
     *unknown = extent / *known;
   }
   shape.insert(shape.begin() + dim, sizes.begin(), sizes.end());
@@ -319,7 +337,9 @@ Result<Values> unflatten(NodeImport& node) {
 
 std::vector<Operator> shape_operators() {
   const auto cat = [](std::string_view target) -> Operator {
-    return {.target = target, .op = "aten.cat", .params = {{"tensors", Take::kTensors}, {"dim", Take::kDim, 0}}};
+    return {.target = target,
+            .op = "aten.cat",
+            .params = {{"tensors", Take::kTensors}, {"dim", Take::kDim, 0}}};
   };
   return {
       moving("aten.flatten.using_ints", "aten.view", flatten),

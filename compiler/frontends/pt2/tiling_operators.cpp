@@ -1,5 +1,5 @@
-// Operators that repeat, reverse or join a tensor's own elements: repetitions → aten.expand, reversals → aten.flip, rotations and borders
-// → aten.cat of parts; and padding with a constant.
+// Operators that repeat, reverse or join a tensor's own elements: repetitions → aten.expand,
+// reversals → aten.flip, rotations and borders → aten.cat of parts; and padding with a constant.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -108,14 +108,17 @@ Result<Values> pad(NodeImport& node) {
   DTR_ASSIGN(const std::string_view mode, node.string("mode", "constant"));
   if (mode == "constant") {
     DTR_ASSIGN(const double value, node.number("value", 0));
-    DTR_ASSIGN(const ValueId result, node.emit("aten.constant_pad_nd", {x}, {{"pad", std::move(amounts)}, {"value", value}}));
+    DTR_ASSIGN(const ValueId result, node.emit("aten.constant_pad_nd", {x},
+                                               {{"pad", std::move(amounts)}, {"value", value}}));
     return Values{result};
   }
   const auto border = mode == "reflect"     ? std::optional(Border::kReflect)
                       : mode == "replicate" ? std::optional(Border::kReplicate)
                       : mode == "circular"  ? std::optional(Border::kCircular)
                                             : std::nullopt;
-  if (!border) return node.unsupported(fmt::format("mode `{}` is none of constant, reflect, replicate and circular", mode));
+  if (!border)
+    return node.unsupported(
+        fmt::format("mode `{}` is none of constant, reflect, replicate and circular", mode));
   DTR_ASSIGN(const ValueId result, compositions::pad_with_own_elements(node, x, amounts, *border));
   return Values{result};
 }

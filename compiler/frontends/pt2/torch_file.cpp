@@ -42,8 +42,12 @@ class Pickle {
     return *this;
   }
   Pickle& string(std::string_view text) { return op("X").little(text.size(), 4).op(text); }
-  Pickle& integer(int64_t value) { return op("\x8a\x08").little(static_cast<uint64_t>(value), 8); }  // LONG1
-  Pickle& global(std::string_view module, std::string_view name) { return op(fmt::format("c{}\n{}\n", module, name)); }
+  Pickle& integer(int64_t value) {
+    return op("\x8a\x08").little(static_cast<uint64_t>(value), 8);
+  }  // LONG1
+  Pickle& global(std::string_view module, std::string_view name) {
+    return op(fmt::format("c{}\n{}\n", module, name));
+  }
   Pickle& integers(const Shape& values) {
     op("(");
     for (const int64_t value : values) integer(value);
@@ -60,13 +64,16 @@ class Pickle {
   std::string text_;
 };
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 }  // namespace
 
 std::vector<std::byte> to_torch_file(std::span<const TorchTensor> tensors) {
-  constexpr std::string_view kProtocol = "\x80\x02", kEmptyDict = "}", kMark = "(", kTuple = "t", kPersistentId = "Q", kTrue = "\x88",
-                             kFalse = "\x89", kCall = "R", kSetItems = "u", kStop = ".";
+  constexpr std::string_view kProtocol = "\x80\x02", kEmptyDict = "}", kMark = "(", kTuple = "t",
+                             kPersistentId = "Q", kTrue = "\x88", kFalse = "\x89", kCall = "R",
+                             kSetItems = "u", kStop = ".";
   ZipWriter writer;
   Pickle pickle;
   pickle.op(kProtocol).op(kEmptyDict).op(kMark);
@@ -76,16 +83,24 @@ std::vector<std::byte> to_torch_file(std::span<const TorchTensor> tensors) {
     pickle.string(tensors[i].name);
     if (tensors[i].parameter) pickle.global("torch._utils", "_rebuild_parameter").op(kMark);
     pickle.global("torch._utils", "_rebuild_tensor_v2").op(kMark);
-    pickle.op(kMark).string("storage").global("torch", storage_of(tensor.dtype())).string(key).string("cpu");
+    pickle.op(kMark)
+        .string("storage")
+        .global("torch", storage_of(tensor.dtype()))
+        .string(key)
+        .string("cpu");
     pickle.integer(element_count(tensor.shape())).op(kTuple).op(kPersistentId);
-    pickle.integer(0).integers(tensor.shape()).integers(strides(tensor.shape(), Layout::kContiguous));
+    pickle.integer(0)
+        .integers(tensor.shape())
+        .integers(strides(tensor.shape(), Layout::kContiguous));
     pickle.op(kFalse).no_hooks().op(kTuple).op(kCall);
-    if (tensors[i].parameter) pickle.op(is_float(tensor.dtype()) ? kTrue : kFalse).no_hooks().op(kTuple).op(kCall);
+    if (tensors[i].parameter)
+      pickle.op(is_float(tensor.dtype()) ? kTrue : kFalse).no_hooks().op(kTuple).op(kCall);
   }
   pickle.op(kSetItems).op(kStop);
   writer.add("archive/data.pkl", bytes_of(pickle.text()));
   writer.add("archive/byteorder", bytes_of("little"));
-  for (size_t i = 0; i < tensors.size(); ++i) writer.add(fmt::format("archive/data/{}", i), tensors[i].tensor.bytes());
+  for (size_t i = 0; i < tensors.size(); ++i)
+    writer.add(fmt::format("archive/data/{}", i), tensors[i].tensor.bytes());
   writer.add("archive/version", bytes_of("3\n"));
   return writer.finish();
 }

@@ -1,4 +1,5 @@
-// Tensors as torch.save writes a dict of them: a zip with a pickle of protocol 2 and a member of raw elements a tensor.
+// Tensors as torch.save writes a dict of them: a zip with a pickle of protocol 2 and a member of
+// raw elements a tensor.
 #pragma once
 
 #include <cstddef>

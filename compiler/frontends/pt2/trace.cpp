@@ -9,7 +9,8 @@ bool is_inside_torch(std::string_view path) {
   if (path.starts_with("torch/")) return true;
   for (const std::string_view packages : {"site-packages/", "dist-packages/"}) {
     const size_t at = path.find(packages);
-    if (at != std::string_view::npos && path.substr(at + packages.size()).starts_with("torch")) return true;  // torch, torchao, torchvision
+    if (at != std::string_view::npos && path.substr(at + packages.size()).starts_with("torch"))
+      return true;  // torch, torchao, torchvision
   }
   return false;
 }
@@ -18,7 +19,8 @@ bool is_inside_torch(std::string_view path) {
 
 std::string module_path(std::string_view module_stack) {
   const size_t last = module_stack.rfind(';');
-  std::string_view entry = last == std::string_view::npos ? module_stack : module_stack.substr(last + 1);
+  std::string_view entry =
+      last == std::string_view::npos ? module_stack : module_stack.substr(last + 1);
   const size_t start = entry.find(',');
   if (start == std::string_view::npos) return {};
   entry.remove_prefix(start + 1);
@@ -38,7 +40,8 @@ std::vector<std::string> module_types(std::string_view module_stack) {
     module_stack.remove_prefix(std::min(entry.size() + 1, module_stack.size()));
     const size_t path = entry.find(',');
     const size_t type = path == std::string_view::npos ? path : entry.find(',', path + 1);
-    if (type != std::string_view::npos && type + 1 < entry.size()) types.emplace_back(entry.substr(type + 1));
+    if (type != std::string_view::npos && type + 1 < entry.size())
+      types.emplace_back(entry.substr(type + 1));
   }
   return types;
 }
@@ -48,7 +51,8 @@ std::string source_line(std::string_view stack_trace) {
   constexpr std::string_view kLine = "\", line ";
   std::string innermost;
   std::string outside;
-  for (size_t at = stack_trace.find(kFile); at != std::string_view::npos; at = stack_trace.find(kFile, at + 1)) {
+  for (size_t at = stack_trace.find(kFile); at != std::string_view::npos;
+       at = stack_trace.find(kFile, at + 1)) {
     const std::string_view rest = stack_trace.substr(at + kFile.size());
     const size_t path_end = rest.find(kLine);
     if (path_end == std::string_view::npos) break;

@@ -10,9 +10,13 @@ namespace dtr::tflite {
 namespace {
 
 std::string describe(const TensorInfo& tensor) {
-  std::string text = terminal_format("{} {}[{}]", tensor.name, fb::EnumNameTensorType(tensor.type), fmt::join(tensor.shape, ","));
-  if (tensor.scales.size() == 1) text += terminal_format(" scale {} zero_point {}", tensor.scales[0], tensor.zero_points[0]);
-  if (tensor.scales.size() > 1) text += terminal_format(" {} scales along dimension {}", tensor.scales.size(), tensor.quantized_dimension);
+  std::string text = terminal_format("{} {}[{}]", tensor.name, fb::EnumNameTensorType(tensor.type),
+                                     fmt::join(tensor.shape, ","));
+  if (tensor.scales.size() == 1)
+    text += terminal_format(" scale {} zero_point {}", tensor.scales[0], tensor.zero_points[0]);
+  if (tensor.scales.size() > 1)
+    text += terminal_format(" {} scales along dimension {}", tensor.scales.size(),
+                            tensor.quantized_dimension);
   if (tensor.constant()) text += terminal_format(" constant, {} bytes", tensor.data.size());
   return text;
 }
@@ -22,13 +26,15 @@ std::string describe(const TensorInfo& tensor) {
 Result<std::string> describe_tflite(const std::string& path) {
   DTR_ASSIGN(const FileContents contents, FileContents::read(path));
   DTR_ASSIGN(const ModelFile file, ModelFile::open(contents.bytes(), path));
-  std::string text =
-      terminal_format("TensorFlow Lite model, version {}, {} bytes, {} operators, {} tensors, {} subgraph{}\n", file.version,
-                      contents.bytes().size(), file.operators.size(), file.tensors.size(), file.subgraphs, file.subgraphs == 1 ? "" : "s");
+  std::string text = terminal_format(
+      "TensorFlow Lite model, version {}, {} bytes, {} operators, {} tensors, {} subgraph{}\n",
+      file.version, contents.bytes().size(), file.operators.size(), file.tensors.size(),
+      file.subgraphs, file.subgraphs == 1 ? "" : "s");
   if (!file.description.empty()) text += terminal_format("description: {}\n", file.description);
   const auto line = [&](std::string_view role, int32_t index) {
     text += index < 0 ? terminal_format("  {} absent\n", role)
-                      : terminal_format("  {} {}: {}\n", role, index, describe(file.tensors[static_cast<size_t>(index)]));
+                      : terminal_format("  {} {}: {}\n", role, index,
+                                        describe(file.tensors[static_cast<size_t>(index)]));
   };
   text += "inputs\n";
   for (const int32_t index : file.inputs) line("tensor", index);

@@ -35,8 +35,10 @@ bool is_identity(const Ints& dims) {
   return true;
 }
 
-// Elements of `bytes`, a contiguous array of `shape`, with dimension i of the result being dimension dims[i].
-std::vector<std::byte> permute(std::span<const std::byte> bytes, const Shape& shape, const Ints& dims, size_t size) {
+// Elements of `bytes`, a contiguous array of `shape`, with dimension i of the result being
+// dimension dims[i].
+std::vector<std::byte> permute(std::span<const std::byte> bytes, const Shape& shape,
+                               const Ints& dims, size_t size) {
   const std::vector<int64_t> own = strides(shape, Layout::kContiguous);
   Shape permuted;
   std::vector<int64_t> from;
@@ -45,7 +47,8 @@ std::vector<std::byte> permute(std::span<const std::byte> bytes, const Shape& sh
     from.push_back(own[static_cast<size_t>(dim)]);
   }
   std::vector<std::byte> result(bytes.size());
-  reorder(permuted, size, bytes.data(), from, result.data(), strides(permuted, Layout::kContiguous));
+  reorder(permuted, size, bytes.data(), from, result.data(),
+          strides(permuted, Layout::kContiguous));
   return result;
 }
 
@@ -58,7 +61,9 @@ Import empty_import(const ModelFile& file, const std::string& name) {
 }
 
 // Whether the elements of a tensor are in the same order as NHWC and as NCHW.
-bool order_is_free(const Shape& nhwc) { return nhwc.size() != 4 || nhwc[3] == 1 || nhwc[1] * nhwc[2] == 1; }
+bool order_is_free(const Shape& nhwc) {
+  return nhwc.size() != 4 || nhwc[3] == 1 || nhwc[1] * nhwc[2] == 1;
+}
 
 }  // namespace
 
@@ -76,12 +81,16 @@ Ints logical_dims(size_t rank) {
 
 Shape logical_shape(const Shape& shape) {
   Shape result;
-  for (const int64_t dim : logical_dims(shape.size())) result.push_back(shape[static_cast<size_t>(dim)]);
+  for (const int64_t dim : logical_dims(shape.size()))
+    result.push_back(shape[static_cast<size_t>(dim)]);
   return result;
 }
 
 Importer::Importer(const ModelFile& file, const std::string& name, bool kept)
-    : file_(file), kept_(kept), import_(empty_import(file, name)), rewriter_(import_.program.graphs[0]) {}
+    : file_(file),
+      kept_(kept),
+      import_(empty_import(file, name)),
+      rewriter_(import_.program.graphs[0]) {}
 
 Result<Import> Importer::run() && {
   DTR_TRY(check_operators());
@@ -93,18 +102,20 @@ Result<Import> Importer::run() && {
 
 Status Importer::check_operators() const {
   if (file_.subgraphs != 1)
-    return fail(DiagnosticId::kTfliteUnsupportedOperator,
-                fmt::format("the model has {} subgraphs: control flow is not supported", file_.subgraphs),
-                "Export the model without IF, WHILE and CALL.", place({}));
+    return fail(
+        DiagnosticId::kTfliteUnsupportedOperator,
+        fmt::format("the model has {} subgraphs: control flow is not supported", file_.subgraphs),
+        "Export the model without IF, WHILE and CALL.", place({}));
   std::vector<std::string> unknown;
   for (const OperatorInfo& op : file_.operators)
     if (find_operator(op.code) == nullptr) unknown.push_back(op.name);
   if (unknown.empty()) return {};
   std::ranges::sort(unknown);
   unknown.erase(std::unique(unknown.begin(), unknown.end()), unknown.end());
-  return fail(DiagnosticId::kTfliteUnsupportedOperator,
-              fmt::format("the model has operators that are not supported: {}", fmt::join(unknown, ", ")),
-              "Replace them before the export.", place({}));
+  return fail(
+      DiagnosticId::kTfliteUnsupportedOperator,
+      fmt::format("the model has operators that are not supported: {}", fmt::join(unknown, ", ")),
+      "Replace them before the export.", place({}));
 }
 
 Status Importer::add_inputs() {
@@ -112,7 +123,8 @@ Status Importer::add_inputs() {
     const TensorInfo& tensor = file_.tensors[static_cast<size_t>(index)];
     ValueId& value = import_.values[static_cast<size_t>(index)];
     if (value.valid() || tensor.constant())
-      return fail(DiagnosticId::kTfliteInvalid, "it is an input of the model twice, or constant", {}, place(tensor.name));
+      return fail(DiagnosticId::kTfliteInvalid, "it is an input of the model twice, or constant",
+                  {}, place(tensor.name));
     DTR_ASSIGN(Type type, type_of(tensor, logical_dims(tensor.shape.size()), -1));
     if (type.rank() == 4) type.layout = Layout::kChannelsLast;
     value = rewriter_.add_input(std::move(type), tensor.name);
@@ -131,7 +143,8 @@ Status Importer::convert(const OperatorInfo& op) {
     if (!has(i)) return invalid(fmt::format("input {} is absent", i));
   for (size_t i = 0; i < op.outputs.size(); ++i)
     if (import_.values[static_cast<size_t>(op.outputs[i])].valid() || output(i).constant())
-      return invalid("its output is an input of the model, a constant, or made by another operator too");
+      return invalid(
+          "its output is an input of the model, a constant, or made by another operator too");
   origin_ = {.sources = {static_cast<uint32_t>(import_.program.sources.size())}};
   import_.program.sources.push_back({.name = output().name, .target = op.name});
 
@@ -142,17 +155,21 @@ Status Importer::convert(const OperatorInfo& op) {
     DTR_ASSIGN(results.emplace_back(), def.convert(*this));
   }
   if (results.size() != op.outputs.size())
-    return invalid(fmt::format("it makes {} tensors, the file says {}", results.size(), op.outputs.size()));
+    return invalid(
+        fmt::format("it makes {} tensors, the file says {}", results.size(), op.outputs.size()));
   for (size_t i = 0; i < results.size(); ++i) DTR_TRY(define(i, results[i]));
   return {};
 }
 
 Status Importer::define(size_t index, ValueId result) {
-  DTR_ASSIGN(const Type expected, type_of(output(index), logical_dims(output(index).shape.size()), -1));
+  DTR_ASSIGN(const Type expected,
+             type_of(output(index), logical_dims(output(index).shape.size()), -1));
   const Type& actual = rewriter_.graph().type(result);
   if (actual.shape != expected.shape || actual.dtype != expected.dtype)
-    return invalid(fmt::format("it makes {} of shape {}, the file says {} of shape {} (logical order)", dtr::name(actual.dtype),
-                               to_string(actual.shape), dtr::name(expected.dtype), to_string(expected.shape)));
+    return invalid(
+        fmt::format("it makes {} of shape {}, the file says {} of shape {} (logical order)",
+                    dtr::name(actual.dtype), to_string(actual.shape), dtr::name(expected.dtype),
+                    to_string(expected.shape)));
   import_.values[static_cast<size_t>(op_->outputs[index])] = result;
   rewriter_.rename(result, output(index).name);
   return {};
@@ -160,8 +177,10 @@ Status Importer::define(size_t index, ValueId result) {
 
 Result<int64_t> Importer::logical_axis(int64_t axis, size_t rank) const {
   const auto signed_rank = static_cast<int64_t>(rank);
-  if (axis < -signed_rank || axis >= signed_rank) return invalid(fmt::format("axis {} is out of range for rank {}", axis, rank));
-  return static_cast<int64_t>(logical_dim(static_cast<size_t>(axis < 0 ? axis + signed_rank : axis), rank));
+  if (axis < -signed_rank || axis >= signed_rank)
+    return invalid(fmt::format("axis {} is out of range for rank {}", axis, rank));
+  return static_cast<int64_t>(
+      logical_dim(static_cast<size_t>(axis < 0 ? axis + signed_rank : axis), rank));
 }
 
 Status Importer::finish() {
@@ -170,12 +189,14 @@ Status Importer::finish() {
     const ValueId value = import_.values[static_cast<size_t>(index)];
     const std::string& name = file_.tensors[static_cast<size_t>(index)].name;
     if (!value.valid())
-      return fail(DiagnosticId::kTfliteInvalid, "it is an output of the model, but no operator makes it", {}, place(name));
+      return fail(DiagnosticId::kTfliteInvalid,
+                  "it is an output of the model, but no operator makes it", {}, place(name));
     outputs.push_back(value);
   }
   rewriter_.set_outputs(outputs);
   for (size_t i = 0; i < outputs.size(); ++i)
-    if (rewriter_.graph().type(outputs[i]).rank() == 4) rewriter_.set_output_layout(i, Layout::kChannelsLast);
+    if (rewriter_.graph().type(outputs[i]).rank() == 4)
+      rewriter_.set_output_layout(i, Layout::kChannelsLast);
   if (Status verified = verify(import_.program); !verified) {
     Diagnostic diagnostic = std::move(verified).error();
     diagnostic.id = DiagnosticId::kTfliteInvalid;
@@ -191,17 +212,22 @@ Result<Type> Importer::type_of(const TensorInfo& tensor, const Ints& dims, int a
   const bool integer = dtype == DType::kInt8 || dtype == DType::kInt32;
   if (!dtype || (quantized && !integer))
     return fail(DiagnosticId::kTfliteUnsupportedDtype,
-                fmt::format("it is {}{}, supported are FLOAT32, INT8 and (as index or bias) INT32", quantized ? "quantized " : "",
-                            fb::EnumNameTensorType(tensor.type)),
+                fmt::format("it is {}{}, supported are FLOAT32, INT8 and (as index or bias) INT32",
+                            quantized ? "quantized " : "", fb::EnumNameTensorType(tensor.type)),
                 "Quantize the model to int8, or not at all.", place(tensor.name));
   Type type{.dtype = *dtype};
   for (const int64_t dim : dims) type.shape.push_back(tensor.shape[static_cast<size_t>(dim)]);
   if (quantized) {
-    const bool narrow = tensor.constant() && *dtype == DType::kInt8 &&
-                        std::ranges::all_of(tensor.data, [](std::byte b) { return b != std::byte{0x80}; }) &&
-                        std::ranges::all_of(tensor.zero_points, [](int32_t zero_point) { return zero_point >= -127; });
-    const auto limits = *dtype == DType::kInt8 ? std::pair{narrow ? -127 : -128, 127} : std::pair{INT32_MIN, INT32_MAX};
-    type.quantization = Quantization{tensor.scales, tensor.zero_points, tensor.scales.size() > 1 ? axis : -1, limits.first, limits.second};
+    const bool narrow =
+        tensor.constant() && *dtype == DType::kInt8 &&
+        std::ranges::all_of(tensor.data, [](std::byte b) { return b != std::byte{0x80}; }) &&
+        std::ranges::all_of(tensor.zero_points,
+                            [](int32_t zero_point) { return zero_point >= -127; });
+    const auto limits = *dtype == DType::kInt8 ? std::pair{narrow ? -127 : -128, 127}
+                                               : std::pair{INT32_MIN, INT32_MAX};
+    type.quantization =
+        Quantization{tensor.scales, tensor.zero_points, tensor.scales.size() > 1 ? axis : -1,
+                     limits.first, limits.second};
   }
   return type;
 }
@@ -210,9 +236,16 @@ Result<ValueId> Importer::value(size_t operand) {
   ValueId& known = import_.values[static_cast<size_t>(op_->inputs[operand])];
   const TensorInfo& of = tensor(operand);
   if (!known.valid()) {
-    if (of.is_variable) return unsupported(fmt::format("`{}` is a variable, whose content changes from run to run", of.name));
-    if (!of.constant()) return invalid(fmt::format("it reads `{}` before any operator makes it (a cycle, or out of order)", of.name));
-    const int axis = static_cast<int>(of.scales.size() > 1 ? logical_dim(static_cast<size_t>(of.quantized_dimension), of.shape.size()) : 0);
+    if (of.is_variable)
+      return unsupported(
+          fmt::format("`{}` is a variable, whose content changes from run to run", of.name));
+    if (!of.constant())
+      return invalid(fmt::format(
+          "it reads `{}` before any operator makes it (a cycle, or out of order)", of.name));
+    const int axis = static_cast<int>(
+        of.scales.size() > 1
+            ? logical_dim(static_cast<size_t>(of.quantized_dimension), of.shape.size())
+            : 0);
     DTR_ASSIGN(known, permuted_constant(operand, logical_dims(of.shape.size()), axis));
   }
   return known;
@@ -220,7 +253,9 @@ Result<ValueId> Importer::value(size_t operand) {
 
 Result<ValueId> Importer::permuted_constant(size_t operand, const Ints& dims, int axis) {
   const TensorInfo& of = tensor(operand);
-  if (!of.constant()) return unsupported(fmt::format("`{}` is computed by the model, only constants are supported here", of.name));
+  if (!of.constant())
+    return unsupported(
+        fmt::format("`{}` is computed by the model, only constants are supported here", of.name));
   DTR_ASSIGN(Type type, type_of(of, dims, axis));
   ConstantPool& pool = import_.program.constants;
   ConstantId id;
@@ -234,10 +269,13 @@ Result<ValueId> Importer::permuted_constant(size_t operand, const Ints& dims, in
 
 Result<Ints> Importer::integers(size_t operand) const {
   const TensorInfo& of = tensor(operand);
-  if (!of.constant()) return unsupported(fmt::format("`{}` is computed by the model, only constants are supported here", of.name));
+  if (!of.constant())
+    return unsupported(
+        fmt::format("`{}` is computed by the model, only constants are supported here", of.name));
   Ints result;
   const size_t size = of.type == fb::TensorType::INT64 ? 8 : 4;
-  if (of.type != fb::TensorType::INT32 && of.type != fb::TensorType::INT64) return invalid(fmt::format("`{}` is not INT32", of.name));
+  if (of.type != fb::TensorType::INT32 && of.type != fb::TensorType::INT64)
+    return invalid(fmt::format("`{}` is not INT32", of.name));
   for (size_t at = 0; at < of.data.size(); at += size) {
     int64_t wide = 0;
     int32_t narrow = 0;
@@ -255,19 +293,27 @@ Result<double> Importer::real(size_t operand) const {
     return result;
   }
   if (of.type == fb::TensorType::INT8 && of.data.size() == 1 && of.scales.size() == 1)
-    return static_cast<double>(of.scales[0]) * (static_cast<int8_t>(of.data[0]) - of.zero_points[0]);
-  return unsupported(fmt::format("`{}` is not a constant of one FLOAT32 or quantized INT8 element", of.name));
+    return static_cast<double>(of.scales[0]) *
+           (static_cast<int8_t>(of.data[0]) - of.zero_points[0]);
+  return unsupported(
+      fmt::format("`{}` is not a constant of one FLOAT32 or quantized INT8 element", of.name));
 }
 
-Result<ValueId> Importer::append(const OpDef& def, std::vector<ValueId> operands, Attributes attributes) {
-  OpSpec spec{.def = &def, .operands = std::move(operands), .attributes = std::move(attributes), .origin = origin_, .name = output().name};
+Result<ValueId> Importer::append(const OpDef& def, std::vector<ValueId> operands,
+                                 Attributes attributes) {
+  OpSpec spec{.def = &def,
+              .operands = std::move(operands),
+              .attributes = std::move(attributes),
+              .origin = origin_,
+              .name = output().name};
   if (!output().scales.empty() && output().type != fb::TensorType::FLOAT32) {
     DTR_ASSIGN(Type type, type_of(output(), logical_dims(output().shape.size()), -1));
     if (output().scales.size() != 1) return unsupported("its output is quantized per channel");
     // What only moves data keeps the range of a constant too, which the file does not tell.
     const std::optional<Quantization>& from = rewriter_.graph().type(spec.operands[0]).quantization;
     const bool keeps = (def.has_trait(kMovesData) || def.has_trait(kKeepsQuantization)) && from &&
-                       from->scales == type.quantization->scales && from->zero_points == type.quantization->zero_points;
+                       from->scales == type.quantization->scales &&
+                       from->zero_points == type.quantization->zero_points;
     if (!keeps) spec.quantization = std::move(type.quantization);
   }
   Result<ValueId> value = rewriter_.append(std::move(spec));
@@ -276,23 +322,27 @@ Result<ValueId> Importer::append(const OpDef& def, std::vector<ValueId> operands
 }
 
 Importer::Builder::Builder(Importer& importer)
-    : GraphBuilder(importer.import_.program, importer.import_.program.forward(), importer.origin_, importer.output().name),
+    : GraphBuilder(importer.import_.program, importer.import_.program.forward(), importer.origin_,
+                   importer.output().name),
       importer_(importer) {
   result_name_ = importer.output().name + "_moved";
 }
 
-Result<ValueId> Importer::Builder::emit(std::string_view op, std::vector<ValueId> operands, const Attributes& attributes,
+Result<ValueId> Importer::Builder::emit(std::string_view op, std::vector<ValueId> operands,
+                                        const Attributes& attributes,
                                         const std::optional<Quantization>& quantization) {
   Result<ValueId> value = GraphBuilder::emit(op, std::move(operands), attributes, quantization);
   if (!value) return importer_.invalid(std::move(value).error().reason);
   return value;
 }
 
-tl::unexpected<Diagnostic> Importer::Builder::unsupported(std::string reason, std::string /*fix*/) const {
+tl::unexpected<Diagnostic> Importer::Builder::unsupported(std::string reason,
+                                                          std::string /*fix*/) const {
   return importer_.unsupported(std::move(reason));
 }
 
-Result<ValueId> Importer::append_moving(const OpDef& def, ValueId operand, const Attributes& attributes) {
+Result<ValueId> Importer::append_moving(const OpDef& def, ValueId operand,
+                                        const Attributes& attributes) {
   return Builder(*this).emit(def.name, {operand}, attributes);
 }
 
@@ -317,23 +367,26 @@ Result<std::string> Importer::activation(fb::ActivationFunctionType type) const 
     case fb::ActivationFunctionType::RELU_N1_TO_1:
       return "relu_n1_to_1";
     default:
-      return unsupported(fmt::format("the fused activation {} is not supported", fb::EnumNameActivationFunctionType(type)));
+      return unsupported(fmt::format("the fused activation {} is not supported",
+                                     fb::EnumNameActivationFunctionType(type)));
   }
 }
 
 tl::unexpected<Diagnostic> Importer::invalid(std::string reason) const {
-  return fail(DiagnosticId::kTfliteInvalid, fmt::format("{}: {}", op_->name, reason), "Convert or download the model again.",
+  return fail(DiagnosticId::kTfliteInvalid, fmt::format("{}: {}", op_->name, reason),
+              "Convert or download the model again.",
               place(op_->outputs.empty() ? std::string() : output().name));
 }
 
 tl::unexpected<Diagnostic> Importer::unsupported(std::string reason) const {
-  return fail(DiagnosticId::kTfliteUnsupportedOption, fmt::format("{}: {}", op_->name, reason), "Change the operator before the export.",
-              place(output().name));
+  return fail(DiagnosticId::kTfliteUnsupportedOption, fmt::format("{}: {}", op_->name, reason),
+              "Change the operator before the export.", place(output().name));
 }
 
 Result<Import> parse_tflite(std::span<const std::byte> bytes, const std::string& file) {
   // The tables of the format are aligned inside the file, so that the file has to be in memory.
-  const Tensor aligned = Tensor::copy_of(DType::kUint8, {static_cast<int64_t>(bytes.size())}, bytes);
+  const Tensor aligned =
+      Tensor::copy_of(DType::kUint8, {static_cast<int64_t>(bytes.size())}, bytes);
   DTR_ASSIGN(const ModelFile model, ModelFile::open(aligned.bytes(), file));
   return Importer(model, file, false).run();
 }

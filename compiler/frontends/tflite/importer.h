@@ -1,4 +1,5 @@
-// Builds the graph of a .tflite file: tensors to values, with what the conversions of single operators (operators.cpp) need.
+// Builds the graph of a .tflite file: tensors to values, with what the conversions of single
+// operators (operators.cpp) need.
 #pragma once
 
 #include <string>
@@ -19,9 +20,15 @@ class Importer {
 
   // ---- what conversions of operators use; `op` is the operator that is being converted ----
   const OperatorInfo& op() const { return *op_; }
-  const TensorInfo& tensor(size_t operand) const { return file_.tensors[static_cast<size_t>(op_->inputs[operand])]; }
-  const TensorInfo& output(size_t index = 0) const { return file_.tensors[static_cast<size_t>(op_->outputs[index])]; }
-  bool has(size_t operand) const { return operand < op_->inputs.size() && op_->inputs[operand] >= 0; }
+  const TensorInfo& tensor(size_t operand) const {
+    return file_.tensors[static_cast<size_t>(op_->inputs[operand])];
+  }
+  const TensorInfo& output(size_t index = 0) const {
+    return file_.tensors[static_cast<size_t>(op_->outputs[index])];
+  }
+  bool has(size_t operand) const {
+    return operand < op_->inputs.size() && op_->inputs[operand] >= 0;
+  }
   // Options table of the operator. Errors: kTfliteInvalid if the file has another or none.
   template <class Table>
   Result<const Table*> options(fb::OptionsType type) const {
@@ -33,20 +40,24 @@ class Importer {
   const Type& type(ValueId value) const { return rewriter_.graph().type(value); }
   // The value of an operand in logical order (rank 4: NCHW). Constants become values here.
   Result<ValueId> value(size_t operand);
-  // A constant operand of rank 4 with its dimensions in the order `dims` of the file's; `axis`: where its quantized dimension goes.
+  // A constant operand of rank 4 with its dimensions in the order `dims` of the file's; `axis`:
+  // where its quantized dimension goes.
   Result<ValueId> permuted_constant(size_t operand, const Ints& dims, int axis);
-  // The integers of a constant int32 or int64 operand. Errors: kTfliteUnsupportedOption if it is no constant.
+  // The integers of a constant int32 or int64 operand. Errors: kTfliteUnsupportedOption if it is no
+  // constant.
   Result<Ints> integers(size_t operand) const;
   // The real value of a constant operand of one element.
   Result<double> real(size_t operand) const;
 
   // Appends an op; the quantization of the result is that of the output tensor if it has one.
-  Result<ValueId> append(const OpDef& def, std::vector<ValueId> operands, Attributes attributes = {});
+  Result<ValueId> append(const OpDef& def, std::vector<ValueId> operands,
+                         Attributes attributes = {});
   // Appends ops that stand for the operator and keep the quantization of their operand.
   class Builder final : public GraphBuilder {
    public:
     explicit Builder(Importer& importer);
-    Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands, const Attributes& attributes = {},
+    Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands,
+                         const Attributes& attributes = {},
                          const std::optional<Quantization>& quantization = {}) override;
     tl::unexpected<Diagnostic> unsupported(std::string reason, std::string fix = {}) const override;
 
@@ -55,8 +66,8 @@ class Importer {
   };
   // Appends an op by such a builder, even if it has no effect.
   Result<ValueId> append_moving(const OpDef& def, ValueId operand, const Attributes& attributes);
-  // RESHAPE of a value in logical order; `from` and `to` are shapes of the file. Permutes where one of them has rank 4 and its elements
-  // are not in the same order as NHWC and as NCHW.
+  // RESHAPE of a value in logical order; `from` and `to` are shapes of the file. Permutes where one
+  // of them has rank 4 and its elements are not in the same order as NHWC and as NCHW.
   Result<ValueId> reshape(ValueId value, const Shape& from, const Shape& to);
 
   // `axis` of the file, negative from the end, as a logical dimension of a tensor of that rank.
@@ -75,7 +86,9 @@ class Importer {
   Status define(size_t index, ValueId result);
   Status finish();
   Result<Type> type_of(const TensorInfo& tensor, const Ints& dims, int axis) const;
-  Place place(std::string node) const { return {.file = import_.program.file, .node = std::move(node)}; }
+  Place place(std::string node) const {
+    return {.file = import_.program.file, .node = std::move(node)};
+  }
 
   const ModelFile& file_;
   bool kept_;
@@ -85,7 +98,8 @@ class Importer {
   Origin origin_;
 };
 
-// The conversion of an operator: appends ops and returns the value of the (only) output tensor, or of all of them.
+// The conversion of an operator: appends ops and returns the value of the (only) output tensor, or
+// of all of them.
 using Conversion = Result<ValueId> (*)(Importer&);
 using ConversionOfSeveral = Result<std::vector<ValueId>> (*)(Importer&);
 struct OperatorDef {

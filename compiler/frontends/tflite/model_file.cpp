@@ -37,8 +37,8 @@ size_t element_size(fb::TensorType type) {
 struct Reader {
   const fb::Model& model;
   const std::string& file;
-  // Bytes that may still be copied out of the file. Tables of a flatbuffer may refer to the same data any number of times; without a
-  // limit a small file could ask for absurd memory.
+  // Bytes that may still be copied out of the file. Tables of a flatbuffer may refer to the same
+  // data any number of times; without a limit a small file could ask for absurd memory.
   size_t budget;
 
   Status spend(size_t bytes) {
@@ -48,18 +48,21 @@ struct Reader {
   }
 
   tl::unexpected<Diagnostic> invalid(std::string reason, std::string node = {}) const {
-    return fail(DiagnosticId::kTfliteInvalid, std::move(reason), "Convert or download the model again.",
-                {.file = file, .node = std::move(node)});
+    return fail(DiagnosticId::kTfliteInvalid, std::move(reason),
+                "Convert or download the model again.", {.file = file, .node = std::move(node)});
   }
 
   Result<std::span<const std::byte>> buffer(uint32_t index, const std::string& tensor) const {
     const auto* buffers = model.buffers();
     if (index == 0 && buffers == nullptr) return std::span<const std::byte>{};
     if (buffers == nullptr || index >= buffers->size())
-      return invalid(fmt::format("buffer {} does not exist, the file has {}", index, buffers == nullptr ? 0 : buffers->size()), tensor);
+      return invalid(fmt::format("buffer {} does not exist, the file has {}", index,
+                                 buffers == nullptr ? 0 : buffers->size()),
+                     tensor);
     const fb::Buffer& buffer = *buffers->Get(index);
     if (buffer.data() == nullptr) {
-      if (buffer.offset() > 1 || buffer.size() > 1) return invalid("its data lie outside the flatbuffer, which is not supported", tensor);
+      if (buffer.offset() > 1 || buffer.size() > 1)
+        return invalid("its data lie outside the flatbuffer, which is not supported", tensor);
       return std::span<const std::byte>{};
     }
     return std::as_bytes(std::span(buffer.data()->data(), buffer.data()->size()));
@@ -71,13 +74,16 @@ struct Reader {
     DTR_TRY(spend(count * sizeof(float)));
     const auto* zero_points = from->zero_point();
     if (zero_points != nullptr && zero_points->size() != 0 && zero_points->size() != count)
-      return invalid(fmt::format("{} scales and {} zero points", count, zero_points->size()), tensor.name);
+      return invalid(fmt::format("{} scales and {} zero points", count, zero_points->size()),
+                     tensor.name);
     tensor.quantized_dimension = from->quantized_dimension();
     if (count > 1) {
       const int axis = tensor.quantized_dimension;
       if (axis < 0 || static_cast<size_t>(axis) >= tensor.shape.size() ||
           tensor.shape[static_cast<size_t>(axis)] != static_cast<int64_t>(count))
-        return invalid(fmt::format("{} scales along dimension {} of the shape {}", count, axis, to_string(tensor.shape)), tensor.name);
+        return invalid(fmt::format("{} scales along dimension {} of the shape {}", count, axis,
+                                   to_string(tensor.shape)),
+                       tensor.name);
     }
     for (uint32_t i = 0; i < count; ++i) {
       const float scale = from->scale()->Get(i);
@@ -85,7 +91,8 @@ struct Reader {
       // The verifier aligns vectors to their length field only.
       if (zero_points != nullptr && zero_points->size() != 0)
         std::memcpy(&zero_point, zero_points->Data() + i * sizeof zero_point, sizeof zero_point);
-      if (!(scale > 0) || !std::isfinite(scale)) return invalid(fmt::format("the scale {} is not a positive number", scale), tensor.name);
+      if (!(scale > 0) || !std::isfinite(scale))
+        return invalid(fmt::format("the scale {} is not a positive number", scale), tensor.name);
       if (zero_point < INT32_MIN || zero_point > INT32_MAX)
         return invalid(fmt::format("the zero point {} is out of range", zero_point), tensor.name);
       tensor.scales.push_back(scale);
@@ -95,7 +102,9 @@ struct Reader {
   }
 
   Result<TensorInfo> tensor(const fb::Tensor& from, size_t index) {
-    TensorInfo tensor{.name = from.name() == nullptr || from.name()->size() == 0 ? fmt::format("tensor_{}", index) : from.name()->str(),
+    TensorInfo tensor{.name = from.name() == nullptr || from.name()->size() == 0
+                                  ? fmt::format("tensor_{}", index)
+                                  : from.name()->str(),
                       .type = from.type(),
                       .is_variable = from.is_variable()};
     DTR_TRY(spend(tensor.name.size()));
@@ -103,20 +112,24 @@ struct Reader {
       return invalid(fmt::format("it has {} dimensions", from.shape()->size()), tensor.name);
     if (from.shape() != nullptr) tensor.shape.assign(from.shape()->begin(), from.shape()->end());
     const auto elements = checked_element_count(tensor.shape);
-    if (!elements || *elements > INT32_MAX) return invalid(fmt::format("the shape {} is impossible", to_string(tensor.shape)), tensor.name);
+    if (!elements || *elements > INT32_MAX)
+      return invalid(fmt::format("the shape {} is impossible", to_string(tensor.shape)),
+                     tensor.name);
     DTR_ASSIGN(tensor.data, buffer(from.buffer(), tensor.name));
     DTR_TRY(spend(tensor.data.size()));
     if (const size_t size = element_size(from.type());
-        tensor.constant() && size != 0 && tensor.data.size() != static_cast<size_t>(*elements) * size)
-      return invalid(fmt::format("it has {} bytes of data, its shape {} needs {}", tensor.data.size(), to_string(tensor.shape),
-                                 static_cast<size_t>(*elements) * size),
-                     tensor.name);
+        tensor.constant() && size != 0 &&
+        tensor.data.size() != static_cast<size_t>(*elements) * size)
+      return invalid(
+          fmt::format("it has {} bytes of data, its shape {} needs {}", tensor.data.size(),
+                      to_string(tensor.shape), static_cast<size_t>(*elements) * size),
+          tensor.name);
     DTR_TRY(quantization(from.quantization(), tensor));
     return tensor;
   }
 
-  Result<std::vector<int32_t>> indices(const flatbuffers::Vector<int32_t>* from, size_t tensors, bool may_be_absent,
-                                       const std::string& of) {
+  Result<std::vector<int32_t>> indices(const flatbuffers::Vector<int32_t>* from, size_t tensors,
+                                       bool may_be_absent, const std::string& of) {
     std::vector<int32_t> result;
     if (from != nullptr) DTR_TRY(spend(from->size() * sizeof(int32_t)));
     if (from != nullptr) result.assign(from->begin(), from->end());
@@ -138,7 +151,8 @@ struct Reader {
     op.name = fb::EnumNameBuiltinOperator(op.code);
     if (op.name.empty()) op.name = fmt::format("BUILTIN_{}", static_cast<int>(op.code));
     if (op.code == fb::BuiltinOperator::CUSTOM)
-      op.name = fmt::format("CUSTOM({})", code.custom_code() == nullptr ? "" : code.custom_code()->string_view());
+      op.name = fmt::format("CUSTOM({})",
+                            code.custom_code() == nullptr ? "" : code.custom_code()->string_view());
     DTR_ASSIGN(op.inputs, indices(from.inputs(), tensors, true, of));
     DTR_ASSIGN(op.outputs, indices(from.outputs(), tensors, false, of));
     op.options_type = from.builtin_options_type();
@@ -152,16 +166,20 @@ struct Reader {
 Result<ModelFile> ModelFile::open(std::span<const std::byte> bytes, const std::string& file) {
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   const auto damaged = [&](std::string reason) {
-    return fail(DiagnosticId::kTfliteInvalid, std::move(reason), "Convert or download the model again.", {.file = file});
+    return fail(DiagnosticId::kTfliteInvalid, std::move(reason),
+                "Convert or download the model again.", {.file = file});
   };
-  if (bytes.size() < 8 || bytes.size() >= FLATBUFFERS_MAX_BUFFER_SIZE || !fb::ModelBufferHasIdentifier(data))
+  if (bytes.size() < 8 || bytes.size() >= FLATBUFFERS_MAX_BUFFER_SIZE ||
+      !fb::ModelBufferHasIdentifier(data))
     return damaged("it is not a TensorFlow Lite model (no identifier TFL3)");
   flatbuffers::Verifier verifier(data, bytes.size());
   if (!fb::VerifyModelBuffer(verifier)) return damaged("the flatbuffer is truncated or damaged");
   const fb::Model& model = *fb::GetModel(data);
   Reader reader{model, file, 16 * bytes.size() + (size_t{1} << 20)};
-  if (model.version() != 3) return damaged(fmt::format("it has version {} of the format, expected 3", model.version()));
-  if (model.subgraphs() == nullptr || model.subgraphs()->size() == 0) return damaged("it has no subgraph");
+  if (model.version() != 3)
+    return damaged(fmt::format("it has version {} of the format, expected 3", model.version()));
+  if (model.subgraphs() == nullptr || model.subgraphs()->size() == 0)
+    return damaged("it has no subgraph");
 
   ModelFile result;
   result.bytes_ = bytes;

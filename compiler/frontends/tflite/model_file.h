@@ -1,4 +1,5 @@
-// A .tflite file, checked: what the other sources here read through this is inside the file and has the size that it says.
+// A .tflite file, checked: what the other sources here read through this is inside the file and has
+// the size that it says.
 #pragma once
 
 #include <flatbuffers/flatbuffers.h>
@@ -42,21 +43,23 @@ struct OperatorInfo {
 
 class ModelFile {
  public:
-  // Checks the whole file; reads nothing but `bytes`, which must outlive the object and be aligned to 16. Errors: kTfliteInvalid.
+  // Checks the whole file; reads nothing but `bytes`, which must outlive the object and be aligned
+  // to 16. Errors: kTfliteInvalid.
   static Result<ModelFile> open(std::span<const std::byte> bytes, const std::string& file);
 
   uint32_t version = 0;
   std::string description;
   size_t subgraphs = 0;
-  // Of the first subgraph. Indices in `inputs`, `outputs` and of operators are in range (or −1 where an operand may be absent).
+  // Of the first subgraph. Indices in `inputs`, `outputs` and of operators are in range (or −1
+  // where an operand may be absent).
   std::string name;
   std::vector<TensorInfo> tensors;
   std::vector<int32_t> inputs;
   std::vector<int32_t> outputs;
   std::vector<OperatorInfo> operators;
 
-  // The options of an operator, with the defaults of the format if they are left out; nullptr if the file has others. `Table` is
-  // Conv2DOptions, … with its number in the union.
+  // The options of an operator, with the defaults of the format if they are left out; nullptr if
+  // the file has others. `Table` is Conv2DOptions, … with its number in the union.
   template <class Table>
   const Table* options(const OperatorInfo& op, fb::OptionsType type) const {
     if (op.options == nullptr || op.options_type != type) return nullptr;

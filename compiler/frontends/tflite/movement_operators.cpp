@@ -1,5 +1,6 @@
-// Operators that take tensors apart, repeat, reverse and join them. Everything that is not a permutation of whole dimensions goes by
-// aten.slice.Tensor, aten.expand, aten.flip, aten.cat and aten.view.
+// Operators that take tensors apart, repeat, reverse and join them. Everything that is not a
+// permutation of whole dimensions goes by aten.slice.Tensor, aten.expand, aten.flip, aten.cat and
+// aten.view.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,9 +18,11 @@ constexpr int64_t kMaxParts = 4096;
 const Shape& shape_of(Importer& importer, size_t operand) { return importer.tensor(operand).shape; }
 
 // Elements [start, start + (count − 1) · step] of a logical dimension.
-Result<ValueId> part(Importer& importer, ValueId x, int64_t dim, int64_t start, int64_t count, int64_t step = 1) {
+Result<ValueId> part(Importer& importer, ValueId x, int64_t dim, int64_t start, int64_t count,
+                     int64_t step = 1) {
   const int64_t end = count == 0 ? start : start + (count - 1) * step + 1;
-  return importer.append_moving(ops::kSliceTensor, x, {{"dim", dim}, {"start", start}, {"end", end}, {"step", step}});
+  return importer.append_moving(ops::kSliceTensor, x,
+                                {{"dim", dim}, {"start", start}, {"end", end}, {"step", step}});
 }
 Result<ValueId> reversed(Importer& importer, ValueId x, Ints dims) {
   return importer.append_moving(ops::kFlip, x, {{"dims", std::move(dims)}});
@@ -36,30 +39,37 @@ Result<ValueId> slice(Importer& importer) {
   DTR_ASSIGN(const Ints begin, importer.integers(1));
   DTR_ASSIGN(const Ints size, importer.integers(2));
   if (begin.size() != shape.size() || size.size() != shape.size())
-    return importer.invalid(fmt::format("{} begins and {} sizes for rank {}", begin.size(), size.size(), shape.size()));
+    return importer.invalid(
+        fmt::format("{} begins and {} sizes for rank {}", begin.size(), size.size(), shape.size()));
   DTR_ASSIGN(ValueId x, importer.value(0));
   for (size_t i = 0; i < shape.size(); ++i) {
     const int64_t count = size[i] == -1 ? shape[i] - begin[i] : size[i];
     if (begin[i] < 0 || count < 0 || begin[i] > shape[i] || count > shape[i] - begin[i])
-      return importer.invalid(fmt::format("it takes {} elements from {} of {}", size[i], begin[i], shape[i]));
+      return importer.invalid(
+          fmt::format("it takes {} elements from {} of {}", size[i], begin[i], shape[i]));
     if (count == shape[i]) continue;
-    DTR_ASSIGN(x, part(importer, x, static_cast<int64_t>(logical_dim(i, shape.size())), begin[i], count));
+    DTR_ASSIGN(
+        x, part(importer, x, static_cast<int64_t>(logical_dim(i, shape.size())), begin[i], count));
   }
   return x;
 }
 
 Result<ValueId> strided_slice(Importer& importer) {
-  DTR_ASSIGN(const fb::StridedSliceOptions* options, importer.options<fb::StridedSliceOptions>(OptionsType::StridedSliceOptions));
+  DTR_ASSIGN(const fb::StridedSliceOptions* options,
+             importer.options<fb::StridedSliceOptions>(OptionsType::StridedSliceOptions));
   if (options->ellipsis_mask() != 0 || options->new_axis_mask() != 0 || options->offset())
-    return importer.unsupported("an ellipsis, a new axis or ends that are offsets are not supported");
+    return importer.unsupported(
+        "an ellipsis, a new axis or ends that are offsets are not supported");
   const Shape shape = shape_of(importer, 0);
   DTR_ASSIGN(const Ints begin, importer.integers(1));
   DTR_ASSIGN(const Ints end, importer.integers(2));
   DTR_ASSIGN(const Ints step, importer.integers(3));
   if (begin.size() > shape.size() || end.size() != begin.size() || step.size() != begin.size())
-    return importer.invalid(
-        fmt::format("{} begins, {} ends and {} strides for rank {}", begin.size(), end.size(), step.size(), shape.size()));
-  const auto flagged = [](int32_t mask, size_t i) { return (static_cast<uint32_t>(mask) >> i & 1u) != 0; };
+    return importer.invalid(fmt::format("{} begins, {} ends and {} strides for rank {}",
+                                        begin.size(), end.size(), step.size(), shape.size()));
+  const auto flagged = [](int32_t mask, size_t i) {
+    return (static_cast<uint32_t>(mask) >> i & 1u) != 0;
+  };
   DTR_ASSIGN(ValueId x, importer.value(0));
   Shape kept = shape;  // of the file
   Shape shrunk;        // without the dimensions that are single indices
@@ -76,17 +86,22 @@ Result<ValueId> strided_slice(Importer& importer) {
       if (bound < 0) bound += shape[i];
       return std::clamp<int64_t>(bound, backwards ? -1 : 0, backwards ? shape[i] - 1 : shape[i]);
     };
-    const int64_t first = flagged(options->begin_mask(), i) ? (backwards ? shape[i] - 1 : 0) : clip(begin[i]);
-    const int64_t last = single ? first + step[i] : flagged(options->end_mask(), i) ? (backwards ? -1 : shape[i]) : clip(end[i]);
+    const int64_t first =
+        flagged(options->begin_mask(), i) ? (backwards ? shape[i] - 1 : 0) : clip(begin[i]);
+    const int64_t last = single                            ? first + step[i]
+                         : flagged(options->end_mask(), i) ? (backwards ? -1 : shape[i])
+                                                           : clip(end[i]);
     const int64_t stride = backwards ? -step[i] : step[i];
     const int64_t room = backwards ? first - last : last - first;
     const int64_t count = room <= 0 ? 0 : (room - 1) / stride + 1;
-    if (single && (first < 0 || first >= shape[i])) return importer.invalid(fmt::format("index {} of {} elements", begin[i], shape[i]));
+    if (single && (first < 0 || first >= shape[i]))
+      return importer.invalid(fmt::format("index {} of {} elements", begin[i], shape[i]));
     kept[i] = count;
     if (!single) shrunk.push_back(count);
     const auto dim = static_cast<int64_t>(logical_dim(i, shape.size()));
     if (count != shape[i]) {
-      DTR_ASSIGN(x, part(importer, x, dim, backwards ? first - (count - 1) * stride : first, count, stride));
+      DTR_ASSIGN(x, part(importer, x, dim, backwards ? first - (count - 1) * stride : first, count,
+                         stride));
     }
     if (backwards && count > 1) {
       DTR_ASSIGN(x, reversed(importer, x, {dim}));
@@ -96,7 +111,8 @@ Result<ValueId> strided_slice(Importer& importer) {
 }
 
 // Parts of these sizes along an axis of operand `operand`.
-Result<std::vector<ValueId>> parts(Importer& importer, size_t operand, int64_t axis, const Ints& sizes) {
+Result<std::vector<ValueId>> parts(Importer& importer, size_t operand, int64_t axis,
+                                   const Ints& sizes) {
   const Shape& shape = shape_of(importer, operand);
   DTR_ASSIGN(const int64_t dim, importer.logical_axis(axis, shape.size()));
   const int64_t extent = logical_shape(shape)[static_cast<size_t>(dim)];
@@ -105,7 +121,8 @@ Result<std::vector<ValueId>> parts(Importer& importer, size_t operand, int64_t a
   int64_t start = 0;
   for (const int64_t size : sizes) {
     if (size < 0 || size > extent - start)
-      return importer.invalid(fmt::format("parts of sizes [{}] of {} elements", fmt::join(sizes, ", "), extent));
+      return importer.invalid(
+          fmt::format("parts of sizes [{}] of {} elements", fmt::join(sizes, ", "), extent));
     DTR_ASSIGN(results.emplace_back(), part(importer, x, dim, start, size));
     start += size;
   }
@@ -114,7 +131,8 @@ Result<std::vector<ValueId>> parts(Importer& importer, size_t operand, int64_t a
 
 Result<int64_t> single_integer(Importer& importer, size_t operand) {
   DTR_ASSIGN(const Ints values, importer.integers(operand));
-  if (values.size() != 1) return importer.invalid(fmt::format("an input has {} elements, expected 1", values.size()));
+  if (values.size() != 1)
+    return importer.invalid(fmt::format("an input has {} elements, expected 1", values.size()));
   return values.front();
 }
 
@@ -125,7 +143,8 @@ Result<std::vector<ValueId>> split(Importer& importer) {
   DTR_ASSIGN(const int64_t dim, importer.logical_axis(axis, shape.size()));
   const int64_t extent = logical_shape(shape)[static_cast<size_t>(dim)];
   const auto count = static_cast<int64_t>(importer.op().outputs.size());
-  if (extent % count != 0) return importer.invalid(fmt::format("{} elements do not divide into {} parts", extent, count));
+  if (extent % count != 0)
+    return importer.invalid(fmt::format("{} elements do not divide into {} parts", extent, count));
   return parts(importer, 1, axis, Ints(static_cast<size_t>(count), extent / count));
 }
 Result<std::vector<ValueId>> split_v(Importer& importer) {
@@ -140,12 +159,15 @@ Result<std::vector<ValueId>> split_v(Importer& importer) {
 }
 
 Result<std::vector<ValueId>> unpack(Importer& importer) {
-  DTR_ASSIGN(const fb::UnpackOptions* options, importer.options<fb::UnpackOptions>(OptionsType::UnpackOptions));
+  DTR_ASSIGN(const fb::UnpackOptions* options,
+             importer.options<fb::UnpackOptions>(OptionsType::UnpackOptions));
   const Shape shape = shape_of(importer, 0);
   const auto count = static_cast<int64_t>(importer.op().outputs.size());
   if (count > kMaxParts) return importer.unsupported(fmt::format("{} parts", count));
-  DTR_ASSIGN(std::vector<ValueId> results, parts(importer, 0, options->axis(), Ints(static_cast<size_t>(count), 1)));
-  const auto axis = static_cast<ptrdiff_t>(options->axis() < 0 ? options->axis() + static_cast<int64_t>(shape.size()) : options->axis());
+  DTR_ASSIGN(std::vector<ValueId> results,
+             parts(importer, 0, options->axis(), Ints(static_cast<size_t>(count), 1)));
+  const auto axis = static_cast<ptrdiff_t>(
+      options->axis() < 0 ? options->axis() + static_cast<int64_t>(shape.size()) : options->axis());
   Shape from = shape;
   from[static_cast<size_t>(axis)] = 1;
   Shape to = shape;
@@ -159,10 +181,12 @@ Result<std::vector<ValueId>> unpack(Importer& importer) {
 // ---- joins and repetition
 
 Result<ValueId> pack(Importer& importer) {
-  DTR_ASSIGN(const fb::PackOptions* options, importer.options<fb::PackOptions>(OptionsType::PackOptions));
+  DTR_ASSIGN(const fb::PackOptions* options,
+             importer.options<fb::PackOptions>(OptionsType::PackOptions));
   const size_t rank = importer.output().shape.size();
   DTR_ASSIGN(const int64_t dim, importer.logical_axis(options->axis(), rank));
-  const auto axis = static_cast<ptrdiff_t>(options->axis() < 0 ? options->axis() + static_cast<int64_t>(rank) : options->axis());
+  const auto axis = static_cast<ptrdiff_t>(
+      options->axis() < 0 ? options->axis() + static_cast<int64_t>(rank) : options->axis());
   std::vector<ValueId> operands;
   for (size_t i = 0; i < importer.op().inputs.size(); ++i) {
     if (!importer.has(i) || shape_of(importer, i).size() + 1 != rank)
@@ -179,13 +203,15 @@ Result<ValueId> pack(Importer& importer) {
 Result<ValueId> tile(Importer& importer) {
   const Shape& shape = shape_of(importer, 0);
   DTR_ASSIGN(const Ints repeats, importer.integers(1));
-  if (repeats.size() != shape.size()) return importer.invalid(fmt::format("{} repeats for rank {}", repeats.size(), shape.size()));
+  if (repeats.size() != shape.size())
+    return importer.invalid(fmt::format("{} repeats for rank {}", repeats.size(), shape.size()));
   DTR_ASSIGN(ValueId x, importer.value(0));
   Shape logical = logical_shape(shape);
   for (size_t i = 0; i < shape.size(); ++i) {
     if (repeats[i] == 1) continue;
     const auto dim = static_cast<ptrdiff_t>(logical_dim(i, shape.size()));
-    if (repeats[i] < 0 || repeats[i] > INT32_MAX) return importer.invalid(fmt::format("{} repeats", repeats[i]));
+    if (repeats[i] < 0 || repeats[i] > INT32_MAX)
+      return importer.invalid(fmt::format("{} repeats", repeats[i]));
     Shape split = logical;
     split.insert(split.begin() + dim, 1);
     DTR_ASSIGN(x, importer.append_moving(ops::kView, x, {{"size", split}}));
@@ -200,7 +226,9 @@ Result<ValueId> tile(Importer& importer) {
 Result<ValueId> broadcast_to(Importer& importer) {
   const Shape& shape = shape_of(importer, 0);
   const Shape& to = importer.output().shape;
-  if (shape.size() > to.size()) return importer.invalid(fmt::format("{} does not broadcast to {}", to_string(shape), to_string(to)));
+  if (shape.size() > to.size())
+    return importer.invalid(
+        fmt::format("{} does not broadcast to {}", to_string(shape), to_string(to)));
   Shape aligned = shape;
   aligned.insert(aligned.begin(), to.size() - shape.size(), 1);
   DTR_ASSIGN(ValueId x, importer.value(0));
@@ -220,17 +248,20 @@ Result<ValueId> reverse(Importer& importer) {
 
 // REFLECT leaves the element at the edge out, SYMMETRIC repeats it.
 Result<ValueId> mirror_pad(Importer& importer) {
-  DTR_ASSIGN(const fb::MirrorPadOptions* options, importer.options<fb::MirrorPadOptions>(OptionsType::MirrorPadOptions));
+  DTR_ASSIGN(const fb::MirrorPadOptions* options,
+             importer.options<fb::MirrorPadOptions>(OptionsType::MirrorPadOptions));
   const int64_t skip = options->mode() == fb::MirrorPadMode::REFLECT ? 1 : 0;
   const Shape& shape = shape_of(importer, 0);
   DTR_ASSIGN(const Ints paddings, importer.integers(1));
-  if (paddings.size() != 2 * shape.size()) return importer.invalid(fmt::format("{} paddings for rank {}", paddings.size(), shape.size()));
+  if (paddings.size() != 2 * shape.size())
+    return importer.invalid(fmt::format("{} paddings for rank {}", paddings.size(), shape.size()));
   DTR_ASSIGN(ValueId x, importer.value(0));
   for (size_t i = 0; i < shape.size(); ++i) {
     const int64_t before = paddings[2 * i], behind = paddings[2 * i + 1];
     for (const int64_t amount : {before, behind})
       if (amount < 0 || amount > shape[i] - skip)
-        return importer.invalid(fmt::format("it pads {} elements to an extent of {}", amount, shape[i]));
+        return importer.invalid(
+            fmt::format("it pads {} elements to an extent of {}", amount, shape[i]));
     const auto dim = static_cast<int64_t>(logical_dim(i, shape.size()));
     std::vector<ValueId> pieces;
     if (before != 0) {
@@ -262,12 +293,16 @@ Result<ValueId> file_order(Importer& importer, ValueId value, bool back) {
 }
 
 Result<ValueId> gather(Importer& importer) {
-  DTR_ASSIGN(const fb::GatherOptions* options, importer.options<fb::GatherOptions>(OptionsType::GatherOptions));
-  if (options->batch_dims() != 0) return importer.unsupported(fmt::format("batch_dims is {}, expected 0", options->batch_dims()));
+  DTR_ASSIGN(const fb::GatherOptions* options,
+             importer.options<fb::GatherOptions>(OptionsType::GatherOptions));
+  if (options->batch_dims() != 0)
+    return importer.unsupported(fmt::format("batch_dims is {}, expected 0", options->batch_dims()));
   const auto rank = static_cast<int64_t>(shape_of(importer, 0).size());
   const int64_t axis = options->axis() < 0 ? options->axis() + rank : options->axis();
-  if (axis < 0 || axis >= rank) return importer.invalid(fmt::format("axis {} of rank {}", options->axis(), rank));
-  if (shape_of(importer, 1).size() > 3) return importer.unsupported("its indices have 4 dimensions or more");
+  if (axis < 0 || axis >= rank)
+    return importer.invalid(fmt::format("axis {} of rank {}", options->axis(), rank));
+  if (shape_of(importer, 1).size() > 3)
+    return importer.unsupported("its indices have 4 dimensions or more");
   DTR_ASSIGN(ValueId x, importer.value(0));
   DTR_ASSIGN(const ValueId index, importer.value(1));
   DTR_ASSIGN(x, file_order(importer, x, false));
@@ -276,7 +311,8 @@ Result<ValueId> gather(Importer& importer) {
 }
 
 // `value` seen as `split`, its dimensions exchanged, seen as `joined`.
-Result<ValueId> exchanged(Importer& importer, ValueId value, const Shape& split, const Ints& dims, const Shape& joined) {
+Result<ValueId> exchanged(Importer& importer, ValueId value, const Shape& split, const Ints& dims,
+                          const Shape& joined) {
   Importer::Builder builder(importer);
   DTR_ASSIGN(value, builder.view(value, split));
   DTR_ASSIGN(value, builder.permute(value, dims));
@@ -287,18 +323,22 @@ Result<ValueId> exchanged(Importer& importer, ValueId value, const Shape& split,
 Result<Shape> image(Importer& importer) {
   Shape shape = shape_of(importer, 0);
   if (shape.size() != 4 || std::ranges::any_of(shape, [](int64_t extent) { return extent < 1; }))
-    return importer.invalid(fmt::format("its input has shape {}, expected 4 dimensions", to_string(shape)));
+    return importer.invalid(
+        fmt::format("its input has shape {}, expected 4 dimensions", to_string(shape)));
   return logical_shape(shape);
 }
 
 tl::unexpected<Diagnostic> bad_blocks(Importer& importer, int64_t height, int64_t width) {
-  return importer.invalid(fmt::format("blocks of {}x{} for {}", height, width, to_string(shape_of(importer, 0))));
+  return importer.invalid(
+      fmt::format("blocks of {}x{} for {}", height, width, to_string(shape_of(importer, 0))));
 }
 
 Result<ValueId> space_to_depth(Importer& importer) {
-  DTR_ASSIGN(const fb::SpaceToDepthOptions* options, importer.options<fb::SpaceToDepthOptions>(OptionsType::SpaceToDepthOptions));
+  DTR_ASSIGN(const fb::SpaceToDepthOptions* options,
+             importer.options<fb::SpaceToDepthOptions>(OptionsType::SpaceToDepthOptions));
   DTR_ASSIGN(const Shape shape, image(importer));
-  const int64_t n = shape[0], c = shape[1], h = shape[2], w = shape[3], block = options->block_size();
+  const int64_t n = shape[0], c = shape[1], h = shape[2], w = shape[3],
+                block = options->block_size();
   if (block < 1 || h % block != 0 || w % block != 0) return bad_blocks(importer, block, block);
   DTR_ASSIGN(const ValueId x, importer.value(0));
   return exchanged(importer, x, {n, c, h / block, block, w / block, block}, {0, 3, 5, 1, 2, 4},
@@ -306,13 +346,16 @@ Result<ValueId> space_to_depth(Importer& importer) {
 }
 
 Result<ValueId> depth_to_space(Importer& importer) {
-  DTR_ASSIGN(const fb::DepthToSpaceOptions* options, importer.options<fb::DepthToSpaceOptions>(OptionsType::DepthToSpaceOptions));
+  DTR_ASSIGN(const fb::DepthToSpaceOptions* options,
+             importer.options<fb::DepthToSpaceOptions>(OptionsType::DepthToSpaceOptions));
   DTR_ASSIGN(const Shape shape, image(importer));
   const int64_t n = shape[0], h = shape[2], w = shape[3], block = options->block_size();
-  if (block < 1 || block > 65536 || shape[1] % (block * block) != 0) return bad_blocks(importer, block, block);
+  if (block < 1 || block > 65536 || shape[1] % (block * block) != 0)
+    return bad_blocks(importer, block, block);
   const int64_t c = shape[1] / (block * block);
   DTR_ASSIGN(const ValueId x, importer.value(0));
-  return exchanged(importer, x, {n, block, block, c, h, w}, {0, 3, 4, 1, 5, 2}, {n, c, h * block, w * block});
+  return exchanged(importer, x, {n, block, block, c, h, w}, {0, 3, 4, 1, 5, 2},
+                   {n, c, h * block, w * block});
 }
 
 // The block's extents and the pairs of paddings or crops of height and width.
@@ -326,7 +369,8 @@ Result<Blocks> blocks(Importer& importer) {
   const auto positive = [](int64_t extent) { return extent >= 1 && extent <= 65536; };
   if (block.size() != 2 || borders.size() != 4 || !std::ranges::all_of(block, positive) ||
       std::ranges::any_of(borders, [](int64_t border) { return border < 0 || border > INT32_MAX; }))
-    return importer.invalid(fmt::format("blocks [{}] with borders [{}]", fmt::join(block, ", "), fmt::join(borders, ", ")));
+    return importer.invalid(fmt::format("blocks [{}] with borders [{}]", fmt::join(block, ", "),
+                                        fmt::join(borders, ", ")));
   return Blocks{block[0], block[1], borders};
 }
 
@@ -334,23 +378,31 @@ Result<ValueId> space_to_batch(Importer& importer) {
   DTR_ASSIGN(const Shape shape, image(importer));
   DTR_ASSIGN(const Blocks block, blocks(importer));
   const Ints& pad = block.borders;
-  const int64_t n = shape[0], c = shape[1], h = shape[2] + pad[0] + pad[1], w = shape[3] + pad[2] + pad[3];
-  if (h % block.height != 0 || w % block.width != 0) return bad_blocks(importer, block.height, block.width);
+  const int64_t n = shape[0], c = shape[1], h = shape[2] + pad[0] + pad[1],
+                w = shape[3] + pad[2] + pad[3];
+  if (h % block.height != 0 || w % block.width != 0)
+    return bad_blocks(importer, block.height, block.width);
   DTR_ASSIGN(ValueId x, importer.value(0));
-  DTR_ASSIGN(x, importer.append_moving(ops::kConstantPadNd, x, {{"pad", Ints{pad[2], pad[3], pad[0], pad[1]}}, {"value", 0.0}}));
-  return exchanged(importer, x, {n, c, h / block.height, block.height, w / block.width, block.width}, {3, 5, 0, 1, 2, 4},
-                   {n * block.height * block.width, c, h / block.height, w / block.width});
+  DTR_ASSIGN(
+      x, importer.append_moving(ops::kConstantPadNd, x,
+                                {{"pad", Ints{pad[2], pad[3], pad[0], pad[1]}}, {"value", 0.0}}));
+  return exchanged(
+      importer, x, {n, c, h / block.height, block.height, w / block.width, block.width},
+      {3, 5, 0, 1, 2, 4}, {n * block.height * block.width, c, h / block.height, w / block.width});
 }
 
 Result<ValueId> batch_to_space(Importer& importer) {
   DTR_ASSIGN(const Shape shape, image(importer));
   DTR_ASSIGN(const Blocks block, blocks(importer));
   const int64_t area = block.height * block.width;
-  const int64_t n = shape[0] / area, c = shape[1], h = shape[2] * block.height, w = shape[3] * block.width;
+  const int64_t n = shape[0] / area, c = shape[1], h = shape[2] * block.height,
+                w = shape[3] * block.width;
   const Ints& crop = block.borders;
-  if (shape[0] % area != 0 || crop[0] + crop[1] > h || crop[2] + crop[3] > w) return bad_blocks(importer, block.height, block.width);
+  if (shape[0] % area != 0 || crop[0] + crop[1] > h || crop[2] + crop[3] > w)
+    return bad_blocks(importer, block.height, block.width);
   DTR_ASSIGN(ValueId x, importer.value(0));
-  DTR_ASSIGN(x, exchanged(importer, x, {block.height, block.width, n, c, shape[2], shape[3]}, {2, 3, 4, 0, 5, 1}, {n, c, h, w}));
+  DTR_ASSIGN(x, exchanged(importer, x, {block.height, block.width, n, c, shape[2], shape[3]},
+                          {2, 3, 4, 0, 5, 1}, {n, c, h, w}));
   DTR_ASSIGN(x, part(importer, x, 2, crop[0], h - crop[0] - crop[1]));
   return part(importer, x, 3, crop[2], w - crop[2] - crop[3]);
 }

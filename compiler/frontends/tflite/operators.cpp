@@ -1,5 +1,6 @@
-// The conversion of each operator of the format. Axes are mapped from the file's order (rank 4: NHWC) to the logical one (NCHW); where
-// an operator's result depends on the order of elements (RESHAPE, FULLY_CONNECTED), values are brought to the file's order first.
+// The conversion of each operator of the format. Axes are mapped from the file's order (rank 4:
+// NHWC) to the logical one (NCHW); where an operator's result depends on the order of elements
+// (RESHAPE, FULLY_CONNECTED), values are brought to the file's order first.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,12 +29,15 @@ Pads pads(fb::Padding padding, int64_t in, int64_t kernel, int64_t stride, int64
 }
 
 // stride, padding and, where it differs, padding_end of a window over height and width.
-Result<Attributes> window(const Importer& importer, fb::Padding padding, const Shape& in, const Ints& kernel, const Ints& stride,
-                          const Ints& dilation) {
-  if (in.size() != 4) return importer.invalid(fmt::format("its input has shape {}, expected 4 dimensions", to_string(in)));
+Result<Attributes> window(const Importer& importer, fb::Padding padding, const Shape& in,
+                          const Ints& kernel, const Ints& stride, const Ints& dilation) {
+  if (in.size() != 4)
+    return importer.invalid(
+        fmt::format("its input has shape {}, expected 4 dimensions", to_string(in)));
   for (const Ints* values : {&kernel, &stride, &dilation})
     for (const int64_t value : *values)
-      if (value < 1 || value > kMaxExtent) return importer.invalid(fmt::format("kernel, stride or dilation is {}", value));
+      if (value < 1 || value > kMaxExtent)
+        return importer.invalid(fmt::format("kernel, stride or dilation is {}", value));
   const Pads h = pads(padding, in[1], kernel[0], stride[0], dilation[0]);
   const Pads w = pads(padding, in[2], kernel[1], stride[1], dilation[1]);
   Attributes attributes{{"stride", stride}, {"padding", Ints{h.begin, w.begin}}};
@@ -47,14 +51,16 @@ void set_activation(Attributes& attributes, const std::string& activation) {
 
 // CONV_2D and DEPTHWISE_CONV_2D, whose options have these fields in common.
 template <class Options>
-Result<ValueId> convolution(Importer& importer, OptionsType type, const Ints& weight_dims, int weight_axis, int64_t groups,
-                            int64_t channels) {
+Result<ValueId> convolution(Importer& importer, OptionsType type, const Ints& weight_dims,
+                            int weight_axis, int64_t groups, int64_t channels) {
   DTR_ASSIGN(const Options* options, importer.options<Options>(type));
   const Shape& weight = importer.tensor(1).shape;
   const Ints dilation{options->dilation_h_factor(), options->dilation_w_factor()};
-  DTR_ASSIGN(Attributes attributes, window(importer, options->padding(), importer.tensor(0).shape, {weight[1], weight[2]},
-                                           {options->stride_h(), options->stride_w()}, dilation));
-  DTR_ASSIGN(const std::string activation, importer.activation(options->fused_activation_function()));
+  DTR_ASSIGN(Attributes attributes,
+             window(importer, options->padding(), importer.tensor(0).shape, {weight[1], weight[2]},
+                    {options->stride_h(), options->stride_w()}, dilation));
+  DTR_ASSIGN(const std::string activation,
+             importer.activation(options->fused_activation_function()));
   attributes.set("dilation", dilation);
   attributes.set("output_padding", Ints{0, 0});
   attributes.set("transposed", false);
@@ -62,13 +68,15 @@ Result<ValueId> convolution(Importer& importer, OptionsType type, const Ints& we
   set_activation(attributes, activation);
   if (importer.tensor(1).scales.size() > 1 && importer.tensor(1).quantized_dimension != weight_axis)
     return importer.unsupported(
-        fmt::format("its weight is quantized along dimension {}, expected {}", importer.tensor(1).quantized_dimension, weight_axis));
+        fmt::format("its weight is quantized along dimension {}, expected {}",
+                    importer.tensor(1).quantized_dimension, weight_axis));
   DTR_ASSIGN(const ValueId x, importer.value(0));
   DTR_ASSIGN(const ValueId w, importer.permuted_constant(1, weight_dims, 0));
   std::vector<ValueId> operands{x, w};
   if (importer.has(2)) {
     if (importer.tensor(2).shape != Shape{channels})
-      return importer.invalid(fmt::format("its bias has shape {}, expected {}", to_string(importer.tensor(2).shape), channels));
+      return importer.invalid(fmt::format("its bias has shape {}, expected {}",
+                                          to_string(importer.tensor(2).shape), channels));
     DTR_ASSIGN(const ValueId bias, importer.value(2));
     operands.push_back(bias);
   }
@@ -80,7 +88,8 @@ Status check_convolution(const Importer& importer) {
   for (const size_t operand : {size_t{0}, size_t{1}}) {
     const Shape& shape = importer.tensor(operand).shape;
     if (shape.size() != 4 || std::ranges::any_of(shape, [](int64_t extent) { return extent < 1; }))
-      return importer.invalid(fmt::format("input {} has shape {}, expected 4 dimensions", operand, to_string(shape)));
+      return importer.invalid(
+          fmt::format("input {} has shape {}, expected 4 dimensions", operand, to_string(shape)));
   }
   return {};
 }
@@ -88,36 +97,44 @@ Status check_convolution(const Importer& importer) {
 Result<ValueId> conv_2d(Importer& importer) {
   DTR_TRY(check_convolution(importer));
   const Shape& weight = importer.tensor(1).shape;  // OHWI
-  return convolution<fb::Conv2DOptions>(importer, OptionsType::Conv2DOptions, {0, 3, 1, 2}, 0,
-                                        std::max<int64_t>(importer.tensor(0).shape[3] / weight[3], 1), weight[0]);
+  return convolution<fb::Conv2DOptions>(
+      importer, OptionsType::Conv2DOptions, {0, 3, 1, 2}, 0,
+      std::max<int64_t>(importer.tensor(0).shape[3] / weight[3], 1), weight[0]);
 }
 
 Result<ValueId> depthwise_conv_2d(Importer& importer) {
   DTR_TRY(check_convolution(importer));
   const Shape& weight = importer.tensor(1).shape;  // 1HWC
-  return convolution<fb::DepthwiseConv2DOptions>(importer, OptionsType::DepthwiseConv2DOptions, {3, 0, 1, 2}, 3,
-                                                 importer.tensor(0).shape[3], weight[3]);
+  return convolution<fb::DepthwiseConv2DOptions>(importer, OptionsType::DepthwiseConv2DOptions,
+                                                 {3, 0, 1, 2}, 3, importer.tensor(0).shape[3],
+                                                 weight[3]);
 }
 
-// Operands: extents of the result, weight (OHWI), x, bias. The file's result may be longer than what the kernel reaches (`output_padding`)
-// or shorter (`padding_end`).
+// Operands: extents of the result, weight (OHWI), x, bias. The file's result may be longer than
+// what the kernel reaches (`output_padding`) or shorter (`padding_end`).
 Result<ValueId> transpose_conv(Importer& importer) {
-  DTR_ASSIGN(const fb::TransposeConvOptions* options, importer.options<fb::TransposeConvOptions>(OptionsType::TransposeConvOptions));
+  DTR_ASSIGN(const fb::TransposeConvOptions* options,
+             importer.options<fb::TransposeConvOptions>(OptionsType::TransposeConvOptions));
   const Shape& weight = importer.tensor(1).shape;
   const Shape& in = importer.tensor(2).shape;
   const Shape& out = importer.output().shape;
   for (const Shape* shape : {&weight, &in, &out})
-    if (shape->size() != 4 || std::ranges::any_of(*shape, [](int64_t extent) { return extent < 1; }))
-      return importer.invalid(fmt::format("a shape is {}, expected 4 dimensions", to_string(*shape)));
+    if (shape->size() != 4 ||
+        std::ranges::any_of(*shape, [](int64_t extent) { return extent < 1; }))
+      return importer.invalid(
+          fmt::format("a shape is {}, expected 4 dimensions", to_string(*shape)));
   DTR_ASSIGN(const Ints extents, importer.integers(0));
   if (extents != out)
-    return importer.invalid(fmt::format("its output has shape {}, its first input says {}", to_string(out), to_string(extents)));
+    return importer.invalid(fmt::format("its output has shape {}, its first input says {}",
+                                        to_string(out), to_string(extents)));
   if (importer.tensor(1).scales.size() > 1 && importer.tensor(1).quantized_dimension != 0)
     return importer.unsupported(
-        fmt::format("its weight is quantized along dimension {}, expected 0", importer.tensor(1).quantized_dimension));
+        fmt::format("its weight is quantized along dimension {}, expected 0",
+                    importer.tensor(1).quantized_dimension));
   const Ints kernel{weight[1], weight[2]};
   const Ints stride{options->stride_h(), options->stride_w()};
-  DTR_ASSIGN(Attributes attributes, window(importer, options->padding(), out, kernel, stride, {1, 1}));
+  DTR_ASSIGN(Attributes attributes,
+             window(importer, options->padding(), out, kernel, stride, {1, 1}));
   const Ints begin = attributes.get<Ints>("padding");
   Ints end(2), beyond(2);
   for (size_t i = 0; i < 2; ++i) {
@@ -130,7 +147,8 @@ Result<ValueId> transpose_conv(Importer& importer) {
   attributes.set("dilation", Ints{1, 1});
   attributes.set("transposed", true);
   attributes.set("groups", int64_t{1});
-  DTR_ASSIGN(const std::string activation, importer.activation(options->fused_activation_function()));
+  DTR_ASSIGN(const std::string activation,
+             importer.activation(options->fused_activation_function()));
   set_activation(attributes, activation);
   DTR_ASSIGN(const ValueId x, importer.value(2));
   DTR_ASSIGN(const ValueId w, importer.permuted_constant(1, {3, 0, 1, 2}, 1));
@@ -143,13 +161,17 @@ Result<ValueId> transpose_conv(Importer& importer) {
 }
 
 Result<ValueId> fully_connected(Importer& importer) {
-  DTR_ASSIGN(const fb::FullyConnectedOptions* options, importer.options<fb::FullyConnectedOptions>(OptionsType::FullyConnectedOptions));
-  if (options->weights_format() != fb::FullyConnectedOptionsWeightsFormat::DEFAULT) return importer.unsupported("its weights are shuffled");
+  DTR_ASSIGN(const fb::FullyConnectedOptions* options,
+             importer.options<fb::FullyConnectedOptions>(OptionsType::FullyConnectedOptions));
+  if (options->weights_format() != fb::FullyConnectedOptionsWeightsFormat::DEFAULT)
+    return importer.unsupported("its weights are shuffled");
   const Shape& weight = importer.tensor(1).shape;
   const Shape& shape = importer.tensor(0).shape;
   if (weight.size() != 2 || weight[1] < 1 || element_count(shape) % weight[1] != 0)
-    return importer.invalid(fmt::format("input {} and weight {} do not multiply", to_string(shape), to_string(weight)));
-  DTR_ASSIGN(const std::string activation, importer.activation(options->fused_activation_function()));
+    return importer.invalid(
+        fmt::format("input {} and weight {} do not multiply", to_string(shape), to_string(weight)));
+  DTR_ASSIGN(const std::string activation,
+             importer.activation(options->fused_activation_function()));
   Attributes attributes;
   set_activation(attributes, activation);
   if (!importer.tensor(0).scales.empty()) attributes.set("one_rounding", true);
@@ -160,20 +182,24 @@ Result<ValueId> fully_connected(Importer& importer) {
   std::vector<ValueId> operands{x, w};
   if (importer.has(2)) {
     DTR_ASSIGN(const ValueId bias, importer.value(2));
-    DTR_ASSIGN(operands.emplace_back(), importer.reshape(bias, importer.tensor(2).shape, {weight[0]}));
+    DTR_ASSIGN(operands.emplace_back(),
+               importer.reshape(bias, importer.tensor(2).shape, {weight[0]}));
   }
-  DTR_ASSIGN(const ValueId y, importer.append(ops::kLinear, std::move(operands), std::move(attributes)));
+  DTR_ASSIGN(const ValueId y,
+             importer.append(ops::kLinear, std::move(operands), std::move(attributes)));
   return importer.reshape(y, {rows[0], weight[0]}, importer.output().shape);
 }
 
 // Our op of an operator without options; nullptr if there is none.
 const OpDef* find_plain(BuiltinOperator code) {
   const std::string_view name = fb::EnumNameBuiltinOperator(code);
-  const auto at = std::ranges::find(all_ops(), name, [](const OpDef* op) { return op->tflite.name; });
+  const auto at =
+      std::ranges::find(all_ops(), name, [](const OpDef* op) { return op->tflite.name; });
   return name.empty() || at == all_ops().end() ? nullptr : *at;
 }
 
-// An operand of an elementwise operator with as many dimensions as the result, so that broadcasting in logical order is the file's.
+// An operand of an elementwise operator with as many dimensions as the result, so that broadcasting
+// in logical order is the file's.
 Result<ValueId> aligned(Importer& importer, size_t operand) {
   DTR_ASSIGN(const ValueId value, importer.value(operand));
   Shape shape = importer.tensor(operand).shape;
@@ -201,7 +227,8 @@ Result<ValueId> arithmetic(Importer& importer) {
   Attributes attributes;
   if (importer.op().options != nullptr) {
     DTR_ASSIGN(const Options* options, importer.options<Options>(kType));
-    DTR_ASSIGN(const std::string activation, importer.activation(options->fused_activation_function()));
+    DTR_ASSIGN(const std::string activation,
+               importer.activation(options->fused_activation_function()));
     set_activation(attributes, activation);
   }
   DTR_ASSIGN(const ValueId a, aligned(importer, 0));
@@ -211,44 +238,55 @@ Result<ValueId> arithmetic(Importer& importer) {
 
 template <bool kMaximum>
 Result<ValueId> pool(Importer& importer) {
-  DTR_ASSIGN(const fb::Pool2DOptions* options, importer.options<fb::Pool2DOptions>(OptionsType::Pool2DOptions));
+  DTR_ASSIGN(const fb::Pool2DOptions* options,
+             importer.options<fb::Pool2DOptions>(OptionsType::Pool2DOptions));
   const Ints kernel{options->filter_height(), options->filter_width()};
   DTR_ASSIGN(Attributes attributes,
-             window(importer, options->padding(), importer.tensor(0).shape, kernel, {options->stride_h(), options->stride_w()}, {1, 1}));
-  DTR_ASSIGN(const std::string activation, importer.activation(options->fused_activation_function()));
+             window(importer, options->padding(), importer.tensor(0).shape, kernel,
+                    {options->stride_h(), options->stride_w()}, {1, 1}));
+  DTR_ASSIGN(const std::string activation,
+             importer.activation(options->fused_activation_function()));
   attributes.set("kernel_size", kernel);
   attributes.set("ceil_mode", false);
   if (kMaximum) attributes.set("dilation", Ints{1, 1});
   if (!kMaximum) attributes.set("count_include_pad", false);
   DTR_ASSIGN(const ValueId x, importer.value(0));
-  DTR_ASSIGN(const ValueId y, importer.append(kMaximum ? ops::kMaxPool2d : ops::kAvgPool2d, {x}, std::move(attributes)));
+  DTR_ASSIGN(const ValueId y, importer.append(kMaximum ? ops::kMaxPool2d : ops::kAvgPool2d, {x},
+                                              std::move(attributes)));
   if (activation.empty()) return y;
   if (activation == "relu") return importer.append(ops::kRelu, {y});
   return importer.append(ops::kClamp, {y},
-                         activation == "relu6" ? Attributes{{"min", 0.0}, {"max", 6.0}} : Attributes{{"min", -1.0}, {"max", 1.0}});
+                         activation == "relu6" ? Attributes{{"min", 0.0}, {"max", 6.0}}
+                                               : Attributes{{"min", -1.0}, {"max", 1.0}});
 }
 
 Result<ValueId> softmax(Importer& importer) {
-  DTR_ASSIGN(const fb::SoftmaxOptions* options, importer.options<fb::SoftmaxOptions>(OptionsType::SoftmaxOptions));
-  if (options->beta() != 1.0F) return importer.unsupported(fmt::format("beta is {}, expected 1", options->beta()));
+  DTR_ASSIGN(const fb::SoftmaxOptions* options,
+             importer.options<fb::SoftmaxOptions>(OptionsType::SoftmaxOptions));
+  if (options->beta() != 1.0F)
+    return importer.unsupported(fmt::format("beta is {}, expected 1", options->beta()));
   const size_t rank = importer.tensor(0).shape.size();
   if (rank == 0) return importer.invalid("its input has no dimension");
   DTR_ASSIGN(const ValueId x, importer.value(0));
-  return importer.append(ops::kSoftmax, {x}, {{"dim", static_cast<int64_t>(logical_dim(rank - 1, rank))}});
+  return importer.append(ops::kSoftmax, {x},
+                         {{"dim", static_cast<int64_t>(logical_dim(rank - 1, rank))}});
 }
 
-// The new shape is that of the output tensor; options and the second input say the same or leave one extent open.
+// The new shape is that of the output tensor; options and the second input say the same or leave
+// one extent open.
 Result<ValueId> reshape(Importer& importer) {
   DTR_ASSIGN(const ValueId x, importer.value(0));
   const Shape& to = importer.output().shape;
-  if (importer.tensor(0).shape == to) return importer.append_moving(ops::kView, x, {{"size", logical_shape(to)}});
+  if (importer.tensor(0).shape == to)
+    return importer.append_moving(ops::kView, x, {{"size", logical_shape(to)}});
   return importer.reshape(x, importer.tensor(0).shape, to);
 }
 
 Result<ValueId> pad(Importer& importer) {
   const size_t rank = importer.tensor(0).shape.size();
   DTR_ASSIGN(const Ints paddings, importer.integers(1));
-  if (paddings.size() != 2 * rank) return importer.invalid(fmt::format("{} paddings for rank {}", paddings.size(), rank));
+  if (paddings.size() != 2 * rank)
+    return importer.invalid(fmt::format("{} paddings for rank {}", paddings.size(), rank));
   double value = 0;
   if (importer.has(2)) {
     DTR_ASSIGN(value, importer.real(2));
@@ -265,7 +303,8 @@ Result<ValueId> pad(Importer& importer) {
   return importer.append(ops::kConstantPadNd, {x}, {{"pad", pads}, {"value", value}});
 }
 
-// What is left of a value of rank 4 in logical order without the dimensions `dims`, in the file's order: H, W, C.
+// What is left of a value of rank 4 in logical order without the dimensions `dims`, in the file's
+// order: H, W, C.
 Result<ValueId> without_dims(Importer& importer, ValueId value, const Ints& dims) {
   const auto reduced = [&](int64_t dim) { return std::ranges::find(dims, dim) != dims.end(); };
   if (reduced(1) || (reduced(2) && reduced(3))) return value;
@@ -293,7 +332,8 @@ Result<ValueId> index_of_extreme(Importer& importer) {
 
 template <const OpDef& kDef>
 Result<ValueId> reduction(Importer& importer) {
-  DTR_ASSIGN(const fb::ReducerOptions* options, importer.options<fb::ReducerOptions>(OptionsType::ReducerOptions));
+  DTR_ASSIGN(const fb::ReducerOptions* options,
+             importer.options<fb::ReducerOptions>(OptionsType::ReducerOptions));
   const Shape& shape = importer.tensor(0).shape;
   DTR_ASSIGN(const Ints axes, importer.integers(1));
   Ints dims;
@@ -305,11 +345,14 @@ Result<ValueId> reduction(Importer& importer) {
   DTR_ASSIGN(const ValueId x, importer.value(0));
   if (dims.empty()) return importer.unsupported("it reduces no axis");
   Attributes attributes{{"dim", dims}, {"keepdim", options->keep_dims()}};
-  if (&kDef == &ops::kSumDim && !importer.tensor(0).scales.empty()) attributes.set("of_bytes", true);
+  if (&kDef == &ops::kSumDim && !importer.tensor(0).scales.empty())
+    attributes.set("of_bytes", true);
   DTR_ASSIGN(const ValueId y, importer.append(kDef, {x}, std::move(attributes)));
   if (options->keep_dims()) return y;
   if (shape.size() != 4)
-    return importer.output().shape.size() == 4 ? importer.append_moving(ops::kPermute, y, {{"dims", logical_dims(4)}}) : y;
+    return importer.output().shape.size() == 4
+               ? importer.append_moving(ops::kPermute, y, {{"dims", logical_dims(4)}})
+               : y;
   return without_dims(importer, y, dims);
 }
 
@@ -317,9 +360,11 @@ template <class Options, OptionsType kOptions, const OpDef& kDef>
 Result<ValueId> resize(Importer& importer) {
   DTR_ASSIGN(const Options* options, importer.options<Options>(kOptions));
   DTR_ASSIGN(const Ints size, importer.integers(1));
-  if (size.size() != 2) return importer.invalid(fmt::format("its size has {} entries, expected 2", size.size()));
-  Attributes attributes{
-      {"output_size", size}, {"align_corners", options->align_corners()}, {"half_pixel_centers", options->half_pixel_centers()}};
+  if (size.size() != 2)
+    return importer.invalid(fmt::format("its size has {} entries, expected 2", size.size()));
+  Attributes attributes{{"output_size", size},
+                        {"align_corners", options->align_corners()},
+                        {"half_pixel_centers", options->half_pixel_centers()}};
   if (&kDef == &ops::kUpsampleBilinear2d) attributes.set("fraction_bits", int64_t{10});
   DTR_ASSIGN(const ValueId x, importer.value(0));
   return importer.append(kDef, {x}, std::move(attributes));
@@ -328,28 +373,36 @@ Result<ValueId> resize(Importer& importer) {
 Result<ValueId> sqrt(Importer& importer) {
   DTR_ASSIGN(const ValueId x, importer.value(0));
   const bool quantized = !importer.tensor(0).scales.empty();
-  return importer.append(ops::kSqrt, {x}, quantized ? Attributes{{"truncates", true}} : Attributes{});
+  return importer.append(ops::kSqrt, {x},
+                         quantized ? Attributes{{"truncates", true}} : Attributes{});
 }
 
 // TFLite's int8 kernel approximates the logarithm in its own way.
 Result<ValueId> log_softmax(Importer& importer) {
-  if (!importer.tensor(0).scales.empty()) return importer.unsupported("its int8 form has an arithmetic of its own; keep it in float");
+  if (!importer.tensor(0).scales.empty())
+    return importer.unsupported("its int8 form has an arithmetic of its own; keep it in float");
   const size_t rank = importer.tensor(0).shape.size();
   if (rank == 0) return importer.invalid("its input has no dimension");
   DTR_ASSIGN(const ValueId x, importer.value(0));
-  return importer.append(ops::kLogSoftmax, {x}, {{"dim", static_cast<int64_t>(logical_dim(rank - 1, rank))}});
+  return importer.append(ops::kLogSoftmax, {x},
+                         {{"dim", static_cast<int64_t>(logical_dim(rank - 1, rank))}});
 }
 
 Result<ValueId> leaky_relu(Importer& importer) {
-  DTR_ASSIGN(const fb::LeakyReluOptions* options, importer.options<fb::LeakyReluOptions>(OptionsType::LeakyReluOptions));
+  DTR_ASSIGN(const fb::LeakyReluOptions* options,
+             importer.options<fb::LeakyReluOptions>(OptionsType::LeakyReluOptions));
   DTR_ASSIGN(const ValueId x, importer.value(0));
-  return importer.append(ops::kLeakyRelu, {x}, {{"negative_slope", static_cast<double>(options->alpha())}, {"two_roundings", true}});
+  return importer.append(
+      ops::kLeakyRelu, {x},
+      {{"negative_slope", static_cast<double>(options->alpha())}, {"two_roundings", true}});
 }
 
 Result<ValueId> gelu(Importer& importer) {
-  DTR_ASSIGN(const fb::GeluOptions* options, importer.options<fb::GeluOptions>(OptionsType::GeluOptions));
+  DTR_ASSIGN(const fb::GeluOptions* options,
+             importer.options<fb::GeluOptions>(OptionsType::GeluOptions));
   DTR_ASSIGN(const ValueId x, importer.value(0));
-  return importer.append(ops::kGelu, {x}, {{"approximate", std::string(options->approximate() ? "tanh" : "none")}});
+  return importer.append(ops::kGelu, {x},
+                         {{"approximate", std::string(options->approximate() ? "tanh" : "none")}});
 }
 
 template <int kLow, int kHigh>
@@ -360,13 +413,17 @@ Result<ValueId> clamp(Importer& importer) {
 
 Result<ValueId> quantize(Importer& importer) {
   DTR_ASSIGN(const ValueId x, importer.value(0));
-  return importer.append(importer.tensor(0).type == fb::TensorType::FLOAT32 ? ops::kQuantize : ops::kRequantize, {x});
+  return importer.append(
+      importer.tensor(0).type == fb::TensorType::FLOAT32 ? ops::kQuantize : ops::kRequantize, {x});
 }
 
 Result<ValueId> concatenation(Importer& importer) {
-  DTR_ASSIGN(const fb::ConcatenationOptions* options, importer.options<fb::ConcatenationOptions>(OptionsType::ConcatenationOptions));
-  if (options->fused_activation_function() != fb::ActivationFunctionType::NONE) return importer.unsupported("it has a fused activation");
-  DTR_ASSIGN(const int64_t dim, importer.logical_axis(options->axis(), importer.output().shape.size()));
+  DTR_ASSIGN(const fb::ConcatenationOptions* options,
+             importer.options<fb::ConcatenationOptions>(OptionsType::ConcatenationOptions));
+  if (options->fused_activation_function() != fb::ActivationFunctionType::NONE)
+    return importer.unsupported("it has a fused activation");
+  DTR_ASSIGN(const int64_t dim,
+             importer.logical_axis(options->axis(), importer.output().shape.size()));
   std::vector<ValueId> operands;
   for (size_t i = 0; i < importer.op().inputs.size(); ++i) {
     if (!importer.has(i)) return importer.invalid(fmt::format("input {} is absent", i));
@@ -380,7 +437,8 @@ Result<ValueId> transpose(Importer& importer) {
   const size_t rank = importer.tensor(0).shape.size();
   DTR_ASSIGN(const Ints permutation, importer.integers(1));
   if (permutation.size() != rank)
-    return importer.invalid(fmt::format("{} dimensions are permuted, its input has {}", permutation.size(), rank));
+    return importer.invalid(
+        fmt::format("{} dimensions are permuted, its input has {}", permutation.size(), rank));
   Ints dims(rank);
   for (size_t i = 0; i < rank; ++i) {
     DTR_ASSIGN(dims[logical_dim(i, rank)], importer.logical_axis(permutation[i], rank));
@@ -389,19 +447,22 @@ Result<ValueId> transpose(Importer& importer) {
   return importer.append(ops::kPermute, {x}, {{"dims", dims}});
 }
 
-// A value of rank 4 with its dimensions in the file's order instead of the logical one; `back` the other way.
+// A value of rank 4 with its dimensions in the file's order instead of the logical one; `back` the
+// other way.
 Result<ValueId> in_file_order(Importer& importer, ValueId value, size_t rank, bool back) {
   if (rank != 4) return value;
   return Importer::Builder(importer).permute(value, back ? Ints{0, 3, 1, 2} : Ints{0, 2, 3, 1});
 }
 
 Result<ValueId> batch_matmul(Importer& importer) {
-  DTR_ASSIGN(const fb::BatchMatMulOptions* options, importer.options<fb::BatchMatMulOptions>(OptionsType::BatchMatMulOptions));
+  DTR_ASSIGN(const fb::BatchMatMulOptions* options,
+             importer.options<fb::BatchMatMulOptions>(OptionsType::BatchMatMulOptions));
   std::vector<ValueId> operands;
   for (const size_t i : {size_t{0}, size_t{1}}) {
     const size_t rank = importer.tensor(i).shape.size();
     if (rank < 2)
-      return importer.invalid(fmt::format("input {} has shape {}, expected 2 dimensions", i, to_string(importer.tensor(i).shape)));
+      return importer.invalid(fmt::format("input {} has shape {}, expected 2 dimensions", i,
+                                          to_string(importer.tensor(i).shape)));
     DTR_ASSIGN(ValueId value, importer.value(i));
     DTR_ASSIGN(value, in_file_order(importer, value, rank, false));
     if (i == 0 ? options->adj_x() : options->adj_y()) {
@@ -417,7 +478,8 @@ Result<ValueId> batch_matmul(Importer& importer) {
 }
 
 constexpr OperatorDef kOperators[] = {
-    {BuiltinOperator::ADD, 2, 2, arithmetic<ops::kAddTensor, fb::AddOptions, OptionsType::AddOptions>},
+    {BuiltinOperator::ADD, 2, 2,
+     arithmetic<ops::kAddTensor, fb::AddOptions, OptionsType::AddOptions>},
     {BuiltinOperator::ARG_MAX, 2, 2, index_of_extreme<ops::kArgmax>},
     {BuiltinOperator::ARG_MIN, 2, 2, index_of_extreme<ops::kArgmin>},
     {BuiltinOperator::AVERAGE_POOL_2D, 1, 1, pool<false>},
@@ -431,7 +493,8 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::LOG_SOFTMAX, 1, 1, log_softmax},
     {BuiltinOperator::MAX_POOL_2D, 1, 1, pool<true>},
     {BuiltinOperator::MEAN, 2, 2, reduction<ops::kMeanDim>},
-    {BuiltinOperator::MUL, 2, 2, arithmetic<ops::kMulTensor, fb::MulOptions, OptionsType::MulOptions>},
+    {BuiltinOperator::MUL, 2, 2,
+     arithmetic<ops::kMulTensor, fb::MulOptions, OptionsType::MulOptions>},
     {BuiltinOperator::PAD, 2, 2, pad},
     {BuiltinOperator::PADV2, 3, 3, pad},
     {BuiltinOperator::QUANTIZE, 1, 1, quantize},
@@ -442,12 +505,15 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::RELU_N1_TO_1, 1, 1, clamp<-1, 1>},
     {BuiltinOperator::RESHAPE, 1, 2, reshape},
     {BuiltinOperator::RESIZE_BILINEAR, 2, 2,
-     resize<fb::ResizeBilinearOptions, OptionsType::ResizeBilinearOptions, ops::kUpsampleBilinear2d>},
+     resize<fb::ResizeBilinearOptions, OptionsType::ResizeBilinearOptions,
+            ops::kUpsampleBilinear2d>},
     {BuiltinOperator::RESIZE_NEAREST_NEIGHBOR, 2, 2,
-     resize<fb::ResizeNearestNeighborOptions, OptionsType::ResizeNearestNeighborOptions, ops::kUpsampleNearest2d>},
+     resize<fb::ResizeNearestNeighborOptions, OptionsType::ResizeNearestNeighborOptions,
+            ops::kUpsampleNearest2d>},
     {BuiltinOperator::SOFTMAX, 1, 1, softmax},
     {BuiltinOperator::SQRT, 1, 1, sqrt},
-    {BuiltinOperator::SUB, 2, 2, arithmetic<ops::kSubTensor, fb::SubOptions, OptionsType::SubOptions>},
+    {BuiltinOperator::SUB, 2, 2,
+     arithmetic<ops::kSubTensor, fb::SubOptions, OptionsType::SubOptions>},
     {BuiltinOperator::SUM, 2, 2, reduction<ops::kSumDim>},
     {BuiltinOperator::TRANSPOSE, 2, 2, transpose},
     {BuiltinOperator::TRANSPOSE_CONV, 3, 4, transpose_conv},
@@ -456,7 +522,8 @@ constexpr OperatorDef kOperators[] = {
 }  // namespace
 
 const OperatorDef* find_operator(BuiltinOperator code) {
-  for (const std::span<const OperatorDef> operators : {std::span<const OperatorDef>(kOperators), movement_operators()})
+  for (const std::span<const OperatorDef> operators :
+       {std::span<const OperatorDef>(kOperators), movement_operators()})
     for (const OperatorDef& row : operators)
       if (row.code == code) return &row;
   static constexpr OperatorDef kPlain[] = {{{}, 1, 1, plain<1>}, {{}, 2, 2, plain<2>}};

@@ -1,6 +1,7 @@
 /* Runs a compiled program on a host: run_model PROGRAM.pte INPUTS.bin OUTPUTS.bin
- * Both data files hold tensors as they lie in memory, one after the other. All memory is in one static block: there is no heap. It has all
- * kernels of a host and no NPU: programs for the targets `executorch`, `cortex-m33` and `cortex-m55`. */
+ * Both data files hold tensors as they lie in memory, one after the other. All memory is in one
+ * static block: there is no heap. It has all kernels of a host and no NPU: programs for the targets
+ * `executorch`, `cortex-m33` and `cortex-m55`. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@ static size_t used = 0;
 /* Bytes of the block, aligned for the runtime; data is null if they do not fit. */
 static dtr_memory take(size_t bytes) {
   dtr_memory memory = {NULL, 0};
-  const size_t begin = used + (DTR_ALIGNMENT - ((uintptr_t)block + used) % DTR_ALIGNMENT) % DTR_ALIGNMENT;
+  const size_t begin =
+      used + (DTR_ALIGNMENT - ((uintptr_t)block + used) % DTR_ALIGNMENT) % DTR_ALIGNMENT;
   if (begin + bytes > sizeof block) return memory;
   memory.data = (unsigned char*)block + begin;
   memory.bytes = bytes;
@@ -22,8 +24,8 @@ static dtr_memory take(size_t bytes) {
 }
 
 static int fail(const char* what, dtr_status status) {
-  fprintf(stderr, "%s: %s (code %d, index %u, detail %u) %s\n", what, dtr_error_text(status.error), (int)status.error,
-          (unsigned)status.index, (unsigned)status.detail, status.name);
+  fprintf(stderr, "%s: %s (code %d, index %u, detail %u) %s\n", what, dtr_error_text(status.error),
+          (int)status.error, (unsigned)status.index, (unsigned)status.detail, status.name);
   return 1;
 }
 
@@ -70,7 +72,8 @@ int main(int argc, char** argv) {
   status = dtr_requirements_of(&model, &need);
   if (status.error != DTR_OK) return fail("requirements", status);
   state = take(need.state_bytes);
-  for (i = 0; i < need.memory_count && i < MOST_MEMORIES; ++i) memories[i] = take((size_t)need.memory_bytes[i]);
+  for (i = 0; i < need.memory_count && i < MOST_MEMORIES; ++i)
+    memories[i] = take((size_t)need.memory_bytes[i]);
   status = dtr_prepare(&model, state, memories, i);
   if (status.error != DTR_OK) return fail("prepare", status);
 
@@ -79,7 +82,8 @@ int main(int argc, char** argv) {
   for (i = 0; i < dtr_input_count(&model); ++i) {
     status = dtr_input(&model, i, &tensor);
     if (status.error != DTR_OK) return fail("input", status);
-    tensor.bytes = fread(tensor.data, 1, tensor.bytes, in); /* straight into its place: nothing is copied */
+    tensor.bytes =
+        fread(tensor.data, 1, tensor.bytes, in); /* straight into its place: nothing is copied */
     if (ferror(in)) return refuse(argv[2], "cannot be read");
     status = dtr_set_input(&model, i, &tensor);
     if (status.error != DTR_OK) return fail("input", status);

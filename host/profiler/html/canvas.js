@@ -1,8 +1,11 @@
-// A drawing that is moved and enlarged by wheel, drag, buttons and keys, and whose items are reached without a mouse.
+// A drawing that is moved and enlarged by wheel, drag, buttons and keys, and whose items are
+// reached without a mouse.
 //
-// `spec`: name; label; height (CSS); world() → {x0, x1, y0, y1}; zoom: "x", or "both" with one scale for both axes ("free": a scale each);
-// margin {left, top, right, bottom}; draw(context, view, colours); hit(x, y, view) → item or null, in pixels; describe(item) → text;
-// step(item, key) → the item that an arrow key, Home or End leads to, or null; place(item) → {x0, x1, y0, y1} in the world; choose(item).
+// `spec`: name; label; height (CSS); world() → {x0, x1, y0, y1}; zoom: "x", or "both" with one
+// scale for both axes ("free": a scale each); margin {left, top, right, bottom}; draw(context,
+// view, colours); hit(x, y, view) → item or null, in pixels; describe(item) → text; step(item, key)
+// → the item that an arrow key, Home or End leads to, or null; place(item) → {x0, x1, y0, y1} in
+// the world; choose(item).
 
 const kZoomStep = 1.5;
 const kMostZoom = 1e6;
@@ -16,18 +19,24 @@ class CanvasView {
     this.canvas = el("canvas", {
       tabindex: "0",
       role: "application",
-      "aria-label":
-          `${spec.label}. Arrow keys go from item to item, Enter selects, plus and minus zoom, Shift with arrows moves, 0 shows all.`
+      "aria-label": `${
+          spec.label}. Arrow keys go from item to item, Enter selects, plus and minus zoom, Shift with arrows moves, 0 shows all.`
     });
     this.canvas.style.height = spec.height;
     this.status = el("p", {class: "status", "aria-live": "polite"});
-    const button = (name, text, action) => el("button", {type: "button", "aria-label": name, title: name, onclick: action}, text);
+    const button = (name, text, action) =>
+        el("button", {type: "button", "aria-label": name, title: name, onclick: action}, text);
     this.element =
         el("div", {class: "view", "data-view": spec.name},
            el("div", {class: "toolbar"}, button("Zoom in", "+", () => this.zoom(1 / kZoomStep)),
-              button("Zoom out", "−", () => this.zoom(kZoomStep)), button("Move left", "←", () => this.pan(-0.25, 0)),
+              button("Zoom out", "−", () => this.zoom(kZoomStep)),
+              button("Move left", "←", () => this.pan(-0.25, 0)),
               button("Move right", "→", () => this.pan(0.25, 0)),
-              spec.zoom !== "x" && [button("Move up", "↑", () => this.pan(0, -0.25)), button("Move down", "↓", () => this.pan(0, 0.25))],
+              spec.zoom !== "x" &&
+                  [
+                    button("Move up", "↑", () => this.pan(0, -0.25)),
+                    button("Move down", "↓", () => this.pan(0, 0.25))
+                  ],
               button("Show all", "Show all", () => this.fit()), spec.tools),
            this.canvas, this.status);
     this.listen();
@@ -88,7 +97,8 @@ class CanvasView {
 
   pressed(event) {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
-    const moves = {ArrowLeft: [-0.1, 0], ArrowRight: [0.1, 0], ArrowUp: [0, -0.1], ArrowDown: [0, 0.1]};
+    const moves =
+        {ArrowLeft: [-0.1, 0], ArrowRight: [0.1, 0], ArrowUp: [0, -0.1], ArrowDown: [0, 0.1]};
     if (event.shiftKey && moves[event.key])
       this.pan(...moves[event.key]);
     else if (event.key === "+" || event.key === "=")
@@ -120,7 +130,8 @@ class CanvasView {
     this.redraw();
   }
 
-  // Moves the view so that an item is in it: no further than needed, or to the middle from far away.
+  // Moves the view so that an item is in it: no further than needed, or to the middle from far
+  // away.
   reveal(item) {
     const place = this.spec.place(item);
     const shift = (low, high, from, to) => {
@@ -151,20 +162,25 @@ class CanvasView {
 
   zoom(factor, x, y) {
     const world = this.spec.world();
-    const whole =
-        Math.max(world.x1 - world.x0, this.spec.zoom === "both" ? ((world.y1 - world.y0) * this.plotWidth()) / this.plotHeight() : 0);
+    const whole = Math.max(
+        world.x1 - world.x0,
+        this.spec.zoom === "both" ? ((world.y1 - world.y0) * this.plotWidth()) / this.plotHeight() :
+                                    0);
     const span = this.x1 - this.x0;
     const limited = Math.min(Math.max(factor, whole / kMostZoom / span), (1.2 * whole) / span);
     const focus = this.cursor !== null && x === undefined ? this.spec.place(this.cursor) : null;
     const inside = (low, high, from, to) => low < to && high > from;
     if (x === undefined)
-      x = focus && inside(focus.x0, focus.x1, this.x0, this.x1) ? Math.min(Math.max((focus.x0 + focus.x1) / 2, this.x0), this.x1) :
-                                                                  (this.x0 + this.x1) / 2;
+      x = focus && inside(focus.x0, focus.x1, this.x0, this.x1) ?
+          Math.min(Math.max((focus.x0 + focus.x1) / 2, this.x0), this.x1) :
+          (this.x0 + this.x1) / 2;
     if (y === undefined)
-      y = focus && inside(focus.y0, focus.y1, this.y0, this.y1) ? Math.min(Math.max((focus.y0 + focus.y1) / 2, this.y0), this.y1) :
-                                                                  (this.y0 + this.y1) / 2;
+      y = focus && inside(focus.y0, focus.y1, this.y0, this.y1) ?
+          Math.min(Math.max((focus.y0 + focus.y1) / 2, this.y0), this.y1) :
+          (this.y0 + this.y1) / 2;
     this.x0 = x - (x - this.x0) * limited, this.x1 = x + (this.x1 - x) * limited;
-    if (this.spec.zoom !== "x") this.y0 = y - (y - this.y0) * limited, this.y1 = y + (this.y1 - y) * limited;
+    if (this.spec.zoom !== "x")
+      this.y0 = y - (y - this.y0) * limited, this.y1 = y + (this.y1 - y) * limited;
     this.keepInside();
   }
   pan(dx, dy) {
@@ -183,11 +199,15 @@ class CanvasView {
     const world = this.spec.world();
     const keep = (low, high, from, to) => {
       const span = high - low;
-      if (this.spec.zoom === "x") return span >= to - from ? 0 : low < from ? from - low : high > to ? to - high : 0;
+      if (this.spec.zoom === "x")
+        return span >= to - from ? 0 : low < from ? from - low : high > to ? to - high : 0;
       const slack = 0.8 * span;
-      return high < from + span - slack ? from + span - slack - high : low > to - span + slack ? to - span + slack - low : 0;
+      return high < from + span - slack ? from + span - slack - high :
+          low > to - span + slack       ? to - span + slack - low :
+                                          0;
     };
-    if (this.spec.zoom === "x" && this.x1 - this.x0 >= world.x1 - world.x0) this.x0 = world.x0, this.x1 = world.x1;
+    if (this.spec.zoom === "x" && this.x1 - this.x0 >= world.x1 - world.x0)
+      this.x0 = world.x0, this.x1 = world.x1;
     const dx = keep(this.x0, this.x1, world.x0, world.x1);
     this.x0 += dx, this.x1 += dx;
     if (this.spec.zoom !== "x") {
@@ -248,7 +268,8 @@ function paint() {
     colours[name === "line" ? "rule" : name] = style.getPropertyValue(`--${name}`).trim();
   for (const kind of ["npu", "host", "stall", "cpu", "copy"]) {
     colours.line[kind] = style.getPropertyValue(`--${kind}`).trim();
-    colours.fill[kind] = pattern(kind, style.getPropertyValue(`--${kind}-fill`).trim(), colours.line[kind]);
+    colours.fill[kind] =
+        pattern(kind, style.getPropertyValue(`--${kind}-fill`).trim(), colours.line[kind]);
   }
   painted.set(page, colours);
   return colours;
@@ -291,7 +312,8 @@ function shortened(context, text, width) {
 function ticks(from, to, most) {
   const rough = (to - from) / Math.max(1, most);
   const power = Math.pow(10, Math.floor(Math.log10(rough)));
-  const step = Math.max([1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough), Number.MIN_VALUE);
+  const step = Math.max(
+      [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough), Number.MIN_VALUE);
   const result = [];
   for (let at = Math.ceil(from / step) * step; at <= to; at += step) result.push(at);
   return result;

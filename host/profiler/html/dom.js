@@ -10,7 +10,8 @@ function el(tag, attributes = {}, ...children) {
       element.setAttribute(name, value === true ? "" : value);
   }
   for (const child of children.flat(Infinity))
-    if (child !== null && child !== undefined && child !== false) element.append(child);  // strings become text nodes
+    if (child !== null && child !== undefined && child !== false)
+      element.append(child);  // strings become text nodes
   return element;
 }
 
@@ -45,18 +46,33 @@ function bar(spent, whole, small = false) {
     part.style.width = `${(100 * spent[kind]) / whole}%`;
     return part;
   });
-  const text = kKinds.filter((kind) => spent[kind] > 0).map((kind) => `${kKindNames[kind]} ${number(spent[kind])}`).join(", ");
-  return el("div", {class: small ? "bar small" : "bar", role: "img", "aria-label": text || "nothing", title: text}, parts);
+  const text = kKinds.filter((kind) => spent[kind] > 0)
+                   .map((kind) => `${kKindNames[kind]} ${number(spent[kind])}`)
+                   .join(", ");
+  return el(
+      "div", {
+        class: small ? "bar small" : "bar",
+        role: "img",
+        "aria-label": text || "nothing",
+        title: text
+      },
+      parts);
 }
 
 const key = (kind) => el("span", {class: `key kind-${kind}`, "aria-hidden": "true"});
 
-function legend(kinds) { return el("ul", {class: "legend"}, kinds.map((kind) => el("li", {}, key(kind), kKindNames[kind]))); }
+function legend(kinds) {
+  return el(
+      "ul", {class: "legend"}, kinds.map((kind) => el("li", {}, key(kind), kKindNames[kind])));
+}
 
 // A table of names and values without a heading; values are text or elements.
 function facts(entries) {
   return el(
-      "table", {}, el("tbody", {}, entries.filter(Boolean).map(([name, value]) => el("tr", {}, el("td", {}, name), el("td", {}, value)))));
+      "table", {},
+      el("tbody", {},
+         entries.filter(Boolean).map(
+             ([name, value]) => el("tr", {}, el("td", {}, name), el("td", {}, value)))));
 }
 
 const tip = {
@@ -66,7 +82,8 @@ const tip = {
     this.box.hidden = false;
     const width = this.box.offsetWidth, height = this.box.offsetHeight;
     this.box.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - width - 8))}px`;
-    this.box.style.top = `${y + 18 + height > innerHeight ? Math.max(4, y - height - 8) : y + 18}px`;
+    this.box.style.top =
+        `${y + 18 + height > innerHeight ? Math.max(4, y - height - 8) : y + 18}px`;
   },
   hide() { this.box.hidden = true; },
 };

@@ -1,6 +1,8 @@
-// Layers from top to bottom: a node stands below all that it reads. Order and place within a layer come from the neighbours' (barycentres).
+// Layers from top to bottom: a node stands below all that it reads. Order and place within a layer
+// come from the neighbours' (barycentres).
 //
-// `nodes`: count; `edges`: [{from, to}]; returns {x, y of each node, layers: nodes in each, bends of each edge: points between its ends}.
+// `nodes`: count; `edges`: [{from, to}]; returns {x, y of each node, layers: nodes in each, bends
+// of each edge: points between its ends}.
 
 const kNodeWidth = 210, kNodeHeight = 44, kLayerHeight = 92, kGap = 26;
 const kMostBends = 20000;
@@ -8,9 +10,11 @@ const kSweeps = 6;
 
 function layoutGraph(nodes, edges) {
   const layer = layersOf(nodes, edges);
-  // An edge over several layers gets a point in each of them, so that it finds its way between nodes.
+  // An edge over several layers gets a point in each of them, so that it finds its way between
+  // nodes.
   const layerOf = [...layer], links = [], bendsOf = edges.map(() => []);
-  let bends = edges.reduce((sum, edge) => sum + Math.max(0, layer[edge.to] - layer[edge.from] - 1), 0);
+  let bends =
+      edges.reduce((sum, edge) => sum + Math.max(0, layer[edge.to] - layer[edge.from] - 1), 0);
   edges.forEach((edge, index) => {
     let from = edge.from;
     if (bends <= kMostBends)
@@ -36,9 +40,11 @@ function layoutGraph(nodes, edges) {
   };
 }
 
-// Longest way from a node without inputs; edges that close a cycle do not count. Nodes without inputs stand right above their first reader.
+// Longest way from a node without inputs; edges that close a cycle do not count. Nodes without
+// inputs stand right above their first reader.
 function layersOf(nodes, edges) {
-  const next = Array.from({length: nodes}, () => []), waiting = new Array(nodes).fill(0), layer = new Array(nodes).fill(0);
+  const next = Array.from({length: nodes}, () => []), waiting = new Array(nodes).fill(0),
+        layer = new Array(nodes).fill(0);
   for (const {from, to} of edges) next[from].push(to), ++waiting[to];
   const inputs = waiting.map((many) => many === 0);
   const done = new Array(nodes).fill(false), ready = [];
@@ -61,16 +67,20 @@ function layersOf(nodes, edges) {
     }
   }
   for (let node = 0; node < nodes; ++node)
-    if (inputs[node] && next[node].length > 0) layer[node] = Math.max(0, Math.min(...next[node].map((to) => layer[to])) - 1);
+    if (inputs[node] && next[node].length > 0)
+      layer[node] = Math.max(0, Math.min(...next[node].map((to) => layer[to])) - 1);
   return layer;
 }
 
 function place(layers, above, below, width) {
   const x = [];
-  const mean = (neighbours) => neighbours.reduce((sum, each) => sum + x[each], 0) / neighbours.length;
+  const mean = (neighbours) =>
+      neighbours.reduce((sum, each) => sum + x[each], 0) / neighbours.length;
   const wished = (index, down) => {
     const first = down ? above[index] : below[index], second = down ? below[index] : above[index];
-    return first.length > 0 ? mean(first) : second.length > 0 && x[second[0]] !== undefined ? mean(second) : x[index] ?? 0;
+    return first.length > 0                             ? mean(first) :
+        second.length > 0 && x[second[0]] !== undefined ? mean(second) :
+                                                          x[index] ?? 0;
   };
   // In the order of their wishes, each as near to its own as the others let it.
   const settle = (items, wishes) => {
@@ -86,7 +96,10 @@ function place(layers, above, below, width) {
     const shift = shifts.reduce((sum, each) => sum + each, 0) / Math.max(1, shifts.length);
     for (const index of items) x[index] -= shift;
   };
-  for (const items of layers) settle(items, new Map(items.map((index) => [index, above[index].length > 0 ? mean(above[index]) : 0])));
+  for (const items of layers)
+    settle(
+        items,
+        new Map(items.map((index) => [index, above[index].length > 0 ? mean(above[index]) : 0])));
   for (let sweep = 0; sweep < kSweeps; ++sweep) {
     const down = sweep % 2 === 1;
     for (let i = 0; i < layers.length; ++i) {

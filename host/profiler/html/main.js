@@ -1,7 +1,9 @@
 // The page: title, theme, tabs, selection.
 
-const model = makeModel(stored("profile-data"), stored("compile-data"), stored("verify-data")?.layers);
-const details = document.getElementById("details"), panels = document.getElementById("panels"), tabs = document.getElementById("tabs");
+const model =
+    makeModel(stored("profile-data"), stored("compile-data"), stored("verify-data")?.layers);
+const details = document.getElementById("details"), panels = document.getElementById("panels"),
+      tabs = document.getElementById("tabs");
 
 // A view is made when its tab is first opened.
 const views = [
@@ -12,7 +14,12 @@ const views = [
   {id: "roofline", title: "Roofline", make: () => rooflineView(model)},
   {id: "memory", title: "Memory", make: () => memoryView(model), needs: model.memory.length > 0},
   {id: "graph", title: "Graph", make: () => graphView(model), needs: model.tensors.length > 0},
-  {id: "placement", title: "Placement", make: () => placementView(model), left_out: !model.compileReport},
+  {
+    id: "placement",
+    title: "Placement",
+    make: () => placementView(model),
+    left_out: !model.compileReport
+  },
   {id: "accuracy", title: "Accuracy", make: () => accuracyView(model), left_out: !model.layers},
 ].filter((view) => !view.left_out);
 
@@ -29,7 +36,9 @@ function openView(id, focus = false) {
     view.tab.scrollIntoView({block: "nearest", inline: "nearest"});
     if (!view.made) {
       view.made = view.needs === false ? {
-        element: el("p", {}, "Nothing is known of this: give the program (--program), compiled with its debug map."),
+        element: el(
+            "p", {},
+            "Nothing is known of this: give the program (--program), compiled with its debug map."),
         show() {},
         opened() {}
       } :
@@ -46,10 +55,21 @@ function openModule(row) {
 }
 
 for (const view of views) {
-  view.tab = el(
-      "button", {type: "button", role: "tab", id: `tab-${view.id}`, "aria-controls": `panel-${view.id}`, onclick: () => openView(view.id)},
-      view.title);
-  view.panel = el("section", {role: "tabpanel", id: `panel-${view.id}`, "aria-labelledby": `tab-${view.id}`, hidden: true});
+  view.tab =
+      el("button", {
+        type: "button",
+        role: "tab",
+        id: `tab-${view.id}`,
+        "aria-controls": `panel-${view.id}`,
+        onclick: () => openView(view.id)
+      },
+         view.title);
+  view.panel = el("section", {
+    role: "tabpanel",
+    id: `panel-${view.id}`,
+    "aria-labelledby": `tab-${view.id}`,
+    hidden: true
+  });
   tabs.append(view.tab);
   panels.append(view.panel);
 }
@@ -80,7 +100,9 @@ const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
 let chosenTheme = "auto";
 function setTheme(theme) {
   chosenTheme = theme;
-  document.documentElement.dataset.theme = theme !== "auto" ? theme : systemIsDark.matches ? "dark" : "light";
+  document.documentElement.dataset.theme = theme !== "auto" ? theme :
+      systemIsDark.matches                                  ? "dark" :
+                                                              "light";
   themeButton.textContent = themes[theme];
   for (const view of views) view.made?.view?.redraw();
 }
@@ -99,15 +121,19 @@ const file = model.program.split(/[\\/]/).pop();
 document.title = `${file}: profile`;
 document.getElementById("title").textContent = `Profile of ${file}`;
 document.getElementById("subtitle").textContent = [
-  model.target && `target ${model.target}`, model.clockText && `${model.howKnown} at ${model.clockText}`,
+  model.target && `target ${model.target}`,
+  model.clockText && `${model.howKnown} at ${model.clockText}`,
   model.checksum && `program ${model.checksum}`
 ].filter(Boolean).join(" · ");
 const warnings = (model.missing ?? []).map((sentence) => `Not known: ${sentence}.`);
-if (model.spans.length === 0) warnings.unshift("No events: none was recorded, or the program has no operators.");
+if (model.spans.length === 0)
+  warnings.unshift("No events: none was recorded, or the program has no operators.");
 if (!model.complete)
   warnings.unshift(
-      model.lost_events > 0 ? `Partial: ${count(model.lost_events, "event")} of this run had no room (run --profile-events).` :
-                              "Partial: this run did not end.");
+      model.lost_events > 0 ?
+          `Partial: ${
+              count(model.lost_events, "event")} of this run had no room (run --profile-events).` :
+          "Partial: this run did not end.");
 const warning = document.getElementById("warning");
 warning.hidden = warnings.length === 0;
 warning.textContent = warnings.join(" ");

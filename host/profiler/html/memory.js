@@ -4,12 +4,22 @@ function memoryView(model) {
   let inCycles = false;
   const buffers = model.buffers;
   const peakRow = model.steps[model.memoryPeak.step].row;
-  const top = Math.max(1, ...buffers.map((buffer) => buffer.offset + buffer.bytes), model.planned_bytes);
+  const top =
+      Math.max(1, ...buffers.map((buffer) => buffer.offset + buffer.bytes), model.planned_bytes);
   const starts = (step) => (inCycles ? model.steps[step].start : step);
   const ends = (step) => (inCycles ? model.steps[step].end : step + 1);
-  const world = () => ({x0: 0, x1: Math.max(1, inCycles ? model.total_cycles : model.steps.length), y0: -1.06 * top, y1: 0});
-  const place = (buffer) =>
-      ({x0: starts(buffer.first_step), x1: ends(buffer.last_step), y0: -(buffer.offset + buffer.bytes), y1: -buffer.offset});
+  const world = () => ({
+    x0: 0,
+    x1: Math.max(1, inCycles ? model.total_cycles : model.steps.length),
+    y0: -1.06 * top,
+    y1: 0
+  });
+  const place = (buffer) => ({
+    x0: starts(buffer.first_step),
+    x1: ends(buffer.last_step),
+    y0: -(buffer.offset + buffer.bytes),
+    y1: -buffer.offset
+  });
   const order = [...buffers].sort((a, b) => a.first_step - b.first_step || a.offset - b.offset);
   order.forEach((buffer, index) => {
     buffer.index = index;
@@ -18,8 +28,10 @@ function memoryView(model) {
   const describe = (buffer) => {
     const lines = [
       buffer.name, buffer.row >= 0 && `for ${model.rows[buffer.row].name}`,
-      `${bytes(buffer.bytes)} at ${number(buffer.offset)} to ${number(buffer.offset + buffer.bytes)}`,
-      `steps ${buffer.first_step} to ${buffer.last_step}`, buffer.staged && "constants, copied from flash"
+      `${bytes(buffer.bytes)} at ${number(buffer.offset)} to ${
+          number(buffer.offset + buffer.bytes)}`,
+      `steps ${buffer.first_step} to ${buffer.last_step}`,
+      buffer.staged && "constants, copied from flash"
     ];
     return lines.filter(Boolean).join("\n");
   };
@@ -67,18 +79,24 @@ function memoryView(model) {
       }
       const from = Math.max(x, view.margin.left);
       if (height > 18)
-        plate(context, buffer.name, from + 4, y + height / 2, Math.min(x + width, view.width) - from - 8, colours, buffer.staged);
+        plate(
+            context, buffer.name, from + 4, y + height / 2,
+            Math.min(x + width, view.width) - from - 8, colours, buffer.staged);
     }
     const peak = model.memoryPeak;
-    const left = view.pixelX(starts(peak.step)), right = Math.max(view.pixelX(ends(peak.step)), left + 2);
+    const left = view.pixelX(starts(peak.step)),
+          right = Math.max(view.pixelX(ends(peak.step)), left + 2);
     context.strokeStyle = colours.mark;
     context.lineWidth = 2;
     context.setLineDash([6, 4]);
-    context.strokeRect(left, view.pixelY(-peak.top), right - left, view.pixelY(0) - view.pixelY(-peak.top));
+    context.strokeRect(
+        left, view.pixelY(-peak.top), right - left, view.pixelY(0) - view.pixelY(-peak.top));
     context.setLineDash([]);
     const text = `peak: ${bytes(peak.bytes)} in step ${peak.step}`;
     const wide = context.measureText(text).width;
-    plate(context, text, Math.min(Math.max(left, view.margin.left + 4), view.width - wide - 8), 12, wide + 2, colours);
+    plate(
+        context, text, Math.min(Math.max(left, view.margin.left + 4), view.width - wide - 8), 12,
+        wide + 2, colours);
     const frame = (buffer, colour) => {
       const [x, y, width, height] = box(buffer);
       context.strokeStyle = colour;
@@ -90,7 +108,8 @@ function memoryView(model) {
     if (view.cursor && view.isFocused()) frame(view.cursor, colours.accent);
     context.restore();
   }
-  const isSelected = (buffer) => (selection.current.tensor !== undefined && buffer.tensor === selection.current.tensor) ||
+  const isSelected = (buffer) =>
+      (selection.current.tensor !== undefined && buffer.tensor === selection.current.tensor) ||
       (selection.current.row !== undefined && buffer.row === selection.current.row);
   const xMode =
       el("select", {
@@ -100,7 +119,8 @@ function memoryView(model) {
           view.fit();
         }
       },
-         el("option", {value: "steps"}, "steps of the plan"), el("option", {value: "cycles"}, "cycles"));
+         el("option", {value: "steps"}, "steps of the plan"),
+         el("option", {value: "cycles"}, "cycles"));
   const view = new CanvasView({
     name: "memory",
     label: "Memory map over time",
@@ -117,8 +137,8 @@ function memoryView(model) {
       const at = shown.worldX(x), address = -shown.worldY(y);
       for (let i = order.length - 1; i >= 0; --i) {
         const buffer = order[i];
-        if (address >= buffer.offset && address < buffer.offset + buffer.bytes && at >= starts(buffer.first_step) &&
-            at < ends(buffer.last_step))
+        if (address >= buffer.offset && address < buffer.offset + buffer.bytes &&
+            at >= starts(buffer.first_step) && at < ends(buffer.last_step))
           return buffer;
       }
       return null;
@@ -126,13 +146,17 @@ function memoryView(model) {
     step(buffer, pressed) {
       if (buffer === null || pressed === "Home") return order[0] ?? null;
       if (pressed === "End") return order[order.length - 1];
-      if (pressed === "ArrowLeft" || pressed === "ArrowRight") return order[buffer.index + (pressed === "ArrowLeft" ? -1 : 1)] ?? null;
+      if (pressed === "ArrowLeft" || pressed === "ArrowRight")
+        return order[buffer.index + (pressed === "ArrowLeft" ? -1 : 1)] ?? null;
       const up = pressed === "ArrowUp";
       const live = order.filter(
           (each) => each.first_step <= buffer.first_step && each.last_step >= buffer.first_step &&
               (up ? each.offset > buffer.offset : each.offset < buffer.offset));
       return live.reduce(
-          (best, each) => (best === null || (up ? each.offset < best.offset : each.offset > best.offset) ? each : best), null);
+          (best, each) => (
+              best === null || (up ? each.offset < best.offset : each.offset > best.offset) ? each :
+                                                                                              best),
+          null);
     },
     choose: (buffer) => {
       if (buffer.tensor !== undefined)
@@ -142,14 +166,16 @@ function memoryView(model) {
     },
   });
   return {
-    element:
-        el("div", {},
-           el("p", {}, `Planned ${bytes(model.planned_bytes)}`, model.sram_bytes && ` of ${bytes(model.sram_bytes)} of SRAM`,
-              `; most live bytes: ${bytes(model.memoryPeak.bytes)} in step ${model.memoryPeak.step}`,
-              peakRow >= 0 && `, ${model.rows[peakRow].name}`, "."),
-           el("ul", {class: "legend"}, el("li", {}, key("npu"), "value"), el("li", {}, key("copy"), "constants copied from flash"),
-              el("li", {}, "dashed frame: peak")),
-           view.element),
+    element: el(
+        "div", {},
+        el("p", {}, `Planned ${bytes(model.planned_bytes)}`,
+           model.sram_bytes && ` of ${bytes(model.sram_bytes)} of SRAM`,
+           `; most live bytes: ${bytes(model.memoryPeak.bytes)} in step ${model.memoryPeak.step}`,
+           peakRow >= 0 && `, ${model.rows[peakRow].name}`, "."),
+        el("ul", {class: "legend"}, el("li", {}, key("npu"), "value"),
+           el("li", {}, key("copy"), "constants copied from flash"),
+           el("li", {}, "dashed frame: peak")),
+        view.element),
     show: () => view.redraw(),
     opened: () => view.redraw(),
     view,

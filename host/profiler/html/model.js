@@ -1,4 +1,5 @@
-// What the report shows: the JSON of `deuteron profile --json`, with the relations between its parts.
+// What the report shows: the JSON of `deuteron profile --json`, with the relations between its
+// parts.
 
 function stored(id) {
   const text = document.getElementById(id).textContent;
@@ -25,7 +26,8 @@ function makeModel(profile, compileReport, layers) {
   return model;
 }
 
-const kFullArray = 0.9;  // of the array: more is bound by it, whatever stands in the last few cycles
+const kFullArray =
+    0.9;  // of the array: more is bound by it, whatever stands in the last few cycles
 
 // What decides the time of a row, as one word for tables and one of the kinds for colours.
 function boundOf(row) {
@@ -34,16 +36,18 @@ function boundOf(row) {
   if (most === "cpu") return {kind: "cpu", text: "CPU kernel"};
   if (most === "host") return {kind: "host", text: "host bound"};
   if (most === "stall") return {kind: "stall", text: "flash bound"};
-  if (row.limited_by === "array" || row.utilization >= kFullArray) return {kind: "npu", text: "MAC bound"};
+  if (row.limited_by === "array" || row.utilization >= kFullArray)
+    return {kind: "npu", text: "MAC bound"};
   if (row.limited_by.endsWith(" port")) return {kind: "npu", text: "memory bound"};
   return {kind: "npu", text: row.limited_by === "start" ? "start bound" : "NPU"};
 }
 
 const rowsOf =
-    (model,
-     sources) => [...new Set(sources.filter((source) => model.rowOfSource.has(source)).map((source) => model.rowOfSource.get(source)))];
+    (model, sources) => [...new Set(sources.filter((source) => model.rowOfSource.has(source))
+                                        .map((source) => model.rowOfSource.get(source)))];
 
-// Which rows write and read a tensor; sources without a row (a view costs nothing) are left to the graph.
+// Which rows write and read a tensor; sources without a row (a view costs nothing) are left to the
+// graph.
 function relateTensors(model) {
   model.inputsOfRow = model.rows.map(() => []);
   model.outputsOfRow = model.rows.map(() => []);
@@ -57,7 +61,9 @@ function relateTensors(model) {
 
 // When the steps of the memory plan run, in cycles, and whose each buffer is.
 function relateBuffers(model) {
-  const last = Math.max(-1, ...model.memory.map((buffer) => buffer.last_step), ...model.spans.map((span) => span.step ?? -1));
+  const last = Math.max(
+      -1, ...model.memory.map((buffer) => buffer.last_step),
+      ...model.spans.map((span) => span.step ?? -1));
   const rowOfStep = new Array(last + 1).fill(-1);
   const start = new Array(last + 1).fill(-1), end = new Array(last + 1).fill(-1);
   for (const span of model.spans) {
@@ -79,20 +85,25 @@ function relateBuffers(model) {
   model.buffers = model.memory.map((buffer) => {
     const tensor = buffer.staged ? undefined : tensorOf.get(buffer.name);
     const from = tensor === undefined ? [] : rowsOf(model, model.tensors[tensor].from);
-    const row = from.length > 0 ? from[from.length - 1] : model.steps[buffer.staged ? buffer.last_step : buffer.first_step].row;
+    const row = from.length > 0 ?
+        from[from.length - 1] :
+        model.steps[buffer.staged ? buffer.last_step : buffer.first_step].row;
     return {...buffer, tensor, row};
   });
   model.memoryPeak = peakOf(model);
 }
 
-// Bytes that are live in each step, buffers that share their place counted once, and the step with most of them.
+// Bytes that are live in each step, buffers that share their place counted once, and the step with
+// most of them.
 function peakOf(model) {
   const starting = model.steps.map(() => []);
   for (const buffer of model.buffers) starting[buffer.first_step].push(buffer);
   let live = [];
   let peak = {step: 0, bytes: 0, top: 0};
   model.steps.forEach((_, step) => {
-    live = live.filter((buffer) => buffer.last_step >= step).concat(starting[step]).sort((a, b) => a.offset - b.offset);
+    live = live.filter((buffer) => buffer.last_step >= step)
+               .concat(starting[step])
+               .sort((a, b) => a.offset - b.offset);
     let used = 0, top = 0;
     for (const buffer of live) {
       const stop = buffer.offset + buffer.bytes;
@@ -109,7 +120,9 @@ function relateRefusals(model) {
   model.refusalsOfRow = model.rows.map(() => []);
   const refusals = model.compileReport?.refusals ?? [];
   const rowOfName = new Map();
-  model.rows.forEach((row, index) => row.sources.forEach((source) => rowOfName.set(model.sources[source].name, index)));
+  model.rows.forEach(
+      (row, index) =>
+          row.sources.forEach((source) => rowOfName.set(model.sources[source].name, index)));
   model.rows.forEach((row, index) => rowOfName.set(row.name, index));
   for (const refusal of refusals) {
     const name = [refusal.name, ...refusal.name.split(" + ")].find((each) => rowOfName.has(each));

@@ -1,7 +1,13 @@
 // Modules as a folding tree: cycles of everything below each.
 
 function moduleTree(model) {
-  const root = {name: "", children: new Map(), rows: [], spent: {npu: 0, host: 0, stall: 0, cpu: 0}, cycles: 0};
+  const root = {
+    name: "",
+    children: new Map(),
+    rows: [],
+    spent: {npu: 0, host: 0, stall: 0, cpu: 0},
+    cycles: 0
+  };
   const add = (node, row) => {
     for (const kind of kKinds) node.spent[kind] += row[kind];
     node.cycles += row.cycles;
@@ -9,10 +15,18 @@ function moduleTree(model) {
   model.rows.forEach((row, index) => {
     let node = root;
     add(node, row);
-    const path = row.module === "" ? [row.sources.length > 0 ? "outside of any module" : "no operator"] : row.module.split(".");
+    const path = row.module === "" ?
+        [row.sources.length > 0 ? "outside of any module" : "no operator"] :
+        row.module.split(".");
     for (const part of path) {
       if (!node.children.has(part))
-        node.children.set(part, {name: part, children: new Map(), rows: [], spent: {npu: 0, host: 0, stall: 0, cpu: 0}, cycles: 0});
+        node.children.set(part, {
+          name: part,
+          children: new Map(),
+          rows: [],
+          spent: {npu: 0, host: 0, stall: 0, cpu: 0},
+          cycles: 0
+        });
       node = node.children.get(part);
       add(node, row);
     }
@@ -34,14 +48,16 @@ function modulesView(model) {
   walk(root, []);
 
   const line = (name, spent, cycles) =>
-      el("span", {class: "line"}, el("span", {class: "name"}, name), el("span", {class: "number"}, number(cycles)),
+      el("span", {class: "line"}, el("span", {class: "name"}, name),
+         el("span", {class: "number"}, number(cycles)),
          el("span", {class: "number"}, percent(cycles / total)), bar(spent, total, true));
   function leaf(row) {
     const shown =
         el("div", {class: "leaf"},
            line(
-               el("button", {type: "button", class: "link", onclick: () => selection.row(row)}, model.rows[row].name), model.rows[row],
-               model.rows[row].cycles));
+               el("button", {type: "button", class: "link", onclick: () => selection.row(row)},
+                  model.rows[row].name),
+               model.rows[row], model.rows[row].cycles));
     leafOf.set(row, shown);
     return shown;
   }
@@ -69,7 +85,8 @@ function modulesView(model) {
     fill(node, fold);
     fold.open = true;
   };
-  const tree = el("div", {class: "tree"}, [...root.children.values()].map(folded), root.rows.map(leaf));
+  const tree =
+      el("div", {class: "tree"}, [...root.children.values()].map(folded), root.rows.map(leaf));
   const openAll = (node) => {
     for (const child of node.children.values()) {
       open(child);
@@ -88,7 +105,8 @@ function modulesView(model) {
   return {
     element:
         el("div", {"data-view": "modules"}, legend(kKinds),
-           el("div", {class: "toolbar"}, el("button", {type: "button", onclick: () => openAll(root)}, "Unfold all"),
+           el("div", {class: "toolbar"},
+              el("button", {type: "button", onclick: () => openAll(root)}, "Unfold all"),
               el("button", {type: "button", onclick: closeAll}, "Fold all")),
            tree),
     show(selected) {

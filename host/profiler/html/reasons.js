@@ -1,7 +1,9 @@
-// Views of other commands' results, where they are given: why operators are not on the NPU (compile), errors of layers (verify).
+// Views of other commands' results, where they are given: why operators are not on the NPU
+// (compile), errors of layers (verify).
 
 function placementView(model) {
-  const refusals = model.compileReport.refusals ?? [], transposes = model.compileReport.transposes ?? [];
+  const refusals = model.compileReport.refusals ?? [],
+        transposes = model.compileReport.transposes ?? [];
   const columns = [
     {title: "Operator", text: (row) => row.name},
     {title: "Module", text: (row) => row.module_path},
@@ -17,28 +19,38 @@ function placementView(model) {
     },
     {title: "Source", text: (row) => row.source_line},
   ];
-  const table = new SortedTable(
-      {name: "placement", columns, rows: refusals, rowOf: (row) => row.row, sort: 5, searched: "Filter by operator or reason"});
+  const table = new SortedTable({
+    name: "placement",
+    columns,
+    rows: refusals,
+    rowOf: (row) => row.row,
+    sort: 5,
+    searched: "Filter by operator or reason"
+  });
   return {
-    element:
-        el("div", {}, refusals.length === 0 ? el("p", {}, "Every operator that can be is on the NPU.") : table.element,
-           transposes.length > 0 &&
-               [
-                 el("h2", {}, "Changes of layout"),
-                 el("ul", {},
-                    transposes.map(
-                        (each) =>
-                            el("li", {},
-                               `${each.value} to ${each.to}${each.for ? `, for ${each.for}` : ""}: ${bytes(each.bytes)}, about ${
-                                   number(each.cycles)} cycles`)))
-               ]),
+    element: el(
+        "div", {},
+        refusals.length === 0 ? el("p", {}, "Every operator that can be is on the NPU.") :
+                                table.element,
+        transposes.length > 0 &&
+            [
+              el("h2", {}, "Changes of layout"),
+              el("ul", {},
+                 transposes.map(
+                     (each) =>
+                         el("li", {},
+                            `${each.value} to ${each.to}${each.for ? `, for ${each.for}` : ""}: ${
+                                bytes(each.bytes)}, about ${number(each.cycles)} cycles`)))
+            ]),
         show: (selected) => table.show(selected), opened: () => table.reveal(),
   };
 }
 
 function accuracyView(model) {
   const rowOfName = new Map();
-  model.rows.forEach((row, index) => row.sources.forEach((source) => rowOfName.set(model.sources[source].name, index)));
+  model.rows.forEach(
+      (row, index) =>
+          row.sources.forEach((source) => rowOfName.set(model.sources[source].name, index)));
   const layers = model.layers.filter((layer) => !layer.fused);
   const columns = [
     {title: "Layer", text: (layer) => layer.name},
@@ -52,7 +64,12 @@ function accuracyView(model) {
       text: (layer) => `${layer.sqnr_db.toFixed(1)} dB`,
       help: "Signal to quantization noise against the float model"
     },
-    {title: "Largest error", number: true, value: (layer) => layer.max_error, text: (layer) => layer.max_error.toPrecision(4)},
+    {
+      title: "Largest error",
+      number: true,
+      value: (layer) => layer.max_error,
+      text: (layer) => layer.max_error.toPrecision(4)
+    },
     {
       title: "In steps",
       number: true,
@@ -60,7 +77,12 @@ function accuracyView(model) {
       text: (layer) => layer.steps.toFixed(2),
       help: "Largest error in steps of the tensor's scale"
     },
-    {title: "Differing", number: true, value: (layer) => layer.differing, text: (layer) => percent(layer.differing, 2)},
+    {
+      title: "Differing",
+      number: true,
+      value: (layer) => layer.differing,
+      text: (layer) => percent(layer.differing, 2)
+    },
   ];
   const table = new SortedTable({
     name: "accuracy",
@@ -72,7 +94,9 @@ function accuracyView(model) {
     searched: "Filter by layer, operator, module"
   });
   return {
-    element: el("div", {}, el("p", {}, "Worst layers first; fused layers have no value of their own."), table.element),
+    element:
+        el("div", {}, el("p", {}, "Worst layers first; fused layers have no value of their own."),
+           table.element),
     show: (selected) => table.show(selected),
     opened: () => table.reveal()
   };

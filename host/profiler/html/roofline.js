@@ -1,4 +1,5 @@
-// Roofline: MACs per byte moved against MACs per cycle, under the roofs of the array and of the fastest transfer that the run shows.
+// Roofline: MACs per byte moved against MACs per cycle, under the roofs of the array and of the
+// fastest transfer that the run shows.
 
 const kShapes = {
   "MAC bound": "circle",
@@ -9,7 +10,8 @@ const kShapes = {
 
 function rooflineView(model) {
   const modes = {
-    sram: {title: "SRAM read and written", bytes: (row) => row.sram_bytes, cycles: (row) => row.npu},
+    sram:
+        {title: "SRAM read and written", bytes: (row) => row.sram_bytes, cycles: (row) => row.npu},
     flash: {title: "flash", bytes: (row) => row.flash_bytes, cycles: (row) => row.npu + row.stall},
   };
   let mode = "sram", points = [], rate = 0;
@@ -20,7 +22,11 @@ function rooflineView(model) {
     rate = 0;
     model.rows.forEach((row, index) => {
       if (bytes(row) > 0 && cycles(row) > 0)
-        rate = Math.max(rate, mode === "sram" ? bytes(row) / cycles(row) : row.copying > 0 ? bytes(row) / row.copying : 0);
+        rate = Math.max(
+            rate,
+            mode === "sram"     ? bytes(row) / cycles(row) :
+                row.copying > 0 ? bytes(row) / row.copying :
+                                  0);
       if (row.macs > 0 && bytes(row) > 0 && cycles(row) > 0)
         points.push({
           row: index,
@@ -51,7 +57,8 @@ function rooflineView(model) {
     const row = model.rows[point.row];
     const lines = [
       row.name, `${point.intensity.toFixed(2)} MACs per byte of ${modes[mode].title}`,
-      `${point.speed.toFixed(2)} MACs per cycle of ${model.peak}: ${percent(model.peak ? point.speed / model.peak : 0, 0)}`,
+      `${point.speed.toFixed(2)} MACs per cycle of ${model.peak}: ${
+          percent(model.peak ? point.speed / model.peak : 0, 0)}`,
       model.bounds[point.row].text
     ];
     if (row.limited_by) lines.push(`NPU limited by ${row.limited_by}`);
@@ -62,11 +69,11 @@ function rooflineView(model) {
     if (kind === "square")
       context.rect(x - size * 0.9, y - size * 0.9, 1.8 * size, 1.8 * size);
     else if (kind === "triangle")
-      context.moveTo(x, y - size * 1.2), context.lineTo(x + size * 1.1, y + size * 0.8), context.lineTo(x - size * 1.1, y + size * 0.8),
-          context.closePath();
+      context.moveTo(x, y - size * 1.2), context.lineTo(x + size * 1.1, y + size * 0.8),
+          context.lineTo(x - size * 1.1, y + size * 0.8), context.closePath();
     else if (kind === "diamond")
-      context.moveTo(x, y - size * 1.3), context.lineTo(x + size * 1.3, y), context.lineTo(x, y + size * 1.3),
-          context.lineTo(x - size * 1.3, y), context.closePath();
+      context.moveTo(x, y - size * 1.3), context.lineTo(x + size * 1.3, y),
+          context.lineTo(x, y + size * 1.3), context.lineTo(x - size * 1.3, y), context.closePath();
     else
       context.arc(x, y, size, 0, 7);
   }
@@ -92,7 +99,9 @@ function rooflineView(model) {
     }
     context.fillStyle = colours.text;
     context.textAlign = "center";
-    context.fillText(`MACs per byte of ${modes[mode].title}`, view.margin.left + view.plotWidth() / 2, bottom + 34);
+    context.fillText(
+        `MACs per byte of ${modes[mode].title}`, view.margin.left + view.plotWidth() / 2,
+        bottom + 34);
     context.save();
     context.translate(12, view.margin.top + view.plotHeight() / 2);
     context.rotate(-Math.PI / 2);
@@ -123,12 +132,16 @@ function rooflineView(model) {
   function roofNames(context, view, colours) {
     const names = [
       `— array: ${model.peak} MACs per cycle`,
-      `- - ${mode === "sram" ? "SRAM, most that an operator reached" : "flash, most that a copy reached"}: ${
-          rate.toFixed(2)} bytes per cycle`
+      `- - ${
+          mode === "sram" ? "SRAM, most that an operator reached" :
+                            "flash, most that a copy reached"}: ${rate.toFixed(2)} bytes per cycle`
     ];
     if (model.peak > 0)
       names.slice(0, rate > 0 ? 2 : 1)
-          .forEach((name, line) => plate(context, name, view.margin.left + 8, view.margin.top + 14 + 20 * line, 600, colours));
+          .forEach(
+              (name, line) => plate(
+                  context, name, view.margin.left + 8, view.margin.top + 14 + 20 * line, 600,
+                  colours));
   }
   function draw(context, view, colours) {
     axes(context, view, colours);
@@ -140,11 +153,14 @@ function rooflineView(model) {
     roofNames(context, view, colours);
     const painted = new Set();  // of many points in one place the first is enough
     for (const point of points) {
-      const spot = `${model.bounds[point.row].text} ${Math.round(view.pixelX(point.x) / 2)} ${Math.round(view.pixelY(point.y) / 2)}`;
+      const spot = `${model.bounds[point.row].text} ${Math.round(view.pixelX(point.x) / 2)} ${
+          Math.round(view.pixelY(point.y) / 2)}`;
       if (painted.has(spot)) continue;
       painted.add(spot);
       const kind = model.bounds[point.row].kind;
-      shape(context, kShapes[model.bounds[point.row].text], view.pixelX(point.x), view.pixelY(point.y), 6);
+      shape(
+          context, kShapes[model.bounds[point.row].text], view.pixelX(point.x),
+          view.pixelY(point.y), 6);
       context.fillStyle = colours.page;
       context.fill();
       context.fillStyle = colours.fill[kind];
@@ -165,13 +181,18 @@ function rooflineView(model) {
       ring(chosen, colours.mark);
       const name = model.rows[chosen.row].name;
       const width = Math.min(context.measureText(name).width, 260);
-      plate(context, name, Math.min(view.pixelX(chosen.x) - 6, view.width - width - 12), view.pixelY(chosen.y) - 24, 260, colours);
+      plate(
+          context, name, Math.min(view.pixelX(chosen.x) - 6, view.width - width - 12),
+          view.pixelY(chosen.y) - 24, 260, colours);
     }
-    if (view.cursor && view.isFocused() && points.includes(view.cursor)) ring(view.cursor, colours.accent);
+    if (view.cursor && view.isFocused() && points.includes(view.cursor))
+      ring(view.cursor, colours.accent);
     context.restore();
     if (points.length === 0) {
       context.fillStyle = colours.muted;
-      context.fillText(`No operator has both MACs and bytes of ${modes[mode].title}.`, view.margin.left + 12, view.margin.top + 24);
+      context.fillText(
+          `No operator has both MACs and bytes of ${modes[mode].title}.`, view.margin.left + 12,
+          view.margin.top + 24);
     }
   }
   const choice =
@@ -184,7 +205,8 @@ function rooflineView(model) {
           view.fit();
         }
       },
-         Object.entries(modes).map(([value, each]) => el("option", {value}, `bytes of ${each.title}`)));
+         Object.entries(modes).map(
+             ([value, each]) => el("option", {value}, `bytes of ${each.title}`)));
   const view = new CanvasView({
     name: "roofline",
     label: "Roofline chart",
@@ -207,7 +229,8 @@ function rooflineView(model) {
     step(point, pressed) {
       if (point === null || !points.includes(point) || pressed === "Home") return points[0] ?? null;
       if (pressed === "End") return points[points.length - 1];
-      return points[point.index + (pressed === "ArrowLeft" || pressed === "ArrowUp" ? -1 : 1)] ?? null;
+      return points[point.index + (pressed === "ArrowLeft" || pressed === "ArrowUp" ? -1 : 1)] ??
+          null;
     },
     choose: (point) => selection.row(point.row),
   });
@@ -217,7 +240,8 @@ function rooflineView(model) {
         el("ul", {class: "legend"},
            [
              ["● ", "MAC bound: only fewer MACs, or channels that fill the array, help"],
-             ["■ ", "memory bound: a port of the NPU's SRAM decides"], ["▲ ", "host bound: starting the call costs more than the call"],
+             ["■ ", "memory bound: a port of the NPU's SRAM decides"],
+             ["▲ ", "host bound: starting the call costs more than the call"],
              ["◆ ", "flash bound: waits for its constants"]
            ].map(([mark, text]) => el("li", {}, mark, text))),
         view.element,

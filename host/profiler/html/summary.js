@@ -3,33 +3,46 @@
 function summaryView(model) {
   const total = Math.max(1, model.total_cycles);
   const time = model.clock_hz ? `${model.milliseconds.toPrecision(4)} ms` : "clock not known";
-  const tile = (name, value, note) => el("div", {class: "tile"}, name, el("b", {}, value), el("span", {class: "muted"}, note));
+  const tile = (name, value, note) =>
+      el("div", {class: "tile"}, name, el("b", {}, value), el("span", {class: "muted"}, note));
   const runs = model.runs.length > 1 ? `one of ${model.runs.length} runs` : "one run";
-  const tiles =
-      el("div", {class: "tiles"},
-         model.simulated !== false &&
-             tile("Time", time, `${model.howKnown}${model.clockText ? ` at ${model.clockText}` : ""}: docs/npu.md, docs/targets.md`),
-         tile(capital(model.unit), number(model.total_cycles), `${runs}; ${percent(model.on_operators / total)} on named operators`),
-         model.planned_bytes > 0 &&
-             tile(
-                 "SRAM planned", `${number(model.planned_bytes)} bytes`,
-                 model.sram_bytes ? `${percent(model.planned_bytes / model.sram_bytes)} of ${bytes(model.sram_bytes)}` : "of the arena"),
-         model.flash_bytes !== undefined &&
-             tile("Flash", `${number(model.flash_bytes)} bytes`, `constants and microcode; the program is ${bytes(model.program_bytes)}`),
-         accuracyTile(model, tile));
-  const head =
-      ["Spent on", capital(model.unit), "Share"].map((title, i) => el("th", {scope: "col", class: i > 0 ? "number" : null}, title));
+  const tiles = el(
+      "div", {class: "tiles"},
+      model.simulated !== false &&
+          tile(
+              "Time", time,
+              `${model.howKnown}${
+                  model.clockText ? ` at ${model.clockText}` : ""}: docs/npu.md, docs/targets.md`),
+      tile(
+          capital(model.unit), number(model.total_cycles),
+          `${runs}; ${percent(model.on_operators / total)} on named operators`),
+      model.planned_bytes > 0 &&
+          tile(
+              "SRAM planned", `${number(model.planned_bytes)} bytes`,
+              model.sram_bytes ? `${percent(model.planned_bytes / model.sram_bytes)} of ${
+                                     bytes(model.sram_bytes)}` :
+                                 "of the arena"),
+      model.flash_bytes !== undefined &&
+          tile(
+              "Flash", `${number(model.flash_bytes)} bytes`,
+              `constants and microcode; the program is ${bytes(model.program_bytes)}`),
+      accuracyTile(model, tile));
+  const head = ["Spent on", capital(model.unit), "Share"].map(
+      (title, i) => el("th", {scope: "col", class: i > 0 ? "number" : null}, title));
   const lines = kKinds.map(
       (kind) =>
-          el("tr", {id: `spent-${kind}`}, el("td", {}, key(kind), kKindNames[kind]), el("td", {class: "number"}, number(model.spent[kind])),
+          el("tr", {id: `spent-${kind}`}, el("td", {}, key(kind), kKindNames[kind]),
+             el("td", {class: "number"}, number(model.spent[kind])),
              el("td", {class: "number"}, percent(model.spent[kind] / total))));
-  const split = el("table", {class: "rows"}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, lines));
+  const split =
+      el("table", {class: "rows"}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, lines));
   const advice = adviceOf(model);
   return {
     element:
-        el("div", {"data-view": "summary"}, tiles, el("h2", {}, `Where the ${model.unit} go`), bar(model.spent, total), split,
-           el("h2", {}, "What to do next"),
-           advice.length === 0 ? el("p", {}, "Nothing stands out.") : el("ol", {class: "advice"}, advice.map(adviceLine))),
+        el("div", {"data-view": "summary"}, tiles, el("h2", {}, `Where the ${model.unit} go`),
+           bar(model.spent, total), split, el("h2", {}, "What to do next"),
+           advice.length === 0 ? el("p", {}, "Nothing stands out.") :
+                                 el("ol", {class: "advice"}, advice.map(adviceLine))),
     show() {},
     opened() {},
   };
@@ -37,18 +50,28 @@ function summaryView(model) {
 
 function adviceLine(item) {
   const links = item.rows.map(
-      (row, i) => [i > 0 && ", ", el("button", {type: "button", class: "link", onclick: () => selection.row(row)}, item.names[i])]);
-  return el("li", {}, el("strong", {}, item.title), ` ${item.text} `, links.length > 0 && "Largest: ", links);
+      (row, i) =>
+          [i > 0 && ", ",
+           el("button", {type: "button", class: "link", onclick: () => selection.row(row)},
+              item.names[i])]);
+  return el(
+      "li", {}, el("strong", {}, item.title), ` ${item.text} `,
+      links.length > 0 && "Largest: ", links);
 }
 
 function accuracyTile(model, tile) {
   const layers = (model.layers ?? []).filter((layer) => !layer.fused);
   if (layers.length > 0) {
     const worst = layers.reduce((a, b) => (b.sqnr_db < a.sqnr_db ? b : a));
-    return tile("Accuracy, least SQNR", `${worst.sqnr_db.toFixed(1)} dB`, `at ${worst.name}, against the float model`);
+    return tile(
+        "Accuracy, least SQNR", `${worst.sqnr_db.toFixed(1)} dB`,
+        `at ${worst.name}, against the float model`);
   }
   const checked = model.compileReport?.check_sqnr_db;
-  return checked === undefined ? null : tile("Accuracy, first sample", `${checked.toFixed(1)} dB`, "int8 program against the float model");
+  return checked === undefined ? null :
+                                 tile(
+                                     "Accuracy, first sample", `${checked.toFixed(1)} dB`,
+                                     "int8 program against the float model");
 }
 
 const kFewShare = 0.05;  // what is less of the run is not worth a sentence
@@ -59,8 +82,11 @@ function adviceOf(model) {
   const total = Math.max(1, model.total_cycles);
   const indices = model.rows.map((_, i) => i);
   const largest = (value, most = 3) =>
-      indices.filter((i) => value(model.rows[i]) > 0).sort((a, b) => value(model.rows[b]) - value(model.rows[a])).slice(0, most);
-  const share = (cycles) => `${number(Math.round(cycles))} ${model.unit} (${percent(cycles / total)})`;
+      indices.filter((i) => value(model.rows[i]) > 0)
+          .sort((a, b) => value(model.rows[b]) - value(model.rows[a]))
+          .slice(0, most);
+  const share = (cycles) =>
+      `${number(Math.round(cycles))} ${model.unit} (${percent(cycles / total)})`;
   const items = [];
   const add = (cycles, title, text, rows) => {
     if (cycles >= kFewShare * total) items.push({cycles, title, text, rows});
@@ -69,7 +95,8 @@ function adviceOf(model) {
   const onTrack = (track) => model.spans.filter((span) => span.track === track).length;
   const calls = count(onTrack("npu"), "call"), copies = count(onTrack("copy"), "copy", "copies");
   add(model.spent.host, "Make fewer calls.",
-      `The host spends ${share(model.spent.host)} on starting ${calls} and ${copies}, whatever their size. ` +
+      `The host spends ${share(model.spent.host)} on starting ${calls} and ${
+          copies}, whatever their size. ` +
           "Operators that fuse (activation, batch norm and addition behind a convolution) and fewer, larger layers save whole calls. " +
           "Calls that cost the host more than the NPU computes are the first to go.",
       largest((row) => Math.max(0, row.host - row.npu)));
@@ -77,8 +104,8 @@ function adviceOf(model) {
       `The NPU waits ${share(model.spent.stall)} for constants from flash: ` +
           "the calls before leave the copy engine too little time. Fewer weights in these layers help, or computing more between two of them.",
       largest((row) => row.stall));
-  add(model.spent.cpu, "Take work off the Cortex-M.", `Its kernels take ${share(model.spent.cpu)}. ${cpuReason(model)}`,
-      largest((row) => row.cpu));
+  add(model.spent.cpu, "Take work off the Cortex-M.",
+      `Its kernels take ${share(model.spent.cpu)}. ${cpuReason(model)}`, largest((row) => row.cpu));
 
   if (model.peak > 0) {
     const idle = (row) => (row.macs > 0 ? Math.max(0, row.npu - row.macs / model.peak) : row.npu);
@@ -88,7 +115,8 @@ function adviceOf(model) {
     for (const [limit, cycles] of groups)
       if (kLimitAdvice[limit])
         add(cycles, kLimitAdvice[limit].title,
-            `A full array would need ${share(cycles)} less for the operators that are limited by ${kLimitAdvice[limit].name}. ` +
+            `A full array would need ${share(cycles)} less for the operators that are limited by ${
+                kLimitAdvice[limit].name}. ` +
                 kLimitAdvice[limit].text,
             largest((row) => (row.limited_by === limit ? idle(row) : 0)));
   }
@@ -98,7 +126,8 @@ function adviceOf(model) {
       cycles: added,
       title: "Avoid changes of layout.",
       rows: largest((row) => row.added),
-      text: `The compiler added ${share(added)} that only bring values into another order of bytes. ` +
+      text: `The compiler added ${
+                share(added)} that only bring values into another order of bytes. ` +
           "Reshapes and permutes between convolutions, or operators on the CPU between operators on the NPU, force them."
     });
   for (const item of items) item.names = item.rows.map((row) => model.rows[row].name);
@@ -110,7 +139,8 @@ const kLimitAdvice = {
   "array": {
     name: "the array",
     title: "Fill the array.",
-    text: "It works all the time on fewer channels than it has room for: channels that are multiples of its width fill it, depthwise " +
+    text:
+        "It works all the time on fewer channels than it has room for: channels that are multiples of its width fill it, depthwise " +
         "convolutions use one lane of each pipeline.",
   },
   "weight port": {
@@ -123,12 +153,14 @@ const kLimitAdvice = {
   "activation port": {
     name: "the activation port",
     title: "Read activations less often.",
-    text: "Their bytes arrive slower than the NPU could use them: smaller windows or strides earlier in the network help.",
+    text:
+        "Their bytes arrive slower than the NPU could use them: smaller windows or strides earlier in the network help.",
   },
   "write port": {
     name: "the write port",
     title: "Write less.",
-    text: "Results leave slower than they are computed: fewer or smaller outputs of cheap layers, or fusing them with the next, help.",
+    text:
+        "Results leave slower than they are computed: fewer or smaller outputs of cheap layers, or fusing them with the next, help.",
   },
   "start": {
     name: "their start",
@@ -137,7 +169,8 @@ const kLimitAdvice = {
   },
 };
 
-// Cycles of kernels that quantize or dequantize: those before all others and behind all others, and those between.
+// Cycles of kernels that quantize or dequantize: those before all others and behind all others, and
+// those between.
 function conversions(model) {
   const kernels = model.spans.filter((span) => span.track !== "copy" && !span.waits);
   const converts = (span) => span.kernel.includes("quantize_per_");
@@ -146,7 +179,10 @@ function conversions(model) {
   const last = kernels.length - [...kernels].reverse().findIndex((span) => !converts(span));
   if (first < 0) return {atEdges: cycles(kernels), inside: 0};
   const inner = kernels.slice(first, last).filter(converts);
-  return {atEdges: cycles(kernels.slice(0, first)) + cycles(kernels.slice(last)), inside: cycles(inner)};
+  return {
+    atEdges: cycles(kernels.slice(0, first)) + cycles(kernels.slice(last)),
+    inside: cycles(inner)
+  };
 }
 
 function cpuReason(model) {
@@ -159,10 +195,15 @@ function cpuReason(model) {
                 atEdges)} of them convert inputs and outputs between float and int8: a program with int8 ones (compile --io int8) leaves ` +
         "that to the source of the data.");
   if (inside > 0.25 * model.spent.cpu)
-    reasons.push(`${number(inside)} of them convert between float and int8 inside of the network, around operators in float.`);
+    reasons.push(`${
+        number(
+            inside)} of them convert between float and int8 inside of the network, around operators in float.`);
   const refusal = (model.compileReport?.refusals ?? [])[0];
-  if (refusal) reasons.push(`The NPU does not run ${[`${refusal.name}: ${refusal.reason}`, refusal.remedy].filter(Boolean).join("; ")}.`);
+  if (refusal)
+    reasons.push(`The NPU does not run ${
+            [`${refusal.name}: ${refusal.reason}`, refusal.remedy].filter(Boolean).join("; ")}.`);
   if (reasons.length === 0)
-    reasons.push("`deuteron compile --report-json` says why an operator is not on the NPU, and what would bring it there.");
+    reasons.push(
+        "`deuteron compile --report-json` says why an operator is not on the NPU, and what would bring it there.");
   return reasons.join(" ");
 }

@@ -1,7 +1,8 @@
 // A table that sorts, filters, shows its lines in pages and is walked through with arrow keys.
 //
-// `columns`: {title, help, number, wide, value(row) for sorting, text(row), cell(row) → element (else text)}; `rowOf(row)`: its index among
-// the profile's rows, or −1. Sorted by `sort` (a column's index) first, most first.
+// `columns`: {title, help, number, wide, value(row) for sorting, text(row), cell(row) → element
+// (else text)}; `rowOf(row)`: its index among the profile's rows, or −1. Sorted by `sort` (a
+// column's index) first, most first.
 
 const kPageLines = 200;  // a browser lays out so many at once
 
@@ -15,19 +16,33 @@ class SortedTable {
     this.heads = columns.map(
         (column, index) =>
             el("th", {scope: "col", class: column.number ? "number" : null},
-               el("button", {type: "button", title: column.help ?? `Sort by ${column.title}`, onclick: () => this.sortBy(index)},
+               el("button", {
+                 type: "button",
+                 title: column.help ?? `Sort by ${column.title}`,
+                 onclick: () => this.sortBy(index)
+               },
                   column.title)));
     this.shown = el("span", {class: "muted", "aria-live": "polite"});
     this.turns = [
       el("button", {type: "button", onclick: () => this.turn(this.page - 1)}, "Previous"),
       el("button", {type: "button", onclick: () => this.turn(this.page + 1)}, "Next")
     ];
-    this.search =
-        el("input", {type: "search", placeholder: searched, "aria-label": searched, oninput: () => this.filter(this.search.value)});
-    this.texts = rows.map((row) => columns.filter((column) => !column.number).map((column) => column.text(row)).join("\n").toLowerCase());
+    this.search = el("input", {
+      type: "search",
+      placeholder: searched,
+      "aria-label": searched,
+      oninput: () => this.filter(this.search.value)
+    });
+    this.texts = rows.map(
+        (row) => columns.filter((column) => !column.number)
+                     .map((column) => column.text(row))
+                     .join("\n")
+                     .toLowerCase());
     this.element =
-        el("div", {"data-view": name}, el("div", {class: "toolbar"}, this.search, this.shown, this.turns),
-           el("div", {class: "scroll"}, el("table", {class: "rows"}, el("thead", {}, el("tr", {}, this.heads)), this.body)));
+        el("div", {"data-view": name},
+           el("div", {class: "toolbar"}, this.search, this.shown, this.turns),
+           el("div", {class: "scroll"},
+              el("table", {class: "rows"}, el("thead", {}, el("tr", {}, this.heads)), this.body)));
     this.body.addEventListener("keydown", (event) => this.pressed(event));
     this.body.addEventListener("click", (event) => {
       const line = event.target.closest("tr");
@@ -54,7 +69,8 @@ class SortedTable {
   }
 
   sortBy(column) {
-    this.descending = column === this.sort ? !this.descending : Boolean(this.columns[column].number);
+    this.descending =
+        column === this.sort ? !this.descending : Boolean(this.columns[column].number);
     this.sort = column;
     this.arrange();
   }
@@ -66,7 +82,8 @@ class SortedTable {
     const value = this.columns[this.sort].value ?? this.columns[this.sort].text;
     const keys = this.rows.map(value);
     const sign = this.descending ? -1 : 1;
-    const order = this.rows.map((_, index) => index).filter((index) => this.texts[index].includes(this.filterText));
+    const order = this.rows.map((_, index) => index)
+                      .filter((index) => this.texts[index].includes(this.filterText));
     order.sort((a, b) => sign * (keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : 0) || a - b);
     this.order = order;
     this.heads.forEach((head, index) => {
@@ -74,7 +91,8 @@ class SortedTable {
         head.setAttribute("aria-sort", this.descending ? "descending" : "ascending");
       else
         head.removeAttribute("aria-sort");
-      head.firstChild.textContent = this.columns[index].title + (index === this.sort ? (this.descending ? " ▼" : " ▲") : "");
+      head.firstChild.textContent =
+          this.columns[index].title + (index === this.sort ? (this.descending ? " ▼" : " ▲") : "");
     });
     this.turn(0);
   }
@@ -91,9 +109,12 @@ class SortedTable {
     this.turns[0].hidden = this.turns[1].hidden = pages === 1;
     this.turns[0].disabled = this.page === 0;
     this.turns[1].disabled = this.page === pages - 1;
-    const found =
-        this.order.length === this.rows.length ? number(this.rows.length) : `${number(this.order.length)} of ${number(this.rows.length)}`;
-    this.shown.textContent = pages === 1 ? `${found} shown` : `${number(first + 1)} to ${number(first + indices.length)} of ${found}`;
+    const found = this.order.length === this.rows.length ?
+        number(this.rows.length) :
+        `${number(this.order.length)} of ${number(this.rows.length)}`;
+    this.shown.textContent = pages === 1 ?
+        `${found} shown` :
+        `${number(first + 1)} to ${number(first + indices.length)} of ${found}`;
   }
 
   pressed(event) {
@@ -148,5 +169,7 @@ class SortedTable {
     const at = this.order.findIndex((index) => this.rowOf(this.rows[index]) === selected.row);
     if (at >= 0) this.turn(Math.floor(at / kPageLines));
   }
-  reveal() { this.body.querySelector('tr[aria-selected="true"]')?.scrollIntoView({block: "nearest"}); }
+  reveal() {
+    this.body.querySelector('tr[aria-selected="true"]')?.scrollIntoView({block: "nearest"});
+  }
 }

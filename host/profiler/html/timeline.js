@@ -3,13 +3,20 @@
 const kTracks = [["host", "Host"], ["npu", "NPU"], ["copy", "Copies"]];
 const kTrackHeight = 64;
 
-// Spans of the three tracks by time. What no span of host and NPU covers, the host spends on starting calls and copies.
+// Spans of the three tracks by time. What no span of host and NPU covers, the host spends on
+// starting calls and copies.
 function timelineItems(model) {
   const items = [[], [], []];
-  const kindOf = (span) => (span.track === "npu" ? "npu" : span.track === "copy" ? "copy" : span.waits ? "stall" : "cpu");
+  const kindOf = (span) =>
+      (span.track === "npu"      ? "npu" :
+           span.track === "copy" ? "copy" :
+           span.waits            ? "stall" :
+                                   "cpu");
   let cursor = 0;
   const gap = (end, row) => {
-    if (end > cursor) items[0].push({track: 0, kind: "host", start: cursor, end, row, name: "starts calls and copies"});
+    if (end > cursor)
+      items[0].push(
+          {track: 0, kind: "host", start: cursor, end, row, name: "starts calls and copies"});
   };
   for (const span of model.spans) {
     const track = kTracks.findIndex(([name]) => name === span.track);
@@ -17,7 +24,15 @@ function timelineItems(model) {
       gap(span.start, span.row);
       cursor = Math.max(cursor, span.end);
     }
-    items[track].push({track, kind: kindOf(span), start: span.start, end: span.end, row: span.row, name: span.kernel, span});
+    items[track].push({
+      track,
+      kind: kindOf(span),
+      start: span.start,
+      end: span.end,
+      row: span.row,
+      name: span.kernel,
+      span
+    });
   }
   gap(model.total_cycles, -1);
   items.forEach((track) => track.forEach((item, index) => {
@@ -33,19 +48,22 @@ function timelineView(model) {
   const top = (track) => 8 + track * (kTrackHeight + 10);
   const title = (item) => {
     if (item.kind === "host") return "host";
-    return item.kind === "cpu" || item.row < 0 ? item.name : `${item.name} · ${model.rows[item.row].name}`;
+    return item.kind === "cpu" || item.row < 0 ? item.name :
+                                                 `${item.name} · ${model.rows[item.row].name}`;
   };
 
   function describe(item) {
     const lines = [
-      item.row >= 0 ? model.rows[item.row].name : "no operator", `${kKindNames[item.kind]}: ${item.name}`,
+      item.row >= 0 ? model.rows[item.row].name : "no operator",
+      `${kKindNames[item.kind]}: ${item.name}`,
       `${model.unit} ${number(item.start)} to ${number(item.end)}: ${number(item.end - item.start)}`
     ];
     if (item.span?.part) lines.push(`part ${item.span.part}`);
     if (item.span?.macs) lines.push(`${number(item.span.macs)} MACs`);
     if (item.span?.bytes) lines.push(bytes(item.span.bytes));
     if (item.span?.limit) lines.push(`limited by ${item.span.limit}`);
-    if (item.span?.rearranges) lines.push(`brings ${item.span.rearranges} into another order of bytes`);
+    if (item.span?.rearranges)
+      lines.push(`brings ${item.span.rearranges} into another order of bytes`);
     return lines.join("\n");
   }
   // First item of a track that ends behind x.
@@ -73,7 +91,8 @@ function timelineView(model) {
       context.fillStyle = colours.panel;
       context.fillRect(view.margin.left, y, view.plotWidth(), kTrackHeight);
       let painted = -1;
-      for (let i = firstAt(tracks[track], view.x0); i < tracks[track].length && tracks[track][i].start < view.x1; ++i) {
+      for (let i = firstAt(tracks[track], view.x0);
+           i < tracks[track].length && tracks[track][i].start < view.x1; ++i) {
         const item = tracks[track][i];
         const x = view.pixelX(item.start), end = Math.max(view.pixelX(item.end), x + 1);
         if (end < painted + 0.5) continue;  // thinner than a pixel, and that is painted
@@ -86,7 +105,9 @@ function timelineView(model) {
           context.strokeRect(x + 0.5, y + 0.5, end - x - 1, kTrackHeight - 1);
         }
         const from = Math.max(x, view.margin.left);
-        plate(context, title(item), from + 4, y + kTrackHeight / 2, Math.min(end, view.width) - from - 8, colours, item.kind !== "npu");
+        plate(
+            context, title(item), from + 4, y + kTrackHeight / 2,
+            Math.min(end, view.width) - from - 8, colours, item.kind !== "npu");
       }
       context.restore();
     });
@@ -96,8 +117,8 @@ function timelineView(model) {
       context.strokeStyle = colour;
       context.lineWidth = width;
       context.strokeRect(
-          Math.max(x, view.margin.left), top(item.track) - 1, Math.min(end, view.width - 1) - Math.max(x, view.margin.left),
-          kTrackHeight + 2);
+          Math.max(x, view.margin.left), top(item.track) - 1,
+          Math.min(end, view.width - 1) - Math.max(x, view.margin.left), kTrackHeight + 2);
     };
     if (selection.current.row !== undefined)
       for (const item of all)
@@ -105,11 +126,13 @@ function timelineView(model) {
     if (view.cursor && view.isFocused()) frame(view.cursor, colours.accent, 3);
   }
   function step(item, key) {
-    if (item === null) return all.find((each) => each.end > view.x0 && each.start >= view.x0) ?? all[0] ?? null;
+    if (item === null)
+      return all.find((each) => each.end > view.x0 && each.start >= view.x0) ?? all[0] ?? null;
     const track = tracks[item.track];
     if (key === "Home") return track[0];
     if (key === "End") return track[track.length - 1];
-    if (key === "ArrowLeft" || key === "ArrowRight") return track[item.index + (key === "ArrowLeft" ? -1 : 1)] ?? null;
+    if (key === "ArrowLeft" || key === "ArrowRight")
+      return track[item.index + (key === "ArrowLeft" ? -1 : 1)] ?? null;
     const other = item.track + (key === "ArrowUp" ? -1 : 1);
     if (other < 0 || other > 2 || tracks[other].length === 0) return null;
     return tracks[other][Math.min(firstAt(tracks[other], item.start), tracks[other].length - 1)];
@@ -142,7 +165,9 @@ function timelineView(model) {
         el("p", {class: "muted"},
            "Wheel or + and − zoom, drag or Shift with arrows move, arrows go from span to span, a click or Enter selects the operator.")),
     show(selected) {
-      const first = selected.row === undefined ? undefined : all.find((item) => item.row === selected.row && item.kind !== "host");
+      const first = selected.row === undefined ?
+          undefined :
+          all.find((item) => item.row === selected.row && item.kind !== "host");
       if (first && view.width !== undefined && !(view.cursor && view.cursor.row === selected.row)) {
         view.cursor = first;
         view.reveal(first);

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Makes records and traces in ExecuTorch's formats, its own and ours, and what its Inspector says of them.
+"""Makes records and traces in ExecuTorch's formats, its own and ours, and what its Inspector says
+of them.
 
     make_data.py DEUTERON      (the wheel executorch 1.4; writes beside itself)
 
-upstream.*: the model has two delegates, one that numbers its events and one that names them, and kernels between them. The record is what ExecuTorch's
-exporter saves. The runtime of the wheel is built without event tracing: the trace is made with the wheel's own writer, with the events
-that its runtime logs of a call (docs of the runtime: etdump_flatcc.cpp), in the order in which they end, in nanoseconds.
+upstream.*: the model has two delegates, one that numbers its events and one that names them, and
+kernels between them. The record is what ExecuTorch's
+exporter saves. The runtime of the wheel is built without event tracing: the trace is made with the
+wheel's own writer, with the events
+that its runtime logs of a call (docs of the runtime: etdump_flatcc.cpp), in the order in which they
+end, in nanoseconds.
 
 branches.*: a grouped, concatenated, multi-branch network, compiled and run by DEUTERON.
 """
@@ -29,8 +33,12 @@ from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, Par
 from executorch.exir.backend.utils import DelegateMappingBuilder
 
 HERE = Path(__file__).parent
-PLACES = {"aten.convolution.default": "NumberingBackend", "aten.relu.default": "NumberingBackend", "aten.tanh.default": "NamingBackend",
-          "aten.sigmoid.default": "NamingBackend"}
+PLACES = {
+    "aten.convolution.default": "NumberingBackend",
+    "aten.relu.default": "NumberingBackend",
+    "aten.tanh.default": "NamingBackend",
+    "aten.sigmoid.default": "NamingBackend",
+}
 
 
 class Net(torch.nn.Module):
@@ -50,7 +58,9 @@ class Branches(torch.nn.Module):
         self.grouped = torch.nn.Conv2d(4, 6, 3, padding=1, groups=2)
         self.pointwise = torch.nn.Conv2d(4, 5, 1)
         self.pool = torch.nn.MaxPool2d(3, 1, 1)
-        self.join = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Conv2d(15, 8, 3, stride=2, padding=1))
+        self.join = torch.nn.Sequential(
+            torch.nn.ReLU(), torch.nn.Conv2d(15, 8, 3, stride=2, padding=1)
+        )
         self.head = torch.nn.Linear(8 * 4 * 4, 3)
 
     def forward(self, x):
@@ -63,7 +73,9 @@ def export(model, shape):
     exported = torch.export.export(model.eval(), (torch.randn(shape),))
     for node in exported.graph.nodes:
         if "stack_trace" in node.meta:
-            node.meta["stack_trace"] = re.sub(r'File "([^"]*site-packages/|/[^"]*/)', 'File "', node.meta["stack_trace"])
+            node.meta["stack_trace"] = re.sub(
+                r'File "([^"]*site-packages/|/[^"]*/)', 'File "', node.meta["stack_trace"]
+            )
     return exported
 
 
@@ -79,7 +91,9 @@ class NumberingBackend(BackendDetails):
         builder = DelegateMappingBuilder(generated_identifiers=True)
         builder.insert_delegate_mapping_entry(calls(program))
         builder.insert_delegate_mapping_entry(calls(program)[-1])
-        return PreprocessResult(processed_bytes=b"numbers", debug_handle_map=builder.get_delegate_mapping())
+        return PreprocessResult(
+            processed_bytes=b"numbers", debug_handle_map=builder.get_delegate_mapping()
+        )
 
 
 class NamingBackend(BackendDetails):
@@ -88,7 +102,9 @@ class NamingBackend(BackendDetails):
         builder = DelegateMappingBuilder()
         for node in calls(program):
             builder.insert_delegate_mapping_entry(node, identifier=f"kernel {node.name}")
-        return PreprocessResult(processed_bytes=b"names", debug_handle_map=builder.get_delegate_mapping())
+        return PreprocessResult(
+            processed_bytes=b"names", debug_handle_map=builder.get_delegate_mapping()
+        )
 
 
 class ByOperator(Partitioner):
@@ -114,10 +130,20 @@ class Clock:
 
 
 def event(name, times, instruction=-1, number=-1, text="", metadata=None):
-    return flat.Event(allocation_event=None, debug_event=None,
-                      profile_event=flat.ProfileEvent(name=name, chain_index=0, instruction_id=instruction, delegate_debug_id_int=number,
-                                                      delegate_debug_id_str=text, delegate_debug_metadata=metadata, start_time=times[0],
-                                                      end_time=times[1]))
+    return flat.Event(
+        allocation_event=None,
+        debug_event=None,
+        profile_event=flat.ProfileEvent(
+            name=name,
+            chain_index=0,
+            instruction_id=instruction,
+            delegate_debug_id_int=number,
+            delegate_debug_id_str=text,
+            delegate_debug_metadata=metadata,
+            start_time=times[0],
+            end_time=times[1],
+        ),
+    )
 
 
 def trace(program, delegate_map):
@@ -132,24 +158,44 @@ def trace(program, delegate_map):
             if hasattr(instruction.instr_args, "delegate_index"):
                 for nth, identifier in enumerate(delegate_map[index]["delegate_map"]):
                     numbered = isinstance(identifier, int)
-                    events.append(event(None, clock.lap(1000 * (nth + 1) + repeat), index, identifier if numbered else -1,
-                                        "" if numbered else identifier, b"kernel 1" if numbered else None))
+                    events.append(
+                        event(
+                            None,
+                            clock.lap(1000 * (nth + 1) + repeat),
+                            index,
+                            identifier if numbered else -1,
+                            "" if numbered else identifier,
+                            b"kernel 1" if numbered else None,
+                        )
+                    )
                 clock.lap(100)
                 events.append(event("DELEGATE_CALL", (start, clock.now), index))
             else:
                 operator = plan.operators[instruction.instr_args.op_index].name
-                events.append(event(f"native_call_{operator.split('::')[1]}.out", clock.lap(300 + 10 * index), index))
+                events.append(
+                    event(
+                        f"native_call_{operator.split('::')[1]}.out",
+                        clock.lap(300 + 10 * index),
+                        index,
+                    )
+                )
                 clock.lap(20)
                 events.append(event("OPERATOR_CALL", (start, clock.now), index))
         events.append(event("Method::execute", (begin, clock.now)))
         runs.append(events)
     blocks = [("Default", load)] + [("Execute", events) for events in runs]
-    return flat.ETDumpFlatCC(version=0, run_data=[flat.RunData(name=name, bundled_input_index=-1, allocators=[], events=events)
-                                                  for name, events in blocks])
+    return flat.ETDumpFlatCC(
+        version=0,
+        run_data=[
+            flat.RunData(name=name, bundled_input_index=-1, allocators=[], events=events)
+            for name, events in blocks
+        ],
+    )
 
 
 def size_prefixed(dump):
-    """As the runtime writes it; the wheel's writer leaves the size out. Everything moves by 8 bytes, so that it stays aligned."""
+    """As the runtime writes it; the wheel's writer leaves the size out. Everything moves by 8
+    bytes, so that it stays aligned."""
     root = struct.unpack_from("<I", dump)[0]
     return struct.pack("<II", len(dump) + 4, root + 4) + dump[4:8] + bytes(4) + dump[8:]
 
@@ -158,26 +204,43 @@ def table(inspector):
     rows = []
     for block in inspector.event_blocks:
         for each in block.events:
-            modules = [list(stack.values())[-1][0] for stack in each.module_hierarchy.values() if stack]
-            rows.append({"block": block.name, "name": each.name, "elapsed": [int(value) for value in each.perf_data.raw],
-                         "op_types": each.op_types, "modules": modules})
+            modules = [
+                list(stack.values())[-1][0] for stack in each.module_hierarchy.values() if stack
+            ]
+            rows.append(
+                {
+                    "block": block.name,
+                    "name": each.name,
+                    "elapsed": [int(value) for value in each.perf_data.raw],
+                    "op_types": each.op_types,
+                    "modules": modules,
+                }
+            )
     return rows
 
 
 def inspect(stem, scale):
-    inspector = Inspector(etdump_path=str(HERE / f"{stem}.etdump"), etrecord=str(HERE / f"{stem}.etrecord"), source_time_scale=scale,
-                          target_time_scale=scale)
+    inspector = Inspector(
+        etdump_path=str(HERE / f"{stem}.etdump"),
+        etrecord=str(HERE / f"{stem}.etrecord"),
+        source_time_scale=scale,
+        target_time_scale=scale,
+    )
     lines = ",\n".join(json.dumps(row) for row in table(inspector))
     (HERE / f"{stem}.json").write_text(f"[\n{lines}\n]\n")
 
 
 def make_upstream():
     torch.manual_seed(0)
-    executorch = to_edge_transform_and_lower(export(Net(), (1, 2, 6, 6)), partitioner=[ByOperator()], generate_etrecord=True).to_executorch()
+    executorch = to_edge_transform_and_lower(
+        export(Net(), (1, 2, 6, 6)), partitioner=[ByOperator()], generate_etrecord=True
+    ).to_executorch()
     record = executorch.get_etrecord()
     record.exported_program = None  # the Inspector needs the edge program only
     record.save(HERE / "upstream.etrecord")
-    dump = serialize_to_etdump_flatcc(trace(executorch.executorch_program, executorch.delegate_map["forward"]))
+    dump = serialize_to_etdump_flatcc(
+        trace(executorch.executorch_program, executorch.delegate_map["forward"])
+    )
     (HERE / "upstream.etdump").write_bytes(size_prefixed(dump))
     inspect("upstream", TimeScale.NS)
 
@@ -187,8 +250,28 @@ def make_branches(deuteron):
     torch.export.save(export(Branches(), (1, 4, 8, 8)), HERE / "branches.pt2")
     samples = HERE / "samples.npz"
     np.savez(samples, input=np.random.default_rng(1).normal(size=(4, 4, 8, 8)).astype(np.float32))
-    program = ["branches.pt2", "-o", "branches.pte", "--calibrate", samples, "--etrecord", "branches.etrecord"]
-    for arguments in (["compile", *program], ["run", "branches.pte", "--input", samples, "--samples", "2", "--profile", "branches.etdump"]):
+    program = [
+        "branches.pt2",
+        "-o",
+        "branches.pte",
+        "--calibrate",
+        samples,
+        "--etrecord",
+        "branches.etrecord",
+    ]
+    for arguments in (
+        ["compile", *program],
+        [
+            "run",
+            "branches.pte",
+            "--input",
+            samples,
+            "--samples",
+            "2",
+            "--profile",
+            "branches.etdump",
+        ],
+    ):
         subprocess.run([deuteron, *arguments], cwd=HERE, check=True)
     samples.unlink()
     inspect("branches", TimeScale.CYCLES)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes moving.npz and moving.json: as make_cases.py, for operators that copy, convert, compare and choose elements.
+"""Writes moving.npz and moving.json: as make_cases.py, for operators that copy, convert, compare
+and choose elements.
 
     make_moving_cases.py            (PyTorch 2.13; one thread)
 """
@@ -43,8 +44,15 @@ def argument(value):
 
 def case(name, kernel, arguments, output, tolerance=0.0):
     """tolerance: of the largest magnitude of the output; 0 means bit for bit."""
-    cases.append({"name": name, "kernel": kernel, "arguments": [argument(a) for a in arguments], "outputs": [tensor(output)],
-                  "tolerance": tolerance})
+    cases.append(
+        {
+            "name": name,
+            "kernel": kernel,
+            "arguments": [argument(a) for a in arguments],
+            "outputs": [tensor(output)],
+            "tolerance": tolerance,
+        }
+    )
 
 
 x, y = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 5, 7)
@@ -55,7 +63,12 @@ for name in ("alias", "detach", "lift_fresh"):
     case(name, f"aten::{name}_copy.out", [x], x)
 case("clone", "aten::clone.out", [codes, None], codes)
 case("clone_dim_order", "dim_order_ops::_clone_dim_order.out", [x, False, [0, 1, 2, 3]], x)
-case("to_dim_order_int8", "dim_order_ops::_to_dim_order_copy.out", [codes, False, [0, 1, 2, 3]], codes.float())
+case(
+    "to_dim_order_int8",
+    "dim_order_ops::_to_dim_order_copy.out",
+    [codes, False, [0, 1, 2, 3]],
+    codes.float(),
+)
 for dtype in (torch.int8, torch.int32, torch.int64, torch.bool):
     case(f"float_to_{dtype}", "aten::_to_copy.out", [x * 40, False, None], (x * 40).to(dtype))
 case("long_to_float", "aten::_to_copy.out", [wide, False, None], wide.float())
@@ -79,9 +92,18 @@ near = torch.where(x > 0.3, x, y)
 for name in ("eq", "ne", "lt", "le", "gt", "ge"):
     function = getattr(torch, name)
     case(name, f"aten::{name}.Tensor_out", [near, y], function(near, y))
-    case(f"{name}_channel", f"aten::{name}.Tensor_out", [codes, codes[0, :, :1, :1].contiguous()], function(codes, codes[0, :, :1, :1]))
-    case(f"{name}_number", f"aten::{name}.Scalar_out", [torch.cat([x, torch.full_like(x, 0.1)]), 0.1],
-         function(torch.cat([x, torch.full_like(x, 0.1)]), 0.1))
+    case(
+        f"{name}_channel",
+        f"aten::{name}.Tensor_out",
+        [codes, codes[0, :, :1, :1].contiguous()],
+        function(codes, codes[0, :, :1, :1]),
+    )
+    case(
+        f"{name}_number",
+        f"aten::{name}.Scalar_out",
+        [torch.cat([x, torch.full_like(x, 0.1)]), 0.1],
+        function(torch.cat([x, torch.full_like(x, 0.1)]), 0.1),
+    )
     case(f"{name}_fraction", f"aten::{name}.Scalar_out", [codes, 2.5], function(codes, 2.5))
     case(f"{name}_long", f"aten::{name}.Scalar_out", [wide, -1], function(wide, -1))
 a, b = x > 0, y[:, :1].contiguous() > 0
@@ -89,7 +111,12 @@ for name in ("and", "or", "xor"):
     case(name, f"aten::logical_{name}.out", [a, b], getattr(torch, f"logical_{name}")(a, b))
 case("not", "aten::logical_not.out", [a], ~a)
 case("where", "aten::where.self_out", [a, x, y[:1].contiguous()], torch.where(a, x, y[:1]))
-case("where_int8", "aten::where.self_out", [b, codes, codes[:, :, :1].contiguous()], torch.where(b, codes, codes[:, :, :1]))
+case(
+    "where_int8",
+    "aten::where.self_out",
+    [b, codes, codes[:, :, :1].contiguous()],
+    torch.where(b, codes, codes[:, :, :1]),
+)
 case("masked_fill", "aten::masked_fill.Scalar_out", [x, b, -0.5], x.masked_fill(b, -0.5))
 case("masked_fill_infinite", "aten::masked_fill.Scalar_out", [x, a, 3], x.masked_fill(a, 3))
 
@@ -106,12 +133,32 @@ case("scalar_tensor", "aten::scalar_tensor.out", [0.1], torch.tensor(0.1))
 case("arange", "aten::arange.start_out", [-1, 9, 3], torch.arange(-1, 9, 3))
 case("arange_float", "aten::arange.start_out", [2.0, 0.0, -0.5], torch.arange(2.0, 0.0, -0.5))
 
-case("nearest_size", "aten::upsample_nearest2d.vec_out", [x, [10, 9], None], F.interpolate(x, (10, 9)))
-case("nearest_factors", "aten::upsample_nearest2d.vec_out", [x, None, [1.5, 2.0]], F.interpolate(x, scale_factor=(1.5, 2.0)))
-case("bilinear_size", "aten::upsample_bilinear2d.vec_out", [x, [10, 9], True, None],
-     F.interpolate(x, (10, 9), mode="bilinear", align_corners=True), tolerance=ROUND)
-case("bilinear_factors", "aten::upsample_bilinear2d.vec_out", [x, None, False, [1.5, 2.0]],
-     F.interpolate(x, scale_factor=(1.5, 2.0), mode="bilinear"), tolerance=ROUND)
+case(
+    "nearest_size",
+    "aten::upsample_nearest2d.vec_out",
+    [x, [10, 9], None],
+    F.interpolate(x, (10, 9)),
+)
+case(
+    "nearest_factors",
+    "aten::upsample_nearest2d.vec_out",
+    [x, None, [1.5, 2.0]],
+    F.interpolate(x, scale_factor=(1.5, 2.0)),
+)
+case(
+    "bilinear_size",
+    "aten::upsample_bilinear2d.vec_out",
+    [x, [10, 9], True, None],
+    F.interpolate(x, (10, 9), mode="bilinear", align_corners=True),
+    tolerance=ROUND,
+)
+case(
+    "bilinear_factors",
+    "aten::upsample_bilinear2d.vec_out",
+    [x, None, False, [1.5, 2.0]],
+    F.interpolate(x, scale_factor=(1.5, 2.0), mode="bilinear"),
+    tolerance=ROUND,
+)
 
 here = pathlib.Path(__file__).parent
 np.savez_compressed(here / "moving.npz", **arrays)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes schemas.txt: PyTorch's own schema of the overload that each operator of compiler/ops/ops.inc stands for.
+"""Writes schemas.txt: PyTorch's own schema of the overload that each operator of
+compiler/ops/ops.inc stands for.
 
     make_schemas.py            (PyTorch 2.13)
 
@@ -12,13 +13,24 @@ import torch
 
 FOLDER = Path(__file__).resolve().parent
 # Operators whose arguments are those of another overload than the one of their name.
-OVERLOADS = {"aten.batch_norm": "_native_batch_norm_legit_no_training.default", "aten.log_softmax": "log_softmax.int",
-             "aten.masked_fill": "masked_fill.Scalar", "aten.prelu": "_prelu_kernel.default", "aten.softmax": "softmax.int"}
+OVERLOADS = {
+    "aten.batch_norm": "_native_batch_norm_legit_no_training.default",
+    "aten.log_softmax": "log_softmax.int",
+    "aten.masked_fill": "masked_fill.Scalar",
+    "aten.prelu": "_prelu_kernel.default",
+    "aten.softmax": "softmax.int",
+}
 
-names = re.findall(r"^DTR_OP\(.*// (aten\..*)$", (FOLDER / "../../../compiler/ops/ops.inc").read_text(), re.MULTILINE)
+names = re.findall(
+    r"^DTR_OP\(.*// (aten\..*)$",
+    (FOLDER / "../../../compiler/ops/ops.inc").read_text(),
+    re.MULTILINE,
+)
 with open(FOLDER / "schemas.txt", "w") as out:
     for name in names:
         if name == "aten.softsign":  # a function of torch.nn.functional, without an operator
             continue
-        packet, overload = OVERLOADS.get(name, name.removeprefix("aten.") + ("" if name.count(".") == 2 else ".default")).split(".")
+        packet, overload = OVERLOADS.get(
+            name, name.removeprefix("aten.") + ("" if name.count(".") == 2 else ".default")
+        ).split(".")
         print(f"{name}: {getattr(getattr(torch.ops.aten, packet), overload)._schema}", file=out)

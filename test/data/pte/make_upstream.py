@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes upstream.pte and upstream.npz: a program as ExecuTorch's own exporter makes it, and what its runtime computes.
+"""Writes upstream.pte and upstream.npz: a program as ExecuTorch's own exporter makes it, and what
+its runtime computes.
 
     make_upstream.py         (ExecuTorch 1.4, PyTorch 2.13; one thread)
 
-Nothing in it is Deuteron's: our loader has to take the file as it is, views that share memory and dimension order operators included.
+Nothing in it is Deuteron's: our loader has to take the file as it is, views that share memory and
+dimension order operators included.
 """
 import pathlib
 
@@ -33,13 +35,20 @@ class Model(torch.nn.Module):
 
 
 model, inputs = Model().eval(), (torch.randn(2, 3, 9, 14), torch.randn(4, 1, 1))
-program = to_edge(torch.export.export(model, inputs), compile_config=EdgeCompileConfig(_skip_dim_order=False)).to_executorch()
+program = to_edge(
+    torch.export.export(model, inputs), compile_config=EdgeCompileConfig(_skip_dim_order=False)
+).to_executorch()
 here = pathlib.Path(__file__).parent
 (here / "upstream.pte").write_bytes(program.buffer)
-outputs = Runtime.get().load_program(here / "upstream.pte").load_method("forward").execute(list(inputs))
+outputs = (
+    Runtime.get().load_program(here / "upstream.pte").load_method("forward").execute(list(inputs))
+)
 for got, wanted in zip(outputs, model(*inputs)):
     assert (got - wanted).abs().max() < 1e-6
-np.savez_compressed(here / "upstream.npz", **{f"input_{i}": t.numpy() for i, t in enumerate(inputs)},
-                    **{f"output_{i}": t.numpy() for i, t in enumerate(outputs)})
+np.savez_compressed(
+    here / "upstream.npz",
+    **{f"input_{i}": t.numpy() for i, t in enumerate(inputs)},
+    **{f"output_{i}": t.numpy() for i, t in enumerate(outputs)},
+)
 for op in program.executorch_program.execution_plan[0].operators:
     print(op.name, op.overload)

@@ -1,4 +1,5 @@
-"""Makes operators.pt2, attention, prelu, constants and divisions, and operators.npz: samples, and what PyTorch computes for them of the model that
+"""Makes operators.pt2, attention, prelu, constants and divisions, and operators.npz: samples, and
+what PyTorch computes for them of the model that
 qat-prepare makes with the ranges of these samples.
 
     python make_operator_cases.py [DEUTERON]
@@ -29,7 +30,9 @@ class Operators(nn.Module):
 
     def forward(self, x):
         heads = lambda t: t.view(1, 5, 2, 3).transpose(1, 2)  # noqa: E731
-        y = F.scaled_dot_product_attention(heads(self.query(x)), heads(self.key(x)), heads(self.value(x)))
+        y = F.scaled_dot_product_attention(
+            heads(self.query(x)), heads(self.key(x)), heads(self.value(x))
+        )
         y = self.out(y.transpose(1, 2).reshape(1, 5, 6))
         y = self.prelu(y) / self.divisor
         y = 1.0 - torch.sigmoid(y) * 2.5 / 3.0
@@ -40,11 +43,24 @@ def main():
     deuteron = sys.argv[1] if len(sys.argv) > 1 else str(HERE.parents[2] / "build/release/deuteron")
     torch.manual_seed(0)
     samples = torch.randn(16, 1, 5, 6)
-    torch.export.save(torch.export.export(Operators().eval(), (samples[0],)), str(HERE / "operators.pt2"))
+    torch.export.save(
+        torch.export.export(Operators().eval(), (samples[0],)), str(HERE / "operators.pt2")
+    )
     np.savez_compressed(HERE / "operators.npz", input=samples.numpy())
     with tempfile.TemporaryDirectory() as folder:
         prepared = Path(folder) / "prepared.pt2"
-        subprocess.run([deuteron, "qat-prepare", HERE / "operators.pt2", "--calibrate", HERE / "operators.npz", "-o", prepared], check=True)
+        subprocess.run(
+            [
+                deuteron,
+                "qat-prepare",
+                HERE / "operators.pt2",
+                "--calibrate",
+                HERE / "operators.npz",
+                "-o",
+                prepared,
+            ],
+            check=True,
+        )
         model = torch.export.load(str(prepared)).module()
     model.quantization.observer_on.zero_()
     with torch.no_grad():

@@ -8,12 +8,14 @@
 
 namespace dtr::neutron {
 
-static_assert(std::endian::native == std::endian::little, "commands are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "commands are written as they lie in memory");
 
 npu::Address PayloadWriter::add_constants(std::span<const std::byte> bytes) {
   const uint64_t hash = content_hash(bytes);
   for (auto [at, end] = by_hash_.equal_range(hash); at != end; ++at)
-    if (at->second.bytes == bytes.size() && std::memcmp(constants_.data() + at->second.offset, bytes.data(), bytes.size()) == 0)
+    if (at->second.bytes == bytes.size() &&
+        std::memcmp(constants_.data() + at->second.offset, bytes.data(), bytes.size()) == 0)
       return {npu::kConstants, at->second.offset};
   constants_.resize((constants_.size() + npu::kAlignment - 1) / npu::kAlignment * npu::kAlignment);
   const auto offset = static_cast<uint32_t>(constants_.size());
@@ -22,11 +24,14 @@ npu::Address PayloadWriter::add_constants(std::span<const std::byte> bytes) {
   return {npu::kConstants, offset};
 }
 
-std::vector<std::byte> PayloadWriter::finish(const npu::Target& target, uint32_t scratch_bytes, uint32_t flags) {
+std::vector<std::byte> PayloadWriter::finish(const npu::Target& target, uint32_t scratch_bytes,
+                                             uint32_t flags) {
   words_.push_back(static_cast<uint32_t>(npu::Opcode::kEnd) | 1u << 16);
   ++commands_;
-  const size_t program_bytes = sizeof(npu::Header) + operands_.size() * sizeof(npu::Operand) + words_.size() * sizeof(uint32_t);
-  const size_t constants_offset = (program_bytes + npu::kAlignment - 1) / npu::kAlignment * npu::kAlignment;
+  const size_t program_bytes = sizeof(npu::Header) + operands_.size() * sizeof(npu::Operand) +
+                               words_.size() * sizeof(uint32_t);
+  const size_t constants_offset =
+      (program_bytes + npu::kAlignment - 1) / npu::kAlignment * npu::kAlignment;
   npu::Header header{};
   header.magic = npu::kMagic;
   header.version = uint32_t{npu::kVersionMajor} << 16 | npu::kVersionMinor;

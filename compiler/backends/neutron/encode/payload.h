@@ -29,7 +29,8 @@ class PayloadWriter {
   uint32_t commands() const { return commands_; }
 
   // Adds kEnd, header (with npu::HeaderFlag) and checksum.
-  std::vector<std::byte> finish(const npu::Target& target, uint32_t scratch_bytes, uint32_t flags = 0);
+  std::vector<std::byte> finish(const npu::Target& target, uint32_t scratch_bytes,
+                                uint32_t flags = 0);
 
  private:
   std::vector<npu::Operand> operands_;

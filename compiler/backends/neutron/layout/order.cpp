@@ -9,7 +9,8 @@ namespace dtr::neutron {
 namespace {
 
 void sort_by_step(Order& digits) {
-  std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) { return std::abs(a.step) > std::abs(b.step); });
+  std::sort(digits.begin(), digits.end(),
+            [](const Digit& a, const Digit& b) { return std::abs(a.step) > std::abs(b.step); });
 }
 
 // The digits of each dimension, highest place first; places count within the dimension.
@@ -23,13 +24,15 @@ std::optional<DigitsOfDims> digits_of_dims(const Order& order, const Shape& shap
   for (const Digit& digit : *digits) {
     if (digit.extent == 1) continue;
     for (size_t dim = 0; dim < shape.size(); ++dim) {
-      if (shape[dim] == 1 || digit.place < places[dim] || digit.place >= places[dim] * shape[dim]) continue;
+      if (shape[dim] == 1 || digit.place < places[dim] || digit.place >= places[dim] * shape[dim])
+        continue;
       result[dim].push_back({digit.extent, digit.place / places[dim], digit.step});
       break;
     }
   }
   for (std::vector<Digit>& of_dim : result)
-    std::sort(of_dim.begin(), of_dim.end(), [](const Digit& a, const Digit& b) { return a.place > b.place; });
+    std::sort(of_dim.begin(), of_dim.end(),
+              [](const Digit& a, const Digit& b) { return a.place > b.place; });
   return result;
 }
 
@@ -37,7 +40,8 @@ Order order_of_dims(const DigitsOfDims& dims, const Shape& shape) {
   const std::vector<int64_t> places = strides(shape, Layout::kContiguous);
   Order digits;
   for (size_t dim = 0; dim < shape.size(); ++dim)
-    for (const Digit& digit : dims[dim]) digits.push_back({digit.extent, digit.place * places[dim], digit.step});
+    for (const Digit& digit : dims[dim])
+      digits.push_back({digit.extent, digit.place * places[dim], digit.step});
   return normalized(std::move(digits));
 }
 
@@ -46,7 +50,8 @@ Order order_of_dims(const DigitsOfDims& dims, const Shape& shape) {
 Order compacted(const Order& order) {
   Order digits = order;
   if (std::any_of(digits.begin(), digits.end(), [](const Digit& digit) { return digit.step == 0; }))
-    std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) { return a.place > b.place; });
+    std::sort(digits.begin(), digits.end(),
+              [](const Digit& a, const Digit& b) { return a.place > b.place; });
   int64_t step = 1;
   for (size_t i = digits.size(); i-- > 0;) {
     digits[i].step = step;
@@ -60,7 +65,8 @@ Order normalized(Order digits) {
   sort_by_step(digits);
   Order merged;
   for (const Digit& digit : digits) {
-    if (!merged.empty() && merged.back().step == digit.step * digit.extent && merged.back().place == digit.place * digit.extent) {
+    if (!merged.empty() && merged.back().step == digit.step * digit.extent &&
+        merged.back().place == digit.place * digit.extent) {
       merged.back() = {merged.back().extent * digit.extent, digit.place, digit.step};
     } else {
       merged.push_back(digit);
@@ -88,7 +94,9 @@ Order dense_order(const Shape& shape, std::span<const int> dims) {
   return strided_order(shape, steps);
 }
 
-Order order_of(const Shape& shape, Layout layout) { return dense_order(shape, dim_order(layout, shape.size())); }
+Order order_of(const Shape& shape, Layout layout) {
+  return dense_order(shape, dim_order(layout, shape.size()));
+}
 
 std::optional<Order> split_at(const Order& order, std::span<const int64_t> places) {
   std::vector<int64_t> sorted(places.begin(), places.end());
@@ -108,9 +116,12 @@ std::optional<Order> split_at(const Order& order, std::span<const int64_t> place
   return result;
 }
 
-std::optional<Order> split_at_dims(const Order& order, const Shape& shape) { return split_at(order, strides(shape, Layout::kContiguous)); }
+std::optional<Order> split_at_dims(const Order& order, const Shape& shape) {
+  return split_at(order, strides(shape, Layout::kContiguous));
+}
 
-std::optional<Order> permuted(const Order& order, const Shape& shape, std::span<const size_t> dims) {
+std::optional<Order> permuted(const Order& order, const Shape& shape,
+                              std::span<const size_t> dims) {
   const std::optional<DigitsOfDims> digits = digits_of_dims(order, shape);
   if (!digits) return std::nullopt;
   DigitsOfDims moved;
@@ -122,7 +133,8 @@ std::optional<Order> permuted(const Order& order, const Shape& shape, std::span<
   return order_of_dims(moved, new_shape);
 }
 
-std::optional<Section> sliced(const Order& order, const Shape& shape, size_t dim, int64_t start, int64_t count, int64_t step) {
+std::optional<Section> sliced(const Order& order, const Shape& shape, size_t dim, int64_t start,
+                              int64_t count, int64_t step) {
   std::optional<DigitsOfDims> digits = digits_of_dims(order, shape);
   if (!digits) return std::nullopt;
   Section part;
@@ -136,7 +148,8 @@ std::optional<Section> sliced(const Order& order, const Shape& shape, size_t dim
     }
     if (digit.place == 1) {
       kept.push_back({count, 1, digit.step * step});
-    } else if (step == 1 && start % digit.place == 0 && count % digit.place == 0) {  // whole values of it, and all of those below
+    } else if (step == 1 && start % digit.place == 0 &&
+               count % digit.place == 0) {  // whole values of it, and all of those below
       kept.push_back({count / digit.place, digit.place, digit.step});
       count = digit.place;
     } else {
@@ -153,7 +166,8 @@ std::optional<Section> sliced(const Order& order, const Shape& shape, size_t dim
   return part;
 }
 
-std::optional<Section> reversed(const Order& order, const Shape& shape, const std::vector<bool>& dims) {
+std::optional<Section> reversed(const Order& order, const Shape& shape,
+                                const std::vector<bool>& dims) {
   std::optional<DigitsOfDims> digits = digits_of_dims(order, shape);
   if (!digits) return std::nullopt;
   Section part;
@@ -175,8 +189,9 @@ std::optional<std::vector<int64_t>> steps_of(const Order& order, const Shape& sh
   std::vector<int64_t> steps(shape.size(), 0);
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     if (shape[dim] == 1) continue;
-    const auto digit =
-        std::find_if(digits->begin(), digits->end(), [&](const Digit& of) { return of.place == places[dim] && of.extent == shape[dim]; });
+    const auto digit = std::find_if(digits->begin(), digits->end(), [&](const Digit& of) {
+      return of.place == places[dim] && of.extent == shape[dim];
+    });
     if (digit == digits->end()) return std::nullopt;
     steps[dim] = digit->step;
   }
@@ -192,7 +207,8 @@ std::optional<std::vector<JointLoop>> joint_loops(std::span<const Order> orders)
     // All write the same index in the same radix then: pair the digits by place.
     std::optional<Order> digits = split_at(order, places);
     if (!digits || (&order != orders.data() && digits->size() != loops.size())) return std::nullopt;
-    std::sort(digits->begin(), digits->end(), [](const Digit& x, const Digit& y) { return x.place < y.place; });
+    std::sort(digits->begin(), digits->end(),
+              [](const Digit& x, const Digit& y) { return x.place < y.place; });
     if (&order == orders.data()) loops.resize(digits->size());
     for (size_t i = 0; i < loops.size(); ++i) {
       if (loops[i].steps.empty()) loops[i].extent = (*digits)[i].extent;
@@ -200,11 +216,13 @@ std::optional<std::vector<JointLoop>> joint_loops(std::span<const Order> orders)
       loops[i].steps.push_back((*digits)[i].step);
     }
   }
-  std::sort(loops.begin(), loops.end(), [](const JointLoop& x, const JointLoop& y) { return x.steps.back() > y.steps.back(); });
+  std::sort(loops.begin(), loops.end(),
+            [](const JointLoop& x, const JointLoop& y) { return x.steps.back() > y.steps.back(); });
   std::vector<JointLoop> merged;
   for (const JointLoop& loop : loops) {
     bool continues = !merged.empty();
-    for (size_t i = 0; continues && i < loop.steps.size(); ++i) continues = merged.back().steps[i] == loop.steps[i] * loop.extent;
+    for (size_t i = 0; continues && i < loop.steps.size(); ++i)
+      continues = merged.back().steps[i] == loop.steps[i] * loop.extent;
     if (continues) {
       merged.back().extent *= loop.extent;
       merged.back().steps = loop.steps;
@@ -220,7 +238,8 @@ std::optional<std::vector<CopyLoop>> copy_loops(const Order& from, const Order& 
   const auto loops = joint_loops(orders);
   if (!loops) return std::nullopt;
   std::vector<CopyLoop> result;
-  for (const JointLoop& loop : *loops) result.push_back({loop.extent, loop.steps[0], loop.steps[1]});
+  for (const JointLoop& loop : *loops)
+    result.push_back({loop.extent, loop.steps[0], loop.steps[1]});
   return result;
 }
 
@@ -247,7 +266,9 @@ std::optional<Order> broadcast_order(const Order& order, const Shape& from, cons
 std::vector<std::byte> rearranged(std::span<const std::byte> contiguous, const Order& to) {
   std::vector<std::byte> result(contiguous.size());
   const auto loops = copy_loops(contiguous_order(static_cast<int64_t>(contiguous.size())), to);
-  DTR_CHECK(loops.has_value() && to == compacted(to));  // the contiguous order is one digit, which every dense order divides
+  DTR_CHECK(
+      loops.has_value() &&
+      to == compacted(to));  // the contiguous order is one digit, which every dense order divides
   std::vector<int64_t> index(loops->size(), 0);
   int64_t source = 0;
   int64_t target = 0;

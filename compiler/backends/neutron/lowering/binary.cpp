@@ -1,5 +1,6 @@
-// Elementwise operators of two operands that are both tensors: one call that reads each operand where and how it lies, with steps of 0
-// along the dimensions that are repeated. Operators whose other operand is a constant of one element are tables (elementwise.cpp).
+// Elementwise operators of two operands that are both tensors: one call that reads each operand
+// where and how it lies, with steps of 0 along the dimensions that are repeated. Operators whose
+// other operand is a constant of one element are tables (elementwise.cpp).
 #include "compiler/ops/binary.h"
 
 #include <algorithm>
@@ -15,16 +16,19 @@ uint64_t constant_bytes(const OpQuery& q) {
     if (q.graph.is_constant(operand)) bytes += static_cast<uint64_t>(q.graph.type(operand).bytes());
   return bytes;
 }
-constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSram<constant_bytes>};
+constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kRank,
+                                            &kFitsSram<constant_bytes>};
 
 std::optional<std::string> tensor_divisor(const OpQuery& q) {
   const Graph& graph = q.graph;
   const std::vector<ValueId>& operands = graph.op(q.op).operands;
-  return fmt::format("`{}` of shape {} is divided by `{}` of shape {}", graph.value(operands[0]).name, to_string(q.view.operand(0).shape),
+  return fmt::format("`{}` of shape {} is divided by `{}` of shape {}",
+                     graph.value(operands[0]).name, to_string(q.view.operand(0).shape),
                      graph.value(operands[1]).name, to_string(q.view.operand(1).shape));
 }
-constexpr Condition kOneNumber{"npu-division", "one operand of a division is a constant of one element", "multiply by a reciprocal",
-                               tensor_divisor};
+constexpr Condition kOneNumber{"npu-division",
+                               "one operand of a division is a constant of one element",
+                               "multiply by a reciprocal", tensor_divisor};
 constexpr const Condition* kDivisionConditions[] = {&kOneNumber};
 
 void set_loops(npu::Binary& binary, std::span<const JointLoop> loops) {
@@ -42,8 +46,10 @@ void set_loops(npu::Binary& binary, std::span<const JointLoop> loops) {
   }
 }
 
-// Loops over operands that lie in these orders (of their own shapes), writing `order`; nullopt if the machine has not enough of them.
-std::optional<std::vector<JointLoop>> loops_of(const OpView& view, const Order& a, const Order& b, const Order& order) {
+// Loops over operands that lie in these orders (of their own shapes), writing `order`; nullopt if
+// the machine has not enough of them.
+std::optional<std::vector<JointLoop>> loops_of(const OpView& view, const Order& a, const Order& b,
+                                               const Order& order) {
   const Shape& shape = view.result().shape;
   const auto spread_a = broadcast_order(a, view.operand(0).shape, shape);
   const auto spread_b = broadcast_order(b, view.operand(1).shape, shape);
@@ -54,35 +60,43 @@ std::optional<std::vector<JointLoop>> loops_of(const OpView& view, const Order& 
 }
 
 std::optional<Kernel> estimate(const Machine&, const OpView& view) {
-  npu::Binary binary = npu::dense_binary(npu::BinaryKind::kAdd, static_cast<uint32_t>(view.result().elements()));
-  const auto loops = loops_of(view, contiguous_order(view.operand(0).elements()), contiguous_order(view.operand(1).elements()),
+  npu::Binary binary =
+      npu::dense_binary(npu::BinaryKind::kAdd, static_cast<uint32_t>(view.result().elements()));
+  const auto loops = loops_of(view, contiguous_order(view.operand(0).elements()),
+                              contiguous_order(view.operand(1).elements()),
                               contiguous_order(view.result().elements()));
   if (loops) set_loops(binary, *loops);
   return binary;
 }
 
-// The order of the result: that of the first computed operand of its shape, else channels-last if one of its rank lies so.
+// The order of the result: that of the first computed operand of its shape, else channels-last if
+// one of its rank lies so.
 Order order_of_result(const Builder& builder, const Op& op, const Type& result) {
   const Graph& graph = builder.graph();
   for (const ValueId operand : op.operands)
-    if (!graph.is_constant(operand) && graph.type(operand).shape == result.shape) return builder.order(operand);
+    if (!graph.is_constant(operand) && graph.type(operand).shape == result.shape)
+      return builder.order(operand);
   for (const ValueId operand : op.operands) {
     const Shape& shape = graph.type(operand).shape;
-    if (!graph.is_constant(operand) && shape.size() == result.rank() && builder.order(operand) == order_of(shape, Layout::kChannelsLast))
+    if (!graph.is_constant(operand) && shape.size() == result.rank() &&
+        builder.order(operand) == order_of(shape, Layout::kChannelsLast))
       return order_of(result.shape, Layout::kChannelsLast);
   }
   return contiguous_order(result.elements());
 }
 
-// How an operand is to be read: a computed one as it lies, a constant with its dimensions as in the result.
-Order order_of_operand(const Builder& builder, ValueId operand, const Type& result, const Order& order) {
+// How an operand is to be read: a computed one as it lies, a constant with its dimensions as in the
+// result.
+Order order_of_operand(const Builder& builder, ValueId operand, const Type& result,
+                       const Order& order) {
   const Type& type = builder.graph().type(operand);
   if (!builder.graph().is_constant(operand)) return builder.lies(operand);
   if (type.shape == result.shape) return compacted(order);
   Shape padded = type.shape;
   padded.insert(padded.begin(), result.rank() - padded.size(), 1);
-  return order == order_of(result.shape, Layout::kChannelsLast) ? order_of(padded, Layout::kChannelsLast)
-                                                                : contiguous_order(type.elements());
+  return order == order_of(result.shape, Layout::kChannelsLast)
+             ? order_of(padded, Layout::kChannelsLast)
+             : contiguous_order(type.elements());
 }
 
 void lower(Builder& builder, const Group& group) {
@@ -97,7 +111,8 @@ void lower(Builder& builder, const Group& group) {
   std::optional<std::vector<JointLoop>> loops;
   for (const Order& candidate : {builder.order_to_write(y, own, op.operands), own}) {
     order = candidate;
-    for (size_t i = 0; i < 2; ++i) orders[i] = order_of_operand(builder, op.operands[i], result, order);
+    for (size_t i = 0; i < 2; ++i)
+      orders[i] = order_of_operand(builder, op.operands[i], result, order);
     loops = loops_of(*view, orders[0], orders[1], order);
     if (loops) break;
   }
@@ -108,17 +123,21 @@ void lower(Builder& builder, const Group& group) {
   }
   const numerics::BinaryParameters function = *ops::binary_parameters(*view);
   // NXP's converter lists an activation behind an addition as a call of its own.
-  const bool activates_apart = builder.machine().options.nxp_like() && view->attributes->find("activation") != nullptr;
-  npu::Binary binary{.kind = static_cast<npu::BinaryKind>(function.kind),
-                     .arguments = binary_arguments(function, activates_apart ? numerics::Range{} : group.clamp)};
+  const bool activates_apart =
+      builder.machine().options.nxp_like() && view->attributes->find("activation") != nullptr;
+  npu::Binary binary{
+      .kind = static_cast<npu::BinaryKind>(function.kind),
+      .arguments = binary_arguments(function, activates_apart ? numerics::Range{} : group.clamp)};
   set_loops(binary, *loops);
   binary.input_0 = builder.read(op.operands[0], orders[0]);
-  binary.input_1 = op.operands[1] == op.operands[0] ? binary.input_0 : builder.read(op.operands[1], orders[1]);
+  binary.input_1 =
+      op.operands[1] == op.operands[0] ? binary.input_0 : builder.read(op.operands[1], orders[1]);
   binary.output = builder.define(y, order);
   builder.emit(binary, origin_of(graph, group));
   if (!activates_apart) return;
   Table limits;
-  for (size_t i = 0; i < limits.size(); ++i) limits[i] = static_cast<int8_t>(function.output.range.clamp(static_cast<int32_t>(i) - 128));
+  for (size_t i = 0; i < limits.size(); ++i)
+    limits[i] = static_cast<int8_t>(function.output.range.clamp(static_cast<int32_t>(i) - 128));
   npu::Lookup lookup = npu::dense_lookup(static_cast<uint32_t>(result.elements()));
   lookup.input = lookup.output = binary.output;
   lookup.table = builder.constant(std::as_bytes(std::span(limits)));
@@ -141,7 +160,8 @@ npu::Rescale rescale(numerics::Requantization by) { return {by.multiplier, by.sh
 
 std::span<const Rule> binary_rules() { return kRules; }
 
-npu::BinaryArguments binary_arguments(const numerics::BinaryParameters& function, std::optional<numerics::Range> clamp) {
+npu::BinaryArguments binary_arguments(const numerics::BinaryParameters& function,
+                                      std::optional<numerics::Range> clamp) {
   const numerics::Range range = clamp.value_or(function.output.range);
   return {.zero_point_0 = function.zero_point_a,
           .zero_point_1 = function.zero_point_b,

@@ -30,12 +30,15 @@ npu::Move move_of(npu::Address from, npu::Address to, std::span<const CopyLoop> 
 Order in_bytes(const Order& order, int64_t size) {
   if (size == 1) return order;
   Order bytes;
-  for (const Digit& digit : order) bytes.push_back({digit.extent, digit.place * size, digit.step * size});
+  for (const Digit& digit : order)
+    bytes.push_back({digit.extent, digit.place * size, digit.step * size});
   bytes.push_back({size, 1, 1});
   return normalized(std::move(bytes));
 }
 
-bool fits_one_move(const std::optional<std::vector<CopyLoop>>& loops) { return loops && loops->size() <= npu::kMoveRank; }
+bool fits_one_move(const std::optional<std::vector<CopyLoop>>& loops) {
+  return loops && loops->size() <= npu::kMoveRank;
+}
 
 }  // namespace
 
@@ -45,7 +48,8 @@ Builder::Builder(const Machine& machine, const Program& program, const Graph& gr
   built_.values.resize(graph.value_slots());
   for (uint32_t i = 0; i < graph.inputs().size(); ++i) {
     const Value& value = graph.value(graph.inputs()[i]);
-    const uint32_t storage = add_storage({Storage::Kind::kInput, i, bytes_of(value.type), value.name});
+    const uint32_t storage =
+        add_storage({Storage::Kind::kInput, i, bytes_of(value.type), value.name});
     built_.values[graph.inputs()[i].index] = Location{storage, 0, order_of(value.type)};
   }
 }
@@ -67,7 +71,8 @@ Origin Builder::origin_of(ValueId value) const {
 }
 
 Order Builder::lies(ValueId value) const {
-  return graph_.is_constant(value) ? contiguous_order(graph_.type(value).elements()) : location(value).order;
+  return graph_.is_constant(value) ? contiguous_order(graph_.type(value).elements())
+                                   : location(value).order;
 }
 
 Placed Builder::placed(ValueId value) {
@@ -87,7 +92,8 @@ npu::Address Builder::constant(std::span<const std::byte> bytes) {
 }
 
 npu::Address Builder::read(ValueId value, const Order& wanted) {
-  if (graph_.is_constant(value)) return constant(rearranged(program_.constants.bytes(graph_.value(value).constant), wanted));
+  if (graph_.is_constant(value))
+    return constant(rearranged(program_.constants.bytes(graph_.value(value).constant), wanted));
   const Location at = location(value);
   const npu::Address address{at.storage, at.offset};
   if (at.order == wanted) return address;
@@ -102,7 +108,9 @@ npu::Address Builder::read(ValueId value, const Order& wanted) {
 
 uint32_t Builder::storage_of(ValueId whole) {
   const auto [known, added] = wholes_.try_emplace(whole);
-  if (added) known->second = add_storage({Storage::Kind::kInterior, 0, bytes_of(graph_.type(whole)), graph_.value(whole).name});
+  if (added)
+    known->second = add_storage(
+        {Storage::Kind::kInterior, 0, bytes_of(graph_.type(whole)), graph_.value(whole).name});
   return known->second;
 }
 
@@ -150,7 +158,8 @@ bool Builder::in_place(ValueId value) const {
   const Part* part = planned(value);
   if (part == nullptr || !started(part->whole)) return false;
   const Location& at = location(value);
-  return at.storage == wholes_.at(part->whole) && at.offset == part->offset && at.order == part->order;
+  return at.storage == wholes_.at(part->whole) && at.offset == part->offset &&
+         at.order == part->order;
 }
 
 void Builder::alias(ValueId value, ValueId of) {
@@ -161,7 +170,8 @@ void Builder::alias(ValueId value, ValueId of) {
 void Builder::place(ValueId value, const Placed& at) {
   DTR_CHECK(at.address.region != kOwnConstants);
   const auto calls = static_cast<uint32_t>(built_.calls.size());
-  built_.values[value.index] = Location{at.address.region, at.address.offset, at.order, calls == 0 ? 0 : calls - 1};
+  built_.values[value.index] =
+      Location{at.address.region, at.address.offset, at.order, calls == 0 ? 0 : calls - 1};
 }
 
 npu::Address Builder::temporary(uint32_t bytes, std::string name) {
@@ -173,8 +183,8 @@ void Builder::emit(Kernel kernel, Origin origin, int64_t macs) {
   built_.calls.push_back({kernel, std::exchange(block_, {}), std::move(origin), macs});
 }
 
-void Builder::copy(npu::Address from, const Order& from_order, npu::Address to, const Order& to_order, int64_t elements,
-                   const Origin& origin) {
+void Builder::copy(npu::Address from, const Order& from_order, npu::Address to,
+                   const Order& to_order, int64_t elements, const Origin& origin) {
   const auto push = [&](const npu::Move& move) {
     // Constants of the call being built wait, unless they are what is copied.
     if (move.input.region == kOwnConstants) return emit(move, origin);
@@ -186,22 +196,27 @@ void Builder::copy(npu::Address from, const Order& from_order, npu::Address to, 
   const npu::Address middle = temporary(static_cast<uint32_t>(elements), "contiguous");
   const auto first = copy_loops(from_order, between);
   const auto second = copy_loops(between, to_order);
-  DTR_CHECK(fits_one_move(first) && fits_one_move(second));  // no order has more than kMoveRank digits
+  DTR_CHECK(fits_one_move(first) &&
+            fits_one_move(second));  // no order has more than kMoveRank digits
   push(move_of(from, middle, *first));
   push(move_of(middle, to, *second));
 }
 
-void Builder::rearrange(ValueId value, npu::Address from, const Order& from_order, npu::Address to, const Order& to_order) {
+void Builder::rearrange(ValueId value, npu::Address from, const Order& from_order, npu::Address to,
+                        const Order& to_order) {
   const size_t first = built_.calls.size();
   const Type& type = graph_.type(value);
   const auto size = static_cast<int64_t>(byte_size(type.dtype));
-  copy(from, in_bytes(from_order, size), to, in_bytes(to_order, size), type.bytes(), origin_of(value));
+  copy(from, in_bytes(from_order, size), to, in_bytes(to_order, size), type.bytes(),
+       origin_of(value));
   if (from_order == to_order) return;
-  for (size_t i = first; i < built_.calls.size(); ++i) built_.calls[i].rearranges = graph_.value(value).name;
+  for (size_t i = first; i < built_.calls.size(); ++i)
+    built_.calls[i].rearranges = graph_.value(value).name;
 }
 
 void Builder::end_op() {
-  for (const ValueId value : defined_) built_.values[value.index]->after_call = static_cast<uint32_t>(built_.calls.size() - 1);
+  for (const ValueId value : defined_)
+    built_.values[value.index]->after_call = static_cast<uint32_t>(built_.calls.size() - 1);
   defined_.clear();
 }
 
@@ -211,13 +226,15 @@ LoweredGraph Builder::finish() {
     const Value& value = graph_.value(id);
     const Order wanted = order_of(value.type);
     const std::optional<Location>& at = built_.values[id.index];
-    if (at && at->offset == 0 && at->order == wanted && built_.storages[at->storage].kind == Storage::Kind::kInterior &&
+    if (at && at->offset == 0 && at->order == wanted &&
+        built_.storages[at->storage].kind == Storage::Kind::kInterior &&
         built_.storages[at->storage].bytes == bytes_of(value.type)) {
       built_.storages[at->storage].kind = Storage::Kind::kOutput;
       built_.storages[at->storage].operand = i;
       continue;
     }
-    const npu::Address target{add_storage({Storage::Kind::kOutput, i, bytes_of(value.type), value.name}), 0};
+    const npu::Address target{
+        add_storage({Storage::Kind::kOutput, i, bytes_of(value.type), value.name}), 0};
     if (graph_.is_constant(id)) {
       copy(read(id, wanted), wanted, target, wanted, value.type.elements(), origin_of(id));
     } else {

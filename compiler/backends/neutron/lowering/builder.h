@@ -1,4 +1,5 @@
-// Builds the list of calls of a partition: storages, where values lie, and copies into another order where a kernel needs one.
+// Builds the list of calls of a partition: storages, where values lie, and copies into another
+// order where a kernel needs one.
 #pragma once
 
 #include <map>
@@ -18,7 +19,8 @@ struct Placed {
 
 class Builder {
  public:
-  // `join`: operands of concatenations are computed in place where they can be (`lowering/concatenation.h`).
+  // `join`: operands of concatenations are computed in place where they can be
+  // (`lowering/concatenation.h`).
   Builder(const Machine& machine, const Program& program, const Graph& graph, bool join = true);
 
   const Machine& machine() const { return machine_; }
@@ -26,31 +28,33 @@ class Builder {
   const Program& program() const { return program_; }
   const Graph& graph() const { return graph_; }
 
-  // Physical order of a value as it lies, perhaps with gaps between elements; constants are contiguous.
+  // Physical order of a value as it lies, perhaps with gaps between elements; constants are
+  // contiguous.
   Order lies(ValueId value) const;
   // The same without gaps: the dense order in which it is read with the least effort.
   Order order(ValueId value) const { return compacted(lies(value)); }
   // A value as it lies, and where. A constant becomes part of the block of the call being built.
   Placed placed(ValueId value);
 
-  // Address of a value in exactly that order, for the call being built. Emits a Move before it if the value lies otherwise (once for
-  // each order); a constant becomes part of the call's block.
+  // Address of a value in exactly that order, for the call being built. Emits a Move before it if
+  // the value lies otherwise (once for each order); a constant becomes part of the call's block.
   npu::Address read(ValueId value, const Order& wanted);
   // Appends bytes to the block of the call being built, 16-byte aligned.
   npu::Address constant(std::span<const std::byte> bytes);
 
-  // Storage for a value that the call being built writes in that order: dense, or that of its planned part. A part of a concatenation
-  // whose planned order it is lies there.
+  // Storage for a value that the call being built writes in that order: dense, or that of its
+  // planned part. A part of a concatenation whose planned order it is lies there.
   npu::Address define(ValueId value, Order order);
-  // The order in which a reader asks for the value (`lowering/readers.h`). Where the schedule lists transpositions as calls of their own,
-  // nobody does.
+  // The order in which a reader asks for the value (`lowering/readers.h`). Where the schedule lists
+  // transpositions as calls of their own, nobody does.
   std::optional<Order> asked_order(ValueId value) const;
-  // The order for a call that reads the values `read` and can write any: that of the planned part, if the call may write there, that in
-  // which a reader asks for it, else `own`.
+  // The order for a call that reads the values `read` and can write any: that of the planned part,
+  // if the call may write there, that in which a reader asks for it, else `own`.
   Order order_to_write(ValueId value, Order own, std::span<const ValueId> read) const;
   // Where a concatenation wants the value, or nullptr.
   const Part* planned(ValueId value) const;
-  // What lies where `part` will, and next to it, has nothing in common with it: calls that read these values may write the part.
+  // What lies where `part` will, and next to it, has nothing in common with it: calls that read
+  // these values may write the part.
   bool may_write(const Part& part, std::span<const ValueId> read) const;
   // The value lies where its part is planned.
   bool in_place(ValueId value) const;
@@ -66,16 +70,19 @@ class Builder {
   // Ends the call being built.
   void emit(Kernel kernel, Origin origin, int64_t macs = 0);
   // Emits Move calls that copy `from` to `to`, two if one cannot do it.
-  void copy(npu::Address from, const Order& from_order, npu::Address to, const Order& to_order, int64_t elements, const Origin& origin);
+  void copy(npu::Address from, const Order& from_order, npu::Address to, const Order& to_order,
+            int64_t elements, const Origin& origin);
 
   // All calls of an op have been emitted: the values that it defined exist from here on.
   void end_op();
-  // Gives the outputs of the graph their operands, copying where a value cannot lie in one; returns everything that was built.
+  // Gives the outputs of the graph their operands, copying where a value cannot lie in one; returns
+  // everything that was built.
   LoweredGraph finish();
 
  private:
   // Copies a value into another order.
-  void rearrange(ValueId value, npu::Address from, const Order& from_order, npu::Address to, const Order& to_order);
+  void rearrange(ValueId value, npu::Address from, const Order& from_order, npu::Address to,
+                 const Order& to_order);
   const Location& location(ValueId value) const;
   Origin origin_of(ValueId value) const;
   uint32_t add_storage(Storage storage);
@@ -86,10 +93,11 @@ class Builder {
   const Graph& graph_;
   LoweredGraph built_;
   std::map<ValueId, Part> parts_;
-  std::map<ValueId, uint32_t> wholes_;                                            // storages of concatenations with parts in place
-  std::vector<ValueId> defined_;                                                  // by the op being lowered
-  std::vector<std::byte> block_;                                                  // constants of the call being built
-  std::map<std::pair<uint32_t, std::vector<int64_t>>, npu::Address> rearranged_;  // by value and order
+  std::map<ValueId, uint32_t> wholes_;  // storages of concatenations with parts in place
+  std::vector<ValueId> defined_;        // by the op being lowered
+  std::vector<std::byte> block_;        // constants of the call being built
+  std::map<std::pair<uint32_t, std::vector<int64_t>>, npu::Address>
+      rearranged_;  // by value and order
 };
 
 inline uint32_t bytes_of(const Type& type) { return static_cast<uint32_t>(type.bytes()); }

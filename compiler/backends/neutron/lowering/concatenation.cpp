@@ -13,9 +13,11 @@ namespace {
 bool wanted_once(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
   if (value.kind != ValueKind::kResult || value.output_uses > 0) return false;
-  const auto joins = std::ranges::count_if(value.uses, [&](const Use& use) { return graph.op(use.op).def == &ops::kCat; });
-  return joins == 1 && std::ranges::all_of(
-                           value.uses, [&](const Use& use) { return graph.op(use.op).def == &ops::kCat || reads_in_place(graph, use.op); });
+  const auto joins = std::ranges::count_if(
+      value.uses, [&](const Use& use) { return graph.op(use.op).def == &ops::kCat; });
+  return joins == 1 && std::ranges::all_of(value.uses, [&](const Use& use) {
+           return graph.op(use.op).def == &ops::kCat || reads_in_place(graph, use.op);
+         });
 }
 
 struct Box {
@@ -48,7 +50,8 @@ std::map<ValueId, Part> plan_parts(const Graph& graph) {
     const Type& type = graph.type(op.results[0]);
     const size_t dim = *ops::normalize_dim(op.attributes.get<int64_t>("dim"), type.rank());
     const auto outer = parts.find(op.results[0]);
-    Part part = outer != parts.end() ? outer->second : Part{op.results[0], 0, strides(type.shape, type.layout), {}};
+    Part part = outer != parts.end() ? outer->second
+                                     : Part{op.results[0], 0, strides(type.shape, type.layout), {}};
     for (const ValueId operand : op.operands) {
       const Shape& shape = graph.type(operand).shape;
       if (wanted_once(graph, operand)) {
@@ -62,7 +65,9 @@ std::map<ValueId, Part> plan_parts(const Graph& graph) {
 }
 
 bool apart(const Order& a, const Order& b, int64_t distance) {
-  const auto rises = [](const Order& order) { return std::ranges::all_of(order, [](const Digit& digit) { return digit.step > 0; }); };
+  const auto rises = [](const Order& order) {
+    return std::ranges::all_of(order, [](const Digit& digit) { return digit.step > 0; });
+  };
   if (!rises(a) || !rises(b)) return false;  // read backwards or again and again
   const Box first = box_of(a), second = box_of(b);
   if (distance >= first.length || -distance >= second.length) return true;

@@ -16,11 +16,12 @@ struct Part {
   Order order;                 // of the value with these steps
 };
 
-// For every operand of a concatenation that nothing else wants elsewhere: its other readers, if any, take it at any strides.
+// For every operand of a concatenation that nothing else wants elsewhere: its other readers, if
+// any, take it at any strides.
 std::map<ValueId, Part> plan_parts(const Graph& graph);
 
-// No byte belongs to both; `distance` in bytes from the first element of `a` to that of `b`. The rule of `device/npu/microcode.h` for calls
-// that read and write one tensor.
+// No byte belongs to both; `distance` in bytes from the first element of `a` to that of `b`. The
+// rule of `device/npu/microcode.h` for calls that read and write one tensor.
 bool apart(const Order& a, const Order& b, int64_t distance);
 
 }  // namespace dtr::neutron

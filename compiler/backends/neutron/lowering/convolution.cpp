@@ -1,9 +1,11 @@
-// aten.convolution. One call does one group, or several whose weights stand in one matrix with zeros between them where the array has
-// lanes and pipelines to spare; each call reads and writes its channels where they lie in the tensors of all groups. With one input
-// channel a group, one depthwise call does all.
+// aten.convolution. One call does one group, or several whose weights stand in one matrix with
+// zeros between them where the array has lanes and pipelines to spare; each call reads and writes
+// its channels where they lie in the tensors of all groups. With one input channel a group, one
+// depthwise call does all.
 //
-// A transposed convolution is stride_h · stride_w ordinary ones: outputs that are a stride apart meet the same taps of the kernel, at
-// inputs that are neighbours. Each such phase is a call with its part of the kernel, whose outputs lie a stride apart.
+// A transposed convolution is stride_h · stride_w ordinary ones: outputs that are a stride apart
+// meet the same taps of the kernel, at inputs that are neighbours. Each such phase is a call with
+// its part of the kernel, whose outputs lie a stride apart.
 #include <algorithm>
 #include <numeric>
 
@@ -20,7 +22,8 @@ uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 // Outputs first, first + step, … of one axis as a convolution of its own.
 struct Phase {
   int64_t first = 0, step = 1, count = 0;
-  std::vector<int64_t> taps;  // of the kernel, in the order in which the inputs lie; none: no input reaches these outputs
+  std::vector<int64_t> taps;  // of the kernel, in the order in which the inputs lie; none: no input
+                              // reaches these outputs
   int64_t stride = 1, dilation = 1, pad = 0;
 };
 
@@ -30,22 +33,30 @@ std::vector<int64_t> numbers(int64_t first, int64_t step, int64_t end) {
   return result;
 }
 
-// Output o = i · stride − pad + k · dilation of input i and tap k. With g = gcd(stride, dilation) the taps of one output are every
-// (stride / g)-th, and from one to the next the input moves by −dilation / g.
+// Output o = i · stride − pad + k · dilation of input i and tap k. With g = gcd(stride, dilation)
+// the taps of one output are every (stride / g)-th, and from one to the next the input moves by
+// −dilation / g.
 std::vector<Phase> phases_of(const ops::WindowAxis& axis, bool transposed) {
   if (!transposed)
-    return {{.count = axis.out, .taps = numbers(0, 1, axis.kernel), .stride = axis.stride, .dilation = axis.dilation, .pad = axis.pad}};
+    return {{.count = axis.out,
+             .taps = numbers(0, 1, axis.kernel),
+             .stride = axis.stride,
+             .dilation = axis.dilation,
+             .pad = axis.pad}};
   const int64_t divisor = std::gcd(axis.stride, axis.dilation);
   std::vector<Phase> phases;
   for (int64_t first = 0; first < std::min(axis.stride, axis.in); ++first) {
-    Phase phase{.first = first, .step = axis.stride, .count = (axis.in - first + axis.stride - 1) / axis.stride};
+    Phase phase{.first = first,
+                .step = axis.stride,
+                .count = (axis.in - first + axis.stride - 1) / axis.stride};
     phase.dilation = axis.dilation / divisor;
     const int64_t from = first + axis.pad;
     int64_t tap = 0;
     while (tap < axis.stride / divisor && (from - tap * axis.dilation) % axis.stride != 0) ++tap;
     if (tap < axis.stride / divisor) phase.taps = numbers(tap, axis.stride / divisor, axis.kernel);
     if (!phase.taps.empty()) {
-      const int64_t reached = (from - tap * axis.dilation) / axis.stride;  // input of the first output under the first tap
+      const int64_t reached = (from - tap * axis.dilation) /
+                              axis.stride;  // input of the first output under the first tap
       phase.pad = (static_cast<int64_t>(phase.taps.size()) - 1) * phase.dilation - reached;
       std::ranges::reverse(phase.taps);
     }
@@ -71,7 +82,8 @@ struct Plan {
   std::vector<Part> parts;  // point into the phases
 };
 
-Part part_of(const Machine& machine, const ops::ConvolutionShape& shape, const Phase& h, const Phase& w, int64_t group, int64_t groups) {
+Part part_of(const Machine& machine, const ops::ConvolutionShape& shape, const Phase& h,
+             const Phase& w, int64_t group, int64_t groups) {
   Part part{.h = &h, .w = &w, .group = group, .groups = groups, .window = {}, .mapping = {}};
   const auto& [rows, columns] = shape.window;
   const bool none = part.without_taps();  // then the bias alone: a tap of weight 0 over one channel
@@ -88,16 +100,20 @@ Part part_of(const Machine& machine, const ops::ConvolutionShape& shape, const P
                      .stride_width = word(w.stride),
                      .dilation_height = word(h.dilation),
                      .dilation_width = word(w.dilation)};
-  if (!none) window.pad_top = static_cast<int32_t>(h.pad), window.pad_left = static_cast<int32_t>(w.pad);
+  if (!none)
+    window.pad_top = static_cast<int32_t>(h.pad), window.pad_left = static_cast<int32_t>(w.pad);
   part.window = npu::dense(window);
   part.mapping = choose_mapping(machine, part.window, none || (shape.in == 1 && groups > 1));
   return part;
 }
 
-uint64_t cost_of(const npu::Target& target, const Part& part) { return accumulation_cycles(target, part.window, part.mapping); }
+uint64_t cost_of(const npu::Target& target, const Part& part) {
+  return accumulation_cycles(target, part.window, part.mapping);
+}
 
 // As many groups in one call as take the least time together, if the sum fits an accumulator.
-int64_t groups_a_call(const Machine& machine, const ops::ConvolutionShape& shape, const Phase& h, const Phase& w) {
+int64_t groups_a_call(const Machine& machine, const ops::ConvolutionShape& shape, const Phase& h,
+                      const Phase& w) {
   if (shape.in == 1) return shape.groups;
   constexpr int64_t kMostJoined = 64;
   const npu::Target& target = machine.target;
@@ -105,9 +121,12 @@ int64_t groups_a_call(const Machine& machine, const ops::ConvolutionShape& shape
   int64_t best = 1;
   uint64_t best_cost = UINT64_MAX;
   for (int64_t joined = 1; joined <= std::min(shape.groups, kMostJoined); ++joined) {
-    if (joined > 1 && (joined * shape.in + target.macs - 1) / target.macs * target.macs * taps > target.max_reduction) break;
+    if (joined > 1 && (joined * shape.in + target.macs - 1) / target.macs * target.macs * taps >
+                          target.max_reduction)
+      break;
     const int64_t rest = shape.groups % joined;
-    uint64_t cost = static_cast<uint64_t>(shape.groups / joined) * cost_of(target, part_of(machine, shape, h, w, 0, joined));
+    uint64_t cost = static_cast<uint64_t>(shape.groups / joined) *
+                    cost_of(target, part_of(machine, shape, h, w, 0, joined));
     if (rest > 0) cost += cost_of(target, part_of(machine, shape, h, w, 0, rest));
     if (cost >= best_cost) continue;
     best = joined;
@@ -126,7 +145,8 @@ std::unique_ptr<Plan> plan_of(const Machine& machine, const OpView& view) {
     for (const Phase& w : plan->columns) {
       const int64_t joined = groups_a_call(machine, shape, h, w);
       for (int64_t group = 0; group < shape.groups; group += joined)
-        plan->parts.push_back(part_of(machine, shape, h, w, group, std::min(joined, shape.groups - group)));
+        plan->parts.push_back(
+            part_of(machine, shape, h, w, group, std::min(joined, shape.groups - group)));
     }
   return plan;
 }
@@ -135,17 +155,28 @@ std::unique_ptr<Plan> plan_of(const Machine& machine, const OpView& view) {
 Filters filters_of(const Plan& plan, const Part& part, std::span<const int8_t> weights) {
   const ops::ConvolutionShape& shape = plan.shape;
   if (part.without_taps())
-    return {.out = part.groups * shape.out, .in = 1, .weights = std::vector<int8_t>(static_cast<size_t>(part.groups * shape.out))};
-  const auto height = static_cast<int64_t>(part.h->taps.size()), width = static_cast<int64_t>(part.w->taps.size());
+    return {.out = part.groups * shape.out,
+            .in = 1,
+            .weights = std::vector<int8_t>(static_cast<size_t>(part.groups * shape.out))};
+  const auto height = static_cast<int64_t>(part.h->taps.size()),
+             width = static_cast<int64_t>(part.w->taps.size());
   const int64_t kernel_height = shape.window.h.kernel, kernel_width = shape.window.w.kernel;
-  const int64_t joined = part.mapping.depthwise ? 1 : part.groups;  // a depthwise filter sees the channels of its own group only
-  Filters filters{.out = part.groups * shape.out, .height = height, .width = width, .in = joined * shape.in, .weights = {}};
+  const int64_t joined =
+      part.mapping.depthwise
+          ? 1
+          : part.groups;  // a depthwise filter sees the channels of its own group only
+  Filters filters{.out = part.groups * shape.out,
+                  .height = height,
+                  .width = width,
+                  .in = joined * shape.in,
+                  .weights = {}};
   filters.weights.resize(static_cast<size_t>(filters.out * filters.reduction()));
   for (int64_t g = 0; g < part.groups; ++g)
     for (int64_t o = 0; o < shape.out; ++o)
       for (int64_t i = 0; i < shape.in; ++i) {
         const int64_t group = part.group + g;
-        const int64_t plane = shape.transposed ? (group * shape.in + i) * shape.out + o : (group * shape.out + o) * shape.in + i;
+        const int64_t plane = shape.transposed ? (group * shape.in + i) * shape.out + o
+                                               : (group * shape.out + o) * shape.in + i;
         const int8_t* from = weights.data() + plane * kernel_height * kernel_width;
         const int64_t lane = joined == 1 ? i : g * shape.in + i;
         int8_t* to = filters.weights.data() + (g * shape.out + o) * filters.reduction() + lane;
@@ -158,23 +189,31 @@ Filters filters_of(const Plan& plan, const Part& part, std::span<const int8_t> w
   return filters;
 }
 
-// Before a convolution of few channels NXP's converter lists a Pad where the kernel is larger than 3 × 3, none where it is not.
+// Before a convolution of few channels NXP's converter lists a Pad where the kernel is larger than
+// 3 × 3, none where it is not.
 bool padded_apart(const Machine& machine, const ops::ConvolutionShape& shape) {
   const auto& [h, w] = shape.window;
-  return machine.options.nxp_like() && !shape.transposed && shape.groups == 1 && shape.in % machine.target.macs != 0 &&
-         (h.kernel > 3 || w.kernel > 3);
+  return machine.options.nxp_like() && !shape.transposed && shape.groups == 1 &&
+         shape.in % machine.target.macs != 0 && (h.kernel > 3 || w.kernel > 3);
 }
 
-// Brings the input into memory with its padding and lanes that it does not fill: `window` then has none, and its filters have as many.
-npu::Address pad_apart(Builder& builder, const Value& input, const Pixels& at, const ops::ConvolutionShape& shape, const Origin& origin,
+// Brings the input into memory with its padding and lanes that it does not fill: `window` then has
+// none, and its filters have as many.
+npu::Address pad_apart(Builder& builder, const Value& input, const Pixels& at,
+                       const ops::ConvolutionShape& shape, const Origin& origin,
                        npu::Window& window, Filters& filters) {
   npu::Window pad = window;
   pad.in = at.strides;
   pad.out_height = word(shape.window.h.in + shape.window.h.pad + shape.window.h.pad_end);
   pad.out_width = word(shape.window.w.in + shape.window.w.pad + shape.window.w.pad_end);
   pad.out_channels = npu::round_up(window.in_channels, builder.target().macs);
-  const npu::Address padded = emit_pad(builder, pad, at.address, input.type.quantization->zero_point(), input.name, origin);
-  Filters wide{.out = filters.out, .height = filters.height, .width = filters.width, .in = pad.out_channels, .weights = {}};
+  const npu::Address padded =
+      emit_pad(builder, pad, at.address, input.type.quantization->zero_point(), input.name, origin);
+  Filters wide{.out = filters.out,
+               .height = filters.height,
+               .width = filters.width,
+               .in = pad.out_channels,
+               .weights = {}};
   wide.weights.resize(static_cast<size_t>(wide.out * wide.reduction()));
   for (size_t tap = 0; tap * static_cast<size_t>(filters.in) < filters.weights.size(); ++tap)
     std::copy_n(filters.weights.begin() + static_cast<ptrdiff_t>(tap) * filters.in, filters.in,
@@ -199,7 +238,8 @@ uint64_t cost(const Machine& machine, const OpView& view) {
 
 ops::Window window(const OpQuery& q) {
   ops::Window window = ops::convolution_shape(q.view).window;
-  if (q.view.attribute<bool>("transposed")) window.h.stride = window.w.stride = 1;  // of its outputs, of which the machine knows nothing
+  if (q.view.attribute<bool>("transposed"))
+    window.h.stride = window.w.stride = 1;  // of its outputs, of which the machine knows nothing
   return window;
 }
 constexpr int64_t kMostCalls = 1024;
@@ -207,43 +247,52 @@ constexpr int64_t kMostCalls = 1024;
 uint64_t staged(const OpQuery& q) {
   uint64_t most = 0;
   const std::unique_ptr<Plan> plan = plan_of(machine_of(q), q.view);
-  for (const Part& part : plan->parts) most = std::max(most, least_staged_bytes(machine_of(q).target, part.window, part.mapping));
+  for (const Part& part : plan->parts)
+    most = std::max(most, least_staged_bytes(machine_of(q).target, part.window, part.mapping));
   return most;
 }
 // At most, were no groups to share a call.
 int64_t calls(const OpQuery& q) {
   const ops::ConvolutionShape shape = ops::convolution_shape(q.view);
   const int64_t groups = shape.in == 1 ? 1 : shape.groups;
-  const auto phases = [&](const ops::WindowAxis& axis) { return shape.transposed ? std::min(axis.stride, axis.in) : 1; };
+  const auto phases = [&](const ops::WindowAxis& axis) {
+    return shape.transposed ? std::min(axis.stride, axis.in) : 1;
+  };
   int64_t count = groups * phases(shape.window.h) * phases(shape.window.w);
   if (count > kMostCalls) return count;
   count = 0;
   for (const Phase& h : phases_of(shape.window.h, shape.transposed))
     for (const Phase& w : phases_of(shape.window.w, shape.transposed)) {
       const Part part = part_of(machine_of(q), shape, h, w, 0, shape.groups / groups);
-      count += groups * static_cast<int64_t>(shares_of(machine_of(q).target, part.window, part.mapping).size());
+      count += groups * static_cast<int64_t>(
+                            shares_of(machine_of(q).target, part.window, part.mapping).size());
       if (count > kMostCalls) return count;
     }
   return count;
 }
 constexpr Condition kCalls{
     "npu-convolution-calls",
-    "a convolution takes at most 1024 calls of the NPU: one for each group, times stride x stride if it is transposed, "
+    "a convolution takes at most 1024 calls of the NPU: one for each group, times stride x stride "
+    "if it is transposed, "
     "times how often a kernel over all channels exceeds {max_reduction} products",
     "use fewer groups, a smaller kernel, or a smaller stride of the transposed convolution",
     [](const OpQuery& q) -> std::optional<std::string> {
       const int64_t count = calls(q);
-      return count <= kMostCalls ? std::nullopt : std::optional(fmt::format("this one would take {}", count));
+      return count <= kMostCalls ? std::nullopt
+                                 : std::optional(fmt::format("this one would take {}", count));
     }};
-constexpr Condition kPadding{"npu-padding", "the NPU takes padding of at most 16777216 per axis", "choose less padding",
-                             [](const OpQuery& q) {
+constexpr Condition kPadding{"npu-padding", "the NPU takes padding of at most 16777216 per axis",
+                             "choose less padding", [](const OpQuery& q) {
                                const ops::Window of = window(q);
                                return beyond(npu::kMaxPad / 2, of.h.pad, of.w.pad);
                              }};
-constexpr const Condition* kConditions[] = {&kInt8Operand,    &kNotEmpty,         &kConstantWeight, &kConstantBias, &kKernelSize<window>,
-                                            &kStride<window>, &kDilation<window>, &kPadding,        &kCalls,        &kFitsSram<staged>};
+constexpr const Condition* kConditions[] = {
+    &kInt8Operand,    &kNotEmpty,         &kConstantWeight, &kConstantBias, &kKernelSize<window>,
+    &kStride<window>, &kDilation<window>, &kPadding,        &kCalls,        &kFitsSram<staged>};
 
-npu::Address moved(npu::Address address, int64_t bytes) { return {address.region, address.offset + word(bytes)}; }
+npu::Address moved(npu::Address address, int64_t bytes) {
+  return {address.region, address.offset + word(bytes)};
+}
 
 void lower(Builder& builder, const Group& group) {
   const Graph& graph = builder.graph();
@@ -251,7 +300,8 @@ void lower(Builder& builder, const Group& group) {
   const Op& op = graph.op(group.head);
   const std::unique_ptr<Plan> plan = plan_of(builder.machine(), *view);
   const ops::ConvolutionShape& shape = plan->shape;
-  const auto weights = builder.program().constants.values<int8_t>(graph.value(op.operands[1]).constant);
+  const auto weights =
+      builder.program().constants.values<int8_t>(graph.value(op.operands[1]).constant);
   const ImageDims dims = view->operand(0).rank() == 4 ? kBatchOfImages : kBatchOfRows;
   const ValueId other = addend_of(graph, group);
   const int64_t macs = op.def->macs(*view) / (shape.groups * shape.taps());
@@ -261,10 +311,14 @@ void lower(Builder& builder, const Group& group) {
     const Part& part = plan->parts[i];
     const Pixels input = read_image(builder, op.operands[0], dims);
     const Pixels addend = other.valid() ? read_image(builder, other, dims) : Pixels{};
-    if (!output) output = define_image(builder, graph.op(group.root()).results[0], dims, std::array{op.operands[0], other});
-    // Of a tensor like the result: where the part's first output lies, and how far apart its outputs are.
+    if (!output)
+      output = define_image(builder, graph.op(group.root()).results[0], dims,
+                            std::array{op.operands[0], other});
+    // Of a tensor like the result: where the part's first output lies, and how far apart its
+    // outputs are.
     const auto first = [&](const Pixels& of) {
-      return moved(of.address, part.group * shape.out + part.h->first * of.strides.row + part.w->first * of.strides.pixel);
+      return moved(of.address, part.group * shape.out + part.h->first * of.strides.row +
+                                   part.w->first * of.strides.pixel);
     };
     const auto apart = [&](const npu::Strides& of) {
       return npu::Strides{of.pixel * word(part.w->step), of.row * word(part.h->step), of.batch};
@@ -276,19 +330,22 @@ void lower(Builder& builder, const Group& group) {
                       .addend = first(addend),
                       .addend_strides = apart(addend.strides),
                       .first_channel = part.group * shape.out,
-                      .macs = macs * part.groups * static_cast<int64_t>(part.h->taps.size() * part.w->taps.size()),
+                      .macs = macs * part.groups *
+                              static_cast<int64_t>(part.h->taps.size() * part.w->taps.size()),
                       .part = static_cast<uint32_t>(i),
                       .parts = static_cast<uint32_t>(plan->parts.size())};
     call.window.in = input.strides;
     call.window.out = apart(output->strides);
     Filters filters = filters_of(*plan, part, weights);
     if (padded_apart(builder.machine(), shape))
-      call.input = pad_apart(builder, graph.value(op.operands[0]), input, shape, op.origin, call.window, filters);
+      call.input = pad_apart(builder, graph.value(op.operands[0]), input, shape, op.origin,
+                             call.window, filters);
     emit_accumulation(builder, group, call, filters);
   }
 }
 
-constexpr Rule kRules[] = {{&ops::kConvolution, kConditions, channels_last, nullptr, lower, Absorbs::kEpilogue, cost}};
+constexpr Rule kRules[] = {
+    {&ops::kConvolution, kConditions, channels_last, nullptr, lower, Absorbs::kEpilogue, cost}};
 
 }  // namespace
 

@@ -1,5 +1,6 @@
-// Every elementwise function of one int8 tensor is a table of 256 entries: relu, exp, requantize, but also x + 3, x · x and 1 / x, and what
-// ops.inc will gain. The table is the op's own integer evaluation of all 256 values, so it is bit-exact by construction.
+// Every elementwise function of one int8 tensor is a table of 256 entries: relu, exp, requantize,
+// but also x + 3, x · x and 1 / x, and what ops.inc will gain. The table is the op's own integer
+// evaluation of all 256 values, so it is bit-exact by construction.
 #include "compiler/backends/neutron/lowering/rules.h"
 #include "compiler/ops/ops.h"
 
@@ -43,7 +44,8 @@ void lower(Builder& builder, const Group& group) {
 }  // namespace
 
 bool is_function(const OpDef& def) {
-  return def.has_trait(kElementwise) && def.evaluate_integer != nullptr && &def != &ops::kQuantize && &def != &ops::kDequantize;
+  return def.has_trait(kElementwise) && def.evaluate_integer != nullptr &&
+         &def != &ops::kQuantize && &def != &ops::kDequantize;
 }
 
 bool is_table_op(const Graph& graph, OpId op) {
@@ -70,15 +72,18 @@ Table table_of(const Program& program, const Graph& graph, OpId id) {
   const ValueId x = table_operand(graph, id);
   Table codes;
   Table results{};
-  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<int8_t>(static_cast<int>(i) - 128);
+  for (size_t i = 0; i < codes.size(); ++i)
+    codes[i] = static_cast<int8_t>(static_cast<int>(i) - 128);
   std::vector<Type> types;
   std::vector<TensorView> tensors;
   for (const ValueId operand : op.operands) {
     Type& type = types.emplace_back(graph.type(operand));
     type.shape = {operand == x ? int64_t{256} : int64_t{1}};
     // Evaluation reads operands only, so that the pool's memory may be viewed as a tensor.
-    std::byte* data = operand == x ? reinterpret_cast<std::byte*>(codes.data())
-                                   : const_cast<std::byte*>(program.constants.bytes(graph.value(operand).constant).data());
+    std::byte* data =
+        operand == x
+            ? reinterpret_cast<std::byte*>(codes.data())
+            : const_cast<std::byte*>(program.constants.bytes(graph.value(operand).constant).data());
     tensors.push_back({DType::kInt8, type.shape, data});
   }
   std::vector<const Type*> operand_types;

@@ -1,6 +1,7 @@
-// A call absorbs what follows its op as long as the value in between has no other reader: tables before the addition are composed into
-// one; a table that only limits values becomes the clamp of what is before it; one addition per call. Where both operands of an
-// addition could absorb it, the later one does: the other operand is then ready.
+// A call absorbs what follows its op as long as the value in between has no other reader: tables
+// before the addition are composed into one; a table that only limits values becomes the clamp of
+// what is before it; one addition per call. Where both operands of an addition could absorb it, the
+// later one does: the other operand is then ready.
 #include "compiler/backends/neutron/lowering/fusion.h"
 
 #include <algorithm>
@@ -26,14 +27,17 @@ class Planner {
       if (!taken_[op.index]) groups_.push_back(grow(op));
     std::vector<uint32_t> position(graph_.op_slots(), 0);
     for (uint32_t i = 0; i < ops.size(); ++i) position[ops[i].index] = i;
-    std::ranges::sort(groups_, {}, [&](const Group& group) { return position[group.root().index]; });
+    std::ranges::sort(groups_, {},
+                      [&](const Group& group) { return position[group.root().index]; });
     return std::move(groups_);
   }
 
  private:
   Absorbs absorbs(OpId op) const {
     const Rule* rule = find_rule(graph_, op);
-    const bool bytes = BoundOpView(graph_, op)->attribute_or("of_bytes", false);  // limits of int8 are no limits of bytes
+    const bool bytes =
+        BoundOpView(graph_, op)
+            ->attribute_or("of_bytes", false);  // limits of int8 are no limits of bytes
     return rule == nullptr || bytes ? Absorbs::kNothing : rule->absorbs;
   }
 
@@ -43,13 +47,15 @@ class Planner {
     const Absorbs kind = absorbs(head);
     const BoundOpView view(graph_, head);
     if (kind == Absorbs::kTables) group.table = table_of(program_, graph_, head);
-    const bool listed = machine_.options.nxp_like();  // only convolutions and linear layers, and one activation
+    const bool listed =
+        machine_.options.nxp_like();  // only convolutions and linear layers, and one activation
     if (!machine_.options.fuse || (listed && kind != Absorbs::kEpilogue)) return group;
     if (listed && view->attributes->find("activation") != nullptr) return group;
     numerics::Range range = range_of_result(*view);  // of the value that the next op reads
     for (OpId from = head;;) {
       const OpId next = graph_.sole_user(graph_.op(from).results[0]);
-      if (!next.valid() || taken_[next.index] || (listed && !is_activation(*graph_.op(next).def))) return group;
+      if (!next.valid() || taken_[next.index] || (listed && !is_activation(*graph_.op(next).def)))
+        return group;
       if (!absorb(group, kind, range, from, next)) return group;
       taken_[next.index] = true;
       group.members.push_back(next);
@@ -59,12 +65,14 @@ class Planner {
   }
 
   static bool is_activation(const OpDef& def) {
-    return &def == &ops::kRelu || &def == &ops::kClamp || &def == &ops::kSigmoid || &def == &ops::kTanh;
+    return &def == &ops::kRelu || &def == &ops::kClamp || &def == &ops::kSigmoid ||
+           &def == &ops::kTanh;
   }
 
   // The bounds that the head's arithmetic keeps; the whole of int8 where it has none.
   static numerics::Range range_of_result(const OpView& view) {
-    if (view.def->has_trait(kKeepsQuantization) || !view.result().quantized()) return {};  // selects an element
+    if (view.def->has_trait(kKeepsQuantization) || !view.result().quantized())
+      return {};  // selects an element
     const bool fused = view.attributes->find("activation") != nullptr;
     return fused ? ops::activation_range(ops::activation_bounds(view), *view.result().quantization)
                  : ops::range_of(*view.result().quantization);
@@ -72,11 +80,13 @@ class Planner {
 
   bool absorb(Group& group, Absorbs kind, numerics::Range& range, OpId from, OpId next) {
     const BoundOpView view(graph_, next);
-    if (is_table_op(graph_, next) && kind != Absorbs::kNothing) return absorb_table(group, kind, range, table_of(program_, graph_, next));
+    if (is_table_op(graph_, next) && kind != Absorbs::kNothing)
+      return absorb_table(group, kind, range, table_of(program_, graph_, next));
     if (kind == Absorbs::kEpilogue && view->def == &ops::kAddTensor && !group.add.valid()) {
       const std::vector<ValueId>& operands = graph_.op(next).operands;
       const Shape& shape = view->result().shape;
-      if (view->operand(0).shape != shape || view->operand(1).shape != shape || operands[0] == operands[1] ||
+      if (view->operand(0).shape != shape || view->operand(1).shape != shape ||
+          operands[0] == operands[1] ||
           ops::binary_parameters(*view)->kind != numerics::BinaryKind::kAdd)
         return false;
       DTR_CHECK(graph_.producer(operands[0]) == from || graph_.producer(operands[1]) == from);

@@ -1,5 +1,5 @@
-// Values as NHWC images where they lie: kernels with a window take the distances of pixels, rows and images, so that a part of a larger
-// tensor is read and written in place.
+// Values as NHWC images where they lie: kernels with a window take the distances of pixels, rows
+// and images, so that a part of a larger tensor is read and written in place.
 #pragma once
 
 #include <array>
@@ -25,7 +25,9 @@ struct Pixels {
 Order image_order(const Shape& shape, const ImageDims& dims);
 // A value for the call being built; it is copied first if its channels do not lie side by side.
 Pixels read_image(Builder& builder, ValueId value, const ImageDims& dims);
-// Where calls that read the values `read` write `value`: in a concatenation, if one wants it and they may.
-Pixels define_image(Builder& builder, ValueId value, const ImageDims& dims, std::span<const ValueId> read);
+// Where calls that read the values `read` write `value`: in a concatenation, if one wants it and
+// they may.
+Pixels define_image(Builder& builder, ValueId value, const ImageDims& dims,
+                    std::span<const ValueId> read);
 
 }  // namespace dtr::neutron

@@ -1,5 +1,6 @@
-// aten.index_select: parts of a tensor, or rows of a table, by index. Known indices that follow each other in steps are copies; a gather
-// does all others in one call, and those that are computed.
+// aten.index_select: parts of a tensor, or rows of a table, by index. Known indices that follow
+// each other in steps are copies; a gather does all others in one call, and those that are
+// computed.
 #include <algorithm>
 
 #include "compiler/backends/neutron/lowering/rows.h"
@@ -11,19 +12,23 @@ namespace {
 
 uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
-size_t dim_of(const OpView& view) { return *ops::normalize_dim(view.attribute<int64_t>("dim"), view.operand(0).rank()); }
+size_t dim_of(const OpView& view) {
+  return *ops::normalize_dim(view.attribute<int64_t>("dim"), view.operand(0).rank());
+}
 
 // Known indices are int32 in a call's constants.
 uint64_t staged(const OpQuery& q) {
   const std::vector<ValueId>& operands = q.graph.op(q.op).operands;
   uint64_t bytes = 0;
   if (q.graph.is_constant(operands[0])) bytes += static_cast<uint64_t>(q.view.operand(0).bytes());
-  if (q.graph.is_constant(operands[1])) bytes += static_cast<uint64_t>(q.view.operand(1).elements()) * sizeof(int32_t);
+  if (q.graph.is_constant(operands[1]))
+    bytes += static_cast<uint64_t>(q.view.operand(1).elements()) * sizeof(int32_t);
   return bytes;
 }
 constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<staged>};
 
-// The operand as rows along the dimension, and the result: in its shape with the indices as one dimension, and bytes between neighbours.
+// The operand as rows along the dimension, and the result: in its shape with the indices as one
+// dimension, and bytes between neighbours.
 struct Selection {
   Rows rows;
   Shape listed;
@@ -44,7 +49,9 @@ std::optional<Selection> selection_of(const OpView& view, const Order& order) {
   selection.steps[dim] = rows->inner;
   return selection;
 }
-Selection plain_selection(const OpView& view) { return *selection_of(view, contiguous_order(view.operand(0).elements())); }
+Selection plain_selection(const OpView& view) {
+  return *selection_of(view, contiguous_order(view.operand(0).elements()));
+}
 
 npu::Gather gather_of(const Selection& selection, DType index) {
   return {.outer = word(selection.rows.outer),
@@ -54,16 +61,23 @@ npu::Gather gather_of(const Selection& selection, DType index) {
           .index_bytes = static_cast<uint32_t>(byte_size(index))};
 }
 
-std::optional<Kernel> estimate(const Machine&, const OpView& view) { return gather_of(plain_selection(view), view.operand(1).dtype); }
+std::optional<Kernel> estimate(const Machine&, const OpView& view) {
+  return gather_of(plain_selection(view), view.operand(1).dtype);
+}
 
 // The indices are read as they lie: in one order, where they have one.
-LayoutChoice layouts(const OpView& view) { return {.contiguous = true, .channels_last = view.operand(1).rank() != 4}; }
+LayoutChoice layouts(const OpView& view) {
+  return {.contiguous = true, .channels_last = view.operand(1).rank() != 4};
+}
 
 // Indices, −1 where one names nothing.
-std::vector<int32_t> known_indices(const Program& program, const Graph& graph, ValueId index, int64_t extent) {
+std::vector<int32_t> known_indices(const Program& program, const Graph& graph, ValueId index,
+                                   int64_t extent) {
   const ConstantId id = graph.value(index).constant;
   std::vector<int32_t> indices;
-  const auto add = [&](int64_t at) { indices.push_back(at >= 0 && at < extent ? static_cast<int32_t>(at) : -1); };
+  const auto add = [&](int64_t at) {
+    indices.push_back(at >= 0 && at < extent ? static_cast<int32_t>(at) : -1);
+  };
   if (program.constants.dtype(id) == DType::kInt32) {
     std::ranges::for_each(program.constants.values<int32_t>(id), add);
   } else {
@@ -77,7 +91,8 @@ struct Run {
   int64_t start, count, step;
 };
 // nullopt if an index names nothing, or copies of the runs take longer than the gather.
-std::optional<std::vector<Run>> runs_of(const std::vector<int32_t>& indices, const Selection& selection, const npu::Target& target) {
+std::optional<std::vector<Run>> runs_of(const std::vector<int32_t>& indices,
+                                        const Selection& selection, const npu::Target& target) {
   std::vector<Run> runs;
   for (const int64_t at : indices) {
     if (at < 0) return std::nullopt;
@@ -94,12 +109,15 @@ std::optional<std::vector<Run>> runs_of(const std::vector<int32_t>& indices, con
   uint64_t copies = 0;
   for (const Run& run : runs) {
     const bool dense = run.step == 1;
-    const uint64_t row =
-        (dense ? 1 : static_cast<uint64_t>(run.count)) * npu::div_up(word(rows.inner * (dense ? run.count : 1)), target.write_port);
-    copies += target.call_host_cycles + target.call_npu_cycles + static_cast<uint64_t>(rows.outer) * row;
+    const uint64_t row = (dense ? 1 : static_cast<uint64_t>(run.count)) *
+                         npu::div_up(word(rows.inner * (dense ? run.count : 1)), target.write_port);
+    copies +=
+        target.call_host_cycles + target.call_npu_cycles + static_cast<uint64_t>(rows.outer) * row;
   }
   const npu::Gather gather = gather_of(selection, DType::kInt32);
-  if (copies > target.call_host_cycles + target.copy_host_cycles + npu::cycles(target, gather).total) return std::nullopt;
+  if (copies >
+      target.call_host_cycles + target.copy_host_cycles + npu::cycles(target, gather).total)
+    return std::nullopt;
   return runs;
 }
 
@@ -115,19 +133,22 @@ void lower(Builder& builder, const Group& group) {
   const Order order = strided_order(selection.listed, selection.steps);
   npu::Gather gather = gather_of(selection, view->operand(1).dtype);
   if (graph.is_constant(index)) {
-    const std::vector<int32_t> indices = known_indices(builder.program(), graph, index, selection.rows.columns);
-    const auto runs = graph.is_constant(x) ? std::nullopt : runs_of(indices, selection, builder.target());
+    const std::vector<int32_t> indices =
+        known_indices(builder.program(), graph, index, selection.rows.columns);
+    const auto runs =
+        graph.is_constant(x) ? std::nullopt : runs_of(indices, selection, builder.target());
     if (runs) {
       const npu::Address from = builder.read(x, selection.rows.order);
       const npu::Address to = builder.define(op.results[0], order);
       int64_t at = 0;
       for (const Run& run : *runs) {
-        const Section section = *sliced(selection.rows.order, view->operand(0).shape, dim, run.start, run.count, run.step);
+        const Section section = *sliced(selection.rows.order, view->operand(0).shape, dim,
+                                        run.start, run.count, run.step);
         Shape part = selection.listed;
         part[dim] = run.count;
         builder.copy({from.region, from.offset + word(section.offset)}, section.order,
-                     {to.region, to.offset + word(at * selection.steps[dim])}, strided_order(part, selection.steps), element_count(part),
-                     op.origin);
+                     {to.region, to.offset + word(at * selection.steps[dim])},
+                     strided_order(part, selection.steps), element_count(part), op.origin);
         at += run.count;
       }
       return;

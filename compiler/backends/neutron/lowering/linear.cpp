@@ -8,8 +8,9 @@ uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
 npu::Window window_of(const OpView& view) {
   const Shape& weight = view.operand(1).shape;
-  npu::Window window{
-      .batch = word(view.operand(0).elements() / weight[1]), .in_channels = word(weight[1]), .out_channels = word(weight[0])};
+  npu::Window window{.batch = word(view.operand(0).elements() / weight[1]),
+                     .in_channels = word(weight[1]),
+                     .out_channels = word(weight[0])};
   window.in_height = window.in_width = window.out_height = window.out_width = 1;
   window.kernel_height = window.kernel_width = window.stride_height = window.stride_width = 1;
   window.dilation_height = window.dilation_width = 1;
@@ -23,17 +24,22 @@ uint64_t cost(const Machine& machine, const OpView& view) {
 
 uint64_t staged_for_linear(const OpQuery& q) {
   const npu::Window window = window_of(q.view);
-  return least_staged_bytes(machine_of(q).target, window, choose_mapping(machine_of(q), window, false));
+  return least_staged_bytes(machine_of(q).target, window,
+                            choose_mapping(machine_of(q), window, false));
 }
-constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kConstantWeight, &kConstantBias, &kFitsSram<staged_for_linear>};
+constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kConstantWeight,
+                                            &kConstantBias, &kFitsSram<staged_for_linear>};
 
 LayoutChoice layouts(const OpView& view) {
-  // In channels-last memory the features (last dimension) of rank 3 and more do not lie side by side.
-  return view.operand(0).rank() < 3 ? LayoutChoice{} : LayoutChoice{.contiguous = true, .channels_last = false};
+  // In channels-last memory the features (last dimension) of rank 3 and more do not lie side by
+  // side.
+  return view.operand(0).rank() < 3 ? LayoutChoice{}
+                                    : LayoutChoice{.contiguous = true, .channels_last = false};
 }
 
-// Rows of a linear layer may lie in any order, at one distance, and so may the columns of one row, as long as each row is one run: the rows
-// of the result then lie in the same order, and the weights' columns are permuted to fit. nullopt: the operand has to be copied.
+// Rows of a linear layer may lie in any order, at one distance, and so may the columns of one row,
+// as long as each row is one run: the rows of the result then lie in the same order, and the
+// weights' columns are permuted to fit. nullopt: the operand has to be copied.
 struct Rows {
   Order x_order, result_order;
   std::vector<int64_t> columns;  // logical column at each position of a row
@@ -54,7 +60,8 @@ std::optional<Rows> rows_of(const Order& order, int64_t in, int64_t out) {
     }
     filled /= digit.extent;
     if (digit.step != filled) return std::nullopt;
-    for (int64_t i = 0; i < in; ++i) rows.columns[static_cast<size_t>(i)] += i / filled % digit.extent * digit.place;
+    for (int64_t i = 0; i < in; ++i)
+      rows.columns[static_cast<size_t>(i)] += i / filled % digit.extent * digit.place;
   }
   if (!of_rows.empty()) rows.distance = of_rows.back().step;
   if (filled != 1 || rows.distance < in) return std::nullopt;
@@ -80,10 +87,12 @@ void lower(Builder& builder, const Group& group) {
   if (!rows) rows = rows_of(contiguous_order(view->operand(0).elements()), in, out);
   Filters filters{.out = out, .in = in};
   filters.weights.resize(static_cast<size_t>(in * out));
-  const auto weights = builder.program().constants.values<int8_t>(graph.value(op.operands[1]).constant);
+  const auto weights =
+      builder.program().constants.values<int8_t>(graph.value(op.operands[1]).constant);
   for (int64_t o = 0; o < out; ++o)
     for (int64_t i = 0; i < in; ++i)
-      filters.weights[static_cast<size_t>(o * in + i)] = weights[static_cast<size_t>(o * in + rows->columns[static_cast<size_t>(i)])];
+      filters.weights[static_cast<size_t>(o * in + i)] =
+          weights[static_cast<size_t>(o * in + rows->columns[static_cast<size_t>(i)])];
 
   npu::Window window = window_of(*view);
   window.in.batch = word(rows->distance);
@@ -93,12 +102,14 @@ void lower(Builder& builder, const Group& group) {
                             .output = {},
                             .addend_strides = window.out,
                             .macs = op.def->macs(*view)};
-  if (const ValueId addend = addend_of(graph, group); addend.valid()) accumulation.addend = builder.read(addend, rows->result_order);
+  if (const ValueId addend = addend_of(graph, group); addend.valid())
+    accumulation.addend = builder.read(addend, rows->result_order);
   accumulation.output = builder.define(graph.op(group.root()).results[0], rows->result_order);
   emit_accumulation(builder, group, accumulation, filters);
 }
 
-constexpr Rule kRules[] = {{&ops::kLinear, kConditions, layouts, nullptr, lower, Absorbs::kEpilogue, cost}};
+constexpr Rule kRules[] = {
+    {&ops::kLinear, kConditions, layouts, nullptr, lower, Absorbs::kEpilogue, cost}};
 
 }  // namespace
 

@@ -1,5 +1,6 @@
-// aten.matmul: the kernel reads and writes by strides, so that operands transposed, permuted, broadcast or channels-last are taken as
-// they lie, and the result lies as its reader behind views and permutations wants it. What has no stride is copied first.
+// aten.matmul: the kernel reads and writes by strides, so that operands transposed, permuted,
+// broadcast or channels-last are taken as they lie, and the result lies as its reader behind views
+// and permutations wants it. What has no stride is copied first.
 #include <algorithm>
 #include <array>
 
@@ -15,12 +16,16 @@ uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 uint64_t staged_bytes(const OpQuery& q) {
   uint64_t staged = sizeof(Table);
   for (const ValueId operand : q.graph.op(q.op).operands)
-    if (q.graph.is_constant(operand)) staged += static_cast<uint64_t>(q.graph.type(operand).bytes());
+    if (q.graph.is_constant(operand))
+      staged += static_cast<uint64_t>(q.graph.type(operand).bytes());
   return staged;
 }
-constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSram<staged_bytes>};
+constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kRank,
+                                            &kFitsSram<staged_bytes>};
 
-LayoutChoice layouts(const OpView&) { return {.contiguous = true, .channels_last = true, .mixed = true}; }
+LayoutChoice layouts(const OpView&) {
+  return {.contiguous = true, .channels_last = true, .mixed = true};
+}
 
 using Steps = std::vector<int64_t>;  // as steps_of gives them
 
@@ -40,7 +45,8 @@ void set_batch(uint32_t (&to)[npu::kMatmulBatchRank], const Steps& steps) {
   for (size_t i = 0; i < count; ++i) to[npu::kMatmulBatchRank - count + i] = word(steps[i]);
 }
 
-npu::Matmul product_of(const OpView& view, const Steps& left, const Steps& right, const Steps& output) {
+npu::Matmul product_of(const OpView& view, const Steps& left, const Steps& right,
+                       const Steps& output) {
   const Shape& shape = view.result().shape;
   npu::Matmul matmul{.rows = word(shape[shape.size() - 2]),
                      .inner = word(view.operand(0).shape.back()),
@@ -53,7 +59,8 @@ npu::Matmul product_of(const OpView& view, const Steps& left, const Steps& right
                      .output_column_stride = word(output.back())};
   std::ranges::fill(matmul.batch, 1u);
   const size_t count = shape.size() - 2;
-  for (size_t i = 0; i < count; ++i) matmul.batch[npu::kMatmulBatchRank - count + i] = word(shape[i]);
+  for (size_t i = 0; i < count; ++i)
+    matmul.batch[npu::kMatmulBatchRank - count + i] = word(shape[i]);
   set_batch(matmul.left_batch_stride, left);
   set_batch(matmul.right_batch_stride, right);
   set_batch(matmul.output_batch_stride, output);
@@ -79,27 +86,32 @@ npu::Matmul cheaper_way(const npu::Target& target, const npu::Matmul& matmul) {
 
 std::optional<Kernel> estimate(const Machine& machine, const OpView& view) {
   return cheaper_way(machine.target, product_of(view, contiguous_side(view.operand(0).shape).steps,
-                                                contiguous_side(view.operand(1).shape).steps, contiguous_side(view.result().shape).steps));
+                                                contiguous_side(view.operand(1).shape).steps,
+                                                contiguous_side(view.result().shape).steps));
 }
 
 // The order in which a product is to lie, unless its reader is one too and reads what it finds.
 std::optional<Order> order_for_reader(const Graph& graph, ValueId value) {
   const Showing showing = showing_of(graph, value);
-  return showing.reader.valid() && graph.op(showing.reader).def == &ops::kMatmul ? std::nullopt : showing.order;
+  return showing.reader.valid() && graph.op(showing.reader).def == &ops::kMatmul ? std::nullopt
+                                                                                 : showing.order;
 }
 
 // As a tensor lies, if its dimensions have strides, and contiguous.
 std::vector<Side> sides_of(const Shape& shape, const std::optional<Order>& lies) {
   std::vector<Side> sides;
   if (lies)
-    if (auto steps = steps_of(*lies, shape); steps && std::ranges::min(*steps) >= 0) sides.push_back({*lies, std::move(*steps)});
+    if (auto steps = steps_of(*lies, shape); steps && std::ranges::min(*steps) >= 0)
+      sides.push_back({*lies, std::move(*steps)});
   Side plain = contiguous_side(shape);
   if (sides.empty() || sides[0].order != plain.order) sides.push_back(std::move(plain));
   return sides;
 }
 
 // Whether the tensor has to be copied from or to how it lies.
-bool copies(const Side& side, const std::optional<Order>& lies) { return lies && side.order != *lies; }
+bool copies(const Side& side, const std::optional<Order>& lies) {
+  return lies && side.order != *lies;
+}
 
 void lower(Builder& builder, const Group& group) {
   const Graph& graph = builder.graph();
@@ -107,8 +119,11 @@ void lower(Builder& builder, const Group& group) {
   const BoundOpView view(graph, group.head);
   const ValueId result = graph.op(group.root()).results[0];
   const npu::Target& target = builder.target();
-  const auto lies = [&](ValueId value) { return graph.is_constant(value) ? std::nullopt : std::optional(builder.lies(value)); };
-  const std::array<std::optional<Order>, 3> found{lies(op.operands[0]), lies(op.operands[1]), order_for_reader(graph, result)};
+  const auto lies = [&](ValueId value) {
+    return graph.is_constant(value) ? std::nullopt : std::optional(builder.lies(value));
+  };
+  const std::array<std::optional<Order>, 3> found{lies(op.operands[0]), lies(op.operands[1]),
+                                                  order_for_reader(graph, result)};
   const std::array<const Type*, 3> types{&view->operand(0), &view->operand(1), &view->result()};
   std::array<std::vector<Side>, 3> sides;
   for (size_t i = 0; i < 3; ++i) sides[i] = sides_of(types[i]->shape, found[i]);
@@ -125,7 +140,8 @@ void lower(Builder& builder, const Group& group) {
         uint64_t cost = npu::cycles(target, cheaper_way(target, candidate)).total;
         for (size_t i = 0; i < 3; ++i)
           if (copies(*chosen[i], found[i]))
-            cost += target.call_host_cycles + target.call_npu_cycles + static_cast<uint64_t>(types[i]->elements());
+            cost += target.call_host_cycles + target.call_npu_cycles +
+                    static_cast<uint64_t>(types[i]->elements());
         if (cost >= best_cost) continue;
         best_cost = cost;
         best = chosen;

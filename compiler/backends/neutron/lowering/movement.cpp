@@ -1,6 +1,6 @@
-// Ops that move data. Views, permutations, slices, reversals, repetitions and layout conversions only say how the bytes that are there are
-// to be read; bytes move when a kernel, or an output of the partition, needs them in another order. Padding and concatenation copy into a
-// new tensor.
+// Ops that move data. Views, permutations, slices, reversals, repetitions and layout conversions
+// only say how the bytes that are there are to be read; bytes move when a kernel, or an output of
+// the partition, needs them in another order. Padding and concatenation copy into a new tensor.
 #include "compiler/ops/movement.h"
 #include "compiler/backends/neutron/lowering/rules.h"
 #include "compiler/ops/integer.h"
@@ -10,14 +10,19 @@ namespace {
 
 uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
-constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
-constexpr const Condition* kCatConditions[] = {&kInt8Operands, &kNotEmpty, &kRank, &kOperandCount, &kFitsSram<nothing_staged>};
+constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kRank,
+                                            &kFitsSram<nothing_staged>};
+constexpr const Condition* kCatConditions[] = {&kInt8Operands, &kNotEmpty, &kRank, &kOperandCount,
+                                               &kFitsSram<nothing_staged>};
 
 std::optional<Kernel> estimate_free(const Machine&, const OpView&) { return std::nullopt; }
-LayoutChoice free_layouts(const OpView&) { return {.contiguous = true, .channels_last = true, .mixed = true}; }
+LayoutChoice free_layouts(const OpView&) {
+  return {.contiguous = true, .channels_last = true, .mixed = true};
+}
 
-// The result shows the elements of operand 0, whose order `transform` changes. Where the digits of the order that is there do not divide
-// so, or become too many for a copy, the operand is brought into its logical order first.
+// The result shows the elements of operand 0, whose order `transform` changes. Where the digits of
+// the order that is there do not divide so, or become too many for a copy, the operand is brought
+// into its logical order first.
 template <class Transform>
 void show(Builder& builder, const Op& op, Transform transform) {
   const ValueId x = op.operands[0];
@@ -25,14 +30,15 @@ void show(Builder& builder, const Op& op, Transform transform) {
   const auto shown = [&](const Placed& from) -> std::optional<Placed> {
     std::optional<Section> part = transform(from.order);
     if (!part || part->order.size() > npu::kMoveRank) return std::nullopt;
-    return Placed{{from.address.region, word(from.address.offset + part->offset)}, std::move(part->order)};
+    return Placed{{from.address.region, word(from.address.offset + part->offset)},
+                  std::move(part->order)};
   };
   const Order plain = contiguous_order(builder.graph().type(x).elements());
   if (builder.graph().is_constant(x)) {
     const int64_t elements = builder.graph().type(y).elements();
     const Placed from = *shown(builder.placed(x));
-    return builder.copy(from.address, from.order, builder.define(y, contiguous_order(elements)), contiguous_order(elements), elements,
-                        op.origin);
+    return builder.copy(from.address, from.order, builder.define(y, contiguous_order(elements)),
+                        contiguous_order(elements), elements, op.origin);
   }
   std::optional<Placed> at = shown(builder.placed(x));
   if (!at) at = shown({builder.read(x, plain), plain});
@@ -41,14 +47,16 @@ void show(Builder& builder, const Op& op, Transform transform) {
 }
 
 void lower_view(Builder& builder, const Group& group) {
-  show(builder, builder.graph().op(group.head), [](const Order& order) { return std::optional(Section{order}); });
+  show(builder, builder.graph().op(group.head),
+       [](const Order& order) { return std::optional(Section{order}); });
 }
 
 void lower_permute(Builder& builder, const Group& group) {
   const Op& op = builder.graph().op(group.head);
   const Shape& shape = builder.graph().type(op.operands[0]).shape;
   std::vector<size_t> dims;
-  for (const int64_t dim : op.attributes.get<Ints>("dims")) dims.push_back(*ops::normalize_dim(dim, shape.size()));
+  for (const int64_t dim : op.attributes.get<Ints>("dims"))
+    dims.push_back(*ops::normalize_dim(dim, shape.size()));
   show(builder, op, [&](const Order& lies) {
     std::optional<Order> order = permuted(lies, shape, dims);
     return order ? std::optional(Section{std::move(*order)}) : std::nullopt;
@@ -58,22 +66,25 @@ void lower_permute(Builder& builder, const Group& group) {
 void lower_slice(Builder& builder, const Group& group) {
   const BoundOpView view(builder.graph(), group.head);
   const ops::Slice slice = ops::slice_of(*view);
-  show(builder, builder.graph().op(group.head),
-       [&](const Order& lies) { return sliced(lies, view->operand(0).shape, slice.dim, slice.start, slice.count, slice.step); });
+  show(builder, builder.graph().op(group.head), [&](const Order& lies) {
+    return sliced(lies, view->operand(0).shape, slice.dim, slice.start, slice.count, slice.step);
+  });
 }
 
 void lower_flip(Builder& builder, const Group& group) {
   const Op& op = builder.graph().op(group.head);
   const Shape& shape = builder.graph().type(op.operands[0]).shape;
   std::vector<bool> dims(shape.size(), false);
-  for (const int64_t dim : op.attributes.get<Ints>("dims")) dims[*ops::normalize_dim(dim, shape.size())] = true;
+  for (const int64_t dim : op.attributes.get<Ints>("dims"))
+    dims[*ops::normalize_dim(dim, shape.size())] = true;
   show(builder, op, [&](const Order& lies) { return reversed(lies, shape, dims); });
 }
 
 void lower_expand(Builder& builder, const Group& group) {
   const BoundOpView view(builder.graph(), group.head);
   show(builder, builder.graph().op(group.head), [&](const Order& lies) {
-    std::optional<Order> order = broadcast_order(lies, view->operand(0).shape, view->result().shape);
+    std::optional<Order> order =
+        broadcast_order(lies, view->operand(0).shape, view->result().shape);
     return order ? std::optional(Section{std::move(*order)}) : std::nullopt;
   });
 }
@@ -96,7 +107,8 @@ void lower_cat(Builder& builder, const Group& group) {
   // In the order of the concatenation around it, or in which operands lie in it already.
   const Part* outer = builder.planned(op.results[0]);
   const Layout layout = builder.started(op.results[0]) ? result.layout : layout_of(builder, op);
-  const std::vector<int64_t> steps = outer != nullptr ? outer->steps : strides(result.shape, layout);
+  const std::vector<int64_t> steps =
+      outer != nullptr ? outer->steps : strides(result.shape, layout);
   const npu::Address whole = builder.define(op.results[0], strided_order(result.shape, steps));
   int64_t at = 0;
   for (const ValueId operand : op.operands) {
@@ -105,17 +117,22 @@ void lower_cat(Builder& builder, const Group& group) {
     at += part.shape[dim];
     if (builder.in_place(operand)) continue;
     Placed from = builder.placed(operand);
-    if (from.address.region == whole.region) {  // a view of another part: copies do not read and write one tensor
-      const Placed aside{builder.temporary(bytes_of(part), graph.value(operand).name), compacted(from.order)};
-      builder.copy(from.address, from.order, aside.address, aside.order, part.elements(), op.origin);
+    if (from.address.region ==
+        whole.region) {  // a view of another part: copies do not read and write one tensor
+      const Placed aside{builder.temporary(bytes_of(part), graph.value(operand).name),
+                         compacted(from.order)};
+      builder.copy(from.address, from.order, aside.address, aside.order, part.elements(),
+                   op.origin);
       from = aside;
     }
-    builder.copy(from.address, from.order, to, strided_order(part.shape, steps), part.elements(), op.origin);
+    builder.copy(from.address, from.order, to, strided_order(part.shape, steps), part.elements(),
+                 op.origin);
   }
 }
 
 std::optional<Kernel> estimate_cat(const Machine&, const OpView& view) {
-  return npu::Fill{.bytes = word(view.result().bytes())};  // as many bytes as the copies write together
+  return npu::Fill{.bytes =
+                       word(view.result().bytes())};  // as many bytes as the copies write together
 }
 
 void lower_pad(Builder& builder, const Group& group) {
@@ -142,13 +159,16 @@ void lower_pad(Builder& builder, const Group& group) {
   const int64_t elements = element_count(kept);
   if (elements < y.elements()) {
     const Quantization& q = *y.quantization;
-    const int32_t value = numerics::code_of(op.attributes.get<double>("value"), q.scale(), q.zero_point(), ops::range_of(q));
-    builder.emit(npu::Fill{.output = whole, .bytes = word(y.elements()), .value = value}, op.origin);
+    const int32_t value = numerics::code_of(op.attributes.get<double>("value"), q.scale(),
+                                            q.zero_point(), ops::range_of(q));
+    builder.emit(npu::Fill{.output = whole, .bytes = word(y.elements()), .value = value},
+                 op.origin);
   }
   if (elements == 0) return;
   const npu::Address from = builder.read(op.operands[0], order_of(x.shape, layout));
   builder.copy({from.region, from.offset + word(from_offset)}, strided_order(kept, from_steps),
-               {whole.region, whole.offset + word(to_offset)}, strided_order(kept, to_steps), elements, op.origin);
+               {whole.region, whole.offset + word(to_offset)}, strided_order(kept, to_steps),
+               elements, op.origin);
 }
 
 constexpr Rule kRules[] = {

@@ -1,5 +1,6 @@
-// aten.layer_norm, aten.rms_norm and aten.group_norm: rows are boxes of two loops anywhere in dense memory, so that channels-last tensors
-// are taken as they lie; where rows or elements need more loops the operand is made contiguous first.
+// aten.layer_norm, aten.rms_norm and aten.group_norm: rows are boxes of two loops anywhere in dense
+// memory, so that channels-last tensors are taken as they lie; where rows or elements need more
+// loops the operand is made contiguous first.
 #include "compiler/ops/normalize.h"
 
 #include <algorithm>
@@ -13,10 +14,12 @@ namespace {
 
 uint64_t parameter_bytes(const OpQuery& q) {
   const ops::NormalizeShape shape = ops::normalize_shape(q.view);
-  return static_cast<uint64_t>(shape.step_b > 0 ? shape.b * shape.step_b : shape.c) * sizeof(numerics::NormalizeParameter);
+  return static_cast<uint64_t>(shape.step_b > 0 ? shape.b * shape.step_b : shape.c) *
+         sizeof(numerics::NormalizeParameter);
 }
-constexpr const Condition* kConditions[] = {&kInt8Operand,    &kNotEmpty,     &kRank,
-                                            &kConstantWeight, &kConstantBias, &kFitsSram<parameter_bytes>};
+constexpr const Condition* kConditions[] = {&kInt8Operand,  &kNotEmpty,
+                                            &kRank,         &kConstantWeight,
+                                            &kConstantBias, &kFitsSram<parameter_bytes>};
 
 struct Loop {
   int64_t extent, step, parameter_step;
@@ -78,11 +81,14 @@ std::optional<npu::Normalize> kernel_of(const OpView& view, const Order& order) 
 
 Order plain_order(const OpView& view) { return contiguous_order(view.operand(0).elements()); }
 
-std::optional<Kernel> estimate(const Machine&, const OpView& view) { return *kernel_of(view, plain_order(view)); }
+std::optional<Kernel> estimate(const Machine&, const OpView& view) {
+  return *kernel_of(view, plain_order(view));
+}
 
 std::vector<double> constant_values(const Builder& builder, const Op& op, size_t index) {
   if (index >= op.operands.size() || !op.operands[index].valid()) return {};
-  const std::span<const float> values = builder.program().constants.values<float>(builder.graph().value(op.operands[index]).constant);
+  const std::span<const float> values =
+      builder.program().constants.values<float>(builder.graph().value(op.operands[index]).constant);
   return {values.begin(), values.end()};
 }
 
@@ -90,12 +96,14 @@ void lower(Builder& builder, const Group& group) {
   const Graph& graph = builder.graph();
   const Op& op = graph.op(group.head);
   const BoundOpView view(graph, group.head);
-  Order order = graph.is_constant(op.operands[0]) ? plain_order(*view) : builder.order(op.operands[0]);
+  Order order =
+      graph.is_constant(op.operands[0]) ? plain_order(*view) : builder.order(op.operands[0]);
   std::optional<npu::Normalize> normalize = kernel_of(*view, order);
   if (!normalize) normalize = kernel_of(*view, order = plain_order(*view));
-  DTR_CHECK(normalize.has_value());  // a contiguous tensor has one loop of rows or two, and one of elements or two
-  const ops::QuantizedNormalize quantized =
-      ops::quantized_normalize(*view, constant_values(builder, op, 1), constant_values(builder, op, 2));
+  DTR_CHECK(normalize.has_value());  // a contiguous tensor has one loop of rows or two, and one of
+                                     // elements or two
+  const ops::QuantizedNormalize quantized = ops::quantized_normalize(
+      *view, constant_values(builder, op, 1), constant_values(builder, op, 2));
   const Quantization& out = *view->result().quantization;
   const numerics::Range range = group.clamp.value_or(ops::range_of(out));
   normalize->zero_point_in = quantized.row.zero_point;

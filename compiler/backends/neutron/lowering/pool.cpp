@@ -1,4 +1,5 @@
-// Pools. Where windows are larger than those of the Pool command, or differ in size, the Reduce command does them.
+// Pools. Where windows are larger than those of the Pool command, or differ in size, the Reduce
+// command does them.
 #include <numeric>
 
 #include "compiler/backends/neutron/lowering/image.h"
@@ -38,23 +39,28 @@ npu::Window window_of_pool(const Shape& shape, const ops::Window& window) {
                      .pad_left = static_cast<int32_t>(w.pad)});
 }
 
-Image image_of(const Shape& shape) { return {shape.size() == 4 ? shape[0] : 1, shape[shape.size() - 3], pool_order(shape)}; }
+Image image_of(const Shape& shape) {
+  return {shape.size() == 4 ? shape[0] : 1, shape[shape.size() - 3], pool_order(shape)};
+}
 
 // ---- max_pool2d, avg_pool2d
 
 bool is_max(const OpView& view) { return view.def == &ops::kMaxPool2d; }
 
-// A mean of codes divides by the taps inside of the input. Where elements of the padding count, the padded tensor is made first.
+// A mean of codes divides by the taps inside of the input. Where elements of the padding count, the
+// padded tensor is made first.
 bool pads_first(const OpView& view, const ops::Window& window) {
   const bool padded = (window.h.pad | window.w.pad | window.h.pad_end | window.w.pad_end) != 0;
-  return !is_max(view) && ops::averages_codes(view) && view.attribute<bool>("count_include_pad") && padded;
+  return !is_max(view) && ops::averages_codes(view) && view.attribute<bool>("count_include_pad") &&
+         padded;
 }
 
 // Windows of any size, as long as all of them lie inside of the input and divide by one number.
 bool is_reduction(const npu::Target& target, const OpView& view, const ops::Window& window) {
   bool larger = false;
   for (const ops::WindowAxis* axis : {&window.h, &window.w}) {
-    if (axis->pad != 0 || axis->pad_end != 0 || (axis->out - 1) * axis->stride + (axis->kernel - 1) * axis->dilation >= axis->in)
+    if (axis->pad != 0 || axis->pad_end != 0 ||
+        (axis->out - 1) * axis->stride + (axis->kernel - 1) * axis->dilation >= axis->in)
       return false;
     larger = larger || std::max({axis->kernel, axis->stride, axis->dilation}) > target.max_kernel;
   }
@@ -68,14 +74,20 @@ ops::Window pool_window_of(const OpQuery& q) {
 }
 uint64_t padded_first(const OpQuery& q) {
   const ops::Window window = ops::pool_window(q.view);
-  return pads_first(q.view, window) ? static_cast<uint64_t>(padded_bytes(image_of(q.view.operand(0).shape), window)) : 0;
+  return pads_first(q.view, window)
+             ? static_cast<uint64_t>(padded_bytes(image_of(q.view.operand(0).shape), window))
+             : 0;
 }
-constexpr Condition kOneDivisor{"npu-average-divisor", "the NPU divides the windows of an average with a range of its own by one number",
-                                "count the padding (`count_include_pad`), or leave out padding and `ceil_mode`", [](const OpQuery& q) {
-                                  return ops::averages_codes(q.view) || ops::average_divisor(q.view)
-                                             ? std::nullopt
-                                             : std::optional<std::string>("windows at the border of this one count fewer elements");
-                                }};
+constexpr Condition kOneDivisor{
+    "npu-average-divisor",
+    "the NPU divides the windows of an average with a range of its own by one number",
+    "count the padding (`count_include_pad`), or leave out padding and `ceil_mode`",
+    [](const OpQuery& q) {
+      return ops::averages_codes(q.view) || ops::average_divisor(q.view)
+                 ? std::nullopt
+                 : std::optional<std::string>(
+                       "windows at the border of this one count fewer elements");
+    }};
 constexpr const Condition* kMaxPoolConditions[] = {&kInt8Operand,
                                                    &kNotEmpty,
                                                    &kKernelSize<pool_window_of>,
@@ -104,19 +116,26 @@ void lower_pool(Builder& builder, const Group& group) {
   const Quantization& out = *view->result().quantization;
   const ValueId result = graph.op(group.root()).results[0];
   const Order result_order = pool_order(view->result().shape);
-  const numerics::Range range = group.clamp.value_or(is_max(*view) ? numerics::Range{} : ops::range_of(out));
+  const numerics::Range range =
+      group.clamp.value_or(is_max(*view) ? numerics::Range{} : ops::range_of(out));
   const bool sums = !is_max(*view) && !ops::averages_codes(*view);
-  const numerics::Requantization by = sums ? ops::mean_multiplier(*view, *ops::average_divisor(*view)) : numerics::Requantization{};
+  const numerics::Requantization by =
+      sums ? ops::mean_multiplier(*view, *ops::average_divisor(*view)) : numerics::Requantization{};
   ops::Window window = ops::pool_window(*view);
   const Image image = image_of(x.shape);
   if (is_reduction(builder.target(), *view, window)) {
     const auto loops = [](const ops::WindowAxis& axis) {
-      return WindowLoops{
-          .in = axis.in, .out = axis.out, .count = axis.out, .step = axis.stride, .kernel = axis.kernel, .dilation = axis.dilation};
+      return WindowLoops{.in = axis.in,
+                         .out = axis.out,
+                         .count = axis.out,
+                         .step = axis.stride,
+                         .kernel = axis.kernel,
+                         .dilation = axis.dilation};
     };
     const npu::Address from = builder.read(op.operands[0], image.order);
-    npu::Reduce reduce = reduce_windows(sums ? npu::ReduceKind::kSum : npu::ReduceKind::kMaximum, image.batch, image.channels,
-                                        loops(window.h), loops(window.w), from, builder.define(result, result_order));
+    npu::Reduce reduce = reduce_windows(
+        sums ? npu::ReduceKind::kSum : npu::ReduceKind::kMaximum, image.batch, image.channels,
+        loops(window.h), loops(window.w), from, builder.define(result, result_order));
     if (sums) set_sum(reduce, in, out, by);
     set_clamp(reduce, range);
     return builder.emit(reduce, origin_of(graph, group));
@@ -124,7 +143,8 @@ void lower_pool(Builder& builder, const Group& group) {
   const ImageDims dims = dims_of(x.shape);
   const bool padded = pads_first(*view, window);
   const Pixels input =
-      padded ? Pixels{read_padded(builder, op.operands[0], image, window, op.origin), {}} : read_image(builder, op.operands[0], dims);
+      padded ? Pixels{read_padded(builder, op.operands[0], image, window, op.origin), {}}
+             : read_image(builder, op.operands[0], dims);
   npu::Pool pool{.window = window_of_pool(x.shape, window),
                  .input = input.address,
                  .kind = is_max(*view) ? npu::PoolKind::kMax
@@ -150,7 +170,9 @@ void lower_pool(Builder& builder, const Group& group) {
 struct Repeat {
   int64_t period, step, count;
   explicit Repeat(const ops::AdaptiveAxis& axis)
-      : period(axis.out / std::gcd(axis.in, axis.out)), step(axis.in / std::gcd(axis.in, axis.out)), count(std::gcd(axis.in, axis.out)) {}
+      : period(axis.out / std::gcd(axis.in, axis.out)),
+        step(axis.in / std::gcd(axis.in, axis.out)),
+        count(std::gcd(axis.in, axis.out)) {}
 };
 int64_t different_windows(const OpView& view) {
   const ops::AdaptiveWindow window = ops::adaptive_window(view);
@@ -159,12 +181,17 @@ int64_t different_windows(const OpView& view) {
 
 constexpr int64_t kMaxWindowCalls = 64;
 constexpr Condition kFewWindows{
-    "npu-adaptive-windows", "the NPU pools to a given size with at most 64 calls, one for each position of a window that repeats",
+    "npu-adaptive-windows",
+    "the NPU pools to a given size with at most 64 calls, one for each position of a window that "
+    "repeats",
     "choose an output size that divides the input size", [](const OpQuery& q) {
       const int64_t calls = different_windows(q.view);
-      return calls <= kMaxWindowCalls ? std::nullopt : std::optional(fmt::format("this pool would take {}", calls));
+      return calls <= kMaxWindowCalls
+                 ? std::nullopt
+                 : std::optional(fmt::format("this pool would take {}", calls));
     }};
-constexpr const Condition* kAdaptiveConditions[] = {&kInt8Operand, &kNotEmpty, &kFewWindows, &kFitsSram<nothing_staged>};
+constexpr const Condition* kAdaptiveConditions[] = {&kInt8Operand, &kNotEmpty, &kFewWindows,
+                                                    &kFitsSram<nothing_staged>};
 
 WindowLoops adaptive_loops(const ops::AdaptiveAxis& axis, int64_t position) {
   const Repeat repeat(axis);
@@ -183,9 +210,13 @@ std::optional<Kernel> estimate_adaptive(const Machine&, const OpView& view) {
   const ops::AdaptiveWindow window = ops::adaptive_window(view);
   const Image image = image_of(view.operand(0).shape);
   const auto loops = [](const ops::AdaptiveAxis& axis) {
-    return WindowLoops{.in = axis.in, .out = axis.out, .count = axis.out, .kernel = (axis.in + axis.out - 1) / axis.out};
+    return WindowLoops{.in = axis.in,
+                       .out = axis.out,
+                       .count = axis.out,
+                       .kernel = (axis.in + axis.out - 1) / axis.out};
   };
-  return reduce_windows(npu::ReduceKind::kSum, image.batch, image.channels, loops(window.h), loops(window.w), {}, {});
+  return reduce_windows(npu::ReduceKind::kSum, image.batch, image.channels, loops(window.h),
+                        loops(window.w), {}, {});
 }
 
 void lower_adaptive(Builder& builder, const Group& group) {
@@ -201,9 +232,12 @@ void lower_adaptive(Builder& builder, const Group& group) {
     for (int64_t w = 0; w < Repeat(window.w).period; ++w) {
       const WindowLoops rows = adaptive_loops(window.h, h), columns = adaptive_loops(window.w, w);
       const npu::Address input = builder.read(graph.op(group.head).operands[0], image.order);
-      if (h == 0 && w == 0) output = builder.define(graph.op(group.root()).results[0], pool_order(view->result().shape));
-      npu::Reduce reduce = reduce_windows(max ? npu::ReduceKind::kMaximum : npu::ReduceKind::kSum, image.batch, image.channels, rows,
-                                          columns, input, output);
+      if (h == 0 && w == 0)
+        output =
+            builder.define(graph.op(group.root()).results[0], pool_order(view->result().shape));
+      npu::Reduce reduce =
+          reduce_windows(max ? npu::ReduceKind::kMaximum : npu::ReduceKind::kSum, image.batch,
+                         image.channels, rows, columns, input, output);
       if (!max) set_sum(reduce, in, out, ops::mean_multiplier(*view, rows.kernel * columns.kernel));
       set_clamp(reduce, group.clamp.value_or(max ? numerics::Range{} : ops::range_of(out)));
       builder.emit(reduce, origin_of(graph, group));
@@ -211,10 +245,14 @@ void lower_adaptive(Builder& builder, const Group& group) {
 }
 
 constexpr Rule kRules[] = {
-    {&ops::kAdaptiveAvgPool2d, kAdaptiveConditions, channels_last, estimate_adaptive, lower_adaptive, Absorbs::kClamp},
-    {&ops::kAdaptiveMaxPool2d, kAdaptiveConditions, channels_last, estimate_adaptive, lower_adaptive, Absorbs::kClamp},
-    {&ops::kAvgPool2d, kAvgPoolConditions, channels_last, estimate_pool, lower_pool, Absorbs::kClamp},
-    {&ops::kMaxPool2d, kMaxPoolConditions, channels_last, estimate_pool, lower_pool, Absorbs::kClamp},
+    {&ops::kAdaptiveAvgPool2d, kAdaptiveConditions, channels_last, estimate_adaptive,
+     lower_adaptive, Absorbs::kClamp},
+    {&ops::kAdaptiveMaxPool2d, kAdaptiveConditions, channels_last, estimate_adaptive,
+     lower_adaptive, Absorbs::kClamp},
+    {&ops::kAvgPool2d, kAvgPoolConditions, channels_last, estimate_pool, lower_pool,
+     Absorbs::kClamp},
+    {&ops::kMaxPool2d, kMaxPoolConditions, channels_last, estimate_pool, lower_pool,
+     Absorbs::kClamp},
 };
 
 }  // namespace

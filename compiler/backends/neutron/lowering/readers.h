@@ -19,7 +19,8 @@ struct Showing {
 };
 Showing showing_of(const Graph& graph, ValueId value);
 
-// The order in which an output of the graph, or a kernel that reads pixels, takes a value that nobody else reads.
+// The order in which an output of the graph, or a kernel that reads pixels, takes a value that
+// nobody else reads.
 std::optional<Order> order_asked_for(const Graph& graph, ValueId value);
 
 }  // namespace dtr::neutron

@@ -1,5 +1,6 @@
-// Sums, means, extremes and their indices over any dimensions. Each digit of the operand's order is a loop over results or over what is
-// reduced to one, so the operand is read as it lies; results lie in the order in which their elements do.
+// Sums, means, extremes and their indices over any dimensions. Each digit of the operand's order is
+// a loop over results or over what is reduced to one, so the operand is read as it lies; results
+// lie in the order in which their elements do.
 #include "compiler/backends/neutron/lowering/reduction.h"
 
 #include <algorithm>
@@ -12,14 +13,17 @@
 namespace dtr::neutron {
 namespace {
 
-bool finds_index(const OpView& view) { return view.def == &ops::kArgmax || view.def == &ops::kArgmin; }
+bool finds_index(const OpView& view) {
+  return view.def == &ops::kArgmax || view.def == &ops::kArgmin;
+}
 
 // The dimensions in which aten.argmax looks.
 std::vector<bool> compared_dims(const OpView& view) {
   const size_t rank = view.operand(0).rank();
   const AttributeValue* dim = view.attributes->find("dim");
   std::vector<bool> compared(rank, dim == nullptr);
-  if (dim != nullptr && rank != 0) compared[*ops::normalize_dim(std::get<int64_t>(*dim), rank)] = true;
+  if (dim != nullptr && rank != 0)
+    compared[*ops::normalize_dim(std::get<int64_t>(*dim), rank)] = true;
   return compared;
 }
 
@@ -33,7 +37,8 @@ struct Loops {
 void join(std::vector<CopyLoop>& loops) {
   std::vector<CopyLoop> joined;
   for (const CopyLoop& loop : loops) {
-    if (!joined.empty() && joined.back().from_step == loop.from_step * loop.extent && joined.back().to_step == loop.to_step * loop.extent) {
+    if (!joined.empty() && joined.back().from_step == loop.from_step * loop.extent &&
+        joined.back().to_step == loop.to_step * loop.extent) {
       joined.back() = {joined.back().extent * loop.extent, loop.from_step, loop.to_step};
     } else {
       joined.push_back(loop);
@@ -42,9 +47,11 @@ void join(std::vector<CopyLoop>& loops) {
   loops = std::move(joined);
 }
 
-// Loops over an operand of that order; results lie as `wanted`, or as their elements do. nullopt where the digits of the order do not
-// divide at the dimensions, or make more loops than the command has.
-std::optional<Loops> loops_over(const OpView& view, const Order& order, const std::optional<Order>& wanted = {}) {
+// Loops over an operand of that order; results lie as `wanted`, or as their elements do. nullopt
+// where the digits of the order do not divide at the dimensions, or make more loops than the
+// command has.
+std::optional<Loops> loops_over(const OpView& view, const Order& order,
+                                const std::optional<Order>& wanted = {}) {
   const Shape& shape = view.operand(0).shape;
   const bool counts = finds_index(view);
   const std::vector<bool> reduced = counts ? compared_dims(view) : *ops::reduced_dims(view);
@@ -62,7 +69,8 @@ std::optional<Loops> loops_over(const OpView& view, const Order& order, const st
   for (const Digit& digit : *digits) {
     if (digit.extent == 1) continue;
     size_t dim = 0;
-    while (shape[dim] == 1 || digit.place < places[dim] || digit.place >= places[dim] * shape[dim]) ++dim;
+    while (shape[dim] == 1 || digit.place < places[dim] || digit.place >= places[dim] * shape[dim])
+      ++dim;
     if (reduced[dim]) {
       loops.reduced.push_back({digit.extent, digit.step, counts ? digit.place : 0});
     } else {
@@ -75,7 +83,8 @@ std::optional<Loops> loops_over(const OpView& view, const Order& order, const st
   loops.results = std::move(*results);
   if (counts) std::ranges::sort(loops.reduced, std::greater(), &CopyLoop::to_step);
   join(loops.reduced);
-  if (loops.results.size() > npu::kMoveRank || loops.reduced.size() > npu::kMoveRank) return std::nullopt;
+  if (loops.results.size() > npu::kMoveRank || loops.reduced.size() > npu::kMoveRank)
+    return std::nullopt;
   return loops;
 }
 
@@ -84,10 +93,12 @@ npu::ReduceKind kind_of(const OpView& view) {
   if (view.def == &ops::kAmin) return npu::ReduceKind::kMinimum;
   if (view.def == &ops::kArgmax) return npu::ReduceKind::kIndexOfMaximum;
   if (view.def == &ops::kArgmin) return npu::ReduceKind::kIndexOfMinimum;
-  return view.attribute_or("of_bytes", false) ? npu::ReduceKind::kSumOfBytes : npu::ReduceKind::kSum;
+  return view.attribute_or("of_bytes", false) ? npu::ReduceKind::kSumOfBytes
+                                              : npu::ReduceKind::kSum;
 }
 
-npu::Reduce reduce_of(npu::ReduceKind kind, const std::vector<CopyLoop>& results, const std::vector<CopyLoop>& reduced) {
+npu::Reduce reduce_of(npu::ReduceKind kind, const std::vector<CopyLoop>& results,
+                      const std::vector<CopyLoop>& reduced) {
   npu::Reduce reduce{.kind = kind};
   std::ranges::fill(reduce.extent, 1u);
   std::ranges::fill(reduce.reduced_extent, 1u);
@@ -105,8 +116,10 @@ npu::Reduce reduce_of(npu::ReduceKind kind, const std::vector<CopyLoop>& results
   return reduce;
 }
 
-constexpr const Condition* kIndexConditions[] = {&kInt8First, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
-constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<nothing_staged>};
+constexpr const Condition* kIndexConditions[] = {&kInt8First, &kNotEmpty, &kRank,
+                                                 &kFitsSram<nothing_staged>};
+constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kRank,
+                                            &kFitsSram<nothing_staged>};
 
 // An index of another type than int8 takes more bytes, and steps over them.
 void set_result(npu::Reduce& reduce, const Type& result) {
@@ -116,24 +129,30 @@ void set_result(npu::Reduce& reduce, const Type& result) {
 }
 
 std::optional<Kernel> estimate(const Machine&, const OpView& view) {
-  const std::optional<Loops> loops = loops_over(view, order_of(view.operand(0).shape, Layout::kContiguous));
+  const std::optional<Loops> loops =
+      loops_over(view, order_of(view.operand(0).shape, Layout::kContiguous));
   DTR_CHECK(loops.has_value());
   npu::Reduce reduce = reduce_of(kind_of(view), loops->results, loops->reduced);
   set_result(reduce, view.result());
   return reduce;
 }
 
-LayoutChoice layouts(const OpView&) { return {.contiguous = true, .channels_last = true, .mixed = true}; }
+LayoutChoice layouts(const OpView&) {
+  return {.contiguous = true, .channels_last = true, .mixed = true};
+}
 
-void set_arithmetic(npu::Reduce& reduce, const OpView& view, const std::optional<numerics::Range>& clamp) {
+void set_arithmetic(npu::Reduce& reduce, const OpView& view,
+                    const std::optional<numerics::Range>& clamp) {
   const Quantization& in = *view.operand(0).quantization;
   const Quantization& out = *view.result().quantization;
   if (view.def == &ops::kMeanDim)
-    set_sum(reduce, in, out, ops::mean_multiplier(view, view.operand(0).elements() / view.result().elements()));
+    set_sum(reduce, in, out,
+            ops::mean_multiplier(view, view.operand(0).elements() / view.result().elements()));
   if (view.def == &ops::kSumDim) set_sum(reduce, in, out, ops::mean_multiplier(view, 1));
   const bool bytes = reduce.kind == npu::ReduceKind::kSumOfBytes;
   const bool sums = bytes || reduce.kind == npu::ReduceKind::kSum;
-  set_clamp(reduce, bytes ? numerics::Range{0, 255} : clamp.value_or(sums ? ops::range_of(out) : numerics::Range{}));
+  set_clamp(reduce, bytes ? numerics::Range{0, 255}
+                          : clamp.value_or(sums ? ops::range_of(out) : numerics::Range{}));
 }
 
 void lower(Builder& builder, const Group& group) {
@@ -151,7 +170,8 @@ void lower(Builder& builder, const Group& group) {
     DTR_CHECK(loops.has_value());  // each dimension is one digit
   }
   npu::Reduce reduce = reduce_of(kind_of(*view), loops->results, loops->reduced);
-  npu::gives_index(reduce.kind) ? set_result(reduce, view->result()) : set_arithmetic(reduce, *view, group.clamp);
+  npu::gives_index(reduce.kind) ? set_result(reduce, view->result())
+                                : set_arithmetic(reduce, *view, group.clamp);
   reduce.input = from.address;
   reduce.output = builder.define(y, loops->result_order);
   builder.emit(reduce, origin_of(graph, group));
@@ -168,22 +188,27 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-npu::Reduce reduce_windows(npu::ReduceKind kind, int64_t batch, int64_t channels, const WindowLoops& h, const WindowLoops& w,
-                           npu::Address input, npu::Address output) {
+npu::Reduce reduce_windows(npu::ReduceKind kind, int64_t batch, int64_t channels,
+                           const WindowLoops& h, const WindowLoops& w, npu::Address input,
+                           npu::Address output) {
   const int64_t row = w.in * channels;
   const int64_t to_row = w.out * channels;
-  npu::Reduce reduce = reduce_of(kind,
-                                 {{batch, h.in * row, h.out * to_row},
-                                  {h.count, h.step * row, h.to_step * to_row},
-                                  {w.count, w.step * channels, w.to_step * channels},
-                                  {channels, 1, 1}},
-                                 {{h.kernel, h.dilation * row, 0}, {w.kernel, w.dilation * channels, 0}});
-  reduce.input = {input.region, input.offset + static_cast<uint32_t>(h.first * row + w.first * channels)};
-  reduce.output = {output.region, output.offset + static_cast<uint32_t>(h.to_first * to_row + w.to_first * channels)};
+  npu::Reduce reduce =
+      reduce_of(kind,
+                {{batch, h.in * row, h.out * to_row},
+                 {h.count, h.step * row, h.to_step * to_row},
+                 {w.count, w.step * channels, w.to_step * channels},
+                 {channels, 1, 1}},
+                {{h.kernel, h.dilation * row, 0}, {w.kernel, w.dilation * channels, 0}});
+  reduce.input = {input.region,
+                  input.offset + static_cast<uint32_t>(h.first * row + w.first * channels)};
+  reduce.output = {output.region, output.offset + static_cast<uint32_t>(h.to_first * to_row +
+                                                                        w.to_first * channels)};
   return reduce;
 }
 
-void set_sum(npu::Reduce& reduce, const Quantization& in, const Quantization& out, numerics::Requantization by) {
+void set_sum(npu::Reduce& reduce, const Quantization& in, const Quantization& out,
+             numerics::Requantization by) {
   reduce.zero_point_in = in.zero_point();
   reduce.zero_point_out = out.zero_point();
   reduce.rescale = {by.multiplier, by.shift};

@@ -5,8 +5,9 @@
 
 namespace dtr::neutron {
 
-// Evenly spaced windows of one axis, in elements: `count` windows that start at `first` and are `step` apart; their results start at
-// `to_first` and are `to_step` apart. Each has `kernel` elements `dilation` apart.
+// Evenly spaced windows of one axis, in elements: `count` windows that start at `first` and are
+// `step` apart; their results start at `to_first` and are `to_step` apart. Each has `kernel`
+// elements `dilation` apart.
 struct WindowLoops {
   int64_t in = 1, out = 1;  // extents of the whole axis
   int64_t first = 0, count = 1, step = 1;
@@ -14,11 +15,13 @@ struct WindowLoops {
   int64_t kernel = 1, dilation = 1;
 };
 // `input` and `output` are the addresses of the dense tensors.
-npu::Reduce reduce_windows(npu::ReduceKind kind, int64_t batch, int64_t channels, const WindowLoops& h, const WindowLoops& w,
-                           npu::Address input, npu::Address output);
+npu::Reduce reduce_windows(npu::ReduceKind kind, int64_t batch, int64_t channels,
+                           const WindowLoops& h, const WindowLoops& w, npu::Address input,
+                           npu::Address output);
 
 // Zero points, rescale and clamp of a sum.
-void set_sum(npu::Reduce& reduce, const Quantization& in, const Quantization& out, numerics::Requantization by);
+void set_sum(npu::Reduce& reduce, const Quantization& in, const Quantization& out,
+             numerics::Requantization by);
 void set_clamp(npu::Reduce& reduce, numerics::Range range);
 
 }  // namespace dtr::neutron

@@ -10,27 +10,31 @@ bool is_bilinear(const OpView& view) { return view.def == &ops::kUpsampleBilinea
 
 std::optional<numerics::ResizeAxis> axis_of(const OpView& view, size_t axis) {
   const ops::ResizeRule rule = ops::resize_rule(view, axis);
-  if (is_bilinear(view)) return ops::bilinear_axis(rule, view.attributes->find("fraction_bits") != nullptr);
+  if (is_bilinear(view))
+    return ops::bilinear_axis(rule, view.attributes->find("fraction_bits") != nullptr);
   return ops::nearest_axis(rule);
 }
 
-constexpr Condition kFixedSteps{"npu-resize-steps", "the NPU steps through the input by one fixed-point number",
-                                "choose another output size, or resize in two steps", [](const OpQuery& q) {
-                                  std::optional<std::string> outside;
-                                  for (const size_t axis : {size_t{0}, size_t{1}})
-                                    if (!axis_of(q.view, axis))
-                                      outside = fmt::format("no such number gives the nearest of {} elements for each of {}",
-                                                            q.view.operand(0).shape[2 + axis], q.view.result().shape[2 + axis]);
-                                  return outside;
-                                }};
-constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kFitsSram<nothing_staged>, &kFixedSteps};
+constexpr Condition kFixedSteps{
+    "npu-resize-steps", "the NPU steps through the input by one fixed-point number",
+    "choose another output size, or resize in two steps", [](const OpQuery& q) {
+      std::optional<std::string> outside;
+      for (const size_t axis : {size_t{0}, size_t{1}})
+        if (!axis_of(q.view, axis))
+          outside = fmt::format("no such number gives the nearest of {} elements for each of {}",
+                                q.view.operand(0).shape[2 + axis], q.view.result().shape[2 + axis]);
+      return outside;
+    }};
+constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kFitsSram<nothing_staged>,
+                                            &kFixedSteps};
 
 npu::Resize shape_of(const OpView& view) {
   const Shape& in = view.operand(0).shape;
   const Shape& out = view.result().shape;
-  npu::Resize resize{.kind = is_bilinear(view) ? npu::ResizeKind::kBilinear : npu::ResizeKind::kNearest,
-                     .batch = static_cast<uint32_t>(in[0]),
-                     .channels = static_cast<uint32_t>(in[1])};
+  npu::Resize resize{
+      .kind = is_bilinear(view) ? npu::ResizeKind::kBilinear : npu::ResizeKind::kNearest,
+      .batch = static_cast<uint32_t>(in[0]),
+      .channels = static_cast<uint32_t>(in[1])};
   resize.height = {.in = static_cast<uint32_t>(in[2]), .out = static_cast<uint32_t>(out[2])};
   resize.width = {.in = static_cast<uint32_t>(in[3]), .out = static_cast<uint32_t>(out[3])};
   return resize;
@@ -49,8 +53,10 @@ void lower(Builder& builder, const Group& group) {
     to.start = static_cast<int32_t>(from.start);
     to.fraction_bits = static_cast<uint32_t>(from.fraction_bits);
   }
-  resize.input = builder.read(op.operands[0], order_of(view->operand(0).shape, Layout::kChannelsLast));
-  resize.output = builder.define(op.results[0], order_of(view->result().shape, Layout::kChannelsLast));
+  resize.input =
+      builder.read(op.operands[0], order_of(view->operand(0).shape, Layout::kChannelsLast));
+  resize.output =
+      builder.define(op.results[0], order_of(view->result().shape, Layout::kChannelsLast));
   builder.emit(resize, op.origin);
 }
 

@@ -13,7 +13,8 @@ std::optional<Rows> rows_of(const Order& order, const Shape& shape, size_t dim) 
   const auto digits = split_at_dims(order, shape);
   if (!digits) return std::nullopt;
   const int64_t place = strides(shape, Layout::kContiguous)[dim];
-  const auto digit = std::ranges::find_if(*digits, [&](const Digit& d) { return d.place == place && d.extent == rows.columns; });
+  const auto digit = std::ranges::find_if(
+      *digits, [&](const Digit& d) { return d.place == place && d.extent == rows.columns; });
   if (digit == digits->end()) return std::nullopt;
   rows.inner = digit->step;
   rows.outer /= rows.inner;

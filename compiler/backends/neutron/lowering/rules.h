@@ -1,4 +1,5 @@
-// What the backend does with each operator: one row an operator, and one rule for every elementwise function of one int8 tensor.
+// What the backend does with each operator: one row an operator, and one rule for every elementwise
+// function of one int8 tensor.
 #pragma once
 
 #include <array>
@@ -13,7 +14,8 @@ namespace dtr::neutron {
 
 using Table = std::array<int8_t, 256>;  // result of every int8 value q, at q + 128
 
-// An op with those that its call absorbs: head, then table, addition and clamps of the epilogue. A head alone is a group too.
+// An op with those that its call absorbs: head, then table, addition and clamps of the epilogue. A
+// head alone is a group too.
 struct Group {
   OpId head;
   std::vector<OpId> members;                 // behind the head, in order
@@ -26,7 +28,13 @@ struct Group {
 };
 
 // What a call's epilogue can absorb behind an operator.
-enum class Absorbs : uint8_t { kNothing, kClamp, kTables, kTable, kEpilogue };  // kTables: the head is one itself
+enum class Absorbs : uint8_t {
+  kNothing,
+  kClamp,
+  kTables,
+  kTable,
+  kEpilogue
+};  // kTables: the head is one itself
 
 struct Rule {
   const OpDef* def;
@@ -36,11 +44,13 @@ struct Rule {
   std::optional<Kernel> (*estimate)(const Machine&, const OpView&);
   void (*lower)(Builder&, const Group&);
   Absorbs absorbs = Absorbs::kNothing;
-  // Instead of `estimate`, where the op may be several calls: cycles of all of them, the host's included.
+  // Instead of `estimate`, where the op may be several calls: cycles of all of them, the host's
+  // included.
   uint64_t (*cost)(const Machine&, const OpView&) = nullptr;
 };
 
-// The rule of an op, or nullptr. An operator of two operands has its own unless one of them is a number: then it is a table.
+// The rule of an op, or nullptr. An operator of two operands has its own unless one of them is a
+// number: then it is a table.
 const Rule* find_rule(const Graph& graph, OpId op);
 // The rule of an operator in general.
 const Rule* find_rule(const OpDef& def);
@@ -56,12 +66,14 @@ std::span<const Rule> softmax_rules();    // softmax, log_softmax
 std::span<const Rule> matmul_rules();
 std::span<const Rule> normalize_rules();  // layer_norm, group_norm, rms_norm
 std::span<const Rule> index_rules();      // index_select
-std::span<const Rule> movement_rules();   // view, permute, slice, expand, flip, constant_pad_nd, cat, dim order
-const Rule& elementwise_rule();           // every elementwise function of one tensor
+std::span<const Rule>
+movement_rules();  // view, permute, slice, expand, flip, constant_pad_nd, cat, dim order
+const Rule& elementwise_rule();  // every elementwise function of one tensor
 
 // The operator is elementwise and has an integer form from int8 to int8.
 bool is_function(const OpDef& def);
-// The op is an elementwise function of one int8 tensor that a table can hold: each operand is that tensor or a constant of one element.
+// The op is an elementwise function of one int8 tensor that a table can hold: each operand is that
+// tensor or a constant of one element.
 bool is_table_op(const Graph& graph, OpId op);
 // The operand that is the tensor.
 ValueId table_operand(const Graph& graph, OpId op);
@@ -75,6 +87,7 @@ std::optional<numerics::Range> as_clamp(const Table& table, numerics::Range doma
 Origin origin_of(const Graph& graph, const Group& group);
 LayoutChoice any_layout(const OpView& view);  // results lie as operands do
 LayoutChoice channels_last(const OpView& view);
-npu::BinaryArguments binary_arguments(const numerics::BinaryParameters& function, std::optional<numerics::Range> clamp);
+npu::BinaryArguments binary_arguments(const numerics::BinaryParameters& function,
+                                      std::optional<numerics::Range> clamp);
 
 }  // namespace dtr::neutron

@@ -1,5 +1,5 @@
-// aten.softmax and aten.log_softmax: the kernel walks along any dimension of dense memory, so operands are taken as they lie as long as
-// the dimension has one stride there.
+// aten.softmax and aten.log_softmax: the kernel walks along any dimension of dense memory, so
+// operands are taken as they lie as long as the dimension has one stride there.
 #include "compiler/ops/softmax.h"
 
 #include <algorithm>
@@ -12,13 +12,17 @@
 namespace dtr::neutron {
 namespace {
 
-size_t softmax_dim(const OpView& view) { return *ops::normalize_dim(view.attribute<int64_t>("dim"), view.operand(0).rank()); }
+size_t softmax_dim(const OpView& view) {
+  return *ops::normalize_dim(view.attribute<int64_t>("dim"), view.operand(0).rank());
+}
 
 bool masked(const OpView& view) { return view.has(1); }
 uint64_t staged_mask(const OpQuery& question) {
-  return masked(question.view) ? static_cast<uint64_t>(question.view.operand(0).elements()) : 0;  // at most
+  return masked(question.view) ? static_cast<uint64_t>(question.view.operand(0).elements())
+                               : 0;  // at most
 }
-constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kRank, &kFitsSram<staged_mask>};
+constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kRank,
+                                            &kFitsSram<staged_mask>};
 
 npu::Softmax kernel_of(const Rows& rows) {
   return {.outer = static_cast<uint32_t>(rows.outer),
@@ -33,7 +37,9 @@ Rows plain_rows(const OpView& view) {
   return *rows_of(contiguous_order(element_count(shape)), shape, dim_of(view));
 }
 
-std::optional<Kernel> estimate(const Machine&, const OpView& view) { return kernel_of(plain_rows(view)); }
+std::optional<Kernel> estimate(const Machine&, const OpView& view) {
+  return kernel_of(plain_rows(view));
+}
 
 // The dense order with a dimension innermost.
 Order last_order(const Shape& shape, size_t dim) {
@@ -48,7 +54,8 @@ Order last_order(const Shape& shape, size_t dim) {
   return strided_order(shape, steps);
 }
 
-// The mask lies with its own dimension innermost, without leading dimensions along which it repeats.
+// The mask lies with its own dimension innermost, without leading dimensions along which it
+// repeats.
 Shape shape_of_mask(const Type& mask, const Shape& shape, size_t dim) {
   Shape own = mask.shape;
   own.insert(own.begin(), shape.size() - own.size(), 1);
@@ -69,7 +76,8 @@ npu::Address constant_mask(Builder& builder, ValueId id, const Shape& shape, con
 }
 
 // As it lies if that is how rows are read, else copied, with what it repeats.
-npu::Address computed_mask(Builder& builder, ValueId id, const Shape& shape, const Order& order, const Origin& origin) {
+npu::Address computed_mask(Builder& builder, ValueId id, const Shape& shape, const Order& order,
+                           const Origin& origin) {
   const Value& mask = builder.graph().value(id);
   Shape own = mask.type.shape;
   own.insert(own.begin(), shape.size() - own.size(), 1);
@@ -82,21 +90,24 @@ npu::Address computed_mask(Builder& builder, ValueId id, const Shape& shape, con
     DTR_CHECK(spread.has_value());  // every dimension is one digit
   }
   if (*spread == order) return from.address;
-  const npu::Address rows = builder.temporary(static_cast<uint32_t>(element_count(shape)), mask.name);
+  const npu::Address rows =
+      builder.temporary(static_cast<uint32_t>(element_count(shape)), mask.name);
   builder.copy(from.address, *spread, rows, order, element_count(shape), origin);
   return rows;
 }
 
 npu::Rescale rescale(numerics::Requantization by) { return {by.multiplier, by.shift}; }
 
-// As NXP's converter lists it: rows are padded to whole lanes, which a mask leaves out, and cut again.
+// As NXP's converter lists it: rows are padded to whole lanes, which a mask leaves out, and cut
+// again.
 void emit_padded(Builder& builder, const Op& op, const Rows& rows, npu::Softmax softmax) {
   const Value& x = builder.graph().value(op.operands[0]);
   const uint32_t columns = softmax.columns, padded = npu::round_up(columns, builder.target().macs);
   npu::Window window{.batch = softmax.outer, .in_channels = columns, .out_channels = padded};
   window.in_height = window.in_width = window.out_height = window.out_width = 1;
   window.in = {columns, columns, columns};
-  softmax.input = emit_pad(builder, window, softmax.input, x.type.quantization->zero_point(), x.name, op.origin);
+  softmax.input = emit_pad(builder, window, softmax.input, x.type.quantization->zero_point(),
+                           x.name, op.origin);
   softmax.columns = padded;
   std::vector<int8_t> mask(padded, 0);
   std::fill_n(mask.begin(), columns, int8_t{1});
@@ -106,8 +117,9 @@ void emit_padded(Builder& builder, const Op& op, const Rows& rows, npu::Softmax 
   builder.emit(softmax, op.origin);
   const Shape shape{rows.outer, rows.columns};
   const int64_t elements = rows.outer * rows.columns;
-  builder.copy(softmax.output, strided_order(shape, std::array<int64_t, 2>{padded, 1}), builder.define(op.results[0], rows.order),
-               contiguous_order(elements), elements, op.origin);
+  builder.copy(softmax.output, strided_order(shape, std::array<int64_t, 2>{padded, 1}),
+               builder.define(op.results[0], rows.order), contiguous_order(elements), elements,
+               op.origin);
 }
 
 void lower(Builder& builder, const Group& group) {
@@ -115,12 +127,16 @@ void lower(Builder& builder, const Group& group) {
   const Op& op = graph.op(group.head);
   const BoundOpView view(graph, group.head);
   std::optional<Rows> rows;
-  if (masked(*view)) rows = rows_of(last_order(view->operand(0).shape, dim_of(*view)), view->operand(0).shape, dim_of(*view));
-  if (!rows && !graph.is_constant(op.operands[0])) rows = rows_of(builder.order(op.operands[0]), view->operand(0).shape, dim_of(*view));
+  if (masked(*view))
+    rows = rows_of(last_order(view->operand(0).shape, dim_of(*view)), view->operand(0).shape,
+                   dim_of(*view));
+  if (!rows && !graph.is_constant(op.operands[0]))
+    rows = rows_of(builder.order(op.operands[0]), view->operand(0).shape, dim_of(*view));
   if (!rows) rows = plain_rows(*view);
   npu::Softmax softmax = kernel_of(*rows);
   const numerics::SoftmaxParameters parameters = ops::softmax_parameters(*view);
-  softmax.kind = view->def == &ops::kLogSoftmax ? npu::SoftmaxKind::kLogarithm : npu::SoftmaxKind::kProbability;
+  softmax.kind = view->def == &ops::kLogSoftmax ? npu::SoftmaxKind::kLogarithm
+                                                : npu::SoftmaxKind::kProbability;
   softmax.input_rescale = rescale(parameters.to_exponent);
   softmax.diff_min = parameters.difference_min;
   softmax.difference = rescale(parameters.to_difference);
@@ -132,11 +148,12 @@ void lower(Builder& builder, const Group& group) {
     const size_t dim = dim_of(*view);
     const Shape shape = shape_of_mask(graph.type(mask), view->operand(0).shape, dim);
     const Order order = last_order(shape, dim);
-    softmax.mask =
-        graph.is_constant(mask) ? constant_mask(builder, mask, shape, order) : computed_mask(builder, mask, shape, order, op.origin);
+    softmax.mask = graph.is_constant(mask) ? constant_mask(builder, mask, shape, order)
+                                           : computed_mask(builder, mask, shape, order, op.origin);
     softmax.mask_rows = static_cast<uint32_t>(element_count(shape)) / softmax.columns;
   }
-  const bool pads = view->def == &ops::kSoftmax && !masked(*view) && rows->inner == 1 && rows->columns % builder.target().macs != 0;
+  const bool pads = view->def == &ops::kSoftmax && !masked(*view) && rows->inner == 1 &&
+                    rows->columns % builder.target().macs != 0;
   if (builder.machine().options.nxp_like() && pads) return emit_padded(builder, op, *rows, softmax);
   softmax.output = builder.define(op.results[0], rows->order);
   builder.emit(softmax, op.origin);

@@ -8,10 +8,12 @@
 
 namespace dtr::neutron {
 
-std::vector<std::byte> pack_conv2d(const Filters& filters, npu::Packing packing, const npu::Target& target) {
+std::vector<std::byte> pack_conv2d(const Filters& filters, npu::Packing packing,
+                                   const npu::Target& target) {
   const int64_t units = target.pipelines;
   const int64_t lanes = target.macs;
-  // A run of weights lies side by side in the filter and is cut into blocks of `lanes`: the channels of a tap, or the bytes of a row.
+  // A run of weights lies side by side in the filter and is cut into blocks of `lanes`: the
+  // channels of a tap, or the bytes of a row.
   const int64_t run = packing == npu::Packing::kChannels ? filters.in : filters.width * filters.in;
   const int64_t runs = filters.reduction() / run;
   const int64_t blocks = (run + lanes - 1) / lanes;
@@ -31,7 +33,8 @@ std::vector<std::byte> pack_conv2d(const Filters& filters, npu::Packing packing,
 std::vector<std::byte> pack_depthwise(const Filters& filters, const npu::Target& target) {
   const int64_t units = target.pipelines;
   const int64_t taps = filters.reduction();
-  std::vector<std::byte> packed(static_cast<size_t>((filters.out + units - 1) / units * taps * units));
+  std::vector<std::byte> packed(
+      static_cast<size_t>((filters.out + units - 1) / units * taps * units));
   for (int64_t o = 0; o < filters.out; ++o)
     for (int64_t tap = 0; tap < taps; ++tap)
       packed[static_cast<size_t>((o / units * taps + tap) * units + o % units)] =
@@ -39,9 +42,12 @@ std::vector<std::byte> pack_depthwise(const Filters& filters, const npu::Target&
   return packed;
 }
 
-std::vector<std::byte> pack_parameters(const Filters& filters, std::span<const int32_t> bias, int32_t input_zero_point,
-                                       std::span<const numerics::Requantization> rescale, const npu::Target& target) {
-  const auto channels = static_cast<size_t>(npu::round_up(static_cast<uint32_t>(filters.out), target.pipelines));
+std::vector<std::byte> pack_parameters(const Filters& filters, std::span<const int32_t> bias,
+                                       int32_t input_zero_point,
+                                       std::span<const numerics::Requantization> rescale,
+                                       const npu::Target& target) {
+  const auto channels =
+      static_cast<size_t>(npu::round_up(static_cast<uint32_t>(filters.out), target.pipelines));
   std::vector<int32_t> words(3 * channels, 0);
   for (size_t o = 0; o < static_cast<size_t>(filters.out); ++o) {
     const std::span<const int8_t> filter = filters.filter(static_cast<int64_t>(o));
@@ -55,14 +61,17 @@ std::vector<std::byte> pack_parameters(const Filters& filters, std::span<const i
   return {bytes.begin(), bytes.end()};
 }
 
-PackedSize packed_conv2d(const npu::Window& window, npu::Packing packing, const npu::Target& target) {
+PackedSize packed_conv2d(const npu::Window& window, npu::Packing packing,
+                         const npu::Target& target) {
   const uint64_t groups = npu::div_up(window.out_channels, target.pipelines);
-  return {groups * target.pipelines * 12, groups * npu::reduction_steps(target, window, packing) * target.pipelines * target.macs};
+  return {groups * target.pipelines * 12,
+          groups * npu::reduction_steps(target, window, packing) * target.pipelines * target.macs};
 }
 
 PackedSize packed_depthwise(const npu::Window& window, const npu::Target& target) {
   const uint64_t groups = npu::div_up(window.out_channels, target.pipelines);
-  return {groups * target.pipelines * 12, groups * window.kernel_height * window.kernel_width * target.pipelines};
+  return {groups * target.pipelines * 12,
+          groups * window.kernel_height * window.kernel_width * target.pipelines};
 }
 
 }  // namespace dtr::neutron

@@ -1,4 +1,5 @@
-// Weights and parameters in the order in which the NPU's pipelines consume them (`device/npu/microcode.h`, Conv2d and Depthwise).
+// Weights and parameters in the order in which the NPU's pipelines consume them
+// (`device/npu/microcode.h`, Conv2d and Depthwise).
 #pragma once
 
 #include <cstddef>
@@ -19,24 +20,29 @@ struct Filters {
 
   int64_t reduction() const { return height * width * in; }
   std::span<const int8_t> filter(int64_t channel) const {
-    return std::span(weights).subspan(static_cast<size_t>(channel * reduction()), static_cast<size_t>(reduction()));
+    return std::span(weights).subspan(static_cast<size_t>(channel * reduction()),
+                                      static_cast<size_t>(reduction()));
   }
 };
 
-std::vector<std::byte> pack_conv2d(const Filters& filters, npu::Packing packing, const npu::Target& target);
+std::vector<std::byte> pack_conv2d(const Filters& filters, npu::Packing packing,
+                                   const npu::Target& target);
 // `filters.in` is 1.
 std::vector<std::byte> pack_depthwise(const Filters& filters, const npu::Target& target);
 
-// Bias, multiplier and shift of each output channel. `bias` may be empty; the input's zero point is folded in:
-// Σ w·(x − zero_point) + bias = Σ w·x + (bias − zero_point · Σ w).
-std::vector<std::byte> pack_parameters(const Filters& filters, std::span<const int32_t> bias, int32_t input_zero_point,
-                                       std::span<const numerics::Requantization> rescale, const npu::Target& target);
+// Bias, multiplier and shift of each output channel. `bias` may be empty; the input's zero point is
+// folded in: Σ w·(x − zero_point) + bias = Σ w·x + (bias − zero_point · Σ w).
+std::vector<std::byte> pack_parameters(const Filters& filters, std::span<const int32_t> bias,
+                                       int32_t input_zero_point,
+                                       std::span<const numerics::Requantization> rescale,
+                                       const npu::Target& target);
 
 // Bytes of the three together, of which the parameters come first.
 struct PackedSize {
   uint64_t parameters = 0, weights = 0;
 };
-PackedSize packed_conv2d(const npu::Window& window, npu::Packing packing, const npu::Target& target);
+PackedSize packed_conv2d(const npu::Window& window, npu::Packing packing,
+                         const npu::Target& target);
 PackedSize packed_depthwise(const npu::Window& window, const npu::Target& target);
 
 }  // namespace dtr::neutron

@@ -17,36 +17,45 @@ struct Life {
 using Operands = std::vector<const npu::Address*>;
 Operands overwritable(const Kernel& kernel) {
   const auto with_addend = [](const auto& command) {
-    const bool legal = (command.epilogue.flags & npu::kWithAdd) != 0 && command.epilogue.addend_strides == command.window.out;
+    const bool legal = (command.epilogue.flags & npu::kWithAdd) != 0 &&
+                       command.epilogue.addend_strides == command.window.out;
     return legal ? Operands{&command.epilogue.addend} : Operands{};
   };
   if (const auto* conv = std::get_if<npu::Conv2d>(&kernel)) return with_addend(*conv);
   if (const auto* depthwise = std::get_if<npu::Depthwise>(&kernel)) return with_addend(*depthwise);
   if (const auto* binary = std::get_if<npu::Binary>(&kernel)) {
     Operands inputs;
-    if (npu::same_walk(binary->extent, binary->stride_0, binary->output_stride)) inputs.push_back(&binary->input_0);
-    if (npu::same_walk(binary->extent, binary->stride_1, binary->output_stride)) inputs.push_back(&binary->input_1);
+    if (npu::same_walk(binary->extent, binary->stride_0, binary->output_stride))
+      inputs.push_back(&binary->input_0);
+    if (npu::same_walk(binary->extent, binary->stride_1, binary->output_stride))
+      inputs.push_back(&binary->input_1);
     return inputs;
   }
   if (const auto* lookup = std::get_if<npu::Lookup>(&kernel))
-    return npu::same_walk(lookup->extent, lookup->input_stride, lookup->output_stride) ? Operands{&lookup->input} : Operands{};
+    return npu::same_walk(lookup->extent, lookup->input_stride, lookup->output_stride)
+               ? Operands{&lookup->input}
+               : Operands{};
   if (const auto* softmax = std::get_if<npu::Softmax>(&kernel)) return {&softmax->input};
   if (const auto* normalize = std::get_if<npu::Normalize>(&kernel)) return {&normalize->input};
   return {};
 }
 
-// Another operand of the call reads the storage, and not as the ones in `alike` do: it would meet results.
+// Another operand of the call reads the storage, and not as the ones in `alike` do: it would meet
+// results.
 bool reads_otherwise(const Kernel& kernel, uint32_t storage, const Operands& alike) {
   bool found = false;
   visit_addresses(kernel, [&](const npu::Address& address, Access access) {
-    found |= access == Access::kRead && address.region == storage && std::ranges::find(alike, &address) == alike.end();
+    found |= access == Access::kRead && address.region == storage &&
+             std::ranges::find(alike, &address) == alike.end();
   });
   return found;
 }
 
 }  // namespace
 
-uint64_t MemoryPlan::peak() const { return live_bytes.empty() ? 0 : *std::max_element(live_bytes.begin(), live_bytes.end()); }
+uint64_t MemoryPlan::peak() const {
+  return live_bytes.empty() ? 0 : *std::max_element(live_bytes.begin(), live_bytes.end());
+}
 
 MemoryPlan plan_memory(const LoweredGraph& graph) {
   std::vector<Life> lives(graph.storages.size());
@@ -57,7 +66,8 @@ MemoryPlan plan_memory(const LoweredGraph& graph) {
   const auto steps = static_cast<uint32_t>(graph.calls.size());
   for (size_t i = 0; i < lives.size(); ++i) {
     if (graph.storages[i].kind == Storage::Kind::kInput) lives[i].touch(0);
-    if (graph.storages[i].kind == Storage::Kind::kOutput) lives[i].touch(steps == 0 ? 0 : steps - 1);
+    if (graph.storages[i].kind == Storage::Kind::kOutput)
+      lives[i].touch(steps == 0 ? 0 : steps - 1);
   }
 
   MemoryPlan plan;
@@ -74,22 +84,28 @@ MemoryPlan plan_memory(const LoweredGraph& graph) {
     if (graph.storages[storage].kind == Storage::Kind::kInput) add_buffer(storage);
   for (uint32_t step = 0; step < steps; ++step) {
     const Kernel& kernel = graph.calls[step].kernel;
-    const npu::Address output = std::visit([](const auto& command) { return command.output; }, kernel);
-    if (plan.buffer_of[output.region] != kNone) continue;  // a further part of a tensor that is written by several calls
+    const npu::Address output =
+        std::visit([](const auto& command) { return command.output; }, kernel);
+    if (plan.buffer_of[output.region] != kNone)
+      continue;  // a further part of a tensor that is written by several calls
     const Storage& result = graph.storages[output.region];
     Operands alike = overwritable(kernel);
-    std::erase_if(alike, [&](const npu::Address* operand) { return operand->offset != output.offset; });
+    std::erase_if(alike,
+                  [&](const npu::Address* operand) { return operand->offset != output.offset; });
     for (const npu::Address* at : alike) {
       const npu::Address operand = *at;
-      if (operand.region == kOwnConstants || operand.region == output.region || reads_otherwise(kernel, operand.region, alike)) continue;
+      if (operand.region == kOwnConstants || operand.region == output.region ||
+          reads_otherwise(kernel, operand.region, alike))
+        continue;
       const Storage& of = graph.storages[operand.region];
-      if (of.kind != Storage::Kind::kInterior || of.bytes != result.bytes || lives[operand.region].last != step ||
-          plan.buffer_of[operand.region] == kNone)
+      if (of.kind != Storage::Kind::kInterior || of.bytes != result.bytes ||
+          lives[operand.region].last != step || plan.buffer_of[operand.region] == kNone)
         continue;
       const uint32_t shared = plan.buffer_of[operand.region];
       plan.buffer_of[output.region] = shared;
       plan.buffers[shared].last_step = lives[output.region].last;
-      if (result.kind == Storage::Kind::kOutput) plan.buffers[shared].operand_storage = output.region;
+      if (result.kind == Storage::Kind::kOutput)
+        plan.buffers[shared].operand_storage = output.region;
       break;
     }
     if (plan.buffer_of[output.region] == kNone) add_buffer(output.region);
@@ -102,7 +118,8 @@ MemoryPlan plan_memory(const LoweredGraph& graph) {
     if (buffer.last_step + 1 <= steps) change[buffer.last_step + 1] -= buffer.bytes;
   }
   int64_t live = 0;
-  for (uint32_t step = 0; step < steps; ++step) plan.live_bytes.push_back(static_cast<uint64_t>(live += change[step]));
+  for (uint32_t step = 0; step < steps; ++step)
+    plan.live_bytes.push_back(static_cast<uint64_t>(live += change[step]));
   return plan;
 }
 

@@ -10,8 +10,9 @@ namespace dtr::neutron {
 
 struct Buffer {
   uint32_t bytes = 0;
-  uint32_t first_step = 0, last_step = 0;   // inclusive
-  std::optional<uint32_t> operand_storage;  // a storage that is an operand of the delegate, if the buffer is one
+  uint32_t first_step = 0, last_step = 0;  // inclusive
+  std::optional<uint32_t>
+      operand_storage;  // a storage that is an operand of the delegate, if the buffer is one
   std::string name;
 };
 
@@ -22,9 +23,10 @@ struct MemoryPlan {
   uint64_t peak() const;
 };
 
-// A call writes over an operand of its own where the machine allows it (Lookup, Add, Softmax; the addend of a convolution that is not
-// also its input) and nobody reads that operand later. Inputs of the delegate are never written. A result that is an operand of the
-// delegate lends its memory in the same way. Linear in the number of calls.
+// A call writes over an operand of its own where the machine allows it (Lookup, Add, Softmax; the
+// addend of a convolution that is not also its input) and nobody reads that operand later. Inputs
+// of the delegate are never written. A result that is an operand of the delegate lends its memory
+// in the same way. Linear in the number of calls.
 MemoryPlan plan_memory(const LoweredGraph& graph);
 
 }  // namespace dtr::neutron

@@ -11,18 +11,23 @@ uint64_t copy_cycles(const npu::Target& target, const Call& call) {
   return npu::copy_cycles(target, npu::Copy{.bytes = static_cast<uint32_t>(call.constants.size())});
 }
 
-uint64_t call_cycles(const npu::Target& target, const Call& call) { return target.call_host_cycles + cycles(target, call.kernel).total; }
+uint64_t call_cycles(const npu::Target& target, const Call& call) {
+  return target.call_host_cycles + cycles(target, call.kernel).total;
+}
 
 }  // namespace
 
-Timeline simulate(const npu::Target& target, std::span<const Call> calls, const Schedule& schedule) {
+Timeline simulate(const npu::Target& target, std::span<const Call> calls,
+                  const Schedule& schedule) {
   Timeline timeline;
   std::vector<uint64_t> arrived(calls.size(), 0);
   uint64_t now = 0;
   uint64_t engine_free = 0;
   size_t next_copy = 0;
   for (size_t i = 0; i < calls.size(); ++i) {
-    for (; next_copy < calls.size() && (schedule.start[next_copy] == kNoCopy || schedule.start[next_copy] <= i); ++next_copy) {
+    for (; next_copy < calls.size() &&
+           (schedule.start[next_copy] == kNoCopy || schedule.start[next_copy] <= i);
+         ++next_copy) {
       if (schedule.start[next_copy] == kNoCopy) continue;
       now += target.copy_host_cycles;
       timeline.host += target.copy_host_cycles;
@@ -40,13 +45,15 @@ Timeline simulate(const npu::Target& target, std::span<const Call> calls, const 
   return timeline;
 }
 
-Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls, std::span<const uint64_t> live_bytes) {
+Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls,
+                             std::span<const uint64_t> live_bytes) {
   const npu::Target& target = machine.target;
   const size_t count = calls.size();
   Schedule schedule{std::vector<uint32_t>(count, kNoCopy)};
   const auto has_copy = [&](size_t call) { return !calls[call].constants.empty(); };
 
-  // Earliest begin of each call: copies back to back from 0, each call after the one before it and after its constants.
+  // Earliest begin of each call: copies back to back from 0, each call after the one before it and
+  // after its constants.
   std::vector<uint64_t> begin(count, 0);
   uint64_t engine = 0;
   uint64_t host = 0;
@@ -69,7 +76,10 @@ Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls
     latest = end > duration + target.copy_host_cycles ? end - duration : 0;
     size_t slot = i;
     const size_t first = i - std::min<size_t>(i, machine.options.prefetch_calls);
-    while (slot > first && begin[slot - 1] + call_cycles(target, calls[slot - 1]) + target.copy_host_cycles > latest) --slot;
+    while (slot > first &&
+           begin[slot - 1] + call_cycles(target, calls[slot - 1]) + target.copy_host_cycles >
+               latest)
+      --slot;
     schedule.start[i] = static_cast<uint32_t>(slot);
   }
 
@@ -87,8 +97,9 @@ Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls
     }
     if (start > i)
       return fail(DiagnosticId::kMemoryExceeded,
-                  fmt::format("kernel call {} needs {} bytes of SRAM for tensors and {} for its constants; the NPU has {}", i, used[i],
-                              bytes, target.sram_bytes),
+                  fmt::format("kernel call {} needs {} bytes of SRAM for tensors and {} for its "
+                              "constants; the NPU has {}",
+                              i, used[i], bytes, target.sram_bytes),
                   "use smaller tensors: a lower resolution, fewer channels or a smaller batch");
     for (uint32_t step = start; step <= i; ++step) used[step] += bytes;
     schedule.start[i] = previous = start;

@@ -1,16 +1,18 @@
-// Elementwise functions of two int8 tensors that broadcast, as device/numerics/binary.h defines them.
+// Elementwise functions of two int8 tensors that broadcast, as device/numerics/binary.h defines
+// them.
 //
-// cortex_m::quantized_add.out and deuteron::quantized_sub.out(self, zero_point, multiplier, shift, other, zero_point, multiplier, shift,
-// output_zero_point, output_multiplier, output_shift, activation_min, activation_max, out),
-// cortex_m::quantized_mul.out(self, zero_point, other, zero_point, output_zero_point, output_multiplier, output_shift, out), and
+// cortex_m::quantized_add.out and deuteron::quantized_sub.out(self, zero_point, multiplier, shift,
+// other, zero_point, multiplier, shift, output_zero_point, output_multiplier, output_shift,
+// activation_min, activation_max, out), cortex_m::quantized_mul.out(self, zero_point, other,
+// zero_point, output_zero_point, output_multiplier, output_shift, out), and
 // deuteron::quantized_mul.out with activation_min, activation_max before `out`,
 // cortex_m::maximum.out and minimum.out(self, other, out): one quantization for all,
-// deuteron::quantized_maximum.out, quantized_minimum.out(self, zero_point, multiplier, shift, other, zero_point, multiplier, shift,
-// output_zero_point, activation_min, activation_max, out): each operand is rescaled,
-// deuteron::quantized_prelu.out(self, zero_point, multiplier, shift, weight, zero_point, product_multiplier, product_shift,
-// output_zero_point, activation_min, activation_max, out),
-// deuteron::quantized_div.out(self, scale, zero_point, other, scale, zero_point, output_scale, output_zero_point, quant_min, quant_max,
-// out).
+// deuteron::quantized_maximum.out, quantized_minimum.out(self, zero_point, multiplier, shift,
+// other, zero_point, multiplier, shift, output_zero_point, activation_min, activation_max, out):
+// each operand is rescaled, deuteron::quantized_prelu.out(self, zero_point, multiplier, shift,
+// weight, zero_point, product_multiplier, product_shift, output_zero_point, activation_min,
+// activation_max, out), deuteron::quantized_div.out(self, scale, zero_point, other, scale,
+// zero_point, output_scale, output_zero_point, quant_min, quant_max, out).
 #include <type_traits>
 #include <utility>
 
@@ -24,28 +26,37 @@ namespace {
 
 // z[i] = f(x[i · x_step], y[i · y_step]).
 template <class F>
-void map_run(const int8_t* x, int32_t x_step, const int8_t* y, int32_t y_step, int8_t* z, int32_t count, F f) {
+void map_run(const int8_t* x, int32_t x_step, const int8_t* y, int32_t y_step, int8_t* z,
+             int32_t count, F f) {
 #if defined(__ARM_FEATURE_MVE)
   if constexpr (std::is_invocable_v<F, Lanes, Lanes>) {
     if (x_step == 1 && y_step == 1) {
-      for (; count >= 4; count -= 4, x += 4, y += 4, z += 4) vstrbq_s32(z, f(vldrbq_s32(x), vldrbq_s32(y)));
+      for (; count >= 4; count -= 4, x += 4, y += 4, z += 4)
+        vstrbq_s32(z, f(vldrbq_s32(x), vldrbq_s32(y)));
     } else {
-      const uint32x4_t lanes = vidupq_n_u32(0, 1), x_lanes = vmulq_n_u32(lanes, static_cast<uint32_t>(x_step)),
+      const uint32x4_t lanes = vidupq_n_u32(0, 1),
+                       x_lanes = vmulq_n_u32(lanes, static_cast<uint32_t>(x_step)),
                        y_lanes = vmulq_n_u32(lanes, static_cast<uint32_t>(y_step));
       for (; count >= 4; count -= 4, x += 4 * x_step, y += 4 * y_step, z += 4) {
-        vstrbq_s32(z, f(vldrbq_gather_offset_s32(x, x_lanes), vldrbq_gather_offset_s32(y, y_lanes)));
+        vstrbq_s32(z,
+                   f(vldrbq_gather_offset_s32(x, x_lanes), vldrbq_gather_offset_s32(y, y_lanes)));
       }
     }
   }
 #endif
-  for (; count > 0; --count, x += x_step, y += y_step) *z++ = static_cast<int8_t>(f(int32_t{*x}, int32_t{*y}));
+  for (; count > 0; --count, x += x_step, y += y_step)
+    *z++ = static_cast<int8_t>(f(int32_t{*x}, int32_t{*y}));
 }
 
-// out = f(a, b) for codes, broadcast: runs of elements that lie side by side in the result. f takes two int32, or lanes as well.
+// out = f(a, b) for codes, broadcast: runs of elements that lie side by side in the result. f takes
+// two int32, or lanes as well.
 template <class F>
 Error map_pairs(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
-  if (!portable::broadcasts_to(a, out) || !portable::broadcasts_to(b, out)) return Error::kKernelArguments;
-  if (a.dtype != ScalarType::kChar || b.dtype != ScalarType::kChar || out.dtype != ScalarType::kChar) return Error::kKernelDtype;
+  if (!portable::broadcasts_to(a, out) || !portable::broadcasts_to(b, out))
+    return Error::kKernelArguments;
+  if (a.dtype != ScalarType::kChar || b.dtype != ScalarType::kChar ||
+      out.dtype != ScalarType::kChar)
+    return Error::kKernelDtype;
   if (is_empty(out)) return Error::kOk;
   const int8_t* x = a.values<int8_t>();
   const int8_t* y = b.values<int8_t>();
@@ -54,7 +65,8 @@ Error map_pairs(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
     map_run(x, 1, y, 1, z, static_cast<int32_t>(out.elements()), f);
     return Error::kOk;
   }
-  const portable::Strides x_strides = portable::broadcast_strides(a, out.rank), y_strides = portable::broadcast_strides(b, out.rank);
+  const portable::Strides x_strides = portable::broadcast_strides(a, out.rank),
+                          y_strides = portable::broadcast_strides(b, out.rank);
   int32_t sizes[kMaxRank];
   std::copy_n(out.sizes, out.rank, sizes);
   int inner = 0;
@@ -64,7 +76,8 @@ Error map_pairs(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
   const auto run = [&](int32_t i, int32_t j, int32_t k) {
     map_run(x + i, x_strides.of[inner], y + j, y_strides.of[inner], z + k, count, f);
   };
-  portable::for_each_offset({sizes, out.rank}, run, x_strides, y_strides, portable::strides_of(out));
+  portable::for_each_offset({sizes, out.rank}, run, x_strides, y_strides,
+                            portable::strides_of(out));
   return Error::kOk;
 }
 
@@ -99,8 +112,10 @@ Error sum(std::span<Value* const> values) {
   if (!arguments.good() || !good) return Error::kKernelArguments;
   constexpr int32_t kRaise = 1 << numerics::BinaryParameters::kLeftShift;
   return map_pairs(x, y, out, [=](auto p, auto q) {
-    const auto raised_a = rescale((p - a.zero_point) * kRaise, a.by), raised_b = rescale((q - b.zero_point) * kRaise, b.by);
-    return finish(rescale(kSubtract ? subtract_wrapping(raised_a, raised_b) : add_wrapping(raised_a, raised_b), by));
+    const auto raised_a = rescale((p - a.zero_point) * kRaise, a.by),
+               raised_b = rescale((q - b.zero_point) * kRaise, b.by);
+    return finish(rescale(
+        kSubtract ? subtract_wrapping(raised_a, raised_b) : add_wrapping(raised_a, raised_b), by));
   });
 }
 
@@ -112,8 +127,11 @@ Error product(Arguments& arguments, const Finish& finish, size_t out_index) {
   const auto zero_b = static_cast<int32_t>(arguments.integer(3));
   const numerics::Requantization by = read_requantization(arguments, 5, &good);
   const Tensor& out = arguments.output(out_index);
-  if (!arguments.good() || !good || !is_code(arguments.integer(1)) || !is_code(arguments.integer(3))) return Error::kKernelArguments;
-  return map_pairs(x, y, out, [=](auto p, auto q) { return finish(rescale((p - zero_a) * (q - zero_b), by)); });
+  if (!arguments.good() || !good || !is_code(arguments.integer(1)) ||
+      !is_code(arguments.integer(3)))
+    return Error::kKernelArguments;
+  return map_pairs(
+      x, y, out, [=](auto p, auto q) { return finish(rescale((p - zero_a) * (q - zero_b), by)); });
 }
 
 template <bool kMaximum>
@@ -123,10 +141,12 @@ Error extreme(std::span<Value* const> values) {
   const Tensor& b = arguments.tensor(1);
   const Tensor& out = arguments.output(2);
   if (!arguments.good()) return Error::kKernelArguments;
-  return map_pairs(a, b, out, [](auto p, auto q) { return kMaximum ? larger(p, q) : smaller(p, q); });
+  return map_pairs(a, b, out,
+                   [](auto p, auto q) { return kMaximum ? larger(p, q) : smaller(p, q); });
 }
 
-// The arguments of kernels that rescale: f(difference of self, difference of other, rescaling of self, of the other).
+// The arguments of kernels that rescale: f(difference of self, difference of other, rescaling of
+// self, of the other).
 template <class F>
 Error rescaled(std::span<Value* const> values, F f) {
   Arguments arguments(values);
@@ -139,14 +159,18 @@ Error rescaled(std::span<Value* const> values, F f) {
   good &= read_finish(arguments.integer(8), arguments.integer(9), arguments.integer(10), &finish);
   const Tensor& out = arguments.output(11);
   if (!arguments.good() || !good) return Error::kKernelArguments;
-  return map_pairs(x, y, out, [=](auto p, auto q) { return finish(f(p - a.zero_point, q - b.zero_point, a.by, b.by)); });
+  return map_pairs(x, y, out, [=](auto p, auto q) {
+    return finish(f(p - a.zero_point, q - b.zero_point, a.by, b.by));
+  });
 }
 
 template <bool kMaximum>
 Error rescaled_extreme(std::span<Value* const> values) {
-  return rescaled(values, [](auto x, auto y, numerics::Requantization by_x, numerics::Requantization by_y) {
-    return kMaximum ? larger(rescale(x, by_x), rescale(y, by_y)) : smaller(rescale(x, by_x), rescale(y, by_y));
-  });
+  return rescaled(values,
+                  [](auto x, auto y, numerics::Requantization by_x, numerics::Requantization by_y) {
+                    return kMaximum ? larger(rescale(x, by_x), rescale(y, by_y))
+                                    : smaller(rescale(x, by_x), rescale(y, by_y));
+                  });
 }
 
 }  // namespace
@@ -164,17 +188,23 @@ Error quantized_mul_out(std::span<Value* const> values) {
 Error quantized_mul_activation_out(std::span<Value* const> values) {
   Arguments arguments(values);
   Finish finish;
-  if (!read_finish(arguments.integer(4), arguments.integer(7), arguments.integer(8), &finish)) return Error::kKernelArguments;
+  if (!read_finish(arguments.integer(4), arguments.integer(7), arguments.integer(8), &finish))
+    return Error::kKernelArguments;
   return product(arguments, finish, 9);
 }
 
 Error maximum_out(std::span<Value* const> values) { return extreme<true>(values); }
 Error minimum_out(std::span<Value* const> values) { return extreme<false>(values); }
-Error quantized_maximum_out(std::span<Value* const> values) { return rescaled_extreme<true>(values); }
-Error quantized_minimum_out(std::span<Value* const> values) { return rescaled_extreme<false>(values); }
+Error quantized_maximum_out(std::span<Value* const> values) {
+  return rescaled_extreme<true>(values);
+}
+Error quantized_minimum_out(std::span<Value* const> values) {
+  return rescaled_extreme<false>(values);
+}
 
 Error quantized_prelu_out(std::span<Value* const> values) {
-  return rescaled(values, [](auto x, auto weight, numerics::Requantization by_x, numerics::Requantization by_product) {
+  return rescaled(values, [](auto x, auto weight, numerics::Requantization by_x,
+                             numerics::Requantization by_product) {
     return by_sign(x, rescale(x, by_x), rescale(x * weight, by_product));
   });
 }
@@ -189,13 +219,16 @@ Error quantized_div_out(std::span<Value* const> values) {
   const auto zero_b = static_cast<int32_t>(arguments.integer(5));
   const auto scale = static_cast<float>(arguments.number(6));
   Finish finish;
-  const bool good = read_finish(arguments.integer(7), arguments.integer(8), arguments.integer(9), &finish);
+  const bool good =
+      read_finish(arguments.integer(7), arguments.integer(8), arguments.integer(9), &finish);
   const Tensor& out = arguments.output(10);
-  if (!arguments.good() || !good || !is_code(arguments.integer(2)) || !is_code(arguments.integer(5)) || !(scale > 0)) {
+  if (!arguments.good() || !good || !is_code(arguments.integer(2)) ||
+      !is_code(arguments.integer(5)) || !(scale > 0)) {
     return Error::kKernelArguments;
   }
   return map_pairs(x, y, out, [=](int32_t p, int32_t q) {
-    const float quotient = scale_a * static_cast<float>(p - zero_a) / (scale_b * static_cast<float>(q - zero_b));
+    const float quotient =
+        scale_a * static_cast<float>(p - zero_a) / (scale_b * static_cast<float>(q - zero_b));
     return finish(numerics::round_half_away(quotient / scale));
   });
 }

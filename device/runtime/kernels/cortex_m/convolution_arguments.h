@@ -20,13 +20,15 @@ struct ConvolutionArguments {
   int8_t* output_of(int32_t sample) const { return y + sample * out.pixels() * out.channels; }
 };
 
-// Where arguments stand that do not have the same place in all kernels: (input, weight, bias?, stride, padding, …, dilation, …,
-// input_offset, output_offset, multipliers, shifts, activation_min, activation_max, scratch, …, out).
+// Where arguments stand that do not have the same place in all kernels: (input, weight, bias?,
+// stride, padding, …, dilation, …, input_offset, output_offset, multipliers, shifts,
+// activation_min, activation_max, scratch, …, out).
 struct ConvolutionPlaces {
   size_t dilation, input_offset, out;
   bool transposed = false;
 };
 
-Error read_convolution(Arguments& arguments, const ConvolutionPlaces& places, ConvolutionArguments* convolution);
+Error read_convolution(Arguments& arguments, const ConvolutionPlaces& places,
+                       ConvolutionArguments* convolution);
 
 }  // namespace dtr::runtime::cortex_m

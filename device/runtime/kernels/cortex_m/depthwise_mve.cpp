@@ -1,6 +1,8 @@
-// Depthwise convolution with MVE: sixteen channels at once. Products of int8 fit int16, and so does the sum of two, except for −128 · −128
-// twice: taps are added by twos, even channels and odd ones, then widened to int32. The input's offset is folded into the biases, so
-// padding is the zero point: windows at the border are copied, as are those with a multiplier, whose channels are repeated.
+// Depthwise convolution with MVE: sixteen channels at once. Products of int8 fit int16, and so does
+// the sum of two, except for −128 · −128 twice: taps are added by twos, even channels and odd ones,
+// then widened to int32. The input's offset is folded into the biases, so padding is the zero
+// point: windows at the border are copied, as are those with a multiplier, whose channels are
+// repeated.
 #include "device/runtime/kernels/cortex_m/depthwise.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -9,7 +11,8 @@ namespace {
 
 constexpr int32_t kLanes = dtr::cortex_m::kDepthwiseLanes;
 
-// Parameters of a channel for each lane of the four sums; channels 0, 4, 8, 12 are the first, then 2, 6, 10, 14, then 1, 5, 9, 13.
+// Parameters of a channel for each lane of the four sums; channels 0, 4, 8, 12 are the first, then
+// 2, 6, 10, 14, then 1, 5, 9, 13.
 struct LaneParameters {
   int32_t biases[kLanes], multipliers[kLanes], raises[kLanes], shifts[kLanes];
 };
@@ -43,7 +46,8 @@ class SixteenChannels {
     }
   }
   void at_border(const int8_t* x, int32_t oy, int32_t ox, int8_t* y) const {
-    copy_window(x, {conv_.from.h.begin(oy), conv_.from.h.end(oy)}, {conv_.from.w.begin(ox), conv_.from.w.end(ox)});
+    copy_window(x, {conv_.from.h.begin(oy), conv_.from.h.end(oy)},
+                {conv_.from.w.begin(ox), conv_.from.w.end(ox)});
     compute(window_, window_offsets_, y);
   }
 
@@ -52,16 +56,21 @@ class SixteenChannels {
     int32_t begin, end;
   };
 
-  const int8_t* weights_of(int32_t tap) const { return conv_.from.weights + tap * conv_.from.out.channels + channel_; }
+  const int8_t* weights_of(int32_t tap) const {
+    return conv_.from.weights + tap * conv_.from.out.channels + channel_;
+  }
 
   void pack_parameters() const {
     const Channels& from = conv_.from.channels;
     for (int32_t i = 0; i < 4; ++i) {
       const int32_t channel = channel_ + 4 * i;
-      const mve_pred16_t mask = vctp32q(static_cast<uint32_t>(std::max(count_ - 4 * i, int32_t{0})));
+      const mve_pred16_t mask =
+          vctp32q(static_cast<uint32_t>(std::max(count_ - 4 * i, int32_t{0})));
       Lanes weights = vdupq_n_s32(0);
-      for (int32_t tap = 0; tap < conv_.taps(); ++tap) weights = vaddq_s32(weights, vldrbq_z_s32(weights_of(tap) + 4 * i, mask));
-      const Lanes biases = from.biases == nullptr ? vdupq_n_s32(0) : vldrwq_z_s32(from.biases + channel, mask);
+      for (int32_t tap = 0; tap < conv_.taps(); ++tap)
+        weights = vaddq_s32(weights, vldrbq_z_s32(weights_of(tap) + 4 * i, mask));
+      const Lanes biases =
+          from.biases == nullptr ? vdupq_n_s32(0) : vldrwq_z_s32(from.biases + channel, mask);
       const Lanes shifts = vldrwq_z_s32(from.shifts + channel, mask);
       store_lanes(lanes_->biases, i, vmlaq_n_s32(biases, weights, conv_.from.offset));
       store_lanes(lanes_->multipliers, i, vldrwq_z_s32(from.multipliers + channel, mask));
@@ -96,8 +105,10 @@ class SixteenChannels {
   // Inputs of the taps in both ranges, and padding for the others.
   void copy_window(const int8_t* x, Taps rows, Taps columns) const {
     const auto padding = static_cast<int8_t>(-conv_.from.offset);
-    const int32_t height = conv_.from.h.kernel, width = conv_.from.w.kernel, pixel = conv_.from.in.channels;
-    const int32_t step = conv_.from.w.dilation * pixel, line = conv_.from.h.dilation * conv_.from.in.width * pixel;
+    const int32_t height = conv_.from.h.kernel, width = conv_.from.w.kernel,
+                  pixel = conv_.from.in.channels;
+    const int32_t step = conv_.from.w.dilation * pixel,
+                  line = conv_.from.h.dilation * conv_.from.in.width * pixel;
     const int32_t left = columns.begin, taps = std::max(columns.end - left, int32_t{0});
     const int8_t* from = x + channel_ / conv_.multiplier + left * step + rows.begin * line;
     int8_t* to = window_;
@@ -116,7 +127,8 @@ class SixteenChannels {
   void copy_taps(const int8_t* from, int32_t step, int32_t taps, int8_t* to) const {
     if (conv_.multiplier != 1) {
       for (; taps > 0; --taps, from += step, to += kLanes) {
-        for (int32_t c = 0; c < count_; ++c) to[c] = from[(channel_ % conv_.multiplier + c) / conv_.multiplier];
+        for (int32_t c = 0; c < count_; ++c)
+          to[c] = from[(channel_ % conv_.multiplier + c) / conv_.multiplier];
       }
       return;
     }
@@ -167,24 +179,29 @@ class SixteenChannels {
         "   vadd.i32 %q[sums2], %q[sums2], q5\n"
         "   vadd.i32 %q[sums3], %q[sums3], q7\n"
         "   le lr, 1b\n"
-        : [sums0] "+w"(sums[0]), [sums1] "+w"(sums[1]), [sums2] "+w"(sums[2]), [sums3] "+w"(sums[3]), [first] "=&r"(first),
-          [second] "=&r"(second), [offsets] "+r"(offsets), [weights] "+r"(weights)
+        : [sums0] "+w"(sums[0]), [sums1] "+w"(sums[1]), [sums2] "+w"(sums[2]),
+          [sums3] "+w"(sums[3]), [first] "=&r"(first), [second] "=&r"(second),
+          [offsets] "+r"(offsets), [weights] "+r"(weights)
         : [x] "r"(x), [count] "r"(count_), [pairs] "r"(pairs_)
         : "q4", "q5", "q6", "q7", "lr", "memory");
     finish(sums, y);
   }
 
   [[gnu::always_inline]] void finish(Lanes (&sums)[4], int8_t* y) const {
-    if (conv_.from.channels.raises) unrolled<4>([&](auto i) { sums[i] = vshlq_s32(sums[i], vld1q_s32(lanes_->raises + 4 * i)); });
-    unrolled<4>(
-        [&](auto i) { sums[i] = rescale_down(sums[i], vld1q_s32(lanes_->multipliers + 4 * i), vld1q_s32(lanes_->shifts + 4 * i)); });
+    if (conv_.from.channels.raises)
+      unrolled<4>([&](auto i) { sums[i] = vshlq_s32(sums[i], vld1q_s32(lanes_->raises + 4 * i)); });
+    unrolled<4>([&](auto i) {
+      sums[i] = rescale_down(sums[i], vld1q_s32(lanes_->multipliers + 4 * i),
+                             vld1q_s32(lanes_->shifts + 4 * i));
+    });
     const Finish& by = conv_.from.channels.finish;
     const int16x8_t even = vqmovntq_s32(vqmovnbq_s32(vdupq_n_s16(0), sums[0]), sums[1]);
     const int16x8_t odd = vqmovntq_s32(vqmovnbq_s32(vdupq_n_s16(0), sums[2]), sums[3]);
     const auto zero_point = static_cast<int16_t>(by.zero_point);
     const int8x16_t low = vqmovnbq_s16(vdupq_n_s8(0), vqaddq_n_s16(even, zero_point));
     const int8x16_t both = vqmovntq_s16(low, vqaddq_n_s16(odd, zero_point));
-    const int8x16_t limited = vminq_s8(vmaxq_s8(both, vdupq_n_s8(static_cast<int8_t>(by.low))), vdupq_n_s8(static_cast<int8_t>(by.high)));
+    const int8x16_t limited = vminq_s8(vmaxq_s8(both, vdupq_n_s8(static_cast<int8_t>(by.low))),
+                                       vdupq_n_s8(static_cast<int8_t>(by.high)));
     vstrbq_p_s8(y, limited, vctp8q(static_cast<uint32_t>(count_)));
   }
 

@@ -55,7 +55,9 @@ bool is_contiguous(const Tensor& tensor) {
 }
 
 bool Axis::good() const {
-  if (kernel < 1 || stride < 1 || stride > kMax || padding < 0 || padding > kMax || dilation < 1 || dilation > kMax) return false;
+  if (kernel < 1 || stride < 1 || stride > kMax || padding < 0 || padding > kMax || dilation < 1 ||
+      dilation > kMax)
+    return false;
   return reach() < (1 << 30);
 }
 
@@ -71,8 +73,11 @@ int32_t entry(std::span<const int64_t> list, size_t index) {
   return value >= 0 && value <= kMax ? static_cast<int32_t>(value) : -1;
 }
 
-bool read_channels(const Tensor& multipliers, const Tensor& shifts, const Tensor* bias, int32_t count, Channels* channels) {
-  if (!is_list(multipliers, count) || !is_list(shifts, count) || (bias != nullptr && !is_list(*bias, count))) return false;
+bool read_channels(const Tensor& multipliers, const Tensor& shifts, const Tensor* bias,
+                   int32_t count, Channels* channels) {
+  if (!is_list(multipliers, count) || !is_list(shifts, count) ||
+      (bias != nullptr && !is_list(*bias, count)))
+    return false;
   channels->multipliers = multipliers.values<int32_t>();
   channels->shifts = shifts.values<int32_t>();
   channels->biases = bias == nullptr ? nullptr : bias->values<int32_t>();
@@ -86,7 +91,8 @@ bool read_channels(const Tensor& multipliers, const Tensor& shifts, const Tensor
 
 bool read_finish(int64_t zero_point, int64_t low, int64_t high, Finish* finish) {
   if (!is_code(zero_point) || low < -128 || high > 127 || low > high) return false;
-  *finish = {static_cast<int32_t>(zero_point), static_cast<int32_t>(low), static_cast<int32_t>(high)};
+  *finish = {static_cast<int32_t>(zero_point), static_cast<int32_t>(low),
+             static_cast<int32_t>(high)};
   return true;
 }
 

@@ -1,4 +1,5 @@
-// Images in channels-last order, windows over them, and what the kernels with parameters per output channel share.
+// Images in channels-last order, windows over them, and what the kernels with parameters per output
+// channel share.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,8 @@ struct Image {
   int32_t bytes() const { return batch * pixels() * channels; }
 };
 
-// [N, C, H, W] or [N, C, W] whose bytes lie as N, H, W, C. False for other orders, unless extents of 1 make them the same.
+// [N, C, H, W] or [N, C, W] whose bytes lie as N, H, W, C. False for other orders, unless extents
+// of 1 make them the same.
 bool read_image(const Tensor& tensor, Image* image);
 // The same, or for a pool: [C, H, W], contiguous, is an image of one channel for each C.
 bool read_pool_image(const Tensor& tensor, Image* image);
@@ -33,7 +35,9 @@ struct Axis {
 
   bool good() const;
   // No position of a tap, of padding or behind the end of the input either, is further from 0.
-  int64_t reach() const { return int64_t{out} * stride + int64_t{kernel} * dilation + std::max(in, padding); }
+  int64_t reach() const {
+    return int64_t{out} * stride + int64_t{kernel} * dilation + std::max(in, padding);
+  }
   int32_t first(int32_t o) const { return o * stride - padding; }
   // Outputs [inside_begin, inside_end) read no padding.
   int32_t inside_begin() const { return std::min(out, (padding + stride - 1) / stride); }
@@ -50,7 +54,8 @@ struct Axis {
   }
   int32_t end(int32_t o) const {
     const int32_t room = in - first(o);
-    return room <= 0 ? 0 : std::min(kernel, dilation == 1 ? room : (room + dilation - 1) / dilation);
+    return room <= 0 ? 0
+                     : std::min(kernel, dilation == 1 ? room : (room + dilation - 1) / dilation);
   }
 };
 
@@ -69,9 +74,12 @@ struct Channels {
   bool raises = false;  // a shift is above 0
 
   int32_t bias(int32_t channel) const { return biases == nullptr ? 0 : biases[channel]; }
-  int8_t operator()(int32_t sum, int32_t channel) const { return finish(sum, multipliers[channel], shifts[channel]); }
+  int8_t operator()(int32_t sum, int32_t channel) const {
+    return finish(sum, multipliers[channel], shifts[channel]);
+  }
 };
-bool read_channels(const Tensor& multipliers, const Tensor& shifts, const Tensor* bias, int32_t count, Channels* channels);
+bool read_channels(const Tensor& multipliers, const Tensor& shifts, const Tensor* bias,
+                   int32_t count, Channels* channels);
 
 // Zero point and range of a result; false if they are no int8.
 bool read_finish(int64_t zero_point, int64_t low, int64_t high, Finish* finish);
@@ -79,10 +87,12 @@ inline bool is_code(int64_t zero_point) { return zero_point >= -128 && zero_poin
 // An offset −zero_point of an int8 operand.
 inline bool good_offset(int64_t offset) { return offset >= -127 && offset <= 128; }
 
-// A scratch operand of as many bytes as bytes_for(core) says for one of the cores whose programs run here.
+// A scratch operand of as many bytes as bytes_for(core) says for one of the cores whose programs
+// run here.
 template <class Bytes>
 bool is_scratch_of_core(const Tensor& tensor, Bytes bytes_for) {
-  return std::ranges::any_of(kCores, [&](dtr::cortex_m::Core core) { return is_scratch(tensor, bytes_for(core)); });
+  return std::ranges::any_of(
+      kCores, [&](dtr::cortex_m::Core core) { return is_scratch(tensor, bytes_for(core)); });
 }
 
 }  // namespace dtr::runtime::cortex_m

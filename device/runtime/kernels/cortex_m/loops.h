@@ -9,8 +9,8 @@
 
 namespace dtr::runtime::cortex_m {
 
-// Programs for these cores run: scratch has the size that one of them wants. DTR_DSP_LOOPS: on a host, those of the DSP extension on its
-// stand-ins, for tests.
+// Programs for these cores run: scratch has the size that one of them wants. DTR_DSP_LOOPS: on a
+// host, those of the DSP extension on its stand-ins, for tests.
 #if defined(__ARM_FEATURE_MVE)
 using Loops = MveLoops;
 inline constexpr std::array kCores{dtr::cortex_m::Core::kMve};

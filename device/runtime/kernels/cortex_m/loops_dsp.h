@@ -1,6 +1,8 @@
-// The loops of cores with the DSP extension (Cortex-M4, M7, M33): two products at a time on pairs of int16.
+// The loops of cores with the DSP extension (Cortex-M4, M7, M33): two products at a time on pairs
+// of int16.
 //
-// On other machines they run on stand-ins of the instructions, so that tests can hold them against PortableLoops.
+// On other machines they run on stand-ins of the instructions, so that tests can hold them against
+// PortableLoops.
 #pragma once
 
 #include "device/runtime/kernels/cortex_m/loops_portable.h"
@@ -27,7 +29,8 @@ struct TapPair {
 namespace dsp {
 
 #if defined(__ARM_FEATURE_DSP)
-// Bytes 0 and 2, or 1 and 3, of a word with sign; g++ has no intrinsic that rotates in the same instruction.
+// Bytes 0 and 2, or 1 and 3, of a word with sign; g++ has no intrinsic that rotates in the same
+// instruction.
 inline uint32_t even_bytes(uint32_t word) {
   uint32_t pair;
   asm("sxtb16 %0, %1" : "=r"(pair) : "r"(word));
@@ -71,21 +74,31 @@ inline int32_t multiply_add_high(uint32_t a, uint32_t b, int32_t sum) {
 #else
 inline int32_t low_of(uint32_t pair) { return static_cast<int16_t>(pair); }
 inline int32_t high_of(uint32_t pair) { return static_cast<int16_t>(pair >> 16); }
-inline uint32_t pair_of(int32_t low, int32_t high) { return (static_cast<uint32_t>(low) & 0xFFFFu) | static_cast<uint32_t>(high) << 16; }
+inline uint32_t pair_of(int32_t low, int32_t high) {
+  return (static_cast<uint32_t>(low) & 0xFFFFu) | static_cast<uint32_t>(high) << 16;
+}
 inline uint32_t low_halves(uint32_t a, uint32_t b) { return pair_of(low_of(a), low_of(b)); }
 inline uint32_t high_halves(uint32_t a, uint32_t b) { return pair_of(high_of(a), high_of(b)); }
 inline uint32_t add_even_bytes(uint32_t to, uint32_t word) {
-  return pair_of(low_of(to) + static_cast<int8_t>(word), high_of(to) + static_cast<int8_t>(word >> 16));
+  return pair_of(low_of(to) + static_cast<int8_t>(word),
+                 high_of(to) + static_cast<int8_t>(word >> 16));
 }
 inline uint32_t add_odd_bytes(uint32_t to, uint32_t word) { return add_even_bytes(to, word >> 8); }
 inline uint32_t even_bytes(uint32_t word) { return add_even_bytes(0, word); }
 inline uint32_t odd_bytes(uint32_t word) { return add_odd_bytes(0, word); }
-inline int32_t multiply_add_low(uint32_t a, uint32_t b, int32_t sum) { return add_wrapping(sum, low_of(a) * low_of(b)); }
-inline int32_t multiply_add_high(uint32_t a, uint32_t b, int32_t sum) { return add_wrapping(sum, high_of(a) * high_of(b)); }
-inline int32_t multiply_add_pairs(uint32_t a, uint32_t b, int32_t sum) { return multiply_add_high(a, b, multiply_add_low(a, b, sum)); }
+inline int32_t multiply_add_low(uint32_t a, uint32_t b, int32_t sum) {
+  return add_wrapping(sum, low_of(a) * low_of(b));
+}
+inline int32_t multiply_add_high(uint32_t a, uint32_t b, int32_t sum) {
+  return add_wrapping(sum, high_of(a) * high_of(b));
+}
+inline int32_t multiply_add_pairs(uint32_t a, uint32_t b, int32_t sum) {
+  return multiply_add_high(a, b, multiply_add_low(a, b, sum));
+}
 #endif
 
-// One LDR, the core reads words from any address. (__builtin_memcpy, because a freestanding memcpy is a call.)
+// One LDR, the core reads words from any address. (__builtin_memcpy, because a freestanding memcpy
+// is a call.)
 inline uint32_t load_word(const int8_t* from) {
   uint32_t word;
   __builtin_memcpy(&word, from, sizeof word);
@@ -96,22 +109,33 @@ inline uint32_t load_pair(const int16_t* from) {
   __builtin_memcpy(&pair, __builtin_assume_aligned(from, 4), sizeof pair);
   return pair;
 }
-inline void store_pair(int16_t* to, uint32_t pair) { __builtin_memcpy(__builtin_assume_aligned(to, 4), &pair, sizeof pair); }
-inline uint32_t both_halves(int32_t offset) { return (static_cast<uint32_t>(offset) & 0xFFFFu) * 0x10001u; }
+inline void store_pair(int16_t* to, uint32_t pair) {
+  __builtin_memcpy(__builtin_assume_aligned(to, 4), &pair, sizeof pair);
+}
+inline uint32_t both_halves(int32_t offset) {
+  return (static_cast<uint32_t>(offset) & 0xFFFFu) * 0x10001u;
+}
 
 }  // namespace dsp
 
-// A word of four int8 becomes the pairs (0, 2) and (1, 3) in one instruction each, so columns keep their inputs in that order, by fours;
-// the fours of all columns alternate, so that one pointer walks them. What is left of a depth comes behind, a column after the other.
+// A word of four int8 becomes the pairs (0, 2) and (1, 3) in one instruction each, so columns keep
+// their inputs in that order, by fours; the fours of all columns alternate, so that one pointer
+// walks them. What is left of a depth comes behind, a column after the other.
 struct DspLoops {
   static constexpr bool kFoldsOffset = false;
 
-  static void copy(const int8_t* from, int32_t count, int8_t* to) { PortableLoops::copy(from, count, to); }
-  static void fill(int8_t value, int32_t count, int8_t* to) { PortableLoops::fill(value, count, to); }
+  static void copy(const int8_t* from, int32_t count, int8_t* to) {
+    PortableLoops::copy(from, count, to);
+  }
+  static void fill(int8_t value, int32_t count, int8_t* to) {
+    PortableLoops::fill(value, count, to);
+  }
   static int32_t sum(const int8_t* x, int32_t count) { return PortableLoops::sum(x, count); }
 
-  // Inputs [first, first + count) of a column are from[i] + offset; `first` is a multiple of 4, and `count` too unless it ends the column.
-  static void expand(const int8_t* from, int32_t count, int32_t offset, const Column& column, int32_t first) {
+  // Inputs [first, first + count) of a column are from[i] + offset; `first` is a multiple of 4, and
+  // `count` too unless it ends the column.
+  static void expand(const int8_t* from, int32_t count, int32_t offset, const Column& column,
+                     int32_t first) {
     const uint32_t offsets = dsp::both_halves(offset);
     int16_t* to = column.memory + first * column.columns + column.index * 4;
     int32_t left = count;
@@ -135,9 +159,12 @@ struct DspLoops {
 
   // sums[row][column] += Σ weights[row · depth + i] · input i of the column.
   template <int kRows, int kColumns>
-  static void multiply(const int8_t* weights, const int16_t* columns, int32_t depth, int32_t (&sums)[kRows][kColumns]) {
+  static void multiply(const int8_t* weights, const int16_t* columns, int32_t depth,
+                       int32_t (&sums)[kRows][kColumns]) {
     int32_t partial[kRows][kColumns];  // registers
-    unrolled<kRows>([&](auto row) { unrolled<kColumns>([&](auto column) { partial[row][column] = sums[row][column]; }); });
+    unrolled<kRows>([&](auto row) {
+      unrolled<kColumns>([&](auto column) { partial[row][column] = sums[row][column]; });
+    });
     const int8_t* const whole = weights + (depth & ~3);
     for (; weights != whole; weights += 4, columns += 4 * kColumns) {
       uint32_t even[kColumns], odd[kColumns];
@@ -149,8 +176,10 @@ struct DspLoops {
         const uint32_t bytes = dsp::load_word(weights + row * depth);
         const uint32_t even_weights = dsp::even_bytes(bytes), odd_weights = dsp::odd_bytes(bytes);
         unrolled<kColumns>([&](auto column) {
-          partial[row][column] = dsp::multiply_add_pairs(even_weights, even[column], partial[row][column]);
-          partial[row][column] = dsp::multiply_add_pairs(odd_weights, odd[column], partial[row][column]);
+          partial[row][column] =
+              dsp::multiply_add_pairs(even_weights, even[column], partial[row][column]);
+          partial[row][column] =
+              dsp::multiply_add_pairs(odd_weights, odd[column], partial[row][column]);
         });
       });
     }
@@ -158,23 +187,27 @@ struct DspLoops {
     for (int32_t i = 0; i < rest; ++i) {
       unrolled<kRows>([&](auto row) {
         unrolled<kColumns>([&](auto column) {
-          partial[row][column] = add_wrapping(partial[row][column], weights[row * depth + i] * columns[column * rest + i]);
+          partial[row][column] = add_wrapping(
+              partial[row][column], weights[row * depth + i] * columns[column * rest + i]);
         });
       });
     }
-    unrolled<kRows>([&](auto row) { unrolled<kColumns>([&](auto column) { sums[row][column] = partial[row][column]; }); });
+    unrolled<kRows>([&](auto row) {
+      unrolled<kColumns>([&](auto column) { sums[row][column] = partial[row][column]; });
+    });
   }
 
   template <int kRows>
-  static void multiply_vector(const int8_t* weights, int32_t stride, const int8_t* x, int32_t offset, int32_t count,
-                              int32_t (&sums)[kRows]) {
+  static void multiply_vector(const int8_t* weights, int32_t stride, const int8_t* x,
+                              int32_t offset, int32_t count, int32_t (&sums)[kRows]) {
     const uint32_t offsets = dsp::both_halves(offset);
     int32_t partial[kRows];  // registers
     unrolled<kRows>([&](auto row) { partial[row] = sums[row]; });
     const int8_t* const whole = x + (count & ~3);
     for (; x != whole; x += 4, weights += 4) {
       const uint32_t values = dsp::load_word(x);
-      const uint32_t even = dsp::add_even_bytes(offsets, values), odd = dsp::add_odd_bytes(offsets, values);
+      const uint32_t even = dsp::add_even_bytes(offsets, values),
+                     odd = dsp::add_odd_bytes(offsets, values);
       unrolled<kRows>([&](auto row) {
         const uint32_t bytes = dsp::load_word(weights + row * stride);
         partial[row] = dsp::multiply_add_pairs(dsp::even_bytes(bytes), even, partial[row]);
@@ -183,21 +216,27 @@ struct DspLoops {
     }
     for (int32_t i = 0; i < (count & 3); ++i) {
       const int32_t value = x[i] + offset;
-      unrolled<kRows>([&](auto row) { partial[row] = add_wrapping(partial[row], weights[row * stride + i] * value); });
+      unrolled<kRows>([&](auto row) {
+        partial[row] = add_wrapping(partial[row], weights[row * stride + i] * value);
+      });
     }
     unrolled<kRows>([&](auto row) { sums[row] = partial[row]; });
   }
 
-  [[gnu::noinline]] static void multiply_rectangle(const int8_t* weights, const int8_t* x, const TapSteps& steps, int32_t rows,
-                                                   int32_t taps, int32_t offset, int32_t (&sums)[4]) {
+  [[gnu::noinline]] static void multiply_rectangle(const int8_t* weights, const int8_t* x,
+                                                   const TapSteps& steps, int32_t rows,
+                                                   int32_t taps, int32_t offset,
+                                                   int32_t (&sums)[4]) {
     const uint32_t zeros = dsp::both_halves(offset);
     int32_t partial[4];  // registers
     unrolled<4>([&](auto i) { partial[i] = sums[i]; });
-    const int32_t next_weights = steps.weight_row - taps * steps.weight, next_x = steps.x_row - taps * steps.x;
+    const int32_t next_weights = steps.weight_row - taps * steps.weight,
+                  next_x = steps.x_row - taps * steps.x;
     for (; rows > 0; --rows, weights += next_weights, x += next_x) {
       for (int32_t tap = taps; tap > 0; --tap, weights += steps.weight, x += steps.x) {
         const uint32_t values = dsp::load_word(x), bytes = dsp::load_word(weights);
-        const uint32_t even = dsp::add_even_bytes(zeros, values), even_weights = dsp::even_bytes(bytes);
+        const uint32_t even = dsp::add_even_bytes(zeros, values),
+                       even_weights = dsp::even_bytes(bytes);
         partial[0] = dsp::multiply_add_low(even, even_weights, partial[0]);
         partial[2] = dsp::multiply_add_high(even, even_weights, partial[2]);
         const uint32_t odd = dsp::add_odd_bytes(zeros, values), odd_weights = dsp::odd_bytes(bytes);
@@ -215,22 +254,27 @@ struct DspLoops {
       pair->weights[2 * i + 1] = second[i];
     });
   }
-  // sums[i] += Σ weight of the tap · (x[its offset + i] + offset), for four channels. A function of its own, so that everything stays in
-  // registers.
-  [[gnu::noinline]] static void multiply_taps(const TapPair* begin, const TapPair* end, const int8_t* x, int32_t offset,
-                                              int32_t (&sums)[4]) {
+  // sums[i] += Σ weight of the tap · (x[its offset + i] + offset), for four channels. A function of
+  // its own, so that everything stays in registers.
+  [[gnu::noinline]] static void multiply_taps(const TapPair* begin, const TapPair* end,
+                                              const int8_t* x, int32_t offset, int32_t (&sums)[4]) {
     const uint32_t zeros = dsp::both_halves(offset);
     int32_t partial[4];  // registers
     unrolled<4>([&](auto i) { partial[i] = sums[i]; });
     for (; begin != end; ++begin) {
       asm("" : "+r"(begin));  // or the compiler walks with two pointers
-      const uint32_t a = dsp::load_word(x + begin->offsets[0]), b = dsp::load_word(x + begin->offsets[1]);
+      const uint32_t a = dsp::load_word(x + begin->offsets[0]),
+                     b = dsp::load_word(x + begin->offsets[1]);
       const uint32_t even_a = dsp::add_even_bytes(zeros, a), even_b = dsp::add_even_bytes(zeros, b);
-      partial[0] = dsp::multiply_add_pairs(dsp::low_halves(even_a, even_b), dsp::load_pair(begin->weights), partial[0]);
-      partial[2] = dsp::multiply_add_pairs(dsp::high_halves(even_a, even_b), dsp::load_pair(begin->weights + 4), partial[2]);
+      partial[0] = dsp::multiply_add_pairs(dsp::low_halves(even_a, even_b),
+                                           dsp::load_pair(begin->weights), partial[0]);
+      partial[2] = dsp::multiply_add_pairs(dsp::high_halves(even_a, even_b),
+                                           dsp::load_pair(begin->weights + 4), partial[2]);
       const uint32_t odd_a = dsp::add_odd_bytes(zeros, a), odd_b = dsp::add_odd_bytes(zeros, b);
-      partial[1] = dsp::multiply_add_pairs(dsp::low_halves(odd_a, odd_b), dsp::load_pair(begin->weights + 2), partial[1]);
-      partial[3] = dsp::multiply_add_pairs(dsp::high_halves(odd_a, odd_b), dsp::load_pair(begin->weights + 6), partial[3]);
+      partial[1] = dsp::multiply_add_pairs(dsp::low_halves(odd_a, odd_b),
+                                           dsp::load_pair(begin->weights + 2), partial[1]);
+      partial[3] = dsp::multiply_add_pairs(dsp::high_halves(odd_a, odd_b),
+                                           dsp::load_pair(begin->weights + 6), partial[3]);
     }
     unrolled<4>([&](auto i) { sums[i] = partial[i]; });
   }

@@ -1,6 +1,7 @@
-// The loops of cores with Helium, the M-profile vector extension (Cortex-M55, M85): sixteen products an instruction, on int8 as it lies in
-// memory. Offsets are products with the sums of weights. Loops whose last turn is a part of a vector are those of the core, which g++ does
-// not make by itself.
+// The loops of cores with Helium, the M-profile vector extension (Cortex-M55, M85): sixteen
+// products an instruction, on int8 as it lies in memory. Offsets are products with the sums of
+// weights. Loops whose last turn is a part of a vector are those of the core, which g++ does not
+// make by itself.
 #pragma once
 
 #include "device/runtime/kernels/cortex_m/loops_portable.h"
@@ -63,10 +64,13 @@ struct MveLoops {
         : "q0", "q1", "lr", "memory");
     return sum;
   }
-  // biases[row] + Σ weights[row · stride + i] · x[i] for four rows; `x` moves on by `count`, rounded up to whole vectors.
-  [[gnu::always_inline]] static Lanes multiply_four(const int8_t* weights, int32_t stride, const int8_t*& x, int32_t count,
+  // biases[row] + Σ weights[row · stride + i] · x[i] for four rows; `x` moves on by `count`,
+  // rounded up to whole vectors.
+  [[gnu::always_inline]] static Lanes multiply_four(const int8_t* weights, int32_t stride,
+                                                    const int8_t*& x, int32_t count,
                                                     const int32_t* biases) {
-    const int8_t *weights1 = weights + stride, *weights2 = weights1 + stride, *weights3 = weights2 + stride;
+    const int8_t *weights1 = weights + stride, *weights2 = weights1 + stride,
+                 *weights3 = weights2 + stride;
     int32_t sum0, sum1, sum2, sum3;
     Lanes sums, from0, from1;
     asm volatile(
@@ -85,8 +89,9 @@ struct MveLoops {
         "   letp lr, 1b\n"
         "2: vmov %q[sums][2], %q[sums][0], %[sum0], %[sum2]\n"
         "   vmov %q[sums][3], %q[sums][1], %[sum1], %[sum3]\n"
-        : [sum0] "=&Te"(sum0), [sum1] "=&Te"(sum1), [sum2] "=&Te"(sum2), [sum3] "=&Te"(sum3), [sums] "=&w"(sums), [from0] "=&w"(from0),
-          [from1] "=&w"(from1), [x] "+r"(x), [weights0] "+r"(weights), [weights1] "+r"(weights1), [weights2] "+r"(weights2),
+        : [sum0] "=&Te"(sum0), [sum1] "=&Te"(sum1), [sum2] "=&Te"(sum2), [sum3] "=&Te"(sum3),
+          [sums] "=&w"(sums), [from0] "=&w"(from0), [from1] "=&w"(from1), [x] "+r"(x),
+          [weights0] "+r"(weights), [weights1] "+r"(weights1), [weights2] "+r"(weights2),
           [weights3] "+r"(weights3)
         : [count] "r"(count), [biases] "r"(biases)
         : "lr", "memory");
@@ -94,12 +99,13 @@ struct MveLoops {
   }
 
   template <int kRows>
-  static void multiply_vector(const int8_t* weights, int32_t stride, const int8_t* x, int32_t offset, int32_t count,
-                              int32_t (&sums)[kRows]) {
+  static void multiply_vector(const int8_t* weights, int32_t stride, const int8_t* x,
+                              int32_t offset, int32_t count, int32_t (&sums)[kRows]) {
     unrolled<kRows>([&](auto row) {
       const int8_t* from = weights + row * stride;
       sums[row] = multiply(from, x, count, sums[row]);
-      if (offset != 0) sums[row] = add_wrapping(sums[row], multiply_wrapping(offset, sum(from, count)));
+      if (offset != 0)
+        sums[row] = add_wrapping(sums[row], multiply_wrapping(offset, sum(from, count)));
     });
   }
 };

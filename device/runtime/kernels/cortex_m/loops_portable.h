@@ -1,4 +1,5 @@
-// The inner loops of convolution and linear layers in plain C++, for any core. Sums wrap as the machine's do.
+// The inner loops of convolution and linear layers in plain C++, for any core. Sums wrap as the
+// machine's do.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,9 @@ namespace dtr::runtime::cortex_m {
 // Calls f(0), …, f(kCount − 1) with constants, so that arrays indexed by them are registers.
 template <int kCount, class F>
 [[gnu::always_inline]] inline void unrolled(F f) {
-  [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) { (f(std::integral_constant<int, kIndex>()), ...); }
+  [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) {
+    (f(std::integral_constant<int, kIndex>()), ...);
+  }
   (std::make_integer_sequence<int, kCount>());
 }
 
@@ -36,17 +39,19 @@ struct PortableLoops {
   }
   // sums[row] += Σ weights[row · stride + i] · (x[i] + offset).
   template <int kRows>
-  static void multiply_vector(const int8_t* weights, int32_t stride, const int8_t* x, int32_t offset, int32_t count,
-                              int32_t (&sums)[kRows]) {
+  static void multiply_vector(const int8_t* weights, int32_t stride, const int8_t* x,
+                              int32_t offset, int32_t count, int32_t (&sums)[kRows]) {
     for (int32_t i = 0; i < count; ++i) {
       const int32_t value = x[i] + offset;
-      unrolled<kRows>([&](auto row) { sums[row] = add_wrapping(sums[row], weights[row * stride + i] * value); });
+      unrolled<kRows>([&](auto row) {
+        sums[row] = add_wrapping(sums[row], weights[row * stride + i] * value);
+      });
     }
   }
 
   // sums[i] += Σ weight · (x + offset) over rows · taps of a rectangle, for four channels.
-  static void multiply_rectangle(const int8_t* weights, const int8_t* x, const TapSteps& steps, int32_t rows, int32_t taps, int32_t offset,
-                                 int32_t (&sums)[4]) {
+  static void multiply_rectangle(const int8_t* weights, const int8_t* x, const TapSteps& steps,
+                                 int32_t rows, int32_t taps, int32_t offset, int32_t (&sums)[4]) {
     for (; rows > 0; --rows, weights += steps.weight_row, x += steps.x_row) {
       for (int32_t tap = 0; tap < taps; ++tap) {
         const int8_t *w = weights + tap * steps.weight, *from = x + tap * steps.x;

@@ -1,5 +1,6 @@
-// Rescaling as device/numerics/requantize.h defines it, in the fewest instructions of a core with a 32 × 32 → 64-bit multiplication. The
-// judge is the definition: test/unit/cortex_m_kernels_test.cpp compares both.
+// Rescaling as device/numerics/requantize.h defines it, in the fewest instructions of a core with a
+// 32 × 32 → 64-bit multiplication. The judge is the definition: test/unit/cortex_m_kernels_test.cpp
+// compares both.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ constexpr bool good_rescaling(int64_t multiplier, int64_t shift) {
   return static_cast<int32_t>((static_cast<int64_t>(x) * multiplier + (1 << 30)) >> 31);
 }
 
-// numerics::requantize for a multiplier ≥ 0 and shift < 0, at most 2^30 away from 0. Half away from zero is half up of one less for
-// negatives, and nothing overflows.
+// numerics::requantize for a multiplier ≥ 0 and shift < 0, at most 2^30 away from 0. Half away from
+// zero is half up of one less for negatives, and nothing overflows.
 [[gnu::always_inline]] inline int32_t rescale_down(int32_t x, int32_t multiplier, int32_t shift) {
   const int32_t high = high_product(x, multiplier);
   return (((high + (high >> 31)) >> (-shift - 1)) + 1) >> 1;
@@ -36,16 +37,23 @@ inline int32_t rescale_up(int32_t x, int32_t multiplier, int32_t shift) {
   return shift < 0 ? rescale_down(x, multiplier, shift) : rescale_up(x, multiplier, shift);
 }
 
-inline int32_t rescale(int32_t x, numerics::Requantization by) { return rescale(x, by.multiplier, by.shift); }
+inline int32_t rescale(int32_t x, numerics::Requantization by) {
+  return rescale(x, by.multiplier, by.shift);
+}
 
 // numerics::requantize_with_one_rounding.
 inline int32_t rescale_once(int32_t x, int32_t multiplier, int32_t shift) {
   return numerics::requantize_with_one_rounding(x, {multiplier, shift});
 }
 
-// Functions of one value or of four. Sums wrap as the machine's do: with multipliers that no compiler makes, they may leave int32.
-inline int32_t add_wrapping(int32_t a, int32_t b) { return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b)); }
-inline int32_t subtract_wrapping(int32_t a, int32_t b) { return static_cast<int32_t>(static_cast<uint32_t>(a) - static_cast<uint32_t>(b)); }
+// Functions of one value or of four. Sums wrap as the machine's do: with multipliers that no
+// compiler makes, they may leave int32.
+inline int32_t add_wrapping(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+}
+inline int32_t subtract_wrapping(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) - static_cast<uint32_t>(b));
+}
 inline int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 // a where x ≥ 0, b elsewhere.
@@ -73,20 +81,23 @@ inline Lanes by_sign(Lanes x, Lanes a, Lanes b) { return vpselq_s32(a, b, vcmpge
   x = vqrdmulhq_n_s32(vshlq_r_s32(x, by.shift > 0 ? by.shift : 0), by.multiplier);
   return vrshlq_n_s32(vaddq_s32(x, vandq_s32(vshrq_n_s32(x, 31), vdupq_n_s32(down >> 31))), down);
 }
-// rescale_once for shifts ≤ 0: what a product without rounding leaves out is below the half that the shift rounds at, if there is one.
+// rescale_once for shifts ≤ 0: what a product without rounding leaves out is below the half that
+// the shift rounds at, if there is one.
 [[gnu::always_inline]] inline Lanes rescale_once_down(Lanes x, Lanes multipliers, Lanes shifts) {
   const mve_pred16_t unshifted = vcmpeqq_n_s32(shifts, 0);
-  return vpselq_s32(vqrdmulhq_s32(x, multipliers), vrshlq_s32(vqdmulhq_s32(x, multipliers), shifts), unshifted);
+  return vpselq_s32(vqrdmulhq_s32(x, multipliers), vrshlq_s32(vqdmulhq_s32(x, multipliers), shifts),
+                    unshifted);
 }
 
 // Finish for four values.
-[[gnu::always_inline]] inline Lanes finish_lanes(Lanes rescaled, int32_t zero_point, Lanes low, Lanes high) {
+[[gnu::always_inline]] inline Lanes finish_lanes(Lanes rescaled, int32_t zero_point, Lanes low,
+                                                 Lanes high) {
   return vminq_s32(vmaxq_s32(vqaddq_n_s32(rescaled, zero_point), low), high);
 }
 #endif
 
-// What is left to do with a rescaled sum: zero point and range. Kernels keep a copy beside their loops: a store of int8 may change anything
-// that a pointer leads to.
+// What is left to do with a rescaled sum: zero point and range. Kernels keep a copy beside their
+// loops: a store of int8 may change anything that a pointer leads to.
 struct Finish {
   int32_t zero_point = 0;
   int32_t low = -128;
@@ -94,7 +105,8 @@ struct Finish {
 
   int8_t operator()(int32_t rescaled) const {
     int32_t sum = 0;
-    if (__builtin_add_overflow(rescaled, zero_point, &sum)) sum = rescaled < 0 ? INT32_MIN : INT32_MAX;
+    if (__builtin_add_overflow(rescaled, zero_point, &sum))
+      sum = rescaled < 0 ? INT32_MIN : INT32_MAX;
     return clamp(sum);
   }
 #if defined(__ARM_FEATURE_MVE)
@@ -104,11 +116,14 @@ struct Finish {
 #endif
   // The same of a sum that is yet to be rescaled.
   [[gnu::always_inline]] int8_t operator()(int32_t sum, int32_t multiplier, int32_t shift) const {
-    return shift < 0 ? clamp(rescale_down(sum, multiplier, shift) + zero_point) : (*this)(rescale_up(sum, multiplier, shift));
+    return shift < 0 ? clamp(rescale_down(sum, multiplier, shift) + zero_point)
+                     : (*this)(rescale_up(sum, multiplier, shift));
   }
 
  private:
-  int8_t clamp(int32_t value) const { return static_cast<int8_t>(value < low ? low : value > high ? high : value); }
+  int8_t clamp(int32_t value) const {
+    return static_cast<int8_t>(value < low ? low : value > high ? high : value);
+  }
 };
 
 }  // namespace dtr::runtime::cortex_m

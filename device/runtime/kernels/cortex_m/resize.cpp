@@ -1,6 +1,7 @@
-// deuteron::quantized_upsample_nearest2d.out and deuteron::quantized_upsample_bilinear2d.out(input, rows [step, start, fraction_bits],
-// columns [step, start, fraction_bits], out): output o of an axis lies at (o · step + start) / 2^fraction_bits of the input
-// (device/numerics/resize.h). int8 images in channels-last order.
+// deuteron::quantized_upsample_nearest2d.out and deuteron::quantized_upsample_bilinear2d.out(input,
+// rows [step, start, fraction_bits], columns [step, start, fraction_bits], out): output o of an
+// axis lies at (o · step + start) / 2^fraction_bits of the input (device/numerics/resize.h). int8
+// images in channels-last order.
 #include "device/numerics/resize.h"
 
 #include "device/runtime/kernels/cortex_m/image.h"
@@ -11,8 +12,8 @@ namespace {
 
 bool read_axis(std::span<const int64_t> list, int32_t in, int32_t out, numerics::ResizeAxis* axis) {
   constexpr int64_t kMax = int64_t{1} << 31;
-  if (list.size() != 3 || list[0] < 0 || list[0] > kMax || list[1] < -kMax || list[1] > kMax || list[2] < numerics::kResizeWeightBits ||
-      list[2] > 30) {
+  if (list.size() != 3 || list[0] < 0 || list[0] > kMax || list[1] < -kMax || list[1] > kMax ||
+      list[2] < numerics::kResizeWeightBits || list[2] > 30) {
     return false;
   }
   *axis = {in, out, list[0], list[1], static_cast<int32_t>(list[2])};
@@ -28,8 +29,10 @@ Error resize(std::span<Value* const> values, Pixel pixel) {
   const Tensor& out = arguments.output(3);
   Image from, to;
   numerics::ResizeAxis h, w;
-  if (!arguments.good() || !read_image(in, &from) || !read_image(out, &to) || from.batch != to.batch || from.channels != to.channels ||
-      from.pixels() < 1 || !read_axis(rows, from.height, to.height, &h) || !read_axis(columns, from.width, to.width, &w)) {
+  if (!arguments.good() || !read_image(in, &from) || !read_image(out, &to) ||
+      from.batch != to.batch || from.channels != to.channels || from.pixels() < 1 ||
+      !read_axis(rows, from.height, to.height, &h) ||
+      !read_axis(columns, from.width, to.width, &w)) {
     return Error::kKernelArguments;
   }
   if (in.dtype != ScalarType::kChar || out.dtype != ScalarType::kChar) return Error::kKernelDtype;
@@ -51,19 +54,22 @@ const int8_t* pixel_at(const Image& image, const int8_t* x, int64_t row, int64_t
 }  // namespace
 
 Error quantized_upsample_nearest2d_out(std::span<Value* const> values) {
-  return resize(values, [](const Image& image, const int8_t* x, const numerics::ResizeAxis& h, const numerics::ResizeAxis& w, int32_t oy,
-                           int32_t ox, int8_t* y) { std::copy_n(pixel_at(image, x, h.nearest(oy), w.nearest(ox)), image.channels, y); });
+  return resize(values, [](const Image& image, const int8_t* x, const numerics::ResizeAxis& h,
+                           const numerics::ResizeAxis& w, int32_t oy, int32_t ox, int8_t* y) {
+    std::copy_n(pixel_at(image, x, h.nearest(oy), w.nearest(ox)), image.channels, y);
+  });
 }
 
 Error quantized_upsample_bilinear2d_out(std::span<Value* const> values) {
-  return resize(values, [](const Image& image, const int8_t* x, const numerics::ResizeAxis& h, const numerics::ResizeAxis& w, int32_t oy,
-                           int32_t ox, int8_t* y) {
+  return resize(values, [](const Image& image, const int8_t* x, const numerics::ResizeAxis& h,
+                           const numerics::ResizeAxis& w, int32_t oy, int32_t ox, int8_t* y) {
     const auto row = h.taps(oy), column = w.taps(ox);
     const int8_t* const ll = pixel_at(image, x, row.lower, column.lower);
     const int8_t* const lu = pixel_at(image, x, row.lower, column.upper);
     const int8_t* const ul = pixel_at(image, x, row.upper, column.lower);
     const int8_t* const uu = pixel_at(image, x, row.upper, column.upper);
-    for (int32_t c = 0; c < image.channels; ++c) y[c] = numerics::bilinear(ll[c], lu[c], ul[c], uu[c], row.weight, column.weight);
+    for (int32_t c = 0; c < image.channels; ++c)
+      y[c] = numerics::bilinear(ll[c], lu[c], ul[c], uu[c], row.weight, column.weight);
   });
 }
 

@@ -1,5 +1,5 @@
-// Rows of inputs times a matrix, which linear layers, products of matrices and convolutions of bytes are made of: sums of products,
-// rescaled in one of the ways below.
+// Rows of inputs times a matrix, which linear layers, products of matrices and convolutions of
+// bytes are made of: sums of products, rescaled in one of the ways below.
 #pragma once
 
 #include "device/runtime/kernels/cortex_m/image.h"
@@ -24,8 +24,8 @@ struct Rows {
   int32_t count;
 };
 
-// ---- from a sum to an output: one value, and four at once where the core has lanes. Vectors are local variables there, not members: g++
-// keeps members in memory.
+// ---- from a sum to an output: one value, and four at once where the core has lanes. Vectors are
+// local variables there, not members: g++ keeps members in memory.
 
 struct EachOutput {
   Channels channels;
@@ -35,12 +35,14 @@ struct EachOutput {
   bool has_lanes() const { return true; }
   template <class Body>
   [[gnu::always_inline]] void with_lanes(int32_t first, Body body) const {
-    const Lanes zero = vdupq_n_s32(0), multipliers = vld1q_s32(channels.multipliers + first), all = vld1q_s32(channels.shifts + first);
+    const Lanes zero = vdupq_n_s32(0), multipliers = vld1q_s32(channels.multipliers + first),
+                all = vld1q_s32(channels.shifts + first);
     const Lanes raises = vmaxq_s32(all, zero), shifts = vminq_s32(all, zero);
     const Lanes low = vdupq_n_s32(channels.finish.low), high = vdupq_n_s32(channels.finish.high);
     const int32_t zero_point = channels.finish.zero_point;
     body([&](Lanes sums) __attribute__((always_inline)) {
-      return finish_lanes(rescale_down(vshlq_s32(sums, raises), multipliers, shifts), zero_point, low, high);
+      return finish_lanes(rescale_down(vshlq_s32(sums, raises), multipliers, shifts), zero_point,
+                          low, high);
     });
   }
 #endif
@@ -50,17 +52,20 @@ struct EachOutputOnce {
   Channels channels;
 
   int8_t operator()(int32_t sum, int32_t output) const {
-    return channels.finish(rescale_once(sum, channels.multipliers[output], channels.shifts[output]));
+    return channels.finish(
+        rescale_once(sum, channels.multipliers[output], channels.shifts[output]));
   }
 #if defined(__ARM_FEATURE_MVE)
   bool has_lanes() const { return !channels.raises; }
   template <class Body>
   [[gnu::always_inline]] void with_lanes(int32_t first, Body body) const {
-    const Lanes multipliers = vld1q_s32(channels.multipliers + first), shifts = vld1q_s32(channels.shifts + first);
+    const Lanes multipliers = vld1q_s32(channels.multipliers + first),
+                shifts = vld1q_s32(channels.shifts + first);
     const Lanes low = vdupq_n_s32(channels.finish.low), high = vdupq_n_s32(channels.finish.high);
     const int32_t zero_point = channels.finish.zero_point;
-    body([&](Lanes sums)
-             __attribute__((always_inline)) { return finish_lanes(rescale_once_down(sums, multipliers, shifts), zero_point, low, high); });
+    body([&](Lanes sums) __attribute__((always_inline)) {
+      return finish_lanes(rescale_once_down(sums, multipliers, shifts), zero_point, low, high);
+    });
   }
 #endif
 };
@@ -70,14 +75,17 @@ struct AllOutputs {
   Finish finish;
   int32_t start = 0;  // what every sum begins with, beside the bias
 
-  int8_t operator()(int32_t sum, int32_t) const { return finish(rescale(add_wrapping(start, sum), by)); }
+  int8_t operator()(int32_t sum, int32_t) const {
+    return finish(rescale(add_wrapping(start, sum), by));
+  }
 #if defined(__ARM_FEATURE_MVE)
   bool has_lanes() const { return true; }
   template <class Body>
   [[gnu::always_inline]] void with_lanes(int32_t, Body body) const {
     const Lanes low = vdupq_n_s32(finish.low), high = vdupq_n_s32(finish.high);
-    body([&](Lanes sums)
-             __attribute__((always_inline)) { return finish_lanes(rescale(vaddq_n_s32(sums, start), by), finish.zero_point, low, high); });
+    body([&](Lanes sums) __attribute__((always_inline)) {
+      return finish_lanes(rescale(vaddq_n_s32(sums, start), by), finish.zero_point, low, high);
+    });
   }
 #endif
 };
@@ -86,19 +94,25 @@ struct AllOutputs {
 
 // Outputs [first, first + kCount) of a row.
 template <int kCount, class Output>
-[[gnu::always_inline]] inline void multiply_outputs(const Matrix& matrix, const int8_t* x, int32_t first, const Output& output, int8_t* y) {
+[[gnu::always_inline]] inline void multiply_outputs(const Matrix& matrix, const int8_t* x,
+                                                    int32_t first, const Output& output,
+                                                    int8_t* y) {
   int32_t sums[kCount];
-  unrolled<kCount>([&](auto i) { sums[i] = matrix.biases == nullptr ? 0 : matrix.biases[first + i]; });
-  Loops::multiply_vector<kCount>(matrix.weights + first * matrix.depth, matrix.depth, x, matrix.offset, matrix.depth, sums);
+  unrolled<kCount>(
+      [&](auto i) { sums[i] = matrix.biases == nullptr ? 0 : matrix.biases[first + i]; });
+  Loops::multiply_vector<kCount>(matrix.weights + first * matrix.depth, matrix.depth, x,
+                                 matrix.offset, matrix.depth, sums);
   unrolled<kCount>([&](auto i) { y[first + i] = output(sums[i], first + i); });
 }
 
 #if defined(__ARM_FEATURE_MVE)
-// Four outputs of all rows at a time: their parameters stay in registers. Returns how many there are.
+// Four outputs of all rows at a time: their parameters stay in registers. Returns how many there
+// are.
 template <class Output>
 int32_t multiply_fours(const Matrix& matrix, const Rows& rows, const Output& output) {
   static constexpr int32_t kNoBiases[4] = {};
-  const int32_t depth = matrix.depth, outputs = matrix.outputs & ~3, x_step = rows.x_step - ((depth + 15) & ~15), y_step = rows.y_step;
+  const int32_t depth = matrix.depth, outputs = matrix.outputs & ~3,
+                x_step = rows.x_step - ((depth + 15) & ~15), y_step = rows.y_step;
   for (int32_t first = 0; first < outputs; first += 4) {
     const int8_t* const weights = matrix.weights + first * depth;
     const int32_t* const biases = matrix.biases == nullptr ? kNoBiases : matrix.biases + first;
@@ -127,9 +141,11 @@ template <class Output>
   for (int32_t row = 0; row < rows.count; ++row, rows.x += rows.x_step, rows.y += rows.y_step) {
     int32_t first = done;
     if constexpr (!Loops::kFoldsOffset) {
-      for (; first + 4 <= matrix.outputs; first += 4) multiply_outputs<4>(matrix, rows.x, first, output, rows.y);
+      for (; first + 4 <= matrix.outputs; first += 4)
+        multiply_outputs<4>(matrix, rows.x, first, output, rows.y);
     }
-    for (; first < matrix.outputs; ++first) multiply_outputs<1>(matrix, rows.x, first, output, rows.y);
+    for (; first < matrix.outputs; ++first)
+      multiply_outputs<1>(matrix, rows.x, first, output, rows.y);
   }
 }
 
@@ -137,7 +153,9 @@ template <class Output>
 inline void fold_offset(Matrix& matrix, int32_t* folded) {
   for (int32_t o = 0; o < matrix.outputs; ++o) {
     const int32_t bias = matrix.biases == nullptr ? 0 : matrix.biases[o];
-    folded[o] = add_wrapping(bias, multiply_wrapping(matrix.offset, Loops::sum(matrix.weights + o * matrix.depth, matrix.depth)));
+    folded[o] = add_wrapping(
+        bias, multiply_wrapping(matrix.offset,
+                                Loops::sum(matrix.weights + o * matrix.depth, matrix.depth)));
   }
   matrix.biases = folded;
   matrix.offset = 0;

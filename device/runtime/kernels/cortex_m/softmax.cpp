@@ -1,9 +1,12 @@
-// cortex_m::softmax.out(input, dim, input_zero_point, output_zero_point, input_multiplier, input_shift, diff_min, out): the result has
-// scale 1/256 and zero point −128. deuteron::quantized_softmax.out(input, dim, mask?, input_multiplier, input_shift, diff_min,
-// result_multiplier, result_shift, output_zero_point, out): any quantization of the result; `mask` holds a byte for every element of every
-// row, rows in the order of their first elements in memory: 0 takes no part. deuteron::quantized_log_softmax.out(input, dim,
-// input_multiplier, input_shift, diff_min, result_multiplier, result_shift, difference_multiplier, difference_shift, output_zero_point,
-// out). Arithmetic: device/numerics/softmax.h. int8, any order, the same for both.
+// cortex_m::softmax.out(input, dim, input_zero_point, output_zero_point, input_multiplier,
+// input_shift, diff_min, out): the result has scale 1/256 and zero point −128.
+// deuteron::quantized_softmax.out(input, dim, mask?, input_multiplier, input_shift, diff_min,
+// result_multiplier, result_shift, output_zero_point, out): any quantization of the result; `mask`
+// holds a byte for every element of every row, rows in the order of their first elements in memory:
+// 0 takes no part. deuteron::quantized_log_softmax.out(input, dim, input_multiplier, input_shift,
+// diff_min, result_multiplier, result_shift, difference_multiplier, difference_shift,
+// output_zero_point, out). Arithmetic: device/numerics/softmax.h. int8, any order, the same for
+// both.
 #include "device/numerics/softmax.h"
 
 #include "device/runtime/kernels/cortex_m/image.h"
@@ -42,7 +45,8 @@ Error read_rows(const Tensor& in, int64_t dim, const Tensor& out, Rows* rows) {
 }
 
 bool read_exponent(Arguments& arguments, size_t index, numerics::SoftmaxParameters* by) {
-  const int64_t multiplier = arguments.integer(index), shift = arguments.integer(index + 1), least = arguments.integer(index + 2);
+  const int64_t multiplier = arguments.integer(index), shift = arguments.integer(index + 1),
+                least = arguments.integer(index + 2);
   by->to_exponent = {static_cast<int32_t>(multiplier), static_cast<int32_t>(shift)};
   by->difference_min = static_cast<int32_t>(std::max<int64_t>(least, -256));
   return good_rescaling(multiplier, shift) && least <= 0;
@@ -56,7 +60,8 @@ bool read_rescaling(Arguments& arguments, size_t index, numerics::Requantization
 
 void run_softmax(const Rows& rows, const numerics::SoftmaxParameters& by, const int8_t* mask) {
   for_each_row(*rows.in, rows.axis, rows.strides, [&](int32_t at) {
-    numerics::softmax(rows.in->values<int8_t>() + at, rows.out->values<int8_t>() + at, rows.count, rows.stride, by, mask);
+    numerics::softmax(rows.in->values<int8_t>() + at, rows.out->values<int8_t>() + at, rows.count,
+                      rows.stride, by, mask);
     if (mask != nullptr) mask += rows.count;
   });
 }
@@ -102,7 +107,8 @@ Error quantized_log_softmax_out(std::span<Value* const> values) {
   const int64_t dim = arguments.integer(1);
   numerics::SoftmaxParameters by;
   bool good = read_exponent(arguments, 2, &by);
-  good &= read_rescaling(arguments, 5, &by.to_result) && read_rescaling(arguments, 7, &by.to_difference);
+  good &= read_rescaling(arguments, 5, &by.to_result) &&
+          read_rescaling(arguments, 7, &by.to_difference);
   const int64_t zero_point = arguments.integer(9);
   by.zero_point = static_cast<int32_t>(zero_point);
   const Tensor& out = arguments.output(10);
@@ -110,7 +116,8 @@ Error quantized_log_softmax_out(std::span<Value* const> values) {
   if (!arguments.good() || !good || !is_code(zero_point)) return Error::kKernelArguments;
   if (const Error error = read_rows(in, dim, out, &rows); error != Error::kOk) return error;
   for_each_row(in, rows.axis, rows.strides, [&](int32_t at) {
-    numerics::log_softmax(in.values<int8_t>() + at, out.values<int8_t>() + at, rows.count, rows.stride, by);
+    numerics::log_softmax(in.values<int8_t>() + at, out.values<int8_t>() + at, rows.count,
+                          rows.stride, by);
   });
   return Error::kOk;
 }

@@ -1,8 +1,11 @@
-// cortex_m::quantized_transpose_conv2d.out(input, weight [O, kH, kW, I], bias?, stride, padding, output_padding, dilation, input_offset,
-// output_offset, multipliers [O], shifts [O], activation_min, activation_max, scratch, output_scratch, out): int8, channels-last. I
-// channels of the input make a group, as many as it takes; the output's extents hold padding at the end and output_padding.
+// cortex_m::quantized_transpose_conv2d.out(input, weight [O, kH, kW, I], bias?, stride, padding,
+// output_padding, dilation, input_offset, output_offset, multipliers [O], shifts [O],
+// activation_min, activation_max, scratch, output_scratch, out): int8, channels-last. I channels of
+// the input make a group, as many as it takes; the output's extents hold padding at the end and
+// output_padding.
 //
-// Every output pixel gathers from the inputs whose window it lies in; its channels are added up in the scratch operand.
+// Every output pixel gathers from the inputs whose window it lies in; its channels are added up in
+// the scratch operand.
 #include "device/runtime/kernels/cortex_m/convolution_arguments.h"
 #include "device/runtime/kernels/cortex_m/kernels.h"
 
@@ -27,7 +30,8 @@ struct TransposeConvolution {
       if (iy < 0) continue;
       for (int32_t kx = 0; kx < w.kernel; ++kx) {
         const int32_t ix = source(w, px, kx);
-        if (ix >= 0) add_tap(x + (iy * from.in.width + ix) * from.in.channels, ky * w.kernel + kx, sums);
+        if (ix >= 0)
+          add_tap(x + (iy * from.in.width + ix) * from.in.channels, ky * w.kernel + kx, sums);
       }
     }
     for (int32_t c = 0; c < from.out.channels; ++c) y[c] = from.channels(sums[c], c);
@@ -59,13 +63,18 @@ Error quantized_transpose_conv2d_out(std::span<Value* const> values) {
   Arguments arguments(values);
   TransposeConvolution conv;
   const Tensor& output_scratch = arguments.output(14);
-  constexpr ConvolutionPlaces kPlaces{.dilation = 6, .input_offset = 7, .out = 15, .transposed = true};
-  if (const Error error = read_convolution(arguments, kPlaces, &conv.from); error != Error::kOk) return error;
+  constexpr ConvolutionPlaces kPlaces{
+      .dilation = 6, .input_offset = 7, .out = 15, .transposed = true};
+  if (const Error error = read_convolution(arguments, kPlaces, &conv.from); error != Error::kOk)
+    return error;
   const Image &in = conv.from.in, &out = conv.from.out;
   conv.group_in = conv.from.weight_sizes[3];
-  if (conv.group_in < 1 || in.channels % conv.group_in != 0 || conv.from.weight_sizes[0] != out.channels) return Error::kKernelArguments;
+  if (conv.group_in < 1 || in.channels % conv.group_in != 0 ||
+      conv.from.weight_sizes[0] != out.channels)
+    return Error::kKernelArguments;
   const int32_t groups = in.channels / conv.group_in;
-  if (groups < 1 || out.channels % groups != 0 || !is_scratch(conv.from.scratch, dtr::cortex_m::transposed_scratch_bytes(out.channels)) ||
+  if (groups < 1 || out.channels % groups != 0 ||
+      !is_scratch(conv.from.scratch, dtr::cortex_m::transposed_scratch_bytes(out.channels)) ||
       !is_scratch(output_scratch, 0)) {
     return Error::kKernelArguments;
   }

@@ -1,5 +1,6 @@
-// aten::argmax.out(self, dim, keepdim, out) and aten::argmin.out: the index of the first most extreme element along `dim`, of all elements
-// in logical order if it is none. Float or int8; the index is int64 or int32.
+// aten::argmax.out(self, dim, keepdim, out) and aten::argmin.out: the index of the first most
+// extreme element along `dim`, of all elements in logical order if it is none. Float or int8; the
+// index is int64 or int32.
 #include "device/runtime/kernels/portable/kernels.h"
 #include "device/runtime/kernels/portable/reduce.h"
 
@@ -37,13 +38,17 @@ Error find_extreme(std::span<Value* const> values) {
   const bool keepdim = arguments.flag(2);
   const Tensor& out = arguments.output(3);
   Reduction reduction;
-  if (!arguments.good() || !make_reduction(in, dims, keepdim, out, &reduction) || reduction.count == 0) return Error::kKernelArguments;
+  if (!arguments.good() || !make_reduction(in, dims, keepdim, out, &reduction) ||
+      reduction.count == 0)
+    return Error::kKernelArguments;
   const bool narrow = out.dtype == ScalarType::kInt;
   if (!narrow && out.dtype != ScalarType::kLong) return Error::kKernelDtype;
   if (in.dtype == ScalarType::kFloat) {
-    narrow ? find<float, kGreatest, int32_t>(in, reduction, out) : find<float, kGreatest, int64_t>(in, reduction, out);
+    narrow ? find<float, kGreatest, int32_t>(in, reduction, out)
+           : find<float, kGreatest, int64_t>(in, reduction, out);
   } else if (in.dtype == ScalarType::kChar) {
-    narrow ? find<int8_t, kGreatest, int32_t>(in, reduction, out) : find<int8_t, kGreatest, int64_t>(in, reduction, out);
+    narrow ? find<int8_t, kGreatest, int32_t>(in, reduction, out)
+           : find<int8_t, kGreatest, int64_t>(in, reduction, out);
   } else {
     return Error::kKernelDtype;
   }

@@ -1,6 +1,6 @@
-// aten::_native_batch_norm_legit_no_training.out(self, weight, bias, running_mean, running_var, momentum, eps, out, save_mean,
-// save_invstd): (x − mean) / √(var + eps) · weight + bias along dimension 1, float. Nothing is saved: the last two outputs have no
-// elements.
+// aten::_native_batch_norm_legit_no_training.out(self, weight, bias, running_mean, running_var,
+// momentum, eps, out, save_mean, save_invstd): (x − mean) / √(var + eps) · weight + bias along
+// dimension 1, float. Nothing is saved: the last two outputs have no elements.
 #include <cmath>
 
 #include "device/runtime/kernels/portable/channels.h"
@@ -19,7 +19,8 @@ Error batch_norm_out(std::span<Value* const> values) {
   const Tensor& out = arguments.output(7);
   const Tensor& save_mean = arguments.output(8);
   const Tensor& save_invstd = arguments.output(9);
-  if (!arguments.good() || !same_shape(in, out) || in.rank < 2 || save_mean.elements() != 0 || save_invstd.elements() != 0)
+  if (!arguments.good() || !same_shape(in, out) || in.rank < 2 || save_mean.elements() != 0 ||
+      save_invstd.elements() != 0)
     return Error::kKernelArguments;
   if (in.dtype != ScalarType::kFloat || out.dtype != ScalarType::kFloat) return Error::kKernelDtype;
   for (const Tensor* parameter : {weight, bias, &mean, &variance}) {
@@ -28,8 +29,10 @@ Error batch_norm_out(std::span<Value* const> values) {
     if (parameter->dtype != ScalarType::kFloat) return Error::kKernelDtype;
   }
   for (int32_t c = 0; c < in.sizes[1]; ++c) {
-    const float scale = (weight == nullptr ? 1.0f : weight->values<float>()[c]) / std::sqrt(variance.values<float>()[c] + eps);
-    const float offset = (bias == nullptr ? 0.0f : bias->values<float>()[c]) - mean.values<float>()[c] * scale;
+    const float scale = (weight == nullptr ? 1.0f : weight->values<float>()[c]) /
+                        std::sqrt(variance.values<float>()[c] + eps);
+    const float offset =
+        (bias == nullptr ? 0.0f : bias->values<float>()[c]) - mean.values<float>()[c] * scale;
     map_channel<float, float>(in, out, 1, c, [=](float x) { return x * scale + offset; });
   }
   return Error::kOk;

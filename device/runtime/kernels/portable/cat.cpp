@@ -1,4 +1,5 @@
-// aten::cat.out(tensors, dim, out): one behind the other along `dim`; aten::stack.out: along a new dimension `dim`. Any dtype.
+// aten::cat.out(tensors, dim, out): one behind the other along `dim`; aten::stack.out: along a new
+// dimension `dim`. Any dtype.
 #include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
 
@@ -27,7 +28,10 @@ Error cat_out(std::span<Value* const> values) {
   std::byte* to = out.data;
   for (const Value* value : tensors) {
     const Tensor& in = value->tensor;
-    if (const Error error = move_elements(in.data, strides_of(in), to, out_strides, in.shape(), element); error != Error::kOk) return error;
+    if (const Error error =
+            move_elements(in.data, strides_of(in), to, out_strides, in.shape(), element);
+        error != Error::kOk)
+      return error;
     to += static_cast<size_t>(in.sizes[axis]) * static_cast<size_t>(out_strides.of[axis]) * element;
   }
   return Error::kOk;
@@ -40,7 +44,8 @@ Error stack_out(std::span<Value* const> values) {
   const Tensor& out = arguments.output(2);
   if (!arguments.good()) return Error::kKernelArguments;
   const int axis = wrap_dim(dim, out.rank);
-  if (axis < 0 || static_cast<size_t>(out.sizes[axis]) != tensors.size()) return Error::kKernelArguments;
+  if (axis < 0 || static_cast<size_t>(out.sizes[axis]) != tensors.size())
+    return Error::kKernelArguments;
   const Strides own = strides_of(out);
   Strides slot;  // of one of the tensors in the result
   for (int d = 0; d + 1 < out.rank; ++d) slot.of[d] = own.of[d < axis ? d : d + 1];
@@ -53,7 +58,9 @@ Error stack_out(std::span<Value* const> values) {
     for (int d = 0; d < in.rank; ++d) {
       if (in.sizes[d] != out.sizes[d < axis ? d : d + 1]) return Error::kKernelArguments;
     }
-    if (const Error error = move_elements(in.data, strides_of(in), to, slot, in.shape(), element); error != Error::kOk) return error;
+    if (const Error error = move_elements(in.data, strides_of(in), to, slot, in.shape(), element);
+        error != Error::kOk)
+      return error;
     to += static_cast<size_t>(own.of[axis]) * element;
   }
   return Error::kOk;

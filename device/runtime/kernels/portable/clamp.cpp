@@ -1,4 +1,5 @@
-// aten::clamp.out(self, min, max, out) with either bound optional, and aten::hardtanh.out(self, min_val, max_val, out) with both.
+// aten::clamp.out(self, min, max, out) with either bound optional, and aten::hardtanh.out(self,
+// min_val, max_val, out) with both.
 #include <limits>
 
 #include "device/runtime/kernels/portable/elements.h"

@@ -1,5 +1,5 @@
-// aten::constant_pad_nd.out(self, pad, value, out): pad lists (before, after) from the last dimension on; negative entries crop. Float and
-// int8.
+// aten::constant_pad_nd.out(self, pad, value, out): pad lists (before, after) from the last
+// dimension on; negative entries crop. Float and int8.
 #include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
 
@@ -11,7 +11,8 @@ Error constant_pad_nd_out(std::span<Value* const> values) {
   const auto pad = arguments.ints(1);
   const double value = arguments.number(2);
   const Tensor& out = arguments.output(3);
-  if (!arguments.good() || out.rank != in.rank || pad.size() % 2 != 0 || pad.size() / 2 > in.rank) return Error::kKernelArguments;
+  if (!arguments.good() || out.rank != in.rank || pad.size() % 2 != 0 || pad.size() / 2 > in.rank)
+    return Error::kKernelArguments;
   if (in.dtype != out.dtype) return Error::kKernelDtype;
 
   // What is copied: a box of `sizes` at offset `from` of the input and `to` of the output.
@@ -25,10 +26,12 @@ Error constant_pad_nd_out(std::span<Value* const> values) {
     const int64_t before = entry < pad.size() ? pad[entry] : 0;
     const int64_t after = entry < pad.size() ? pad[entry + 1] : 0;
     constexpr int64_t kMax = INT32_MAX;
-    if (before < -kMax || before > kMax || after < -kMax || after > kMax || in.sizes[dim] + before + after != out.sizes[dim]) {
+    if (before < -kMax || before > kMax || after < -kMax || after > kMax ||
+        in.sizes[dim] + before + after != out.sizes[dim]) {
       return Error::kKernelArguments;
     }
-    const int64_t copied = in.sizes[dim] + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0);
+    const int64_t copied =
+        in.sizes[dim] + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0);
     if (copied < 0) return Error::kKernelArguments;
     sizes[dim] = static_cast<int32_t>(copied);
     if (before < 0) from -= before * in_strides.of[dim];
@@ -46,7 +49,8 @@ Error constant_pad_nd_out(std::span<Value* const> values) {
     if (size == 0) return Error::kOk;
   }
   const auto element = static_cast<int64_t>(byte_size(in.dtype));
-  return move_elements(in.data + from * element, in_strides, out.data + to * element, out_strides, {sizes, in.rank}, byte_size(in.dtype));
+  return move_elements(in.data + from * element, in_strides, out.data + to * element, out_strides,
+                       {sizes, in.rank}, byte_size(in.dtype));
 }
 
 }  // namespace dtr::runtime::portable

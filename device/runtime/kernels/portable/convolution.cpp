@@ -1,5 +1,6 @@
-// aten::convolution.out(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, out): one or two spatial
-// dimensions, float. Weight [C_out, C_in / groups, …]; transposed: [C_in, C_out / groups, …].
+// aten::convolution.out(input, weight, bias, stride, padding, dilation, transposed, output_padding,
+// groups, out): one or two spatial dimensions, float. Weight [C_out, C_in / groups, …]; transposed:
+// [C_in, C_out / groups, …].
 #include "device/runtime/kernels/portable/kernels.h"
 #include "device/runtime/kernels/portable/window.h"
 
@@ -21,32 +22,40 @@ void run(const Convolution& c) {
   const int32_t group_out = static_cast<int32_t>(c.out.channels / c.groups);
   for (int32_t n = 0; n < c.out.batch; ++n) {
     for (int32_t o = 0; o < c.out.channels; ++o) {
-      const float* x = c.x + n * c.in.batch_stride + (o / group_out) * group_in * c.in.channel_stride;
+      const float* x =
+          c.x + n * c.in.batch_stride + (o / group_out) * group_in * c.in.channel_stride;
       const float* w = c.w + o * c.weight.batch_stride;
       for (int32_t row = 0; row < c.out.height; ++row) {
         for (int32_t column = 0; column < c.out.width; ++column) {
-          // Summed in the order in which ExecuTorch's kernel does it, so that results are the same bit for bit.
+          // Summed in the order in which ExecuTorch's kernel does it, so that results are the same
+          // bit for bit.
           float sum = 0;
           for (int32_t i = 0; i < group_in; ++i) {
             const float* plane = x + i * c.in.channel_stride;
             const float* taps = w + i * c.weight.channel_stride;
-            for (auto kh = c.vertical.first_tap(row); kh < c.vertical.end_tap(row, c.in.height); ++kh) {
-              const float* line = plane + (c.vertical.start(row) + kh * c.vertical.dilation) * c.in.row_stride;
-              for (auto kw = c.horizontal.first_tap(column); kw < c.horizontal.end_tap(column, c.in.width); ++kw) {
-                sum += line[(c.horizontal.start(column) + kw * c.horizontal.dilation) * c.in.column_stride] *
+            for (auto kh = c.vertical.first_tap(row); kh < c.vertical.end_tap(row, c.in.height);
+                 ++kh) {
+              const float* line =
+                  plane + (c.vertical.start(row) + kh * c.vertical.dilation) * c.in.row_stride;
+              for (auto kw = c.horizontal.first_tap(column);
+                   kw < c.horizontal.end_tap(column, c.in.width); ++kw) {
+                sum += line[(c.horizontal.start(column) + kw * c.horizontal.dilation) *
+                            c.in.column_stride] *
                        taps[kh * c.weight.row_stride + kw * c.weight.column_stride];
               }
             }
           }
           if (c.bias != nullptr) sum += c.bias[o];
-          c.y[n * c.out.batch_stride + o * c.out.channel_stride + row * c.out.row_stride + column * c.out.column_stride] = sum;
+          c.y[n * c.out.batch_stride + o * c.out.channel_stride + row * c.out.row_stride +
+              column * c.out.column_stride] = sum;
         }
       }
     }
   }
 }
 
-// Every input element is spread over the window that it meets in the output. Here the axes describe output → input.
+// Every input element is spread over the window that it meets in the output. Here the axes describe
+// output → input.
 void run_transposed(const Convolution& c) {
   const int32_t group_in = static_cast<int32_t>(c.in.channels / c.groups);
   const int32_t group_out = static_cast<int32_t>(c.out.channels / c.groups);
@@ -55,19 +64,23 @@ void run_transposed(const Convolution& c) {
       float* y = c.y + n * c.out.batch_stride + o * c.out.channel_stride;
       for (int32_t row = 0; row < c.out.height; ++row) {
         for (int32_t column = 0; column < c.out.width; ++column) {
-          y[row * c.out.row_stride + column * c.out.column_stride] = c.bias == nullptr ? 0.0f : c.bias[o];
+          y[row * c.out.row_stride + column * c.out.column_stride] =
+              c.bias == nullptr ? 0.0f : c.bias[o];
         }
       }
       for (int32_t i = 0; i < group_in; ++i) {
         const int32_t channel = (o / group_out) * group_in + i;
         const float* x = c.x + n * c.in.batch_stride + channel * c.in.channel_stride;
-        const float* w = c.w + channel * c.weight.batch_stride + (o % group_out) * c.weight.channel_stride;
+        const float* w =
+            c.w + channel * c.weight.batch_stride + (o % group_out) * c.weight.channel_stride;
         for (int32_t row = 0; row < c.in.height; ++row) {
           for (int32_t column = 0; column < c.in.width; ++column) {
             const float value = x[row * c.in.row_stride + column * c.in.column_stride];
-            for (auto kh = c.vertical.first_tap(row); kh < c.vertical.end_tap(row, c.out.height); ++kh) {
+            for (auto kh = c.vertical.first_tap(row); kh < c.vertical.end_tap(row, c.out.height);
+                 ++kh) {
               const auto out_row = c.vertical.start(row) + kh * c.vertical.dilation;
-              for (auto kw = c.horizontal.first_tap(column); kw < c.horizontal.end_tap(column, c.out.width); ++kw) {
+              for (auto kw = c.horizontal.first_tap(column);
+                   kw < c.horizontal.end_tap(column, c.out.width); ++kw) {
                 const auto out_column = c.horizontal.start(column) + kw * c.horizontal.dilation;
                 y[out_row * c.out.row_stride + out_column * c.out.column_stride] +=
                     value * w[kh * c.weight.row_stride + kw * c.weight.column_stride];
@@ -80,10 +93,12 @@ void run_transposed(const Convolution& c) {
   }
 }
 
-bool extents_fit(const Axis& axis, int32_t in, int32_t out, bool transposed, int64_t output_padding) {
+bool extents_fit(const Axis& axis, int32_t in, int32_t out, bool transposed,
+                 int64_t output_padding) {
   if (!transposed) return out == axis.out_extent(in, false);
   return output_padding >= 0 && output_padding < std::max(axis.stride, axis.dilation) &&
-         out == (in - 1) * axis.stride - 2 * axis.padding + axis.dilation * (axis.kernel - 1) + output_padding + 1;
+         out == (in - 1) * axis.stride - 2 * axis.padding + axis.dilation * (axis.kernel - 1) +
+                    output_padding + 1;
 }
 
 }  // namespace
@@ -100,9 +115,11 @@ Error convolution_out(std::span<Value* const> values) {
   const auto output_padding = arguments.ints(7);
   const int64_t groups = arguments.integer(8);
   const Tensor& out = arguments.output(9);
-  if (!arguments.good() || (in.rank != 3 && in.rank != 4) || weight.rank != in.rank || out.rank != in.rank) return Error::kKernelArguments;
-  if (in.dtype != ScalarType::kFloat || weight.dtype != ScalarType::kFloat || out.dtype != ScalarType::kFloat ||
-      (bias != nullptr && bias->dtype != ScalarType::kFloat)) {
+  if (!arguments.good() || (in.rank != 3 && in.rank != 4) || weight.rank != in.rank ||
+      out.rank != in.rank)
+    return Error::kKernelArguments;
+  if (in.dtype != ScalarType::kFloat || weight.dtype != ScalarType::kFloat ||
+      out.dtype != ScalarType::kFloat || (bias != nullptr && bias->dtype != ScalarType::kFloat)) {
     return Error::kKernelDtype;
   }
   Convolution c{.in = image_of(in),
@@ -116,18 +133,23 @@ Error convolution_out(std::span<Value* const> values) {
                 .bias = bias == nullptr ? nullptr : bias->values<float>(),
                 .y = out.values<float>()};
   const size_t last = in.rank - 3u;  // index of the width in the lists
-  c.horizontal = {c.weight.width, per_axis(stride, last, 1), per_axis(padding, last, 0), per_axis(dilation, last, 1)};
-  if (in.rank == 4) c.vertical = {c.weight.height, per_axis(stride, 0, 1), per_axis(padding, 0, 0), per_axis(dilation, 0, 1)};
-  if (!c.vertical.sane() || !c.horizontal.sane() || groups < 1 || c.in.channels % groups != 0 || c.out.channels % groups != 0 ||
-      c.in.batch != c.out.batch) {
+  c.horizontal = {c.weight.width, per_axis(stride, last, 1), per_axis(padding, last, 0),
+                  per_axis(dilation, last, 1)};
+  if (in.rank == 4)
+    c.vertical = {c.weight.height, per_axis(stride, 0, 1), per_axis(padding, 0, 0),
+                  per_axis(dilation, 0, 1)};
+  if (!c.vertical.sane() || !c.horizontal.sane() || groups < 1 || c.in.channels % groups != 0 ||
+      c.out.channels % groups != 0 || c.in.batch != c.out.batch) {
     return Error::kKernelArguments;
   }
   const int64_t weight_outer = transposed ? c.in.channels : c.out.channels;
   const int64_t weight_inner = (transposed ? c.out.channels : c.in.channels) / groups;
   if (c.weight.batch != weight_outer || c.weight.channels != weight_inner ||
       (bias != nullptr && (bias->rank != 1 || bias->sizes[0] != c.out.channels)) ||
-      !extents_fit(c.horizontal, c.in.width, c.out.width, transposed, per_axis(output_padding, last, 0)) ||
-      !extents_fit(c.vertical, c.in.height, c.out.height, transposed, in.rank == 4 ? per_axis(output_padding, 0, 0) : 0)) {
+      !extents_fit(c.horizontal, c.in.width, c.out.width, transposed,
+                   per_axis(output_padding, last, 0)) ||
+      !extents_fit(c.vertical, c.in.height, c.out.height, transposed,
+                   in.rank == 4 ? per_axis(output_padding, 0, 0) : 0)) {
     return Error::kKernelArguments;
   }
   if (is_empty(out)) return Error::kOk;

@@ -1,4 +1,5 @@
-// quantized_decomposed::dequantize_per_tensor.out(input, scale, zero_point, quant_min, quant_max, dtype, out_dtype, out)
+// quantized_decomposed::dequantize_per_tensor.out(input, scale, zero_point, quant_min, quant_max,
+// dtype, out_dtype, out)
 #include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
 
@@ -13,7 +14,8 @@ Error dequantize_per_tensor_out(std::span<Value* const> values) {
   if (!arguments.good() || !same_shape(in, out)) return Error::kKernelArguments;
   if (out.dtype != ScalarType::kFloat) return Error::kKernelDtype;
   return for_quantized_type(in.dtype, [&]<class T>(T*) {
-    map_elements<T, float>(in, out, [&](T q) { return static_cast<float>(int64_t{q} - zero_point) * scale; });
+    map_elements<T, float>(
+        in, out, [&](T q) { return static_cast<float>(int64_t{q} - zero_point) * scale; });
     return Error::kOk;
   });
 }

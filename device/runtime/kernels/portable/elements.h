@@ -20,7 +20,8 @@ inline Strides strides_of(const Tensor& tensor) {
   return strides;
 }
 
-// Strides with which `tensor` is read at the indices of a result of `rank` dimensions: 0 where it is broadcast.
+// Strides with which `tensor` is read at the indices of a result of `rank` dimensions: 0 where it
+// is broadcast.
 inline Strides broadcast_strides(const Tensor& tensor, int rank) {
   const Strides own = strides_of(tensor);
   Strides strides;
@@ -39,7 +40,8 @@ inline bool broadcasts_to(const Tensor& from, const Tensor& to) {
   return true;
 }
 
-// Calls visit(offset_a, offset_b, …) for every index of `sizes`, last dimension fastest; one offset in elements per set of strides.
+// Calls visit(offset_a, offset_b, …) for every index of `sizes`, last dimension fastest; one offset
+// in elements per set of strides.
 template <class Visit, class... S>
 void for_each_offset(std::span<const int32_t> sizes, Visit visit, const S&... strides) {
   constexpr size_t kStreams = sizeof...(S);
@@ -57,26 +59,30 @@ void for_each_offset(std::span<const int32_t> sizes, Visit visit, const S&... st
       for (size_t s = 0; s < kStreams; ++s) offsets[s] += static_cast<uint32_t>(all[s]->of[dim]);
       if (++index[dim] < sizes[static_cast<size_t>(dim)]) break;
       const auto extent = static_cast<uint32_t>(sizes[static_cast<size_t>(dim)]);
-      for (size_t s = 0; s < kStreams; ++s) offsets[s] -= static_cast<uint32_t>(all[s]->of[dim]) * extent;
+      for (size_t s = 0; s < kStreams; ++s)
+        offsets[s] -= static_cast<uint32_t>(all[s]->of[dim]) * extent;
       index[dim] = 0;
     }
     if (dim < 0) return;
   }
 }
 
-// The loops over two tensors that are walked together: dimensions of the result in the order of its memory, those that are neighbours on
-// both sides taken as one. The innermost is a run: dense on both sides, or the longest.
+// The loops over two tensors that are walked together: dimensions of the result in the order of its
+// memory, those that are neighbours on both sides taken as one. The innermost is a run: dense on
+// both sides, or the longest.
 struct CopyLoops {
   int32_t sizes[kMaxRank];
   Strides in, out;
   uint32_t rank = 0;
 
   // `sizes` has no extent 0.
-  CopyLoops(std::span<const int32_t> extents, const Strides& in_strides, const Strides& out_strides) {
+  CopyLoops(std::span<const int32_t> extents, const Strides& in_strides,
+            const Strides& out_strides) {
     for (size_t dim = 0; dim < extents.size(); ++dim) {
       if (extents[dim] == 1) continue;
       uint32_t at = rank++;
-      for (; at > 0 && out.of[at - 1] < out_strides.of[dim]; --at) set(at, sizes[at - 1], in.of[at - 1], out.of[at - 1]);
+      for (; at > 0 && out.of[at - 1] < out_strides.of[dim]; --at)
+        set(at, sizes[at - 1], in.of[at - 1], out.of[at - 1]);
       set(at, extents[dim], in_strides.of[dim], out_strides.of[dim]);
     }
     uint32_t last = 0;
@@ -102,7 +108,9 @@ struct CopyLoops {
   void for_each_run(Run run) const {
     const uint32_t last = rank - 1;
     for_each_offset(
-        {sizes, last}, [&](int32_t from, int32_t to) { run(from, to, sizes[last], in.of[last], out.of[last]); }, in, out);
+        {sizes, last},
+        [&](int32_t from, int32_t to) { run(from, to, sizes[last], in.of[last], out.of[last]); },
+        in, out);
   }
 
  private:
@@ -123,9 +131,11 @@ void map_elements(const Tensor& in, const Tensor& out, F f) {
     for (size_t i = 0; i < count; ++i) y[i] = f(x[i]);
   } else if (in.elements() > 0) {
     CopyLoops(in.shape(), strides_of(in), strides_of(out))
-        .for_each_run([&](int32_t from, int32_t to, int32_t count, int32_t in_step, int32_t out_step) {
-          for (int32_t i = count; i > 0; --i, from += in_step, to += out_step) y[to] = f(x[from]);
-        });
+        .for_each_run(
+            [&](int32_t from, int32_t to, int32_t count, int32_t in_step, int32_t out_step) {
+              for (int32_t i = count; i > 0; --i, from += in_step, to += out_step)
+                y[to] = f(x[from]);
+            });
   }
 }
 
@@ -152,25 +162,30 @@ void map_broadcast(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
     for (size_t i = 0; i < count; ++i) z[i] = f(x[i], y[i]);
   } else {
     for_each_offset(
-        out.shape(), [&](int32_t i, int32_t j, int32_t k) { z[k] = f(x[i], y[j]); }, broadcast_strides(a, out.rank),
-        broadcast_strides(b, out.rank), strides_of(out));
+        out.shape(), [&](int32_t i, int32_t j, int32_t k) { z[k] = f(x[i], y[j]); },
+        broadcast_strides(a, out.rank), broadcast_strides(b, out.rank), strides_of(out));
   }
 }
 
-// A kernel of two float operands that are broadcast: arguments 0 and 1 are the inputs, `out_index` the output.
+// A kernel of two float operands that are broadcast: arguments 0 and 1 are the inputs, `out_index`
+// the output.
 template <class F>
 Error binary_float(std::span<Value* const> values, size_t out_index, F f) {
   Arguments arguments(values);
   const Tensor& a = arguments.tensor(0);
   const Tensor& b = arguments.tensor(1);
   const Tensor& out = arguments.output(out_index);
-  if (!arguments.good() || !broadcasts_to(a, out) || !broadcasts_to(b, out)) return Error::kKernelArguments;
-  if (a.dtype != ScalarType::kFloat || b.dtype != ScalarType::kFloat || out.dtype != ScalarType::kFloat) return Error::kKernelDtype;
+  if (!arguments.good() || !broadcasts_to(a, out) || !broadcasts_to(b, out))
+    return Error::kKernelArguments;
+  if (a.dtype != ScalarType::kFloat || b.dtype != ScalarType::kFloat ||
+      out.dtype != ScalarType::kFloat)
+    return Error::kKernelDtype;
   map_broadcast<float, float>(a, b, out, f);
   return Error::kOk;
 }
 
-// Calls f with a null pointer of the C++ type of an integer dtype that quantized tensors have; kKernelDtype for others.
+// Calls f with a null pointer of the C++ type of an integer dtype that quantized tensors have;
+// kKernelDtype for others.
 template <class F>
 Error for_quantized_type(ScalarType dtype, F f) {
   switch (dtype) {
@@ -204,23 +219,26 @@ Error for_element_type(ScalarType dtype, F f) {
   }
 }
 
-// Copies elements of `bytes` each, whatever they mean: out[to] = in[from] for all indices of `sizes`.
-inline Error move_elements(const std::byte* in, const Strides& in_strides, std::byte* out, const Strides& out_strides,
-                           std::span<const int32_t> sizes, size_t bytes) {
+// Copies elements of `bytes` each, whatever they mean: out[to] = in[from] for all indices of
+// `sizes`.
+inline Error move_elements(const std::byte* in, const Strides& in_strides, std::byte* out,
+                           const Strides& out_strides, std::span<const int32_t> sizes,
+                           size_t bytes) {
   for (const int32_t size : sizes) {
     if (size == 0) return Error::kOk;
   }
   const CopyLoops loops(sizes, in_strides, out_strides);
   const auto move = [&]<class T>(T*) {
-    loops.for_each_run([&](int32_t from, int32_t to, int32_t count, int32_t in_step, int32_t out_step) {
-      const T* x = reinterpret_cast<const T*>(in) + from;
-      T* y = reinterpret_cast<T*>(out) + to;
-      if (in_step == 1 && out_step == 1) {
-        std::copy_n(x, count, y);
-      } else {
-        for (int32_t i = count; i > 0; --i, x += in_step, y += out_step) *y = *x;
-      }
-    });
+    loops.for_each_run(
+        [&](int32_t from, int32_t to, int32_t count, int32_t in_step, int32_t out_step) {
+          const T* x = reinterpret_cast<const T*>(in) + from;
+          T* y = reinterpret_cast<T*>(out) + to;
+          if (in_step == 1 && out_step == 1) {
+            std::copy_n(x, count, y);
+          } else {
+            for (int32_t i = count; i > 0; --i, x += in_step, y += out_step) *y = *x;
+          }
+        });
     return Error::kOk;
   };
   switch (bytes) {

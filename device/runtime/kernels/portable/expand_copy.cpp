@@ -1,4 +1,5 @@
-// aten::expand_copy.out(self, size, implicit, out): the input broadcast to the shape of `out`, any dtype.
+// aten::expand_copy.out(self, size, implicit, out): the input broadcast to the shape of `out`, any
+// dtype.
 #include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
 
@@ -10,7 +11,8 @@ Error expand_copy_out(std::span<Value* const> values) {
   const Tensor& out = arguments.output(3);
   if (!arguments.good() || !broadcasts_to(in, out)) return Error::kKernelArguments;
   if (in.dtype != out.dtype) return Error::kKernelDtype;
-  return move_elements(in.data, broadcast_strides(in, out.rank), out.data, strides_of(out), out.shape(), byte_size(in.dtype));
+  return move_elements(in.data, broadcast_strides(in, out.rank), out.data, strides_of(out),
+                       out.shape(), byte_size(in.dtype));
 }
 
 }  // namespace dtr::runtime::portable

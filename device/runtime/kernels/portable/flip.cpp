@@ -19,10 +19,12 @@ Error flip_out(std::span<Value* const> values) {
     if (axis < 0 || (seen >> axis & 1u) != 0) return Error::kKernelArguments;
     seen |= 1u << axis;
     if (in.sizes[axis] == 0) return Error::kOk;
-    from += static_cast<size_t>(in.sizes[axis] - 1) * static_cast<size_t>(in_strides.of[axis]) * byte_size(in.dtype);
+    from += static_cast<size_t>(in.sizes[axis] - 1) * static_cast<size_t>(in_strides.of[axis]) *
+            byte_size(in.dtype);
     in_strides.of[axis] = -in_strides.of[axis];
   }
-  return move_elements(from, in_strides, out.data, strides_of(out), out.shape(), byte_size(in.dtype));
+  return move_elements(from, in_strides, out.data, strides_of(out), out.shape(),
+                       byte_size(in.dtype));
 }
 
 }  // namespace dtr::runtime::portable

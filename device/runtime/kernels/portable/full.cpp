@@ -1,5 +1,6 @@
-// Tensors of one value, or of an arithmetic progression, in the dtype and shape of `out`: aten::full.out(size, value, out),
-// aten::full_like.out(self, value, memory_format, out), aten::scalar_tensor.out(value, out), aten::arange.start_out(start, end, step, out).
+// Tensors of one value, or of an arithmetic progression, in the dtype and shape of `out`:
+// aten::full.out(size, value, out), aten::full_like.out(self, value, memory_format, out),
+// aten::scalar_tensor.out(value, out), aten::arange.start_out(start, end, step, out).
 #include <limits>
 #include <type_traits>
 
@@ -17,7 +18,8 @@ Error fill(const Tensor& out, double start, double step) {
     for (size_t i = 0; i < count; ++i) {
       const double value = start + step * static_cast<double>(i);
       if constexpr (std::is_integral_v<T>) {
-        const auto low = static_cast<double>(std::numeric_limits<T>::min()), high = static_cast<double>(std::numeric_limits<T>::max());
+        const auto low = static_cast<double>(std::numeric_limits<T>::min()),
+                   high = static_cast<double>(std::numeric_limits<T>::max());
         if (!is_bool && !(value >= low && value < high + 1)) return Error::kKernelArguments;
       }
       out.values<T>()[i] = is_bool ? static_cast<T>(value != 0) : static_cast<T>(value);
@@ -34,7 +36,8 @@ Error arange_start_out(std::span<Value* const> values) {
   const Tensor& out = arguments.output(3);
   if (!arguments.good() || out.rank != 1 || step == 0) return Error::kKernelArguments;
   const double last = start + step * (static_cast<double>(out.elements()) - 1);
-  if (out.elements() > 0 && (step > 0 ? last >= end || last + step < end : last <= end || last + step > end))
+  if (out.elements() > 0 &&
+      (step > 0 ? last >= end || last + step < end : last <= end || last + step > end))
     return Error::kKernelArguments;
   return fill(out, start, step);
 }

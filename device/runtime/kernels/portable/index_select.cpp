@@ -1,5 +1,6 @@
-// aten::index_select.out(self, dim, index, out) and aten::embedding.out(weight, indices, padding_idx, scale_grad_by_freq, sparse, out):
-// parts of any dtype along a dimension, named by int64 or int32 indices of any shape; an index outside of the extent is refused.
+// aten::index_select.out(self, dim, index, out) and aten::embedding.out(weight, indices,
+// padding_idx, scale_grad_by_freq, sparse, out): parts of any dtype along a dimension, named by
+// int64 or int32 indices of any shape; an index outside of the extent is refused.
 #include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
 
@@ -23,8 +24,10 @@ Error select(const Tensor& in, int axis, const Tensor& index, const Tensor& out)
     if (i < 0 || i >= in.sizes[axis]) {
       error = Error::kKernelArguments;
     } else if (error == Error::kOk) {
-      error = move_elements(in.data + static_cast<size_t>(i) * static_cast<size_t>(in_strides.of[axis]) * bytes, in_strides,
-                            out.data + static_cast<size_t>(to) * bytes, out_strides, {sizes, in.rank}, bytes);
+      error = move_elements(
+          in.data + static_cast<size_t>(i) * static_cast<size_t>(in_strides.of[axis]) * bytes,
+          in_strides, out.data + static_cast<size_t>(to) * bytes, out_strides, {sizes, in.rank},
+          bytes);
     }
   };
   for_each_offset(index.shape(), part, strides_of(index), places);
@@ -36,12 +39,14 @@ Error select(const Tensor& in, int64_t dim, const Tensor& index, const Tensor& o
   if (axis < 0 || out.rank != in.rank - 1 + index.rank) return Error::kKernelArguments;
   for (int at = 0; at < out.rank; ++at) {
     const bool of_index = at >= axis && at < axis + index.rank;
-    if (out.sizes[at] != (of_index ? index.sizes[at - axis] : in.sizes[at < axis ? at : at + 1 - index.rank]))
+    if (out.sizes[at] !=
+        (of_index ? index.sizes[at - axis] : in.sizes[at < axis ? at : at + 1 - index.rank]))
       return Error::kKernelArguments;
   }
   if (in.dtype != out.dtype) return Error::kKernelDtype;
   if (index.dtype == ScalarType::kLong) return select<int64_t>(in, axis, index, out);
-  return index.dtype == ScalarType::kInt ? select<int32_t>(in, axis, index, out) : Error::kKernelDtype;
+  return index.dtype == ScalarType::kInt ? select<int32_t>(in, axis, index, out)
+                                         : Error::kKernelDtype;
 }
 
 }  // namespace
@@ -60,7 +65,8 @@ Error embedding_out(std::span<Value* const> values) {
   const Tensor& table = arguments.tensor(0);
   const Tensor& index = arguments.tensor(1);
   const Tensor& out = arguments.output(5);
-  return arguments.good() && table.rank == 2 ? select(table, 0, index, out) : Error::kKernelArguments;
+  return arguments.good() && table.rank == 2 ? select(table, 0, index, out)
+                                             : Error::kKernelArguments;
 }
 
 }  // namespace dtr::runtime::portable

@@ -1,4 +1,5 @@
-// aten::logical_{and, or, xor}.out(self, other, out) with broadcasting and aten::logical_not.out(self, out): bool.
+// aten::logical_{and, or, xor}.out(self, other, out) with broadcasting and
+// aten::logical_not.out(self, out): bool.
 #include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
 
@@ -11,9 +12,13 @@ Error combine(std::span<Value* const> values, F f) {
   const Tensor& a = arguments.tensor(0);
   const Tensor& b = arguments.tensor(1);
   const Tensor& out = arguments.output(2);
-  if (!arguments.good() || !broadcasts_to(a, out) || !broadcasts_to(b, out)) return Error::kKernelArguments;
-  if (a.dtype != ScalarType::kBool || b.dtype != ScalarType::kBool || out.dtype != ScalarType::kBool) return Error::kKernelDtype;
-  map_broadcast<uint8_t, uint8_t>(a, b, out, [&](uint8_t x, uint8_t y) { return static_cast<uint8_t>(f(x != 0, y != 0)); });
+  if (!arguments.good() || !broadcasts_to(a, out) || !broadcasts_to(b, out))
+    return Error::kKernelArguments;
+  if (a.dtype != ScalarType::kBool || b.dtype != ScalarType::kBool ||
+      out.dtype != ScalarType::kBool)
+    return Error::kKernelDtype;
+  map_broadcast<uint8_t, uint8_t>(
+      a, b, out, [&](uint8_t x, uint8_t y) { return static_cast<uint8_t>(f(x != 0, y != 0)); });
   return Error::kOk;
 }
 

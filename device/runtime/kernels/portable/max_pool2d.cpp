@@ -1,5 +1,6 @@
-// aten::max_pool2d_with_indices.out(self, kernel_size, stride, padding, dilation, ceil_mode, out, indices): float; the index is
-// row · width + column of the maximum in its channel, the first one of equals; NaN wins.
+// aten::max_pool2d_with_indices.out(self, kernel_size, stride, padding, dilation, ceil_mode, out,
+// indices): float; the index is row · width + column of the maximum in its channel, the first one
+// of equals; NaN wins.
 #include <limits>
 
 #include "device/runtime/kernels/portable/kernels.h"
@@ -18,20 +19,25 @@ Error max_pool2d_with_indices_out(std::span<Value* const> values) {
   const Tensor& out = arguments.output(6);
   const Tensor& indices = arguments.output(7);
   Pool pool;
-  if (!arguments.good() || !make_pool(in, out, kernel, stride, padding, dilation, ceil, &pool) || !same_shape(out, indices) ||
-      !same_order(out, indices)) {
+  if (!arguments.good() || !make_pool(in, out, kernel, stride, padding, dilation, ceil, &pool) ||
+      !same_shape(out, indices) || !same_order(out, indices)) {
     return Error::kKernelArguments;
   }
-  if (in.dtype != ScalarType::kFloat || out.dtype != ScalarType::kFloat || indices.dtype != ScalarType::kLong) return Error::kKernelDtype;
+  if (in.dtype != ScalarType::kFloat || out.dtype != ScalarType::kFloat ||
+      indices.dtype != ScalarType::kLong)
+    return Error::kKernelDtype;
   const float* x = in.values<float>();
   for_each_window(pool, [&](int32_t from, int32_t row, int32_t column, int32_t to) {
     float max = -std::numeric_limits<float>::infinity();
     int64_t where = -1;
-    for (auto kh = pool.vertical.first_tap(row); kh < pool.vertical.end_tap(row, pool.in.height); ++kh) {
+    for (auto kh = pool.vertical.first_tap(row); kh < pool.vertical.end_tap(row, pool.in.height);
+         ++kh) {
       const auto in_row = pool.vertical.start(row) + kh * pool.vertical.dilation;
-      for (auto kw = pool.horizontal.first_tap(column); kw < pool.horizontal.end_tap(column, pool.in.width); ++kw) {
+      for (auto kw = pool.horizontal.first_tap(column);
+           kw < pool.horizontal.end_tap(column, pool.in.width); ++kw) {
         const auto in_column = pool.horizontal.start(column) + kw * pool.horizontal.dilation;
-        const float value = x[from + in_row * pool.in.row_stride + in_column * pool.in.column_stride];
+        const float value =
+            x[from + in_row * pool.in.row_stride + in_column * pool.in.column_stride];
         if (where < 0 || value > max || value != value) {
           max = value;
           where = in_row * pool.in.width + in_column;

@@ -6,7 +6,8 @@ namespace dtr::runtime::portable {
 
 Error mean_out(std::span<Value* const> values) {
   return reduce_float(
-      values, 4, 0, [](float sum, float x) { return sum + x; }, [](float sum, int64_t count) { return sum / static_cast<float>(count); });
+      values, 4, 0, [](float sum, float x) { return sum + x; },
+      [](float sum, int64_t count) { return sum / static_cast<float>(count); });
 }
 
 }  // namespace dtr::runtime::portable

@@ -1,4 +1,5 @@
-// aten::minimum.out(self, other, out): the smaller of both with broadcasting, float; NaN if one of them is.
+// aten::minimum.out(self, other, out): the smaller of both with broadcasting, float; NaN if one of
+// them is.
 #include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
 

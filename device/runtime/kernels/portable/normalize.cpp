@@ -21,7 +21,8 @@ struct Moments {
 };
 
 // Writes one row, normalized; `center`: minus the mean.
-Moments normalize_row(const Row& row, const float* x, float* y, const float* weight, const float* bias, float eps, bool center) {
+Moments normalize_row(const Row& row, const float* x, float* y, const float* weight,
+                      const float* bias, float eps, bool center) {
   const std::span<const int32_t> sizes(row.sizes, static_cast<size_t>(row.rank));
   float count = 1;
   for (const int32_t size : sizes) count *= static_cast<float>(size);
@@ -33,32 +34,42 @@ Moments normalize_row(const Row& row, const float* x, float* y, const float* wei
   }
   float squares = 0;
   for_each_offset(
-      sizes, [&](int32_t at) { squares += (x[at] - moments.mean) * (x[at] - moments.mean); }, row.in);
+      sizes, [&](int32_t at) { squares += (x[at] - moments.mean) * (x[at] - moments.mean); },
+      row.in);
   moments.factor = 1.0f / std::sqrt(squares / count + eps);
   const auto finish = [&](int32_t from, int32_t to, int32_t parameter) {
     const float value = (x[from] - moments.mean) * moments.factor;
-    y[to] = value * (weight == nullptr ? 1.0f : weight[parameter]) + (bias == nullptr ? 0.0f : bias[parameter]);
+    y[to] = value * (weight == nullptr ? 1.0f : weight[parameter]) +
+            (bias == nullptr ? 0.0f : bias[parameter]);
   };
   for_each_offset(sizes, finish, row.in, row.out, row.parameters);
   return moments;
 }
 
-bool is_float(const Tensor* tensor) { return tensor == nullptr || tensor->dtype == ScalarType::kFloat; }
-const float* values_of(const Tensor* tensor) { return tensor == nullptr ? nullptr : tensor->values<float>(); }
+bool is_float(const Tensor* tensor) {
+  return tensor == nullptr || tensor->dtype == ScalarType::kFloat;
+}
+const float* values_of(const Tensor* tensor) {
+  return tensor == nullptr ? nullptr : tensor->values<float>();
+}
 
 // Over the last dimensions; `mean` and `rstd` null: not asked for.
-Error normalize_last(const Tensor& in, std::span<const int64_t> shape, const Tensor* weight, const Tensor* bias, float eps, bool center,
-                     const Tensor& out, const Tensor* mean, const Tensor* rstd) {
-  if (!same_shape(in, out) || shape.empty() || shape.size() > in.rank) return Error::kKernelArguments;
+Error normalize_last(const Tensor& in, std::span<const int64_t> shape, const Tensor* weight,
+                     const Tensor* bias, float eps, bool center, const Tensor& out,
+                     const Tensor* mean, const Tensor* rstd) {
+  if (!same_shape(in, out) || shape.empty() || shape.size() > in.rank)
+    return Error::kKernelArguments;
   const auto outer = static_cast<int>(in.rank - shape.size());
   for (int i = outer; i < in.rank; ++i)
     if (in.sizes[i] != shape[static_cast<size_t>(i - outer)]) return Error::kKernelArguments;
   for (const Tensor* parameter : {weight, bias}) {
     if (parameter == nullptr) continue;
-    if (parameter->rank != shape.size() || !std::equal(parameter->sizes, parameter->sizes + parameter->rank, in.sizes + outer))
+    if (parameter->rank != shape.size() ||
+        !std::equal(parameter->sizes, parameter->sizes + parameter->rank, in.sizes + outer))
       return Error::kKernelArguments;
   }
-  if (!is_float(&in) || !is_float(&out) || !is_float(weight) || !is_float(bias) || !is_float(mean) || !is_float(rstd))
+  if (!is_float(&in) || !is_float(&out) || !is_float(weight) || !is_float(bias) ||
+      !is_float(mean) || !is_float(rstd))
     return Error::kKernelDtype;
   const Strides in_strides = strides_of(in);
   const Strides out_strides = strides_of(out);
@@ -79,8 +90,8 @@ Error normalize_last(const Tensor& in, std::span<const int64_t> shape, const Ten
   if (mean == nullptr && rstd == nullptr && is_empty(out)) return Error::kOk;
   size_t index = 0;
   const auto visit = [&](int32_t from, int32_t to) {
-    const Moments moments =
-        normalize_row(row, in.values<float>() + from, out.values<float>() + to, values_of(weight), values_of(bias), eps, center);
+    const Moments moments = normalize_row(row, in.values<float>() + from, out.values<float>() + to,
+                                          values_of(weight), values_of(bias), eps, center);
     if (mean != nullptr) mean->values<float>()[index] = moments.mean;
     if (rstd != nullptr) rstd->values<float>()[index] = moments.factor;
     ++index;
@@ -121,21 +132,25 @@ Error native_group_norm_out(std::span<Value* const> values) {
   const Tensor& in = arguments.tensor(0);
   const Tensor* weight = arguments.optional_tensor(1);
   const Tensor* bias = arguments.optional_tensor(2);
-  const int64_t batch = arguments.integer(3), channels = arguments.integer(4), pixels = arguments.integer(5), groups = arguments.integer(6);
+  const int64_t batch = arguments.integer(3), channels = arguments.integer(4),
+                pixels = arguments.integer(5), groups = arguments.integer(6);
   const auto eps = static_cast<float>(arguments.number(7));
   const Tensor& out = arguments.output(8);
   const Tensor& mean = arguments.output(9);
   const Tensor& rstd = arguments.output(10);
-  if (!arguments.good() || !same_shape(in, out) || in.rank < 2 || in.sizes[0] != batch || in.sizes[1] != channels || groups < 1 ||
-      groups > INT32_MAX || channels % groups != 0 || pixels < 0 || pixels > INT32_MAX ||
+  if (!arguments.good() || !same_shape(in, out) || in.rank < 2 || in.sizes[0] != batch ||
+      in.sizes[1] != channels || groups < 1 || groups > INT32_MAX || channels % groups != 0 ||
+      pixels < 0 || pixels > INT32_MAX ||
       static_cast<int64_t>(in.elements()) != batch * channels * pixels) {
     return Error::kKernelArguments;
   }
   for (const Tensor* parameter : {weight, bias})
-    if (parameter != nullptr && (parameter->rank != 1 || parameter->sizes[0] != channels)) return Error::kKernelArguments;
+    if (parameter != nullptr && (parameter->rank != 1 || parameter->sizes[0] != channels))
+      return Error::kKernelArguments;
   for (const Tensor* moments : {&mean, &rstd})
     if (static_cast<int64_t>(moments->elements()) != batch * groups) return Error::kKernelArguments;
-  if (!is_float(&in) || !is_float(&out) || !is_float(weight) || !is_float(bias) || !is_float(&mean) || !is_float(&rstd))
+  if (!is_float(&in) || !is_float(&out) || !is_float(weight) || !is_float(bias) ||
+      !is_float(&mean) || !is_float(&rstd))
     return Error::kKernelDtype;
   const Strides in_strides = strides_of(in);
   const Strides out_strides = strides_of(out);
@@ -154,8 +169,9 @@ Error native_group_norm_out(std::span<Value* const> values) {
       const int32_t first = g * per_group;
       const float* const x = in.values<float>() + n * in_strides.of[0] + first * in_strides.of[1];
       float* const y = out.values<float>() + n * out_strides.of[0] + first * out_strides.of[1];
-      const Moments moments = normalize_row(row, x, y, weight == nullptr ? nullptr : weight->values<float>() + first,
-                                            bias == nullptr ? nullptr : bias->values<float>() + first, eps, true);
+      const Moments moments =
+          normalize_row(row, x, y, weight == nullptr ? nullptr : weight->values<float>() + first,
+                        bias == nullptr ? nullptr : bias->values<float>() + first, eps, true);
       mean.values<float>()[n * groups + g] = moments.mean;
       rstd.values<float>()[n * groups + g] = moments.factor;
     }

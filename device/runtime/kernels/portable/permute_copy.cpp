@@ -1,5 +1,6 @@
-// Dimensions in another order, any dtype. aten::permute_copy.out(self, dims, out): dimension i of the result is dimension dims[i] of the
-// input; aten::transpose_copy.int_out(self, dim0, dim1, out) exchanges two of them, aten::t_copy.out(self, out) those of a matrix.
+// Dimensions in another order, any dtype. aten::permute_copy.out(self, dims, out): dimension i of
+// the result is dimension dims[i] of the input; aten::transpose_copy.int_out(self, dim0, dim1, out)
+// exchanges two of them, aten::t_copy.out(self, out) those of a matrix.
 #include <utility>
 
 #include "device/runtime/kernels/portable/elements.h"
@@ -17,11 +18,13 @@ Error permute(const Tensor& in, std::span<const int64_t> dims, const Tensor& out
   uint32_t seen = 0;
   for (int i = 0; i < out.rank; ++i) {
     const int dim = wrap_dim(dims[static_cast<size_t>(i)], in.rank);
-    if (dim < 0 || (seen >> dim & 1u) != 0 || in.sizes[dim] != out.sizes[i]) return Error::kKernelArguments;
+    if (dim < 0 || (seen >> dim & 1u) != 0 || in.sizes[dim] != out.sizes[i])
+      return Error::kKernelArguments;
     seen |= 1u << dim;
     in_strides.of[i] = own.of[dim];
   }
-  return move_elements(in.data, in_strides, out.data, strides_of(out), out.shape(), byte_size(in.dtype));
+  return move_elements(in.data, in_strides, out.data, strides_of(out), out.shape(),
+                       byte_size(in.dtype));
 }
 
 Error transpose(const Tensor& in, int64_t first, int64_t second, const Tensor& out) {

@@ -1,4 +1,5 @@
-// aten::prelu.out(self, weight, out): self where it is positive, else weight · self; the weight is broadcast.
+// aten::prelu.out(self, weight, out): self where it is positive, else weight · self; the weight is
+// broadcast.
 #include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
 

@@ -6,8 +6,8 @@
 
 namespace dtr::runtime::portable {
 
-// float → integer: q = clamp(rint(x · (1 / scale)) + zero_point, qmin, qmax), rounded half to even, in float32 arithmetic. NaN gives
-// the zero point.
+// float → integer: q = clamp(rint(x · (1 / scale)) + zero_point, qmin, qmax), rounded half to even,
+// in float32 arithmetic. NaN gives the zero point.
 class Quantizer {
  public:
   Quantizer(double scale, int64_t zero_point, int64_t qmin, int64_t qmax)
@@ -28,13 +28,14 @@ class Quantizer {
   float low_, high_;  // bounds before the zero point is added
 };
 
-// Whether scale and range make sense for integers of type T, so that Quantizer's arithmetic stays in range.
+// Whether scale and range make sense for integers of type T, so that Quantizer's arithmetic stays
+// in range.
 template <class T>
 bool quantization_fits(double scale, int64_t zero_point, int64_t qmin, int64_t qmax) {
   constexpr auto kLow = int64_t{std::numeric_limits<T>::min()};
   constexpr auto kHigh = int64_t{std::numeric_limits<T>::max()};
-  return scale > 0 && std::isfinite(scale) && static_cast<float>(scale) > 0 && qmin >= kLow && qmax <= kHigh && qmin <= qmax &&
-         zero_point >= kLow && zero_point <= kHigh;
+  return scale > 0 && std::isfinite(scale) && static_cast<float>(scale) > 0 && qmin >= kLow &&
+         qmax <= kHigh && qmin <= qmax && zero_point >= kLow && zero_point <= kHigh;
 }
 
 }  // namespace dtr::runtime::portable

@@ -1,4 +1,5 @@
-// quantized_decomposed::quantize_per_tensor.out(input, scale, zero_point, quant_min, quant_max, dtype, out)
+// quantized_decomposed::quantize_per_tensor.out(input, scale, zero_point, quant_min, quant_max,
+// dtype, out)
 #include <limits>
 
 #include "device/runtime/kernels/portable/elements.h"
@@ -18,7 +19,8 @@ Error quantize_per_tensor_out(std::span<Value* const> values) {
   if (!arguments.good() || !same_shape(in, out)) return Error::kKernelArguments;
   if (in.dtype != ScalarType::kFloat) return Error::kKernelDtype;
   return for_quantized_type(out.dtype, [&]<class T>(T*) {
-    // In int32 the bounds are not exact in float: such a tensor is a bias, which is quantized at compile time.
+    // In int32 the bounds are not exact in float: such a tensor is a bias, which is quantized at
+    // compile time.
     if (sizeof(T) > 2) return Error::kKernelDtype;
     if (!quantization_fits<T>(scale, zero_point, qmin, qmax)) return Error::kKernelArguments;
     const Quantizer quantize(scale, zero_point, qmin, qmax);

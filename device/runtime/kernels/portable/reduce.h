@@ -1,4 +1,5 @@
-// What reductions over dimensions share: the dimensions `dims`, all of them if the list is empty or none.
+// What reductions over dimensions share: the dimensions `dims`, all of them if the list is empty or
+// none.
 #pragma once
 
 #include <limits>
@@ -15,7 +16,8 @@ struct Reduction {
 };
 
 // False if dimensions or shapes do not fit together.
-inline bool make_reduction(const Tensor& in, std::span<const int64_t> dims, bool keepdim, const Tensor& out, Reduction* reduction) {
+inline bool make_reduction(const Tensor& in, std::span<const int64_t> dims, bool keepdim,
+                           const Tensor& out, Reduction* reduction) {
   bool reduced[kMaxRank] = {};
   for (const int64_t dim : dims) {
     const int axis = wrap_dim(dim, in.rank);
@@ -39,13 +41,15 @@ inline bool make_reduction(const Tensor& in, std::span<const int64_t> dims, bool
 
 // out = finish(step(… step(first, x0) …, xn), n) for elements of type T.
 template <class T, class Step, class Finish>
-Error reduce(const Tensor& in, std::span<const int64_t> dims, bool keepdim, const Tensor& out, T first, Step step, Finish finish) {
+Error reduce(const Tensor& in, std::span<const int64_t> dims, bool keepdim, const Tensor& out,
+             T first, Step step, Finish finish) {
   Reduction reduction;
   if (!make_reduction(in, dims, keepdim, out, &reduction)) return Error::kKernelArguments;
   const auto result = [&](int32_t from, int32_t to) {
     T value = first;
     for_each_offset(
-        {reduction.inner, in.rank}, [&](int32_t at) { value = step(value, in.values<T>()[from + at]); }, reduction.in_strides);
+        {reduction.inner, in.rank},
+        [&](int32_t at) { value = step(value, in.values<T>()[from + at]); }, reduction.in_strides);
     out.values<T>()[to] = finish(value, reduction.count);
   };
   for_each_offset({reduction.outer, in.rank}, result, reduction.in_strides, reduction.out_strides);
@@ -57,9 +61,11 @@ inline std::span<const int64_t> dims_or_all(Arguments& arguments, size_t index) 
   return arguments.is_none(index) ? std::span<const int64_t>() : arguments.ints(index);
 }
 
-// `reduce` of a float kernel whose arguments are self, dim, keepdim, …, and the out tensor at `output`.
+// `reduce` of a float kernel whose arguments are self, dim, keepdim, …, and the out tensor at
+// `output`.
 template <class Step, class Finish>
-Error reduce_float(std::span<Value* const> values, size_t output, float first, Step step, Finish finish) {
+Error reduce_float(std::span<Value* const> values, size_t output, float first, Step step,
+                   Finish finish) {
   Arguments arguments(values);
   const Tensor& in = arguments.tensor(0);
   const auto dims = dims_or_all(arguments, 1);
@@ -70,7 +76,8 @@ Error reduce_float(std::span<Value* const> values, size_t output, float first, S
   return reduce<float>(in, dims, keepdim, out, first, step, finish);
 }
 
-// A kernel of the arguments self, dim, keepdim, out that finds one of the elements, of floats or of int8: `wins(x, best)`.
+// A kernel of the arguments self, dim, keepdim, out that finds one of the elements, of floats or of
+// int8: `wins(x, best)`.
 template <class Wins>
 Error reduce_to_element(std::span<Value* const> values, bool greatest, Wins wins) {
   Arguments arguments(values);
@@ -82,7 +89,8 @@ Error reduce_to_element(std::span<Value* const> values, bool greatest, Wins wins
   if (in.dtype != out.dtype) return Error::kKernelDtype;
   const auto find = [&]<class T>(T first) {
     return reduce<T>(
-        in, dims, keepdim, out, first, [&](T best, T x) { return wins(x, best) ? x : best; }, [](T best, int64_t) { return best; });
+        in, dims, keepdim, out, first, [&](T best, T x) { return wins(x, best) ? x : best; },
+        [](T best, int64_t) { return best; });
   };
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   if (in.dtype == ScalarType::kFloat) return find(greatest ? -kInfinity : kInfinity);

@@ -1,4 +1,5 @@
-// What the resizing kernels share: which inputs an output position reads. Positions are computed in float as PyTorch does.
+// What the resizing kernels share: which inputs an output position reads. Positions are computed in
+// float as PyTorch does.
 #pragma once
 
 #include <cmath>
@@ -25,8 +26,11 @@ struct ResizeAxis {
   }
 
  private:
-  // The input at a position ≥ 0 or NaN; the factors of a program may make it larger than any integer.
-  int32_t input_at(float position) const { return position < 0x1p31F ? std::min(static_cast<int32_t>(position), in - 1) : in - 1; }
+  // The input at a position ≥ 0 or NaN; the factors of a program may make it larger than any
+  // integer.
+  int32_t input_at(float position) const {
+    return position < 0x1p31F ? std::min(static_cast<int32_t>(position), in - 1) : in - 1;
+  }
 };
 
 // `factor`: PyTorch's scale argument, 0 for none.
@@ -35,7 +39,8 @@ inline ResizeAxis resize_axis(int32_t in, int32_t out, double factor, bool align
   if (align_corners) {
     axis.step = out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0F;
   } else {
-    axis.step = factor > 0 ? static_cast<float>(1.0 / factor) : static_cast<float>(in) / static_cast<float>(out);
+    axis.step = factor > 0 ? static_cast<float>(1.0 / factor)
+                           : static_cast<float>(in) / static_cast<float>(out);
   }
   return axis;
 }
@@ -49,7 +54,8 @@ struct ResizeTo {
 
 // Arguments (…, output_size, …, scales_h, scales_w, …).
 inline ResizeTo resize_to_size(Arguments& arguments, size_t size, size_t first_factor) {
-  return {arguments.ints(size), arguments.number_or(first_factor, 0), arguments.number_or(first_factor + 1, 0)};
+  return {arguments.ints(size), arguments.number_or(first_factor, 0),
+          arguments.number_or(first_factor + 1, 0)};
 }
 // Arguments of the overload `vec`: either output_size or scale_factors is there.
 inline ResizeTo resize_to_either(Arguments& arguments, size_t size, size_t factors) {
@@ -65,19 +71,27 @@ inline bool resizes_to(const Tensor& in, const Tensor& out, const ResizeTo& to) 
   for (const int32_t extent : in.shape()) {
     if (extent < 1) return false;
   }
-  if (in.sizes[0] != out.sizes[0] || in.sizes[1] != out.sizes[1] || out.sizes[2] < 1 || out.sizes[3] < 1) return false;
-  if (!to.by_factors) return to.size.size() == 2 && out.sizes[2] == to.size[0] && out.sizes[3] == to.size[1];
-  const auto fits = [](int32_t from, double factor, int32_t size) { return static_cast<double>(size) == std::floor(from * factor); };
-  return fits(in.sizes[2], to.factor_h, out.sizes[2]) && fits(in.sizes[3], to.factor_w, out.sizes[3]);
+  if (in.sizes[0] != out.sizes[0] || in.sizes[1] != out.sizes[1] || out.sizes[2] < 1 ||
+      out.sizes[3] < 1)
+    return false;
+  if (!to.by_factors)
+    return to.size.size() == 2 && out.sizes[2] == to.size[0] && out.sizes[3] == to.size[1];
+  const auto fits = [](int32_t from, double factor, int32_t size) {
+    return static_cast<double>(size) == std::floor(from * factor);
+  };
+  return fits(in.sizes[2], to.factor_h, out.sizes[2]) &&
+         fits(in.sizes[3], to.factor_w, out.sizes[3]);
 }
 
-// Calls row(offset of the plane in the input, output row, offset of the row in the output) for every output row.
+// Calls row(offset of the plane in the input, output row, offset of the row in the output) for
+// every output row.
 template <class Row>
 void for_each_row(const Image& in, const Image& out, Row row) {
   for (int32_t n = 0; n < out.batch; ++n) {
     for (int32_t c = 0; c < out.channels; ++c) {
       for (int32_t y = 0; y < out.height; ++y) {
-        row(n * in.batch_stride + c * in.channel_stride, y, n * out.batch_stride + c * out.channel_stride + y * out.row_stride);
+        row(n * in.batch_stride + c * in.channel_stride, y,
+            n * out.batch_stride + c * out.channel_stride + y * out.row_stride);
       }
     }
   }

@@ -1,5 +1,5 @@
-// Arithmetic of a tensor and a number, float: aten::{add, sub, rsub}.Scalar_out(self, other, alpha, out), aten::{mul, div}.Scalar_out(self,
-// other, out).
+// Arithmetic of a tensor and a number, float: aten::{add, sub, rsub}.Scalar_out(self, other, alpha,
+// out), aten::{mul, div}.Scalar_out(self, other, out).
 #include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
 

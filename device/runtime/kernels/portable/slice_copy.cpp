@@ -1,6 +1,7 @@
-// aten::select_copy.int_out(self, dim, index, out): the elements at one index of `dim`, which the result does not have, any dtype.
-// aten::slice_copy.Tensor_out(self, dim, start, end, step, out): every step-th element along `dim`, any dtype. Bounds count from the end if
-// they are negative, and are limited to the extent.
+// aten::select_copy.int_out(self, dim, index, out): the elements at one index of `dim`, which the
+// result does not have, any dtype. aten::slice_copy.Tensor_out(self, dim, start, end, step, out):
+// every step-th element along `dim`, any dtype. Bounds count from the end if they are negative, and
+// are limited to the extent.
 #include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
 
@@ -25,7 +26,8 @@ Error select_copy_out(std::span<Value* const> values) {
     strides.of[d] = own.of[from];
   }
   const size_t element = byte_size(in.dtype);
-  const std::byte* first = in.data + static_cast<size_t>(index) * static_cast<size_t>(own.of[axis]) * element;
+  const std::byte* first =
+      in.data + static_cast<size_t>(index) * static_cast<size_t>(own.of[axis]) * element;
   return move_elements(first, strides, out.data, strides_of(out), out.shape(), element);
 }
 
@@ -38,10 +40,13 @@ Error slice_copy_out(std::span<Value* const> values) {
   const int64_t step = arguments.integer(4);
   const Tensor& out = arguments.output(5);
   const int axis = wrap_dim(dim, in.rank);
-  if (!arguments.good() || axis < 0 || step < 1 || out.rank != in.rank) return Error::kKernelArguments;
+  if (!arguments.good() || axis < 0 || step < 1 || out.rank != in.rank)
+    return Error::kKernelArguments;
   if (in.dtype != out.dtype) return Error::kKernelDtype;
   const int64_t extent = in.sizes[axis];
-  const auto clip = [&](int64_t bound) { return std::min(std::max<int64_t>(bound < 0 ? bound + extent : bound, 0), extent); };
+  const auto clip = [&](int64_t bound) {
+    return std::min(std::max<int64_t>(bound < 0 ? bound + extent : bound, 0), extent);
+  };
   const int64_t first = clip(start), last = clip(end);
   const int64_t count = last <= first ? 0 : (last - first - 1) / step + 1;
   for (int d = 0; d < in.rank; ++d) {

@@ -1,6 +1,6 @@
-// aten::_softmax.out(self, dim, half_to_float, out): exp(x − max) / Σ exp(x − max) along `dim`, and aten::_log_softmax.out, its logarithm.
-// Float. deuteron::masked_softmax.out(self, mask, dim, out): of the elements alone where the mask of bool, broadcast, is true; the others
-// give 0.
+// aten::_softmax.out(self, dim, half_to_float, out): exp(x − max) / Σ exp(x − max) along `dim`, and
+// aten::_log_softmax.out, its logarithm. Float. deuteron::masked_softmax.out(self, mask, dim, out):
+// of the elements alone where the mask of bool, broadcast, is true; the others give 0.
 #include <cmath>
 #include <limits>
 
@@ -12,12 +12,14 @@ namespace {
 
 template <bool kLogarithm>
 Error softmax(const Tensor& in, int64_t dim, const Tensor* mask, const Tensor& out) {
-  if (!same_shape(in, out) || (mask != nullptr && !broadcasts_to(*mask, in))) return Error::kKernelArguments;
+  if (!same_shape(in, out) || (mask != nullptr && !broadcasts_to(*mask, in)))
+    return Error::kKernelArguments;
   if (mask != nullptr && mask->dtype != ScalarType::kBool) return Error::kKernelDtype;
   if (in.dtype != ScalarType::kFloat || out.dtype != ScalarType::kFloat) return Error::kKernelDtype;
   if (in.rank == 0) {
     if (dim != 0 && dim != -1) return Error::kKernelArguments;
-    *out.values<float>() = kLogarithm || (mask != nullptr && *mask->values<uint8_t>() == 0) ? 0.0f : 1.0f;
+    *out.values<float>() =
+        kLogarithm || (mask != nullptr && *mask->values<uint8_t>() == 0) ? 0.0f : 1.0f;
     return Error::kOk;
   }
   const int axis = wrap_dim(dim, in.rank);
@@ -34,7 +36,9 @@ Error softmax(const Tensor& in, int64_t dim, const Tensor* mask, const Tensor& o
   const int32_t mask_step = mask_strides.of[axis];
   const auto row = [&](int32_t from, int32_t to, int32_t from_mask) {
     const uint8_t* parts = mask == nullptr ? nullptr : mask->values<uint8_t>() + from_mask;
-    const auto takes_part = [&](int32_t i) { return parts == nullptr || parts[i * mask_step] != 0; };
+    const auto takes_part = [&](int32_t i) {
+      return parts == nullptr || parts[i * mask_step] != 0;
+    };
     const float* x = in.values<float>() + from;
     float* y = out.values<float>() + to;
     float max = -std::numeric_limits<float>::infinity();

@@ -6,7 +6,8 @@ namespace dtr::runtime::portable {
 
 Error sum_out(std::span<Value* const> values) {
   return reduce_float(
-      values, 4, 0, [](float sum, float x) { return sum + x; }, [](float sum, int64_t) { return sum; });
+      values, 4, 0, [](float sum, float x) { return sum + x; },
+      [](float sum, int64_t) { return sum; });
 }
 
 }  // namespace dtr::runtime::portable

@@ -1,6 +1,7 @@
-// The same values in the physical order of `out`: dim_order_ops::_to_dim_order_copy.out and _clone_dim_order.out(self, non_blocking,
-// dim_order, out), aten::_to_copy.out(self, non_blocking, memory_format, out), aten::clone.out(self, memory_format, out), and alias_copy,
-// detach_copy and lift_fresh_copy.out(self, out). The first and the third also convert to the dtype of `out`.
+// The same values in the physical order of `out`: dim_order_ops::_to_dim_order_copy.out and
+// _clone_dim_order.out(self, non_blocking, dim_order, out), aten::_to_copy.out(self, non_blocking,
+// memory_format, out), aten::clone.out(self, memory_format, out), and alias_copy, detach_copy and
+// lift_fresh_copy.out(self, out). The first and the third also convert to the dtype of `out`.
 #include <limits>
 #include <type_traits>
 
@@ -10,13 +11,16 @@
 namespace dtr::runtime::portable {
 namespace {
 
-// As PyTorch: to bool, whatever is not zero is true; to integers, fractions are cut off. What an integer cannot hold becomes its bound.
+// As PyTorch: to bool, whatever is not zero is true; to integers, fractions are cut off. What an
+// integer cannot hold becomes its bound.
 template <class To, class From>
 To convert(From x) {
   if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     if (!(x == x)) return 0;
-    if (x <= static_cast<From>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
-    if (x >= static_cast<From>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
+    if (x <= static_cast<From>(std::numeric_limits<To>::min()))
+      return std::numeric_limits<To>::min();
+    if (x >= static_cast<From>(std::numeric_limits<To>::max()))
+      return std::numeric_limits<To>::max();
   }
   return static_cast<To>(x);
 }
@@ -25,7 +29,8 @@ template <class To>
 Error convert_to(const Tensor& in, const Tensor& out) {
   return for_element_type(in.dtype, [&]<class From>(From*) {
     if (out.dtype == ScalarType::kBool) {
-      map_elements<From, uint8_t>(in, out, [](From x) { return static_cast<uint8_t>(x != From{}); });
+      map_elements<From, uint8_t>(in, out,
+                                  [](From x) { return static_cast<uint8_t>(x != From{}); });
     } else {
       map_elements<From, To>(in, out, [](From x) { return convert<To>(x); });
     }
@@ -38,7 +43,9 @@ Error copy(std::span<Value* const> values, size_t out_index, bool converts) {
   const Tensor& in = arguments.tensor(0);
   const Tensor& out = arguments.output(out_index);
   if (!arguments.good() || !same_shape(in, out)) return Error::kKernelArguments;
-  if (in.dtype == out.dtype) return move_elements(in.data, strides_of(in), out.data, strides_of(out), out.shape(), byte_size(in.dtype));
+  if (in.dtype == out.dtype)
+    return move_elements(in.data, strides_of(in), out.data, strides_of(out), out.shape(),
+                         byte_size(in.dtype));
   if (!converts) return Error::kKernelDtype;
   return for_element_type(out.dtype, [&]<class To>(To*) { return convert_to<To>(in, out); });
 }

@@ -1,5 +1,5 @@
-// aten::upsample_bilinear2d.out(self, output_size, align_corners, scales_h, scales_w, out) and .vec_out(self, output_size, align_corners,
-// scale_factors, out): float.
+// aten::upsample_bilinear2d.out(self, output_size, align_corners, scales_h, scales_w, out) and
+// .vec_out(self, output_size, align_corners, scale_factors, out): float.
 #include "device/runtime/kernels/portable/kernels.h"
 #include "device/runtime/kernels/portable/resize.h"
 
@@ -20,9 +20,11 @@ Error resize(const Tensor& in, const ResizeTo& size, bool align_corners, const T
     for (int32_t x = 0; x < to.width; ++x) {
       const ResizeAxis::Taps columns = width.taps(x, align_corners);
       const auto between = [&](const float* row) {
-        return row[columns.lower * from.column_stride] * (1 - columns.weight) + row[columns.upper * from.column_stride] * columns.weight;
+        return row[columns.lower * from.column_stride] * (1 - columns.weight) +
+               row[columns.upper * from.column_stride] * columns.weight;
       };
-      out.values<float>()[at + x * to.column_stride] = between(lower) * (1 - rows.weight) + between(upper) * rows.weight;
+      out.values<float>()[at + x * to.column_stride] =
+          between(lower) * (1 - rows.weight) + between(upper) * rows.weight;
     }
   });
   return Error::kOk;

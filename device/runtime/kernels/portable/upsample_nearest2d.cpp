@@ -1,4 +1,5 @@
-// aten::upsample_nearest2d.out(self, output_size, scales_h, scales_w, out) and .vec_out(self, output_size, scale_factors, out): float.
+// aten::upsample_nearest2d.out(self, output_size, scales_h, scales_w, out) and .vec_out(self,
+// output_size, scale_factors, out): float.
 #include "device/runtime/kernels/portable/kernels.h"
 #include "device/runtime/kernels/portable/resize.h"
 
@@ -15,7 +16,8 @@ Error resize(const Tensor& in, const ResizeTo& size, const Tensor& out) {
   for_each_row(from, to, [&](int32_t plane, int32_t y, int32_t at) {
     const int32_t row = plane + height.nearest(y) * from.row_stride;
     for (int32_t x = 0; x < to.width; ++x) {
-      out.values<float>()[at + x * to.column_stride] = in.values<float>()[row + width.nearest(x) * from.column_stride];
+      out.values<float>()[at + x * to.column_stride] =
+          in.values<float>()[row + width.nearest(x) * from.column_stride];
     }
   });
   return Error::kOk;

@@ -1,5 +1,6 @@
-// The elements in logical order under another shape, any dtype; the shape is that of `out`: aten::view_copy.out(self, size, out),
-// aten::squeeze_copy.dim_out and .dims_out(self, dim, out), aten::unsqueeze_copy.out(self, dim, out).
+// The elements in logical order under another shape, any dtype; the shape is that of `out`:
+// aten::view_copy.out(self, size, out), aten::squeeze_copy.dim_out and .dims_out(self, dim, out),
+// aten::unsqueeze_copy.out(self, dim, out).
 #include <cstring>
 
 #include "device/runtime/kernels/portable/elements.h"
@@ -54,7 +55,8 @@ Error reshape(std::span<Value* const> values) {
   Walker to(out);
   const size_t element = byte_size(in.dtype);
   for (size_t i = in.elements(); i > 0; --i) {
-    std::memcpy(out.data + static_cast<size_t>(to.next()) * element, in.data + static_cast<size_t>(from.next()) * element, element);
+    std::memcpy(out.data + static_cast<size_t>(to.next()) * element,
+                in.data + static_cast<size_t>(from.next()) * element, element);
   }
   return Error::kOk;
 }

@@ -1,5 +1,6 @@
-// aten::where.self_out(condition, self, other, out): elements of `self` where the condition of bool is true, of `other` elsewhere, with
-// broadcasting, any dtype. aten::masked_fill.Scalar_out(self, mask, value, out): the value where the mask is true; float.
+// aten::where.self_out(condition, self, other, out): elements of `self` where the condition of bool
+// is true, of `other` elsewhere, with broadcasting, any dtype. aten::masked_fill.Scalar_out(self,
+// mask, value, out): the value where the mask is true; float.
 #include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
 
@@ -14,7 +15,8 @@ Error choose(const Tensor& condition, const Tensor& a, const Tensor& b, const Te
   for_each_offset(
       out.shape(),
       [&](int32_t c, int32_t i, int32_t j, int32_t k) {
-        out.values<T>()[k] = condition.values<uint8_t>()[c] != 0 ? a.values<T>()[i] : b.values<T>()[j];
+        out.values<T>()[k] =
+            condition.values<uint8_t>()[c] != 0 ? a.values<T>()[i] : b.values<T>()[j];
       },
       of_condition, of_a, of_b, strides);
   return Error::kOk;
@@ -28,9 +30,11 @@ Error where_out(std::span<Value* const> values) {
   const Tensor& a = arguments.tensor(1);
   const Tensor& b = arguments.tensor(2);
   const Tensor& out = arguments.output(3);
-  if (!arguments.good() || !broadcasts_to(condition, out) || !broadcasts_to(a, out) || !broadcasts_to(b, out))
+  if (!arguments.good() || !broadcasts_to(condition, out) || !broadcasts_to(a, out) ||
+      !broadcasts_to(b, out))
     return Error::kKernelArguments;
-  if (condition.dtype != ScalarType::kBool || a.dtype != out.dtype || b.dtype != out.dtype) return Error::kKernelDtype;
+  if (condition.dtype != ScalarType::kBool || a.dtype != out.dtype || b.dtype != out.dtype)
+    return Error::kKernelDtype;
   return for_element_type(out.dtype, [&]<class T>(T*) { return choose<T>(condition, a, b, out); });
 }
 
@@ -40,8 +44,11 @@ Error masked_fill_out(std::span<Value* const> values) {
   const Tensor& mask = arguments.tensor(1);
   auto value = static_cast<float>(arguments.number(2));
   const Tensor& out = arguments.output(3);
-  if (!arguments.good() || !broadcasts_to(in, out) || !broadcasts_to(mask, out)) return Error::kKernelArguments;
-  if (mask.dtype != ScalarType::kBool || in.dtype != ScalarType::kFloat || out.dtype != ScalarType::kFloat) return Error::kKernelDtype;
+  if (!arguments.good() || !broadcasts_to(in, out) || !broadcasts_to(mask, out))
+    return Error::kKernelArguments;
+  if (mask.dtype != ScalarType::kBool || in.dtype != ScalarType::kFloat ||
+      out.dtype != ScalarType::kFloat)
+    return Error::kKernelDtype;
   Tensor number;
   number.data = reinterpret_cast<std::byte*>(&value);
   return choose<float>(mask, number, in, out);

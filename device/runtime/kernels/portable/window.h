@@ -1,5 +1,6 @@
-// A sliding window over the two last dimensions, shared by convolution and pooling. A tensor of rank 3 ([C, W]-like: one spatial
-// dimension) or without batch is seen as [N, C, H, W] with extents of 1.
+// A sliding window over the two last dimensions, shared by convolution and pooling. A tensor of
+// rank 3 ([C, W]-like: one spatial dimension) or without batch is seen as [N, C, H, W] with extents
+// of 1.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,10 @@ struct Image {
 inline Image image_of(const Tensor& tensor) {
   const Strides strides = strides_of(tensor);
   const std::span<const int32_t> sizes = tensor.shape();
-  Image image{.batch = sizes[0], .channels = sizes[1], .batch_stride = strides.of[0], .channel_stride = strides.of[1]};
+  Image image{.batch = sizes[0],
+              .channels = sizes[1],
+              .batch_stride = strides.of[0],
+              .channel_stride = strides.of[1]};
   const int last = tensor.rank - 1;
   image.width = sizes.back();
   image.column_stride = strides.of[last];
@@ -29,12 +33,17 @@ inline Image image_of(const Tensor& tensor) {
   return image;
 }
 
-// One axis of a window: output position o covers input positions o · stride − padding + k · dilation, k < kernel.
+// One axis of a window: output position o covers input positions o · stride − padding + k ·
+// dilation, k < kernel.
 struct Axis {
   int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
 
-  bool sane() const { return in_range(kernel) && in_range(stride) && in_range(dilation) && padding >= 0 && padding < kMax; }
-  // Extent of the result; ceil: a last window may start inside the input or its left padding and end beyond.
+  bool sane() const {
+    return in_range(kernel) && in_range(stride) && in_range(dilation) && padding >= 0 &&
+           padding < kMax;
+  }
+  // Extent of the result; ceil: a last window may start inside the input or its left padding and
+  // end beyond.
   int64_t out_extent(int64_t in, bool ceil) const {
     const int64_t room = in + 2 * padding - dilation * (kernel - 1) - 1;
     if (room < 0) return 0;
@@ -44,7 +53,9 @@ struct Axis {
   }
   int64_t start(int64_t out) const { return out * stride - padding; }
   // Taps [first, end) of output position `out` that lie inside an input of extent `in`.
-  int64_t first_tap(int64_t out) const { return start(out) >= 0 ? 0 : (-start(out) + dilation - 1) / dilation; }
+  int64_t first_tap(int64_t out) const {
+    return start(out) >= 0 ? 0 : (-start(out) + dilation - 1) / dilation;
+  }
   int64_t end_tap(int64_t out, int64_t in) const {
     return start(out) >= in ? 0 : std::min(kernel, (in - start(out) + dilation - 1) / dilation);
   }
@@ -54,7 +65,8 @@ struct Axis {
   static bool in_range(int64_t value) { return value >= 1 && value < kMax; }
 };
 
-// Entry `axis` of a list that has one entry for all axes or one for each; `fallback` if it is empty.
+// Entry `axis` of a list that has one entry for all axes or one for each; `fallback` if it is
+// empty.
 inline int64_t per_axis(std::span<const int64_t> list, size_t axis, int64_t fallback) {
   if (list.empty()) return fallback;
   return list.size() == 1 ? list[0] : list[std::min(axis, list.size() - 1)];

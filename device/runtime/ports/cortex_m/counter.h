@@ -1,5 +1,6 @@
-// How many instructions a piece of code executes, by the SysTick timer: exact to a few under QEMU with `-icount shift=0`, where every
-// instruction takes a nanosecond. On silicon it counts processor cycles, in steps of one tick.
+// How many instructions a piece of code executes, by the SysTick timer: exact to a few under QEMU
+// with `-icount shift=0`, where every instruction takes a nanosecond. On silicon it counts
+// processor cycles, in steps of one tick.
 #pragma once
 
 #include <cstdint>

@@ -26,11 +26,16 @@ void print(uint64_t number) {
   print(std::string_view(digits + at, sizeof digits - at));
 }
 
-HostFile::HostFile(const char* path, Mode mode) : handle_(port_open(path, static_cast<port_mode>(mode))) {}
+HostFile::HostFile(const char* path, Mode mode)
+    : handle_(port_open(path, static_cast<port_mode>(mode))) {}
 HostFile::~HostFile() { port_close(handle_); }
 bool HostFile::is_open() const { return handle_ != PORT_CLOSED; }
-size_t HostFile::read(std::span<std::byte> bytes) { return port_read(handle_, bytes.data(), bytes.size()); }
-bool HostFile::write(std::span<const std::byte> bytes) { return port_write(handle_, bytes.data(), bytes.size()) != 0; }
+size_t HostFile::read(std::span<std::byte> bytes) {
+  return port_read(handle_, bytes.data(), bytes.size());
+}
+bool HostFile::write(std::span<const std::byte> bytes) {
+  return port_write(handle_, bytes.data(), bytes.size()) != 0;
+}
 
 void exit(uint32_t code) { port_exit(code); }
 

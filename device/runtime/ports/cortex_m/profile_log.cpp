@@ -40,7 +40,8 @@ void write(Program of, const Status& status) {
   header.cost_events = cost > 0 ? of->events - 1 : 0;
   header.planned_bytes = of->planned_bytes;
   header.used_bytes = static_cast<uint32_t>(used_bytes);
-  if (port_write(file, &header, sizeof header) == 0 || port_write(file, records, header.records * sizeof *records) == 0)
+  if (port_write(file, &header, sizeof header) == 0 ||
+      port_write(file, records, header.records * sizeof *records) == 0)
     print("error: profile.bin cannot be written\n");
   profiler().clear();
 }
@@ -82,7 +83,9 @@ void end_run(const Status& status) {
   write(program, status);
 }
 
-void before(const runtime::Method& method, uint32_t step) { profiler().observer().before(&profiler(), method, step); }
+void before(const runtime::Method& method, uint32_t step) {
+  profiler().observer().before(&profiler(), method, step);
+}
 
 void after(const runtime::Method& method, uint32_t step, uint64_t instructions) {
   const runtime::ProfiledStep ran = program->step(step);

@@ -1,8 +1,10 @@
-// What starts and runs of an image cost, written to `profile.bin` of the host: a header and its records for each program's start and each
-// run (device/npu/profile.h). `deuteron profile profile.bin --program M.pte` shows them. Without the option DEUTERON_PROFILE all of this is
+// What starts and runs of an image cost, written to `profile.bin` of the host: a header and its
+// records for each program's start and each run (device/npu/profile.h). `deuteron profile
+// profile.bin --program M.pte` shows them. Without the option DEUTERON_PROFILE all of this is
 // nothing.
 //
-// Times are NPU cycles for what the NPU runs and executed instructions for the rest; recording is not in them.
+// Times are NPU cycles for what the NPU runs and executed instructions for the rest; recording is
+// not in them.
 #pragma once
 
 #include "device/runtime/profiler.h"

@@ -1,5 +1,5 @@
-// Arm's semihosting: a trap that a debugger or an emulator answers. It gives an image whatever its user may do on the host, commands
-// included; serial.cpp gives it three streams.
+// Arm's semihosting: a trap that a debugger or an emulator answers. It gives an image whatever its
+// user may do on the host, commands included; serial.cpp gives it three streams.
 #include "device/runtime/ports/cortex_m/semihosting.h"
 
 #include <cstring>
@@ -8,7 +8,14 @@
 
 namespace {
 
-enum class Operation : uint32_t { kOpen = 0x01, kClose = 0x02, kWrite0 = 0x04, kWrite = 0x05, kRead = 0x06, kExitExtended = 0x20 };
+enum class Operation : uint32_t {
+  kOpen = 0x01,
+  kClose = 0x02,
+  kWrite0 = 0x04,
+  kWrite = 0x05,
+  kRead = 0x06,
+  kExitExtended = 0x20
+};
 
 uint32_t call(Operation operation, const void* arguments) {
   register uint32_t r0 asm("r0") = static_cast<uint32_t>(operation);
@@ -17,12 +24,15 @@ uint32_t call(Operation operation, const void* arguments) {
   return r0;
 }
 
-uint32_t word(const void* pointer) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(pointer)); }
+uint32_t word(const void* pointer) {
+  return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(pointer));
+}
 
 }  // namespace
 
 port_file port_open(const char* path, port_mode mode) {
-  const uint32_t arguments[] = {word(path), static_cast<uint32_t>(mode), static_cast<uint32_t>(std::strlen(path))};
+  const uint32_t arguments[] = {word(path), static_cast<uint32_t>(mode),
+                                static_cast<uint32_t>(std::strlen(path))};
   return call(Operation::kOpen, arguments);
 }
 

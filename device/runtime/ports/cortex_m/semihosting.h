@@ -1,5 +1,6 @@
-// Text, files and the end of the program through a debugger or an emulator: Arm's semihosting (document "Semihosting for AArch32 and
-// AArch64"), without which the first call stops the core; or, built with DEUTERON_SERIAL, the board's serial ports (serial.cpp).
+// Text, files and the end of the program through a debugger or an emulator: Arm's semihosting
+// (document "Semihosting for AArch32 and AArch64"), without which the first call stops the core;
+// or, built with DEUTERON_SERIAL, the board's serial ports (serial.cpp).
 #pragma once
 
 #include <cstddef>

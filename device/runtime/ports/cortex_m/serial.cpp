@@ -1,12 +1,14 @@
-// Text and files by the board's serial ports (CMSDK UARTs) and its memory: what an emulator without semihosting gives an image, which then
-// reaches nothing else of the host. `deuteron run --on qemu` starts it so:
+// Text and files by the board's serial ports (CMSDK UARTs) and its memory: what an emulator without
+// semihosting gives an image, which then reaches nothing else of the host. `deuteron run --on qemu`
+// starts it so:
 //
 //   port 0  text
 //   port 1  what is written to outputs.bin
 //   port 2  what is written to profile.bin
 //   memory  inputs.bin, its bytes before board::kInputsEnd - 4, how many they are in the word there
 //
-// The end of the program is a reset, after a line `exit CODE`; the emulator does not start again (-no-reboot).
+// The end of the program is a reset, after a line `exit CODE`; the emulator does not start again
+// (-no-reboot).
 #include <board.h>  // of the board: its folder is in the include path
 
 #include <cstring>
@@ -19,7 +21,8 @@ namespace {
 
 namespace board = dtr::board;
 
-constexpr uint32_t kData = 0x0, kState = 0x4, kControl = 0x8, kDivider = 0x10;  // registers of a port
+constexpr uint32_t kData = 0x0, kState = 0x4, kControl = 0x8,
+                   kDivider = 0x10;  // registers of a port
 constexpr uint32_t kFull = 1, kTransmit = 1, kLeastDivider = 16;
 constexpr port_file kText = 0, kOutputs = 1, kProfile = 2, kInputs = 3;
 
@@ -59,7 +62,8 @@ void port_close(port_file) {}
 
 size_t port_read(port_file file, void* data, size_t bytes) {
   if (file != kInputs) return 0;
-  const size_t whole = at(kInputsCount), left = whole - inputs_read, count = bytes < left ? bytes : left;
+  const size_t whole = at(kInputsCount), left = whole - inputs_read,
+               count = bytes < left ? bytes : left;
   std::memcpy(data, reinterpret_cast<const std::byte*>(kInputsCount - whole + inputs_read), count);
   inputs_read += count;
   return count;

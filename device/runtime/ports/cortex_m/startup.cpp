@@ -1,5 +1,5 @@
-// From reset to main on a Cortex-M33 or M55: vectors, memory, floating point, a limit of the stack. Faults end the program with a message:
-// one that hangs tells nobody anything.
+// From reset to main on a Cortex-M33 or M55: vectors, memory, floating point, a limit of the stack.
+// Faults end the program with a message: one that hangs tells nobody anything.
 #include <cstdint>
 #include <cstring>
 
@@ -8,8 +8,9 @@
 
 extern "C" {
 // Of the linker script.
-extern uint32_t port_stack_top[], port_stack_limit[], port_data_load[], port_data_begin[], port_data_end[], port_bss_begin[],
-    port_bss_end[], port_program_load[], port_program_begin[], port_program_end[];
+extern uint32_t port_stack_top[], port_stack_limit[], port_data_load[], port_data_begin[],
+    port_data_end[], port_bss_begin[], port_bss_end[], port_program_load[], port_program_begin[],
+    port_program_end[];
 int main();
 [[noreturn]] void port_reset();
 [[noreturn]] void port_fault();
@@ -20,7 +21,8 @@ namespace {
 using Vector = void (*)();
 
 volatile uint32_t& at(uint32_t address) { return *reinterpret_cast<volatile uint32_t*>(address); }
-constexpr uint32_t kVectorTable = 0xE000ED08, kCoprocessorAccess = 0xE000ED88, kFaultStatus = 0xE000ED28;
+constexpr uint32_t kVectorTable = 0xE000ED08, kCoprocessorAccess = 0xE000ED88,
+                   kFaultStatus = 0xE000ED28;
 
 }  // namespace
 
@@ -48,9 +50,12 @@ void port_reset() {
   asm volatile("msr msplim, %0" : : "r"(port_stack_limit));
   at(kCoprocessorAccess) = at(kCoprocessorAccess) | 0xFU << 20;  // floating point and MVE
   asm volatile("dsb\n isb" : : : "memory");
-  std::memcpy(port_data_begin, port_data_load, static_cast<size_t>(port_data_end - port_data_begin) * sizeof(uint32_t));
-  std::memcpy(port_program_begin, port_program_load, static_cast<size_t>(port_program_end - port_program_begin) * sizeof(uint32_t));
-  std::memset(port_bss_begin, 0, static_cast<size_t>(port_bss_end - port_bss_begin) * sizeof(uint32_t));
+  std::memcpy(port_data_begin, port_data_load,
+              static_cast<size_t>(port_data_end - port_data_begin) * sizeof(uint32_t));
+  std::memcpy(port_program_begin, port_program_load,
+              static_cast<size_t>(port_program_end - port_program_begin) * sizeof(uint32_t));
+  std::memset(port_bss_begin, 0,
+              static_cast<size_t>(port_bss_end - port_bss_begin) * sizeof(uint32_t));
   dtr::port::counter_start();
   dtr::port::exit(static_cast<uint32_t>(main()));
 }
