@@ -12,7 +12,8 @@ A mutation is a [[mutant]] table in test/mutants/AREA.toml:
 
   id          unique: letters and a number
   file        the source that is changed
-  find        text that occurs exactly once in it
+  find        text that occurs exactly once in it; white space does not count, so that it
+              holds whatever width the lines are formatted to
   replace     its replacement
   breaks      what a user would see go wrong
   test        what must fail, as narrow as possible:
@@ -76,20 +77,27 @@ class Mutant:
     def __init__(self, area, table):
         missing, unknown = KEYS - table.keys(), table.keys() - KEYS - {"equivalent"}
         if missing or unknown:
-            sys.exit(f"{area}.toml, {table.get('id', '?')}: missing keys {sorted(missing)}, "
-                     f"unknown keys {sorted(unknown)}")
+            sys.exit(
+                f"{area}.toml, {table.get('id', '?')}: missing keys {sorted(missing)}, "
+                f"unknown keys {sorted(unknown)}"
+            )
         self.area = area
         self.id, self.file, self.breaks = table["id"], table["file"], table["breaks"]
         self.find, self.replace = table["find"], table["replace"]
         self.test, self.equivalent = table["test"], table.get("equivalent")
         self.kind, _, self.name = self.test.partition(" ")
 
+    def places(self, text):
+        """Matches of `find` in a source, with any white space between its tokens."""
+        tokens = re.findall(r"\w+|[^\w\s]", self.find)
+        return list(re.finditer(r"\s*".join(map(re.escape, tokens)), text))
+
     def stale(self):
         """Why the entry does not fit the sources any more; None if it does."""
         path = SOURCE / self.file
         if not path.is_file():
             return f"{self.file} does not exist"
-        count = path.read_text().count(self.find)
+        count = len(self.places(path.read_text()))
         if count != 1:
             return f"the text to find occurs {count} times in {self.file}"
         if self.find == self.replace:
@@ -116,8 +124,11 @@ class Mutant:
     def targets(self):
         if self.kind == "lit":
             lines = re.findall(r"RUN:.*", (SOURCE / "test/lit" / self.name).read_text())
-            return [tool for tool in ("deuteron", "deuteron-opt")
-                    if any(re.search(rf"(?<![\w-]){tool}(?![\w-])", line) for line in lines)]
+            return [
+                tool
+                for tool in ("deuteron", "deuteron-opt")
+                if any(re.search(rf"(?<![\w-]){tool}(?![\w-])", line) for line in lines)
+            ]
         if self.kind == "ctest":
             return CTEST_TARGETS[self.name]
         if self.kind == "compile":
@@ -142,8 +153,11 @@ def tests_of(program, cache={}):  # noqa: B006 (each program's sources are read 
 
 
 def load():
-    mutants = [Mutant(path.stem, table) for path in sorted(LISTS.glob("*.toml"))
-               for table in tomllib.loads(path.read_text())["mutant"]]
+    mutants = [
+        Mutant(path.stem, table)
+        for path in sorted(LISTS.glob("*.toml"))
+        for table in tomllib.loads(path.read_text())["mutant"]
+    ]
     ids = [mutant.id for mutant in mutants]
     if twice := sorted({each for each in ids if ids.count(each) > 1}):
         sys.exit(f"listed twice: {', '.join(twice)}")
@@ -151,16 +165,20 @@ def load():
 
 
 def git(*arguments):
-    return subprocess.run(["git", "-C", SOURCE, *arguments], check=True, capture_output=True,
-                          text=True).stdout
+    return subprocess.run(
+        ["git", "-C", SOURCE, *arguments], check=True, capture_output=True, text=True
+    ).stdout
 
 
 def commit():
     """The commit that last changed what is tested; with a + where the sources differ from it."""
     others = r"docs/|test/|[A-Z]+\.md|Makefile"
     product = [":/", ":!test", ":!docs", ":!*.md", ":!Makefile"]
-    changed = [line for line in git("status", "--porcelain").splitlines()
-               if not re.match(rf".. ({others})", line)]
+    changed = [
+        line
+        for line in git("status", "--porcelain").splitlines()
+        if not re.match(rf".. ({others})", line)
+    ]
     at = git("log", "-1", "--format=%h", "--abbrev=10", "--", *product).strip()
     return at + ("+" if changed else "")
 
@@ -193,39 +211,82 @@ def shared():
 
 
 def configure():
-    done = subprocess.run(["cmake", "-S", TREE, "-B", BUILD, "-G", "Ninja",
-                           "-DCMAKE_BUILD_TYPE=Release", "-DDTR_BUILD_TESTS=ON",
-                           "-DDTR_BUILD_BENCH=OFF", f"-DDTR_SHARED={shared()}"],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            "cmake",
+            "-S",
+            TREE,
+            "-B",
+            BUILD,
+            "-G",
+            "Ninja",
+            "-DCMAKE_BUILD_TYPE=Release",
+            "-DDTR_BUILD_TESTS=ON",
+            "-DDTR_BUILD_BENCH=OFF",
+            f"-DDTR_SHARED={shared()}",
+        ],
+        capture_output=True,
+        text=True,
+    )
     if done.returncode != 0:
         sys.exit(done.stdout[-3000:] + done.stderr[-3000:])
 
 
 def build(targets, jobs):
-    done = subprocess.run(["cmake", "--build", BUILD, "-j", str(jobs), "--target", *targets],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        ["cmake", "--build", BUILD, "-j", str(jobs), "--target", *targets],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     return done.returncode == 0, done.stdout
 
 
 def command_of(mutant):
     if mutant.kind == "lit":
-        return [sys.executable, LIT, "-sv", "-j1", "--param", f"tools={BUILD}",
-                "--param", f"llvm={LLVM}", "--param", f"shared={shared()}",
-                TREE / "test/lit" / mutant.name]
+        return [
+            sys.executable,
+            LIT,
+            "-sv",
+            "-j1",
+            "--param",
+            f"tools={BUILD}",
+            "--param",
+            f"llvm={LLVM}",
+            "--param",
+            f"shared={shared()}",
+            TREE / "test/lit" / mutant.name,
+        ]
     if mutant.kind == "ctest":
-        return ["ctest", "--test-dir", BUILD, "-R", f"^{mutant.name}$", "--no-tests=error",
-                "--output-on-failure"]
-    return [BUILD / f"test/unit/test_{mutant.kind}", "--gtest_brief=1",
-            f"--gtest_filter={mutant.name}"]
+        return [
+            "ctest",
+            "--test-dir",
+            BUILD,
+            "-R",
+            f"^{mutant.name}$",
+            "--no-tests=error",
+            "--output-on-failure",
+        ]
+    return [
+        BUILD / f"test/unit/test_{mutant.kind}",
+        "--gtest_brief=1",
+        f"--gtest_filter={mutant.name}",
+    ]
 
 
 def run_test(mutant):
     """Of the mutant's test in the scratch build: (passed, what failed or ran, output)."""
     environment = os.environ | {"DEUTERON_SOURCE": str(TREE), "DEUTERON_SHARED": shared()}
     try:
-        done = subprocess.run([str(part) for part in command_of(mutant)], env=environment,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors="replace", timeout=TIMEOUT)
+        done = subprocess.run(
+            [str(part) for part in command_of(mutant)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT,
+        )
     except subprocess.TimeoutExpired:
         return False, f"{mutant.test} (does not end)", ""
     passed, output = done.returncode == 0, done.stdout
@@ -296,14 +357,19 @@ def record(mutants, ran):
     results, rows = read_results(), recorded()
     for mutant in ran:
         if result := results.get(mutant.id):
-            rows[mutant.id] = (f"| {mutant.id} | {mutant.area} | `{mutant.file}` | "
-                               f"{result['outcome']} | {result['by']} | {result['commit']} |")
+            rows[mutant.id] = (
+                f"| {mutant.id} | {mutant.area} | `{mutant.file}` | "
+                f"{result['outcome']} | {result['by']} | {result['commit']} |"
+            )
     table = [rows[mutant.id] for mutant in mutants if mutant.id in rows]
     outcomes = [outcome_of(row) for row in table]
     counts = ", ".join(f"{outcomes.count(each)} {each}" for each in sorted(set(outcomes)))
-    PAGE.write_text(f"{HEAD}{len(table)} mutations: {counts}.\n\n"
-                    "| id | area | file | outcome | by | at commit |\n|---|---|---|---|---|---|\n"
-                    + "\n".join(table) + "\n")
+    PAGE.write_text(
+        f"{HEAD}{len(table)} mutations: {counts}.\n\n"
+        "| id | area | file | outcome | by | at commit |\n|---|---|---|---|---|---|\n"
+        + "\n".join(table)
+        + "\n"
+    )
 
 
 def check(mutants):
@@ -315,8 +381,10 @@ def check(mutants):
         if why := mutant.stale():
             wrong.append(f"{where} is stale: {why}")
         if mutant.id not in rows:
-            wrong.append(f"{where} has no result in docs/mutants.md: "
-                         f"make mutants ARGS='--record --only {mutant.id}'")
+            wrong.append(
+                f"{where} has no result in docs/mutants.md: "
+                f"make mutants ARGS='--record --only {mutant.id}'"
+            )
         elif outcome_of(rows[mutant.id]) not in GOOD:
             wrong.append(f"{where}: docs/mutants.md says {outcome_of(rows[mutant.id])}")
     listed = {mutant.id for mutant in mutants}
@@ -330,7 +398,9 @@ def apply_and_judge(mutant, jobs):
         return "stale", why
     path = TREE / mutant.file
     original = path.read_text()
-    path.write_text(original.replace(mutant.find, mutant.replace))
+    (place,) = mutant.places(original)
+    start, end = place.span()
+    path.write_text(original[:start] + mutant.replace.strip() + original[end:])
     try:
         outcome, by = judge(mutant, jobs)
     finally:
@@ -367,8 +437,9 @@ def run(mutants, jobs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", help="ids, separated by commas")
     parser.add_argument("--area", help="areas, separated by commas")
     parser.add_argument("--list", action="store_true")
@@ -393,8 +464,10 @@ def main():
     if options.list:
         for mutant in chosen:
             proven = "equivalent, " if mutant.equivalent else ""
-            print(f"{mutant.id:6} {mutant.area:12} {mutant.file}: {mutant.breaks} "
-                  f"[{proven}{mutant.test}]")
+            print(
+                f"{mutant.id:6} {mutant.area:12} {mutant.file}: {mutant.breaks} "
+                f"[{proven}{mutant.test}]"
+            )
         return 0
     code = run(chosen, options.jobs)
     if options.record:
