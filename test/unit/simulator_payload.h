@@ -1,4 +1,5 @@
-// A small encoder of NPU payloads for the simulator's tests: written from device/npu/microcode.h alone, shared with nobody.
+// A small encoder of NPU payloads for the simulator's tests: written from device/npu/microcode.h
+// alone, shared with nobody.
 #pragma once
 
 #include <algorithm>
@@ -19,11 +20,17 @@
 
 namespace dtr::test {
 
+inline constexpr npu::Rescale kOne{1 << 30, 1};
+// (a + b) exactly.
+inline constexpr npu::BinaryArguments kPlainAdd{
+    0, 0, 0, {1 << 30, 0}, {1 << 30, 0}, {1 << 30, -18}, -128, 127};
+
 // Bytes at a 64-byte boundary.
 class AlignedBytes {
  public:
   AlignedBytes() = default;
-  explicit AlignedBytes(size_t bytes, uint8_t fill = 0) : storage_(bytes + kSlack, std::byte{fill}), bytes_(bytes) {}
+  explicit AlignedBytes(size_t bytes, uint8_t fill = 0)
+      : storage_(bytes + kSlack, std::byte{fill}), bytes_(bytes) {}
   explicit AlignedBytes(std::span<const std::byte> from) : AlignedBytes(from.size()) {
     if (!from.empty()) std::memcpy(data(), from.data(), from.size());
   }
@@ -43,7 +50,8 @@ class AlignedBytes {
   int8_t* int8() { return reinterpret_cast<int8_t*>(data()); }
   npu::Buffer buffer() { return {data(), static_cast<uint32_t>(bytes_)}; }
   bool operator==(const AlignedBytes& other) const {
-    return bytes_ == other.bytes_ && (bytes_ == 0 || std::memcmp(data(), other.data(), bytes_) == 0);
+    return bytes_ == other.bytes_ &&
+           (bytes_ == 0 || std::memcmp(data(), other.data(), bytes_) == 0);
   }
 
  private:
@@ -52,8 +60,10 @@ class AlignedBytes {
   size_t bytes_ = 0;
 };
 
-// TFLite's softmax of dense rows whose operand's scale makes that shift; the result has scale 1/256 and zero point −128.
-inline npu::Softmax probability(npu::Address input, npu::Address output, uint32_t rows, uint32_t columns, int32_t shift) {
+// TFLite's softmax of dense rows whose operand's scale makes that shift; the result has scale 1/256
+// and zero point −128.
+inline npu::Softmax probability(npu::Address input, npu::Address output, uint32_t rows,
+                                uint32_t columns, int32_t shift) {
   return {.input = input,
           .output = output,
           .outer = rows,
@@ -68,8 +78,8 @@ inline npu::Softmax probability(npu::Address input, npu::Address output, uint32_
 }
 
 // A dense Binary with its addresses.
-inline npu::Binary binary(npu::BinaryKind kind, npu::Address a, npu::Address b, npu::Address y, uint32_t elements,
-                          const npu::BinaryArguments& arguments) {
+inline npu::Binary binary(npu::BinaryKind kind, npu::Address a, npu::Address b, npu::Address y,
+                          uint32_t elements, const npu::BinaryArguments& arguments) {
   npu::Binary made = npu::dense_binary(kind, elements);
   made.input_0 = a, made.input_1 = b, made.output = y;
   made.arguments = arguments;
@@ -111,7 +121,9 @@ class PayloadBuilder {
   npu::Address stage(const std::vector<T>& values, bool wait = true) {
     return stage(std::as_bytes(std::span(values)), wait);
   }
-  void copy(npu::Address to, npu::Address from, uint32_t bytes) { add(npu::Copy{to, from, bytes, ++tickets_}); }
+  void copy(npu::Address to, npu::Address from, uint32_t bytes) {
+    add(npu::Copy{to, from, bytes, ++tickets_});
+  }
   void wait() { add(npu::Wait{tickets_}); }
   template <class Command>
   void add(const Command& command) {
@@ -137,7 +149,8 @@ class PayloadBuilder {
     header.magic = npu::kMagic;
     header.version = uint32_t{npu::kVersionMajor} << 16;
     header.target_hash = npu::format_hash(target_);
-    header.microcode_words = static_cast<uint32_t>(sizeof header / 4 + operands_.size() * 2 + words_.size());
+    header.microcode_words =
+        static_cast<uint32_t>(sizeof header / 4 + operands_.size() * 2 + words_.size());
     header.command_count = commands_;
     header.operand_count = static_cast<uint32_t>(operands_.size());
     header.constants_offset = (header.microcode_words * 4 + 15) / 16 * 16;
@@ -147,9 +160,11 @@ class PayloadBuilder {
     AlignedBytes payload(size_t{header.constants_offset} + constants_.size());
     std::byte* at = payload.data() + sizeof header;
     std::memcpy(payload.data(), &header, sizeof header);
-    if (!operands_.empty()) std::memcpy(at, operands_.data(), operands_.size() * sizeof(npu::Operand));
+    if (!operands_.empty())
+      std::memcpy(at, operands_.data(), operands_.size() * sizeof(npu::Operand));
     std::memcpy(at + operands_.size() * sizeof(npu::Operand), words_.data(), words_.size() * 4);
-    if (!constants_.empty()) std::memcpy(payload.data() + header.constants_offset, constants_.data(), constants_.size());
+    if (!constants_.empty())
+      std::memcpy(payload.data() + header.constants_offset, constants_.data(), constants_.size());
     sign(payload);
     return payload;
   }
@@ -178,7 +193,9 @@ class Random {
  public:
   explicit Random(uint32_t seed) : engine_(seed) {}
   // In [low, high].
-  int32_t between(int32_t low, int32_t high) { return static_cast<int32_t>(low + int64_t{next()} % (int64_t{high} - low + 1)); }
+  int32_t between(int32_t low, int32_t high) {
+    return static_cast<int32_t>(low + int64_t{next()} % (int64_t{high} - low + 1));
+  }
   uint32_t upto(uint32_t high) { return next() % (high + 1); }
   bool chance(uint32_t percent) { return next() % 100 < percent; }
   // Mostly anything, sometimes only the ends of the range: what overflows first.
@@ -187,7 +204,9 @@ class Random {
     const uint32_t mode = next() % 4;
     for (int8_t& value : values) {
       const uint32_t bits = next() >> 7;
-      value = mode == 0 ? (bits % 2 != 0 ? int8_t{127} : int8_t{-128}) : mode == 1 ? int8_t{-128} : static_cast<int8_t>(bits);
+      value = mode == 0   ? (bits % 2 != 0 ? int8_t{127} : int8_t{-128})
+              : mode == 1 ? int8_t{-128}
+                          : static_cast<int8_t>(bits);
     }
     return values;
   }
@@ -199,8 +218,8 @@ class Random {
 };
 
 // Weights [out][kernel row][kernel column][in] in the order of the machine.
-inline std::vector<int8_t> pack_conv2d(const npu::Target& target, const npu::Window& w, npu::Packing packing,
-                                       const std::vector<int8_t>& plain) {
+inline std::vector<int8_t> pack_conv2d(const npu::Target& target, const npu::Window& w,
+                                       npu::Packing packing, const std::vector<int8_t>& plain) {
   const bool rows = packing == npu::Packing::kRows;
   const uint32_t run = rows ? w.kernel_width * w.in_channels : w.in_channels;
   const uint32_t runs = rows ? w.kernel_height : w.kernel_height * w.kernel_width;
@@ -211,26 +230,32 @@ inline std::vector<int8_t> pack_conv2d(const npu::Target& target, const npu::Win
         for (uint32_t unit = 0; unit < target.pipelines; ++unit)
           for (uint32_t lane = 0; lane < target.macs; ++lane) {
             const bool exists = group + unit < w.out_channels && block + lane < run;
-            packed.push_back(exists ? plain[(size_t{group + unit} * runs + r) * run + block + lane] : int8_t{0});
+            packed.push_back(exists ? plain[(size_t{group + unit} * runs + r) * run + block + lane]
+                                    : int8_t{0});
           }
   return packed;
 }
 
 // Weights [kernel row][kernel column][out] in the order of the machine.
-inline std::vector<int8_t> pack_depthwise(const npu::Target& target, const npu::Window& w, const std::vector<int8_t>& plain) {
+inline std::vector<int8_t> pack_depthwise(const npu::Target& target, const npu::Window& w,
+                                          const std::vector<int8_t>& plain) {
   std::vector<int8_t> packed;
   for (uint32_t group = 0; group < w.out_channels; group += target.pipelines)
     for (uint32_t tap = 0; tap < w.kernel_height * w.kernel_width; ++tap)
       for (uint32_t unit = 0; unit < target.pipelines; ++unit)
-        packed.push_back(group + unit < w.out_channels ? plain[size_t{tap} * w.out_channels + group + unit] : int8_t{0});
+        packed.push_back(group + unit < w.out_channels
+                             ? plain[size_t{tap} * w.out_channels + group + unit]
+                             : int8_t{0});
   return packed;
 }
 
 struct Channel {
   int32_t bias, multiplier, shift;
 };
-inline std::vector<int32_t> pack_parameters(const npu::Target& target, const std::vector<Channel>& channels) {
-  const size_t stride = (channels.size() + target.pipelines - 1) / target.pipelines * target.pipelines;
+inline std::vector<int32_t> pack_parameters(const npu::Target& target,
+                                            const std::vector<Channel>& channels) {
+  const size_t stride =
+      (channels.size() + target.pipelines - 1) / target.pipelines * target.pipelines;
   std::vector<int32_t> packed(3 * stride);
   for (size_t i = 0; i < channels.size(); ++i) {
     packed[i] = channels[i].bias;
