@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """The latencies that NXP publishes for i.MX RT700 against what `deuteron compile` prints for the
-same networks with seeded weights: the tables of
-docs/npu.md 6 between two marks. Nothing but options of the command stands between the machine and
-the table. Standard library only.
+same networks with seeded weights: the tables of docs/npu.md 6 between two marks. Nothing but
+options of the command stands between the machine and the table. Standard library only.
 
     bench/calibrate.py [--deuteron build/release/deuteron] [--check]     --check: exit code 1 if the
     page or compiler/targets/target.cpp says otherwise

@@ -10,9 +10,8 @@ models beside CMSIS-NN's, and sizes of code.
     cortex_m.py DEUTERON --update-errors     write compiler/targets/cpu_errors.inc as well
 
 The models are the quantized graphs of test/golden, whose weights are seeded, so counts need no
-other data; the check runs those of DEUTERON_SHARED too,
-with their own weights. bench/cmsis_nn.json says where CMSIS-NN's figures come from. `make bench`
-writes what is measured here into
+other data; the check runs those of DEUTERON_SHARED too, with their own weights. bench/cmsis_nn.json
+says where CMSIS-NN's figures come from. `make bench` writes what is measured here into
 bench/performance.json and the page. Standard library only.
 """
 import json

@@ -1,6 +1,5 @@
 """What int8 kernels beside the NPU are worth: test/data/mixed for imxrt700 and imxrt700cm, a
-section of docs/performance.md. Standard library
-only.
+section of docs/performance.md. Standard library only.
 """
 import json
 import subprocess

@@ -1,6 +1,5 @@
 """docs/performance.md from the record of one run (bench/performance.json) and the peers' figures
-(bench/anchors.json). Computes no figure
-that is not in them. Standard library only.
+(bench/anchors.json). Computes no figure that is not in them. Standard library only.
 """
 import cortex_m
 import firmware_sizes

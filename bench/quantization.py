@@ -8,9 +8,8 @@ it where models are missing.
                                         for the time of the passes
 
 quantized.pt2 of every model, qat.pt2 of every conformance case, the trained digits_cnn of
-test/data/qat, and the time of the passes. Judges are
-the outputs that PyTorch computed, which are stored with the models. Exit code 1 if a goal is not
-met. Standard library only.
+test/data/qat, and the time of the passes. Judges are the outputs that PyTorch computed, which are
+stored with the models. Exit code 1 if a goal is not met. Standard library only.
 """
 import argparse
 import array

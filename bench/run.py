@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Measures accuracy, speed, cycles, memory and code sizes of the built command:
-bench/performance.json, and docs/performance.md from it, beside
-the peers of bench/anchors.json.
+bench/performance.json, and docs/performance.md from it, beside the peers of bench/anchors.json.
 
     bench/run.py [--shared DIR] [--build build/release] [--repeats N]      measure all and write
     both files
@@ -11,11 +10,9 @@ the peers of bench/anchors.json.
                                                                             the tree computes now
 
 Seconds are those of whole processes of `deuteron` (wall clock), best of N runs: a busy machine can
-only make a figure worse. The tree must be
-committed, so that the commit on the page is what was measured. The check leaves out seconds, and
-models whose data are not here; instructions
-under QEMU are compared by bench/cortex_m.py, sizes of firmware by test/e2e/firmware.py. Standard
-library only.
+only make a figure worse. The tree must be committed, so that the commit on the page is what was
+measured. The check leaves out seconds, and models whose data are not here; instructions under QEMU
+are compared by bench/cortex_m.py, sizes of firmware by test/e2e/firmware.py. Standard library only.
 """
 import argparse
 import datetime

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the table of diagnostics: ids well formed, unique and sorted, every row used by the code
-and by a test; so too every id of a
-reason why an operator is not on the NPU (`npu-…`, `quantizer-…`).
+and by a test; so too every id of a reason why an operator is not on the NPU (`npu-…`,
+`quantizer-…`).
 
     scripts/check_diagnostics.py [ROOT]
 

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """Checks what the folders promise each other: the order of includes, the length of files, that
-CMake lists every source, and that what is
-printed is encoded for a terminal.
+CMake lists every source, and that what is printed is encoded for a terminal.
 
     scripts/check_layers.py [ROOT]
 
 ROOMS says what each room, a folder that is a library, may include; docs/architecture.md has a row
-for each, in this order. Each finding is
-one line `file:line: what is wrong`; exit code 1 if there is any. Standard library only.
+for each, in this order. Each finding is one line `file:line: what is wrong`; exit code 1 if there
+is any. Standard library only.
 """
 import os
 import re
@@ -15,9 +14,8 @@ import sys
 from pathlib import Path
 
 # What each room may include besides itself; "*" is every room of that wing that stands above it.
-# Rooms stand in the order of dependence, the
-# wings too: a row names only rooms above it, so that there is no circle, and a wing never looks to
-# the right.
+# Rooms stand in the order of dependence, the wings too: a row names only rooms above it, so that
+# there is no circle, and a wing never looks to the right.
 ROOMS = {
     "device/numerics": "",
     "device/npu": "device/numerics",

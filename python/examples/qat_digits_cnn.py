@@ -5,8 +5,7 @@ compile the result.
     [--output digits_qat.pt2]
 
 Needs torch 2.13 and scikit-learn, which has the images. Prints the accuracy of the float model, of
-the trained one with its fake
-quantization, and of the compiled program.
+the trained one with its fake quantization, and of the compiled program.
 """
 import argparse
 import subprocess

@@ -5,19 +5,16 @@ that is the cause.
     prove_exceptions.py SHARED/conformance build/release/deuteron [--write] [CASE …]
 
 Needs PyTorch 2.13, ExecuTorch 1.4, LiteRT and NumPy: `make test-interop` runs it in its
-environment. Without --write exceptions.npz must hold
-what TFLite computes now.
+environment. Without --write exceptions.npz must hold what TFLite computes now.
 
 Where rounding is the cause, upstream's Neutron IR of the whole graph runs on LiteRT's reference
-kernels (BUILTIN_REF) with the calibration
-samples, and deuteron-conformance demands that ours equals the stored result. The real result of the
-quantized input, in double precision,
-says how TFLite's differs from PyTorch's: every such element is a tie ("ties").
+kernels (BUILTIN_REF) with the calibration samples, and deuteron-conformance demands that ours
+equals the stored result. The real result of the quantized input, in double precision, says how
+TFLite's differs from PyTorch's: every such element is a tie ("ties").
 
 Where an SQNR of few elements is the cause ("few-elements"), both quantized models run on 400
-multiples (1/4 to 1) of the calibration samples,
-whose elements fall anywhere between the codes: ours is not more than 1 dB below upstream's there.
-The other causes are asserted one by one.
+multiples (1/4 to 1) of the calibration samples, whose elements fall anywhere between the codes:
+ours is not more than 1 dB below upstream's there. The other causes are asserted one by one.
 """
 import argparse
 import json
@@ -153,9 +150,8 @@ def ours(folder, model, x=None):
 
 def twice(folder):
     """The stored outputs are those of the model on its own output: tanh_ overwrote the samples
-    before they were used again. On the samples
-    as they are stored ours is within 30 dB of tanh(x), and of the quantized model within a step of
-    PyTorch's evaluation.
+    before they were used again. On the samples as they are stored ours is within 30 dB of tanh(x),
+    and of the quantized model within a step of PyTorch's evaluation.
     """
     stored = np.load(folder / "expected.npz")["float_output_0"]
     samples = [inputs(folder, sample)[0] for sample in range(len(stored))]

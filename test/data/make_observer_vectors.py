@@ -5,9 +5,8 @@
 For each distribution NAME: `NAME` [batches, elements], seen batch by batch, and `NAME_min_max`,
 `NAME_histogram`, `NAME_symmetric`:
 [scale, zero_point] of MinMaxObserver and HistogramObserver (int8, per tensor affine, −128…127, eps
-2^-12) and of a symmetric
-MinMaxObserver (−127…127, default eps). `weights` [channels, elements] and `weights_scales`:
-PerChannelMinMaxObserver, symmetric.
+2^-12) and of a symmetric MinMaxObserver (−127…127, default eps). `weights` [channels, elements] and
+`weights_scales`: PerChannelMinMaxObserver, symmetric.
 """
 from pathlib import Path
 

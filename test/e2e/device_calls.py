@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Kernels on hostile arguments under QEMU: a file of calls with the host's results, on a Cortex-M33
-(all kernels) and a Cortex-M55 (those of the Cortex-M,
-with MVE). No fault, nothing written outside of tensors, results byte for byte those of the host.
-Standard library only.
+(all kernels) and a Cortex-M55 (those of the Cortex-M, with MVE). No fault, nothing written outside
+of tensors, results byte for byte those of the host. Standard library only.
 
     device_calls.py KERNEL_CALLS [CALLS]
 """

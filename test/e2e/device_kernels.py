@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """The Cortex-M kernels as firmware under QEMU on random operators, two programs of many operators
-each: with the DSP extension on a Cortex-M33 and
-with MVE on a Cortex-M55, byte for byte the host's plain loops, which test_cortex_m holds against
-the integer reference. Standard library only.
+each: with the DSP extension on a Cortex-M33 and with MVE on a Cortex-M55, byte for byte the host's
+plain loops, which test_cortex_m holds against the integer reference. Standard library only.
 
     device_kernels.py DEUTERON [SEED]
 
 Channels are mostly no multiples of 4 or 16, windows have every stride, padding, dilation and group;
-some results are cut off by their range, some have
-multipliers above 1, and weights have −128 beside −128.
+some results are cut off by their range, some have multipliers above 1, and weights have −128 beside
+−128.
 """
 import random
 import struct

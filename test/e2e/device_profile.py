@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Profiles that a firmware records under QEMU: the host's events, in its order and with its NPU
-cycles; what a run leaves that ends in the middle or has no
-room; nothing of it in an image without the option. Standard library only.
+cycles; what a run leaves that ends in the middle or has no room; nothing of it in an image without
+the option. Standard library only.
 
     device_profile.py DEUTERON
 """

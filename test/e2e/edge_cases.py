@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Keywords that change what an operator means, unusual shapes and dtypes (test/data/pt2_edge):
-computed as PyTorch does, or refused with these words,
-never ignored. Standard library only.
+computed as PyTorch does, or refused with these words, never ignored. Standard library only.
 
     edge_cases.py DEUTERON
 """

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The examples of the C and C++ API (device/runtime/examples): outputs are those of `deuteron run`;
-what they are given wrongly is refused. Standard library
-only.
+what they are given wrongly is refused. Standard library only.
 
     examples.py DEUTERON RUN_MODEL_C RUN_MODEL_CPP
 """

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Numbers that no code of int8 is near to, and numbers of things that no call takes at once:
-attributes of operators that are infinite, NaN, huge or
-denormal, denormal scales, and up to 200 inputs and outputs, for every target. What compiles must
-compute what its quantized graph says, which the
-command checks itself; padding is held against codes computed here. Standard library only.
+attributes of operators that are infinite, NaN, huge or denormal, denormal scales, and up to 200
+inputs and outputs, for every target. What compiles must compute what its quantized graph says,
+which the command checks itself; padding is held against codes computed here. Standard library only.
 
     extreme_numbers.py DEUTERON
 """

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Programs as firmware under QEMU: outputs byte for byte those of the host's runtime, the NPU's
-cycles too; images without heap, exceptions and static
-constructors. Standard library only.
+cycles too; images without heap, exceptions and static constructors. Standard library only.
 
     firmware.py DEUTERON
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Names that someone chose to do harm: in programs, models and paths. Whatever a verb prints is one
-line a name without control characters, JSON is UTF-8,
-and a firmware project has the names as text alone. Standard library only.
+line a name without control characters, JSON is UTF-8, and a firmware project has the names as text
+alone. Standard library only.
 
     hostile_names.py DEUTERON [--device]
 

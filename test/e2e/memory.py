@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Small files that unfold to much, through the command, in an address space of 400 MB: refused with
 an id and exit code 1, or read without what nobody wants of them. And models in whatever memory:
-they
-run, or the message is out-of-memory. Standard library only.
+they run, or the message is out-of-memory. Standard library only.
 
     memory.py DEUTERON DEUTERON_OPT
 """

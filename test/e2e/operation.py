@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """How the command is used: options that would do nothing, empty values, inputs that are no files or
-change meanwhile, outputs that are links, archives as
-numpy.savez writes large arrays, labels and outputs that cannot be evaluated. Each has its message
-and its exit code. Standard library only.
+change meanwhile, outputs that are links, archives as numpy.savez writes large arrays, labels and
+outputs that cannot be evaluated. Each has its message and its exit code. Standard library only.
 
     operation.py DEUTERON
 """

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Every verb on a machine that is not the first one: `test-4x4` has another array, other clocks and
-less SRAM. Outputs are LiteRT's and the integer reference's
-byte for byte; cycles, clocks and limits are the machine's own. A program for a machine that the
-command does not know is refused by name. Standard library only.
+less SRAM. Outputs are LiteRT's and the integer reference's byte for byte; cycles, clocks and limits
+are the machine's own. A program for a machine that the command does not know is refused by name.
+Standard library only.
 
     other_machine.py DEUTERON
 """

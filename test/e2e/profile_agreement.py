@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """A run's events, one by one, in all that is told of it: `deuteron profile --json`, --csv, its
-table, the data of --html, --perfetto, and
-what ExecuTorch's Inspector says of the same files (test/data/inspector, made by
-test/interop/inspector.py: make inspector-tables).
+table, the data of --html, --perfetto, and what ExecuTorch's Inspector says of the same files
+(test/data/inspector, made by test/interop/inspector.py: make inspector-tables).
 
     profile_agreement.py DEUTERON      standard library only
 

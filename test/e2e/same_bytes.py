@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What docs/quantization.md says of equal bytes ("The same program again"): over threads, folders,
-locales and time zones always, over instruction sets of
-the processor wherever nothing is calibrated. Standard library only.
+locales and time zones always, over instruction sets of the processor wherever nothing is
+calibrated. Standard library only.
 
     same_bytes.py DEUTERON
 """

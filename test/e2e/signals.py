@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Signals that end the command while it works: it ends by them, and nothing of it is left, no
-program that it started, no temporary folder and no
-part of an output. Standard library only.
+program that it started, no temporary folder and no part of an output. Standard library only.
 
     signals.py DEUTERON
 """

@@ -6,9 +6,8 @@ the values between operators against a comparison of our own.
     inspector.py DEUTERON [MODEL.pt2 …] [--write-tables]      (the wheels of requirements.txt)
 
 Without models: those of the repository, and those of the full set where DEUTERON_SHARED names it.
-Beside a model lies calibration.npz, or
-it is compiled on noise. Exit code 1: something differs. test/data/inspector holds what the
-Inspector says of a run of some models, for
+Beside a model lies calibration.npz, or it is compiled on noise. Exit code 1: something differs.
+test/data/inspector holds what the Inspector says of a run of some models, for
 test/e2e/profile_agreement.py, which has no wheels; --write-tables writes it anew, after a change of
 map or cycles.
 """

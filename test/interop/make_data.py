@@ -6,13 +6,11 @@ them and with Deuteron's.
                                   from which the cases are chosen)
 
 Per case, CASE.program holds the bytes of the .pte, CASE.input_I and CASE.output_I [samples, …]
-inputs and outputs. Chosen are the
-smallest cases of each group of the conformance set, 100 together, and the small models. ours.npz
-has inputs and outputs of the models and
-cases of the repository, compiled for the target `executorch`; upstream_tensor_file.npz a program
-with its constants in CASE.tensors, the bytes
-of a .ptd; kernels.txt names the kernels of ExecuTorch's runtime.
-test/unit/interop_test.cpp judges by them.
+inputs and outputs. Chosen are the smallest cases of each group of the conformance set, 100
+together, and the small models. ours.npz has inputs and outputs of the models and cases of the
+repository, compiled for the target `executorch`; upstream_tensor_file.npz a program with its
+constants in CASE.tensors, the bytes of a .ptd; kernels.txt names the kernels of ExecuTorch's
+runtime. test/unit/interop_test.cpp judges by them.
 """
 import re
 import sys

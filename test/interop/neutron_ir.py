@@ -5,14 +5,12 @@
                                               requirements.txt
 
 Every NPU partition of every conformance case and model (float models quantized by Deuteron, and the
-quantized ones) is written as .tflite and
-run on pseudo-random inputs. What LiteRT computes is held against the integer reference of the file
-(read back, rounding as TensorFlow Lite
-does), which must be equal, and that of the partition itself. --write stores LiteRT's outputs for
-the quantized models of the repository in
-test/data/neutron_ir.npz: MODEL.model, checksums of the files, and MODEL.K.I, output I of partition
-K; test/unit/neutron_ir_test.cpp judges by
-them. Exit code 1: something differs.
+quantized ones) is written as .tflite and run on pseudo-random inputs. What LiteRT computes is held
+against the integer reference of the file (read back, rounding as TensorFlow Lite does), which must
+be equal, and that of the partition itself. --write stores LiteRT's outputs for the quantized models
+of the repository in test/data/neutron_ir.npz: MODEL.model, checksums of the files, and MODEL.K.I,
+output I of partition K; test/unit/neutron_ir_test.cpp judges by them. Exit code 1: something
+differs.
 """
 import argparse
 import os

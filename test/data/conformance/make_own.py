@@ -5,9 +5,8 @@ hold, several outputs a case.
     make_own.py            (PyTorch 2.13; one thread)
 
 A case has float.pt2, calibration.npz and expected.npz with PyTorch's float outputs; there is no
-upstream to compare with, so every output
-has to reach 30 dB and every operator the NPU, but for those that upstream.json names as kept off
-it. Shapes are odd on purpose.
+upstream to compare with, so every output has to reach 30 dB and every operator the NPU, but for
+those that upstream.json names as kept off it. Shapes are odd on purpose.
 """
 import json
 import sys

@@ -5,11 +5,10 @@ of them.
     make_data.py DEUTERON      (the wheel executorch 1.4; writes beside itself)
 
 upstream.*: the model has two delegates, one that numbers its events and one that names them, and
-kernels between them. The record is what ExecuTorch's
-exporter saves. The runtime of the wheel is built without event tracing: the trace is made with the
-wheel's own writer, with the events
-that its runtime logs of a call (docs of the runtime: etdump_flatcc.cpp), in the order in which they
-end, in nanoseconds.
+kernels between them. The record is what ExecuTorch's exporter saves. The runtime of the wheel is
+built without event tracing: the trace is made with the wheel's own writer, with the events that its
+runtime logs of a call (docs of the runtime: etdump_flatcc.cpp), in the order in which they end, in
+nanoseconds.
 
 branches.*: a grouped, concatenated, multi-branch network, compiled and run by DEUTERON.
 """

@@ -5,9 +5,8 @@ them.
     make_cases.py            (PyTorch 2.13; one thread)
 
 A case names a kernel and its arguments in the order of the operator's schema. Tensors lie in the
-archive in logical order; the test runs
-every case with contiguous and with channels-last tensors. Shapes are odd on purpose: channel,
-height, width and batch all differ.
+archive in logical order; the test runs every case with contiguous and with channels-last tensors.
+Shapes are odd on purpose: channel, height, width and batch all differ.
 """
 import json
 import pathlib

@@ -7,8 +7,7 @@ them.
 Each NAME.tflite holds many operators on few inputs; NAME.npz has input_I [samples, …] and what
 operators make of them with BUILTIN_REF:
 `tensors` [samples, …], the elements of all int8 tensors one after the other by tensor number, and
-tensor_T for tensors T of float.
-test/unit/tflite_test.cpp requires every element equal.
+tensor_T for tensors T of float. test/unit/tflite_test.cpp requires every element equal.
 """
 from pathlib import Path
 

@@ -4,10 +4,9 @@ operator means, and unusual shapes and dtypes.
     python make_edge_cases.py [NAME...]
 
 NAME.pt2 is the program; NAME.npz holds input_I and output_I as PyTorch computes them.
-test/e2e/edge_cases.py says which are computed and with
-which words the others are refused. Where a case says what the operator would be `without` its
-keyword, the results must differ, or the case could not
-tell whether the keyword was read.
+test/e2e/edge_cases.py says which are computed and with which words the others are refused. Where a
+case says what the operator would be `without` its keyword, the results must differ, or the case
+could not tell whether the keyword was read.
 """
 import sys
 import zipfile

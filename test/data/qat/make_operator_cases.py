@@ -1,6 +1,5 @@
 """Makes operators.pt2, attention, prelu, constants and divisions, and operators.npz: samples, and
-what PyTorch computes for them of the model that
-qat-prepare makes with the ranges of these samples.
+what PyTorch computes for them of the model that qat-prepare makes with the ranges of these samples.
 
     python make_operator_cases.py [DEUTERON]
 """

@@ -1,6 +1,5 @@
 """Makes digits_cnn.pt2, the model of python/examples/qat_digits_cnn.py after its training, and
-digits_cnn.npz, PyTorch's output of it for
-each image of models/digits_cnn/test.npz.
+digits_cnn.npz, PyTorch's output of it for each image of models/digits_cnn/test.npz.
 
     python make_qat_model.py [DEUTERON]
 """

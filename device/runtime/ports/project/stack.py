@@ -5,9 +5,8 @@ included, over the graph of calls.
     stack.py IMAGE.elf [OBJDUMP] [--limit BYTES] [--all]
 
 Calls through pointers are resolved by the table below; one that is not in it, recursion, or a frame
-of no fixed size is an error, as is a bound above
-the limit. An interrupt may come on top: the deepest handler and what the core saves are added.
-Standard library only.
+of no fixed size is an error, as is a bound above the limit. An interrupt may come on top: the
+deepest handler and what the core saves are added. Standard library only.
 """
 import re
 import subprocess
