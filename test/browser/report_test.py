@@ -3,7 +3,6 @@ import argparse
 import hashlib
 import json
 import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,11 +19,9 @@ from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.support.ui import WebDriverWait
 
 from large import large_profile
+from reports import HOSTILE, MODELS, Reports, bare, hostile
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-MODELS = {"digits_cnn": "test.npz", "ic_resnet8": "calibration.npz", "kws_dscnn": "test.npz"}
 VIEWS = ["summary", "timeline", "operators", "modules", "roofline", "memory", "graph"]
-HOSTILE = "<img src=x onerror=\"document.title='broken'\"></script><b>"
 FOREIGN = {
     "unit": "ticks",
     "simulated": False,
@@ -35,101 +32,7 @@ MANY = 2000
 LOAD_SECONDS = 1.0
 LOAD_TRIES = 5  # the fastest counts: other work on the machine is not the page's
 
-arguments = None
 folder = None
-
-
-def deuteron(*words):
-    done = subprocess.run(
-        [arguments.deuteron, *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        stdin=subprocess.DEVNULL,
-    )
-    if done.returncode > 1 or (done.returncode == 1 and words[0] != "verify"):
-        sys.exit(f"test-browser: deuteron {' '.join(map(str, words))} failed:\n{done.stdout}")
-
-
-def make_report(name):
-    model, data = ROOT / "models" / name, MODELS[name]
-    file = lambda suffix: folder / f"{name}{suffix}"
-    deuteron(
-        "compile",
-        model / "float.pt2",
-        "--calibrate",
-        model / "calibration.npz",
-        "-o",
-        file(".pte"),
-        "--report-json",
-        file(".compile.json"),
-    )
-    deuteron(
-        "run", file(".pte"), "--input", model / data, "--samples", 1, "--profile", file(".etdump")
-    )
-    deuteron(
-        "verify",
-        file(".pte"),
-        "--against",
-        model / "float.pt2",
-        "--data",
-        model / data,
-        "--json",
-        file(".verify.json"),
-    )
-    deuteron(
-        "profile",
-        file(".etdump"),
-        "--program",
-        file(".pte"),
-        "--html",
-        file(".html"),
-        "--json",
-        file(".json"),
-        "--compile-report",
-        file(".compile.json"),
-        "--verify",
-        file(".verify.json"),
-    )
-
-
-def make_quantized_report():
-    """Of a model that its exporter quantized in part: some of its operators stay on the CPU."""
-    file = lambda suffix: folder / f"quantized{suffix}"
-    deuteron(
-        "compile",
-        ROOT / "models" / "digits_cnn" / "quantized.pt2",
-        "-o",
-        file(".pte"),
-        "--report-json",
-        file(".compile.json"),
-    )
-    deuteron(
-        "profile",
-        file(".pte"),
-        "--html",
-        file(".html"),
-        "--json",
-        file(".json"),
-        "--compile-report",
-        file(".compile.json"),
-    )
-
-
-def with_profile(source, name, change):
-    """A report like `source` with its data changed."""
-    page = (folder / f"{source}.html").read_text()
-    profile = change(json.loads((folder / f"{source}.json").read_text()))
-    data = json.dumps(profile).replace("<", "\\u003c")
-    page = re.sub(
-        r'(id="profile-data">).*?(</script>)',
-        lambda found: found[1] + data + found[2],
-        page,
-        count=1,
-        flags=re.DOTALL,
-    )
-    (folder / f"{name}.html").write_text(page)
-    (folder / f"{name}.json").write_text(json.dumps(profile))
 
 
 class Browser:
@@ -737,32 +640,6 @@ class Limits(ReportTest):
             )
 
 
-def hostile(profile):
-    for part in ("rows", "sources", "tensors", "memory"):
-        for entry in profile[part]:
-            entry["name"] = HOSTILE
-            for field in ("op", "module", "source_line", "kernels", "layout", "place"):
-                if field in entry:
-                    entry[field] = HOSTILE
-    return profile | {"program": HOSTILE}
-
-
-def bare(profile):
-    for row in profile["rows"]:
-        row.update(
-            sources=[],
-            name=row["kernels"],
-            op="",
-            module="",
-            source_line="",
-            macs=0,
-            limited_by="",
-            utilization=0,
-        )
-    del profile["flash_bytes"]
-    return profile | {"sources": [], "memory": [], "tensors": []}
-
-
 def make_pictures(target):
     """Every view in both themes and a narrow window, to be looked at."""
     target.mkdir(parents=True, exist_ok=True)
@@ -781,7 +658,7 @@ def make_pictures(target):
 
 
 def main():
-    global arguments, folder
+    global folder
     parser = argparse.ArgumentParser()
     parser.add_argument("deuteron")
     parser.add_argument("--pictures", type=Path)
@@ -789,16 +666,17 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="deuteron-browser-") as made:
         folder = Path(made)
+        reports = Reports(arguments.deuteron, folder)
         for name in MODELS:
-            make_report(name)
-        make_quantized_report()
-        with_profile("digits_cnn", "many", lambda profile: large_profile(profile, MANY))
-        with_profile("ic_resnet8", "hostile", hostile)
-        with_profile(
+            reports.make_report(name)
+        reports.make_quantized_report()
+        reports.with_profile("digits_cnn", "many", lambda profile: large_profile(profile, MANY))
+        reports.with_profile("ic_resnet8", "hostile", hostile)
+        reports.with_profile(
             "ic_resnet8", "partial", lambda profile: profile | {"complete": False, "lost_events": 3}
         )
-        with_profile("ic_resnet8", "bare", bare)
-        with_profile("ic_resnet8", "foreign", lambda profile: bare(profile) | FOREIGN)
+        reports.with_profile("ic_resnet8", "bare", bare)
+        reports.with_profile("ic_resnet8", "foreign", lambda profile: bare(profile) | FOREIGN)
         if arguments.pictures:
             make_pictures(arguments.pictures)
         patterns = [option for name in arguments.names for option in ("-k", name)]
