@@ -82,7 +82,6 @@ DEVICE, DEVICE_OWN = "test/device", "model"
 
 # Lists of which CMake reads the names of files: the last word of each row.
 TABLES = (
-    "compiler/ops/ops.inc",
     "compiler/transforms/passes.inc",
     "device/runtime/kernels/cortex_m/kernels.inc",
     "device/runtime/kernels/portable/kernels.inc",
@@ -222,6 +221,8 @@ def listed_sources(root, files):
             base = "" if file.endswith(".cmake") else os.path.dirname(file)
             text = re.sub(r"#.*", "", (root / file).read_text())
             text = re.sub(r"\$\{CMAKE_CURRENT_(SOURCE|LIST)_DIR\}/", "", text)
+            if re.search(r"file\(GLOB \w+ CONFIGURE_DEPENDS [^)]*\*\.cpp\)", text):
+                listed.update(name for name in files if os.path.dirname(name) == base)
             for name in re.findall(r"(?:\$\{\w+\}/)?[\w./+-]+\.(?:cpp|cc|c)\b", text):
                 inner = re.sub(r"^\$\{(CMAKE|PROJECT)_SOURCE_DIR\}/", "", name)
                 listed.add(os.path.normpath(inner if inner != name else os.path.join(base, name)))

@@ -1,5 +1,5 @@
-// What an operator is, as data. One constinit OpDef per file of `compiler/ops/`, one line each in
-// `compiler/ops/ops.inc`; nothing else in the project switches over kinds of ops.
+// What an operator is, as data. Each is a constinit OpDef in a file of
+// `compiler/ops/`, from which CMake makes the table of all of them.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ enum OpTrait : uint32_t {
 // version that knows int8.
 struct TfliteCode {
   std::string_view name = {};  // "LOGISTIC"; empty: none
-  int int8_version = 1;
+  int int8_version = 1;        // the first with int8; 0: Neutron IR has none in int8
 };
 
 using Evaluation = void (*)(const OpView&, std::span<const TensorView> operands,

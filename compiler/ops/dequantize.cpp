@@ -61,7 +61,7 @@ constinit const OpDef kDequantize{
     .name = "dequantize",
     .summary = "quantized integer to float",
     .traits = kElementwise,
-    .tflite = {"DEQUANTIZE"},
+    .tflite = {"DEQUANTIZE", 0},
     .verify = verify,
     .infer = infer,
     .evaluate_integer = evaluate_integer,

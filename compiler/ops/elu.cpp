@@ -24,6 +24,6 @@ constinit const OpDef kElu = unary_op<Function>(
     {.name = "aten.elu",
      .summary = "scale * x where positive, else scale * alpha * (exp(input_scale * x) - 1)",
      .schema = "(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1)",
-     .tflite = {"ELU"}});
+     .tflite = {"ELU", 0}});
 
 }  // namespace dtr::ops

@@ -35,7 +35,7 @@ struct Verdict {
 };
 Verdict judge(const std::vector<CaseResult>& results, const Exceptions& exceptions);
 
-// Operators of compiler/ops/ops.inc that no case holds.
+// Operators of compiler/ops that no case holds.
 std::vector<std::string> missing_operators(const std::vector<CaseResult>& results);
 
 // One line a group of cases, passed/all of every kind of check, the least distance to upstream and

@@ -1,4 +1,4 @@
-// Seeded random quantized graphs of every operator in compiler/ops/ops.inc. What an operator needs
+// Seeded random quantized graphs of every operator of compiler/ops. What an operator needs
 // is derived from its OpDef: number of operands, traits, names and kinds of attributes. Operators
 // with operands of their own kind (weights, shapes to match) have a row in random_operands.cpp,
 // attributes whose values do not follow from the schema one in random_attributes.cpp;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "compiler/backends/neutron_ir/forms.h"
 #include "compiler/ops/integer.h"
@@ -151,29 +152,32 @@ constexpr Condition kKeepsQuantization{
     }};
 constexpr const Condition* kClampConditions[] = {&kKeepsQuantization};
 
+// What needs more than the operator that its definition names.
 constexpr Form kForms[] = {
-    {&ops::kAbs, any_layout, unary},
     {&ops::kAddTensor, any_layout, binary<BuiltinOperator::ADD>, kSumConditions},
     {&ops::kClamp, any_layout, clamp, kClampConditions},
-    {&ops::kExp, any_layout, unary},
     {&ops::kGelu, any_layout, gelu},
-    {&ops::kHardswish, any_layout, unary},
     {&ops::kLeakyRelu, any_layout, leaky_relu},
-    {&ops::kLog, any_layout, unary},
     {&ops::kMaximum, any_layout, binary<BuiltinOperator::MAXIMUM>, kExtremeConditions},
     {&ops::kMinimum, any_layout, binary<BuiltinOperator::MINIMUM>, kExtremeConditions},
     {&ops::kMulTensor, any_layout, binary<BuiltinOperator::MUL>},
     {&ops::kPrelu, any_layout, binary<BuiltinOperator::PRELU>},
-    {&ops::kRelu, any_layout, unary},
-    {&ops::kRequantize, any_layout, unary},
-    {&ops::kRsqrt, any_layout, unary},
     {&ops::kSigmoid, any_layout, unary, kSigmoidConditions},
-    {&ops::kSqrt, any_layout, unary},
     {&ops::kSubTensor, any_layout, binary<BuiltinOperator::SUB>, kSumConditions},
     {&ops::kTanh, any_layout, unary, kTanhConditions}};
 
 }  // namespace
 
-std::span<const Form> elementwise_forms() { return kForms; }
+std::span<const Form> elementwise_forms() {
+  static const std::vector<Form> forms = [] {
+    std::vector<Form> made(std::begin(kForms), std::end(kForms));
+    for (const OpDef* def : all_ops())
+      if (!def->tflite.name.empty() && def->tflite.int8_version > 0 &&
+          std::ranges::find(made, def, &Form::def) == made.end())
+        made.push_back({def, any_layout, unary});
+    return made;
+  }();
+  return forms;
+}
 
 }  // namespace dtr::neutron_ir

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes schemas.txt: PyTorch's own schema of the overload that each operator of
-compiler/ops/ops.inc stands for.
+"""Writes schemas.txt: PyTorch's own schema of the overload that each operator of compiler/ops
+stands for.
 
     make_schemas.py            (PyTorch 2.13)
 
@@ -21,11 +21,9 @@ OVERLOADS = {
     "aten.softmax": "softmax.int",
 }
 
-names = re.findall(
-    r"^DTR_OP\(.*// (aten\..*)$",
-    (FOLDER / "../../../compiler/ops/ops.inc").read_text(),
-    re.MULTILINE,
-)
+OPERATOR = re.compile(r'^constinit const OpDef k\w+[^"]*"(aten\.[^"]+)"', re.MULTILINE)
+definitions = (FOLDER / "../../../compiler/ops").glob("*.cpp")
+names = sorted(name for file in definitions for name in OPERATOR.findall(file.read_text()))
 with open(FOLDER / "schemas.txt", "w") as out:
     for name in names:
         if name == "aten.softsign":  # a function of torch.nn.functional, without an operator

@@ -1,5 +1,5 @@
 // Every elementwise function of one int8 tensor is a table of 256 entries: relu, exp, requantize,
-// but also x + 3, x · x and 1 / x, and what ops.inc will gain. The table is the op's own integer
+// but also x + 3, x · x and 1 / x, and operators that are added. The table is the op's own integer
 // evaluation of all 256 values, so it is bit-exact by construction.
 #include "compiler/backends/neutron/lowering/rules.h"
 #include "compiler/ops/ops.h"
