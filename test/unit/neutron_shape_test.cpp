@@ -316,10 +316,9 @@ TEST(NeutronShapes, Refusals) {
       "operator: it computes nothing");
   EXPECT_EQ(refusal("%x: i8[1,3] quant<0.05>",
                     "i8[3000000,3] quant<0.05> = aten.expand(%x) {size = [3000000, 3]}"),
-            "npu-sram: an operator's operands, results and constants share 7340032 bytes of SRAM; "
-            "operands and results take 9000003 bytes "
-            "and constants 0 "
-            "bytes | use smaller tensors: a lower resolution, fewer channels or a smaller batch");
+            "npu-sram: an operator's operands, results and constants share the target's SRAM; "
+            "operands and results take 9000003 bytes and constants 0 bytes, of 7340032 | use "
+            "smaller tensors: a lower resolution, fewer channels or a smaller batch");
 }
 
 }  // namespace

@@ -262,9 +262,9 @@ TEST(NeutronSupport, EverythingLiesInSramTogether) {
   // 2048 + 1568 bytes of tensors, 96 of parameters, 576 of weights, 256 for a table.
   EXPECT_EQ(refusal(text, test::machine_with_sram(4544)), "");
   EXPECT_EQ(refusal(text, test::machine_with_sram(4543)),
-            "npu-sram: an operator's operands, results and constants share 4543 bytes of SRAM; "
-            "operands and results take 3616 bytes and "
-            "constants 928 bytes; use smaller tensors: a lower resolution, fewer channels or a "
+            "npu-sram: an operator's operands, results and constants share the target's SRAM; "
+            "operands and results take 3616 bytes and constants 928 bytes, of 4543; use smaller "
+            "tensors: a lower resolution, fewer channels or a "
             "smaller batch");
 }
 

@@ -93,8 +93,7 @@ const Condition kConstantBias{"npu-dynamic-weight", "the NPU needs a constant bi
 std::string with_numbers(std::string_view text, const npu::Target& target) {
   return fmt::format(fmt::runtime(text), fmt::arg("max_kernel", target.max_kernel),
                      fmt::arg("max_reduction", target.max_reduction), fmt::arg("macs", target.macs),
-                     fmt::arg("pipelines", target.pipelines),
-                     fmt::arg("sram_bytes", target.sram_bytes), fmt::arg("rank", npu::kMoveRank),
+                     fmt::arg("pipelines", target.pipelines), fmt::arg("rank", npu::kMoveRank),
                      fmt::arg("operands", npu::kMaxOperands));
 }
 
@@ -121,9 +120,10 @@ Outside beyond_sram(const OpQuery& q, uint64_t staged) {
       activations += static_cast<uint64_t>(q.graph.type(operand).bytes());
   for (const ValueId result : op.results)
     activations += static_cast<uint64_t>(q.graph.type(result).bytes());
-  if (activations + staged <= machine_of(q).target.sram_bytes) return std::nullopt;
-  return fmt::format("operands and results take {} bytes and constants {} bytes", activations,
-                     staged);
+  const uint64_t sram = machine_of(q).target.sram_bytes;
+  if (activations + staged <= sram) return std::nullopt;
+  return fmt::format("operands and results take {} bytes and constants {} bytes, of {}",
+                     activations, staged, sram);
 }
 
 }  // namespace dtr::neutron

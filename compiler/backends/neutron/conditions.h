@@ -25,7 +25,7 @@ inline const Machine& machine_of(const OpQuery& query) {
 }
 
 // A sentence or remedy with the target's numbers: {max_kernel}, {max_reduction}, {macs},
-// {pipelines}, {sram_bytes}, {rank} (of copies) and {operands} (of a call).
+// {pipelines}, {rank} (of copies) and {operands} (of a call).
 std::string with_numbers(std::string_view text, const npu::Target& target);
 
 // Operand 0, or every operand, and all results are int8 with one scale and zero point a tensor.
@@ -81,7 +81,7 @@ inline constexpr Condition kWindowNotOfPadding{
 // Operands, results and staged constants lie in SRAM together.
 template <uint64_t (*kStaged)(const OpQuery&)>
 inline constexpr Condition kFitsSram{
-    "npu-sram", "an operator's operands, results and constants share {sram_bytes} bytes of SRAM",
+    "npu-sram", "an operator's operands, results and constants share the target's SRAM",
     "use smaller tensors: a lower resolution, fewer channels or a smaller batch",
     [](const OpQuery& q) { return beyond_sram(q, kStaged(q)); }};
 inline uint64_t nothing_staged(const OpQuery&) { return 0; }
