@@ -13,6 +13,7 @@
 #include "compiler/support/output_file.h"
 #include "compiler/support/progress.h"
 #include "compiler/support/text.h"
+#include "compiler/targets/target.h"
 #include "host/accuracy/check.h"
 #include "host/accuracy/quantization_report.h"
 #include "host/profiler/etrecord.h"
@@ -29,7 +30,7 @@ struct CompileOptions {
   uint32_t converter_seconds = 600;
   unsigned threads = 0;
   std::string etrecord;
-  std::string target = "imxrt700";
+  std::string target{default_target().name};
   std::string recipe;                              // .json, instead of the target's
   std::string calibration;                         // .npz, .npy
   std::optional<uint32_t> random_samples;          // calibrate on noise, asked for by name

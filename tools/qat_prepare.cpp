@@ -6,6 +6,7 @@
 #include "compiler/pipeline/read_model.h"
 #include "compiler/support/file_contents.h"
 #include "compiler/support/output_file.h"
+#include "compiler/targets/target.h"
 #include "tools/print.h"
 #include "tools/verb.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 struct QatPrepareOptions {
   std::string model, output;
-  std::string target = "imxrt700";
+  std::string target{default_target().name};
   std::string calibration;  // .npz, .npy
   unsigned threads = 0;
 };

@@ -33,8 +33,26 @@ constexpr npu::Target kNeutronN364{.pipelines = 8,
                                    .sram_bytes = 7 * kMiB,
                                    .clock_hz = 324 * kMHz};
 
-// A quarter of that array on a board of its own. Every number differs, so that one that is taken
-// from another row shows.
+// MCX N947's Neutron, a quarter of that array: docs/npu.md 1 says what is public of it and what is
+// assumed.
+constexpr npu::Target kNeutronN116{.pipelines = 4,
+                                   .macs = 4,
+                                   .max_reduction = 65535,
+                                   .max_kernel = 4096,
+                                   .accumulators = 4,
+                                   .activation_port = 4,
+                                   .weight_port = 4,
+                                   .write_port = 4,
+                                   .call_npu_cycles = 64,
+                                   .call_host_cycles = 8000,
+                                   .copy_host_cycles = 400,
+                                   .copy_setup_cycles = 200,
+                                   .flash_bytes_per_16_cycles = 15,
+                                   .sram_bytes = 448 * kKiB,
+                                   .clock_hz = 150 * kMHz};
+
+// A quarter of the first array too, on a board of its own. Every number differs, so that one that
+// is taken from another row shows.
 constexpr npu::Target kTest4x4{.pipelines = 4,
                                .macs = 4,
                                .max_reduction = 32767,
@@ -117,6 +135,17 @@ constexpr std::array kTargets{
         .memory = kRt700Memory,
         .published = kRt700Runs,
         .is_test = false},
+    TargetDescription{.name = "mcxn947",
+                      .summary = "MCX N947: eIQ Neutron N1-16 beside a Cortex-M33, 150 MHz, 448 "
+                                 "KiB SRAM for the program",
+                      .recipe = kNeutronAndCortexM,
+                      .npu = kNeutronN116,
+                      .cpu = cortex_m33(150 * kMHz),
+                      .memory = {.sram_bytes = 448 * kKiB,
+                                 .flash_bytes = 2 * kMiB,
+                                 .constants = ConstantMemory::kFlash},
+                      .published = {},
+                      .is_test = false},
     TargetDescription{
         .name = "cortex-m33",
         .summary = "a Cortex-M33 with DSP extension alone; clock and SRAM of Arm's AN505 board",
@@ -178,6 +207,8 @@ static_assert(npu::format_hash(kNeutronN364) == 0x2CD7B7CE);
 }  // namespace
 
 std::span<const TargetDescription> all_targets() { return kTargets; }
+
+const TargetDescription& default_target() { return kTargets.front(); }
 
 const TargetDescription* find_target(std::string_view name) {
   for (const TargetDescription& target : kTargets)

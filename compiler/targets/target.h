@@ -91,6 +91,8 @@ constexpr uint64_t from_cpu_cycles(const TargetDescription& target, uint64_t cyc
 
 std::span<const TargetDescription> all_targets();
 const TargetDescription* find_target(std::string_view name);
+// The target of a compilation that names none: the first row.
+const TargetDescription& default_target();
 
 // Names of all targets, for messages: "imxrt700, cortex-m33, …".
 std::string target_names();
