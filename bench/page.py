@@ -274,15 +274,16 @@ def document(record, anchors):
 
 <!-- Written by bench/run.py (make bench): one run, all of the page. -->
 
-Commit `{run['commit']}`, {run['date']}, {run['cpu']}, {run['cpus']} CPUs, yardstick {run['yardstick_ms']} ms.
+Commit `{run['commit']}`, {run['date']}, {run['cpu']} ({run['instruction_set']}), {run['cpus']} CPUs, yardstick {run['yardstick_ms']} ms.
 Peers: `bench/anchors.json` of {anchors['date']}, {anchors['cpu']}, one thread, yardstick {anchors['yardstick_ms']} ms
 ({versions});
 `make anchors` measures them again. The yardstick is the best time of a fixed piece of work in the same run: where the two differ,
 the machine did, and the ratios with it.
 
 Accuracy, cycles, bytes, kernels and sizes are the same in every run, and `make test` compares them with what the tree computes
-now (`bench/run.py --check`); instructions counted under QEMU may differ by 0.1 %. Seconds are those of the run above and are
-not compared.
+now (`bench/run.py --check`), with oneDNN held to AVX2 (`ONEDNN_MAX_CPU_ISA`), because ranges that it observes depend on the
+instruction set; instructions counted under QEMU may differ by 0.1 %. Seconds are those of the run above and are not compared:
+a processor with wider instructions simulates several times faster.
 {missing}
 ## Accuracy
 

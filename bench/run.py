@@ -31,7 +31,7 @@ import figures
 import firmware_sizes
 import mixed
 import page
-from yardstick import cpu_name, yardstick_ms
+from yardstick import cpu_name, instruction_set, yardstick_ms
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD, PAGE, ANCHORS = (
@@ -148,6 +148,7 @@ def write(args, deuteron):
                 "commit": git("rev-parse", "--short=12", "HEAD"),
                 "date": datetime.date.today().isoformat(),
                 "cpu": cpu_name(),
+                "instruction_set": instruction_set(),
                 "cpus": len(os.sched_getaffinity(0)),
                 "yardstick_ms": pace,
                 "missing": [name for name in figures.MODELS if name not in folders],

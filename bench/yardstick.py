@@ -24,3 +24,18 @@ def yardstick_ms(repeats=7):
         hashlib.sha256(data).digest()
         best = min(best, time.perf_counter() - start)
     return round(best * 1e3, 3)
+
+
+def instruction_set():
+    """The widest of those for which the simulator has kernels, as the processor tells it."""
+    known = {
+        "avx512_vnni": "AVX-512 VNNI",
+        "avx512bw": "AVX-512",
+        "avx2": "AVX2",
+        "sse4_1": "SSE4.1",
+    }
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("flags"):
+            flags = line.split()
+            return next((name for flag, name in known.items() if flag in flags), "SSE2")
+    return "unknown"
