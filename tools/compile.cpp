@@ -255,8 +255,7 @@ Status check_calibration_is_used(const CompileOptions& options) {
 
 // Options that say what the NPU is to do.
 Status check_npu_is_there(const CompileOptions& options, const CompileSettings& settings) {
-  const std::vector<std::string> backends = recipe_of(settings).backends;
-  const bool has_npu = std::ranges::find(backends, "neutron") != backends.end();
+  const bool has_npu = uses_npu(recipe_of(settings));
   const std::pair<bool, std::string_view> given[] = {
       {!options.converter.empty(), "--converter"},
       {options.row_packing, "--row-packing"},
@@ -269,7 +268,7 @@ Status check_npu_is_there(const CompileOptions& options, const CompileSettings& 
           DiagnosticId::kOptionNeedsNpu,
           options.recipe.empty()
               ? fmt::format("{} has nothing to do: `{}` has no NPU", option, settings.target->name)
-              : fmt::format("{} has nothing to do: the recipe does not have the backend `neutron`",
+              : fmt::format("{} has nothing to do: no backend of the recipe runs on the NPU",
                             option),
           "leave the option away, or choose a target and a recipe with an NPU",
           {.file = options.recipe});
@@ -279,19 +278,18 @@ Status check_npu_is_there(const CompileOptions& options, const CompileSettings& 
 // Who runs a program that is not Deuteron's own says where its constants lie.
 Status check_constants_are_placed(const CompileOptions& options, const CompileSettings& settings) {
   const RecipeSpec spec = recipe_of(settings);
-  const bool executorch = std::ranges::find(spec.backends, "executorch") != spec.backends.end();
-  if (constants_of(*settings.target, spec) == ConstantMemory::kFlash ||
-      (options.converter.empty() && !executorch))
+  const std::string_view placed_by = who_places_constants(spec);
+  if (constants_of(*settings.target, spec) == ConstantMemory::kFlash || placed_by.empty())
     return {};
-  return fail(DiagnosticId::kRecipeInvalid,
-              executorch ? "constants cannot be placed in SRAM: ExecuTorch's runtime says where "
-                           "those of its programs lie"
-                         : "constants cannot be placed in SRAM: NXP's converter and driver say "
-                           "where those of the NPU lie",
-              executorch ? "leave --constants, or `constants` in the recipe, away"
-                         : "leave `constants` in the recipe away, and give the converter its own "
-                           "option (--fetch_constants_to_sram)",
-              {.file = options.recipe});
+  const bool converted = !spec.options.converter.command.empty();
+  return fail(
+      DiagnosticId::kRecipeInvalid,
+      fmt::format("constants cannot be placed in SRAM: {} those of `{}`",
+                  converted ? "NXP's converter and driver place" : "its runtime places", placed_by),
+      converted ? "leave `constants` in the recipe away, and give the converter its own "
+                  "option (--fetch_constants_to_sram)"
+                : "leave --constants, or `constants` in the recipe, away",
+      {.file = options.recipe});
 }
 
 // What ExecuTorch's Inspector shows of a run are nodes of a graph of PyTorch: other models have
@@ -344,7 +342,7 @@ Result<CompileSettings> settings_of(const CompileOptions& options) {
     DTR_ASSIGN(settings.recipe, read_recipe(options.recipe, *settings.target));
     settings.recipe->options.row_packing |= options.row_packing;
     settings.recipe->options.schedule = schedule;
-    settings.recipe->options.converter = converter;
+    if (!converter.command.empty()) use_converter(*settings.recipe, converter);
     if (constants) settings.recipe->options.constants = constants;
   }
   return settings;

@@ -172,6 +172,8 @@ class DelegateBackend : public Backend {
   virtual uint64_t dispatch_cycles() const = 0;
   // How many inputs and outputs one call may have together, constants not counted.
   virtual size_t max_operands() const { return SIZE_MAX; }
+  // False: calls are those that NXP's converter lists, for comparison (docs/npu.md 7).
+  virtual bool has_own_schedule() const { return true; }
   // Inputs and outputs of partitions whose bytes are the same in both layouts are marked
   // contiguous.
   virtual bool prefers_contiguous() const { return false; }

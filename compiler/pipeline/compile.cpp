@@ -138,7 +138,9 @@ class Compiler {
     return settings_.stop_at.empty() ? Status() : stop_at(c_.program, settings_.stop_at);
   }
   Status check_types() {
-    return settings_.target == nullptr ? Status() : check_model(c_.program, *settings_.target);
+    if (settings_.target == nullptr) return {};
+    DTR_TRY(check_recipe(c_.recipe_spec));
+    return check_model(c_.program, *settings_.target);
   }
 
   Status keep_as_read() {
@@ -251,8 +253,10 @@ class Compiler {
     plan.tool = "deuteron " DTR_VERSION;
     plan.source_hash = c_.source_hash;
     if (constants() == ConstantMemory::kSram) plan.manifest_flags |= pte::kConstantsInSram;
-    if (c_.recipe_spec.options.schedule == NeutronSchedule::kNxpLike)
-      plan.manifest_flags |= pte::kNxpLikeSchedule;
+    for (const std::unique_ptr<Backend>& backend : c_.recipe)
+      if (const DelegateBackend* delegate = backend->as_delegate();
+          delegate != nullptr && !delegate->has_own_schedule())
+        plan.manifest_flags |= pte::kNxpLikeSchedule;
     return {};
   }
 

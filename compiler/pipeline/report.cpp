@@ -8,6 +8,7 @@
 #include "compiler/pipeline/placement_report.h"
 #include "compiler/support/encode.h"
 #include "compiler/support/text.h"
+#include "device/pte/manifest.h"
 
 namespace dtr {
 namespace {
@@ -108,7 +109,7 @@ CompileReport compile_report(const Compilation& compilation,
       .transposes = transpose_rows(compilation),
       .has_npu = has_npu(target),
       .constants = constants_of(target, compilation.recipe_spec),
-      .nxp_like = options.schedule == NeutronSchedule::kNxpLike,
+      .nxp_like = (compilation.emitted.plan.manifest_flags & pte::kNxpLikeSchedule) != 0,
       .converter = options.converter.command,
       .sram = sram_use(compilation),
       .flash_bytes = static_cast<uint64_t>(sizes.constants + sizes.external + sizes.payloads),

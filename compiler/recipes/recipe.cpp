@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "compiler/backends/cortex_m/cortex_m.h"
 #include "compiler/backends/neutron/neutron.h"
@@ -23,20 +24,39 @@ struct BackendRow {
   std::unique_ptr<QuantizationPatterns> (*patterns)();
   bool needs_npu = false;
   bool takes_rest = false;  // whatever has an evaluation in float: the last of a recipe
+  // Whether Deuteron places the constants that its calls read.
+  bool places_constants = true;
+  // Its calls are made by NXP's converter: the recipe needs one.
+  bool needs_converter = false;
+  std::span<const std::string_view> options = {};  // in a recipe file, beside the name
 };
 
-std::unique_ptr<Backend> make_neutron(const TargetDescription& target,
-                                      const BackendOptions& options) {
-  std::unique_ptr<DelegateBackend> machine = make_neutron_backend(
+constexpr std::string_view kNeutron = "neutron", kNeutronIr = "neutron_ir";
+constexpr std::array<std::string_view, 1> kNeutronOptions{"row_packing"};
+
+std::unique_ptr<DelegateBackend> machine_of(const TargetDescription& target,
+                                            const BackendOptions& options) {
+  return make_neutron_backend(
       target.npu, {.row_packing = options.row_packing,
                    .schedule = options.schedule,
                    .constants_in_sram = options.constants.value_or(target.memory.constants) ==
                                         ConstantMemory::kSram});
-  if (options.converter.command.empty()) return machine;
-  return make_neutron_ir_backend(std::move(machine), std::string(target.name), options.converter);
+}
+std::unique_ptr<Backend> make_neutron(const TargetDescription& target,
+                                      const BackendOptions& options) {
+  return machine_of(target, options);
 }
 std::unique_ptr<QuantizationPatterns> neutron_patterns() {
-  return make_int8_patterns({.backend = "neutron", .machine = "the NPU"});
+  return make_int8_patterns({.backend = kNeutron, .machine = "the NPU"});
+}
+
+std::unique_ptr<Backend> make_neutron_ir(const TargetDescription& target,
+                                         const BackendOptions& options) {
+  return make_neutron_ir_backend(machine_of(target, options), std::string(target.name),
+                                 options.converter);
+}
+std::unique_ptr<QuantizationPatterns> neutron_ir_patterns() {
+  return make_int8_patterns({.backend = kNeutronIr, .machine = "the NPU"});
 }
 
 std::unique_ptr<Backend> make_cortex_m(const TargetDescription& target, const BackendOptions&) {
@@ -56,10 +76,25 @@ std::unique_ptr<Backend> make_executorch(const TargetDescription& target, const 
 }
 
 constexpr BackendRow kBackends[] = {
-    {"cortex_m", make_cortex_m, cortex_m_patterns},
-    {"executorch", make_executorch, nullptr, false, true},
-    {"neutron", make_neutron, neutron_patterns, true},
-    {"portable", make_portable, nullptr, false, true},
+    {.name = "cortex_m", .make = make_cortex_m, .patterns = cortex_m_patterns},
+    {.name = "executorch",
+     .make = make_executorch,
+     .patterns = nullptr,
+     .takes_rest = true,
+     .places_constants = false},
+    {.name = kNeutron,
+     .make = make_neutron,
+     .patterns = neutron_patterns,
+     .needs_npu = true,
+     .options = kNeutronOptions},
+    {.name = kNeutronIr,
+     .make = make_neutron_ir,
+     .patterns = neutron_ir_patterns,
+     .needs_npu = true,
+     .places_constants = false,
+     .needs_converter = true,
+     .options = kNeutronOptions},
+    {.name = "portable", .make = make_portable, .patterns = nullptr, .takes_rest = true},
 };
 
 const BackendRow* find_row(std::string_view name) {
@@ -167,8 +202,45 @@ std::vector<std::string_view> backend_names(const TargetDescription& target,
   return names;
 }
 
+bool has_option(std::string_view backend, std::string_view option) {
+  const BackendRow* row = find_row(backend);
+  return row != nullptr && std::ranges::find(row->options, option) != row->options.end();
+}
+
 RecipeSpec recipe_of(const TargetDescription& target, const BackendOptions& options) {
-  return {.backends = {target.recipe.begin(), target.recipe.end()}, .options = options};
+  RecipeSpec spec{.backends = {target.recipe.begin(), target.recipe.end()}, .options = options};
+  if (!options.converter.command.empty()) use_converter(spec, options.converter);
+  return spec;
+}
+
+void use_converter(RecipeSpec& spec, const ConverterOptions& converter) {
+  spec.options.converter = converter;
+  const std::string own(kNeutron), other(kNeutronIr);
+  std::ranges::replace(spec.backends, own, other);
+  for (Constraint& constraint : spec.constraints)
+    std::ranges::replace(constraint.keep_off, own, other);
+}
+
+Status check_recipe(const RecipeSpec& spec) {
+  if (!spec.options.converter.command.empty()) return {};
+  for (const std::string& name : spec.backends)
+    if (row_of(name).needs_converter)
+      return fail(
+          DiagnosticId::kRecipeInvalid,
+          fmt::format("the calls of `{}` are made by NXP's converter, and none is given", name),
+          fmt::format("give its command with --converter, or write `{}`", kNeutron));
+  return {};
+}
+
+bool uses_npu(const RecipeSpec& spec) {
+  return std::ranges::any_of(spec.backends,
+                             [](const std::string& name) { return row_of(name).needs_npu; });
+}
+
+std::string_view who_places_constants(const RecipeSpec& spec) {
+  for (const std::string& name : spec.backends)
+    if (const BackendRow& row = row_of(name); !row.places_constants) return row.name;
+  return {};
 }
 
 ConstantMemory constants_of(const TargetDescription& target, const RecipeSpec& spec) {

@@ -20,12 +20,10 @@ namespace dtr {
 struct BackendOptions {
   // Of the whole program; without a value as the target has it.
   std::optional<ConstantMemory> constants = {};
-  // Of the neutron backend, see docs/npu.md.
+  // Of the backends of the NPU, see docs/npu.md.
   bool row_packing = false;
   NeutronSchedule schedule = NeutronSchedule::kOwn;
-  // NXP's converter makes the payloads of the NPU instead of Deuteron's backend, if it names a
-  // command.
-  ConverterOptions converter = {};
+  ConverterOptions converter = {};  // of neutron_ir
 };
 
 // Operators of the model: those that fit every list that is not empty.
@@ -54,8 +52,16 @@ struct RecipeSpec {
   std::vector<Constraint> constraints = {};
 };
 
-// The target's own.
+// The target's own; with a converter among the options, as use_converter changes it.
 RecipeSpec recipe_of(const TargetDescription& target, const BackendOptions& options = {});
+// Lets NXP's converter make the calls of the NPU: `neutron_ir` takes the place of `neutron`.
+void use_converter(RecipeSpec& spec, const ConverterOptions& converter);
+// Errors: kRecipeInvalid, if a backend needs a converter and none is given.
+Status check_recipe(const RecipeSpec& spec);
+// Whether a backend of the recipe runs operators on the NPU.
+bool uses_npu(const RecipeSpec& spec);
+// The first backend whose constants somebody else places, by its name; empty: Deuteron places all.
+std::string_view who_places_constants(const RecipeSpec& spec);
 // Of a JSON file (docs/recipes.md). Errors: kFileNotFound, kRecipeInvalid.
 Result<RecipeSpec> read_recipe(const std::string& path, const TargetDescription& target);
 // The same of its text; `file` names it in messages.

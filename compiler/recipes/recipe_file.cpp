@@ -78,8 +78,9 @@ class Reader {
       DTR_TRY(check_keys(entry, "a backend", {"name", "row_packing"}));
       name = entry.value("name", Json());
       if (const auto packing = entry.find("row_packing"); packing != entry.end()) {
-        if (!packing->is_boolean() || name != "neutron")
-          return invalid("`row_packing` is true or false, and an option of `neutron`",
+        if (!packing->is_boolean() || !name.is_string() ||
+            !has_option(name.get<std::string>(), "row_packing"))
+          return invalid("`row_packing` is true or false, and an option of backends of the NPU",
                          "see docs/npu.md");
         spec_.options.row_packing = packing->get<bool>();
       }

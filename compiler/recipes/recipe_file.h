@@ -12,4 +12,7 @@ namespace dtr {
 std::vector<std::string_view> backend_names(const TargetDescription& target,
                                             bool that_take_the_rest = false);
 
+// Whether a backend has an option of this name.
+bool has_option(std::string_view backend, std::string_view option);
+
 }  // namespace dtr

@@ -68,6 +68,7 @@ class NeutronBackend final : public DelegateBackend {
   }
 
   size_t max_operands() const override { return npu::kMaxOperands; }
+  bool has_own_schedule() const override { return !machine_.options.nxp_like(); }
   // As a kernel call: the host enters the driver once more and blocks until the delegate is done.
   uint64_t dispatch_cycles() const override { return machine_.target.call_host_cycles; }
 

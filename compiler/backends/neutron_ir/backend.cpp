@@ -39,7 +39,7 @@ class NeutronIrBackend final : public DelegateBackend {
                    ConverterOptions options)
       : machine_(std::move(machine)), target_(std::move(target)), options_(std::move(options)) {}
 
-  std::string_view name() const override { return machine_->name(); }
+  std::string_view name() const override { return "neutron_ir"; }
   std::string_view delegate_id() const override { return kNeutronDelegateId; }
 
   std::optional<OperatorRule> rule(const OpDef& op) const override {
@@ -73,6 +73,7 @@ class NeutronIrBackend final : public DelegateBackend {
   uint64_t bound(const Graph& graph, OpId op) const override { return machine_->bound(graph, op); }
   uint64_t dispatch_cycles() const override { return machine_->dispatch_cycles(); }
   bool prefers_contiguous() const override { return true; }
+  bool has_own_schedule() const override { return machine_->has_own_schedule(); }
 
   Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const override {
     DTR_ASSIGN(std::vector<std::byte> payload,
