@@ -12,6 +12,7 @@
 
 #include "compiler/ops/define.h"
 #include "compiler/support/arena_planner.h"
+#include "compiler/support/cancellation.h"
 
 // oneDNN of Debian runs on GNU's OpenMP. Declared here because only g++ brings omp.h.
 extern "C" void omp_set_num_threads(int threads);
@@ -380,6 +381,7 @@ class OneDnnExecutor final : public Executor {
       for (size_t i = 0; i < inputs.size(); ++i) observer(graph_.inputs()[i], inputs[i]);
     const dnnl::stream stream(plan_.engine());
     for (const Step& step : plan_.steps()) {
+      check_cancelled();
       const auto place = [&] {
         return step.op.valid() ? place_of(program_, graph_, step.op) : Place{};
       };

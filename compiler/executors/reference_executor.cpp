@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "compiler/executors/executor.h"
+#include "compiler/support/cancellation.h"
 
 namespace dtr {
 namespace {
@@ -61,6 +62,7 @@ class ReferenceExecutor final : public Executor {
     std::vector<TensorView> operands;
     std::vector<TensorView> results;
     for (const OpId id : graph_.ops()) {
+      check_cancelled();
       const Op& op = graph_.op(id);
       operands.clear();
       results.clear();

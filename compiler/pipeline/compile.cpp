@@ -11,6 +11,7 @@
 #include "compiler/pipeline/report.h"
 #include "compiler/quantizer/annotate.h"
 #include "compiler/recipes/selection.h"
+#include "compiler/support/cancellation.h"
 #include "compiler/support/text.h"
 #include "compiler/transforms/pipelines.h"
 #include "device/pte/manifest.h"
@@ -102,6 +103,7 @@ class Compiler {
   Status run(std::span<const Step> steps) {
     for (const Step& step : steps) {
       const auto start = std::chrono::steady_clock::now();
+      check_cancelled();
       DTR_TRY((this->*step.run)());
       const std::chrono::duration<double, std::milli> taken =
           std::chrono::steady_clock::now() - start;

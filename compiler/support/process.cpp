@@ -14,6 +14,7 @@
 #include <cstring>
 #include <optional>
 
+#include "compiler/support/cancellation.h"
 #include "compiler/support/encode.h"
 #include "compiler/support/interruption.h"
 
@@ -27,16 +28,24 @@ tl::unexpected<Diagnostic> failed(const std::string& program, int error) {
                               : "check the machine's limits");
 }
 
-// Reads until the other end closes; false if that takes longer than the limit.
+// How often a wait looks at the cancellation of the work that waits.
+constexpr std::chrono::milliseconds kLook{50};
+
+// Reads until the other end closes; false if that takes longer than the limit, or if the work is
+// cancelled.
 bool read_all(int pipe, std::chrono::seconds limit, std::string& output) {
   const auto end = std::chrono::steady_clock::now() + limit;
+  const Cancellation* const cancellation = Cancellation::current();
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    if (cancellation != nullptr && cancellation->cancelled()) return false;
+    const auto wait = cancellation == nullptr ? left : std::min(left, kLook);
     pollfd ready{.fd = pipe, .events = POLLIN, .revents = 0};
-    const int count = left.count() <= 0 ? 0 : ::poll(&ready, 1, static_cast<int>(left.count()));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
+    const int count = ::poll(&ready, 1, static_cast<int>(wait.count()));
+    if (count < 0 && errno != EINTR) return false;
+    if (count <= 0) continue;
     std::array<char, 4096> buffer{};
     const ssize_t bytes = ::read(pipe, buffer.data(), buffer.size());
     if (bytes < 0 && errno == EINTR) continue;
@@ -96,6 +105,7 @@ Result<ProcessResult> run_process(const std::vector<std::string>& arguments,
   }
   ::close(ends[0]);
   if (error != 0) return failed(arguments[0], error);
+  check_cancelled();
   return result;
 }
 

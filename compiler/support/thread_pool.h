@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "compiler/support/cancellation.h"
+
 namespace dtr {
 
 // Threads of this machine, at least 1.
@@ -25,7 +27,9 @@ void parallel_for(size_t count, unsigned threads, const Body& body) {
   std::atomic<size_t> next{0};
   std::once_flag failed;
   std::exception_ptr failure;
+  const Cancellation* const cancellation = Cancellation::current();
   const auto work = [&]() noexcept {
+    const CancellationScope scope(cancellation);
     try {
       for (size_t i = next.fetch_add(1, std::memory_order_relaxed); i < count;
            i = next.fetch_add(1, std::memory_order_relaxed))

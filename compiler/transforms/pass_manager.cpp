@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "compiler/ir/verifier.h"
+#include "compiler/support/cancellation.h"
 #include "compiler/transforms/prove.h"
 
 namespace dtr {
@@ -55,6 +56,7 @@ class Runner {
     using Clock = std::chrono::steady_clock;
     Remarks& remarks = options_.remarks != nullptr ? *options_.remarks : unwanted_;
     const auto start = Clock::now();
+    check_cancelled();
     DTR_ASSIGN(const size_t changes, pass.run(program_, graph_, remarks));
     runs_.push_back(
         {&pass, changes, std::chrono::duration<double, std::milli>(Clock::now() - start).count()});

@@ -10,6 +10,7 @@
 #include "compiler/executors/executor.h"
 #include "compiler/ir/reorder.h"
 #include "compiler/ops/ops.h"
+#include "compiler/support/cancellation.h"
 #include "host/accuracy/compare.h"
 
 namespace dtr {
@@ -184,8 +185,10 @@ class OperatorCheck {
   }
 
   std::optional<std::string> judge(std::span<const Tensor> outputs) {
-    for (const OpId id : graph_.ops())
+    for (const OpId id : graph_.ops()) {
+      check_cancelled();
       if (std::optional<std::string> difference = judge(id)) return difference;
+    }
     for (size_t i = 0; i < outputs.size(); ++i) {
       const ValueId output = graph_.outputs()[i];
       const TensorView view = value(output);

@@ -14,6 +14,7 @@
 #include "compiler/ir/rewriter.h"
 #include "compiler/program/machine.h"
 #include "compiler/program/scalar_types.h"
+#include "compiler/support/cancellation.h"
 #include "compiler/support/encode.h"
 #include "device/pte/debug_map_generated.h"
 #include "device/pte/program_generated.h"
@@ -99,6 +100,7 @@ class HostSession final : public Session {
 
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats,
                                   const RunHooks& hooks) override {
+    check_cancelled();
     for (size_t i = 0; i < inputs.size(); ++i) DTR_TRY(set_input(i, inputs[i]));
     hooks_ = &hooks;
     watch_touches_ = stats != nullptr || hooks.recording != nullptr;

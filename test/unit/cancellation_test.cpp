@@ -1,0 +1,58 @@
+// Work that its caller ends: who notices, and that nothing is left.
+#include "compiler/support/cancellation.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "compiler/support/process.h"
+#include "compiler/support/thread_pool.h"
+
+namespace dtr {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+TEST(Cancellation, EndsNothingWithoutAScope) {
+  Cancellation cancellation;
+  cancellation.cancel();
+  EXPECT_NO_THROW(check_cancelled());
+  {
+    const CancellationScope scope(&cancellation);
+    EXPECT_THROW(check_cancelled(), Cancelled);
+    const CancellationScope inner(nullptr);
+    EXPECT_NO_THROW(check_cancelled());
+  }
+  EXPECT_NO_THROW(check_cancelled());
+}
+
+TEST(Cancellation, ReachesTheThreadsOfAParallelLoop) {
+  Cancellation cancellation;
+  const CancellationScope scope(&cancellation);
+  std::atomic<size_t> done{0};
+  const auto body = [&](size_t i) {
+    check_cancelled();
+    if (i == 5) cancellation.cancel();
+    ++done;
+  };
+  EXPECT_THROW(parallel_for(1000, 3, body), Cancelled);
+  EXPECT_GE(done, 1U);
+  EXPECT_LT(done, 1000U);
+}
+
+TEST(Cancellation, EndsAProgramThatRuns) {
+  Cancellation cancellation;
+  std::jthread user([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    cancellation.cancel();
+  });
+  const CancellationScope scope(&cancellation);
+  const Clock::time_point start = Clock::now();
+  EXPECT_THROW((void)run_process({"sleep", "60"}, "/", std::chrono::seconds(60)), Cancelled);
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
+}
+
+}  // namespace
+}  // namespace dtr
