@@ -72,7 +72,8 @@ ROOMS = {
         "device/* compiler/support compiler/ir compiler/targets compiler/program host/profiler"
         " host/session"
     ),
-    "host/accuracy": "device/numerics device/pte compiler/* host/session",
+    "host/accuracy": "device/numerics device/pte compiler/* host/profiler host/session",
+    "host/commands": "device/pte compiler/* host/*",
 }
 WINGS = ("device", "compiler", "host")
 FREE = ("tools", "test", "bench", "python")  # see everything; no room sees them

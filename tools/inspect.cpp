@@ -1,15 +1,5 @@
 // deuteron inspect
-#include <fmt/format.h>
-
-#include "compiler/backends/neutron_ir/payload.h"
-#include "compiler/frontends/pt2/describe.h"
-#include "compiler/frontends/tflite/tflite.h"
-#include "compiler/ir/npz.h"
-#include "compiler/pipeline/read_model.h"
-#include "compiler/program/describe.h"
-#include "compiler/program/machine.h"
-#include "host/profiler/etdump.h"
-#include "host/simulator/listing.h"
+#include "host/commands/describe.h"
 #include "tools/print.h"
 #include "tools/verb.h"
 
@@ -27,92 +17,9 @@ const CLI::App* add_inspect(CLI::App& app, InspectOptions& o) {
   return verb;
 }
 
-// Shape, dtype and range of every array. One whose elements no tensor can hold has a line that says
-// so; a damaged one is an error.
-Result<std::string> describe_arrays(const std::vector<ReadArray>& arrays) {
-  std::string text;
-  for (const ReadArray& array : arrays) {
-    if (!array.tensor && array.tensor.error().id == DiagnosticId::kNpyUnsupported) {
-      text += terminal_format("{:<20} {}\n", array.name, array.tensor.error().reason);
-      continue;
-    }
-    DTR_TRY(array.tensor);
-    const Tensor& tensor = *array.tensor;
-    text += terminal_format("{:<20} {:<5} {:<20} {:>10} bytes", array.name, name(tensor.dtype()),
-                            to_string(tensor.shape()), tensor.bytes().size());
-    if (tensor.dtype() == DType::kFloat32 && tensor.elements() > 0) {
-      const auto values = tensor.values<float>();
-      float low = values[0], high = values[0];
-      for (const float value : values) {
-        low = value < low ? value : low;
-        high = value > high ? value : high;
-      }
-      text += fmt::format("  {:.6g} … {:.6g}{}", low, high,
-                          find_non_finite(tensor.view()) >= 0 ? ", not all finite" : "");
-    }
-    text += '\n';
-  }
-  return text;
-}
-
-// Microcode is listed for the machine that the program was compiled for. A program for one that is
-// not known can still be looked at.
-std::string describe(const ProgramImage& image) {
-  const auto target = target_of(image);
-  const auto describe_payload = [&](std::string_view delegate, std::span<const std::byte> payload) {
-    if (delegate == kNeutronDelegateId) return describe_neutron_payload(payload);
-    if (delegate != pte::kDelegateId) return std::string();
-    return target ? simulator::list_payload(npu_of(*target), payload)
-                  : fmt::format("; not listed: {}\n", target.error().reason);
-  };
-  return describe_program(image, {.describe_payload = describe_payload});
-}
-
 Status run_inspect(const CommonOptions&, const InspectOptions& options) {
-  DTR_ASSIGN(const FileKind kind, file_kind(options.file));
-  Result<std::string> text;
-  switch (kind) {
-    case FileKind::kPt2:
-      text = pt2::describe_pt2(options.file);
-      break;
-    case FileKind::kTflite:
-      text = tflite::describe_tflite(options.file);
-      break;
-    case FileKind::kProgram: {
-      DTR_ASSIGN(const ProgramImage image, ProgramImage::open(options.file));
-      text = describe(image);
-      break;
-    }
-    case FileKind::kTensorFile: {
-      DTR_ASSIGN(const TensorFileImage image, TensorFileImage::open(options.file));
-      text = describe_tensor_file(image);
-      break;
-    }
-    case FileKind::kTrace: {
-      DTR_ASSIGN(const Trace trace, read_etdump(options.file));
-      text = describe_trace(trace);
-      break;
-    }
-    case FileKind::kArrays: {
-      DTR_ASSIGN(const std::vector<ReadArray> arrays, read_each_array(options.file));
-      text = describe_arrays(arrays);
-      break;
-    }
-    case FileKind::kRecords:
-      text =
-          fail(DiagnosticId::kTraceProgram, "it holds records of a device, which name no operators",
-               "show them with their program: deuteron profile FILE --program M.pte",
-               {.file = options.file});
-      break;
-    case FileKind::kText:
-    case FileKind::kUnknown:
-      text = fail(DiagnosticId::kModelUnknown,
-                  "the file is none of the kinds that Deuteron reads or writes",
-                  "give a .pt2, .tflite, .pte, .ptd, .etdump, .npz or .npy file",
-                  {.file = options.file});
-  }
-  DTR_TRY(text);
-  print("{}", EncodedLines{*text});
+  DTR_ASSIGN(const std::string text, describe_file(options.file));
+  print("{}", EncodedLines{text});
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include "compiler/support/file_contents.h"
 #include "compiler/support/output_file.h"
 #include "compiler/targets/target.h"
+#include "host/commands/compile_options.h"
 #include "tools/print.h"
 #include "tools/verb.h"
 
@@ -46,12 +47,7 @@ Status run_qat_prepare(const CommonOptions&, const QatPrepareOptions& options) {
   DTR_ASSIGN(OutputFile file, OutputFile::create(options.output));
   DTR_ASSIGN(const FileContents model, FileContents::read(options.model));
   const FileKind kind = kind_of(model.bytes());
-  if (kind == FileKind::kTflite || kind == FileKind::kText)
-    return fail(DiagnosticId::kQatNotExport,
-                fmt::format("the model is {}; only PyTorch can train it",
-                            kind == FileKind::kTflite ? "a .tflite file" : "IR text"),
-                "give the export of a float PyTorch model (torch.export.save)",
-                {.file = options.model});
+  DTR_TRY(check_trainable(kind, options.model));
   DTR_ASSIGN(Program program, parse_model(model.bytes(), kind, options.model));
   std::optional<Samples> samples;
   if (!options.calibration.empty()) {

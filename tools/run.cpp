@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <optional>
 
@@ -11,7 +10,7 @@
 #include "compiler/ir/samples.h"
 #include "compiler/support/output_file.h"
 #include "compiler/support/progress.h"
-#include "device/pte/program_generated.h"
+#include "host/commands/run_results.h"
 #include "host/firmware/qemu_session.h"
 #include "host/profiler/etdump.h"
 #include "host/profiler/report.h"
@@ -88,24 +87,6 @@ Result<std::vector<NamedTensor>> read_raw(const Graph& signature, const std::str
   return arrays;
 }
 
-// One array an output, the samples along a new first axis; a batch axis of 1 is that axis.
-std::vector<NamedTensor> stacked(std::vector<std::vector<Tensor>>& by_sample) {
-  std::vector<NamedTensor> arrays;
-  for (size_t output = 0; output < by_sample.front().size(); ++output) {
-    const Tensor& first = by_sample.front()[output];
-    Shape shape = first.shape();
-    if (!shape.empty() && shape[0] == 1) shape.erase(shape.begin());
-    shape.insert(shape.begin(), static_cast<int64_t>(by_sample.size()));
-    Tensor all(first.dtype(), shape);
-    for (size_t i = 0; i < by_sample.size(); ++i) {
-      const auto bytes = by_sample[i][output].bytes();
-      std::memcpy(all.view().data + i * bytes.size(), bytes.data(), bytes.size());
-    }
-    arrays.push_back({fmt::format("output_{}", output), std::move(all)});
-  }
-  return arrays;
-}
-
 // The ending says what is written. What is no file (/dev/stdout, a pipe) gets a .npz.
 Status check_ending(const std::string& path) {
   const std::string extension = std::filesystem::path(path).extension();
@@ -130,45 +111,6 @@ Status write_outputs(const std::string& path, const std::vector<NamedTensor>& ar
                              : write_file(path, arrays[0].tensor.bytes());
 }
 
-// The kernel or delegate of each step of the program.
-std::vector<std::string> step_names(const ProgramImage& image) {
-  const pte::ExecutionPlan& plan = *image.file().program().execution_plan()->Get(0);
-  std::vector<std::string> names;
-  for (const pte::Instruction* step : *plan.chains()->Get(0)->instructions()) {
-    const auto* call = step->instr_args_as_KernelCall();
-    names.push_back(
-        call != nullptr
-            ? plan.operators()->Get(static_cast<uint32_t>(call->op_index()))->name()->str()
-            : plan.delegates()
-                  ->Get(static_cast<uint32_t>(step->instr_args_as_DelegateCall()->delegate_index()))
-                  ->id()
-                  ->str());
-  }
-  return names;
-}
-
-std::string stats_json(const ProgramImage& image, const RunStats& stats, size_t samples) {
-  std::vector<double> times = stats.milliseconds;
-  std::sort(times.begin(), times.end());
-  std::string steps;
-  if (!stats.instructions.empty()) {
-    const std::vector<std::string> names = step_names(image);
-    for (size_t i = 0; i < stats.instructions.size(); ++i)
-      steps += fmt::format("{}{{\"kernel\": {}, \"instructions\": {}}}", i == 0 ? "" : ", ",
-                           json_quote(names[i]), stats.instructions[i]);
-    steps = fmt::format(", \"steps\": [{}]", steps);
-  }
-  return fmt::format(
-      "{{\"samples\": {}, \"runs\": {}, \"simulation_ms\": {{\"best\": {:.6f}, \"median\": "
-      "{:.6f}}}, \"npu_calls\": {}, "
-      "\"npu_busy_cycles\": {}, \"npu_host_cycles\": {}, "
-      "\"npu_stall_cycles\": {}, \"npu_total_cycles\": {}, \"copied_bytes\": {}, "
-      "\"sram_touched_bytes\": {}{}}}\n",
-      samples, stats.runs, times.front(), times[times.size() / 2], stats.npu_calls,
-      stats.busy_cycles, stats.host_cycles, stats.stall_cycles, stats.total_cycles,
-      stats.copied_bytes, stats.sram_touched_bytes, steps);
-}
-
 Result<std::unique_ptr<Session>> open_session(const RunOptions& options) {
   if (options.on == "host") return Session::open(options.program, options.tensor_files);
   return open_on_qemu(options.program, options.on, options.tensor_files,
@@ -184,33 +126,6 @@ void print_instructions(const ProgramImage& image, const RunStats& stats) {
     total += stats.instructions[i];
   }
   print("      {:<50} {:>14}\n", "total", total);
-}
-
-// NaN becomes some number where it is quantized. Each input that holds it is said once.
-void warn_of_nan(const CommonOptions& common, const Graph& signature, const Samples& samples,
-                 size_t count, const std::string& file) {
-  for (size_t input = 0; input < signature.inputs().size(); ++input) {
-    size_t found = 0, values = 0;
-    for (size_t i = 0; i < count; ++i) {
-      const TensorView view = samples.inputs(i)[input];
-      if (view.dtype != DType::kFloat32) break;
-      const std::span<const float> data = view.values<float>();
-      found += static_cast<size_t>(
-          std::ranges::count_if(data, [](float value) { return std::isnan(value); }));
-      values += data.size();
-    }
-    if (found == 0) continue;
-    const Diagnostic warning{
-        .id = DiagnosticId::kRunInputNan,
-        .reason = fmt::format(
-            "{} of {} values are NaN, of which a quantized program makes an ordinary number", found,
-            values),
-        .fix = "look for what makes them; results that depend on them mean nothing",
-        .place = {.file = file, .node = signature.value(signature.inputs()[input]).name},
-        .severity = Severity::kWarning};
-    print_error("{}\n",
-                EncodedLines{common.json_diagnostics ? to_json(warning) : to_text(warning)});
-  }
 }
 
 // What the options record of the runs.
@@ -325,7 +240,10 @@ Status run_run(const CommonOptions& common, const RunOptions& options) {
   DTR_ASSIGN(const Samples samples, Samples::bind(session->signature(), arrays, options.input));
   const size_t count =
       options.samples == 0 ? samples.size() : std::min<size_t>(options.samples, samples.size());
-  warn_of_nan(common, session->signature(), samples, count, options.input);
+  for (const Diagnostic& warning :
+       nan_warnings(session->signature(), samples, count, options.input))
+    print_error("{}\n",
+                EncodedLines{common.json_diagnostics ? to_json(warning) : to_text(warning)});
   RunStats stats;
   DTR_ASSIGN(RunRecording recording, RunRecording::start(*session, options));
   DTR_ASSIGN(auto outputs, run_samples(*session, samples, count, options, recording, stats));

@@ -61,10 +61,4 @@ CLI::Option* add_target(CLI::App* verb, std::string& target, const std::string& 
   return verb->add_option("--target", target, help)->capture_default_str();
 }
 
-Result<const TargetDescription*> resolve_target(const std::string& name) {
-  if (const TargetDescription* target = find_target(name)) return target;
-  return fail(DiagnosticId::kTargetUnknown, fmt::format("`{}` is not a target", name),
-              fmt::format("choose one of: {}", target_names()), {.node = name});
-}
-
 }  // namespace dtr::tools

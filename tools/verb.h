@@ -79,9 +79,7 @@ void note_unused_tensors(const std::vector<std::string>& files,
 // --threads, of verbs that run the samples of a data set beside each other; 0: all of the machine.
 void add_threads(CLI::App* verb, unsigned& threads);
 
-// --target, a name that `resolve_target` looks up.
+// --target, a name that `resolve_target` (host/commands/compile_options.h) looks up.
 CLI::Option* add_target(CLI::App* verb, std::string& target, const std::string& help);
-// Errors: kTargetUnknown, with the names of those that are.
-Result<const TargetDescription*> resolve_target(const std::string& name);
 
 }  // namespace dtr::tools

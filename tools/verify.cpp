@@ -1,14 +1,10 @@
 // deuteron verify
 #include "host/accuracy/verify.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <limits>
 
 #include "compiler/pipeline/read_model.h"
 #include "compiler/support/output_file.h"
-#include "host/profiler/trace.h"
 #include "tools/print.h"
 #include "tools/verb.h"
 
@@ -43,21 +39,6 @@ const CLI::App* add_verify(CLI::App& app, VerifyOptions& o) {
   return verb;
 }
 
-std::string to_json(const TraceProgram& program, const std::vector<LayerError>& layers) {
-  std::string text = "[";
-  for (const LayerError& layer : layers)
-    text += fmt::format(
-        "{}\n  {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, \"fused\": "
-        "{}, \"where\": {}, \"dtype\": {}, "
-        "\"sqnr_db\": {:.3f}, \"max_error\": {:.8g}, \"steps\": {:.3f}, \"differing\": {:.6f}}}",
-        text.size() == 1 ? "" : ",", json_quote(layer.name), json_quote(layer.op),
-        json_quote(layer.module_path), json_quote(layer.source_line), layer.fused,
-        json_quote(layer.where), json_quote(layer.dtype), layer.sqnr_db, layer.max_error,
-        layer.steps, layer.differing);
-  return fmt::format("{{\"checksum\": \"{:08x}\", \"target\": {}, \"layers\": {}\n]}}\n",
-                     program.checksum, json_quote(program.target), text);
-}
-
 Result<bool> run_verify(const CommonOptions&, const VerifyOptions& options) {
   DTR_TRY(check_outputs({options.program, options.against, options.data}, {options.json}));
   DTR_ASSIGN(const std::unique_ptr<Session> session,
@@ -68,33 +49,10 @@ Result<bool> run_verify(const CommonOptions&, const VerifyOptions& options) {
   DTR_ASSIGN(const std::vector<LayerError> layers,
              verify_layers(*session, model, samples, options.samples));
 
-  size_t width = 8;
-  for (const LayerError& layer : layers) width = std::clamp(layer.name.size(), width, size_t{40});
-  print("{:<{}}  {:<26}  {:<8}  {:>8}  {:>12}  {:>7}  {:>8}\n", "operator", width, "module", "on",
-        "SQNR dB", "max error", "steps", "differ");
-  const LayerError* first_bad = nullptr;
-  for (const LayerError& layer : layers) {
-    if (layer.fused) {
-      print("{:<{}}  {:<26}  (inside another operator's kernel call)\n", layer.name, width,
-            layer.module_path);
-      continue;
-    }
-    const bool bad = layer.sqnr_db < options.min_sqnr;
-    if (bad && first_bad == nullptr) first_bad = &layer;
-    print("{:<{}}  {:<26}  {:<8}  {:>8.1f}  {:>12.5g}  {:>7.2f}  {:>6.2f} %{}\n", layer.name, width,
-          layer.module_path, layer.where + " " + layer.dtype, layer.sqnr_db, layer.max_error,
-          layer.steps, 100 * layer.differing, bad ? "  bad" : "");
-  }
+  print("{}", EncodedLines{to_text(layers, options.min_sqnr)});
   if (!options.json.empty())
     DTR_TRY(write_file(options.json, to_json(trace_program(session->image()), layers)));
-  if (first_bad == nullptr) {
-    print("all layers at {} dB or better\n", options.min_sqnr);
-    return true;
-  }
-  print("first bad operator: {} ({}){}{}{}{}: {:.1f} dB\n", first_bad->name, first_bad->op,
-        first_bad->module_path.empty() ? "" : " in ", first_bad->module_path,
-        first_bad->source_line.empty() ? "" : ", ", first_bad->source_line, first_bad->sqnr_db);
-  return false;
+  return first_bad(layers, options.min_sqnr) == nullptr;
 }
 
 }  // namespace

@@ -156,6 +156,9 @@ class Compiler {
   Status read_samples() {
     if (const auto* bound = std::get_if<const Samples*>(&settings_.samples))
       c_.bound_samples = *bound;
+    if (const auto* bind = std::get_if<SampleBinding>(&settings_.samples)) {
+      DTR_ASSIGN(c_.own_samples, (*bind)(graph()));
+    }
     if (const auto* noise = std::get_if<NoiseSamples>(&settings_.samples))
       c_.own_samples = Samples::random(graph(), noise->count);
     if (const auto* file = std::get_if<SampleFile>(&settings_.samples)) {

@@ -28,8 +28,12 @@ struct SampleFile {
 struct NoiseSamples {
   uint32_t count = 1;
 };
+// Binds samples to the model once its graph is read: for callers that have data in memory, whose
+// arrays outlive the compilation.
+using SampleBinding = std::function<Result<Samples>(const Graph& graph)>;
 // Bound samples outlive the compilation; null: none.
-using SampleSource = std::variant<NoSamples, const Samples*, SampleFile, NoiseSamples>;
+using SampleSource =
+    std::variant<NoSamples, const Samples*, SampleFile, NoiseSamples, SampleBinding>;
 
 // Where the ranges of a float model come from. A model that comes quantized brings its own.
 struct FromSamples {};

@@ -526,4 +526,12 @@ Result<QatPrepared> qat_prepare(Program program, std::span<const std::byte> byte
   return Preparation(program, annotation, ranges ? &*ranges : nullptr, std::move(editor)).run();
 }
 
+Status check_trainable(FileKind kind, const std::string& file) {
+  if (kind != FileKind::kTflite && kind != FileKind::kText) return {};
+  return fail(DiagnosticId::kQatNotExport,
+              fmt::format("the model is {}; only PyTorch can train it",
+                          kind == FileKind::kTflite ? "a .tflite file" : "IR text"),
+              "give the export of a float PyTorch model (torch.export.save)", {.file = file});
+}
+
 }  // namespace dtr

@@ -9,6 +9,7 @@
 
 #include "compiler/ir/samples.h"
 #include "compiler/pipeline/compile.h"
+#include "compiler/pipeline/read_model.h"
 
 namespace dtr {
 
@@ -36,5 +37,8 @@ struct QatPrepared {
 // calibration.
 Result<QatPrepared> qat_prepare(Program program, std::span<const std::byte> bytes,
                                 const CompileSettings& settings, const Samples* samples);
+
+// Errors: kQatNotExport, for a model that PyTorch cannot train; `file` names it.
+Status check_trainable(FileKind kind, const std::string& file);
 
 }  // namespace dtr

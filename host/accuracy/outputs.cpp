@@ -18,37 +18,54 @@ namespace {
 
 double integer_step(DType dtype) { return is_float(dtype) ? 0 : 1; }
 
+// One sample an element of the first axis.
+Output stored_output(const std::string& name, const Tensor& tensor, const OutputSource& source) {
+  Output output{.name = name, .stored = true, .samples = {}};
+  const Shape& shape = tensor.shape();
+  const int64_t stored = shape.empty() ? 1 : shape[0];
+  const int64_t count = source.samples == 0
+                            ? stored
+                            : std::min<int64_t>(stored, static_cast<int64_t>(source.samples));
+  if (stored == 0)
+    output.unusable =
+        Diagnostic{.id = DiagnosticId::kDataEmpty,
+                   .reason = fmt::format("the array has shape {}: no sample", to_string(shape)),
+                   .fix = "store at least one sample",
+                   .place = {.file = source.path, .node = name}};
+  output.step = integer_step(tensor.dtype());
+  const Shape one(shape.begin() + (shape.empty() ? 0 : 1), shape.end());
+  const size_t bytes = static_cast<size_t>(element_count(one)) * byte_size(tensor.dtype());
+  for (int64_t i = 0; i < count; ++i)
+    output.samples.push_back(Tensor::copy_of(
+        tensor.dtype(), one, tensor.bytes().subspan(static_cast<size_t>(i) * bytes, bytes)));
+  return output;
+}
+
+std::vector<Output> results_in_memory(const OutputSource& source) {
+  std::vector<Output> outputs;
+  for (const NamedTensor& array : source.results)
+    outputs.push_back(stored_output(array.name, array.tensor, source));
+  return outputs;
+}
+
 Result<std::vector<Output>> stored_results(const OutputSource& source) {
   DTR_ASSIGN(const std::vector<ReadArray> arrays, read_each_array(source.path));
   std::vector<Output> outputs;
   for (const ReadArray& array : arrays) {
-    Output output{.name = array.name, .stored = true, .samples = {}};
-    if (!array.tensor) {
-      output.unusable = array.tensor.error();
-      outputs.push_back(std::move(output));
+    if (array.tensor) {
+      outputs.push_back(stored_output(array.name, *array.tensor, source));
       continue;
     }
-    const Tensor& tensor = *array.tensor;
-    const Shape& shape = tensor.shape();
-    const int64_t stored = shape.empty() ? 1 : shape[0];
-    const int64_t count = source.samples == 0
-                              ? stored
-                              : std::min<int64_t>(stored, static_cast<int64_t>(source.samples));
-    if (stored == 0)
-      output.unusable =
-          Diagnostic{.id = DiagnosticId::kDataEmpty,
-                     .reason = fmt::format("the array has shape {}: no sample", to_string(shape)),
-                     .fix = "store at least one sample",
-                     .place = {.file = source.path, .node = array.name}};
-    output.step = integer_step(tensor.dtype());
-    const Shape one(shape.begin() + (shape.empty() ? 0 : 1), shape.end());
-    const size_t bytes = static_cast<size_t>(element_count(one)) * byte_size(tensor.dtype());
-    for (int64_t i = 0; i < count; ++i)
-      output.samples.push_back(Tensor::copy_of(
-          tensor.dtype(), one, tensor.bytes().subspan(static_cast<size_t>(i) * bytes, bytes)));
+    Output output{.name = array.name, .stored = true, .samples = {}};
+    output.unusable = array.tensor.error();
     outputs.push_back(std::move(output));
   }
   return outputs;
+}
+
+Result<Samples> samples_of(const Graph& graph, const OutputSource& source) {
+  return source.samples_to_run.empty() ? Samples::read(graph, source.data)
+                                       : Samples::bind(graph, source.samples_to_run, source.data);
 }
 
 // Runs `run` on each sample; steps by output.
@@ -110,7 +127,11 @@ std::vector<double> model_steps(const Graph& graph) {
 }  // namespace
 
 Result<std::vector<Output>> read_outputs(const OutputSource& source) {
-  DTR_ASSIGN(const FileKind kind, file_kind(source.path));
+  if (!source.results.empty()) return results_in_memory(source);
+  FileKind kind = kind_of(source.bytes);
+  if (source.bytes.empty()) {
+    DTR_ASSIGN(kind, file_kind(source.path));
+  }
   if (kind == FileKind::kArrays) return stored_results(source);
   if (source.data.empty())
     return fail(DiagnosticId::kCompareNoData,
@@ -118,13 +139,16 @@ Result<std::vector<Output>> read_outputs(const OutputSource& source) {
                 "give samples with --data DATA.npz", {.file = source.path});
   if (kind == FileKind::kProgram) {
     DTR_ASSIGN(const std::unique_ptr<Session> session,
-               Session::open(source.path, source.tensor_files));
-    DTR_ASSIGN(const Samples samples, Samples::read(session->signature(), source.data));
+               source.bytes.empty() ? Session::open(source.path, source.tensor_files)
+                                    : Session::load(source.bytes, source.path,
+                                                    simulator::best_kit(), source.tensors));
+    DTR_ASSIGN(const Samples samples, samples_of(session->signature(), source));
     return run_samples(samples, source.samples, program_steps(session->image()),
                        [&](const auto& inputs) { return session->run(inputs); });
   }
-  DTR_ASSIGN(Program program, read_model(source.path));
-  DTR_ASSIGN(const Samples samples, Samples::read(program.forward(), source.data));
+  DTR_ASSIGN(Program program, source.bytes.empty() ? read_model(source.path)
+                                                   : parse_model(source.bytes, kind, source.path));
+  DTR_ASSIGN(const Samples samples, samples_of(program.forward(), source));
   const auto run_model = [&](const Graph& graph, Executor& executor) {
     return run_samples(samples, source.samples, model_steps(graph),
                        [&](const auto& inputs) { return executor.run(inputs); });

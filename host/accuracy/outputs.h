@@ -3,9 +3,11 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "compiler/ir/npz.h"
 #include "compiler/ir/tensor.h"
 #include "compiler/support/result.h"
 
@@ -25,6 +27,10 @@ struct OutputSource {
   std::string data;  // .npz or .npy; empty: none
   std::vector<std::string> tensor_files = {};  // .ptd: where constants outside of a program are
   size_t samples = 0;                          // at most; 0: all
+  // In memory instead, `path` and `data` are then names for messages: a program or a model, with
+  // the tensor file of a program; results; samples. They outlive the call.
+  std::span<const std::byte> bytes = {}, tensors = {};
+  std::span<const NamedTensor> results = {}, samples_to_run = {};
 };
 
 // Results: one output an array, its first axis counts samples. Programs and models: `output_0`, …;

@@ -10,6 +10,7 @@
 #include "compiler/executors/onednn_executor.h"
 #include "compiler/ops/ops.h"
 #include "compiler/program/scalar_types.h"
+#include "compiler/support/encode.h"
 #include "device/pte/debug_map_generated.h"
 #include "host/session/capture.h"
 
@@ -135,6 +136,52 @@ Result<std::vector<LayerError>> verify_layers(Session& session, const Program& m
     layers.push_back(std::move(layer));
   }
   return layers;
+}
+
+const LayerError* first_bad(const std::vector<LayerError>& layers, double least_decibels) {
+  const auto bad = std::ranges::find_if(layers, [&](const LayerError& layer) {
+    return !layer.fused && layer.sqnr_db < least_decibels;
+  });
+  return bad == layers.end() ? nullptr : &*bad;
+}
+
+std::string to_text(const std::vector<LayerError>& layers, double least_decibels) {
+  size_t width = 8;
+  for (const LayerError& layer : layers) width = std::clamp(layer.name.size(), width, size_t{40});
+  std::string text = fmt::format("{:<{}}  {:<26}  {:<8}  {:>8}  {:>12}  {:>7}  {:>8}\n", "operator",
+                                 width, "module", "on", "SQNR dB", "max error", "steps", "differ");
+  for (const LayerError& layer : layers) {
+    if (layer.fused) {
+      text += terminal_format("{:<{}}  {:<26}  (inside another operator's kernel call)\n",
+                              layer.name, width, layer.module_path);
+      continue;
+    }
+    text += terminal_format("{:<{}}  {:<26}  {:<8}  {:>8.1f}  {:>12.5g}  {:>7.2f}  {:>6.2f} %{}\n",
+                            layer.name, width, layer.module_path, layer.where + " " + layer.dtype,
+                            layer.sqnr_db, layer.max_error, layer.steps, 100 * layer.differing,
+                            layer.sqnr_db < least_decibels ? "  bad" : "");
+  }
+  const LayerError* const bad = first_bad(layers, least_decibels);
+  if (bad == nullptr) return text + fmt::format("all layers at {} dB or better\n", least_decibels);
+  return text + terminal_format("first bad operator: {} ({}){}{}{}{}: {:.1f} dB\n", bad->name,
+                                bad->op, bad->module_path.empty() ? "" : " in ", bad->module_path,
+                                bad->source_line.empty() ? "" : ", ", bad->source_line,
+                                bad->sqnr_db);
+}
+
+std::string to_json(const TraceProgram& program, const std::vector<LayerError>& layers) {
+  std::string text = "[";
+  for (const LayerError& layer : layers)
+    text += fmt::format(
+        "{}\n  {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, \"fused\": "
+        "{}, \"where\": {}, \"dtype\": {}, "
+        "\"sqnr_db\": {:.3f}, \"max_error\": {:.8g}, \"steps\": {:.3f}, \"differing\": {:.6f}}}",
+        text.size() == 1 ? "" : ",", json_quote(layer.name), json_quote(layer.op),
+        json_quote(layer.module_path), json_quote(layer.source_line), layer.fused,
+        json_quote(layer.where), json_quote(layer.dtype), layer.sqnr_db, layer.max_error,
+        layer.steps, layer.differing);
+  return fmt::format("{{\"checksum\": \"{:08x}\", \"target\": {}, \"layers\": {}\n]}}\n",
+                     program.checksum, json_quote(program.target), text);
 }
 
 }  // namespace dtr

@@ -8,6 +8,7 @@
 
 #include "compiler/ir/samples.h"
 #include "host/accuracy/compare.h"
+#include "host/profiler/trace.h"
 #include "host/session/session.h"
 
 namespace dtr {
@@ -30,5 +31,12 @@ struct LayerError {
 // from this model), and those of running.
 Result<std::vector<LayerError>> verify_layers(Session& session, const Program& model,
                                               const Samples& samples, size_t count);
+
+// The first layer below `least_decibels`; null: none.
+const LayerError* first_bad(const std::vector<LayerError>& layers, double least_decibels);
+// The table, and what is bad.
+std::string to_text(const std::vector<LayerError>& layers, double least_decibels);
+// {"checksum", "target", "layers": [{"name", "op", …}]}, of the program that was verified.
+std::string to_json(const TraceProgram& program, const std::vector<LayerError>& layers);
 
 }  // namespace dtr

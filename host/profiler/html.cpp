@@ -106,13 +106,10 @@ bool is_verify_table(const Json& document) {
          });
 }
 
-// Text of a file that `command` wrote about the program of the profile; empty for no file.
-Result<std::string> read_addition(const std::string& path, const char* command,
-                                  bool (*is_valid)(const Json&), const Profile& profile) {
-  if (path.empty()) return std::string();
-  DTR_ASSIGN(const FileContents file, FileContents::read(path));
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
-                              file.bytes().size());
+// `text`, which `command` wrote about the program of the profile into the file `path`.
+Result<std::string> check_addition(std::string_view text, const std::string& path,
+                                   const char* command, bool (*is_valid)(const Json&),
+                                   const Profile& profile) {
   const Json document = json_is_too_deep(text)
                             ? Json(Json::value_t::discarded)
                             : Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -140,15 +137,28 @@ Result<std::string> read_addition(const std::string& path, const char* command,
   return std::string(text);
 }
 
+// Text of a file that `command` wrote, or that is in memory; empty for none.
+Result<std::string> read_addition(const std::string& path, const std::string& in_memory,
+                                  const char* command, bool (*is_valid)(const Json&),
+                                  const Profile& profile) {
+  if (!in_memory.empty()) return check_addition(in_memory, command, command, is_valid, profile);
+  if (path.empty()) return std::string();
+  DTR_ASSIGN(const FileContents file, FileContents::read(path));
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              file.bytes().size());
+  return check_addition(text, path, command, is_valid, profile);
+}
+
 }  // namespace
 
 Result<std::string> to_html(const Profile& profile, const ProgramImage* image,
                             const HtmlAdditions& additions) {
   DTR_ASSIGN(const std::string compile_report,
-             read_addition(additions.compile_report, "deuteron compile --report-json",
-                           is_compile_report, profile));
+             read_addition(additions.compile_report, additions.compile_report_text,
+                           "deuteron compile --report-json", is_compile_report, profile));
   DTR_ASSIGN(const std::string verify,
-             read_addition(additions.verify, "deuteron verify --json", is_verify_table, profile));
+             read_addition(additions.verify, additions.verify_text, "deuteron verify --json",
+                           is_verify_table, profile));
   const std::span<const EmbeddedFile> sources = html_sources();
   std::string scripts;
   for (const EmbeddedFile& script : sources.subspan(2)) scripts += script.text;

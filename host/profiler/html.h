@@ -13,6 +13,8 @@ namespace dtr {
 struct HtmlAdditions {
   std::string compile_report;  // `deuteron compile --report-json`: why operators are on the CPU
   std::string verify;          // `deuteron verify --json`: errors of layers
+  // The same texts in memory, instead of files.
+  std::string compile_report_text, verify_text;
 };
 
 // `image` may be null, as for to_json. Errors: kFileNotFound; kTraceDamaged for a file that those

@@ -1,0 +1,75 @@
+// `deuteron compile` without its terminal: options in, a program and its report out. The command
+// and the bindings call it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/pipeline/compile.h"
+#include "compiler/pipeline/report.h"
+#include "host/accuracy/check.h"
+
+namespace dtr {
+
+// Options of the command, under their names. Empty paths: not written, not read.
+struct CompileOptions {
+  std::string model, output;
+  std::string external_constants;          // .ptd
+  std::string converter, keep_neutron_ir;  // command, folder
+  uint32_t converter_seconds = 600;
+  unsigned threads = 0;
+  std::string etrecord;
+  std::string target{default_target().name};
+  std::string recipe;                              // .json, instead of the target's
+  std::string calibration;                         // .npz, .npy
+  std::optional<uint32_t> random_samples;          // calibrate on noise, asked for by name
+  std::string load_calibration, save_calibration;  // .json
+  std::string observer = "histogram";
+  std::string io = "float";
+  std::vector<std::string> keep_off,
+      force_on;         // nodes or operators; "all" forces whatever the NPU can run
+  std::string stop_at;  // node
+  std::string report_json, placement, patterns, quantization_json, emit_ir, print_after;
+  bool report_quantization = false;
+  bool check = true;
+  double min_sqnr = kLeastCheckDecibels;
+  bool row_packing = false;
+  std::string schedule = "own";
+  std::string constants;  // "sram", "flash"; empty: as the recipe or the target has it
+  bool debug_map = true;
+  bool time_passes = false;
+  bool verbose = false;
+  bool elide_constants = false;
+};
+
+// Where lines go that options ask for while the work runs (print_after, time_passes, verbose,
+// report_quantization); absent: nowhere.
+struct CompileWatch {
+  std::function<void(std::string_view)> out = {};  // what the user asked to see
+  std::function<void(std::string_view)> err = {};  // everything else
+  bool json_diagnostics = false;
+  ProgressFunction progress = {};           // of calibration
+  std::function<void()> on_quantized = {};  // calibration is done
+};
+
+struct CompiledModel {
+  Compilation compilation;
+  CompileReport report;
+};
+
+// Compiles `source`, which `options.model` names in messages, checks the program on a sample, and
+// writes every file that the options name: all of them, or none. `samples`, if it is given, takes
+// the place of `options.calibration`. Errors: those of compile_model, check_program and
+// report_quantization; kTargetUnknown, kRecipeInvalid, kOptionNeedsNpu, kCalibrationUnused,
+// kModelUnknown, kNoDebugMap (options that do not fit the model or the target); kFileNotWritable.
+Result<CompiledModel> compile_with_options(ModelSource source, const CompileOptions& options,
+                                           const CompileWatch& watch,
+                                           std::optional<SampleSource> samples = std::nullopt);
+
+// Errors: kTargetUnknown, with the names of those that are.
+Result<const TargetDescription*> resolve_target(const std::string& name);
+
+}  // namespace dtr

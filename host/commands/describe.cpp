@@ -1,0 +1,124 @@
+#include "host/commands/describe.h"
+
+#include <fmt/format.h>
+
+#include "compiler/backends/neutron_ir/payload.h"
+#include "compiler/frontends/pt2/describe.h"
+#include "compiler/frontends/tflite/tflite.h"
+#include "compiler/ir/npz.h"
+#include "compiler/pipeline/read_model.h"
+#include "compiler/program/describe.h"
+#include "compiler/program/machine.h"
+#include "compiler/support/encode.h"
+#include "host/profiler/etdump.h"
+#include "host/profiler/explain.h"
+#include "host/session/recorder.h"
+#include "host/simulator/listing.h"
+
+namespace dtr {
+namespace {
+
+// Shape, dtype and range of every array. One whose elements no tensor can hold has a line that says
+// so; a damaged one is an error.
+Result<std::string> describe_arrays(const std::vector<ReadArray>& arrays) {
+  std::string text;
+  for (const ReadArray& array : arrays) {
+    if (!array.tensor && array.tensor.error().id == DiagnosticId::kNpyUnsupported) {
+      text += terminal_format("{:<20} {}\n", array.name, array.tensor.error().reason);
+      continue;
+    }
+    DTR_TRY(array.tensor);
+    const Tensor& tensor = *array.tensor;
+    text += terminal_format("{:<20} {:<5} {:<20} {:>10} bytes", array.name, name(tensor.dtype()),
+                            to_string(tensor.shape()), tensor.bytes().size());
+    if (tensor.dtype() == DType::kFloat32 && tensor.elements() > 0) {
+      const auto values = tensor.values<float>();
+      float low = values[0], high = values[0];
+      for (const float value : values) {
+        low = value < low ? value : low;
+        high = value > high ? value : high;
+      }
+      text += fmt::format("  {:.6g} … {:.6g}{}", low, high,
+                          find_non_finite(tensor.view()) >= 0 ? ", not all finite" : "");
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string describe(const ProgramImage& image) {
+  const auto target = target_of(image);
+  const auto describe_payload = [&](std::string_view delegate, std::span<const std::byte> payload) {
+    if (delegate == kNeutronDelegateId) return describe_neutron_payload(payload);
+    if (delegate != pte::kDelegateId) return std::string();
+    return target ? simulator::list_payload(npu_of(*target), payload)
+                  : fmt::format("; not listed: {}\n", target.error().reason);
+  };
+  return describe_program(image, {.describe_payload = describe_payload});
+}
+
+Result<std::string> describe_file(const std::string& path) {
+  DTR_ASSIGN(const FileKind kind, file_kind(path));
+  Result<std::string> text;
+  switch (kind) {
+    case FileKind::kPt2:
+      text = pt2::describe_pt2(path);
+      break;
+    case FileKind::kTflite:
+      text = tflite::describe_tflite(path);
+      break;
+    case FileKind::kProgram: {
+      DTR_ASSIGN(const ProgramImage image, ProgramImage::open(path));
+      text = describe(image);
+      break;
+    }
+    case FileKind::kTensorFile: {
+      DTR_ASSIGN(const TensorFileImage image, TensorFileImage::open(path));
+      text = describe_tensor_file(image);
+      break;
+    }
+    case FileKind::kTrace: {
+      DTR_ASSIGN(const Trace trace, read_etdump(path));
+      text = describe_trace(trace);
+      break;
+    }
+    case FileKind::kArrays: {
+      DTR_ASSIGN(const std::vector<ReadArray> arrays, read_each_array(path));
+      text = describe_arrays(arrays);
+      break;
+    }
+    case FileKind::kRecords:
+      text = fail(
+          DiagnosticId::kTraceProgram, "it holds records of a device, which name no operators",
+          "show them with their program: deuteron profile FILE --program M.pte", {.file = path});
+      break;
+    case FileKind::kText:
+    case FileKind::kUnknown:
+      text = fail(DiagnosticId::kModelUnknown,
+                  "the file is none of the kinds that Deuteron reads or writes",
+                  "give a .pt2, .tflite, .pte, .ptd, .etdump, .npz or .npy file", {.file = path});
+  }
+  return text;
+}
+
+Result<std::string> explain_program(Session& session, const std::string& name, size_t most) {
+  if (session.image().debug_map() == nullptr)
+    return fail(DiagnosticId::kPteDebugMap,
+                "the program has no debug map, which says what its calls stand for",
+                "compile it without --no-debug-map", {.file = session.image().path()});
+  DTR_ASSIGN(const Trace trace, record_zeros(session));
+  Profile profile =
+      make_profile(trace, OperatorMap(*session.image().debug_map()), session.image().path());
+  profile.configuration = npu_configuration(session.image());
+  std::string text = explain_text(profile, &session.image(), name, most);
+  if (text.empty())
+    return fail(
+        DiagnosticId::kNodeUnknown,
+        fmt::format("no operator of the program has `{}` in its name, module or kernel", name),
+        "deuteron profile lists them", {.file = session.image().path()});
+  return text;
+}
+
+}  // namespace dtr

@@ -1,0 +1,44 @@
+// `deuteron eval` without its terminal: the accuracy of a program over a data set, beside that of
+// the float model.
+#pragma once
+
+#include <string>
+
+#include "compiler/support/progress.h"
+#include "host/accuracy/compare.h"
+#include "host/commands/inputs.h"
+
+namespace dtr {
+
+struct EvaluateOptions {
+  ProgramInput program;
+  DataInput data;
+  std::string labels = "label";  // array of class numbers
+  ModelInput against = {};       // float model to run on the same data
+  unsigned threads = 0;
+  ProgressFunction progress = {};
+};
+
+struct Score {
+  size_t samples = 0, float_right = 0, int8_right = 0, agree = 0;
+  size_t without_class = 0;               // the program gives NaN
+  size_t nan_samples = 0, first_nan = 0;  // of the float model
+  Sqnr sqnr;
+};
+
+struct EvaluationResult {
+  Score score;
+  bool has_labels = false, has_expected = false;
+  uint64_t npu_total_cycles = 0;  // of one sample
+  uint32_t npu_calls = 0;
+};
+
+// `first`: a session of the program. Errors: those of reading, binding and running;
+// kDataMissingArray (no labels and no outputs of the float model), kDataShape, kDataDtype,
+// kDataNotFinite.
+Result<EvaluationResult> evaluate(const EvaluateOptions& options, const Session& first);
+
+std::string to_text(const EvaluationResult& evaluation);
+std::string to_json(const EvaluationResult& evaluation);
+
+}  // namespace dtr

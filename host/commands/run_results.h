@@ -1,0 +1,27 @@
+// What `deuteron run` makes of runs, without its terminal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/ir/npz.h"
+#include "compiler/ir/samples.h"
+#include "host/session/session.h"
+
+namespace dtr {
+
+// The outputs of each sample as one array an output, `output_0`, …: samples are along a new first
+// axis; a batch axis of 1 is that axis. At least one sample.
+std::vector<NamedTensor> stacked(const std::vector<std::vector<Tensor>>& by_sample);
+
+// NaN becomes some number where it is quantized: one warning (kRunInputNan) for each input that
+// holds it in one of the first `count` samples. `file` names the data in messages.
+std::vector<Diagnostic> nan_warnings(const Graph& signature, const Samples& samples, size_t count,
+                                     const std::string& file);
+
+// The kernel or delegate of each step of the program.
+std::vector<std::string> step_names(const ProgramImage& image);
+// Simulated cycles, memory touched and simulation time of runs over so many samples.
+std::string stats_json(const ProgramImage& image, const RunStats& stats, size_t samples);
+
+}  // namespace dtr
