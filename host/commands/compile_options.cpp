@@ -79,14 +79,14 @@ Status check_constants_are_placed(const CompileOptions& options, const CompileSe
   if (constants_of(*settings.target, spec) == ConstantMemory::kFlash || placed_by.empty())
     return {};
   const bool converted = !spec.options.converter.command.empty();
-  return fail(DiagnosticId::kRecipeInvalid,
-              fmt::format("constants cannot be placed in SRAM: {} those of `{}`",
-                          converted ? "NXP's converter and driver place" : "its runtime places",
-                          placed_by),
-              converted ? "leave `constants` in the recipe away, and give the converter its own "
-                          "option (--fetch_constants_to_sram)"
-                        : "leave --constants, or `constants` in the recipe, away",
-              {.file = options.recipe});
+  return fail(
+      DiagnosticId::kRecipeInvalid,
+      fmt::format("constants cannot be placed in SRAM: {} those of `{}`",
+                  converted ? "NXP's converter and driver place" : "its runtime places", placed_by),
+      converted ? "leave `constants` in the recipe away, and give the converter its own "
+                  "option (--fetch_constants_to_sram)"
+                : "leave --constants, or `constants` in the recipe, away",
+      {.file = options.recipe});
 }
 
 // What ExecuTorch's Inspector shows of a run are nodes of a graph of PyTorch: other models have

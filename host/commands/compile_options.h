@@ -10,6 +10,7 @@
 
 #include "compiler/pipeline/compile.h"
 #include "compiler/pipeline/report.h"
+#include "compiler/targets/target.h"
 #include "host/accuracy/check.h"
 
 namespace dtr {
