@@ -1,0 +1,244 @@
+// Samples, and what a model computes of them: ranges, channels, their file.
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <random>
+
+#include "test/unit/quantizer_kit.h"
+
+namespace dtr {
+namespace {
+
+using test::calibrate_reference;
+using test::kSmall;
+using test::neutron_patterns;
+using test::parse;
+using test::ramp;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+TEST(Calibrate, DoesNotDependOnThreads) {
+  const Program program = parse(kSmall);
+  const Annotation annotation = annotate(program.forward(), neutron_patterns());
+  std::vector<NamedTensor> arrays = ramp("x", {37, 1, 2, 4, 4}, -3, 5);
+  std::mt19937 generator(1);
+  std::ranges::shuffle(arrays[0].tensor.values<float>(), generator);
+  const auto one = calibrate_reference(program, annotation, arrays, 1);
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->samples, 37U);
+  EXPECT_EQ(one->values.at("x").count(), 37 * 32);
+  const std::string text = to_json(*one);
+  for (const unsigned threads : {2U, 5U, 16U})
+    EXPECT_EQ(to_json(*calibrate_reference(program, annotation, arrays, threads)), text);
+
+  const auto loaded = parse_calibration(text, "cal.json");
+  ASSERT_TRUE(loaded) << to_text(loaded.error());
+  EXPECT_TRUE(*loaded == *one);
+  const std::string path = testing::TempDir() + "/deuteron_calibration.json";
+  ASSERT_TRUE(save_calibration(path, *one));
+  EXPECT_TRUE(*load_calibration(path) == *one);
+  std::filesystem::remove(path);
+}
+
+// Channel means against a plain sum, in both layouts that an executor may use.
+TEST(Calibrate, SumsChannelsInBothLayouts) {
+  const auto arrays = ramp("x", {2, 3, 5, 7}, -1, 1);
+  const TensorView logical = arrays[0].tensor.view();
+  Tensor last(DType::kFloat32, {2, 5, 7, 3});
+  std::vector<double> wanted(3);
+  for (size_t n = 0; n < 2; ++n)
+    for (size_t c = 0; c < 3; ++c)
+      for (size_t i = 0; i < 35; ++i) {
+        const float x = logical.values<float>()[(n * 3 + c) * 35 + i];
+        last.values<float>()[(n * 35 + i) * 3 + c] = x;
+        wanted[c] += static_cast<double>(x);
+      }
+  for (const auto& [tensor, axis] : {std::pair<TensorView, size_t>{logical, 1}, {last.view(), 3}}) {
+    std::vector<double> sums(3);
+    std::vector<float> low(3, kInfinity), high(3, -kInfinity);
+    observe_channels(tensor, axis, sums, low, high);
+    for (size_t c = 0; c < 3; ++c) EXPECT_NEAR(sums[c], wanted[c], 1e-4);
+    EXPECT_EQ(low[0], -1);
+    EXPECT_EQ(high[2], 1);
+  }
+}
+
+// Element i of three samples is i: 16 of a channel lie side by side, 32 make a sample.
+TEST(Calibrate, MeansOfChannelsAreOverAllSamples) {
+  const Program program = parse(kSmall);
+  const auto found = calibrate_reference(program, annotate(program.forward(), neutron_patterns()),
+                                         ramp("x", {3, 1, 2, 4, 4}, 0, 95), 2);
+  ASSERT_TRUE(found);
+  const ChannelStatistics& x = found->channels.at("x");
+  EXPECT_EQ(x.mean, (std::vector<double>{39.5, 55.5}));
+  EXPECT_EQ(x.min, (std::vector<float>{0, 16}));
+  EXPECT_EQ(x.max, (std::vector<float>{79, 95}));
+}
+
+TEST(Calibrate, RefusesDamagedJson) {
+  const std::string good =
+      R"({"format": "deuteron-calibration", "version": 1, "samples": 1, "values": {"x": {"min": 0, "max": 0, "zeros": 1, "count": 1, "exponent": -120, "first_bin": 0, "bins": [1]}}, "channels": {"x": {"axis": 1, "min": [0], "max": [0], "mean": [0]}}})";
+  ASSERT_TRUE(parse_calibration(good, "cal.json"))
+      << to_text(parse_calibration(good, "cal.json").error());
+  const std::pair<const char*, const char*> damages[] = {
+      {R"("deuteron-calibration")", R"("other")"},
+      {R"("version": 1)", R"("version": 2)"},
+      {R"("samples": 1)", R"("samples": -1)"},
+      {R"("min": 0)", R"("min": 1)"},
+      {R"("max": 0)", R"("max": 1e300)"},
+      {R"("zeros": 1)", R"("zeros": 2)"},
+      {R"("count": 1)", R"("count": 0)"},
+      {R"([1]}})", R"([1, 0]}})"},
+      {R"([1]}})", R"([-1]}})"},
+      {R"([1]}})", R"({}}})"},
+      {R"("exponent": -120)", R"("exponent": 1000000)"},
+      {R"("first_bin": 0)", R"("first_bin": 9)"},
+      {R"("mean": [0])", R"("mean": [0, 1])"},
+      {R"("axis": 1)", R"("axis": "y")"},
+      {R"("channels")", R"("chanels")"},
+      {R"({"format")", R"(["format")"},
+      {"}}}", "}}"}};
+  for (const auto& [from, to] : damages) {
+    std::string text = good;
+    text.replace(text.find(from), std::string(from).size(), to);
+    const auto result = parse_calibration(text, "cal.json");
+    ASSERT_FALSE(result) << text;
+    EXPECT_EQ(result.error().id, DiagnosticId::kCalibrationInvalid);
+    EXPECT_EQ(result.error().place.file, "cal.json");
+  }
+  const auto with_elements = [](const std::string& elements, const std::string& counts) {
+    return R"({"format": "deuteron-calibration", "version": 1, "samples": 1, "values": {"x": {"elements": [)" +
+           elements + R"(], "counts": [)" + counts + R"(]}}, "channels": {}})";
+  };
+  const auto few = parse_calibration(with_elements("-1, 0, 0.5", "1, 2, 3"), "cal.json");
+  ASSERT_TRUE(few) << to_text(few.error());
+  EXPECT_EQ(few->values.at("x").count(), 6);
+  EXPECT_EQ(few->values.at("x").zeros(), 2);
+  EXPECT_EQ(to_json(*parse_calibration(to_json(*few), "cal.json")), to_json(*few));
+  const std::pair<const char*, const char*> wrong[] = {{"", ""},
+                                                       {"1, 0", "1, 1"},
+                                                       {"1, 1", "1, 1"},
+                                                       {"1, 2", "1"},
+                                                       {"1, 2", "1, 0"},
+                                                       {"1, 2", "1, 1.5"},
+                                                       {"1e300", "1"},
+                                                       {"-0.0", "1"},
+                                                       {"1, \"2\"", "1, 1"},
+                                                       {"1, 2", "1, [1]"},
+                                                       {"1, 2", "9223372036854775807, 9"}};
+  for (const auto& [elements, counts] : wrong) {
+    const auto result = parse_calibration(with_elements(elements, counts), "cal.json");
+    ASSERT_FALSE(result) << elements << " " << counts;
+    EXPECT_EQ(result.error().id, DiagnosticId::kCalibrationInvalid);
+  }
+  EXPECT_EQ(load_calibration("/nowhere/cal.json").error().id, DiagnosticId::kFileNotFound);
+  // No text, whatever is in it, crashes the parser.
+  std::mt19937 generator(4);
+  for (int round = 0; round < 2000; ++round) {
+    std::string text = good;
+    for (int change = 0; change < 3; ++change)
+      text[generator() % text.size()] = static_cast<char>(generator() % 96 + 32);
+    (void)parse_calibration(text.substr(0, text.size() - generator() % 20), "cal.json");
+  }
+}
+
+TEST(Calibrate, SaysWhereTheModelComputesNaN) {
+  const Program program = parse(kSmall);
+  const Annotation annotation = annotate(program.forward(), neutron_patterns());
+  std::vector<NamedTensor> arrays = ramp("x", {9, 1, 2, 4, 4}, 0, 1);
+  const auto values = arrays[0].tensor.values<float>();
+  for (size_t i = 0; i < 32; ++i)
+    values[i + 96] = values[i + 160] =
+        std::numeric_limits<float>::max();  // the sum overflows in the addition
+  for (const unsigned threads : {1U, 4U}) {
+    const auto result = calibrate_reference(program, annotation, arrays, threads);
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().id, DiagnosticId::kCalibrationNotFinite);
+    EXPECT_NE(result.error().reason.find("sample 3"), std::string::npos) << result.error().reason;
+    EXPECT_EQ(result.error().place.source_line, "model.py:3");
+  }
+}
+
+// An infinity that is only a result saturates; NaN does not, nor one that is read.
+TEST(Calibrate, InfiniteResults) {
+  const auto range_of = [](std::string_view ops, float low) -> Result<float> {
+    const Program program =
+        parse("graph @forward(%x: f32[8]) {\n" + std::string(ops) + "\n  return %y\n}");
+    const Graph& graph = program.forward();
+    const auto calibration = calibrate_reference(program, annotate(graph, neutron_patterns()),
+                                                 ramp("x", {1, 8}, low, 3));
+    if (!calibration) return tl::unexpected(calibration.error());
+    return calibration->values.at("y").range().max;
+  };
+  const Result<float> largest = range_of("  %y: f32[8] = aten.log(%x)", 0);  // log 0
+  ASSERT_TRUE(largest) << to_text(largest.error());
+  EXPECT_FLOAT_EQ(*largest, std::log(3.0F));
+  EXPECT_FALSE(range_of("  %y: f32[8] = aten.log(%x)", -1));
+  EXPECT_FALSE(range_of("  %l: f32[8] = aten.log(%x)\n  %y: f32[8] = aten.exp(%l)", 0));
+}
+
+TEST(Calibrate, RefusesBadSamples) {
+  const Program program = parse(kSmall);
+  const Graph& graph = program.forward();
+  const Annotation annotation = annotate(graph, neutron_patterns());
+  const auto id_of = [&](const std::vector<NamedTensor>& arrays) {
+    const auto result = calibrate_reference(program, annotation, arrays);
+    EXPECT_FALSE(result);
+    EXPECT_FALSE(result || result.error().fix.empty());
+    return result ? DiagnosticId::kIrInvalid : result.error().id;
+  };
+  EXPECT_EQ(id_of({}), DiagnosticId::kDataMissingArray);
+  EXPECT_EQ(id_of(ramp("y", {1, 2, 4, 4}, 0, 1)), DiagnosticId::kDataMissingArray);
+  EXPECT_EQ(id_of(ramp("x", {1, 2, 4, 5}, 0, 1)), DiagnosticId::kDataShape);
+  EXPECT_EQ(id_of(ramp("x", {}, 0, 1)), DiagnosticId::kDataShape);
+  EXPECT_EQ(id_of(ramp("x", {0, 2, 4, 4}, 0, 1)), DiagnosticId::kDataEmpty);
+  EXPECT_EQ(id_of(ramp("x", {4, 1, 2, 4, 4}, 0, kInfinity)), DiagnosticId::kDataNotFinite);
+  std::vector<NamedTensor> doubles;
+  doubles.push_back({"x", Tensor(DType::kFloat64, {1, 2, 4, 4})});
+  EXPECT_EQ(id_of(doubles), DiagnosticId::kDataDtype);
+  const auto none = calibrate(program, graph, annotation, *make_reference_executor(program, graph),
+                              Samples::random(graph, 0));
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().id, DiagnosticId::kCalibrationMissing);
+}
+
+TEST(Samples, AreFoundByNameOrOrder) {
+  const Program program = parse("graph @forward(%a: f32[1,3], %b: f32[2]) {\n  return %a, %b\n}\n");
+  const Graph& graph = program.forward();
+  const auto bind = [&](std::initializer_list<std::pair<const char*, Shape>> wanted) {
+    std::vector<NamedTensor> arrays;
+    for (const auto& [name, shape] : wanted)
+      arrays.push_back({name, Tensor(DType::kFloat32, shape)});
+    return Samples::bind(graph, arrays, "data.npz");
+  };
+  EXPECT_EQ(bind({{"b", {5, 2}}, {"a", {5, 3}}})->size(), 5U);
+  EXPECT_EQ(bind({{"input_1", {5, 2}}, {"input_0", {5, 1, 3}}, {"label", {5}}})->size(), 5U);
+  EXPECT_EQ(bind({{"input", {1, 3}}, {"b", {2}}})->size(), 1U);
+  EXPECT_EQ(bind({{"a", {5, 3}}, {"b", {4, 2}}}).error().id, DiagnosticId::kDataCount);
+  EXPECT_EQ(bind({{"a", {5, 3}}}).error().place.file, "data.npz");
+
+  const Program one = parse("graph @forward(%x: f32[3]) {\n  return %x\n}\n");
+  const auto arrays = ramp("photo", {2, 3}, 0, 5);
+  EXPECT_FALSE(Samples::bind(one.forward(), arrays, "photo.npz"));
+  const auto npy = Samples::bind(one.forward(), arrays, "photo.npy");
+  ASSERT_TRUE(npy);
+  EXPECT_EQ(npy->inputs(1)[0].values<float>()[0], 3);
+}
+
+TEST(Samples, RandomOnesAreNormalAndRepeatable) {
+  const Program program = parse("graph @forward(%x: f32[1000]) {\n  return %x\n}\n");
+  const Samples samples = Samples::random(program.forward(), 10);
+  double sum = 0, squares = 0;
+  for (size_t i = 0; i < samples.size(); ++i)
+    for (const float x : samples.inputs(i)[0].values<float>()) {
+      sum += static_cast<double>(x);
+      squares += static_cast<double>(x) * static_cast<double>(x);
+    }
+  EXPECT_NEAR(sum / 1e4, 0, 0.05);
+  EXPECT_NEAR(squares / 1e4, 1, 0.05);
+  const Samples again = Samples::random(program.forward(), 10);
+  EXPECT_EQ(again.inputs(9)[0].values<float>()[999], samples.inputs(9)[0].values<float>()[999]);
+}
+
+}  // namespace
+}  // namespace dtr
