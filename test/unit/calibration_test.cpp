@@ -216,6 +216,10 @@ TEST(Samples, AreFoundByNameOrOrder) {
   EXPECT_EQ(bind({{"input", {1, 3}}, {"b", {2}}})->size(), 1U);
   EXPECT_EQ(bind({{"a", {5, 3}}, {"b", {4, 2}}}).error().id, DiagnosticId::kDataCount);
   EXPECT_EQ(bind({{"a", {5, 3}}}).error().place.file, "data.npz");
+  // `input` is the first input alone, and only an extent of 1 counts samples.
+  EXPECT_EQ(bind({{"input", {2}}, {"b", {2}}}).error().id, DiagnosticId::kDataShape);
+  EXPECT_EQ(bind({{"a", {1, 3}}, {"input", {2}}}).error().id, DiagnosticId::kDataMissingArray);
+  EXPECT_EQ(bind({{"a", {1, 3}}, {"b", {4}}}).error().id, DiagnosticId::kDataShape);
 
   const Program one = parse("graph @forward(%x: f32[3]) {\n  return %x\n}\n");
   const auto arrays = ramp("photo", {2, 3}, 0, 5);
@@ -223,6 +227,37 @@ TEST(Samples, AreFoundByNameOrOrder) {
   const auto npy = Samples::bind(one.forward(), arrays, "photo.npy");
   ASSERT_TRUE(npy);
   EXPECT_EQ(npy->inputs(1)[0].values<float>()[0], 3);
+}
+
+// What no input takes stays unread: the name of each input, `input_K` and `input` are taken.
+TEST(Samples, AreReadFromWhatInputsTake) {
+  const Program program = parse("graph @forward(%a: f32[1,3], %b: f32[2]) {\n  return %a, %b\n}\n");
+  const Graph& graph = program.forward();
+  for (const char* name : {"a", "b", "input", "input_0", "input_1"})
+    EXPECT_TRUE(Samples::wants(graph, name)) << name;
+  for (const char* name : {"", "c", "input_2", "inputs", "label"})
+    EXPECT_FALSE(Samples::wants(graph, name)) << name;
+  std::vector<NamedTensor> arrays = ramp("input", {4, 3}, 0, 11);
+  arrays.push_back({"b", Tensor(DType::kFloat32, {4, 2})});
+  arrays.push_back({"label", Tensor(DType::kInt64, {9})});
+  const std::string path = testing::TempDir() + "/deuteron_samples.npz";
+  ASSERT_TRUE(write_npz(path, arrays, false));
+  const auto samples = Samples::read(graph, path);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(samples) << to_text(samples.error());
+  EXPECT_EQ(samples->size(), 4U);
+  EXPECT_EQ(samples->inputs(2)[0].values<float>()[1], 7);  // 2 · 3 + 1
+}
+
+TEST(Samples, NameWhatIsNotFinite) {
+  const Program program = parse("graph @forward(%x: f32[2,3]) {\n  return %x\n}\n");
+  auto arrays = ramp("x", {4, 2, 3}, 0, 1);
+  arrays[0].tensor.values<float>()[20] = kInfinity;  // 3 · 6 + 2
+  const auto samples = Samples::bind(program.forward(), arrays, "data.npz");
+  ASSERT_TRUE(samples);
+  const Status finite = samples->check_finite();
+  ASSERT_FALSE(finite);
+  EXPECT_EQ(finite.error().reason, "element 2 of sample 3 is NaN or infinite");
 }
 
 TEST(Samples, RandomOnesAreNormalAndRepeatable) {

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstring>
 
+#include "device/npu/profile.h"
 #include "device/runtime/environment.h"
 #include "test/unit/plan_builder.h"
 
@@ -120,6 +122,8 @@ TEST_F(InC, ComputesWhatTheCppApiDoes) {
   EXPECT_EQ(dtr_step_count(&model.handle), 5u);
   EXPECT_STREQ(dtr_step_name(&model.handle, 4), "aten::_softmax");
   EXPECT_STREQ(dtr_step_name(&model.handle, 5), "");
+  for (const uint32_t step : {0u, 4u, 5u})  // kernels, and no step
+    EXPECT_EQ(dtr_step_is_delegate(&model.handle, step), 0) << step;
 }
 
 // Written to where it lies and read where it lies: the runtime copies nothing.
@@ -408,6 +412,35 @@ TEST(CApi, AStopOfNoStartWritesNothing) {
   dtr_profile_begin(&profile, nullptr, 3, clock);
   dtr_profile_stop(&profile, dtr_profile_start(&profile, DTR_PROFILE_LOAD));
   EXPECT_EQ(dtr_profile_lost(&profile), 1u);
+}
+
+// A run that an observer ends has a start and no end; the next one has both.
+TEST_F(InC, ARunThatIsEndedHasNoEndInItsProfile) {
+  Model model(program_);
+  const AlignedCopy arena(model.arena_bytes());
+  ASSERT_EQ(model.prepare(arena.bytes()).error, DTR_OK);
+  uint64_t time = 0;
+  const dtr_clock clock{[](void* context) { return ++*static_cast<uint64_t*>(context); }, &time,
+                        32};
+  const dtr_observer stop{.context = nullptr,
+                          .before = [](void*, uint32_t step) { return static_cast<int>(step < 2); },
+                          .after = nullptr};
+  for (const bool ended : {true, false}) {
+    std::vector<dtr_profile_record> records(16);
+    dtr_profile profile;
+    dtr_profile_begin(&profile, records.data(), 16, clock);
+    ASSERT_EQ(model.set(ramp(1)).error, DTR_OK);
+    const dtr_status status = dtr_run_profiled(&model.handle, ended ? &stop : nullptr, &profile);
+    EXPECT_EQ(status.error, ended ? DTR_STOPPED : DTR_OK);
+    EXPECT_EQ(dtr_profile_count(&profile), ended ? 4u : 6u);  // the run, and its steps
+    EXPECT_EQ(records[0].words[2] == 0, ended);
+    const dtr_profile_header header =
+        dtr_profile_header_of(&profile, 7, status, DTR_PROFILE_CYCLES);
+    const auto read = std::bit_cast<npu::ProfileHeader>(header);
+    EXPECT_EQ(read.error, static_cast<uint8_t>(status.error));
+    EXPECT_EQ(read.program, 7u);
+    EXPECT_EQ(read.unit, npu::ProfileUnit::kCycles);
+  }
 }
 
 TEST(CApi, ErrorsHaveTexts) {

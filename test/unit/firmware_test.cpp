@@ -122,6 +122,16 @@ TEST_F(FirmwareFolder, OfAnotherProjectIsRefused) {
   EXPECT_EQ(text("inputs.bin"), "data");
 }
 
+// A file that was there with the same bytes is in nobody's way.
+TEST_F(FirmwareFolder, EqualFilesOfOthersAreTaken) {
+  std::filesystem::create_directory(folder_ / "project");
+  change("main.cpp", "runs a");
+  const FirmwareChanges changes = write({{"CMakeLists.txt", "x"}, {"main.cpp", "runs a"}});
+  EXPECT_EQ(changes.kept, Paths());
+  EXPECT_EQ(changes.beside, Paths());
+  EXPECT_EQ(text("CMakeLists.txt"), "x");
+}
+
 // A list that someone wrote removes nothing elsewhere.
 TEST_F(FirmwareFolder, TheListStaysInItsFolder) {
   write({{"main.cpp", "runs a"}});

@@ -86,6 +86,7 @@ TEST(Profile, EveryCycleHasItsPlace) {
   EXPECT_EQ(conv->spent.npu, 300u);
   EXPECT_EQ(conv->spent.host, 700u - 40 - 400);  // the start of the copy is the pool's
   EXPECT_EQ(conv->macs, 9000);
+  EXPECT_DOUBLE_EQ(profile.utilization(*conv), 9000.0 / (300 * 64));  // of the NPU's own cycles
   EXPECT_EQ(conv->sram_bytes, 300u);
   EXPECT_EQ(conv->limited_by, "array");
   EXPECT_EQ(conv->source_line, "model.py:7");
@@ -128,6 +129,23 @@ TEST(Profile, LimitIsThatOfTheLongestCall) {
   map.add(1, 1, {.kernel = "Conv2d", .origin = {{1, 2}}, .limit = "write port"});
   map.add(1, 3, {.kernel = "Pool", .origin = {{1, 2}}, .limit = "array"});
   EXPECT_EQ(row(make_profile(trace, map, ""), "conv + relu")->limited_by, "write port");
+}
+
+// 560 of 2,010 cycles: 300 of the NPU and 260 of the host.
+TEST(Explain, CostsAreThoseOfTheOperator) {
+  const Profile profile = make_profile(example(), example_map(), "");
+  const std::string costs = explain(profile, *row(profile, "conv + relu"), nullptr).costs;
+  EXPECT_TRUE(costs.starts_with("560 cycles, 28 % of the run (0.560 ms ")) << costs;
+}
+
+// Ten events of 3 ns each in a run of 600 ns.
+TEST(Profile, RecordingCostIsAShareOfTheRun) {
+  Profile profile;
+  profile.cost = {.event = 3, .events = 10, .run = 600};
+  profile.own_unit = "instructions";
+  EXPECT_EQ(recording_cost(profile),
+            "  recording cost 3 instructions an event, 5 % of the run with its 10 events, none of "
+            "it in the cycles\n");
 }
 
 TEST(Explain, NamesThePortThatLimitsAndNotTheArray) {
@@ -238,6 +256,8 @@ TEST(Profile, ComparedSlowerFirst) {
   EXPECT_LT(pool, add);
   EXPECT_NE(text.find("+50"), std::string::npos) << text;
   EXPECT_NE(text.find("-10"), std::string::npos) << text;
+  EXPECT_NE(text.find("+3.8 %"), std::string::npos) << text;   // 50 of 1,300
+  EXPECT_NE(text.find("-25.0 %"), std::string::npos) << text;  // 10 of 40
 }
 
 TEST(Etdump, RoundTrip) {

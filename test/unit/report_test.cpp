@@ -90,6 +90,11 @@ TEST(Comparison, FiguresAsComputedByHand) {
   EXPECT_EQ(comparison.same_argmax(), 2U);
   EXPECT_EQ(comparison.histogram(), (Comparison::Histogram{3, 1, 1, 1, 0, 0, 0, 0, 0}));
   EXPECT_NEAR(comparison.decibels(), 10, 1e-9);  // 35 / 3.5
+  // Of equal elements the first is the largest: 4 at 0 and 4 at 1.
+  const Tensor tie = tensor({4, 4, 2}), second_of_it = tensor({3, 4, 2});
+  Comparison ties(0, {});
+  ties.add(tie.view(), second_of_it.view());
+  EXPECT_EQ(ties.same_argmax(), 0U);
   Sqnr sqnr;
   sqnr.add(e1.view(), a1.view());
   EXPECT_NEAR(sqnr.decibels(), 19.2427929, 1e-6);  // 21 / 0.25

@@ -320,6 +320,42 @@ TEST(DeuteronDelegate, WritesOnlyWhereItMay) {
   EXPECT_EQ(fake.runs, 2);
 }
 
+// The payload names one input and one output; the scratch makes three operands.
+TEST(DeuteronDelegate, TakesTheOperandsOfItsPayloadAligned) {
+  FakeDriver fake;
+  runtime::DeuteronContext context{.driver = fake.driver()};
+  const runtime::Delegate delegate = runtime::deuteron_delegate(context);
+  struct alignas(16) Payload {
+    npu::Header header{};
+    npu::Operand table[2] = {{npu::OperandKind::kInput, 16}, {npu::OperandKind::kOutput, 16}};
+  } payload;
+  payload.header.operand_count = 2;
+  alignas(16) std::byte state[runtime::kDeuteronStateBytes], memory[32];
+  ASSERT_TRUE(
+      delegate.prepare(delegate.context, state, std::as_bytes(std::span(&payload, 1))).ok());
+  const auto run = [&](size_t count, size_t at = 0) {
+    runtime::Value values[4];
+    runtime::Value* arguments[4];
+    for (size_t i = 0; i < 4; ++i) {
+      values[i].kind = runtime::ValueKind::kTensor;
+      values[i].tensor = {};
+      values[i].tensor.data = memory + at;
+      values[i].tensor.writable = true;
+      arguments[i] = &values[i];
+    }
+    return delegate.run(delegate.context, state,
+                        std::span<runtime::Value* const>(arguments).first(count));
+  };
+  EXPECT_TRUE(run(3).ok());
+  for (const size_t count : {size_t{0}, size_t{2}, size_t{4}}) {
+    EXPECT_EQ(run(count).error, Error::kDelegateFailed) << count;
+    EXPECT_EQ(run(count).detail, static_cast<uint32_t>(npu::Status::kBadOperand)) << count;
+  }
+  EXPECT_EQ(run(3, 8).error, Error::kDelegateFailed);
+  EXPECT_EQ(run(3, 8).detail, static_cast<uint32_t>(npu::Status::kMisaligned));
+  EXPECT_EQ(fake.runs, 1);
+}
+
 std::vector<std::byte> delegate_program(std::string id, std::vector<std::byte> payload,
                                         uint32_t target_hash) {
   ProgramPlan plan{.target = "somewhere", .target_hash = target_hash};

@@ -1,5 +1,6 @@
-// Names in tensor files (.ptd): found whatever their order, in a time that grows with the logarithm
-// of their number.
+// Tensor files (.ptd). Names are found whatever their order, in a time that grows with the
+// logarithm of their number; what lies outside of the file is refused; a tensor of another type
+// does not fit.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,21 +11,28 @@
 #include "compiler/program/reader.h"
 #include "compiler/program/tensor_file_writer.h"
 #include "device/pte/flat_tensor_generated.h"
+#include "device/pte/program_generated.h"
+#include "test/unit/plan_builder.h"
 
 namespace dtr {
 namespace {
 
 constexpr int kMany = 50'000;
 
-// A file without a checksum whose entries have these keys, in this order; all have the same segment
-// of no bytes.
-std::vector<std::byte> file_of(const std::vector<std::string>& keys) {
+struct Segment {
+  uint64_t offset = 0, size = 0;
+};
+
+// A file without a checksum whose entries have these keys, in this order, and one segment of `data`
+// bytes; all entries name the segment with that index.
+std::vector<std::byte> file_of(const std::vector<std::string>& keys, Segment segment = {},
+                               size_t data = 0, uint32_t index = 0) {
   flatbuffers::FlatBufferBuilder builder;
   std::vector<flatbuffers::Offset<ptd::NamedData>> named;
   for (const std::string& key : keys)
-    named.push_back(ptd::CreateNamedData(builder, builder.CreateString(key), 0, {}));
+    named.push_back(ptd::CreateNamedData(builder, builder.CreateString(key), index, {}));
   const std::vector<flatbuffers::Offset<ptd::DataSegment>> segments{
-      ptd::CreateDataSegment(builder, 0, 0)};
+      ptd::CreateDataSegment(builder, segment.offset, segment.size)};
   const auto segment_vector = builder.CreateVector(segments);
   const auto named_vector = builder.CreateVector(named);
   ptd::FinishFlatTensorBuffer(builder,
@@ -36,12 +44,13 @@ std::vector<std::byte> file_of(const std::vector<std::string>& keys) {
   FileBytes header;
   for (const char letter : std::string_view("FH01")) append(header, letter);
   append(header, kHeaderBytes);
-  for (const uint64_t word : {uint64_t{kInserted}, uint64_t{structure.size()}, base, uint64_t{0}})
+  for (const uint64_t word :
+       {uint64_t{kInserted}, uint64_t{structure.size()}, base, uint64_t{data}})
     append(header, word);
   header.resize(kInserted);
   FileBytes file;
   append_with_header(file, structure, header);
-  file.resize(base);
+  file.resize(base + data);
   return file;
 }
 
@@ -101,6 +110,72 @@ TEST(TensorFile, IsWrittenWithAscendingNames) {
     ASSERT_NE(entry, nullptr) << key;
     EXPECT_EQ(image->file().data(*entry).front(), std::byte(key[0]));
   }
+}
+
+pte::Error opened(const std::vector<std::byte>& bytes, bool check_checksum = true) {
+  const test::AlignedCopy copy(bytes);
+  pte::TensorFile file;
+  return pte::TensorFile::open(copy.bytes(), check_checksum, &file).error;
+}
+
+TEST(TensorFile, SegmentsLieInTheFile) {
+  const auto error = [](Segment segment, uint32_t index = 0) {
+    return opened(file_of({"a"}, segment, 32, index));
+  };
+  EXPECT_EQ(error({0, 32}), pte::Error::kOk);
+  EXPECT_EQ(error({32, 0}), pte::Error::kOk);
+  EXPECT_EQ(error({16, 16}), pte::Error::kOk);
+  for (const Segment& beyond :
+       {Segment{0, 33}, {16, 17}, {33, 0}, {UINT64_MAX, 2}, {2, UINT64_MAX}, {32, 1}})
+    EXPECT_EQ(error(beyond), pte::Error::kTruncated) << beyond.offset << ", " << beyond.size;
+  EXPECT_EQ(error({0, 32}, 1), pte::Error::kMalformed);  // there is one segment, of index 0
+  EXPECT_EQ(error({0, 32}, UINT32_MAX), pte::Error::kMalformed);
+}
+
+TEST(TensorFile, EveryTruncationIsRefused) {
+  const std::vector<std::byte> whole = file_of({"a", "b"}, {0, 48}, 48);
+  EXPECT_EQ(opened(whole), pte::Error::kOk);
+  for (size_t length = 0; length < whole.size(); ++length)
+    EXPECT_NE(opened({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)}),
+              pte::Error::kOk)
+        << length;
+}
+
+TEST(TensorFile, ChangesAreFoundByTheChecksum) {
+  TensorFileWriter writer;
+  writer.add("w", {DType::kInt8, {5}}, std::vector<std::byte>(5, std::byte{3}));
+  std::vector<std::byte> bytes = writer.finish();
+  EXPECT_EQ(opened(bytes), pte::Error::kOk);
+  const auto at = std::ranges::search(bytes, std::vector<std::byte>(5, std::byte{3})).begin();
+  ASSERT_NE(at, bytes.end());
+  at[4] = std::byte{4};
+  EXPECT_EQ(opened(bytes), pte::Error::kBadChecksum);
+  EXPECT_EQ(opened(bytes, false), pte::Error::kOk);
+}
+
+// Type, shape and order of the file's tensor are those of the program's.
+TEST(TensorFile, OnlyTheTensorItselfFits) {
+  TensorFileWriter writer;
+  const std::string key =
+      writer.add("w", {DType::kInt8, {2, 3}}, std::vector<std::byte>(6, std::byte{3}));
+  const auto image = TensorFileImage::parse(writer.finish(), "written.ptd");
+  ASSERT_TRUE(image.has_value()) << to_text(image.error());
+  const ptd::NamedData* entry = image->file().find(key);
+  ASSERT_NE(entry, nullptr);
+  const auto fits = [&](const std::vector<int32_t>& sizes, const std::vector<uint8_t>& order,
+                        pte::ScalarType type = pte::ScalarType::Char) {
+    flatbuffers::FlatBufferBuilder b;
+    b.Finish(pte::CreateTensorDirect(b, type, 0, &sizes, &order));
+    return image->file().fits(*entry, *flatbuffers::GetRoot<pte::Tensor>(b.GetBufferPointer()));
+  };
+  EXPECT_TRUE(fits({2, 3}, {0, 1}));
+  EXPECT_FALSE(fits({3, 2}, {0, 1}));
+  EXPECT_FALSE(fits({6}, {0}));
+  EXPECT_FALSE(fits({1, 2, 3}, {0, 1, 2}));
+  EXPECT_FALSE(fits({2, 3}, {1, 0}));
+  EXPECT_FALSE(fits({2, 3}, {0, 1}, pte::ScalarType::Byte));
+  EXPECT_FALSE(fits({2, 3}, {0, 1}, pte::ScalarType::Float));
+  EXPECT_FALSE(fits({2, 4}, {0, 1}));
 }
 
 }  // namespace

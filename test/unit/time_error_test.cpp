@@ -117,6 +117,18 @@ TEST(TimeError, OfASumIsThatOfItsParts) {
   EXPECT_EQ(own.reason, "NPU: no published run has Deuteron's own schedule; " + alone.reason);
 }
 
+// A kernel whose estimate is 5 % off on one core and 6 % on the other
+// (compiler/targets/cpu_errors.inc).
+TEST(TimeError, EachCoreHasItsOwn) {
+  const auto percent = [](std::string_view target) {
+    return time_error(
+               {.target = find_target(target), .cpu = {{"cortex_m::quantized_add.out", 100}}})
+        .cpu_percent;
+  };
+  EXPECT_EQ(percent("cortex-m33"), 5U);
+  EXPECT_EQ(percent("cortex-m55"), 6U);
+}
+
 TEST(TimeError, StaysInProportionBeyondWhatAnIntegerCounts) {
   const char* kernel = "cortex_m::quantized_conv2d.out";
   const TimeError error =
