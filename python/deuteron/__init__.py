@@ -1,0 +1,77 @@
+"""Deuteron compiles PyTorch models for microcontrollers with an eIQ Neutron NPU, runs them
+bit-exactly on a simulator, and shows what they cost.
+
+    program = deuteron.compile(torch.export.export(model, inputs), calibration=loader)
+    y = program(x)
+
+Every verb of the command line is a function here, under its name, with its options as arguments.
+"""
+
+from __future__ import annotations
+
+import atexit
+
+from . import _deuteron
+from ._commands import (
+    Comparison,
+    QatPrepared,
+    compare,
+    compile,
+    eval,
+    explain,
+    firmware,
+    inspect,
+    load,
+    ops,
+    profile,
+    qat_prepare,
+    run,
+    targets,
+    verify,
+)
+from ._errors import DeuteronWarning, Error, Place
+from ._program import (
+    InputSpec,
+    Layer,
+    Memory,
+    Placement,
+    Profile,
+    Program,
+    RunResult,
+    Verification,
+)
+
+__version__: str = _deuteron.version
+__all__ = [
+    "Comparison",
+    "DeuteronWarning",
+    "Error",
+    "InputSpec",
+    "Layer",
+    "Memory",
+    "Place",
+    "Placement",
+    "Profile",
+    "Program",
+    "QatPrepared",
+    "RunResult",
+    "Verification",
+    "__version__",
+    "compare",
+    "compile",
+    "eval",
+    "explain",
+    "firmware",
+    "inspect",
+    "load",
+    "ops",
+    "profile",
+    "qat_prepare",
+    "run",
+    "targets",
+    "verify",
+]
+
+_deuteron.set_error(Error)
+# Work that runs when the interpreter ends is cancelled, and has so many seconds to stop.
+atexit.register(_deuteron.close, 10.0)

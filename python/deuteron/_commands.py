@@ -1,0 +1,534 @@
+"""The verbs of the command as functions. Each calls what its verb calls."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import _deuteron
+from ._data import Data, Input, Path, Row, is_path, loader_of, path_of, to_row, to_rows
+from ._errors import fail
+from ._model import NO_SOURCE, model_source, program_source
+from ._program import Profile, Program, RunResult, Verification, _check_choice
+from ._progress import Progress
+
+__all__ = [
+    "Comparison",
+    "QatPrepared",
+    "compare",
+    "compile",
+    "eval",
+    "explain",
+    "firmware",
+    "inspect",
+    "load",
+    "ops",
+    "profile",
+    "qat_prepare",
+    "run",
+    "targets",
+    "verify",
+]
+
+
+def compile(
+    model: Any,
+    calibration: Data | None = None,
+    *,
+    target: str = "imxrt700",
+    output: Path | None = None,
+    external_constants: Path | None = None,
+    recipe: Path | None = None,
+    converter: str | None = None,
+    keep_neutron_ir: Path | None = None,
+    converter_seconds: int = 600,
+    calibrate_random: int | None = None,
+    load_calibration: Path | None = None,
+    save_calibration: Path | None = None,
+    observer: str = "histogram",
+    io: str = "float",
+    check: bool = True,
+    min_sqnr: float | None = None,
+    row_packing: bool = False,
+    schedule: str = "own",
+    constants: str | None = None,
+    debug_map: bool = True,
+    etrecord: Path | None = None,
+    keep_off: Sequence[str] = (),
+    force_on: Sequence[str] = (),
+    stop_at: str | None = None,
+    placement: Path | None = None,
+    patterns: Path | None = None,
+    report_quantization: bool = False,
+    quantization_json: Path | None = None,
+    report_json: Path | None = None,
+    emit_ir: Path | None = None,
+    elide_constants: bool = False,
+    print_after: str | None = None,
+    verbose: bool = False,
+    time_passes: bool = False,
+    threads: int = 0,
+    calibrate: Data | None = None,
+    progress: bool | None = None,
+) -> Program:
+    """Compiles a model for a target: quantizes, places, schedules, checks.
+
+    model: an ExportedProgram of ``torch.export.export``, the path of a .pt2, .tflite or .ir file,
+        or the bytes of one.
+    calibration: real inputs, from which a float model gets its quantization ranges. The path of an
+        .npz or .npy; an array or tensor; a dict of them by input; or an iterable of batches, such
+        as a DataLoader, whose elements behind the inputs (labels) are left. Arrays have the shape
+        of the input, or samples along one more axis, or along a batch axis of 1; float32 for
+        inputs in float32. ``calibrate`` is the same, as the command calls it.
+    target: a name of ``deuteron.targets()``.
+    output: the .pte file to write; none: nothing is written, ``Program.save`` does it later.
+    external_constants: a tensor file (.ptd) for constants that kernels of the CPU read.
+    recipe: backends, options and constraints instead of the target's (.json).
+    converter, keep_neutron_ir, converter_seconds: NXP's converter as a command, a folder for what
+        it reads and writes, and the seconds after which it is ended.
+    calibrate_random: so many samples of noise instead of real inputs; the accuracy will be poor.
+    load_calibration, save_calibration: files of observed ranges (.json).
+    observer: ``histogram`` or ``min-max``.
+    io: ``float``, or ``int8`` for inputs and outputs without quantize and dequantize.
+    check: runs the program on a sample and compares it with the model.
+    min_sqnr: refuses the program if an output has fewer dB than this there; default 3.
+    row_packing, schedule, constants: how the NPU is used; ``schedule`` is ``own`` or ``nxp-like``,
+        ``constants`` ``flash`` or ``sram``.
+    debug_map: the map that verify, profile and explain read.
+    etrecord: a file for ExecuTorch's Inspector.
+    keep_off, force_on: nodes or operators to keep off the NPU, or to run there whatever it costs.
+    stop_at: a node whose value becomes the output.
+    placement, patterns, quantization_json, report_json, emit_ir: files for reports.
+    report_quantization, print_after, verbose, time_passes, elide_constants: as the command's.
+    threads: of calibration, 0 for all; the result does not depend on it.
+    progress: None shows it on terminals and in notebooks.
+
+    Returns a Program, whose bytes are those that the command writes.
+    Raises Error; what an iterable of yours raises comes as it is.
+    """
+    _check_choice("observer", observer, ("histogram", "min-max"))
+    _check_choice("io", io, ("float", "int8"))
+    _check_choice("schedule", schedule, ("own", "nxp-like"))
+    if constants is not None:
+        _check_choice("constants", constants, ("sram", "flash"))
+    if calibrate is not None:
+        if calibration is not None:
+            raise fail(
+                "python-argument", "calibration and calibrate are the same", "give one of them"
+            )
+        calibration = calibrate
+    options: dict[str, Any] = {
+        "target": target,
+        "converter_seconds": _at_least("converter_seconds", converter_seconds, 1),
+        "observer": observer,
+        "io": io,
+        "check": bool(check),
+        "row_packing": bool(row_packing),
+        "schedule": schedule,
+        "debug_map": bool(debug_map),
+        "keep_off": _names(keep_off),
+        "force_on": _names(force_on),
+        "report_quantization": bool(report_quantization),
+        "elide_constants": bool(elide_constants),
+        "verbose": bool(verbose),
+        "time_passes": bool(time_passes),
+        "threads": _at_least("threads", threads, 0),
+    }
+    paths: dict[str, Path | None] = {
+        "output": output,
+        "external_constants": external_constants,
+        "recipe": recipe,
+        "keep_neutron_ir": keep_neutron_ir,
+        "load_calibration": load_calibration,
+        "save_calibration": save_calibration,
+        "etrecord": etrecord,
+        "placement": placement,
+        "patterns": patterns,
+        "quantization_json": quantization_json,
+        "report_json": report_json,
+        "emit_ir": emit_ir,
+    }
+    options.update({name: path_of(path) for name, path in paths.items() if path is not None})
+    texts = {
+        "converter": converter,
+        "constants": constants,
+        "stop_at": stop_at,
+        "print_after": print_after,
+    }
+    options.update({name: text for name, text in texts.items() if text is not None})
+    if min_sqnr is not None:
+        options["min_sqnr"] = float(min_sqnr)
+    if calibrate_random is not None:
+        if calibration is not None:
+            raise fail(
+                "python-argument",
+                "calibrate_random has nothing to do beside calibration",
+                "give one of them",
+            )
+        options["calibrate_random"] = _at_least("calibrate_random", calibrate_random, 1)
+    loader, name = _samples(calibration)
+    if loader is None and name:
+        options["calibration"] = name
+    source = model_source(model)
+    with Progress("calibrate", progress) as shown:
+        handle = _deuteron.compile(source, options, loader, "calibration", shown, _out, _err)
+    return Program(handle, source)
+
+
+def load(program: Any, tensors: Any = None) -> Program:
+    """Reads a program: the path or the bytes of a .pte file, and of its tensor file (.ptd)."""
+    outside = NO_SOURCE if tensors is None else program_source(tensors)
+    return Program(_deuteron.load(program_source(program), outside))
+
+
+def run(
+    program: Any,
+    input: Any,
+    *,
+    output: Path | None = None,
+    samples: int = 0,
+    tensors: Any = None,
+    repeat: int = 1,
+    progress: bool | None = None,
+) -> RunResult:
+    """Runs a program on samples, the NPU simulated bit by bit.
+
+    program: a Program, or the path or bytes of a .pte file. input: arrays as Program.__call__ takes
+    them, a dict of them by input, or the path of an .npz or .npy. output: an .npz to write, with
+    ``output_0``, … and samples along the first axis. samples: only the first so many (0: all).
+    repeat: runs of each sample, for timing.
+    """
+    loaded = _program(program, tensors)
+    if is_path(input):
+        input = _read_arrays(path_of(input), loaded)
+    named = dict(input) if isinstance(input, Mapping) else {}
+    given = () if isinstance(input, Mapping) else (input,)
+    if samples:
+        entries = loaded._signature()
+        rows = to_rows(input, entries)
+        from ._data import _samples as along_samples
+        from ._data import from_row
+
+        named = {
+            row[0]: along_samples(from_row(row), entry)[:samples]
+            for row, entry in zip(rows, entries, strict=False)
+        }
+        given = ()
+    result = loaded.run(*given, repeat=repeat, progress=progress, **named)
+    if output is not None:
+        rows = [to_row(f"output_{i}", value) for i, value in enumerate(result.outputs)]
+        _deuteron.write_npz(path_of(output), rows)
+    return result
+
+
+def eval(
+    program: Any,
+    data: Any,
+    *,
+    labels: str = "label",
+    against: Any = None,
+    json: Path | None = None,
+    tensors: Any = None,
+    threads: int = 0,
+    progress: bool | None = None,
+) -> dict[str, Any]:
+    """Accuracy of a program over a data set, beside the float model's.
+
+    data: the path of an .npz, or a dict of arrays, with the inputs, the class numbers under the
+    name ``labels``, and ``float_output`` if the float model's outputs are known. against: a float
+    model to run on the same data. Returns ``samples``, ``accuracy``, ``float_accuracy``,
+    ``same_class`` (shares from 0 to 1), ``sqnr_db`` (dB) and ``npu_total_cycles`` (of one sample).
+    """
+    loaded = _program(program, tensors)
+    source = NO_SOURCE if against is None else model_source(against)
+    rows, name = _arrays(data)
+    with Progress("eval", progress) as shown:
+        _, document = _deuteron.eval(
+            loaded._handle, rows, name, labels, source, _at_least("threads", threads, 0), shown
+        )
+    if json is not None:
+        _deuteron.write(path_of(json), document.encode())
+    figures: dict[str, Any] = _parsed(document)
+    return figures
+
+
+def verify(
+    program: Any,
+    against: Any,
+    data: Data,
+    *,
+    samples: int = 1,
+    min_sqnr: float = 10.0,
+    json: Path | None = None,
+    tensors: Any = None,
+) -> Verification:
+    """Compares a program with its model layer by layer: see Program.verify."""
+    result = _program(program, tensors).verify(
+        data, against=against, samples=samples, min_sqnr=min_sqnr
+    )
+    if json is not None:
+        result.to_json(json)
+    return result
+
+
+class Comparison:
+    """How far outputs are apart. True if everything that was asked for holds.
+
+    outputs: one row an output with max_absolute, mean_absolute, sqnr_db (dB), max_steps (quantization
+    steps), same_argmax (samples), and failures, what was asked for and does not hold.
+    """
+
+    outputs: list[dict[str, Any]]
+
+    def __init__(self, text: str, document: str) -> None:
+        self._text = text
+        self._json = document
+        self.outputs = _parsed(document)
+
+    def __bool__(self) -> bool:
+        return not any(row["failures"] for row in self.outputs)
+
+    def __repr__(self) -> str:
+        return self._text.rstrip("\n")
+
+
+def compare(
+    a: Any,
+    b: Any,
+    *,
+    data: Any = None,
+    samples: int = 0,
+    step: float | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    max_steps: float | None = None,
+    min_sqnr: float | None = None,
+    min_argmax: float | None = None,
+    json: Path | None = None,
+) -> Comparison:
+    """How far ``b`` is from ``a``.
+
+    a, b: results (a dict of arrays with samples along the first axis, or the path of an .npz or
+    .npy), programs, or models. data: samples to run programs and models on. samples: only the first
+    so many (0: all). step: the quantization step of float outputs. rtol, atol, max_steps (in
+    quantization steps), min_sqnr (dB), min_argmax (share of the samples): what must hold.
+    """
+    rules = {
+        "step": step,
+        "rtol": rtol,
+        "atol": atol,
+        "max_steps": max_steps,
+        "min_sqnr": min_sqnr,
+        "min_argmax": min_argmax,
+    }
+    rows, name = (None, "") if data is None else _arrays(data)
+    text, document = _deuteron.compare(
+        _side(a, "a"),
+        _side(b, "b"),
+        rows,
+        name,
+        _at_least("samples", samples, 0),
+        {rule: float(value) for rule, value in rules.items() if value is not None},
+    )
+    if json is not None:
+        _deuteron.write(path_of(json), document.encode())
+    return Comparison(text, document)
+
+
+class QatPrepared:
+    """A float export with fake quantization inside, ready for training.
+
+    archive: the bytes of a .pt2 file. activations, weights: how many have fake quantization.
+    batch_norms: whose fusion is simulated. notes: what stays float during training, and why.
+    """
+
+    def __init__(
+        self, archive: bytes, activations: int, weights: int, batch_norms: int, notes: list[str]
+    ) -> None:
+        self.archive = archive
+        self.activations = activations
+        self.weights = weights
+        self.batch_norms = batch_norms
+        self.notes = notes
+
+    def exported_program(self) -> Any:
+        """The same as an ExportedProgram of PyTorch."""
+        import io
+
+        import torch
+
+        return torch.export.load(io.BytesIO(self.archive))
+
+    def save(self, output: Path) -> None:
+        """Writes the .pt2 file."""
+        _deuteron.write(path_of(output), self.archive)
+
+    def __repr__(self) -> str:
+        return (
+            f"<deuteron.QatPrepared: fake quantization of {self.activations} activations and "
+            f"{self.weights} weights; fusion of {self.batch_norms} batch norms simulated>"
+        )
+
+
+def qat_prepare(
+    model: Any,
+    calibration: Data | None = None,
+    *,
+    output: Path | None = None,
+    target: str = "imxrt700",
+    threads: int = 0,
+) -> QatPrepared:
+    """Inserts fake quantization into a float export, for quantization-aware training in PyTorch.
+
+    model: an ExportedProgram, or the path or bytes of a .pt2 file. calibration: data to start the
+    ranges from, as compile takes them; else the first batch of the training sets them.
+    """
+    loader, name = _samples(calibration)
+    prepared = QatPrepared(
+        *_deuteron.qat_prepare(
+            model_source(model), target, loader, name, _at_least("threads", threads, 0)
+        )
+    )
+    if output is not None:
+        prepared.save(output)
+    return prepared
+
+
+def firmware(
+    programs: Any,
+    output: Path,
+    *,
+    board: str = "qemu-an505",
+    tensors: Any = None,
+    checksum: bool = True,
+) -> dict[str, list[str]]:
+    """Writes a CMake project that runs programs on a board: see Program.firmware.
+
+    programs: one program, or a dict of them by name, which take turns in one arena.
+    """
+    given = programs if isinstance(programs, Mapping) else {"model": programs}
+    handles = {str(name): _program(each, tensors)._handle for name, each in given.items()}
+    return _deuteron.firmware(
+        list(handles.values()), list(handles), path_of(output), board, bool(checksum)
+    )
+
+
+def profile(
+    trace: Any,
+    *,
+    program: Path | None = None,
+    etrecord: Path | None = None,
+    tensors: Any = None,
+) -> Profile:
+    """Where the cycles of a run went.
+
+    trace: a Program or a .pte file, which are run; or the path of a profile (.etdump, or
+    profile.bin of a device), whose operators ``program`` or ``etrecord`` name.
+    """
+    if isinstance(trace, Program):
+        return trace.profile()
+    if not is_path(trace):
+        return load(trace, tensors).profile()
+    handle = _deuteron.read_profile(
+        path_of(trace),
+        path_of(program) if program is not None else "",
+        path_of(etrecord) if etrecord is not None else "",
+        [path_of(tensors)] if tensors is not None else [],
+    )
+    return Profile(handle)
+
+
+def explain(program: Any, op: str = "", *, most: int = 5, tensors: Any = None) -> str:
+    """Says in words why operators cost what they cost: see Program.explain."""
+    return _program(program, tensors).explain(op, most)
+
+
+def inspect(file: Any) -> str:
+    """A model, a program or data as text: a path (.pt2, .tflite, .pte, .ptd, .etdump, .npz)."""
+    if isinstance(file, Program):
+        return file.inspect()
+    if not is_path(file):
+        return load(file).inspect()
+    return _deuteron.inspect(path_of(file))
+
+
+def targets() -> list[dict[str, Any]]:
+    """The machines that programs are compiled for, with clocks in Hz and memories in bytes."""
+    return _deuteron.targets()
+
+
+def ops() -> list[dict[str, Any]]:
+    """The operators that models may have: name, summary, and whether they run in int8."""
+    return _deuteron.operators()
+
+
+# ---- helpers
+
+
+def _program(program: Any, tensors: Any) -> Program:
+    return program if isinstance(program, Program) else load(program, tensors)
+
+
+def _samples(data: Data | None) -> tuple[Callable[[list[Input]], list[Row]] | None, str]:
+    """A loader, or the path of a file."""
+    if data is None:
+        return None, ""
+    if is_path(data):
+        return None, path_of(data)
+    return loader_of(data), "calibration"
+
+
+def _arrays(data: Any) -> tuple[list[Row] | None, str]:
+    """Arrays by name, or the path of a file."""
+    if is_path(data):
+        return None, path_of(data)
+    if not isinstance(data, Mapping):
+        return [to_row("input", data)], "data"
+    return [to_row(str(name), value) for name, value in data.items()], "data"
+
+
+def _side(value: Any, name: str) -> tuple[str, Any, list[Row] | None, Any]:
+    """What is compared: a file, bytes, or arrays."""
+    if isinstance(value, Program):
+        return value._handle.name or name, value.pte, None, value.tensors or None
+    if isinstance(value, Mapping):
+        return name, None, [to_row(str(each), array) for each, array in value.items()], None
+    if hasattr(value, "__array__"):
+        return name, None, [to_row("output_0", value)], None
+    path, content = model_source(value)
+    return path, content, None, None
+
+
+def _read_arrays(path: str, program: Program) -> dict[str, Any]:
+    rows = _deuteron.read_arrays(program._handle, path)
+    from ._data import from_row
+
+    return {row[0]: from_row(row) for row in rows}
+
+
+def _names(value: Sequence[str] | str) -> list[str]:
+    return [value] if isinstance(value, str) else [str(each) for each in value]
+
+
+def _at_least(argument: str, value: int, least: int) -> int:
+    import operator
+
+    number = operator.index(value)
+    if number < least or number > 2**31 - 1:
+        raise fail("python-argument", f"{argument} is {number}", f"give {least} or more")
+    return number
+
+
+def _parsed(document: str) -> Any:
+    import json
+
+    return json.loads(document)
+
+
+def _out(text: str) -> None:
+    sys.stdout.write(text)
+
+
+def _err(text: str) -> None:
+    sys.stderr.write(text)

@@ -1,0 +1,333 @@
+// The verbs that make programs, or need none.
+#include <fmt/format.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "compiler/ops/ops.h"
+#include "compiler/pipeline/placement_report.h"
+#include "compiler/pipeline/qat_prepare.h"
+#include "compiler/support/output_file.h"
+#include "host/accuracy/compare_outputs.h"
+#include "host/commands/compile_options.h"
+#include "host/commands/describe.h"
+#include "host/commands/evaluate.h"
+#include "python/src/convert.h"
+#include "python/src/program.h"
+#include "python/src/work.h"
+
+namespace dtr::python {
+namespace {
+
+CompileOptions compile_options(const nb::dict& values) {
+  CompileOptions o;
+  OptionReader reader(values);
+  reader.take("output", o.output)
+      .take("external_constants", o.external_constants)
+      .take("converter", o.converter)
+      .take("keep_neutron_ir", o.keep_neutron_ir)
+      .take("converter_seconds", o.converter_seconds)
+      .take("threads", o.threads)
+      .take("etrecord", o.etrecord)
+      .take("target", o.target)
+      .take("recipe", o.recipe)
+      .take("calibration", o.calibration)
+      .take("calibrate_random", o.random_samples)
+      .take("load_calibration", o.load_calibration)
+      .take("save_calibration", o.save_calibration)
+      .take("observer", o.observer)
+      .take("io", o.io)
+      .take("keep_off", o.keep_off)
+      .take("force_on", o.force_on)
+      .take("stop_at", o.stop_at)
+      .take("report_json", o.report_json)
+      .take("placement", o.placement)
+      .take("patterns", o.patterns)
+      .take("quantization_json", o.quantization_json)
+      .take("emit_ir", o.emit_ir)
+      .take("print_after", o.print_after)
+      .take("report_quantization", o.report_quantization)
+      .take("check", o.check)
+      .take("min_sqnr", o.min_sqnr)
+      .take("row_packing", o.row_packing)
+      .take("schedule", o.schedule)
+      .take("constants", o.constants)
+      .take("debug_map", o.debug_map)
+      .take("time_passes", o.time_passes)
+      .take("verbose", o.verbose)
+      .take("elide_constants", o.elide_constants);
+  reader.finish();
+  return o;
+}
+
+std::vector<std::byte> copy(std::span<const std::byte> bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+// Arrays that Python makes once the inputs of the model are known.
+class Loader {
+ public:
+  Loader(nb::handle make, std::string name) : make_(make), name_(std::move(name)) {}
+  bool given() const { return !make_.is_none(); }
+  // Called by the work, whose caller runs the loader. The arrays live as long as this object.
+  Result<Samples> bind(Work& work, const Graph& graph) {
+    work.ask([&] { tensors_ = to_tensors(make_(inputs_of(graph))); });
+    return Samples::bind(graph, tensors_, name_);
+  }
+
+ private:
+  nb::handle make_;
+  std::string name_;
+  std::vector<NamedTensor> tensors_;
+};
+
+// Compiles a model. `loader` is called with the model's inputs, and returns arrays; `progress` with
+// (done, total); `out` and `err` with text.
+std::unique_ptr<ProgramHandle> compile(nb::handle model, const nb::dict& options, nb::handle loader,
+                                       const std::string& data, nb::handle progress, nb::handle out,
+                                       nb::handle err) {
+  const Source source(model);
+  CompileOptions given = compile_options(options);
+  given.model = source.name;
+  Loader samples(loader, data);
+  return work([&](Work& running) {
+    const auto text_to = [&running](nb::handle sink) {
+      return [&running, sink](std::string_view text) {
+        running.post([sink, copied = std::string(text)] { sink(copied); });
+      };
+    };
+    CompileWatch watch{.out = text_to(out), .err = text_to(err)};
+    if (!progress.is_none())
+      watch.progress = [&running, progress](size_t done, size_t total) {
+        running.post([progress, done, total] { progress(done, total); });
+      };
+    std::optional<SampleSource> bound;
+    if (samples.given())
+      bound = SampleBinding([&](const Graph& graph) { return samples.bind(running, graph); });
+    ModelSource read = source.name;
+    if (source.buffer) read = ModelBytes{source.bytes(), source.name};
+    const CompiledModel compiled =
+        take(compile_with_options(std::move(read), given, watch, std::move(bound)));
+    auto handle = std::make_unique<ProgramHandle>();
+    handle->name = source.name;
+    handle->pte = copy(compiled.compilation.pte());
+    if (given.external_constants.empty() == false)
+      handle->tensors = copy(compiled.compilation.tensor_file());
+    handle->report_json = to_json(compiled.report);
+    handle->report_text = to_text(compiled.report);
+    handle->placement_json = placement_json(compiled.report);
+    return handle;
+  });
+}
+
+std::unique_ptr<ProgramHandle> load(nb::handle program, nb::handle tensors) {
+  const Source source(program);
+  const Source outside(tensors);
+  return work([&](Work&) {
+    auto handle = std::make_unique<ProgramHandle>();
+    handle->name = source.name;
+    const auto read = [](const Source& from) {
+      if (from.buffer) return copy(from.bytes());
+      return copy(take(FileContents::read(from.name)).bytes());
+    };
+    handle->pte = read(source);
+    if (outside.given) handle->tensors = read(outside);
+    take(handle->input().image());
+    return handle;
+  });
+}
+
+// A program that was pickled.
+std::unique_ptr<ProgramHandle> restore(const std::string& name, nb::bytes pte, nb::bytes tensors,
+                                       const std::string& report_json,
+                                       const std::string& report_text,
+                                       const std::string& placement) {
+  auto handle = std::make_unique<ProgramHandle>();
+  handle->name = name;
+  handle->pte = copy(BufferView(pte).bytes());
+  handle->tensors = copy(BufferView(tensors).bytes());
+  handle->report_json = report_json;
+  handle->report_text = report_text;
+  handle->placement_json = placement;
+  take(handle->input().image());
+  return handle;
+}
+
+std::vector<NamedTensor> tensors_or_none(nb::handle arrays) {
+  return arrays.is_none() ? std::vector<NamedTensor>() : to_tensors(arrays);
+}
+
+nb::tuple eval(ProgramHandle& program, nb::handle arrays, const std::string& data,
+               const std::string& labels, nb::handle against, unsigned threads,
+               nb::handle progress) {
+  const Source model(against);
+  const std::vector<NamedTensor> tensors = tensors_or_none(arrays);
+  SessionLease lease(program);
+  const EvaluationResult result = work([&](Work& running) {
+    EvaluateOptions options{.program = program.input(),
+                            .data = {.path = data, .arrays = tensors},
+                            .labels = labels,
+                            .against = {.path = model.name, .bytes = model.bytes()},
+                            .threads = threads};
+    if (!progress.is_none())
+      options.progress = [&running, progress](size_t done, size_t total) {
+        running.post([progress, done, total] { progress(done, total); });
+      };
+    return take(evaluate(options, lease.get()));
+  });
+  return nb::make_tuple(to_text(result), to_json(result));
+}
+
+// One side of a comparison: (name, path | buffer | None, arrays | None, tensor file).
+struct Side {
+  explicit Side(nb::handle object)
+      : source(object), results(tensors_or_none(nb::cast<nb::tuple>(object)[2])) {
+    if (const nb::object file = nb::cast<nb::tuple>(object)[3]; !file.is_none())
+      tensors = std::make_unique<BufferView>(file);
+  }
+  Source source;
+  std::vector<NamedTensor> results;
+  std::unique_ptr<BufferView> tensors;
+};
+
+nb::tuple compare(nb::handle expected, nb::handle actual, nb::handle arrays,
+                  const std::string& data, uint32_t samples, const nb::dict& rules_given) {
+  const Side sides[] = {Side(expected), Side(actual)};
+  const std::vector<NamedTensor> tensors = tensors_or_none(arrays);
+  CompareRules rules{.expected = sides[0].source.name, .actual = sides[1].source.name};
+  OptionReader reader(rules_given);
+  reader.take("step", rules.step)
+      .take("rtol", rules.rtol)
+      .take("atol", rules.atol)
+      .take("max_steps", rules.max_steps)
+      .take("min_sqnr", rules.min_sqnr)
+      .take("min_argmax", rules.min_argmax);
+  reader.finish();
+  std::string text;
+  const std::string json = work([&](Work&) {
+    std::vector<std::vector<Output>> outputs;
+    for (const Side& side : sides) {
+      OutputSource source{.path = side.source.name, .data = data, .samples = samples};
+      source.bytes = side.source.bytes();
+      source.results = side.results;
+      source.samples_to_run = tensors;
+      if (side.tensors) source.tensors = side.tensors->bytes();
+      outputs.push_back(take(read_outputs(source)));
+    }
+    const auto add = [&](std::string_view line) { text += line; };
+    return to_json(take(compare_outputs(outputs[0], outputs[1], rules, add,
+                                        [&](const ComparedOutput& row) { text += to_text(row); })));
+  });
+  return nb::make_tuple(text, json);
+}
+
+nb::tuple prepare(nb::handle model, const std::string& target, nb::handle loader,
+                  const std::string& data, unsigned threads) {
+  const Source source(model);
+  Loader arrays(loader, data);
+  const QatPrepared prepared = work([&](Work& running) {
+    CompileSettings settings{.threads = threads};
+    settings.target = take(resolve_target(target));
+    std::optional<FileContents> file;
+    if (!source.buffer) file.emplace(take(FileContents::read(source.name)));
+    const std::span<const std::byte> bytes = file ? file->bytes() : source.bytes();
+    const FileKind kind = kind_of(bytes);
+    take(check_trainable(kind, source.name));
+    Program program = take(parse_model(bytes, kind, source.name));
+    std::optional<Samples> samples;
+    if (arrays.given())
+      samples = take(arrays.bind(running, program.forward()));
+    else if (!data.empty())
+      samples = take(Samples::read(program.forward(), data));
+    return take(qat_prepare(std::move(program), bytes, settings, samples ? &*samples : nullptr));
+  });
+  return nb::make_tuple(to_bytes(prepared.archive), prepared.activations, prepared.weights,
+                        prepared.batch_norms, prepared.notes);
+}
+
+nb::list targets() {
+  nb::list list;
+  for (const TargetDescription& target : all_targets()) {
+    nb::dict row;
+    row["name"] = std::string(target.name);
+    row["summary"] = std::string(target.summary);
+    std::vector<std::string> recipe;
+    for (const std::string_view backend : target.recipe) recipe.emplace_back(backend);
+    row["recipe"] = recipe;
+    row["has_npu"] = has_npu(target);
+    row["npu_clock_hz"] = target.npu.clock_hz;
+    row["cpu"] = std::string(target.cpu.name);
+    row["cpu_clock_hz"] = target.cpu.clock_hz;
+    row["sram_bytes"] = target.memory.sram_bytes;
+    row["flash_bytes"] = target.memory.flash_bytes;
+    row["constants"] = std::string(name(target.memory.constants));
+    list.append(row);
+  }
+  return list;
+}
+
+nb::list operators() {
+  nb::list list;
+  for (const OpDef* op : all_ops()) {
+    nb::dict row;
+    row["name"] = std::string(op->name);
+    row["summary"] = std::string(op->summary);
+    row["quantized"] = op->evaluate_integer != nullptr;
+    list.append(row);
+  }
+  return list;
+}
+
+// What the libraries throw, as Python's exceptions. `payload` is the class deuteron.Error.
+void translate(const std::exception_ptr& failure, void* payload) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const DiagnosticError& error) {
+    PyErr_SetObject(static_cast<PyObject*>(payload), python::to_python(error.diagnostic).ptr());
+  } catch (const Cancelled&) {
+    PyErr_SetString(PyExc_RuntimeError, "the interpreter is shutting down");
+  }
+}
+
+}  // namespace
+
+void bind_commands(nb::module_& module) {
+  module.attr("version") = DTR_VERSION;
+  module.def("compile", &compile, nb::arg("model"), nb::arg("options"), nb::arg("loader").none(),
+             nb::arg("data"), nb::arg("progress").none(), nb::arg("out"), nb::arg("err"));
+  module.def("load", &load, nb::arg("program"), nb::arg("tensors"));
+  module.def("restore", &restore);
+  module.def("eval", &eval, nb::arg("program"), nb::arg("arrays").none(), nb::arg("data"),
+             nb::arg("labels"), nb::arg("against"), nb::arg("threads"), nb::arg("progress").none());
+  module.def("compare", &compare, nb::arg("expected"), nb::arg("actual"), nb::arg("arrays").none(),
+             nb::arg("data"), nb::arg("samples"), nb::arg("rules"));
+  module.def("qat_prepare", &prepare, nb::arg("model"), nb::arg("target"), nb::arg("loader").none(),
+             nb::arg("data"), nb::arg("threads"));
+  module.def("inspect", [](const std::string& path) {
+    return work([&](Work&) { return take(describe_file(path)); });
+  });
+  module.def("read_arrays", [](ProgramHandle& program, const std::string& path) {
+    SessionLease lease(program);
+    return python::to_python(work([&](Work&) {
+      const Graph& signature = lease.get().signature();
+      return take(read_tensors(
+          path, [&](std::string_view array) { return Samples::wants(signature, array); }));
+    }));
+  });
+  module.def("write", [](const std::string& path, nb::handle content) {
+    const BufferView buffer(content);
+    take(write_file(path, buffer.bytes()));
+  });
+  module.def("write_npz", [](const std::string& path, nb::handle arrays) {
+    take(write_npz(path, to_tensors(arrays)));
+  });
+  module.def("targets", &targets);
+  module.def("operators", &operators);
+  module.def("close", &Work::close, nb::arg("seconds"));
+  module.def("set_error", [](nb::handle error) {
+    nb::register_exception_translator(&translate, error.inc_ref().ptr());
+  });
+}
+
+}  // namespace dtr::python

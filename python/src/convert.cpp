@@ -1,0 +1,82 @@
+#include "python/src/convert.h"
+
+#include <fmt/format.h>
+#include <nanobind/stl/string.h>
+
+#include <cstring>
+
+namespace dtr::python {
+
+BufferView::BufferView(nb::handle object) {
+  if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_C_CONTIGUOUS) != 0) throw nb::python_error();
+}
+
+Source::Source(nb::handle object) {
+  const nb::tuple pair = nb::cast<nb::tuple>(object);
+  name = nb::cast<std::string>(pair[0]);
+  given = !name.empty();
+  if (const nb::object content = pair[1]; !content.is_none())
+    buffer = std::make_unique<BufferView>(content);
+}
+
+std::vector<NamedTensor> to_tensors(nb::handle arrays) {
+  std::vector<NamedTensor> tensors;
+  for (const nb::handle each : arrays) {
+    const nb::tuple row = nb::cast<nb::tuple>(each);
+    const std::optional<DType> dtype = dtype_from_name(nb::cast<std::string>(row[1]));
+    Shape shape;
+    for (const nb::handle size : row[2]) shape.push_back(nb::cast<int64_t>(size));
+    const BufferView buffer(row[3]);
+    const std::optional<int64_t> elements = checked_element_count(shape);
+    if (!dtype || !elements ||
+        buffer.bytes().size() != static_cast<size_t>(*elements) * byte_size(*dtype))
+      throw nb::value_error("an array's buffer does not have the bytes of its dtype and shape");
+    tensors.push_back(
+        {nb::cast<std::string>(row[0]), Tensor::copy_of(*dtype, std::move(shape), buffer.bytes())});
+  }
+  return tensors;
+}
+
+nb::list to_python(const std::vector<NamedTensor>& arrays) {
+  nb::list list;
+  for (const NamedTensor& array : arrays) {
+    nb::list shape;
+    for (const int64_t size : array.tensor.shape()) shape.append(size);
+    const std::span<const std::byte> bytes = array.tensor.bytes();
+    list.append(nb::make_tuple(array.name, std::string(name(array.tensor.dtype())),
+                               nb::tuple(shape), nb::bytearray(bytes.data(), bytes.size())));
+  }
+  return list;
+}
+
+nb::list inputs_of(const Graph& graph) {
+  nb::list list;
+  for (const ValueId input : graph.inputs()) {
+    const Value& value = graph.value(input);
+    nb::list shape;
+    for (const int64_t size : value.type.shape) shape.append(size);
+    list.append(nb::make_tuple(value.name, std::string(name(value.type.dtype)), nb::tuple(shape)));
+  }
+  return list;
+}
+
+void OptionReader::finish() const {
+  for (const auto& [key, value] : values_)
+    throw nb::type_error(
+        fmt::format("there is no option `{}`", nb::cast<std::string>(nb::str(key))).c_str());
+}
+
+nb::tuple to_python(const Diagnostic& diagnostic) {
+  constexpr std::string_view kSeverities[] = {"note", "warning", "error"};
+  const Place& place = diagnostic.place;
+  return nb::make_tuple(std::string(kSeverities[static_cast<size_t>(diagnostic.severity)]),
+                        std::string(info(diagnostic.id).name), diagnostic.reason, diagnostic.fix,
+                        place.file, place.node, place.module_path, place.source_line,
+                        to_text(diagnostic));
+}
+
+nb::bytes to_bytes(std::span<const std::byte> bytes) {
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+}  // namespace dtr::python

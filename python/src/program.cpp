@@ -1,0 +1,303 @@
+#include "python/src/program.h"
+
+#include <fmt/format.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "compiler/support/output_file.h"
+#include "compiler/support/progress.h"
+#include "host/accuracy/verify.h"
+#include "host/commands/describe.h"
+#include "host/commands/run_results.h"
+#include "host/firmware/firmware.h"
+#include "host/profiler/etdump.h"
+#include "host/profiler/html.h"
+#include "host/profiler/report.h"
+#include "host/session/recorder.h"
+#include "python/src/convert.h"
+#include "python/src/work.h"
+
+namespace dtr::python {
+namespace {
+
+// Sessions that wait for the next run of a program; each has an arena of its own.
+constexpr size_t kFreeSessions = 4;
+
+// A profile that Python holds. It refers to the program, which Python keeps alive.
+struct ProfileHandle {
+  Trace trace;
+  Profile profile;
+  const ProgramHandle* program = nullptr;  // null: `image` is the program, or there is none
+  std::optional<ProgramImage> image;
+  std::vector<std::byte> debug_buffer;
+  const ProgramImage* shown() const { return image ? &*image : nullptr; }
+};
+
+// What one call of a program gives: the arrays, and what the run cost as JSON.
+struct RunOutcome {
+  std::vector<NamedTensor> outputs;
+  std::string stats;
+  std::vector<Diagnostic> warnings;
+};
+
+// Whether each array is one sample, of the shape that the program takes.
+bool is_one_sample(const Graph& signature, std::span<const NamedTensor> arrays) {
+  if (arrays.size() != signature.inputs().size()) return false;
+  for (size_t i = 0; i < arrays.size(); ++i)
+    if (arrays[i].tensor.shape() != signature.type(signature.inputs()[i]).shape) return false;
+  return true;
+}
+
+RunOutcome run_program(Session& session, const std::vector<NamedTensor>& arrays,
+                       const std::string& data, uint32_t repeat, const ProgressFunction& progress) {
+  const Samples samples = take(Samples::bind(session.signature(), arrays, data));
+  RunOutcome outcome;
+  outcome.warnings = nan_warnings(session.signature(), samples, samples.size(), data);
+  RunStats stats;
+  std::vector<std::vector<Tensor>> outputs;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    for (uint32_t again = 0; again < repeat; ++again) {
+      std::vector<Tensor> results = take(session.run(samples.inputs(i), &stats));
+      if (again == 0) outputs.push_back(std::move(results));
+    }
+    progress(i + 1, samples.size());
+  }
+  if (is_one_sample(session.signature(), arrays)) {
+    for (size_t k = 0; k < outputs.front().size(); ++k)
+      outcome.outputs.push_back({fmt::format("output_{}", k), std::move(outputs.front()[k])});
+  } else {
+    outcome.outputs = stacked(outputs);
+  }
+  outcome.stats = stats_json(session.image(), stats, samples.size());
+  return outcome;
+}
+
+ProfileTable table_of(const std::string& by, const std::string& sort, const std::string& filter,
+                      size_t depth) {
+  ProfileTable table{.program_order = sort == "program", .filter = filter, .depth = depth};
+  if (by == "module") table.view = ProfileView::kModule;
+  if (by == "kernel") table.view = ProfileView::kKernel;
+  if (by == "memory") table.view = ProfileView::kMemory;
+  return table;
+}
+
+nb::list to_python(const std::vector<Diagnostic>& diagnostics) {
+  nb::list list;
+  for (const Diagnostic& each : diagnostics) list.append(python::to_python(each));
+  return list;
+}
+
+// Calls `progress(done, total)` on the thread that called.
+ProgressFunction forwarded(Work& work, nb::handle progress) {
+  if (progress.is_none()) return [](size_t, size_t) {};
+  return [&work, progress](size_t done, size_t total) {
+    work.post([progress, done, total] { progress(done, total); });
+  };
+}
+
+nb::tuple run(ProgramHandle& program, nb::handle arrays, const std::string& data, uint32_t repeat,
+              nb::handle progress) {
+  const std::vector<NamedTensor> tensors = to_tensors(arrays);
+  SessionLease lease(program);
+  const RunOutcome outcome = work([&](Work& running) {
+    return run_program(lease.get(), tensors, data, repeat, forwarded(running, progress));
+  });
+  return nb::make_tuple(python::to_python(outcome.outputs), outcome.stats,
+                        to_python(outcome.warnings));
+}
+
+nb::tuple verify(ProgramHandle& program, nb::handle against, nb::handle arrays,
+                 const std::string& data, uint32_t samples, double min_sqnr) {
+  const Source model(against);
+  const std::vector<NamedTensor> tensors =
+      arrays.is_none() ? std::vector<NamedTensor>() : to_tensors(arrays);
+  SessionLease lease(program);
+  const auto [text, json, good] = work([&](Work&) {
+    Session& session = lease.get();
+    const Program read = take(ModelInput{.path = model.name, .bytes = model.bytes()}.read());
+    const Samples bound = take(DataInput{.path = data, .arrays = tensors}.bind(read.forward()));
+    const std::vector<LayerError> layers = take(verify_layers(session, read, bound, samples));
+    return std::tuple(to_text(layers, min_sqnr), to_json(trace_program(session.image()), layers),
+                      first_bad(layers, min_sqnr) == nullptr);
+  });
+  return nb::make_tuple(text, json, good);
+}
+
+// Of runs on data, or on zeros where there are none: then the cost is the same.
+std::unique_ptr<ProfileHandle> profile(ProgramHandle& program, nb::handle arrays,
+                                       const std::string& data, size_t events, bool values) {
+  const std::vector<NamedTensor> tensors =
+      arrays.is_none() ? std::vector<NamedTensor>() : to_tensors(arrays);
+  SessionLease lease(program);
+  return work([&](Work&) {
+    Session& session = lease.get();
+    auto handle = std::make_unique<ProfileHandle>();
+    if (tensors.empty()) {
+      handle->trace = take(record_zeros(session));
+    } else {
+      const Samples samples = take(Samples::bind(session.signature(), tensors, data));
+      TraceRecorder recorder(session, events);
+      std::optional<ValueRecorder> recorded;
+      if (values) recorded.emplace(take(ValueRecorder::create(session.image())));
+      RunStats stats;
+      for (size_t i = 0; i < samples.size(); ++i) {
+        take(recorder.run(samples.inputs(i), stats, recorded ? &*recorded : nullptr,
+                          static_cast<int32_t>(i)));
+        if (!recorded) continue;
+        const std::vector<std::byte> bytes = recorded->take_bytes();
+        handle->debug_buffer.insert(handle->debug_buffer.end(), bytes.begin(), bytes.end());
+      }
+      handle->trace = recorder.trace();
+    }
+    handle->profile = profile_of(handle->trace, session.image());
+    handle->image.emplace(take(program.input().image()));
+    handle->program = &program;
+    return handle;
+  });
+}
+
+std::string profile_html(const ProfileHandle& handle, const std::string& compile_report,
+                         const std::string& verified) {
+  HtmlAdditions additions;
+  additions.compile_report_text = compile_report;
+  additions.verify_text = verified;
+  return take(to_html(handle.profile, handle.shown(), additions));
+}
+
+nb::dict write_project(const std::vector<ProgramHandle*>& programs,
+                       const std::vector<std::string>& names, const std::string& folder,
+                       const std::string& board, bool checksum) {
+  const FirmwareChanges changes = work([&](Work&) {
+    std::vector<ProgramImage> images;
+    std::vector<TensorFileImage> tensors;
+    std::vector<FirmwareProgram> rows;
+    images.reserve(programs.size());
+    for (size_t i = 0; i < programs.size(); ++i) {
+      images.push_back(take(programs[i]->input().image()));
+      rows.push_back({&images.back(), names[i]});
+      if (!programs[i]->tensors.empty())
+        tensors.push_back(take(TensorFileImage::parse(programs[i]->tensors, names[i] + ".ptd")));
+    }
+    const FirmwareOptions options{
+        .board = take(resolve_board(board)), .checksum = checksum, .tensor_files = tensors};
+    return take(write_firmware(take(make_firmware(rows, options)), folder));
+  });
+  nb::dict result;
+  result["kept"] = changes.kept;
+  result["beside"] = changes.beside;
+  result["unused"] = changes.unused;
+  result["removed"] = changes.removed;
+  return result;
+}
+
+}  // namespace
+
+std::unique_ptr<Session> ProgramHandle::take_session() {
+  if (free_.empty()) return nullptr;
+  std::unique_ptr<Session> session = std::move(free_.back());
+  free_.pop_back();
+  return session;
+}
+
+void ProgramHandle::give_back(std::unique_ptr<Session> session) {
+  if (free_.size() < kFreeSessions) free_.push_back(std::move(session));
+}
+
+Session& SessionLease::get() {
+  if (!session_) session_ = take(program_.input().open());
+  return *session_;
+}
+
+void bind_program(nb::module_& module) {
+  nb::class_<ProgramHandle>(module, "Program")
+      .def_prop_ro("name", [](const ProgramHandle& self) { return self.name; })
+      .def_prop_ro("pte", [](const ProgramHandle& self) { return to_bytes(self.pte); })
+      .def_prop_ro("tensors", [](const ProgramHandle& self) { return to_bytes(self.tensors); })
+      .def_prop_ro("report_json", [](const ProgramHandle& self) { return self.report_json; })
+      .def_prop_ro("report_text", [](const ProgramHandle& self) { return self.report_text; })
+      .def_prop_ro("placement_json", [](const ProgramHandle& self) { return self.placement_json; })
+      .def("inputs",
+           [](ProgramHandle& self) {
+             SessionLease lease(self);
+             return inputs_of(lease.get().signature());
+           })
+      .def("target",
+           [](ProgramHandle& self) {
+             SessionLease lease(self);
+             return trace_program(lease.get().image()).target;
+           })
+      .def("run", &run, nb::arg("arrays"), nb::arg("data"), nb::arg("repeat"),
+           nb::arg("progress").none())
+      .def("verify", &verify, nb::arg("against"), nb::arg("arrays").none(), nb::arg("data"),
+           nb::arg("samples"), nb::arg("min_sqnr"))
+      .def("profile", &profile, nb::keep_alive<0, 1>(), nb::arg("arrays").none(), nb::arg("data"),
+           nb::arg("events"), nb::arg("values"))
+      .def("explain",
+           [](ProgramHandle& self, const std::string& name, size_t most) {
+             SessionLease lease(self);
+             return work([&](Work&) { return take(explain_program(lease.get(), name, most)); });
+           })
+      .def("describe",
+           [](const ProgramHandle& self) {
+             return work([&](Work&) { return describe(take(self.input().image())); });
+           })
+      .def("save",
+           [](const ProgramHandle& self, const std::string& path, const std::string& tensors) {
+             take(check_outputs({}, {path, tensors}));
+             std::vector<OutputFile> files;
+             files.push_back(take(OutputFile::create(path)));
+             take(files.back().write(self.pte));
+             if (!tensors.empty()) {
+               files.push_back(take(OutputFile::create(tensors)));
+               take(files.back().write(self.tensors));
+             }
+             take(OutputFile::commit(files));
+           });
+  nb::class_<ProfileHandle>(module, "Profile")
+      .def_prop_ro("total_cycles", [](const ProfileHandle& self) { return self.profile.total; })
+      .def("text",
+           [](const ProfileHandle& self, const std::string& by, const std::string& sort,
+              const std::string& filter,
+              size_t depth) { return to_text(self.profile, table_of(by, sort, filter, depth)); })
+      .def("csv",
+           [](const ProfileHandle& self, const std::string& by, const std::string& sort,
+              const std::string& filter,
+              size_t depth) { return to_csv(self.profile, table_of(by, sort, filter, depth)); })
+      .def("json", [](const ProfileHandle& self) { return to_json(self.profile, self.shown()); })
+      .def("perfetto",
+           [](const ProfileHandle& self) { return to_perfetto(self.profile, self.shown()); })
+      .def("etdump", [](const ProfileHandle& self) { return to_bytes(to_etdump(self.trace)); })
+      .def("debug_buffer", [](const ProfileHandle& self) { return to_bytes(self.debug_buffer); })
+      .def("html", &profile_html)
+      .def("compare_text",
+           [](const ProfileHandle& self, const ProfileHandle& other, const std::string& by,
+              const std::string& filter, size_t depth) {
+             return compare_text(self.profile, other.profile, table_of(by, "", filter, depth));
+           })
+      .def("compare_json", [](const ProfileHandle& self, const ProfileHandle& other,
+                              const std::string& by, const std::string& filter, size_t depth) {
+        return compare_json(self.profile, self.shown(), other.profile, other.shown(),
+                            table_of(by, "", filter, depth));
+      });
+  module.def("read_profile", [](const std::string& path, const std::string& program,
+                                const std::string& record,
+                                const std::vector<std::string>& tensors) {
+    return work([&](Work&) {
+      TracedProfile read = take(read_profile(path, program, record, tensors));
+      auto handle = std::make_unique<ProfileHandle>();
+      handle->trace = std::move(read.trace);
+      handle->profile = std::move(read.profile);
+      if (read.image)
+        handle->image = std::move(read.image);
+      else if (read.session)
+        handle->image.emplace(
+            take(ProgramImage::parse(read.session->image().bytes(), read.session->image().path())));
+      return handle;
+    });
+  });
+  module.def("firmware", &write_project, nb::arg("programs"), nb::arg("names"), nb::arg("folder"),
+             nb::arg("board"), nb::arg("checksum"));
+}
+
+}  // namespace dtr::python

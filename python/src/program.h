@@ -1,0 +1,61 @@
+// A program that Python holds: its bytes, what its compilation said, and sessions that run it.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host/commands/inputs.h"
+#include "host/commands/traced_profile.h"
+
+namespace dtr::python {
+
+namespace nb = nanobind;
+
+class ProgramHandle {
+ public:
+  ProgramHandle() = default;
+  ProgramHandle(const ProgramHandle&) = delete;
+  ProgramHandle& operator=(const ProgramHandle&) = delete;
+
+  std::string name;                     // path or name, for messages
+  std::vector<std::byte> pte, tensors;  // tensors: constants outside of the program (.ptd)
+  std::string report_json, report_text, placement_json;  // empty: of a program that was loaded
+
+  ProgramInput input() const {
+    return {.path = name, .tensor_files = {}, .bytes = pte, .tensors = tensors};
+  }
+  // A session that nobody uses. Each thread in a run has its own; the interpreter's lock guards the
+  // list. Returns null if there is none: then the caller opens one.
+  std::unique_ptr<Session> take_session();
+  void give_back(std::unique_ptr<Session> session);
+
+ private:
+  std::vector<std::unique_ptr<Session>> free_;
+};
+
+// A session of the program for as long as the object lives. Made and destroyed with the
+// interpreter's lock; opened by the first `get`, without it.
+class SessionLease {
+ public:
+  explicit SessionLease(ProgramHandle& program)
+      : program_(program), session_(program.take_session()) {}
+  ~SessionLease() {
+    if (session_) program_.give_back(std::move(session_));
+  }
+  SessionLease(const SessionLease&) = delete;
+  SessionLease& operator=(const SessionLease&) = delete;
+
+  Session& get();
+
+ private:
+  ProgramHandle& program_;
+  std::unique_ptr<Session> session_;
+};
+
+void bind_program(nb::module_& module);
+void bind_commands(nb::module_& module);
+
+}  // namespace dtr::python

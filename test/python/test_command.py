@@ -1,0 +1,195 @@
+"""Python and the command line are two doors to one library: the same bytes, figures and texts."""
+import json
+
+import numpy
+import pytest
+
+import deuteron
+
+OPTIONS = [
+    {},
+    {"io": "int8"},
+    {"target": "imxrt700cm"},
+    {"target": "cortex-m55"},
+    {"observer": "min-max", "schedule": "nxp-like"},
+    {"constants": "sram", "debug_map": False},
+    {"keep_off": ["conv2d_1"], "force_on": ["all"]},
+    {"stop_at": "add"},
+]
+
+
+def flags(options):
+    for name, value in options.items():
+        if value is False:
+            yield f"--no-{name.replace('_', '-')}"
+            continue
+        for each in value if isinstance(value, list) else [value]:
+            yield f"--{name.replace('_', '-')}"
+            yield str(each)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options) or "none")
+def test_compile_writes_the_same_bytes(digits, command, tmp_path, options):
+    model, data = digits / "float.pt2", digits / "calibration.npz"
+    command("compile", model, "--calibrate", data, "-o", tmp_path / "c.pte", *flags(options))
+    expected = (tmp_path / "c.pte").read_bytes()
+    assert deuteron.compile(model, calibration=data, **options).pte == expected
+    # From memory, and from batches of 7 with labels behind them.
+    images = numpy.load(data)["input"]
+    batches = ((images[i : i + 7], i) for i in range(0, len(images), 7))
+    assert deuteron.compile(model.read_bytes(), calibration=batches, **options).pte == expected
+
+
+def test_every_option_of_the_command_is_an_argument(command):
+    import inspect
+    import re
+
+    verbs = {"qat-prepare": deuteron.qat_prepare, "compare": deuteron.compare}
+    named = {"calibrate": "calibration", "no_check": "check", "no_debug_map": "debug_map"}
+    for verb, function in {"compile": deuteron.compile, **verbs}.items():
+        arguments = inspect.signature(function).parameters
+        for option in re.findall(r"^  (?:-\w,)?--([a-z-]+)", command(verb, "--help"), re.MULTILINE):
+            name = option.replace("-", "_")
+            if name in ("help", "diagnostics", "version", "tensors"):
+                continue
+            assert named.get(name, name) in arguments, f"{verb} --{option}"
+
+
+def test_a_call_is_a_run(digits, command, program, images, tmp_path):
+    program.save(tmp_path / "p.pte")
+    command(
+        "run", tmp_path / "p.pte", "--input", digits / "test.npz", "--output", tmp_path / "y.npz"
+    )
+    expected = numpy.load(tmp_path / "y.npz")["output_0"]
+    actual = program(images)
+    assert actual.dtype == expected.dtype and actual.shape == expected.shape
+    assert actual.tobytes() == expected.tobytes()
+    one = program(images[:1])
+    assert one.shape == (1, 10) and one.tobytes() == expected[:1].tobytes()
+    result = deuteron.run(program, digits / "test.npz", samples=5, output=tmp_path / "p.npz")
+    assert result.outputs[0].tobytes() == expected[:5].tobytes()
+    assert numpy.load(tmp_path / "p.npz")["output_0"].tobytes() == expected[:5].tobytes()
+
+
+def test_verify_gives_the_same_table(digits, command, program, images, tmp_path):
+    program.save(tmp_path / "p.pte")
+    text = command(
+        "verify",
+        tmp_path / "p.pte",
+        "--against",
+        digits / "float.pt2",
+        "--data",
+        digits / "test.npz",
+        "--json",
+        tmp_path / "v.json",
+    )
+    verified = program.verify(images[:1])
+    assert repr(verified) == text.rstrip("\n")
+    assert verified.to_json() == (tmp_path / "v.json").read_text()
+    assert verified and verified.first_bad is None
+    assert not program.verify(images[:1], min_sqnr=60)
+    assert program.verify(images[:1], min_sqnr=60).first_bad.name == "relu"
+
+
+def test_profile_writes_the_same_files(command, program, tmp_path):
+    path = tmp_path / "p.pte"
+    program.save(path)
+    text = command("profile", path, "--perfetto", tmp_path / "t.json", "--csv", tmp_path / "t.csv")
+    profile = deuteron.profile(path)
+
+    def simulated(lines):  # without the times of this computer
+        return [line for line in lines.splitlines() if "the computer that simulated" not in line]
+
+    assert simulated(profile.text()) == simulated(text)
+    assert profile.to_perfetto() == (tmp_path / "t.json").read_text()
+    assert profile.to_csv() == (tmp_path / "t.csv").read_text()
+    assert profile.total_cycles == program.profile().total_cycles == 82653
+    assert program.profile().to_html().startswith("<!")
+
+
+def test_traces_are_read_back(command, program, images, tmp_path):
+    program.save(tmp_path / "p.pte")
+    program.profile(images[:2]).to_etdump(tmp_path / "t.etdump")
+    assert "82,653 cycles" in command(
+        "profile", tmp_path / "t.etdump", "--program", tmp_path / "p.pte"
+    )
+    read = deuteron.profile(tmp_path / "t.etdump", program=tmp_path / "p.pte")
+    assert read.total_cycles == 82653
+    assert "conv2d" in read.compare(program.profile())
+
+
+def test_eval_gives_the_same_figures(digits, command, program, tmp_path):
+    program.save(tmp_path / "p.pte")
+    command(
+        "eval", tmp_path / "p.pte", "--data", digits / "test.npz", "--json", tmp_path / "e.json"
+    )
+    expected = json.loads((tmp_path / "e.json").read_text())
+    assert deuteron.eval(program, digits / "test.npz") == expected
+    assert program.eval(dict(numpy.load(digits / "test.npz"))) == expected
+    against = deuteron.eval(tmp_path / "p.pte", digits / "test.npz", against=digits / "float.pt2")
+    assert against["float_accuracy"] == expected["float_accuracy"]
+
+
+def test_compare_gives_the_same_figures(digits, command, program, images, tmp_path):
+    program.save(tmp_path / "p.pte")
+    text = command(
+        "compare",
+        digits / "float.pt2",
+        tmp_path / "p.pte",
+        "--data",
+        digits / "test.npz",
+        "--samples",
+        "9",
+        "--json",
+        tmp_path / "c.json",
+    )
+    compared = deuteron.compare(
+        digits / "float.pt2", program, data={"input": images}, samples=9, min_sqnr=20
+    )
+    assert repr(compared) == text.rstrip("\n") and compared
+    assert compared.outputs == json.loads((tmp_path / "c.json").read_text())
+    assert not deuteron.compare(digits / "float.pt2", program, data=images[:9], min_sqnr=90)
+    same = deuteron.compare({"output_0": program(images[:4])}, {"output_0": program(images[:4])})
+    assert same.outputs[0]["different"] == 0
+
+
+def test_texts_are_the_same(command, program, tmp_path):
+    program.save(tmp_path / "p.pte")
+    assert program.explain("conv2d_1") == command("explain", tmp_path / "p.pte", "conv2d_1")
+    loaded = deuteron.load(tmp_path / "p.pte")
+    assert loaded.inspect() == command("inspect", tmp_path / "p.pte")
+    assert deuteron.inspect(tmp_path / "p.pte") == command("inspect", tmp_path / "p.pte")
+    assert [each["name"] for each in deuteron.targets()][0] == "imxrt700"
+    assert len(deuteron.ops()) == len(command("ops").splitlines())
+
+
+def test_firmware_writes_the_same_project(command, program, tmp_path):
+    program.save(tmp_path / "model.pte")
+    command("firmware", tmp_path / "model.pte", "-o", tmp_path / "theirs")
+    changes = program.firmware(tmp_path / "ours")
+    assert set(changes) == {"kept", "beside", "unused", "removed"}
+    names = sorted(p.relative_to(tmp_path / "ours") for p in (tmp_path / "ours").rglob("*"))
+    assert names == sorted(
+        p.relative_to(tmp_path / "theirs") for p in (tmp_path / "theirs").rglob("*")
+    )
+    for name in names:
+        if (tmp_path / "ours" / name).is_file():
+            assert (tmp_path / "ours" / name).read_bytes() == (
+                tmp_path / "theirs" / name
+            ).read_bytes()
+
+
+def test_qat_prepare_writes_the_same_archive(digits, command, tmp_path):
+    command(
+        "qat-prepare",
+        digits / "float.pt2",
+        "--calibrate",
+        digits / "calibration.npz",
+        "-o",
+        tmp_path / "q.pt2",
+    )
+    prepared = deuteron.qat_prepare(
+        digits / "float.pt2", calibration=dict(numpy.load(digits / "calibration.npz"))
+    )
+    assert prepared.archive == (tmp_path / "q.pt2").read_bytes()
+    assert prepared.activations > 0 and "batch norms" in repr(prepared)

@@ -1,0 +1,186 @@
+"""PyTorch's models and tensors: what torch.export gives goes in, tensors come back."""
+import io
+import subprocess
+import sys
+
+import numpy
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+import deuteron  # noqa: E402
+
+from test_bad_input import Broken, refused  # noqa: E402
+
+
+class Classifier(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3, padding=1),
+            torch.nn.ReLU(),
+            torch.nn.AdaptiveAvgPool2d(1),
+            torch.nn.Flatten(),
+            torch.nn.Linear(8, 5),
+        )
+
+    def forward(self, image):
+        return self.body(image)
+
+
+class TwoInputs(torch.nn.Module):
+    # Positions and names disagree on purpose: input_1 is the first input.
+    def forward(self, input_1, input_0):
+        return input_1 + 2 * input_0, input_1 * input_0
+
+
+@pytest.fixture(scope="module")
+def exported():
+    torch.manual_seed(1)
+    return torch.export.export(Classifier().eval(), (torch.randn(1, 3, 9, 7),))
+
+
+@pytest.fixture(scope="module")
+def samples():
+    torch.manual_seed(2)
+    return torch.randn(24, 3, 9, 7)
+
+
+@pytest.fixture(scope="module")
+def classifier(exported, samples):
+    return deuteron.compile(exported, calibration=samples)
+
+
+def test_an_exported_program_is_its_file(exported, samples, classifier, command, tmp_path):
+    torch.export.save(exported, tmp_path / "m.pt2")
+    numpy.savez(tmp_path / "c.npz", image=samples.numpy())
+    command("compile", tmp_path / "m.pt2", "--calibrate", tmp_path / "c.npz", "-o", tmp_path / "m")
+    theirs = deuteron.load(tmp_path / "m")
+    x = samples[:5]
+    assert torch.equal(theirs(x), classifier(x))
+    assert theirs.profile().total_cycles == classifier.profile().total_cycles
+    # The archive in memory has another name inside, and with it another hash, than the file.
+    file = io.BytesIO()
+    torch.export.save(exported, file)
+    (tmp_path / "memory.pt2").write_bytes(file.getvalue())
+    command(
+        "compile", tmp_path / "memory.pt2", "--calibrate", tmp_path / "c.npz", "-o", tmp_path / "n"
+    )
+    assert (tmp_path / "n").read_bytes() == classifier.pte
+
+
+def test_loaders_of_pytorch(exported, samples, classifier):
+    labels = torch.arange(24)
+    dataset = torch.utils.data.TensorDataset(samples, labels)
+    for loader in (
+        torch.utils.data.DataLoader(dataset, batch_size=5),
+        torch.utils.data.DataLoader(dataset, batch_size=None),
+        torch.utils.data.DataLoader(dataset, batch_size=8, num_workers=2),
+        [(samples,)],
+        samples.clone().requires_grad_(True),
+    ):
+        assert deuteron.compile(exported, calibration=loader).pte == classifier.pte
+
+    class Breaks(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, index):
+            raise Broken("no such image")
+
+    with pytest.raises(Broken, match="no such image"):
+        deuteron.compile(exported, calibration=torch.utils.data.DataLoader(Breaks()))
+
+
+def test_tensors_give_tensors(classifier, samples):
+    x = samples[:4]
+    y = classifier(x)
+    assert isinstance(y, torch.Tensor) and y.dtype == torch.float32 and y.shape == (4, 5)
+    assert isinstance(classifier(x.numpy()), numpy.ndarray)
+    assert numpy.array_equal(classifier(x.numpy()), y.numpy())
+    for same in (
+        x.contiguous(memory_format=torch.channels_last),
+        x.flip(3).flip(3),
+        x.permute(0, 1, 3, 2).contiguous().permute(0, 1, 3, 2),
+        torch.cat([x, x], dim=3)[..., :7],
+        x.clone().requires_grad_(True),
+        torch.nn.Parameter(x),
+    ):
+        assert torch.equal(classifier(same), y)
+    half = x.to(torch.bfloat16)
+    assert torch.equal(classifier(half), classifier(half.float()))
+    with torch.no_grad():
+        assert torch.equal(classifier(image=x), y)
+
+
+def test_tensors_that_no_program_takes(classifier, samples):
+    x = samples[:2]
+    refused("data-dtype", classifier, x.double())
+    refused("data-dtype", classifier, x.to(torch.complex64))
+    refused("python-device", classifier, x.to("meta"))
+    refused("python-data", classifier, x.to_sparse())
+    quantized = torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
+    refused("python-data", classifier, quantized)
+    refused("data-shape", classifier, torch.tensor(1.0))
+    refused("data-shape", classifier, x[:, :2])
+    refused("python-model", deuteron.compile, Classifier())
+
+
+def test_a_tensor_of_another_device_is_fetched(classifier, samples):
+    class Elsewhere(torch.Tensor):
+        """Says that it is on a GPU, as a tensor would there: numpy() refuses, cpu() fetches it."""
+
+        @property
+        def device(self):
+            return torch.device("cuda", 0)
+
+        def detach(self):
+            return self
+
+        def cpu(self):
+            return self.as_subclass(torch.Tensor)
+
+        def numpy(self):
+            raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+    x = samples[:2]
+    assert torch.equal(classifier(x.as_subclass(Elsewhere)), classifier(x))
+
+
+def test_inputs_are_taken_by_their_own_names():
+    exported = torch.export.export(TwoInputs(), (torch.ones(1, 4), torch.ones(1, 4)))
+    torch.manual_seed(3)
+    a, b = torch.randn(16, 4), torch.randn(16, 4) * 3
+    program = deuteron.compile(exported, calibration=[(a, b)])
+    assert program.pte == deuteron.compile(exported, calibration={"input_1": a, "input_0": b}).pte
+    total, product = program(a, b)
+    step = 16 / 255
+    assert (total - (a + 2 * b)).abs().max() < 2 * step * 2
+    assert torch.equal(total, program(input_0=b, input_1=a)[0])
+    refused("data-count", program, a, b[:3])
+    refused("data-missing-array", program, a)
+    refused("data-missing-array", deuteron.compile, exported, calibration=[a])
+
+
+def test_training_with_fake_quantization(exported, samples):
+    prepared = deuteron.qat_prepare(exported, calibration=samples)
+    module = prepared.exported_program().module()
+    assert torch.isfinite(module(samples[:1])).all()
+    assert prepared.activations > 0 and prepared.weights == 2
+
+
+@pytest.mark.parametrize("order", ["torch, deuteron", "deuteron, torch"])
+def test_the_order_of_imports_does_not_matter(digits, program, order):
+    """Both bring an OpenMP of their own."""
+    source = f"""
+import {order}, hashlib, numpy, torch
+torch.nn.functional.conv2d(torch.ones(4, 16, 64, 64), torch.ones(16, 16, 3, 3))
+p = deuteron.compile({str(digits / "float.pt2")!r}, {str(digits / "calibration.npz")!r})
+torch.nn.functional.conv2d(torch.ones(4, 16, 64, 64), torch.ones(16, 16, 3, 3))
+print(hashlib.sha256(p.pte).hexdigest())
+"""
+    import hashlib
+
+    out = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, check=True
+    ).stdout
+    assert out.strip() == hashlib.sha256(program.pte).hexdigest()
