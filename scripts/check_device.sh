@@ -30,7 +30,7 @@ done
 
 # All an object may leave to others: memory and string functions without state, arithmetic of libgcc (__aeabi_*, __ctzdi2), and libm.
 # Of a port: main, and what the linker script of a board defines.
-allowed='main|port_(bss|data|program|stack)_[a-z]+|mem(cpy|move|set|cmp)|str(len|n?cmp)|__aeabi_(?!atexit|unwind)[a-z0-9]+|__c[lt]z[ds]i2|(exp|expm1|log|log1p|sin|cos|atan|pow|sqrt|tanh|round|floor|ceil|rint|nearbyint|lrint|fabs|ldexp|frexp|scalbn|fmod|fmin|fmax|erfc?)f?'
+allowed='main|port_(bss|data|program|stack)_[a-z]+|mem(cpy|move|set|cmp)|str(len|n?cmp)|__aeabi_(?!atexit|unwind)[a-z0-9]+|__c[lt]z[ds]i2|(exp|expm1|log|log1p|log2|log10|a?sinh?|a?cosh?|a?tanh?|atan2|pow|sqrt|round|trunc|floor|ceil|rint|nearbyint|lrint|fabs|ldexp|frexp|scalbn|fmod|fmin|fmax|erfc?)f?'
 defined=$(arm-none-eabi-nm --defined-only -A "${libraries[@]}" | awk '{print $NF}' | sort -u)
 bad=0
 for library in "${libraries[@]}"; do

@@ -25,7 +25,7 @@ std::string data_path(const char* name) {
 class Cases {
  public:
   Cases() {
-    for (const std::string file : {"cases", "elementwise", "moving"}) {
+    for (const std::string file : {"cases", "elementwise", "moving", "numbers"}) {
       auto arrays = read_npz(data_path((file + ".npz").c_str()));
       EXPECT_TRUE(arrays);
       for (NamedTensor& array : *arrays) tensors_.emplace(array.name, std::move(array.tensor));
@@ -84,6 +84,9 @@ double max_difference(const Type& type, std::span<const std::byte> got,
       break;
     case DType::kInt64:
       compare(int64_t{});
+      break;
+    case DType::kInt32:
+      compare(int32_t{});
       break;
     case DType::kInt16:
       compare(int16_t{});

@@ -1,4 +1,5 @@
-// aten::amax.out(self, dim, keepdim, out): the greatest element, NaN wins; float and int8.
+// aten::amax.out(self, dim, keepdim, out): the greatest element, NaN wins; float, integers and
+// bools.
 #include "device/runtime/kernels/portable/kernels.h"
 #include "device/runtime/kernels/portable/reduce.h"
 

@@ -1,4 +1,4 @@
-// aten::amin.out(self, dim, keepdim, out): the least element, NaN wins; float and int8.
+// aten::amin.out(self, dim, keepdim, out): the least element, NaN wins; float, integers and bools.
 #include "device/runtime/kernels/portable/kernels.h"
 #include "device/runtime/kernels/portable/reduce.h"
 

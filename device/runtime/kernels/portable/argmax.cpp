@@ -1,6 +1,8 @@
 // aten::argmax.out(self, dim, keepdim, out) and aten::argmin.out: the index of the first most
-// extreme element along `dim`, of all elements in logical order if it is none. Float or int8; the
-// index is int64 or int32.
+// extreme element along `dim`, of all elements in logical order if it is none. Float, integers or
+// bools; the index is int64 or int32.
+#include <type_traits>
+
 #include "device/runtime/kernels/portable/kernels.h"
 #include "device/runtime/kernels/portable/reduce.h"
 
@@ -10,13 +12,19 @@ namespace {
 template <class T, bool kGreatest, class Index>
 void find(const Tensor& in, const Reduction& reduction, const Tensor& out) {
   const auto row = [&](int32_t from, int32_t to) {
-    const T* x = in.values<T>() + from;
-    T best = *x;
+    const auto element = [&](int32_t at) -> T {
+      if constexpr (std::is_same_v<T, int64_t>) {
+        return load_integer(in, from + at);
+      } else {
+        return in.values<T>()[from + at];
+      }
+    };
+    T best = element(0);
     Index index = 0, position = 0;
     for_each_offset(
         {reduction.inner, in.rank},
         [&](int32_t at) {
-          const T value = x[at];
+          const T value = element(at);
           if (best == best && (value != value || (kGreatest ? value > best : value < best))) {
             best = value;
             index = position;
@@ -49,6 +57,9 @@ Error find_extreme(std::span<Value* const> values) {
   } else if (in.dtype == ScalarType::kChar) {
     narrow ? find<int8_t, kGreatest, int32_t>(in, reduction, out)
            : find<int8_t, kGreatest, int64_t>(in, reduction, out);
+  } else if (is_integer(in.dtype)) {
+    narrow ? find<int64_t, kGreatest, int32_t>(in, reduction, out)
+           : find<int64_t, kGreatest, int64_t>(in, reduction, out);
   } else {
     return Error::kKernelDtype;
   }

@@ -2,7 +2,7 @@
 // min_val, max_val, out) with both.
 #include <limits>
 
-#include "device/runtime/kernels/portable/elements.h"
+#include "device/runtime/kernels/portable/integers.h"
 #include "device/runtime/kernels/portable/kernels.h"
 
 namespace dtr::runtime::portable {
@@ -10,9 +10,23 @@ namespace dtr::runtime::portable {
 Error clamp_out(std::span<Value* const> values) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Arguments arguments(values);
-  const auto low = static_cast<float>(arguments.number_or(1, -kInfinity));
-  const auto high = static_cast<float>(arguments.number_or(2, kInfinity));
+  const double least = arguments.number_or(1, -kInfinity);
+  const double most = arguments.number_or(2, kInfinity);
+  const Tensor& in = arguments.tensor(0);
+  const Tensor& out = arguments.output(3);
   if (!arguments.good()) return Error::kKernelArguments;
+  if (is_integer(out.dtype)) {
+    if (!same_shape(in, out)) return Error::kKernelArguments;
+    const Error raised = map_integers(
+        in, in, out,
+        {[](int64_t x, int64_t, int64_t low) { return x < low ? low : x; }, saturated(least)});
+    if (raised != Error::kOk) return raised;
+    return map_integers(
+        out, out, out,
+        {[](int64_t x, int64_t, int64_t high) { return x > high ? high : x; }, saturated(most)});
+  }
+  const auto low = static_cast<float>(least);
+  const auto high = static_cast<float>(most);
   // As PyTorch: NaN stays, and with low > high everything is high.
   return unary_float(values, 3, [=](float x) {
     const float above = x < low ? low : x;

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "device/runtime/kernels/portable/elements.h"
+#include "device/runtime/kernels/portable/integers.h"
 
 namespace dtr::runtime::portable {
 
@@ -56,6 +56,24 @@ Error reduce(const Tensor& in, std::span<const int64_t> dims, bool keepdim, cons
   return Error::kOk;
 }
 
+// The same of integers and bools, as `step` makes one of two.
+inline Error reduce_integers(const Tensor& in, std::span<const int64_t> dims, bool keepdim,
+                             const Tensor& out, int64_t first, int64_t (*step)(int64_t, int64_t)) {
+  Reduction reduction;
+  if (!make_reduction(in, dims, keepdim, out, &reduction)) return Error::kKernelArguments;
+  if (!is_integer(in.dtype) || !is_integer(out.dtype)) return Error::kKernelDtype;
+  const auto result = [&](int32_t from, int32_t to) {
+    int64_t value = first;
+    for_each_offset(
+        {reduction.inner, in.rank},
+        [&](int32_t at) { value = step(value, load_integer(in, from + at)); },
+        reduction.in_strides);
+    store_integer(out, to, value);
+  };
+  for_each_offset({reduction.outer, in.rank}, result, reduction.in_strides, reduction.out_strides);
+  return Error::kOk;
+}
+
 // The dimensions at argument `index`.
 inline std::span<const int64_t> dims_or_all(Arguments& arguments, size_t index) {
   return arguments.is_none(index) ? std::span<const int64_t>() : arguments.ints(index);
@@ -76,8 +94,8 @@ Error reduce_float(std::span<Value* const> values, size_t output, float first, S
   return reduce<float>(in, dims, keepdim, out, first, step, finish);
 }
 
-// A kernel of the arguments self, dim, keepdim, out that finds one of the elements, of floats or of
-// int8: `wins(x, best)`.
+// A kernel of the arguments self, dim, keepdim, out that finds one of the elements, of floats or
+// integers: `wins(x, best)`.
 template <class Wins>
 Error reduce_to_element(std::span<Value* const> values, bool greatest, Wins wins) {
   Arguments arguments(values);
@@ -95,7 +113,10 @@ Error reduce_to_element(std::span<Value* const> values, bool greatest, Wins wins
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   if (in.dtype == ScalarType::kFloat) return find(greatest ? -kInfinity : kInfinity);
   if (in.dtype == ScalarType::kChar) return find(greatest ? int8_t{-128} : int8_t{127});
-  return Error::kKernelDtype;
+  return reduce_integers(
+      in, dims, keepdim, out, greatest ? INT64_MIN : INT64_MAX,
+      greatest ? [](int64_t best, int64_t x) { return x > best ? x : best; }
+               : [](int64_t best, int64_t x) { return x < best ? x : best; });
 }
 
 }  // namespace dtr::runtime::portable

@@ -1,11 +1,11 @@
-// Float functions of one tensor: aten::NAME.out(self, out), and those with numbers: elu.out(self,
-// alpha, scale, input_scale, out), gelu.out(self, approximate, out), hardshrink.out and
-// softshrink.out(self, lambd, out), leaky_relu.out(self, negative_slope, out),
-// pow.Tensor_Scalar_out(self, exponent, out), softplus.out(self, beta, threshold, out),
+// Functions of one tensor, of floats (neg and sign of integers too): aten::NAME.out(self, out), and
+// those with numbers: elu.out(self, alpha, scale, input_scale, out), gelu.out(self, approximate,
+// out), hardshrink.out and softshrink.out(self, lambd, out), leaky_relu.out(self, negative_slope,
+// out), pow.Tensor_Scalar_out(self, exponent, out), softplus.out(self, beta, threshold, out),
 // threshold.out(self, threshold, value, out). deuteron::softsign.out(self, out).
 #include <cmath>
 
-#include "device/runtime/kernels/portable/elements.h"
+#include "device/runtime/kernels/portable/integers.h"
 #include "device/runtime/kernels/portable/kernels.h"
 
 namespace dtr::runtime::portable {
@@ -45,7 +45,9 @@ Error mish_out(std::span<Value* const> values) {
   return unary_float(values, 1, [](float x) { return x * std::tanh(std::log1p(std::exp(x))); });
 }
 Error neg_out(std::span<Value* const> values) {
-  return unary_float(values, 1, [](float x) { return -x; });
+  return unary_number(values, 1, [](float x) { return -x; }, {[](int64_t x, int64_t, int64_t) {
+                        return multiply_wrapping(x, int64_t{-1});
+                      }});
 }
 Error reciprocal_out(std::span<Value* const> values) {
   return unary_float(values, 1, [](float x) { return 1.0f / x; });
@@ -57,9 +59,10 @@ Error rsqrt_out(std::span<Value* const> values) {
   return unary_float(values, 1, [](float x) { return 1.0f / std::sqrt(x); });
 }
 Error sign_out(std::span<Value* const> values) {
-  return unary_float(values, 1, [](float x) {
-    return static_cast<float>((x > 0.0f ? 1 : 0) - (x < 0.0f ? 1 : 0));
-  });
+  return unary_number(
+      values, 1,
+      [](float x) { return static_cast<float>((x > 0.0f ? 1 : 0) - (x < 0.0f ? 1 : 0)); },
+      {[](int64_t x, int64_t, int64_t) { return int64_t{x > 0} - int64_t{x < 0}; }});
 }
 Error silu_out(std::span<Value* const> values) {
   return unary_float(values, 1, [](float x) { return x / (1.0f + std::exp(-x)); });
