@@ -54,7 +54,9 @@ enum OpTrait : uint32_t {
       1u << 1,  // output elements are input elements (or a constant): exact, keeps quantization
   kCommutative = 1u << 2,  // operands 0 and 1 may be swapped
   kKeepsQuantization =
-      1u << 3  // result takes the quantization of operand 0 (implied by kMovesData)
+      1u << 3,           // result takes the quantization of operand 0 (implied by kMovesData)
+  kOnIntegers = 1u << 4  // takes plain integers and bools as well as floats, and computes them
+                         // exactly: evaluate_float and evaluate_double do either
 };
 
 // The operator of TFLite's schema that has the same operands and no options of its own, and its

@@ -18,10 +18,11 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands,
 
 }  // namespace
 
-constinit const OpDef kAbs = unary_op<kFunction>({.name = "aten.abs",
-                                                  .summary = "|x|",
-                                                  .schema = "(Tensor self | bool qdq=False)",
-                                                  .tflite = {"ABS"},
-                                                  .evaluate_integer = evaluate_integer});
+constinit const OpDef kAbs =
+    unary_op_on_numbers<kFunction, int64_t>({.name = "aten.abs",
+                                             .summary = "|x|",
+                                             .schema = "(Tensor self | bool qdq=False)",
+                                             .tflite = {"ABS"},
+                                             .evaluate_integer = evaluate_integer});
 
 }  // namespace dtr::ops

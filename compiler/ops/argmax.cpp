@@ -4,14 +4,17 @@
 // `as_int32` says so, as TFLite's ARG_MAX may.
 #include "compiler/ops/argmax.h"
 
+#include "compiler/ops/integral.h"
+
 namespace dtr::ops {
 namespace {
 
 Status verify(const OpView& view) {
   const Type& x = view.operand(0);
   const bool quantized = x.dtype == DType::kInt8 && per_tensor(x);
-  if (!quantized && (!is_float(x.dtype) || x.quantized()))
-    return broken(view, fmt::format("operand 0 is {}, expected float or i8 quantized per tensor",
+  if (!quantized && x.quantized())
+    return broken(view, fmt::format("operand 0 is quantized {}, expected a number or i8 quantized "
+                                    "per tensor",
                                     name(x.dtype)));
   const AttributeValue* dim = view.attributes->find("dim");
   if (dim != nullptr && !normalize_dim(std::get<int64_t>(*dim), std::max<size_t>(x.rank(), 1)))
@@ -59,6 +62,12 @@ void find(const Compared& shape, const TensorView& operand, const TensorView& re
 template <class T, bool kGreatest>
 void evaluate(const OpView& view, std::span<const TensorView> operands,
               std::span<const TensorView> results) {
+  if (std::is_floating_point_v<T> && !is_float(operands[0].dtype)) {
+    const Tensor wide = as_int64(operands[0]);
+    const auto on_integers = results[0].dtype == DType::kInt32 ? find<int64_t, kGreatest, int32_t>
+                                                               : find<int64_t, kGreatest, int64_t>;
+    return on_integers(compared(view), wide.view(), results[0]);
+  }
   const auto function =
       results[0].dtype == DType::kInt32 ? find<T, kGreatest, int32_t> : find<T, kGreatest, int64_t>;
   function(compared(view), operands[0], results[0]);
@@ -69,6 +78,7 @@ constexpr OpDef index_op(std::string_view name, std::string_view summary) {
   return {.name = name,
           .summary = summary,
           .schema = "(Tensor self, int? dim=None, bool keepdim=False | bool as_int32=False)",
+          .traits = kOnIntegers,
           .verify = verify,
           .infer = infer,
           .evaluate_float = evaluate<float, kGreatest>,

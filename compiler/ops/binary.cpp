@@ -34,6 +34,8 @@ Status verify_binary(const OpView& view) {
   if (a.dtype != b.dtype)
     return broken(view,
                   fmt::format("operand 0 is {} and operand 1 is {}", name(a.dtype), name(b.dtype)));
+  if (is_integral(a) && activation_bounds(view) != RealBounds{})
+    return broken(view, "an operator on integers has no activation");
   if (a.quantized() && !std::isfinite(static_cast<float>(alpha_of(view))))
     return broken(view, "`alpha` of a quantized operator is not finite");
   const std::optional<Shape> shape = broadcast_shape(a.shape, b.shape);

@@ -5,11 +5,13 @@
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/define.h"
 #include "compiler/ops/integer.h"
+#include "compiler/ops/integral.h"
 #include "device/numerics/binary.h"
 
 namespace dtr::ops {
 
-// Both operands float, or both int8 quantized per tensor; shapes that broadcast.
+// Both operands float, both int8 quantized per tensor, or both plain integers of one dtype where
+// the op takes them; shapes that broadcast.
 Status verify_binary(const OpView& view);
 std::vector<Type> infer_binary(const OpView& view);
 
@@ -56,17 +58,38 @@ constexpr OpDef binary_op(OpDef def) {
   return def;
 }
 
+// binary_op of an operator that takes integers and bools too; `Integer` as in map_integer_pairs.
+template <class T, auto kFunction, class Integer>
+void evaluate_numbers(const OpView& view, std::span<const TensorView> operands,
+                      std::span<const TensorView> results) {
+  if (is_float(operands[0].dtype)) return evaluate_binary<T, kFunction>(view, operands, results);
+  map_integer_pairs<Integer>(operands, results[0], kFunction);
+}
+template <auto kFunction, class Integer>
+constexpr OpDef binary_op_on_numbers(OpDef def) {
+  def = binary_op<kFunction>(def);
+  def.traits |= kOnIntegers;
+  def.evaluate_float = evaluate_numbers<float, kFunction, Integer>;
+  def.evaluate_double = evaluate_numbers<double, kFunction, Integer>;
+  return def;
+}
+
 // The same for sums with an `alpha`, a function of two T that is made of it: [](auto alpha) {
 // return [=](auto a, auto b) {…}; }.
 template <class T, auto kFunctionOf>
 void evaluate_with_alpha(const OpView& view, std::span<const TensorView> operands,
                          std::span<const TensorView> results) {
-  map_pairs<T>(view, operands, results[0],
-               kFunctionOf(static_cast<T>(view.argument<double>("alpha"))));
+  const double alpha = view.argument<double>("alpha");
+  if (is_float(operands[0].dtype))
+    return map_pairs<T>(view, operands, results[0], kFunctionOf(static_cast<T>(alpha)));
+  map_integer_pairs<uint64_t>(
+      operands, results[0],
+      kFunctionOf(static_cast<uint64_t>(numerics::saturating_cast<int64_t>(alpha))));
 }
 template <auto kFunctionOf>
 constexpr OpDef binary_op_with_alpha(OpDef def) {
   def = binary_op<[](auto a, auto) { return a; }>(def);
+  def.traits |= kOnIntegers;
   def.evaluate_float = evaluate_with_alpha<float, kFunctionOf>;
   def.evaluate_double = evaluate_with_alpha<double, kFunctionOf>;
   return def;

@@ -3,6 +3,7 @@
 
 #include "compiler/ops/define.h"
 #include "compiler/ops/integer.h"
+#include "compiler/ops/integral.h"
 
 namespace dtr::ops {
 namespace {
@@ -22,6 +23,13 @@ Status verify(const OpView& view) {
 template <class T>
 void evaluate(const OpView& view, std::span<const TensorView> operands,
               std::span<const TensorView> results) {
+  if (!is_float(operands[0].dtype)) {
+    const auto low = numerics::saturating_cast<int64_t>(bounds(view).low);
+    const auto high = numerics::saturating_cast<int64_t>(bounds(view).high);
+    return map_integers<int64_t>(operands[0], results[0], [&](int64_t value) {
+      return std::min(std::max(value, low), high);
+    });
+  }
   const auto x = operands[0].values<T>();
   const auto y = results[0].values<T>();
   const RealBounds limits = bounds(view);
@@ -43,7 +51,7 @@ constinit const OpDef kClamp{
     .name = "aten.clamp",
     .summary = "x limited to [min, max], either may be absent",
     .schema = "(Tensor self, Scalar? min=None, Scalar? max=None | bool qdq=False)",
-    .traits = kElementwise,
+    .traits = kElementwise | kOnIntegers,
     .verify = verify,
     .infer = infer_like_first,
     .evaluate_float = evaluate<float>,

@@ -21,12 +21,13 @@ bool per_tensor(const Type& type) {
 
 Status check_activation(const OpView& view, size_t index) {
   const Type& type = view.operand(index);
-  if (!is_float(type.dtype)) {
+  const bool on_integers = view.def->has_trait(kOnIntegers) && !type.quantized();
+  if (!is_float(type.dtype) && !on_integers) {
     if (type.dtype != DType::kInt8 || !per_tensor(type))
       return broken(
           view, fmt::format("operand {} is {}{}, expected float or i8 quantized per tensor", index,
                             name(type.dtype), type.quantized() ? "" : " without quantization"));
-  } else if (type.quantized()) {
+  } else if (is_float(type.dtype) && type.quantized()) {
     return broken(view,
                   fmt::format("operand {} is {} and has a quantization", index, name(type.dtype)));
   }

@@ -28,8 +28,9 @@ tl::unexpected<Diagnostic> broken(const OpView& view, std::string_view reason);
 // Quantized with one positive finite scale and one zero point inside [qmin, qmax].
 bool per_tensor(const Type& type);
 
-// Operand `index` takes part in arithmetic: floating point, or int8 quantized per tensor. If the
-// results are known, the first one is of the same kind.
+// Operand `index` takes part in arithmetic: floating point, int8 quantized per tensor, or a plain
+// integer or bool where the op has the trait kOnIntegers. If the results are known, the first one
+// is of the same kind.
 Status check_activation(const OpView& view, size_t index = 0);
 // check_activation of operand 0: all that elementwise ops of one operand ask for.
 Status verify_activation(const OpView& view);

@@ -8,11 +8,11 @@ constexpr auto kFunction = [](auto a, auto b) { return a > b || a != a ? a : b; 
 
 }  // namespace
 
-constinit const OpDef kMaximum =
-    binary_op<kFunction>({.name = "aten.maximum",
-                          .summary = "the larger of a and b with broadcasting",
-                          .schema = "(Tensor self, Tensor other | bool qdq=False)",
-                          .traits = kCommutative,
-                          .tflite = {"MAXIMUM"}});
+constinit const OpDef kMaximum = binary_op_on_numbers<kFunction, int64_t>(
+    {.name = "aten.maximum",
+     .summary = "the larger of a and b with broadcasting",
+     .schema = "(Tensor self, Tensor other | bool qdq=False)",
+     .traits = kCommutative,
+     .tflite = {"MAXIMUM"}});
 
 }  // namespace dtr::ops

@@ -8,11 +8,11 @@ constexpr auto kFunction = [](auto a, auto b) { return a < b || a != a ? a : b; 
 
 }  // namespace
 
-constinit const OpDef kMinimum =
-    binary_op<kFunction>({.name = "aten.minimum",
-                          .summary = "the smaller of a and b with broadcasting",
-                          .schema = "(Tensor self, Tensor other | bool qdq=False)",
-                          .traits = kCommutative,
-                          .tflite = {"MINIMUM"}});
+constinit const OpDef kMinimum = binary_op_on_numbers<kFunction, int64_t>(
+    {.name = "aten.minimum",
+     .summary = "the smaller of a and b with broadcasting",
+     .schema = "(Tensor self, Tensor other | bool qdq=False)",
+     .traits = kCommutative,
+     .tflite = {"MINIMUM"}});
 
 }  // namespace dtr::ops

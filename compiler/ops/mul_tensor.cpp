@@ -2,10 +2,11 @@
 #include "compiler/ops/binary.h"
 
 namespace dtr::ops {
-constinit const OpDef kMulTensor = binary_op<[](auto a, auto b) { return a * b; }>(
-    {.name = "aten.mul.Tensor",
-     .summary = "a * b with broadcasting",
-     .schema = "(Tensor self, Tensor other | str? activation=None, bool qdq=False)",
-     .traits = kCommutative});
+constinit const OpDef kMulTensor =
+    binary_op_on_numbers<[](auto a, auto b) { return a * b; }, uint64_t>(
+        {.name = "aten.mul.Tensor",
+         .summary = "a * b with broadcasting",
+         .schema = "(Tensor self, Tensor other | str? activation=None, bool qdq=False)",
+         .traits = kCommutative});
 
 }  // namespace dtr::ops

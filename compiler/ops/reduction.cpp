@@ -33,6 +33,15 @@ Status verify_extreme(const OpView& view) {
   return check_keeps_quantization(view);
 }
 
+void sum_integers(const OpView& view, const TensorView& operand, const TensorView& result) {
+  const Tensor wide = as_int64(operand);
+  const auto sums = result.values<int64_t>();
+  std::ranges::fill(sums, 0);
+  for_each_reduced<int64_t>(view, wide.view(), sums, [](int64_t& sum, int64_t value) {
+    sum = static_cast<int64_t>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(value));
+  });
+}
+
 std::vector<Type> infer_reduction(const OpView& view) {
   const std::vector<bool> reduced = *reduced_dims(view);
   const Shape& shape = view.operand(0).shape;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/ops/define.h"
+#include "compiler/ops/integral.h"
 
 namespace dtr::ops {
 
@@ -55,6 +56,20 @@ void reduce_to_extreme(const OpView& view, std::span<const TensorView> operands,
   });
 }
 
+// The same of floats, and of plain integers and bools.
+template <class T, bool kGreatest>
+void reduce_numbers_to_extreme(const OpView& view, std::span<const TensorView> operands,
+                               std::span<const TensorView> results) {
+  if (is_float(operands[0].dtype)) return reduce_to_extreme<T, kGreatest>(view, operands, results);
+  const Tensor wide = as_int64(operands[0]);
+  Tensor extremes(DType::kInt64, results[0].shape);
+  reduce_to_extreme<int64_t, kGreatest>(view, {&wide.view(), 1}, {&extremes.view(), 1});
+  store_integers(extremes.values<int64_t>(), results[0]);
+}
+
+// Sums of plain integers or bools, in int64.
+void sum_integers(const OpView& view, const TensorView& operand, const TensorView& result);
+
 // There is an element to begin with, and the result has the operand's quantization.
 Status verify_extreme(const OpView& view);
 template <bool kGreatest>
@@ -62,11 +77,11 @@ constexpr OpDef extreme_op(std::string_view name, std::string_view summary) {
   return {.name = name,
           .summary = summary,
           .schema = "(Tensor self, int[] dim, bool keepdim)",
-          .traits = kKeepsQuantization,
+          .traits = kKeepsQuantization | kOnIntegers,
           .verify = verify_extreme,
           .infer = infer_reduction,
-          .evaluate_float = reduce_to_extreme<float, kGreatest>,
-          .evaluate_double = reduce_to_extreme<double, kGreatest>,
+          .evaluate_float = reduce_numbers_to_extreme<float, kGreatest>,
+          .evaluate_double = reduce_numbers_to_extreme<double, kGreatest>,
           .evaluate_integer = reduce_to_extreme<int8_t, kGreatest>};
 }
 

@@ -15,10 +15,11 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands,
 
 }  // namespace
 
-constinit const OpDef kRelu = unary_op<kFunction>({.name = "aten.relu",
-                                                   .summary = "max(x, 0)",
-                                                   .schema = "(Tensor self | bool qdq=False)",
-                                                   .tflite = {"RELU", 2},
-                                                   .evaluate_integer = evaluate_integer});
+constinit const OpDef kRelu =
+    unary_op_on_numbers<kFunction, int64_t>({.name = "aten.relu",
+                                             .summary = "max(x, 0)",
+                                             .schema = "(Tensor self | bool qdq=False)",
+                                             .tflite = {"RELU", 2},
+                                             .evaluate_integer = evaluate_integer});
 
 }  // namespace dtr::ops

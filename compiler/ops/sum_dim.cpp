@@ -1,4 +1,5 @@
-// aten.sum.dim_IntList: sum over the dimensions `dim` (all if empty). `of_bytes` is what LiteRT's
+// aten.sum.dim_IntList: sum over the dimensions `dim` (all if empty), of integers and bools in
+// int64. `of_bytes` is what LiteRT's
 // SUM makes of int8: its elements and its result are the bytes read as unsigned numbers
 // (docs/numerics.md); only the .tflite reader sets it.
 #include "compiler/ops/integer.h"
@@ -14,9 +15,16 @@ Status verify(const OpView& view) {
   return {};
 }
 
+std::vector<Type> infer(const OpView& view) {
+  std::vector<Type> types = infer_reduction(view);
+  if (is_integral(view.operand(0))) types[0].dtype = DType::kInt64;
+  return types;
+}
+
 template <class T>
 void evaluate(const OpView& view, std::span<const TensorView> operands,
               std::span<const TensorView> results) {
+  if (!is_float(operands[0].dtype)) return sum_integers(view, operands[0], results[0]);
   const auto y = results[0].values<T>();
   std::vector<double> sums(y.size());
   for_each_reduced<T>(view, operands[0], std::span(sums),
@@ -48,9 +56,10 @@ constinit const OpDef kSumDim{
     .schema =
         "(Tensor self, int[] dim, bool keepdim, *, ScalarType? dtype=None | bool of_bytes=False, "
         "bool qdq=False)",
+    .traits = kOnIntegers,
     .kernel = "aten::sum.IntList_out",
     .verify = verify,
-    .infer = infer_reduction,
+    .infer = infer,
     .evaluate_float = evaluate<float>,
     .evaluate_double = evaluate<double>,
     .evaluate_integer = evaluate_integer,

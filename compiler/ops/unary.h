@@ -11,6 +11,7 @@
 
 #include "compiler/ops/define.h"
 #include "compiler/ops/integer.h"
+#include "compiler/ops/integral.h"
 
 namespace dtr::ops {
 
@@ -55,6 +56,23 @@ constexpr OpDef unary_op(OpDef def) {
 template <auto kFunction>
 constexpr OpDef unary_op(OpDef def) {
   return unary_op<PlainFunction<kFunction>>(def);
+}
+
+// unary_op of an operator that takes integers and bools too; `Integer` as in map_integers.
+template <class T, auto kFunction, class Integer>
+void evaluate_number(const OpView& view, std::span<const TensorView> operands,
+                     std::span<const TensorView> results) {
+  if (is_float(operands[0].dtype))
+    return evaluate_unary<PlainFunction<kFunction>, T>(view, operands, results);
+  map_integers<Integer>(operands[0], results[0], kFunction);
+}
+template <auto kFunction, class Integer>
+constexpr OpDef unary_op_on_numbers(OpDef def) {
+  def = unary_op<kFunction>(def);
+  def.traits |= kOnIntegers;
+  def.evaluate_float = evaluate_number<float, kFunction, Integer>;
+  def.evaluate_double = evaluate_number<double, kFunction, Integer>;
+  return def;
 }
 
 }  // namespace dtr::ops

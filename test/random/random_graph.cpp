@@ -106,10 +106,18 @@ ValueId RandomGraph::indices(const Shape& shape, int64_t extent) {
 }
 
 ValueId RandomGraph::mask(const Shape& shape) {
+  for (const ValueId other : others_)
+    if (type(other).dtype == DType::kBool && type(other).shape == shape && dice_.coin())
+      return other;
   if (dice_.coin()) return constant(DType::kBool, shape, std::nullopt);
   const ValueId input = rewriter_.add_input({.dtype = DType::kBool, .shape = shape}, "m");
   if (dice_.coin()) return input;
   return append({.def = &ops::kLogicalNot, .operands = {input}}).value_or(input);
+}
+
+ValueId RandomGraph::integers(const Shape& shape) {
+  if (dice_.coin()) return constant(DType::kInt64, shape, std::nullopt);
+  return rewriter_.add_input({.dtype = DType::kInt64, .shape = shape}, "i");
 }
 
 ValueId RandomGraph::positive_constant(Shape shape) {
@@ -140,7 +148,7 @@ void RandomGraph::add_weights(Draft& draft, Shape shape, int axis, int64_t chann
 std::optional<ValueId> RandomGraph::append(OpSpec spec) {
   const Result<ValueId> value = rewriter_.append(std::move(spec));
   if (!value) return std::nullopt;
-  if (type(*value).dtype == DType::kInt64)
+  if (type(*value).dtype != DType::kInt8 && type(*value).quantized())
     rewriter_.set_quantization(*value, std::nullopt);  // whatever was wanted
   const OpId op = program_.forward().producer(*value);
   const int64_t elements = type(*value).elements();
@@ -176,7 +184,9 @@ bool RandomGraph::insert(Draft draft) {
 
 // dequantize → op → quantize. Constants become floats of the same values.
 void RandomGraph::insert_in_float(Draft draft) {
-  const float scale = type(draft.operands[0]).quantization->scale();
+  float scale = 1;
+  for (const ValueId operand : draft.operands)
+    if (operand.valid() && type(operand).quantized()) scale = type(operand).quantization->scale();
   for (ValueId& operand : draft.operands) {
     if (!operand.valid() || !type(operand).quantized()) continue;
     if (program_.forward().is_constant(operand)) {
@@ -190,8 +200,12 @@ void RandomGraph::insert_in_float(Draft draft) {
   const std::optional<ValueId> result =
       append({.def = draft.def, .operands = draft.operands, .attributes = draft.attributes});
   if (!result) return;
-  if (type(*result).dtype == DType::kInt64) {
+  if (draft.def == &ops::kArgmax || draft.def == &ops::kArgmin) {
     indices_.push_back(*result);
+    return;
+  }
+  if (!is_float(type(*result).dtype)) {
+    others_.push_back(*result);
     return;
   }
   const Quantization to = any_quantization(scale * std::min(draft.spread, 64.0));
@@ -271,6 +285,8 @@ Program RandomGraph::make(int ops) {
   std::vector<ValueId> outputs;
   for (const ValueId index : indices_)
     if (program_.forward().value(index).unused() || dice_.one_in(6)) outputs.push_back(index);
+  for (const ValueId other : others_)
+    if (program_.forward().value(other).unused()) outputs.push_back(other);
   for (const ValueId value : std::vector<ValueId>(values_))
     if (program_.forward().value(value).kind == ValueKind::kResult &&
         (program_.forward().value(value).unused() || dice_.one_in(6)))

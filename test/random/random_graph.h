@@ -75,6 +75,8 @@ class RandomGraph {
   ValueId indices(const Shape& shape, int64_t extent);
   // A constant or an input of bool.
   ValueId mask(const Shape& shape);
+  // Integers, constant or an input.
+  ValueId integers(const Shape& shape);
   // A float constant of sixteenths in [0.5, 1.5).
   ValueId positive_constant(Shape shape);
   // Weight of one scale, or of one a channel along `axis`, and perhaps a bias: what linear
@@ -94,6 +96,7 @@ class RandomGraph {
   Rewriter rewriter_;
   std::vector<ValueId> values_;   // quantized
   std::vector<ValueId> indices_;  // int64, made by ops
+  std::vector<ValueId> others_;   // plain integers and bools, made by ops
 };
 
 // "" if the operator can be drawn, else what is missing: a row for its operands, or for an

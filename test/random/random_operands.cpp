@@ -251,6 +251,43 @@ bool draw_masked_fill(RandomGraph& graph, Draft& draft) {
   return true;
 }
 
+// Two masks, or two tensors of integers; one of either.
+bool draw_masks(RandomGraph& graph, Draft& draft) {
+  const Shape shape = graph.type(draft.operands[0]).shape;
+  draft.operands = {graph.mask(shape), graph.mask(shape)};
+  return true;
+}
+template <size_t kCount>
+bool draw_integers(RandomGraph& graph, Draft& draft) {
+  const Shape shape = graph.type(draft.operands[0]).shape;
+  draft.operands.clear();
+  for (size_t i = 0; i < kCount; ++i) draft.operands.push_back(graph.integers(shape));
+  return true;
+}
+
+bool draw_where(RandomGraph& graph, Draft& draft) {
+  const ValueId x = draft.operands[0];
+  Shape shape = graph.type(x).shape;
+  const ValueId other = graph.value_of_shape(shape, x);
+  for (int64_t& extent : shape)
+    if (graph.dice().one_in(3)) extent = 1;
+  draft.operands = {graph.mask(shape), x, other};
+  return true;
+}
+
+bool draw_convert(RandomGraph& graph, Draft& draft) {
+  constexpr const char* kNames[] = {"bool", "u8", "i16", "i32", "i64"};
+  draft.attributes.set("dtype", std::string(kNames[graph.dice().below(5)]));
+  return true;
+}
+
+bool draw_rounded_division(RandomGraph& graph, Draft& draft) {
+  const Shape shape = graph.type(draft.operands[0]).shape;
+  draft.operands.push_back(graph.value_of_shape(shape, draft.operands[0]));
+  draft.attributes.set("rounding_mode", std::string(graph.dice().coin() ? "floor" : "trunc"));
+  return true;
+}
+
 bool draw_index_select(RandomGraph& graph, Draft& draft) {
   const Shape shape = graph.type(draft.operands[0]).shape;
   if (shape.empty()) return false;
@@ -272,16 +309,24 @@ constexpr OperandRow kRows[] = {
     {"aten.adaptive_avg_pool2d", draw_adaptive_pool, "output_size"},
     {"aten.adaptive_max_pool2d", draw_adaptive_pool, "output_size"},
     {"aten.batch_norm", draw_batch_norm},
+    {"aten.bitwise_and.Tensor", draw_integers<2>},
+    {"aten.bitwise_not", draw_integers<1>},
+    {"aten.bitwise_or.Tensor", draw_integers<2>},
+    {"aten.bitwise_xor.Tensor", draw_integers<2>},
     {"aten.cat", draw_cat, "dim"},
     {"aten.convolution", draw_convolution,
      "stride padding padding_end dilation output_padding transposed groups"},
+    {"aten.div.Tensor_mode", draw_rounded_division, "rounding_mode"},
     {"aten.expand", draw_expand, "size"},
     {"aten.flip", draw_flip, "dims"},
     {"aten.group_norm", draw_group_norm, "num_groups"},
     {"aten.index_select", draw_index_select, "dim"},
     {"aten.layer_norm", draw_last_norm<2>, "normalized_shape"},
     {"aten.linear", draw_linear},
+    {"aten.logical_and", draw_masks},
     {"aten.logical_not", draw_elsewhere},
+    {"aten.logical_or", draw_masks},
+    {"aten.logical_xor", draw_masks},
     {"aten.masked_fill", draw_masked_fill},
     {"aten.matmul", draw_matmul},
     {"aten.rms_norm", draw_last_norm<1>, "normalized_shape"},
@@ -290,6 +335,8 @@ constexpr OperandRow kRows[] = {
     {"aten.upsample_bilinear2d", draw_upsample, "output_size scales align_corners"},
     {"aten.upsample_nearest2d", draw_upsample, "output_size scales align_corners"},
     {"aten.view", draw_view, "size"},
+    {"aten.where.self", draw_where},
+    {"convert", draw_convert, "dtype"},
     {"dequantize", draw_elsewhere},
     {"quantize", draw_elsewhere},
 };

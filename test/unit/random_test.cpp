@@ -33,7 +33,7 @@ TEST(RandomGraphs, EveryOperatorCanBeDrawn) {
 
 TEST(RandomGraphs, EveryOperatorAndAttributeIsDrawn) {
   std::map<std::string, int> ops, attributes;
-  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+  for (uint64_t seed = 1; seed <= 2800; ++seed) {
     const Program program = make(seed, 30);
     ASSERT_TRUE(verify(program));
     for (const OpId id : program.forward().ops()) {

@@ -193,6 +193,12 @@ KernelCall to_dim_order_copy(Program&, const Graph& graph, const Op& op) {
           .arguments = {op.operands[0], false, order}};
 }
 
+KernelCall convert(Program& program, const Graph& graph, const Op& op) {
+  KernelCall call = to_dim_order_copy(program, graph, op);
+  call.arguments[0] = kernel_argument(graph, op.operands[0]);
+  return call;
+}
+
 // Kernels with other arguments than the operator: parts that ExecuTorch's schema has beside it,
 // several kernels for one operator.
 struct SpecialRow {
@@ -203,6 +209,7 @@ constexpr SpecialRow kSpecialRows[] = {
     {&ops::kAdaptiveMaxPool2d, adaptive_max_pool2d},
     {&ops::kBatchNorm, batch_norm},
     {&ops::kConstantPadNd, constant_pad_nd},
+    {&ops::kConvert, convert},
     {&ops::kDequantize, dequantize},
     {&ops::kExpand, expand},
     {&ops::kGroupNorm, group_norm},

@@ -26,6 +26,19 @@ constexpr Condition kFloatOnly{
           return fmt::format("the operand is {}", dtr::name(query.graph.type(value).dtype));
       return std::nullopt;
     }};
+// Operators on numbers of any kind: comparisons, sums, choices by a mask.
+constexpr Condition kFloatOrIntegers{
+    "portable-float-or-integers", "the CPU's kernels compute float32 and plain integers", "",
+    [](const OpQuery& query) -> std::optional<std::string> {
+      for (const ValueId value : query.graph.op(query.op).operands) {
+        if (!value.valid()) continue;
+        const Type& type = query.graph.type(value);
+        if (type.dtype == DType::kFloat64 || type.quantized())
+          return fmt::format("the operand is {}{}", type.quantized() ? "quantized " : "",
+                             dtr::name(type.dtype));
+      }
+      return std::nullopt;
+    }};
 // Of the ways to place pixels, PyTorch's.
 constexpr Condition kPlacesAsPytorch{
     "portable-resize", "the portable kernels place pixels as PyTorch does",
@@ -58,7 +71,9 @@ class PortableBackend final : public KernelBackend {
     const portable::Row* row = portable::find_row(&op);
     if (row == nullptr) return std::nullopt;
     if (row->moves_any_dtype) return OperatorRule{.dtypes = "any", .conditions = {}};
-    OperatorRule rule{.dtypes = "float32", .conditions = {&kFloatOnly}};
+    const bool on_integers = op.has_trait(kOnIntegers);
+    OperatorRule rule{.dtypes = on_integers ? "float32, integers, bool" : "float32",
+                      .conditions = {on_integers ? &kFloatOrIntegers : &kFloatOnly}};
     if (&op == &ops::kUpsampleNearest2d || &op == &ops::kUpsampleBilinear2d)
       rule.conditions.push_back(&kPlacesAsPytorch);
     if (&op == &ops::kAvgPool2d) rule.conditions.push_back(&kPadsAlike);
