@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 
 namespace dtr::compositions {
@@ -54,24 +53,6 @@ Result<ValueId> causal_mask(GraphBuilder& builder, int64_t queries, int64_t keys
   return builder.constant(DType::kBool, attends, Shape{queries, keys});
 }
 
-// `value` with its dimensions in the order of `groups`, each group made one dimension.
-Result<ValueId> grouped(GraphBuilder& builder, ValueId value, std::string_view labels,
-                        std::initializer_list<std::string_view> groups) {
-  Ints dims;
-  Shape shape;
-  for (const std::string_view group : groups) {
-    int64_t extent = 1;
-    for (const char label : group) {
-      const size_t dim = labels.find(label);
-      dims.push_back(static_cast<int64_t>(dim));
-      extent *= builder.type(value).shape[dim];
-    }
-    shape.push_back(extent);
-  }
-  DTR_ASSIGN(const ValueId permuted, builder.permute(value, dims));
-  return builder.view(permuted, shape);
-}
-
 }  // namespace
 
 Result<ValueId> attention(GraphBuilder& builder, const Attention& of) {
@@ -117,65 +98,6 @@ Result<ValueId> attention(GraphBuilder& builder, const Attention& of) {
     DTR_ASSIGN(result, builder.view(result, attended));
   }
   return result;
-}
-
-Result<ValueId> einsum(GraphBuilder& builder, std::string_view text,
-                       const std::vector<ValueId>& operands) {
-  std::string equation(text);
-  std::erase(equation, ' ');
-  const size_t arrow = equation.find("->"), comma = equation.find(',');
-  const auto refuse = [&] {
-    return builder.unsupported(
-        fmt::format("the equation `{}` is none that one matrix product computes", text),
-        "write it as one or two operands, a result, each letter at most once in each of them");
-  };
-  if (arrow == std::string::npos || operands.empty() || operands.size() > 2 ||
-      (operands.size() == 2) != (comma != std::string::npos))
-    return refuse();
-  const std::string result = equation.substr(arrow + 2);
-  const std::string left = equation.substr(0, std::min(comma, arrow));
-  const std::string right =
-      operands.size() == 2 ? equation.substr(comma + 1, arrow - comma - 1) : std::string();
-  const auto in = [](const std::string& labels, char label) {
-    return labels.find(label) != std::string::npos;
-  };
-  for (const std::string* labels : {&left, &right, &result})
-    for (const char label : *labels)
-      if (std::isalpha(static_cast<unsigned char>(label)) == 0 ||
-          std::ranges::count(*labels, label) != 1)
-        return refuse();
-  for (const char label : result)
-    if (!in(left, label) && !in(right, label)) return refuse();
-  if (left.size() != builder.type(operands[0]).rank() ||
-      (operands.size() == 2 && right.size() != builder.type(operands[1]).rank()))
-    return refuse();
-
-  std::string batch, rows, columns, inner;
-  for (const char label : left)
-    (!in(right, label) ? rows : in(result, label) ? batch : inner) += label;
-  for (const char label : right)
-    if (!in(left, label)) columns += label;
-  for (const char label : rows + columns)
-    if (!in(result, label)) return refuse();  // a sum over one operand alone
-  const std::string order = batch + rows + columns;
-  ValueId product = operands[0];
-  if (operands.size() == 2) {
-    Shape shape;
-    for (const char label : order) {
-      const bool from_left = in(left, label);
-      shape.push_back(
-          builder.type(operands[from_left ? 0 : 1]).shape[(from_left ? left : right).find(label)]);
-    }
-    DTR_ASSIGN(const ValueId a, grouped(builder, operands[0], left, {batch, rows, inner}));
-    DTR_ASSIGN(const ValueId b, grouped(builder, operands[1], right, {batch, inner, columns}));
-    DTR_ASSIGN(product, builder.emit("aten.matmul", {a, b}));
-    DTR_ASSIGN(product, builder.view(product, shape));
-  }
-  Ints dims;
-  for (const char label : result)
-    dims.push_back(static_cast<int64_t>((operands.size() == 2 ? order : left).find(label)));
-  DTR_ASSIGN(product, builder.permute(product, dims));
-  return product;
 }
 
 }  // namespace dtr::compositions

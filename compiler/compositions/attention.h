@@ -19,8 +19,9 @@ struct Attention {
 };
 Result<ValueId> attention(GraphBuilder& builder, const Attention& of);
 
-// "ij,jk->ik" with one or two operands, as one matrix product. Errors: an equation that no such
-// product computes.
+// Any equation of PyTorch's einsum ("ij,jk->ik"; with `...`, with repeated letters, without a
+// result), of any number of operands: each with the next is one matrix product. Errors: an equation
+// that does not fit the operands.
 Result<ValueId> einsum(GraphBuilder& builder, std::string_view equation,
                        const std::vector<ValueId>& operands);
 

@@ -71,6 +71,27 @@ Result<ValueId> log_sum_exp(GraphBuilder& builder, ValueId x, const Ints& dims, 
   return builder.emit("aten.add.Tensor", {logarithm, highest});
 }
 
+Result<ValueId> product(GraphBuilder& builder, ValueId x, int64_t dim, bool keepdim) {
+  const auto axis = static_cast<size_t>(dim);
+  if (builder.type(x).rank() <= axis || builder.type(x).shape[axis] == 0)
+    return builder.unsupported(
+        fmt::format("a product of elements of {}", to_string(builder.type(x).shape)));
+  for (int64_t count = builder.type(x).shape[axis]; count > 1; count = (count + 1) / 2) {
+    const int64_t half = count / 2;
+    DTR_ASSIGN(const ValueId first, builder.slice(x, dim, 0, half));
+    DTR_ASSIGN(const ValueId second, builder.slice(x, dim, half, 2 * half));
+    DTR_ASSIGN(const ValueId pairs, builder.emit("aten.mul.Tensor", {first, second}));
+    ValueId odd;
+    if (count % 2 != 0) {
+      DTR_ASSIGN(odd, builder.slice(x, dim, count - 1, count));
+    }
+    DTR_ASSIGN(x, builder.concatenate({pairs, odd}, dim));
+  }
+  Shape shape = builder.type(x).shape;
+  if (!keepdim) shape.erase(shape.begin() + dim);
+  return builder.view(x, shape);
+}
+
 Result<ValueId> cumulative_sum(GraphBuilder& builder, ValueId x, int64_t dim) {
   constexpr int64_t kMost = 1024;  // a megabyte of weights in int8
   const Type type = builder.type(x);

@@ -29,6 +29,10 @@ Result<ValueId> log_sum_exp(GraphBuilder& builder, ValueId x, const Ints& dims, 
 // triangle of ones. Errors: more than 1024 elements.
 Result<ValueId> cumulative_sum(GraphBuilder& builder, ValueId x, int64_t dim);
 
+// The product of the elements along `dim`: of halves, so that its depth is the logarithm of their
+// number. Errors: none to multiply, or x of rank 0.
+Result<ValueId> product(GraphBuilder& builder, ValueId x, int64_t dim, bool keepdim);
+
 // The sum of squared distances from `mean` over `dims`, which the mean keeps, divided by their
 // number less `correction`; or its root. Errors: no more elements than the correction.
 struct Variance {

@@ -31,6 +31,40 @@ bool quantized(const Graph& graph, const Op& op) {
          std::ranges::any_of(op.results, is_quantized);
 }
 
+// Quantize and dequantize of constants are what the quantized form of a model consists of.
+bool can_be_evaluated(const Graph& graph, OpId id) {
+  const Op& op = graph.op(id);
+  if (op.def == &kQuantize || op.def == &kDequantize || op.results.empty()) return false;
+  return (quantized(graph, op) ? op.def->evaluate_integer : op.def->evaluate_double) != nullptr;
+}
+
+// Static ops that no constant has replaced are few in a row: only what is not worth storing is
+// left. The limit keeps the search short where a value depends on an input far away.
+constexpr int kLongestChain = 4;
+
+bool reads_static_within(const Graph& graph, OpId id, int steps);
+bool static_within(const Graph& graph, ValueId value, int steps) {
+  if (graph.is_constant(value)) return true;
+  const OpId producer = graph.producer(value);
+  return steps > 0 && producer.valid() && reads_static_within(graph, producer, steps - 1);
+}
+bool reads_static_within(const Graph& graph, OpId id, int steps) {
+  return can_be_evaluated(graph, id) &&
+         std::ranges::all_of(graph.op(id).operands, [&](ValueId operand) {
+           return !operand.valid() || static_within(graph, operand, steps);
+         });
+}
+
+// The elements of a static value.
+Tensor known(const Program& program, const Graph& graph, ValueId value) {
+  const Type& type = graph.type(value);
+  if (graph.is_constant(value))
+    return Tensor::copy_of(type.dtype, type.shape,
+                           program.constants.bytes(graph.value(value).constant));
+  std::vector<Tensor> results = evaluate_on_constants(program, graph, graph.producer(value));
+  return std::move(results.at(graph.value(value).result));
+}
+
 int64_t bytes_of(const Graph& graph, const std::vector<ValueId>& values) {
   int64_t bytes = 0;
   for (const ValueId value : values)
@@ -41,19 +75,28 @@ int64_t bytes_of(const Graph& graph, const std::vector<ValueId>& values) {
 }  // namespace
 
 bool reads_only_constants(const Graph& graph, OpId id) {
-  const Op& op = graph.op(id);
-  if (op.def == &kQuantize || op.def == &kDequantize || op.results.empty()) return false;
-  if (std::ranges::any_of(op.operands, [&](ValueId operand) {
-        return operand.valid() && !graph.is_constant(operand);
-      }))
-    return false;
-  return (quantized(graph, op) ? op.def->evaluate_integer : op.def->evaluate_double) != nullptr;
+  return can_be_evaluated(graph, id) &&
+         std::ranges::all_of(graph.op(id).operands, [&](ValueId operand) {
+           return !operand.valid() || graph.is_constant(operand);
+         });
 }
 
-int64_t operand_bytes(const Graph& graph, OpId op) {
-  return bytes_of(graph, graph.op(op).operands);
+bool is_static(const Graph& graph, ValueId value) {
+  return static_within(graph, value, kLongestChain);
 }
-int64_t result_bytes(const Graph& graph, OpId op) { return bytes_of(graph, graph.op(op).results); }
+
+bool reads_only_static(const Graph& graph, OpId id) {
+  return reads_static_within(graph, id, kLongestChain);
+}
+
+bool worth_storing(const Graph& graph, OpId id, int64_t growth) {
+  constexpr int64_t kMostOfArithmetic = int64_t{1} << 20;
+  constexpr int64_t kMostAtAll = int64_t{1} << 28;
+  const int64_t results = bytes_of(graph, graph.op(id).results);
+  const int64_t limit =
+      graph.op(id).def->has_trait(kMovesData) ? growth : std::max(growth, kMostOfArithmetic);
+  return results <= kMostAtAll && results <= bytes_of(graph, graph.op(id).operands) + limit;
+}
 
 std::vector<Tensor> evaluate_on_constants(const Program& program, const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
@@ -61,11 +104,7 @@ std::vector<Tensor> evaluate_on_constants(const Program& program, const Graph& g
   std::vector<TensorView> operand_views, result_views;
   for (const ValueId operand : op.operands) {
     operands.emplace_back();
-    if (operand.valid()) {
-      const Type& type = graph.type(operand);
-      operands.back() = in_double(Tensor::copy_of(
-          type.dtype, type.shape, program.constants.bytes(graph.value(operand).constant)));
-    }
+    if (operand.valid()) operands.back() = in_double(known(program, graph, operand));
     operand_views.push_back(operands.back().view());
   }
   for (const ValueId result : op.results) {

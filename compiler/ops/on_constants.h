@@ -11,12 +11,17 @@ namespace dtr::ops {
 // The op reads constants, at least one result, and can be evaluated. Quantize and dequantize are
 // left as they are: their constants are what the quantized form of a model consists of.
 bool reads_only_constants(const Graph& graph, OpId op);
-// Bytes of the operands, and of the results.
-int64_t operand_bytes(const Graph& graph, OpId op);
-int64_t result_bytes(const Graph& graph, OpId op);
+// A constant, or computed from constants alone by ops that can be evaluated.
+bool is_static(const Graph& graph, ValueId value);
+// The op reads static values alone, and can be evaluated.
+bool reads_only_static(const Graph& graph, OpId op);
+// False for results that are much larger than what they are made of: those of repetitions and
+// padding from `growth` bytes on, of arithmetic from a megabyte on. Kept as ops, because constants
+// cost flash; what is computed of them may be small again.
+bool worth_storing(const Graph& graph, OpId op, int64_t growth);
 
-// The results of an op that reads only constants, in their own dtypes: floats are evaluated in
-// double and rounded once.
+// The results of an op that reads static values alone, in their own dtypes: floats are evaluated in
+// double and each op's result is rounded once.
 std::vector<Tensor> evaluate_on_constants(const Program& program, const Graph& graph, OpId op);
 
 }  // namespace dtr::ops

@@ -1,6 +1,7 @@
-// Replaces ops on constants by their result, evaluated in double and rounded once. Quantize and
-// dequantize of constants stay: they are what `fold_quantization` reads. Results that are much
-// larger than what they are made of (a pad, a broadcast) stay ops, because constants cost flash.
+// Replaces ops on constants by their result, evaluated in double and rounded once, whatever their
+// dtype. Quantize and dequantize of constants stay: they are what `fold_quantization` reads.
+// Results that are much larger than what they are made of (a pad, a broadcast) stay ops, because
+// constants cost flash; what is computed of them is folded.
 #include "compiler/ops/on_constants.h"
 #include "compiler/transforms/edit.h"
 
@@ -24,8 +25,7 @@ class Pass : public GraphPass {
 
  private:
   bool foldable(OpId id) const {
-    return ops::reads_only_constants(graph_, id) &&
-           ops::result_bytes(graph_, id) <= ops::operand_bytes(graph_, id) + kMaxGrowthBytes;
+    return ops::reads_only_static(graph_, id) && ops::worth_storing(graph_, id, kMaxGrowthBytes);
   }
 
   void fold(OpId id) {

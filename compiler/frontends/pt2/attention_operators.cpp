@@ -13,7 +13,10 @@ Result<Values> attention(NodeImport& node) {
   DTR_ASSIGN(attention.query, node.tensor("query"));
   DTR_ASSIGN(attention.key, node.tensor("key"));
   DTR_ASSIGN(attention.value, node.tensor("value"));
-  DTR_ASSIGN(attention.mask, node.optional_tensor("attn_mask"));
+  DTR_ASSIGN(attention.mask,
+             node.optional_tensor(node.has("attn_bias") ? "attn_bias" : "attn_mask"));
+  for (const std::string_view of_training : {"compute_log_sumexp", "return_debug_mask"})
+    DTR_TRY(node.boolean(of_training, false));
   DTR_ASSIGN(const double dropout, node.number("dropout_p", 0));
   DTR_ASSIGN(attention.causal, node.boolean("is_causal", false));
   for (const ValueId operand : {attention.query, attention.key, attention.value})
@@ -44,6 +47,18 @@ Result<Values> einsum(NodeImport& node) {
 std::vector<Operator> attention_operators() {
   return {
       {.target = "aten.scaled_dot_product_attention.default",
+       .op = "aten.matmul",
+       .build = attention},
+      {.target = "aten._scaled_dot_product_attention_math.default",
+       .op = "aten.matmul",
+       .build = attention},
+      {.target = "aten._scaled_dot_product_efficient_attention.default",
+       .op = "aten.matmul",
+       .build = attention},
+      {.target = "aten._scaled_dot_product_flash_attention.default",
+       .op = "aten.matmul",
+       .build = attention},
+      {.target = "aten._scaled_dot_product_flash_attention_for_cpu.default",
        .op = "aten.matmul",
        .build = attention},
       {.target = "aten.einsum.default", .op = "aten.matmul", .build = einsum},

@@ -137,16 +137,50 @@ Result<Values> loss(NodeImport& node) {
 // ---- norms
 
 Result<Values> norm(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
   const std::string_view order = node.has("p") ? "p" : "ord";
   DTR_ASSIGN(const double p, node.number(order, 2.0));
   DTR_ASSIGN(const Ints dims, node.dims("dim", node.type(x).rank()));
   DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
   DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
-  if (dtype && *dtype != node.type(x).dtype)
-    return node.unsupported(fmt::format("it computes in {}, its operand is {}", name(*dtype),
-                                        name(node.type(x).dtype)));
+  if (dtype) {
+    DTR_ASSIGN(x, node.cast(x, *dtype));
+  }
   return one(compositions::vector_norm(node, x, p, dims, keepdim));
+}
+
+// The norm of x1 − x2 + eps along the last dimension.
+Result<Values> pairwise_distance(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("x1"));
+  DTR_ASSIGN(const ValueId y, node.tensor("x2"));
+  DTR_ASSIGN(const double p, node.number("p", 2));
+  DTR_ASSIGN(const double eps, node.number("eps", 1e-6));
+  DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
+  DTR_ASSIGN(ValueId distance, node.emit("aten.sub.Tensor", {x, y}));
+  DTR_ASSIGN(distance, plus(node, distance, eps));
+  const auto last = static_cast<int64_t>(node.type(distance).rank()) - 1;
+  return one(compositions::vector_norm(node, distance, p, {last}, keepdim));
+}
+
+// x[i + 1] − x[i] along a dimension, `n` times; of bools, whether they differ.
+Result<Values> differences(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const int64_t times_taken, node.integer("n", 1));
+  const size_t rank = node.type(x).rank();
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", rank, -1));
+  DTR_ASSIGN(const ValueId before, node.optional_tensor("prepend"));
+  DTR_ASSIGN(const ValueId behind, node.optional_tensor("append"));
+  DTR_ASSIGN(x, node.concatenate({before, x, behind}, dim));
+  for (int64_t i = 0; i < times_taken; ++i) {
+    const int64_t extent = rank == 0 ? 0 : node.type(x).shape[static_cast<size_t>(dim)];
+    if (extent < 1)
+      return node.unsupported(fmt::format("differences of {}", to_string(node.type(x).shape)));
+    DTR_ASSIGN(const ValueId next, node.slice(x, dim, 1, extent));
+    DTR_ASSIGN(const ValueId previous, node.slice(x, dim, 0, extent - 1));
+    const bool truth = node.type(x).dtype == DType::kBool;
+    DTR_ASSIGN(x, node.emit(truth ? "aten.logical_xor" : "aten.sub.Tensor", {next, previous}));
+  }
+  return Values{x};
 }
 
 Result<Values> cosine_similarity(NodeImport& node) {
@@ -209,9 +243,7 @@ Result<Values> scatter(NodeImport& node) {
 
 // `value` in the shape of x, whose elements it replaces.
 Result<Values> in_place_of(NodeImport& node, ValueId x, ValueId value) {
-  if (node.type(value).dtype != node.type(x).dtype)
-    return node.unsupported(fmt::format("it writes {} into {}", name(node.type(value).dtype),
-                                        name(node.type(x).dtype)));
+  DTR_ASSIGN(value, node.cast(value, node.type(x).dtype));
   const Shape shape = node.type(x).shape;
   return one(node.expand(value, shape));
 }
@@ -267,6 +299,8 @@ std::vector<Operator> composed_operators() {
       making("aten._weight_norm.default", "aten.mul.Tensor", weight_norm),
       making("aten._weight_norm_interface.default", "aten.mul.Tensor", weight_norm),
       making("aten.cosine_similarity.default", "aten.mul.Tensor", cosine_similarity),
+      making("aten.diff.default", "aten.sub.Tensor", differences),
+      making("aten.pairwise_distance.default", "aten.sqrt", pairwise_distance),
       making("aten.linalg_vector_norm.default", "aten.sqrt", norm),
       making("aten.norm.Scalar", "aten.sqrt", norm),
       making("aten.norm.ScalarOpt_dim", "aten.sqrt", norm),

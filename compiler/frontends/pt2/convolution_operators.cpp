@@ -1,6 +1,7 @@
 // conv1d, conv2d, their transposed forms and string paddings → aten.convolution.
 #include <fmt/format.h>
 
+#include "compiler/compositions/windows.h"
 #include "compiler/frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -45,6 +46,34 @@ Status string_padding(NodeImport& node, std::string_view mode, const Shape& weig
   return {};
 }
 
+Result<Values> convolution3d(NodeImport& node, ValueId x, ValueId weight, ValueId bias) {
+  compositions::Convolution3d convolution{.weight = weight, .bias = bias};
+  DTR_ASSIGN(convolution.stride, node.spread("stride", 3, 1));
+  DTR_ASSIGN(convolution.dilation, node.spread("dilation", 3, 1));
+  DTR_TRY(node.spread("output_padding", 3, 0));
+  DTR_ASSIGN(convolution.groups, node.integer("groups", 1));
+  Shape shape = node.type(x).shape;
+  const bool batched = shape.size() == 5;
+  if (!batched) shape.insert(shape.begin(), 1);
+  DTR_ASSIGN(x, node.view(x, shape));
+  if (const auto mode = node.string("padding")) {
+    Attributes both;
+    DTR_TRY(string_padding(node, *mode, node.type(weight).shape, convolution.dilation, both));
+    const Ints begin = both.get<Ints>("padding"), end = both.get_or("padding_end", begin);
+    DTR_ASSIGN(x, node.pad(x, {begin[2], end[2], begin[1], end[1], begin[0], end[0]}, 0));
+    convolution.padding = Ints(3, 0);
+  } else {
+    DTR_ASSIGN(convolution.padding, node.spread("padding", 3, 0));
+  }
+  DTR_ASSIGN(ValueId result, compositions::convolution3d(node, x, convolution));
+  if (!batched) {
+    Shape back = node.type(result).shape;
+    back.erase(back.begin());
+    DTR_ASSIGN(result, node.view(result, back));
+  }
+  return Values{result};
+}
+
 Result<Values> convolution(NodeImport& node, bool transposed) {
   DTR_ASSIGN(const ValueId x, node.tensor("input"));
   DTR_ASSIGN(const ValueId weight, node.tensor("weight"));
@@ -55,9 +84,11 @@ Result<Values> convolution(NodeImport& node, bool transposed) {
     return node.unsupported(
         fmt::format("the input has rank {}, the weight rank {}", rank, weight_shape.size()));
   const size_t spatial = weight_shape.size() - 2;
+  if (spatial == 3 && !transposed) return convolution3d(node, x, weight, bias);
   if (spatial > 2)
-    return node.unsupported(fmt::format("a convolution over {} dimensions", spatial),
-                            "convolve over two dimensions and add the results");
+    return node.unsupported(
+        fmt::format("a {}convolution over {} dimensions", transposed ? "transposed " : "", spatial),
+        "use nn.ConvTranspose2d on slices of the depth, or resize and convolve");
   Attributes attributes{{"transposed", transposed}};
   DTR_ASSIGN(Ints stride, node.spread("stride", spatial, 1));
   DTR_ASSIGN(const Ints dilation, node.spread("dilation", spatial, 1));

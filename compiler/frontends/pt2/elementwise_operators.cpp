@@ -94,16 +94,67 @@ Result<Values> selu(NodeImport& node) {
 
 Result<Values> square(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  if (!is_float(node.type(x).dtype)) {
+    DTR_ASSIGN(const ValueId product, node.emit("aten.mul.Tensor", {x, x}));
+    return Values{product};
+  }
   DTR_ASSIGN(const ValueId result, node.emit("aten.pow.Tensor_Scalar", {x}, {{"exponent", 2.0}}));
   return Values{result};
 }
 
 // other − alpha · self.
 Result<Values> rsub(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const ValueId other, node.tensor_or_scalar("other", x));
+  DTR_ASSIGN(const auto both, node.pair("self", "other"));
   DTR_ASSIGN(const double alpha, node.number("alpha", 1.0));
-  DTR_ASSIGN(const ValueId result, node.emit("aten.sub.Tensor", {other, x}, {{"alpha", alpha}}));
+  DTR_ASSIGN(const ValueId result,
+             node.emit("aten.sub.Tensor", {both.second, both.first}, {{"alpha", alpha}}));
+  return Values{result};
+}
+
+// The greater, or the smaller, of two tensors.
+template <const char* kOp>
+Result<Values> extreme_of_two(NodeImport& node) {
+  DTR_ASSIGN(const auto both, node.pair("self", "other"));
+  DTR_ASSIGN(const ValueId result, node.emit(kOp, {both.first, both.second}));
+  return Values{result};
+}
+constexpr char kMaximum[] = "aten.maximum";
+constexpr char kMinimum[] = "aten.minimum";
+
+// A quotient that is rounded, or a plain one, which is of floats.
+Result<Values> divided(NodeImport& node, std::string_view mode) {
+  DTR_ASSIGN(auto both, node.pair("self", "other"));
+  const Type type = node.type(both.first);
+  if (mode.empty() && !is_float(type.dtype) && !type.quantized()) {
+    DTR_ASSIGN(both.first, node.cast(both.first, DType::kFloat32));
+    DTR_ASSIGN(both.second, node.cast(both.second, DType::kFloat32));
+  }
+  DTR_ASSIGN(const ValueId result,
+             mode.empty() ? node.emit("aten.div.Tensor", {both.first, both.second})
+                          : node.emit("aten.div.Tensor_mode", {both.first, both.second},
+                                      {{"rounding_mode", std::string(mode)}}));
+  return Values{result};
+}
+Result<Values> divide(NodeImport& node) {
+  std::string_view mode;
+  if (node.has("rounding_mode")) {
+    DTR_ASSIGN(mode, node.string("rounding_mode"));
+  }
+  return divided(node, mode);
+}
+Result<Values> floor_divide(NodeImport& node) { return divided(node, "floor"); }
+
+// log(x / (1 − x)), of x that is limited to [eps, 1 − eps].
+Result<Values> logit(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  if (node.has("eps")) {
+    DTR_ASSIGN(const double eps, node.number("eps"));
+    DTR_ASSIGN(x, node.emit("aten.clamp", {x}, {{"min", eps}, {"max", 1 - eps}}));
+  }
+  DTR_ASSIGN(const ValueId one, node.constant(node.type(x).dtype, {}, 1, "one"));
+  DTR_ASSIGN(const ValueId rest, node.emit("aten.sub.Tensor", {one, x}));
+  DTR_ASSIGN(const ValueId odds, node.emit("aten.div.Tensor", {x, rest}));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.log", {odds}));
   return Values{result};
 }
 
@@ -139,6 +190,15 @@ std::vector<Operator> elementwise_operators() {
       {.target = "aten.hardtanh.default", .op = "aten.clamp", .build = hardtanh},
       {.target = "aten.relu6.default", .op = "aten.clamp", .build = relu6},
 
+      {.target = "aten.div.Scalar_mode", .op = "aten.div.Tensor_mode", .build = divide},
+      {.target = "aten.div.Tensor_mode", .op = "aten.div.Tensor_mode", .build = divide},
+      {.target = "aten.floor_divide.Scalar", .op = "aten.div.Tensor_mode", .build = floor_divide},
+      {.target = "aten.floor_divide.default", .op = "aten.div.Tensor_mode", .build = floor_divide},
+      {.target = "aten.logit.default", .op = "aten.log", .build = logit},
+      {.target = "aten.max.other", .op = kMaximum, .build = extreme_of_two<kMaximum>},
+      {.target = "aten.maximum.default", .op = kMaximum, .build = extreme_of_two<kMaximum>},
+      {.target = "aten.min.other", .op = kMinimum, .build = extreme_of_two<kMinimum>},
+      {.target = "aten.minimum.default", .op = kMinimum, .build = extreme_of_two<kMinimum>},
       {.target = "aten.rsub.Tensor", .op = "aten.sub.Tensor", .build = rsub},
       {.target = "aten.rsub.Scalar", .op = "aten.sub.Tensor", .build = rsub},
   };

@@ -25,7 +25,7 @@ Result<Values> dropout(NodeImport& node) {
   return first_tensor(node, node.has("input") ? "input" : "self");  // in place it is self
 }
 
-// to(…), _to_copy, type_as: nothing where the dtype stays.
+// to(…), _to_copy, type_as, float(), bool(): nothing where the dtype stays.
 Result<Values> convert(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   std::optional<DType> wanted;
@@ -35,10 +35,9 @@ Result<Values> convert(NodeImport& node) {
   } else {
     DTR_ASSIGN(wanted, node.dtype("dtype"));
   }
-  if (wanted && *wanted != node.type(x).dtype)
-    return node.unsupported(
-        fmt::format("it converts {} to {}", name(node.type(x).dtype), name(*wanted)));
-  return Values{x};
+  if (!wanted || node.type(x).quantized()) return Values{x};
+  DTR_ASSIGN(const ValueId result, node.cast(x, *wanted));
+  return Values{result};
 }
 
 Result<Values> filled(NodeImport& node, const Shape& shape, DType fallback, double value) {
@@ -66,6 +65,21 @@ Result<Values> full(NodeImport& node) {
                          : node.integer("fill_value") ? DType::kInt64
                                                       : DType::kFloat32;
   return filled(node, size, fallback, value);
+}
+
+// new_zeros, new_ones: of a size, in the dtype of another tensor.
+template <int value>
+Result<Values> filled_as(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const Ints size, node.ints("size"));
+  return filled(node, size, node.type(x).dtype, value);
+}
+
+Result<Values> new_full(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const Ints size, node.ints("size"));
+  DTR_ASSIGN(const double value, node.number("fill_value"));
+  return filled(node, size, node.type(x).dtype, value);
 }
 
 Result<Values> full_like(NodeImport& node) {
@@ -164,9 +178,15 @@ std::vector<Operator> identity_operators() {
       gone("aten.arange.start_step", arange, false),
       gone("aten.eye.default", eye, false),
       gone("aten.eye.m", eye, false),
+      gone("aten.empty.memory_format", filled_size<0>, false),
+      gone("aten.empty_like.default", filled_like<0>, false),
       gone("aten.full.default", full, false),
       gone("aten.full_like.default", full_like, false),
       gone("aten.linspace.default", linspace, false),
+      gone("aten.new_empty.default", filled_as<0>, false),
+      gone("aten.new_full.default", new_full, false),
+      gone("aten.new_ones.default", filled_as<1>, false),
+      gone("aten.new_zeros.default", filled_as<0>, false),
       gone("aten.ones.default", filled_size<1>, false),
       gone("aten.ones_like.default", filled_like<1>, false),
       gone("aten.scalar_tensor.default", scalar_tensor, false),

@@ -106,9 +106,15 @@ Status Importer::check_static() const {
   const auto check = [&](std::string_view name, Place place) -> Status {
     const auto at = file_.tensors.find(name);
     if (at == file_.tensors.end() || at->second.symbol.empty()) return {};
+    // torch.export names sizes that depend on elements u0, u1, …
+    const bool of_data = at->second.symbol.starts_with('u');
     return fail(DiagnosticId::kPt2SymbolicShape,
-                fmt::format("`{}` has the symbolic size {}", name, at->second.symbol),
-                "export the model without dynamic_shapes, for one fixed input shape",
+                fmt::format("`{}` has the symbolic size {}{}", name, at->second.symbol,
+                            of_data ? ", which depends on elements of a tensor" : ""),
+                of_data
+                    ? "keep the shape: torch.where(mask, x, 0) or x * mask in place of x[mask]; "
+                      "index with numbers that __init__ computes where the mask is known"
+                    : "export the model without dynamic_shapes, for one fixed input shape",
                 std::move(place));
   };
   for (const InputSpec& spec : file_.inputs)
@@ -192,6 +198,12 @@ Status Importer::check_operators() const {
     const bool subgraph = std::any_of(
         node.inputs.begin(), node.inputs.end(),
         [](const auto& input) { return std::holds_alternative<Subgraph>(input.second); });
+    if (operator_name(node).starts_with("higher_order.wrap_with_"))
+      return fail(DiagnosticId::kPt2ControlFlow,
+                  fmt::format("{} keeps a region of the model apart", operator_name(node)),
+                  "export without torch.autocast and torch.set_grad_enabled inside of forward, or "
+                  "save program.run_decompositions()",
+                  place_of_node(i));
     if (subgraph || operator_name(node).starts_with("higher_order."))
       return fail(DiagnosticId::kPt2ControlFlow,
                   fmt::format("{} runs a subgraph depending on data", operator_name(node)),

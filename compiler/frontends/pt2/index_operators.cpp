@@ -1,6 +1,9 @@
 // Operators that make indices, or read elements by index.
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "compiler/compositions/indices.h"
 #include "compiler/frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -63,16 +66,22 @@ Result<Values> index_select(NodeImport& node) {
   return Values{result};
 }
 
-// x[:, index]: one tensor of indices. Negative ones count from the end, so they have to be known.
+// x[:, index], x[a, b]: one tensor of indices, or several. Negative ones, which count from the end,
+// have to be known if there is one.
 Result<Values> index(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(const Values indices, node.optional_tensors("indices"));
+  for (const ValueId each : indices)
+    if (each.valid() && node.type(each).dtype == DType::kBool)
+      return node.unsupported("a mask picks the elements",
+                              "keep the shape: torch.where(mask, x, 0), or x * mask");
   std::optional<int64_t> dim;
   for (size_t i = 0; i < indices.size(); ++i) {
     if (!indices[i].valid()) continue;
-    if (dim)
-      return node.unsupported("it indexes several dimensions",
-                              "index one dimension after the other");
+    if (dim) {
+      DTR_ASSIGN(const ValueId picked, compositions::index_by_tensors(node, x, indices));
+      return Values{picked};
+    }
     dim = static_cast<int64_t>(i);
   }
   if (!dim || *dim >= static_cast<int64_t>(node.type(x).rank()))
@@ -85,10 +94,51 @@ Result<Values> index(NodeImport& node) {
   return Values{result};
 }
 
+Result<Values> gather(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(ValueId index, node.tensor("index"));
+  DTR_TRY(node.boolean("sparse_grad", false));
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
+  DTR_ASSIGN(const ValueId result, compositions::gather(node, x, dim, index));
+  return Values{result};
+}
+
+// The greatest or least elements in order, and their indices.
+Result<Values> in_order(NodeImport& node, std::optional<int64_t> count, bool greatest) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape;
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size(), -1));
+  const int64_t all = shape.empty() ? 1 : shape[static_cast<size_t>(dim)];
+  DTR_ASSIGN(const compositions::Extremes found,
+             compositions::top(node, x, count.value_or(all), dim, greatest));
+  return Values{found.values, found.indices};
+}
+Result<Values> topk(NodeImport& node) {
+  DTR_ASSIGN(const int64_t count, node.integer("k"));
+  DTR_ASSIGN(const bool greatest, node.boolean("largest", true));
+  DTR_TRY(node.boolean("sorted", true));
+  return in_order(node, count, greatest);
+}
+Result<Values> sort(NodeImport& node) {
+  DTR_ASSIGN(const bool descending, node.boolean("descending", false));
+  DTR_TRY(node.boolean("stable", false));
+  return in_order(node, {}, descending);
+}
+Result<Values> argsort(NodeImport& node) {
+  DTR_ASSIGN(const Values sorted, sort(node));
+  return Values{sorted[1]};
+}
+
 }  // namespace
 
 std::vector<Operator> index_operators() {
   return {
+      making("aten.argsort.default", kArgmin, argsort),
+      making("aten.argsort.stable", kArgmin, argsort),
+      making("aten.gather.default", "aten.index_select", gather),
+      making("aten.sort.default", kArgmin, sort),
+      making("aten.sort.stable", kArgmin, sort),
+      making("aten.topk.default", kArgmax, topk),
       making("aten.argmax.default", kArgmax, argument_of_extreme<kArgmax>),
       making("aten.argmin.default", kArgmin, argument_of_extreme<kArgmin>),
       making("aten.max.dim", kArgmax, extreme_with_index<kAmax, kArgmax>),

@@ -1,161 +1,185 @@
-// Operators that make and apply masks. Masks of models mostly are known: they are compared,
-// combined and cut when the model is read. Selections by a known mask are products and sums with
-// constants. A mask that is an input may put a number in place of elements.
+// Operators that combine and apply masks. Masks of models mostly are known: they are combined and
+// cut when the model is read, and a selection of floats by a known mask is a product and a sum with
+// constants. A mask that is computed chooses while the model runs.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "compiler/compositions/masks.h"
 #include "compiler/frontends/pt2/operators.h"
+#include "compiler/ops/on_constants.h"
 
 namespace dtr::pt2 {
 namespace {
 
 using compositions::Known;
 
-constexpr std::string_view kGiveConstants =
-    "make the mask a buffer of the module, or compute with maximum, minimum, relu or clamp";
-
-Result<Known> known(NodeImport& node, std::string_view name) {
-  if (const auto number = node.number(name)) return Known{{}, {*number}};
-  DTR_ASSIGN(const ValueId value, node.tensor(name));
-  if (!node.graph().is_constant(value))
-    return node.unsupported(fmt::format("`{}` is computed while the model runs", name),
-                            std::string(kGiveConstants));
-  DTR_ASSIGN(std::vector<double> values, node.constant_elements(name));
-  return Known{node.type(value).shape, std::move(values)};
+// The elements of a static value.
+Result<Known> known(NodeImport& node, ValueId value) {
+  value = node.known(value);
+  std::optional<std::vector<double>> elements = node.constant_elements(value);
+  DTR_CHECK(elements.has_value());
+  return Known{node.type(value).shape, *std::move(elements)};
 }
 
-Result<Values> made(NodeImport& node, DType dtype, const Known& from) {
-  DTR_ASSIGN(const ValueId result, node.constant(dtype, from.values, from.shape));
+// Of bools the logical operator, of integers that of their bits.
+template <const char* kOfBools, const char* kOfBits>
+Result<Values> on_bits(NodeImport& node) {
+  DTR_ASSIGN(const auto both, node.pair("self", "other"));
+  const bool truth = node.type(both.first).dtype == DType::kBool;
+  DTR_ASSIGN(const ValueId result,
+             node.emit(truth ? kOfBools : kOfBits, {both.first, both.second}));
+  return Values{result};
+}
+constexpr char kAnd[] = "aten.logical_and", kBitAnd[] = "aten.bitwise_and.Tensor";
+constexpr char kOr[] = "aten.logical_or", kBitOr[] = "aten.bitwise_or.Tensor";
+constexpr char kXor[] = "aten.logical_xor", kBitXor[] = "aten.bitwise_xor.Tensor";
+
+// Whatever is not zero is true.
+template <const char* kOp>
+Result<Values> logical(NodeImport& node) {
+  DTR_ASSIGN(ValueId a, node.tensor("self"));
+  DTR_ASSIGN(ValueId b, node.tensor("other"));
+  DTR_ASSIGN(a, node.cast(a, DType::kBool));
+  DTR_ASSIGN(b, node.cast(b, DType::kBool));
+  DTR_ASSIGN(const ValueId result, node.emit(kOp, {a, b}));
   return Values{result};
 }
 
-struct And {
-  bool operator()(double a, double b) const { return a != 0 && b != 0; }
-};
-struct Or {
-  bool operator()(double a, double b) const { return a != 0 || b != 0; }
-};
-struct Xor {
-  bool operator()(double a, double b) const { return (a != 0) != (b != 0); }
-};
-
-Result<Values> remainder(NodeImport& node) {
-  DTR_ASSIGN(const Known a, known(node, "self"));
-  DTR_ASSIGN(const Known b, known(node, "other"));
-  DTR_ASSIGN(const Known result, compositions::paired(node, a, b, [](double x, double y) {
-               return x - y * std::floor(x / y);
-             }));
-  DTR_ASSIGN(const ValueId self, node.tensor("self"));
-  return made(node, node.type(self).dtype, result);
-}
-
-template <class Relation>
-Result<Values> related(NodeImport& node) {
-  DTR_ASSIGN(const Known a, known(node, "self"));
-  DTR_ASSIGN(const Known b, known(node, "other"));
-  DTR_ASSIGN(const Known result, compositions::paired(node, a, b, Relation()));
-  return made(node, DType::kBool, result);
-}
-
 Result<Values> logical_not(NodeImport& node) {
+  DTR_ASSIGN(ValueId self, node.tensor("self"));
+  DTR_ASSIGN(self, node.cast(self, DType::kBool));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.logical_not", {self}));
+  return Values{result};
+}
+Result<Values> bitwise_not(NodeImport& node) {
   DTR_ASSIGN(const ValueId self, node.tensor("self"));
-  if (!node.graph().is_constant(self)) {
-    DTR_ASSIGN(const ValueId result, node.emit("aten.logical_not", {self}));
-    return Values{result};
-  }
-  DTR_ASSIGN(Known mask, known(node, "self"));
-  for (double& value : mask.values) value = value == 0 ? 1 : 0;
-  return made(node, DType::kBool, mask);
+  if (node.type(self).dtype == DType::kBool) return logical_not(node);
+  DTR_ASSIGN(const ValueId result, node.emit("aten.bitwise_not", {self}));
+  return Values{result};
+}
+
+// NaN is what differs from itself.
+Result<Values> isnan(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.ne.Tensor", {x, x}));
+  return Values{result};
+}
+Result<Values> isinf(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(x, node.cast(x, DType::kFloat32));
+  DTR_ASSIGN(x, node.emit("aten.abs", {x}));
+  DTR_ASSIGN(const ValueId bound, node.constant(node.type(x).dtype, {}, INFINITY, "infinity"));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.eq.Tensor", {x, bound}));
+  return Values{result};
 }
 
 // The part of each matrix above the diagonal, or below it.
 template <bool kUpper>
 Result<Values> triangle(NodeImport& node) {
-  DTR_ASSIGN(Known matrix, known(node, "self"));
-  DTR_ASSIGN(const int64_t diagonal, node.integer("diagonal", 0));
-  if (matrix.shape.size() < 2)
-    return node.unsupported(fmt::format("the constant has shape {}", to_string(matrix.shape)));
-  compositions::keep_triangle(matrix, kUpper, diagonal);
   DTR_ASSIGN(const ValueId self, node.tensor("self"));
-  return made(node, node.type(self).dtype, matrix);
-}
-
-// A constant that is one number everywhere; nullopt if it is computed or has several.
-struct Uniform {
-  Shape shape;
-  double number;
-};
-std::optional<Uniform> uniform(NodeImport& node, std::string_view name) {
-  const auto constant = known(node, name);
-  if (!constant || constant->values.empty()) return std::nullopt;
-  const double first = constant->values.front();
-  if (std::ranges::any_of(constant->values, [&](double value) { return value != first; }))
-    return std::nullopt;
-  return Uniform{constant->shape, first};
-}
-
-// The same by a computed mask: where one of the two is a number.
-Result<Values> select_computed(NodeImport& node, std::string_view when, std::string_view then,
-                               std::string_view otherwise) {
-  DTR_ASSIGN(const ValueId mask, node.tensor(when));
-  const auto a = uniform(node, then), b = uniform(node, otherwise);
-  if (node.type(mask).dtype != DType::kBool || (!a && !b))
+  DTR_ASSIGN(const int64_t diagonal, node.integer("diagonal", 0));
+  const Type of = node.type(self);
+  if (of.rank() < 2)
     return node.unsupported(
-        fmt::format("`{}` is computed while the model runs and chooses between two tensors", when),
-        "choose between a tensor and a number");
-  const Uniform& filled = a ? *a : *b;
-  ValueId x;
-  if (a && b) {
-    const std::vector<double> values(static_cast<size_t>(element_count(b->shape)), b->number);
-    DTR_ASSIGN(x, node.constant(DType::kFloat32, values, b->shape));
+        fmt::format("the operand has shape {}, which is no matrix", to_string(of.shape)));
+  const Shape shape(of.shape.end() - 2, of.shape.end());
+  Known kept{shape, std::vector<double>(static_cast<size_t>(element_count(shape)), 1)};
+  compositions::keep_triangle(kept, kUpper, diagonal);
+  ValueId result;
+  if (is_float(of.dtype) && !ops::is_static(node.graph(), self)) {
+    DTR_ASSIGN(result, compositions::select_by_constant(node, kept, self, true, Known{{}, {0}}));
   } else {
-    DTR_ASSIGN(x, node.tensor(a ? otherwise : then));
+    DTR_ASSIGN(const ValueId mask, node.constant(DType::kBool, kept.values, shape));
+    DTR_ASSIGN(const ValueId zero, node.constant(of.dtype, {}, 0, "zero"));
+    DTR_ASSIGN(result, node.emit("aten.where.self", {mask, self, zero}));
   }
-  DTR_ASSIGN(const ValueId result,
-             compositions::fill_by_mask(node, x, mask, a.has_value(), filled.number, filled.shape));
   return Values{result};
 }
 
-Result<Values> select(NodeImport& node, std::string_view when, std::string_view then,
-                      std::string_view otherwise) {
-  DTR_ASSIGN(const ValueId condition, node.tensor(when));
-  if (!node.graph().is_constant(condition)) return select_computed(node, when, then, otherwise);
-  DTR_ASSIGN(const Known mask, known(node, when));
-  const auto a = known(node, then), b = known(node, otherwise);
-  if (a && b) {
-    DTR_ASSIGN(const Known first, compositions::paired(node, mask, *a, [](double m, double value) {
-                 return m != 0 ? value : 0;
-               }));
-    DTR_ASSIGN(const Known second, compositions::paired(node, mask, *b, [](double m, double value) {
-                 return m != 0 ? 0 : value;
-               }));
-    DTR_ASSIGN(const Known sum,
-               compositions::paired(node, first, second, [](double p, double q) { return p + q; }));
-    const auto self = node.tensor(node.number(then) ? otherwise : then);
-    return made(node, self ? node.type(*self).dtype : DType::kFloat32, sum);
+// What a mask chooses: a tensor, and the number that it is everywhere, if it is.
+struct Choice {
+  ValueId value;
+  std::optional<double> number;
+};
+std::optional<double> uniform(NodeImport& node, ValueId value) {
+  if (!ops::is_static(node.graph(), value)) return std::nullopt;
+  const auto of = known(node, value);
+  if (!of || of->values.empty()) return std::nullopt;
+  const double first = of->values.front();
+  if (std::ranges::any_of(of->values, [&](double each) { return each != first; }))
+    return std::nullopt;
+  return first;
+}
+
+// Where one of the two is a number, a mask that is computed fills it in, which attention knows;
+// else it chooses.
+Result<Values> select_computed(NodeImport& node, ValueId mask, const Choice& a, const Choice& b) {
+  if (is_float(node.type(a.value).dtype) && (a.number || b.number)) {
+    const Choice& filled = a.number ? a : b;
+    const ValueId x = a.number ? b.value : a.value;
+    const Shape shape = node.type(filled.value).shape;
+    DTR_ASSIGN(const ValueId result, compositions::fill_by_mask(node, x, mask, a.number.has_value(),
+                                                                *filled.number, shape));
+    return Values{result};
   }
-  if (!a && !b) {
-    DTR_ASSIGN(const ValueId x, node.tensor(then));
-    DTR_ASSIGN(const ValueId y, node.tensor(otherwise));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.where.self", {mask, a.value, b.value}));
+  return Values{result};
+}
+
+Result<Values> select(NodeImport& node, ValueId mask, ValueId then, ValueId otherwise) {
+  if (node.type(mask).dtype != DType::kBool) {
+    DTR_ASSIGN(mask, node.cast(mask, DType::kBool));
+  }
+  const auto is_known = [&](ValueId value) { return ops::is_static(node.graph(), value); };
+  if (!is_known(mask))
+    return select_computed(node, mask, {then, uniform(node, then)},
+                           {otherwise, uniform(node, otherwise)});
+  const bool known_then = is_known(then), known_otherwise = is_known(otherwise);
+  if (!is_float(node.type(then).dtype) || (known_then && known_otherwise)) {
+    DTR_ASSIGN(const ValueId result, node.emit("aten.where.self", {mask, then, otherwise}));
+    return Values{result};
+  }
+  DTR_ASSIGN(const Known chosen, known(node, mask));
+  if (!known_then && !known_otherwise) {
     DTR_ASSIGN(const ValueId kept,
-               compositions::select_by_constant(node, mask, x, true, Known{{}, {0}}));
+               compositions::select_by_constant(node, chosen, then, true, Known{{}, {0}}));
     DTR_ASSIGN(const ValueId rest,
-               compositions::select_by_constant(node, mask, y, false, Known{{}, {0}}));
+               compositions::select_by_constant(node, chosen, otherwise, false, Known{{}, {0}}));
     DTR_ASSIGN(const ValueId result, node.emit("aten.add.Tensor", {kept, rest}));
     return Values{result};
   }
-  DTR_ASSIGN(const ValueId x, node.tensor(a ? otherwise : then));
+  DTR_ASSIGN(const Known other, known(node, known_then ? then : otherwise));
   DTR_ASSIGN(const ValueId result,
-             compositions::select_by_constant(node, mask, x, !a, a ? *a : *b));
+             compositions::select_by_constant(node, chosen, known_then ? otherwise : then,
+                                              !known_then, other));
   return Values{result};
 }
 Result<Values> where(NodeImport& node) {
-  return select(node, "condition", node.has("self") ? "self" : "input", "other");
+  DTR_ASSIGN(const ValueId mask, node.tensor("condition"));
+  const std::string_view then = node.has("self") ? "self" : "input";
+  if (node.number(then) && node.number("other")) {
+    const bool whole = node.integer(then) && node.integer("other");
+    const DType dtype = whole ? DType::kInt64 : DType::kFloat32;
+    DTR_ASSIGN(const double a, node.number(then));
+    DTR_ASSIGN(const double b, node.number("other"));
+    DTR_ASSIGN(const ValueId first, node.constant(dtype, {}, a, "then"));
+    DTR_ASSIGN(const ValueId second, node.constant(dtype, {}, b, "otherwise"));
+    return select(node, mask, first, second);
+  }
+  DTR_ASSIGN(const auto both, node.pair(then, "other"));
+  return select(node, mask, both.first, both.second);
 }
-Result<Values> masked_fill(NodeImport& node) { return select(node, "mask", "value", "self"); }
+
+// The value is converted to the dtype of the tensor.
+Result<Values> masked_fill(NodeImport& node) {
+  DTR_ASSIGN(const ValueId mask, node.tensor("mask"));
+  DTR_ASSIGN(const ValueId self, node.tensor("self"));
+  DTR_ASSIGN(ValueId value, node.tensor_or_scalar("value", self));
+  DTR_ASSIGN(value, node.cast(value, node.type(self).dtype));
+  return select(node, mask, value, self);
+}
 
 }  // namespace
 
@@ -165,28 +189,28 @@ std::vector<Operator> mask_operators() {
     return {.target = target, .op = "", .build = build};
   };
   return {
-      constant("aten.__and__.Tensor", related<And>),
-      constant("aten.__or__.Tensor", related<Or>),
-      constant("aten.bitwise_and.Tensor", related<And>),
-      constant("aten.bitwise_not.default", logical_not),
-      constant("aten.bitwise_or.Tensor", related<Or>),
-      constant("aten.eq.Scalar", related<std::equal_to<>>),
-      constant("aten.eq.Tensor", related<std::equal_to<>>),
-      constant("aten.ge.Scalar", related<std::greater_equal<>>),
-      constant("aten.ge.Tensor", related<std::greater_equal<>>),
-      constant("aten.gt.Scalar", related<std::greater<>>),
-      constant("aten.gt.Tensor", related<std::greater<>>),
-      constant("aten.le.Scalar", related<std::less_equal<>>),
-      constant("aten.le.Tensor", related<std::less_equal<>>),
-      constant("aten.logical_and.default", related<And>),
+      constant("aten.__and__.Scalar", on_bits<kAnd, kBitAnd>),
+      constant("aten.__and__.Tensor", on_bits<kAnd, kBitAnd>),
+      constant("aten.__or__.Scalar", on_bits<kOr, kBitOr>),
+      constant("aten.__or__.Tensor", on_bits<kOr, kBitOr>),
+      constant("aten.__xor__.Scalar", on_bits<kXor, kBitXor>),
+      constant("aten.__xor__.Tensor", on_bits<kXor, kBitXor>),
+      constant("aten.bitwise_and.Scalar", on_bits<kAnd, kBitAnd>),
+      constant("aten.bitwise_and.Scalar_Tensor", on_bits<kAnd, kBitAnd>),
+      constant("aten.bitwise_and.Tensor", on_bits<kAnd, kBitAnd>),
+      constant("aten.bitwise_not.default", bitwise_not),
+      constant("aten.bitwise_or.Scalar", on_bits<kOr, kBitOr>),
+      constant("aten.bitwise_or.Scalar_Tensor", on_bits<kOr, kBitOr>),
+      constant("aten.bitwise_or.Tensor", on_bits<kOr, kBitOr>),
+      constant("aten.bitwise_xor.Scalar", on_bits<kXor, kBitXor>),
+      constant("aten.bitwise_xor.Scalar_Tensor", on_bits<kXor, kBitXor>),
+      constant("aten.bitwise_xor.Tensor", on_bits<kXor, kBitXor>),
+      constant("aten.isinf.default", isinf),
+      constant("aten.isnan.default", isnan),
+      constant("aten.logical_and.default", logical<kAnd>),
       constant("aten.logical_not.default", logical_not),
-      constant("aten.logical_or.default", related<Or>),
-      constant("aten.logical_xor.default", related<Xor>),
-      constant("aten.lt.Scalar", related<std::less<>>),
-      constant("aten.lt.Tensor", related<std::less<>>),
-      constant("aten.ne.Scalar", related<std::not_equal_to<>>),
-      constant("aten.ne.Tensor", related<std::not_equal_to<>>),
-      constant("aten.remainder.Scalar", remainder),
+      constant("aten.logical_or.default", logical<kOr>),
+      constant("aten.logical_xor.default", logical<kXor>),
       constant("aten.tril.default", triangle<false>),
       constant("aten.triu.default", triangle<true>),
       making("aten.masked_fill.Scalar", "aten.add.Tensor", masked_fill),

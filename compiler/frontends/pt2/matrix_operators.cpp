@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/compositions/norms.h"
 #include "compiler/frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -94,6 +95,7 @@ Result<Values> product_with(NodeImport& node, Name other) {
 Result<Values> mm(NodeImport& node) { return product_with(node, "mat2"); }
 Result<Values> mv(NodeImport& node) { return product_with(node, "vec"); }
 Result<Values> dot(NodeImport& node) { return product_with(node, "tensor"); }
+Result<Values> vdot(NodeImport& node) { return product_with(node, "other"); }
 Result<Values> matmul(NodeImport& node) { return product_with(node, "other"); }
 
 // x · weightᵀ + bias; a weight that is computed makes it a matmul.
@@ -115,11 +117,39 @@ Result<Values> linear(NodeImport& node) {
   return Values{result};
 }
 
+// By the moments of the batch itself, as models standardize their weights.
+Result<Values> normalize_batch(NodeImport& node, ValueId x, ValueId weight, ValueId bias) {
+  DTR_ASSIGN(const double eps, node.number("eps"));
+  const Shape shape = node.type(x).shape;
+  if (shape.size() < 2)
+    return node.unsupported(fmt::format("an input of shape {} has no channels", to_string(shape)));
+  Ints dims;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (d != 1) dims.push_back(static_cast<int64_t>(d));
+  DTR_ASSIGN(const ValueId mean,
+             node.emit("aten.mean.dim", {x}, {{"dim", dims}, {"keepdim", true}}));
+  DTR_ASSIGN(ValueId spread, compositions::variance(node, x, {mean, dims, true, 0, false}));
+  DTR_ASSIGN(const ValueId least, node.constant(node.type(x).dtype, {}, eps, "eps"));
+  DTR_ASSIGN(spread, node.emit("aten.add.Tensor", {spread, least}));
+  DTR_ASSIGN(spread, node.emit("aten.rsqrt", {spread}));
+  DTR_ASSIGN(ValueId result, node.emit("aten.sub.Tensor", {x, mean}));
+  DTR_ASSIGN(result, node.emit("aten.mul.Tensor", {result, spread}));
+  Shape channels(shape.size() - 1, 1);
+  channels[0] = shape[1];
+  for (const auto& [gain, op] : {std::pair{weight, "aten.mul.Tensor"}, {bias, "aten.add.Tensor"}}) {
+    if (!gain.valid()) continue;
+    DTR_ASSIGN(const ValueId each, node.view(gain, channels));
+    DTR_ASSIGN(result, node.emit(op, {result, each}));
+  }
+  return Values{result};
+}
+
 Result<Values> batch_norm(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("input"));
   DTR_ASSIGN(const ValueId weight, node.optional_tensor("weight"));
   DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
   DTR_ASSIGN(const bool training, node.boolean("training", false));
+  if (training && !node.has("running_mean")) return normalize_batch(node, x, weight, bias);
   if (training)
     return node.unsupported("batch normalization in training mode",
                             "call model.eval() before the export");
@@ -227,11 +257,14 @@ Result<Values> instance_norm(NodeImport& node) {
 
 template <class Op>
 Result<Values> softmax_as(NodeImport& node, Op op) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
   DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
   DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
   DTR_ASSIGN(const bool half_to_float, node.boolean("half_to_float", false));
-  if (half_to_float || (dtype && *dtype != node.type(x).dtype))
+  if (dtype) {
+    DTR_ASSIGN(x, node.cast(x, *dtype));
+  }
+  if (half_to_float)
     return node.unsupported(
         fmt::format("it converts its input from {} first", name(node.type(x).dtype)),
         "leave out the dtype");
@@ -254,6 +287,7 @@ std::vector<Operator> matrix_operators() {
       {.target = "aten.bmm.default", .op = "aten.matmul", .build = mm},
       {.target = "aten.mv.default", .op = "aten.matmul", .build = mv},
       {.target = "aten.dot.default", .op = "aten.matmul", .build = dot},
+      {.target = "aten.vdot.default", .op = "aten.matmul", .build = vdot},
       {.target = "aten.tensordot.default", .op = "aten.matmul", .build = tensordot},
       {.target = "aten.batch_norm.default", .op = "aten.batch_norm", .build = batch_norm},
       {.target = "aten._native_batch_norm_legit_no_training.default",

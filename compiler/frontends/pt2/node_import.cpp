@@ -18,6 +18,25 @@ constexpr int64_t kMaxInteger =
 constexpr int64_t kMaxFoldedGrowthBytes = int64_t{1}
                                           << 16;  // of what operators on constants make of them
 
+// bool < integers < floats.
+int category(DType dtype) { return is_float(dtype) ? 2 : dtype == DType::kBool ? 0 : 1; }
+
+// Of two dtypes of one category.
+DType wider(DType a, DType b) {
+  if (a != b && std::min(a, b) == DType::kUint8 && std::max(a, b) == DType::kInt8)
+    return DType::kInt16;
+  return std::max(a, b);
+}
+
+// PyTorch's dtype of an operator on both: the highest category decides, in it tensors that have
+// dimensions.
+DType promoted_dtype(const Type& a, const Type& b) {
+  const int of_a = category(a.dtype), of_b = category(b.dtype);
+  if (of_a != of_b) return of_a > of_b ? a.dtype : b.dtype;
+  if ((a.rank() == 0) != (b.rank() == 0)) return a.rank() == 0 ? b.dtype : a.dtype;
+  return wider(a.dtype, b.dtype);
+}
+
 }  // namespace
 
 NodeImport::NodeImport(Importer& importer, size_t index)
@@ -99,7 +118,13 @@ Result<ValueId> NodeImport::tensor_or_scalar(std::string_view name, ValueId like
     return promoted(value, like);
   }
   DTR_ASSIGN(const double value, number(name));
-  return constant(type(like).dtype, {}, value, name);
+  // A number of another category than the tensor's decides the dtype, as in PyTorch.
+  const DType of = argument != nullptr && std::holds_alternative<double>(*argument)
+                       ? DType::kFloat32
+                   : argument != nullptr && std::holds_alternative<bool>(*argument) ? DType::kBool
+                                                                                    : DType::kInt64;
+  const bool decides = !type(like).quantized() && category(of) > category(type(like).dtype);
+  return constant(decides ? of : type(like).dtype, {}, value, name);
 }
 
 Result<std::vector<ValueId>> NodeImport::tensors(std::string_view name) {
@@ -274,15 +299,54 @@ Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> opera
 // constants.
 ValueId NodeImport::folded(ValueId result) {
   const OpId op = graph().producer(result);
-  if (!ops::reads_only_constants(graph(), op) || graph().op(op).results.size() != 1 ||
-      type(result).quantized() ||
-      ops::result_bytes(graph(), op) > ops::operand_bytes(graph(), op) + kMaxFoldedGrowthBytes)
+  if (!ops::reads_only_static(graph(), op) || graph().op(op).results.size() != 1 ||
+      type(result).quantized() || !ops::worth_storing(graph(), op, kMaxFoldedGrowthBytes))
     return result;
   const std::vector<Tensor> evaluated = ops::evaluate_on_constants(program_, graph(), op);
   const Type of = type(result);
   const std::string name = graph().value(result).name;
   rewriter_.erase(op);
   return rewriter_.add_constant(of, program_.constants.add(of.dtype, evaluated[0].bytes()), name);
+}
+
+std::optional<DType> NodeImport::stated_dtype() const {
+  if (node_.outputs.empty()) return std::nullopt;
+  const auto at = importer_.file_.tensors.find(node_.outputs.front());
+  return at == importer_.file_.tensors.end() ? std::nullopt : dtype_of(at->second.scalar_type);
+}
+
+ValueId NodeImport::known(ValueId value) {
+  const OpId op = graph().producer(value);
+  if (!op.valid() || type(value).quantized() || !ops::reads_only_static(graph(), op)) return value;
+  const std::vector<Tensor> evaluated = ops::evaluate_on_constants(program_, graph(), op);
+  const Tensor& tensor = evaluated.at(graph().value(value).result);
+  return rewriter_.add_constant(type(value), program_.constants.add(tensor.dtype(), tensor.bytes()),
+                                graph().value(value).name);
+}
+
+Result<ValueId> NodeImport::cast(ValueId value, DType dtype) {
+  if (type(value).dtype == dtype) return value;
+  if (dtype == DType::kFloat64 && !ops::is_static(graph(), value))
+    return unsupported("it computes in float64",
+                       "compute in float32: leave out the dtype, or convert to torch.float32");
+  return emit("convert", {value}, {{"dtype", std::string(dtr::name(dtype))}});
+}
+
+Result<std::pair<ValueId, ValueId>> NodeImport::promoted_pair(ValueId a, ValueId b) {
+  if (type(a).quantized() || type(b).quantized() || type(a).dtype == type(b).dtype)
+    return std::pair(a, b);
+  const DType dtype = promoted_dtype(type(a), type(b));
+  DTR_ASSIGN(a, cast(a, dtype));
+  DTR_ASSIGN(b, cast(b, dtype));
+  return std::pair(a, b);
+}
+
+Result<std::pair<ValueId, ValueId>> NodeImport::pair(std::string_view a, std::string_view b) {
+  const Argument* first = find(a);
+  const bool number = first != nullptr && !std::holds_alternative<TensorName>(*first);
+  DTR_ASSIGN(const ValueId like, tensor(number ? b : a));
+  DTR_ASSIGN(const ValueId other, tensor_or_scalar(number ? a : b, like));
+  return number ? promoted_pair(other, like) : promoted_pair(like, other);
 }
 
 ValueId NodeImport::add_constant(const Tensor& tensor,
@@ -326,9 +390,9 @@ Status NodeImport::annotate(ValueId value, const Quantization& quantization) {
 
 Result<std::vector<double>> NodeImport::constant_elements(std::string_view name) {
   DTR_ASSIGN(const ValueId value, this->tensor(name));
-  std::optional<std::vector<double>> known = constant_elements(value);
-  if (!known) return unsupported(fmt::format("`{}` is not constant", name));
-  return *std::move(known);
+  std::optional<std::vector<double>> elements = constant_elements(known(value));
+  if (!elements) return unsupported(fmt::format("`{}` is not constant", name));
+  return *std::move(elements);
 }
 
 Result<ValueId> NodeImport::promoted(ValueId value, ValueId like) {
@@ -340,6 +404,7 @@ Result<ValueId> NodeImport::promoted(ValueId value, ValueId like) {
 }
 
 Result<ValueId> NodeImport::from_the_front(ValueId indices, int64_t extent) {
+  indices = known(indices);
   const Type of = type(indices);
   if (!graph().is_constant(indices) || (of.dtype != DType::kInt64 && of.dtype != DType::kInt32))
     return indices;

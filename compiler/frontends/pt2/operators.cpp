@@ -47,7 +47,7 @@ Table make_table() {
        {convolution_operators, pooling_operators, elementwise_operators, composed_operators,
         shape_operators, tiling_operators, resize_operators, matrix_operators, attention_operators,
         reduction_operators, identity_operators, index_operators, mask_operators,
-        quantization_operators})
+        quantization_operators, recurrent_operators})
     for (Operator& row : family()) {
       const std::string_view target = row.target;
       DTR_CHECK(table.emplace(target, std::move(row)).second);
@@ -172,8 +172,8 @@ Result<Values> import_operator(NodeImport& node, const Operator& row) {
       case Take::kTensorOrScalar: {
         DTR_CHECK(!operands.empty());
         DTR_ASSIGN(const ValueId value, node.tensor_or_scalar(param.argument, operands.front()));
-        DTR_ASSIGN(operands.front(), node.promoted(operands.front(), value));
-        operands.push_back(value);
+        DTR_ASSIGN(const auto both, node.promoted_pair(operands.front(), value));
+        operands = {both.first, both.second};
         break;
       }
       case Take::kTensors: {
@@ -189,8 +189,23 @@ Result<Values> import_operator(NodeImport& node, const Operator& row) {
     }
   }
   while (!operands.empty() && !operands.back().valid()) operands.pop_back();
+  // A function that no integer has is computed in float, and its result converted to what PyTorch
+  // makes of it.
+  bool from_integers = false;
+  if (const OpDef* def = find_op(row.op);
+      def->has_trait(kElementwise) && !def->has_trait(kOnIntegers)) {
+    for (ValueId& operand : operands) {
+      const Type& type = node.type(operand);
+      if (is_float(type.dtype) || type.quantized()) continue;
+      DTR_ASSIGN(operand, node.cast(operand, DType::kFloat32));
+      from_integers = true;
+    }
+  }
   DTR_TRY(node.check_all_read());
-  DTR_ASSIGN(const ValueId result, node.emit(row.op, std::move(operands), attributes));
+  DTR_ASSIGN(ValueId result, node.emit(row.op, std::move(operands), attributes));
+  if (const auto stated = node.stated_dtype(); from_integers && stated) {
+    DTR_ASSIGN(result, node.cast(result, *stated));
+  }
   return Values{result};
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compiler/frontends/pt2/schema.h"
@@ -63,6 +64,16 @@ class NodeImport : public GraphBuilder {
   Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands,
                        const Attributes& attributes = {},
                        const std::optional<Quantization>& quantization = {}) override;
+  // The dtype that the file states for the node's first result.
+  std::optional<DType> stated_dtype() const;
+  // What is computed from constants alone, as a constant; any other value as it is.
+  ValueId known(ValueId value);
+  // The same numbers in another dtype.
+  Result<ValueId> cast(ValueId value, DType dtype);
+  // Both in the dtype in which PyTorch computes with them. `pair` reads them from arguments, of
+  // which one may be a number.
+  Result<std::pair<ValueId, ValueId>> promoted_pair(ValueId a, ValueId b);
+  Result<std::pair<ValueId, ValueId>> pair(std::string_view a, std::string_view b);
   // Known indices of an extent with negative ones, which count from the end, made positive. Others
   // are as they are: a program refuses negative ones while it runs.
   Result<ValueId> from_the_front(ValueId indices, int64_t extent);
@@ -175,5 +186,6 @@ std::vector<Operator> identity_operators();
 std::vector<Operator> index_operators();
 std::vector<Operator> mask_operators();
 std::vector<Operator> quantization_operators();
+std::vector<Operator> recurrent_operators();
 
 }  // namespace dtr::pt2

@@ -1,5 +1,5 @@
-// Pooling in one and two dimensions, with and without batch → aten.max_pool2d, aten.avg_pool2d;
-// adaptive pooling → a plain pool, a mean, or where windows differ in size
+// Pooling in one, two and three dimensions, with and without batch → aten.max_pool2d,
+// aten.avg_pool2d; adaptive pooling → a plain pool, a mean, or where windows differ in size
 // aten.adaptive_avg_pool2d, aten.adaptive_max_pool2d.
 #include <fmt/format.h>
 
@@ -105,10 +105,119 @@ Result<Values> adaptive_pool(NodeImport& node) {
   });
 }
 
+// ---- three dimensions: first over the planes, then over the depth
+
+// Entry `of` of the three of each window attribute, for an image (depth, height · width), or the
+// two of the planes.
+Attributes for_depth(const Attributes& all, bool depth) {
+  Attributes attributes;
+  for (const auto& [name, value] : all) {
+    const Ints* three = std::get_if<Ints>(&value);
+    if (three == nullptr) {
+      attributes.set(name, value);
+    } else if (depth) {
+      attributes.set(name, Ints{(*three)[0], name == "padding" ? 0 : 1});
+    } else {
+      attributes.set(name, Ints{(*three)[1], (*three)[2]});
+    }
+  }
+  return attributes;
+}
+
+Result<Values> pooled_in_space(NodeImport& node, std::string_view op, const Attributes& all) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape;
+  if (shape.size() != 4 && shape.size() != 5)
+    return node.unsupported(
+        fmt::format("the input has shape {}, expected 4 or 5 dimensions", to_string(shape)));
+  const int64_t depth = shape[shape.size() - 3];
+  const int64_t images = element_count(Shape(shape.begin(), shape.end() - 3));
+  DTR_ASSIGN(x, node.view(x, {images, depth, shape[shape.size() - 2], shape.back()}));
+  Attributes planes = for_depth(all, false), columns = for_depth(all, true);
+  if (op == "aten.avg_pool2d" && all.find("divisor_override") != nullptr)
+    planes.set("divisor_override", int64_t{1});
+  DTR_ASSIGN(x, node.emit(op, {x}, planes));
+  const Shape flat = node.type(x).shape;
+  DTR_ASSIGN(x, node.view(x, {images, 1, depth, flat[2] * flat[3]}));
+  DTR_ASSIGN(x, node.emit(op, {x}, columns));
+  Shape result(shape.begin(), shape.end() - 3);
+  result.insert(result.end(), {node.type(x).shape[2], flat[2], flat[3]});
+  DTR_ASSIGN(x, node.view(x, result));
+  return Values{x};
+}
+
+Result<Attributes> space_attributes(NodeImport& node) {
+  DTR_ASSIGN(Ints kernel, node.spread("kernel_size", 3));
+  DTR_ASSIGN(Ints stride, node.ints("stride", Ints{}));
+  if (stride.empty()) {
+    stride = kernel;
+  } else {
+    DTR_ASSIGN(stride, node.spread("stride", 3));
+  }
+  DTR_ASSIGN(Ints padding, node.spread("padding", 3, 0));
+  DTR_ASSIGN(const bool ceil_mode, node.boolean("ceil_mode", false));
+  return Attributes{{"kernel_size", std::move(kernel)},
+                    {"stride", std::move(stride)},
+                    {"padding", std::move(padding)},
+                    {"ceil_mode", ceil_mode}};
+}
+
+Result<Values> max_pool_in_space(NodeImport& node) {
+  DTR_ASSIGN(Attributes attributes, space_attributes(node));
+  DTR_ASSIGN(Ints dilation, node.spread("dilation", 3, 1));
+  attributes.set("dilation", std::move(dilation));
+  return pooled_in_space(node, "aten.max_pool2d", attributes);
+}
+
+Result<Values> avg_pool_in_space(NodeImport& node) {
+  DTR_ASSIGN(Attributes attributes, space_attributes(node));
+  DTR_ASSIGN(const bool count_include_pad, node.boolean("count_include_pad", true));
+  attributes.set("count_include_pad", count_include_pad);
+  if (node.has("divisor_override")) {
+    DTR_ASSIGN(const int64_t divisor, node.integer("divisor_override"));
+    attributes.set("divisor_override", divisor);
+  }
+  return pooled_in_space(node, "aten.avg_pool2d", attributes);
+}
+
+// The mean, or the greatest, of each of a given number of parts: windows that divide the extents.
+template <bool kMaximum>
+Result<Values> adaptive_pool_in_space(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const Ints size, node.spread("output_size", 3));
+  const Shape shape = node.type(x).shape;
+  if (shape.size() < 4) return node.unsupported(fmt::format("a shape of {}", to_string(shape)));
+  Ints kernel;
+  for (size_t i = 0; i < 3; ++i) {
+    const int64_t extent = shape[shape.size() - 3 + i];
+    if (size[i] < 1 || extent % size[i] != 0)
+      return node.unsupported(
+          fmt::format("{} parts of {} elements have different sizes", size[i], extent),
+          "choose an output size that divides the input's");
+    kernel.push_back(extent / size[i]);
+  }
+  Attributes attributes{{"kernel_size", kernel},
+                        {"stride", kernel},
+                        {"padding", Ints{0, 0, 0}},
+                        {"ceil_mode", false}};
+  if (kMaximum) {
+    attributes.set("dilation", Ints{1, 1, 1});
+  } else {
+    attributes.set("count_include_pad", true);
+  }
+  return pooled_in_space(node, kMaximum ? "aten.max_pool2d" : "aten.avg_pool2d", attributes);
+}
+
 }  // namespace
 
 std::vector<Operator> pooling_operators() {
   return {
+      making("aten.adaptive_avg_pool3d.default", "aten.avg_pool2d", adaptive_pool_in_space<false>),
+      making("aten._adaptive_avg_pool3d.default", "aten.avg_pool2d", adaptive_pool_in_space<false>),
+      making("aten.adaptive_max_pool3d.default", "aten.max_pool2d", adaptive_pool_in_space<true>),
+      making("aten.avg_pool3d.default", "aten.avg_pool2d", avg_pool_in_space),
+      making("aten.max_pool3d.default", "aten.max_pool2d", max_pool_in_space),
+      making("aten.max_pool3d_with_indices.default", "aten.max_pool2d", max_pool_in_space),
       {.target = "aten.max_pool1d.default", .op = "aten.max_pool2d", .build = max_pool<1>},
       {.target = "aten.max_pool2d.default", .op = "aten.max_pool2d", .build = max_pool<2>},
       {.target = "aten.max_pool2d_with_indices.default",

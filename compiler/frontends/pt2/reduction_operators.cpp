@@ -3,6 +3,7 @@
 
 #include "compiler/compositions/norms.h"
 #include "compiler/frontends/pt2/operators.h"
+#include "compiler/ops/on_constants.h"
 
 namespace dtr::pt2 {
 
@@ -11,11 +12,11 @@ namespace {
 // Sums and means take a dtype to compute in.
 template <const char* kOp>
 Result<Values> in_own_dtype(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
   DTR_ASSIGN(const std::optional<DType> dtype, node.dtype("dtype"));
-  if (dtype && *dtype != node.type(x).dtype)
-    return node.unsupported(fmt::format("it computes in {}, its operand is {}", name(*dtype),
-                                        name(node.type(x).dtype)));
+  if (dtype) {
+    DTR_ASSIGN(x, node.cast(x, *dtype));
+  }
   DTR_ASSIGN(Ints dims, node.dims("dim", node.type(x).rank()));
   DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
   DTR_ASSIGN(const ValueId result,
@@ -34,16 +35,50 @@ Result<Values> log_sum_exp(NodeImport& node) {
 }
 
 Result<Values> cumulative_sum(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  const Type type = node.type(x);
-  DTR_ASSIGN(const int64_t dim, node.dim("dim", type.rank()));
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
   DTR_ASSIGN(const std::optional<DType> dtype, node.dtype("dtype"));
-  if (!is_float(type.dtype) || (dtype && *dtype != type.dtype))
-    return node.unsupported(
-        fmt::format("it adds up {} in {}", name(type.dtype), name(dtype.value_or(type.dtype))),
-        "add up floats in their own dtype");
+  if (dtype) {
+    DTR_ASSIGN(x, node.cast(x, *dtype));
+  }
+  const Type type = node.type(x);
+  if (!is_float(type.dtype) || ops::is_static(node.graph(), x)) {
+    DTR_ASSIGN(const ValueId result, node.emit("aten.cumsum", {x}, {{"dim", dim}}));
+    return Values{result};
+  }
   if (type.rank() == 0) return Values{x};
   DTR_ASSIGN(const ValueId result, compositions::cumulative_sum(node, x, dim));
+  return Values{result};
+}
+
+// any, all: the greatest or the least of bools.
+template <const char* kOp>
+Result<Values> of_truth(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(x, node.cast(x, DType::kBool));
+  DTR_ASSIGN(Ints dims, node.dims("dim", node.type(x).rank()));
+  DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
+  DTR_ASSIGN(const ValueId result,
+             node.emit(kOp, {x}, {{"dim", std::move(dims)}, {"keepdim", keepdim}}));
+  return Values{result};
+}
+constexpr char kAny[] = "aten.amax";
+constexpr char kAll[] = "aten.amin";
+
+// The product of all, or along a dimension.
+Result<Values> product(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const std::optional<DType> dtype, node.dtype("dtype"));
+  const DType own = node.type(x).dtype;
+  DTR_ASSIGN(x, node.cast(x, dtype.value_or(is_float(own) ? own : DType::kInt64)));
+  DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
+  int64_t dim = 0;
+  if (node.has("dim")) {
+    DTR_ASSIGN(dim, node.dim("dim", node.type(x).rank()));
+  } else {
+    DTR_ASSIGN(x, node.view(x, {node.type(x).elements()}));
+  }
+  DTR_ASSIGN(const ValueId result, compositions::product(node, x, dim, keepdim));
   return Values{result};
 }
 
@@ -87,6 +122,14 @@ std::vector<Operator> reduction_operators() {
       reduction("aten.amin.default", "aten.amin"),
       reduction("aten.max.default", "aten.amax"),
       reduction("aten.min.default", "aten.amin"),
+      making("aten.all.default", kAll, of_truth<kAll>),
+      making("aten.all.dim", kAll, of_truth<kAll>),
+      making("aten.all.dims", kAll, of_truth<kAll>),
+      making("aten.any.default", kAny, of_truth<kAny>),
+      making("aten.any.dim", kAny, of_truth<kAny>),
+      making("aten.any.dims", kAny, of_truth<kAny>),
+      making("aten.prod.default", "aten.mul.Tensor", product),
+      making("aten.prod.dim_int", "aten.mul.Tensor", product),
       making("aten.cumsum.default", "aten.linear", cumulative_sum),
       making("aten.logsumexp.default", "aten.add.Tensor", log_sum_exp),
       making("aten.std.correction", kMean, spread<true, false>),

@@ -86,6 +86,89 @@ Result<Values> linear(NodeImport& node) {
   return upsampled(node, spatial, "aten.upsample_bilinear2d", {{"align_corners", align_corners}});
 }
 
+// ---- by a matrix product along each dimension
+
+double cubic(double x) {
+  constexpr double kA = -0.75;
+  x = std::abs(x);
+  if (x <= 1) return ((kA + 2) * x - (kA + 3)) * x * x + 1;
+  return x < 2 ? ((kA * x - 5 * kA) * x + 8 * kA) * x - 4 * kA : 0;
+}
+// What antialiasing takes in place of it, and of the linear function.
+double smooth_cubic(double x) {
+  constexpr double kA = -0.5;
+  x = std::abs(x);
+  if (x < 1) return ((kA + 2) * x - (kA + 3)) * x * x + 1;
+  return x < 2 ? ((x - 5) * x + 8) * x * kA - 4 * kA : 0;
+}
+double hat(double x) { return std::max(0.0, 1 - std::abs(x)); }
+
+enum class Filter : uint8_t { kCubic, kSmoothCubic, kSmoothLinear };
+
+// Row i has the parts of the input's elements in the output's element i.
+std::vector<double> weights_of(int64_t in, int64_t out, double factor, bool align_corners,
+                               Filter filter) {
+  std::vector<double> weights(static_cast<size_t>(in * out));
+  const double scale =
+      align_corners ? (out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0)
+      : factor > 0  ? 1 / factor
+                    : static_cast<double>(in) / static_cast<double>(out);
+  for (int64_t i = 0; i < out; ++i) {
+    const auto at = [&](int64_t j) -> double& {
+      return weights[static_cast<size_t>(i * in + std::clamp<int64_t>(j, 0, in - 1))];
+    };
+    if (filter == Filter::kCubic) {
+      const double place = align_corners ? scale * static_cast<double>(i)
+                                         : scale * (static_cast<double>(i) + 0.5) - 0.5;
+      const auto first = static_cast<int64_t>(std::floor(place));
+      for (int64_t j = first - 1; j <= first + 2; ++j)
+        at(j) += cubic(place - static_cast<double>(j));
+      continue;
+    }
+    const double reach = filter == Filter::kSmoothCubic ? 2 : 1;
+    const double width = std::max(scale, 1.0), centre = scale * (static_cast<double>(i) + 0.5);
+    const auto low = std::max<int64_t>(static_cast<int64_t>(centre - reach * width + 0.5), 0);
+    const auto high = std::min<int64_t>(static_cast<int64_t>(centre + reach * width + 0.5), in);
+    double sum = 0;
+    for (int64_t j = low; j < high; ++j) {
+      const double x = (static_cast<double>(j) - centre + 0.5) / width;
+      at(j) = filter == Filter::kSmoothCubic ? smooth_cubic(x) : hat(x);
+      sum += at(j);
+    }
+    for (int64_t j = low; j < high && sum != 0; ++j) at(j) /= sum;
+  }
+  return weights;
+}
+
+template <Filter kFilter>
+Result<Values> by_matrices(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor(node.has("input") ? "input" : "self"));
+  const Shape shape = node.type(x).shape;
+  if (shape.size() != 4)
+    return node.unsupported(
+        fmt::format("the input has shape {}, expected 4 dimensions", to_string(shape)));
+  DTR_ASSIGN(const bool align_corners, node.boolean("align_corners"));
+  DTR_ASSIGN(const Attributes resize, resized(node, shape, 2));
+  const Ints size = resize.get<Ints>("output_size");
+  const Floats factors = resize.get_or("scales", Floats{0, 0});
+  for (size_t d = 2; d-- > 0;) {
+    const int64_t in = shape[2 + d];
+    if (size[d] < 1 || in < 1 || in * size[d] > (int64_t{1} << 22))
+      return node.unsupported(fmt::format("{} elements are resized to {}", in, size[d]),
+                              "resize smaller images");
+    DTR_ASSIGN(const ValueId weight,
+               node.constant(node.type(x).dtype,
+                             weights_of(in, size[d], factors[d], align_corners, kFilter),
+                             Shape{size[d], in}));
+    if (d == 0) {
+      DTR_ASSIGN(x, node.permute(x, {0, 1, 3, 2}));
+    }
+    DTR_ASSIGN(x, node.emit("aten.linear", {x, weight}));
+  }
+  DTR_ASSIGN(x, node.permute(x, {0, 1, 3, 2}));
+  return Values{x};
+}
+
 }  // namespace
 
 std::vector<Operator> resize_operators() {
@@ -100,6 +183,14 @@ std::vector<Operator> resize_operators() {
       resize("aten._upsample_nearest_exact1d.vec", kNearest, nearest<1, true>),
       resize("aten._upsample_nearest_exact2d.default", kNearest, nearest<2, true>),
       resize("aten._upsample_nearest_exact2d.vec", kNearest, nearest<2, true>),
+      resize("aten._upsample_bicubic2d_aa.default", "aten.linear",
+             by_matrices<Filter::kSmoothCubic>),
+      resize("aten._upsample_bicubic2d_aa.vec", "aten.linear", by_matrices<Filter::kSmoothCubic>),
+      resize("aten._upsample_bilinear2d_aa.default", "aten.linear",
+             by_matrices<Filter::kSmoothLinear>),
+      resize("aten._upsample_bilinear2d_aa.vec", "aten.linear", by_matrices<Filter::kSmoothLinear>),
+      resize("aten.upsample_bicubic2d.default", "aten.linear", by_matrices<Filter::kCubic>),
+      resize("aten.upsample_bicubic2d.vec", "aten.linear", by_matrices<Filter::kCubic>),
       resize("aten.upsample_bilinear2d.default", kBilinear, linear<2>),
       resize("aten.upsample_bilinear2d.vec", kBilinear, linear<2>),
       resize("aten.upsample_linear1d.default", kBilinear, linear<1>),

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "compiler/compositions/pixels.h"
+#include "compiler/compositions/windows.h"
 #include "compiler/frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -42,6 +43,12 @@ Result<Values> reshape(NodeImport& node, std::string_view argument) {
 }
 Result<Values> view(NodeImport& node) { return reshape(node, "size"); }
 Result<Values> reshape_to_shape(NodeImport& node) { return reshape(node, "shape"); }
+
+Result<Values> view_as(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId other, node.tensor("other"));
+  return viewed(node, x, Shape(node.type(other).shape));
+}
 
 Result<Values> flatten(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
@@ -251,8 +258,30 @@ Result<Values> tensor_split(NodeImport& node) {
   return parts;
 }
 
-Result<Values> stack(NodeImport& node) {
+// All in the dtype of the highest category among them.
+Result<Values> promoted_parts(NodeImport& node) {
   DTR_ASSIGN(Values parts, node.tensors("tensors"));
+  const auto stated = node.stated_dtype();
+  for (ValueId& part : parts) {
+    if (!stated || node.type(part).quantized()) continue;
+    DTR_ASSIGN(part, node.cast(part, *stated));
+  }
+  return parts;
+}
+
+// A vector of no elements joins anything, as in PyTorch.
+Result<Values> cat(NodeImport& node) {
+  DTR_ASSIGN(Values parts, promoted_parts(node));
+  const size_t all = parts.size();
+  std::erase_if(parts, [&](ValueId part) { return node.type(part).shape == Shape{0}; });
+  if (parts.empty() && all > 0) return node.unsupported("none of the tensors has elements");
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(parts.front()).rank(), 0));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.cat", std::move(parts), {{"dim", dim}}));
+  return Values{result};
+}
+
+Result<Values> stack(NodeImport& node) {
+  DTR_ASSIGN(Values parts, promoted_parts(node));
   Shape shape = node.type(parts.front()).shape;
   DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size() + 1, 0));
   for (ValueId& part : parts) {
@@ -281,6 +310,50 @@ Result<Values> channel_shuffle(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(const int64_t groups, node.integer("groups"));
   DTR_ASSIGN(const ValueId result, compositions::channel_shuffle(node, x, groups));
+  return Values{result};
+}
+
+// ---- windows
+
+Result<Values> unfold(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const int64_t dim, node.dim("dimension", node.type(x).rank()));
+  DTR_ASSIGN(const int64_t size, node.integer("size"));
+  DTR_ASSIGN(const int64_t step, node.integer("step"));
+  DTR_ASSIGN(const ValueId result, compositions::windows_along(node, x, dim, size, step));
+  return Values{result};
+}
+
+// Between an image and the columns of its windows, with or without batch.
+template <bool kBack>
+Result<Values> columns(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  compositions::Blocks blocks;
+  DTR_ASSIGN(blocks.kernel, node.spread("kernel_size", 2));
+  DTR_ASSIGN(blocks.dilation, node.spread("dilation", 2));
+  DTR_ASSIGN(blocks.padding, node.spread("padding", 2));
+  DTR_ASSIGN(blocks.stride, node.spread("stride", 2));
+  Shape shape = node.type(x).shape;
+  const size_t batched = kBack ? 3 : 4;
+  const bool alone = shape.size() + 1 == batched;
+  if (!alone && shape.size() != batched)
+    return node.unsupported(fmt::format("an operand of shape {}", to_string(shape)));
+  if (alone) {
+    shape.insert(shape.begin(), 1);
+    DTR_ASSIGN(x, node.view(x, shape));
+  }
+  ValueId result;
+  if (kBack) {
+    DTR_ASSIGN(const Ints size, node.spread("output_size", 2));
+    DTR_ASSIGN(result, compositions::columns_to_image(node, x, size, blocks));
+  } else {
+    DTR_ASSIGN(result, compositions::image_to_columns(node, x, blocks));
+  }
+  if (alone) {
+    Shape back = node.type(result).shape;
+    back.erase(back.begin());
+    DTR_ASSIGN(result, node.view(result, back));
+  }
   return Values{result};
 }
 
@@ -336,11 +409,6 @@ Result<Values> unflatten(NodeImport& node) {
 }  // namespace
 
 std::vector<Operator> shape_operators() {
-  const auto cat = [](std::string_view target) -> Operator {
-    return {.target = target,
-            .op = "aten.cat",
-            .params = {{"tensors", Take::kTensors}, {"dim", Take::kDim, 0}}};
-  };
   return {
       moving("aten.flatten.using_ints", "aten.view", flatten),
       moving("aten.reshape.default", "aten.view", reshape_to_shape),
@@ -348,7 +416,9 @@ std::vector<Operator> shape_operators() {
       moving("aten.squeeze.dim", "aten.view", squeeze),
       moving("aten.squeeze.dims", "aten.view", squeeze),
       moving("aten.unsqueeze.default", "aten.view", unsqueeze),
+      moving("aten.reshape_as.default", "aten.view", view_as),
       moving("aten.view.default", "aten.view", view),
+      moving("aten.view_as.default", "aten.view", view_as),
       moving("aten._unsafe_view.default", "aten.view", view),
 
       moving("aten.unflatten.int", "aten.view", unflatten),
@@ -377,13 +447,16 @@ std::vector<Operator> shape_operators() {
       moving("aten.tensor_split.sections", "aten.slice.Tensor", tensor_split),
       moving("aten.unbind.int", "aten.slice.Tensor", unbind),
 
+      moving("aten.unfold.default", "aten.index_select", unfold),
+      making("aten.col2im.default", "aten.convolution", columns<true>),
+      making("aten.im2col.default", "aten.cat", columns<false>),
       making("aten.channel_shuffle.default", "aten.permute", channel_shuffle),
       making("aten.pixel_shuffle.default", "aten.permute", pixel_shuffle<false>),
       making("aten.pixel_unshuffle.default", "aten.permute", pixel_shuffle<true>),
 
-      cat("aten.cat.default"),
-      cat("aten.concat.default"),
-      cat("aten.concatenate.default"),
+      making("aten.cat.default", "aten.cat", cat),
+      making("aten.concat.default", "aten.cat", cat),
+      making("aten.concatenate.default", "aten.cat", cat),
       making("aten.stack.default", "aten.cat", stack),
   };
 }

@@ -350,3 +350,60 @@ case(
     normal(3, 7),
     a=lambda: torch.nn.Linear(7, 5),
 )
+case(
+    "numbers",
+    lambda m, x, y, i, j, k: (
+        x < y,
+        x <= y,
+        x > y,
+        x >= y,
+        x == y,
+        x != y,
+        torch.where(x < y, x, y),
+        i & j,
+        i | j,
+        i ^ j,
+        ~i,
+        torch.logical_and(k, x < y),
+        torch.logical_or(k, x < y),
+        torch.logical_xor(k, x < y),
+        i.cumsum(1),
+        torch.div(i, 3, rounding_mode="floor"),
+        torch.fmod(i, 5),
+        torch.remainder(i, 5),
+        i + k,
+    ),
+    normal(3, 5, 7),
+    normal(3, 5, 7),
+    lambda: torch.randint(-50, 50, (3, 5, 7)),
+    lambda: torch.randint(-50, 50, (5, 1)),
+    lambda: torch.rand(3, 5, 7) > 0.5,
+    kept=(
+        ["aten.lt", "aten.le", "aten.gt", "aten.ge", "aten.eq", "aten.ne", "aten.where"]
+        + ["aten.bitwise_and", "aten.bitwise_or", "aten.bitwise_xor", "aten.bitwise_not"]
+        + ["aten.logical_and", "aten.logical_or", "aten.logical_xor", "aten.cumsum", "aten.div"]
+        + ["aten.fmod", "aten.remainder", "aten.add"]
+    ),
+)
+case(
+    "powers",
+    lambda m, x, y: (torch.atan2(x, y), torch.pow(y, x)),
+    normal(3, 5, 7),
+    positive(3, 5, 7),
+    kept=["aten.atan2", "aten.pow"],
+)
+case(
+    "trigonometry",
+    lambda m, x: (
+        torch.acos(x),
+        torch.asin(x),
+        torch.atanh(x),
+        torch.asinh(x),
+        torch.acosh(x + 2.5),
+        torch.cosh(x),
+        torch.sinh(x),
+        torch.tan(x),
+    ),
+    lambda: torch.rand(3, 5, 7) * 1.7 - 0.85,
+)
+case("trunc", lambda m, x: (torch.trunc(x),), thirds(3, 5, 7))

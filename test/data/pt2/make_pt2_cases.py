@@ -221,16 +221,6 @@ class convolutions(nn.Module):
         )
 
 
-@case(rand(1, 2, 4, 5, 6))
-class volume(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv3d(2, 3, 3)
-
-    def forward(self, x):
-        return self.conv(x)
-
-
 @case(rand(4))
 class unsupported(nn.Module):
     def forward(self, x):
@@ -330,6 +320,211 @@ class indices(nn.Module):
         )
 
 
+@case(
+    rand(2, 3, 5),
+    torch.tensor([[[3, -2, 0, 7, -5]], [[1, 1, -4, 2, 9]]]),
+    torch.tensor([[True], [False], [True]]),
+    torch.tensor([7, 200, 3, 255, 0], dtype=torch.uint8),
+)
+class numbers(nn.Module):
+    """Integers, bools and bytes as inputs and as outputs, and what promotes them to floats."""
+
+    def forward(self, x, i, m, u):
+        picked = torch.where(x > 0.25, x, i)
+        return (
+            x < i,
+            x >= 0.5,
+            i == 1,
+            i != u,
+            (x > 0) & m,
+            (x > 0) | m,
+            (i > 0) ^ m,
+            ~m,
+            ~i,
+            i & 6,
+            i | u,
+            torch.logical_and(x, i),
+            torch.logical_not(i),
+            picked,
+            torch.where(i > 0, i, -i),
+            torch.where(m, x, x * 2),
+            x.masked_fill(m, float("-inf")),
+            i.masked_fill(m, 4),
+            i + i * 3 - 1,
+            i + 0.5,
+            x * m,
+            u.float() / 255,
+            u.to(torch.int32) - 9,
+            i.abs(),
+            i.clamp(-3, 4),
+            torch.sqrt(i.abs()),
+            i**2,
+            i / 2,
+            i // 2,
+            i % 3,
+            torch.div(i, 3, rounding_mode="trunc"),
+            torch.div(x, 0.3, rounding_mode="floor"),
+            torch.remainder(x, 0.4),
+            torch.fmod(x, -0.4),
+            torch.maximum(i, u.to(torch.int64)),
+            torch.max(x, i.float()),
+            torch.min(i, i.flip(2)),
+            i.sum(),
+            i.sum(2, dtype=torch.float32),
+            (x > 0).sum((0, 2)),
+            i.cumsum(2),
+            i.amax(2),
+            i.argmin(2),
+            (x > 0.9).any(),
+            (x > -0.9).all(2),
+            i.prod(2),
+            x.prod(1, keepdim=True),
+            torch.cat([x, i.expand(2, 1, 5)], 1),
+            torch.diff(i, dim=2),
+            torch.isnan(x / (x > 0)),
+            torch.isinf(x / (x > 0)),
+            x.tril(-1),
+            i.expand(2, 3, 5).triu(),
+        )
+
+
+@case(rand(3, 6), torch.tensor([[2, 0, 5, 1], [4, 4, 3, 0], [1, 2, 3, 4]]))
+class constants(nn.Module):
+    """What depends on no input, of every dtype and larger than what it is made of."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("positions", torch.arange(64)[None])
+        self.register_buffer("types", torch.tensor([[1, 0, 2, 2, 1, 0]]))
+        self.register_buffer("table", torch.linspace(-1, 1, 128 * 6).view(128, 6))
+
+    def forward(self, x, i):
+        n = i.shape[1]
+        places = self.positions[:, 2 : 2 + n] + 0
+        causal = torch.ones(n, n, dtype=torch.bool).tril()
+        wide = torch.arange(48)[:, None] >= torch.arange(48)[None] - 3
+        bias = torch.where(wide, 0.0, -1.0).sum(0)[:6] / 48
+        ids = (torch.cumsum(x.new_ones(1, 6).long(), 1) * 2 + 1).gather(1, self.types)
+        steps = torch.diff(torch.arange(0, 14, 2)).float()
+        eye = torch.eye(6).bool() | torch.zeros(6, 6, dtype=torch.bool)
+        powers = 10000 ** -(torch.arange(0, 6, 2).float() / 6)
+        angles = torch.cat([torch.sin(powers), torch.cos(powers)])
+        full = torch.full((6,), 3) % torch.tensor([4, 2, 5, 3, 1, 2])
+        return (
+            self.table[places],
+            i * causal[3].long(),
+            x + bias,
+            x + self.table[ids][0, :3],
+            x * steps,
+            x.masked_fill(eye[:3], 0.5),
+            x * angles + full,
+            x + torch.zeros_like(x).to(torch.int32),
+            i + i.new_zeros(4) + i.new_full((4,), 3),
+            x * F.batch_norm(self.table.t()[None], None, None, training=True)[0, :, 5],
+        )
+
+
+@case(rand(4, 3, 5), rand(3, 4, 5), rand(3, 5), rand(2, 3, 6))
+class recurrent(nn.Module):
+    """LSTM, GRU and RNN of several layers and directions, with projections, and their cells."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.lstm = nn.LSTM(5, 6, num_layers=2, bidirectional=True)
+        self.projected = nn.LSTM(5, 7, proj_size=3, batch_first=True)
+        self.gru = nn.GRU(5, 6, num_layers=2, batch_first=True, bidirectional=True)
+        self.plain = nn.GRU(5, 4, bias=False)
+        self.rnn = nn.RNN(5, 6, num_layers=2, nonlinearity="relu")
+        self.tanh = nn.RNN(5, 6, batch_first=True)
+        self.cells = nn.ModuleList([nn.LSTMCell(5, 6), nn.GRUCell(5, 6), nn.RNNCell(5, 6)])
+
+    def forward(self, x, y, z, state):
+        a, (h, c) = self.lstm(x)
+        b, (hp, cp) = self.projected(y)
+        d, hg = self.gru(y)
+        e, _ = self.plain(x)
+        f, hr = self.rnn(x, state)
+        g, _ = self.tanh(y)
+        hc, cc = self.cells[0](z)
+        hc, cc = self.cells[0](z, (hc, cc))
+        return a, h, c, b, hp, cp, d, hg, e, f, hr, g, hc, cc, self.cells[1](z), self.cells[2](z)
+
+
+@case(rand(2, 3, 4), rand(2, 4, 5), rand(5, 3), rand(4, 4))
+class equations(nn.Module):
+    """einsum of any equation, products of vectors, distances."""
+
+    def forward(self, a, b, c, d):
+        return (
+            torch.einsum("bij,bjk->bik", a, b),
+            torch.einsum("bij,bjk,ki->b", a, b, c),
+            torch.einsum("bij,bjk,kl->lbi", a, b, c),
+            torch.einsum("ii->i", d),
+            torch.einsum("ii", d),
+            torch.einsum("ij->j", d),
+            torch.einsum("...ij,...jk->...ik", a, b),
+            torch.einsum("bij,jj->ib", a, d),
+            torch.einsum("i,j->ij", d[0], c[:, 1]),
+            torch.einsum("bij,bij->", a, a),
+            torch.vdot(d[0], d[1]),
+            F.pairwise_distance(d, d.flip(0)),
+            F.pairwise_distance(d, d.flip(0), p=1, keepdim=True),
+            a.reshape_as(a.permute(2, 0, 1)),
+            a.view_as(b[:, :3, :4]),
+        )
+
+
+@case(rand(2, 4, 6, 7), rand(1, 4, 5, 6, 7))
+class windows(nn.Module):
+    """Windows as dimensions, layers over three dimensions, resizing by matrices."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(6)
+        self.deep = nn.Conv3d(4, 6, (3, 2, 3), (2, 1, 1), (1, 0, 2), dilation=(1, 2, 1), groups=2)
+        self.same = nn.Conv3d(4, 3, 3, padding="same")
+
+    def forward(self, x, v):
+        columns = F.unfold(x, (2, 3), padding=1, stride=(2, 1), dilation=(1, 2))
+        return (
+            x.unfold(2, 3, 2),
+            columns,
+            F.fold(columns, (6, 7), (2, 3), padding=1, stride=(2, 1), dilation=(1, 2)) / 4,
+            F.local_response_norm(x, 3),
+            F.max_pool3d(v, (2, 3, 2), padding=(1, 1, 0)),
+            F.avg_pool3d(v, 2, 2, 1),
+            F.avg_pool3d(v, (2, 3, 2), padding=(1, 0, 1), count_include_pad=False),
+            F.avg_pool3d(v, 2, ceil_mode=True, divisor_override=5),
+            F.adaptive_avg_pool3d(v, (5, 2, 1)),
+            self.deep(v),
+            self.same(v[0]),
+            F.interpolate(x, size=(9, 5), mode="bicubic"),
+            F.interpolate(x, scale_factor=1.5, mode="bicubic", align_corners=True),
+            F.interpolate(x, size=(4, 3), mode="bilinear", antialias=True),
+            F.interpolate(x, size=(3, 11), mode="bicubic", antialias=True),
+        )
+
+
+@case(rand(3, 5, 4), torch.tensor([[[1, 0, 3, 2]], [[4, 4, 0, 1]], [[2, 3, 1, 0]]]))
+class picked(nn.Module):
+    """Elements that several tensors of indices name, and those that stand first in order."""
+
+    def forward(self, x, i):
+        rows, columns = torch.tensor([0, -1, 2]), torch.tensor([3, 1, -2])
+        return (
+            x.gather(1, i),
+            x.gather(2, i.clamp(max=3)),
+            x[rows, :, columns],
+            x[:, rows, columns],
+            x[i[:, 0] - 2, columns[:, None].expand(3, 4)],
+            *x.topk(2, 1),
+            *x.topk(3, -1, largest=False),
+            *x.sort(2),
+            x.argsort(0, descending=True),
+        )
+
+
 def portable(path):
     """Cuts folders out of the stack traces, and sample inputs and the history of the graph, which
     nothing reads, out of the file."""
@@ -377,6 +572,12 @@ if __name__ == "__main__":
             "norms",
             "indices",
             "causal",
+            "numbers",
+            "constants",
+            "recurrent",
+            "equations",
+            "windows",
+            "picked",
         ):
             np.savez(
                 HERE / f"{name}.npz",
