@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo demo-device build test check test-interop inspector-tables test-browser random fuzz conformance quantization lint format bench calibrate golden anchors mutants docs
+.PHONY: help demo demo-device build test check wheel test-python test-interop inspector-tables test-browser random fuzz conformance quantization lint format bench calibrate golden anchors mutants docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -39,6 +39,17 @@ HOURS ?= 1
 fuzz: ## libFuzzer over all targets for HOURS CPU-hours (1): new corpus entries, crashes and the ledger are kept (docs/fuzzing.md)
 	@scripts/setup test
 	@scripts/fuzz --hours $(HOURS) --jobs $(JOBS)
+
+wheel: ## the Python package as a wheel, dist/*.whl, in an environment of its own (downloads nanobind, scikit-build-core, auditwheel)
+	@scripts/setup python
+	@scripts/wheel
+
+test-python: ## every test of the Python package, PyTorch and the notebooks included (own environment, downloads PyTorch; ARGS=--asan)
+	@scripts/setup test
+	@scripts/setup python
+	@cmake --preset release -DDTR_BUILD_TESTS=ON >/dev/null
+	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron
+	@test/python/run $(RELEASE)/deuteron --torch $(ARGS)
 
 test-interop: ## live comparison with ExecuTorch 1.4 in both directions (own Python environment, downloads PyTorch and ExecuTorch)
 	@scripts/setup test
